@@ -1,0 +1,76 @@
+"""What a fault code means: public recommendations, ours and why; what the fault clings to and what ends it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from faultbridge.domain.faults import Action, Fault, Severity
+
+
+class Kind(StrEnum):
+    """Whether a code reports a moment (`edge`, an Xid) or a lasting state (`level`, a remap pending)."""
+
+    EDGE = "edge"
+    LEVEL = "level"
+
+
+class Scope(StrEnum):
+    """What a fault clings to, shortest-lived first: it ends at the latest when that is replaced."""
+
+    PROCESS = "process"
+    BOOT = "boot"
+    DEVICE = "device"
+    INSTANCE = "instance"
+
+
+@dataclass(frozen=True, slots=True)
+class Recommendation:
+    """What one public source says to do about a code, in that source's own word."""
+
+    source: str
+    says: str
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One code of the catalogue.
+
+    `ends_on` holds any of `reset`, `reboot`, `replace`, `verified`, `survey:<source>`, `quiet:<seconds>`.
+    `same_as` names the code under which this one is counted (a lost GPU seen by nvidia-smi is `xid.79`).
+    """
+
+    code: str
+    name: str
+    severity: Severity
+    action: Action
+    kind: Kind = Kind.EDGE
+    scope: Scope = Scope.BOOT
+    ends_on: tuple[str, ...] = ("reboot", "replace", "verified")
+    same_as: str | None = None
+    recommendations: tuple[Recommendation, ...] = ()
+    conflict: bool = False
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Catalogue:
+    """All known codes of one version; an unknown code is an error for support, never dropped and never guessed."""
+
+    version: str
+    rows: Mapping[str, Row] = field(default_factory=dict)
+
+    def row(self, code: str) -> Row:
+        """Return the row of a code, or the row of codes that nobody has described."""
+        known = self.rows.get(code)
+        return known or Row(code, "not in the catalogue", Severity.ERROR, Action.CONTACT_SUPPORT)
+
+    def canonical(self, code: str) -> str:
+        """Return the code under which conditions of this code are kept."""
+        return self.row(code).same_as or code
+
+    def classify(self, fault: Fault) -> Fault:
+        """Give a fault the catalogue's severity and action where its source stated none."""
+        row = self.row(fault.code)
+        return fault.classified(row.severity, row.action)

@@ -1,0 +1,173 @@
+"""Observations: what a decoder makes of raw text, before anybody judges it.
+
+Four kinds: a `Fault` says something is wrong, a `Clear` that a named thing is right again, a `Survey` what one
+full look could read and what of that was wrong, a `Reading` counters that mean something only beside the last ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from enum import StrEnum
+from types import MappingProxyType
+
+NOTHING: Mapping[str, str] = MappingProxyType({})
+
+
+class Severity(StrEnum):
+    """How bad a fault is for the node, mildest first: noted, watch, repair when drained, unusable now."""
+
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+    FATAL = "fatal"
+
+    @property
+    def rank(self) -> int:
+        """Return 0 for the mildest, rising with harm."""
+        return _SEVERITY_RANK[self]
+
+
+_SEVERITY_RANK = {severity: rank for rank, severity in enumerate(Severity)}
+
+
+class Action(StrEnum):
+    """What helps against a fault, weakest first."""
+
+    NONE = "none"
+    RESTART_APP = "restart_app"
+    RUN_DIAGNOSTICS = "run_diagnostics"
+    RESET_GPU = "reset_gpu"
+    REBOOT_NODE = "reboot_node"
+    REPLACE_NODE = "replace_node"
+    CONTACT_SUPPORT = "contact_support"
+
+    @property
+    def rank(self) -> int:
+        """Return 0 for the weakest, rising with how much it takes from the job."""
+        return _ACTION_RANK[self]
+
+    @property
+    def opens_case(self) -> bool:
+        """Tell whether the action concerns the node: restarting an application does not."""
+        return self.rank >= _ACTION_RANK[Action.RUN_DIAGNOSTICS]
+
+
+_ACTION_RANK = {action: rank for rank, action in enumerate(Action)}
+
+
+class ComponentType(StrEnum):
+    """What part of a node a fault is about."""
+
+    GPU = "gpu"
+    NVSWITCH = "nvswitch"
+    NVLINK = "nvlink"
+    NIC = "nic"
+    NODE = "node"
+    DISK = "disk"
+    MEMORY = "memory"
+    CPU = "cpu"
+    JOB = "job"
+
+
+@dataclass(frozen=True, slots=True)
+class Component:
+    """A part of a node, by whichever of its names the source knew.
+
+    `pci` is `dddd:bb:dd` in lower case, the function appended only when it is not 0.
+    """
+
+    type: ComponentType
+    pci: str | None = None
+    uuid: str | None = None
+    index: int | None = None
+    serial: str | None = None
+    link: int | None = None
+    name: str | None = None
+
+
+NODE_COMPONENT = Component(ComponentType.NODE)
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One observation that something is wrong.
+
+    A decoder leaves `severity` and `action` empty unless the source itself states them for this very event;
+    `classify` fills what is empty from the catalogue. `observed_at` is None where the input carries no time.
+    """
+
+    source: str
+    code: str
+    component: Component
+    message: str
+    observed_at: datetime | None = None
+    evidence: str = ""
+    attributes: Mapping[str, str] = field(default=NOTHING)
+    severity: Severity | None = None
+    action: Action | None = None
+    node: str | None = None
+    count: int = 1
+
+    def classified(self, severity: Severity, action: Action) -> Fault:
+        """Fill in what the source left open."""
+        return replace(self, severity=self.severity or severity, action=self.action or action)
+
+
+@dataclass(frozen=True, slots=True)
+class Clear:
+    """One observation that a named fault is over (a recovery action back to none, an alert resolved)."""
+
+    source: str
+    code: str
+    component: Component
+    message: str
+    observed_at: datetime | None = None
+    evidence: str = ""
+    attributes: Mapping[str, str] = field(default=NOTHING)
+    node: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """One full look by one source at a node.
+
+    `covers` maps each code that the source is authoritative for to the components on which it could be read:
+    a component whose field said N/A, or that was absent or lost, is not listed, and so clears nothing.
+    `present` are the faults that this look did see.
+    """
+
+    source: str
+    covers: Mapping[str, tuple[Component, ...]]
+    present: tuple[Fault, ...] = ()
+    observed_at: datetime | None = None
+    node: str | None = None
+    devices: tuple[Component, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """Counters and states of one port or device; only a difference to the reading before can be a fault."""
+
+    source: str
+    component: Component
+    values: Mapping[str, int | str]
+    observed_at: datetime | None = None
+    node: str | None = None
+
+
+Observation = Fault | Clear | Survey | Reading
+
+
+def normalise_pci(text: str) -> str:
+    """Turn any spelling of a PCI address into `dddd:bb:dd[.f]`; raises ValueError on anything else.
+
+    Accepts `53:00.0`, `0000:53:00`, `00000000:53:00.0`, `PCI:0000:53:00`; the domain keeps at least four digits.
+    """
+    parts = text.strip().lower().removeprefix("pci:").split(":")
+    domain, bus, rest = ("0", *parts) if len(parts) == 2 else parts
+    device, _, function = rest.partition(".")
+    numbers = [int(part, 16) for part in (domain, bus, device, function or "0")]
+    address = f"{numbers[0]:04x}:{numbers[1]:02x}:{numbers[2]:02x}"
+    return f"{address}.{numbers[3]:x}" if numbers[3] else address

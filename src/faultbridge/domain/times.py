@@ -1,0 +1,37 @@
+"""Instants as text: RFC 3339, UTC, milliseconds, `Z`; text order is time order."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def to_text(instant: datetime) -> str:
+    """Render an aware instant as `2026-02-03T04:05:06.000Z`; finer fractions are cut, not rounded."""
+    utc = instant.astimezone(UTC)
+    return f"{utc:%Y-%m-%dT%H:%M:%S}.{utc.microsecond // 1000:03d}Z"
+
+
+def from_text(text: str) -> datetime:
+    """Read an RFC 3339 instant with any offset; raises ValueError when it has none."""
+    instant = datetime.fromisoformat(text)
+    if instant.tzinfo is None:
+        message = f"{text!r} has no time zone"
+        raise ValueError(message)
+    return instant.astimezone(UTC)
+
+
+def from_milliseconds(milliseconds: int) -> datetime:
+    """Read a Unix time in milliseconds, as SQS stamps messages."""
+    return EPOCH + timedelta(milliseconds=milliseconds)
+
+
+def to_milliseconds(instant: datetime) -> int:
+    """Render an instant as Unix time in whole milliseconds."""
+    return (instant - EPOCH) // timedelta(milliseconds=1)
+
+
+def earliest(*instants: datetime | None) -> datetime | None:
+    """Return the first of the instants that are there, or None."""
+    return min((instant for instant in instants if instant is not None), default=None)
