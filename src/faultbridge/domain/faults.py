@@ -10,9 +10,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
-from types import MappingProxyType
-
-NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 class Severity(StrEnum):
@@ -104,7 +101,7 @@ class Fault:
     message: str
     observed_at: datetime | None = None
     evidence: str = ""
-    attributes: Mapping[str, str] = field(default=NOTHING)
+    attributes: Mapping[str, str] = field(default_factory=dict)
     severity: Severity | None = None
     action: Action | None = None
     node: str | None = None
@@ -125,7 +122,7 @@ class Clear:
     message: str
     observed_at: datetime | None = None
     evidence: str = ""
-    attributes: Mapping[str, str] = field(default=NOTHING)
+    attributes: Mapping[str, str] = field(default_factory=dict)
     node: str | None = None
 
 
