@@ -1,0 +1,140 @@
+"""Cases: everything of one trouble of one node, and the attempts to repair it."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+
+from faultbridge.domain.edges import CaseStatus
+from faultbridge.domain.faults import Action, Component, Severity
+
+
+class Rung(StrEnum):
+    """A step of the repair ladder, mildest first."""
+
+    VERIFY = "verify"
+    RESET = "reset"
+    REBOOT = "reboot"
+    REPLACE = "replace"
+
+    @property
+    def needs_slot(self) -> bool:
+        """Tell whether an attempt at this rung counts against the repair budget."""
+        return self is not Rung.VERIFY
+
+
+RUNG_OF_ACTION: Mapping[Action, Rung] = {
+    Action.RUN_DIAGNOSTICS: Rung.VERIFY,
+    Action.RESET_GPU: Rung.RESET,
+    Action.REBOOT_NODE: Rung.REBOOT,
+    Action.REPLACE_NODE: Rung.REPLACE,
+}
+
+
+class WaitingFor(StrEnum):
+    """What a queued case waits for."""
+
+    WAIT = "wait"
+    APPROVAL = "approval"
+    WINDOW = "window"
+    BUDGET = "budget"
+    BREAKER = "breaker"
+    CAPACITY = "capacity"
+    INCIDENT = "incident"
+    PAUSE = "pause"
+
+
+class Resolution(StrEnum):
+    """How a case ended."""
+
+    REPAIRED = "repaired"
+    REPLACED = "replaced"
+    RECOVERED = "recovered"
+    BY_PERSON = "by_person"
+    EXTERNAL = "external"
+    CANCELLED = "cancelled"
+    DRY_RUN = "dry_run"
+    RETIRED = "retired"
+
+
+class Phase(StrEnum):
+    """How far the live attempt has come; everything right of `intent` goes only forward."""
+
+    ADMITTED = "admitted"
+    DRAINING = "draining"
+    INTENT = "intent"
+    ACTED = "acted"
+    AWAITING = "awaiting"
+    VERIFYING = "verifying"
+    CLOSING = "closing"
+
+
+@dataclass(frozen=True, slots=True)
+class Intent:
+    """The point of no return: which instance is given up, at which rung, under which idempotency token."""
+
+    rung: Rung
+    instance_id: str
+    generation: int
+    token: str
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One admitted try; `steps` keeps each step's outcome so that a repeated call answers the same."""
+
+    number: int
+    phase: Phase
+    intent: Intent | None = None
+    successor: str | None = None
+    operation: str | None = None
+    task_token: str | None = None
+    deadline: datetime | None = None
+    probe_at: datetime | None = None
+    steps: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """The live case of a node, kept inside its state: at most one, by construction.
+
+    `marks` says when the case first reached each status or phase; the closing entry turns it into durations.
+    """
+
+    id: str
+    status: CaseStatus
+    opened_at: datetime
+    code: str
+    component: Component
+    severity: Severity
+    action: Action
+    rung: Rung
+    rule: str
+    policy: str
+    isolate: bool = True
+    waiting_for: WaitingFor | None = None
+    not_before: datetime | None = None
+    attempts: int = 0
+    attempt: Attempt | None = None
+    resolution: Resolution | None = None
+    reason: str = ""
+    marks: Mapping[str, datetime] = field(default_factory=dict)
+    previous_case: str | None = None
+    closed_at: datetime | None = None
+
+    @property
+    def execution(self) -> str:
+        """Return the name under which the live attempt's execution runs."""
+        return f"{self.id}-{self.attempts}"
+
+
+def case_id(stack_id: str, cluster: str, node: str, epoch: int, sequence: int) -> str:
+    """Derive the id of the case that opens with the entry of this sequence: `c-` and 26 base32 characters."""
+    text = "/".join((stack_id, cluster, node, str(epoch), str(sequence)))
+    digest = hashlib.sha256(text.encode()).digest()
+    return "c-" + base64.b32encode(digest).decode().lower()[:26]

@@ -1,0 +1,107 @@
+"""Conditions: a canonical code on a canonical component, active while a witness asserts it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from faultbridge.domain.catalogue import Scope
+from faultbridge.domain.faults import Action, Component, ComponentType, Severity
+
+
+@dataclass(frozen=True, slots=True)
+class Witness:
+    """What one source last said about one condition.
+
+    `last_at` is its watermark: an older observation changes nothing. `digests` are those of the observations made
+    at exactly `last_at` (at most 8), so that a repetition of one of them changes nothing either.
+    """
+
+    active: bool
+    last_at: datetime
+    digests: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """Something that is wrong with a node; `count` is a lower bound of how often it was observed."""
+
+    code: str
+    component: Component
+    severity: Severity
+    action: Action
+    scope: Scope
+    ends_on: tuple[str, ...]
+    since: datetime
+    last_at: datetime
+    message: str
+    count: int = 1
+    known_incarnation: bool = True
+    witnesses: Mapping[str, Witness] = field(default_factory=dict)
+    attributes: Mapping[str, str] = field(default_factory=dict)
+    case: str | None = None
+
+    @property
+    def active(self) -> bool:
+        """Tell whether any witness still asserts it."""
+        return any(witness.active for witness in self.witnesses.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Tombstone:
+    """What is remembered of an ended condition: until when each witness's observations are already counted."""
+
+    ended_at: datetime
+    witnesses: Mapping[str, datetime] = field(default_factory=dict)
+
+
+def identity(component: Component, devices: Iterable[Component]) -> Component:
+    """Complete a component's names from the devices known to sit in the node."""
+    for device in devices:
+        if device.type == component.type and _same_device(device, component):
+            return Component(
+                type=component.type,
+                pci=device.pci or component.pci,
+                uuid=device.uuid or component.uuid,
+                index=device.index if device.index is not None else component.index,
+                serial=device.serial or component.serial,
+                link=component.link,
+                name=component.name or device.name,
+            )
+    return component
+
+
+def _same_device(device: Component, component: Component) -> bool:
+    # The serial is no proof: two GPUs of a Grace-Blackwell module share one.
+    if component.pci is not None:
+        return device.pci == component.pci
+    if component.uuid is not None:
+        return device.uuid == component.uuid
+    return component.index is not None and device.index == component.index
+
+
+def component_key(component: Component) -> str:
+    """Name a component canonically: by PCI address where known, else by UUID, index or name."""
+    if component.type is ComponentType.NODE:
+        return "node"
+    names = (
+        ("pci", component.pci),
+        ("uuid", component.uuid),
+        ("index", component.index),
+        ("name", component.name),
+        ("serial", component.serial),
+    )
+    name = next((f"{kind}={value}" for kind, value in names if value is not None), "any")
+    link = "" if component.link is None else f"/link={component.link}"
+    return f"{component.type.value}/{name}{link}"
+
+
+def condition_key(code: str, component: Component) -> str:
+    """Name a condition: one canonical code on one canonical component."""
+    return f"{code}@{component_key(component)}"
+
+
+def worst_severity(conditions: Iterable[Condition]) -> Severity | None:
+    """Return the worst severity among the conditions, or None where there are none."""
+    return max((condition.severity for condition in conditions), key=lambda one: one.rank, default=None)

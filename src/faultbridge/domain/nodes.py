@@ -1,0 +1,108 @@
+"""Nodes: a seat in a cluster and the incarnation that sits in it now."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import NamedTuple
+
+from faultbridge.domain.cases import Case
+from faultbridge.domain.conditions import Condition, Tombstone, worst_severity
+from faultbridge.domain.edges import NodeStatus
+from faultbridge.domain.faults import Component, Severity
+
+
+class NodeKey(NamedTuple):
+    """Which seat."""
+
+    cluster: str
+    node: str
+
+    @property
+    def stream(self) -> str:
+        """Return the name of the seat's stream of entries."""
+        return f"{self.cluster}/{self.node}"
+
+
+class Isolation(StrEnum):
+    """Whether new work is kept off a node; separate from repair."""
+
+    NONE = "none"
+    REQUESTED = "requested"
+    CONFIRMED = "confirmed"
+
+
+@dataclass(frozen=True, slots=True)
+class Incarnation:
+    """The instance and boot in a seat; `instance` and `boot` count from 1, `since` is when it was first known."""
+
+    instance: int
+    boot: int
+    instance_id: str | None
+    boot_id: str | None
+    since: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """Where a stream stands: its last sequence, hash and event id within an epoch, and the version of its owner."""
+
+    version: int = 0
+    epoch: int = 1
+    sequence: int = 0
+    hash: str = ""
+    event_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """What is known of the place a node fills, whoever sits in it."""
+
+    group: str | None = None
+    instance_type: str | None = None
+    domain: str | None = None
+    aliases: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NodeState:
+    """Everything that decides what happens next to one node.
+
+    `conditions` is keyed by `condition_key`; `tombstones` and `floor` keep a late observation of an ended one from
+    counting again; `surveys` holds the time of the last survey of each source; `noted` the day on which an
+    informational code was last put on the record.
+    """
+
+    key: NodeKey
+    head: Head = Head()
+    status: NodeStatus | None = None
+    seat: Seat = Seat()
+    incarnation: Incarnation | None = None
+    former_instances: tuple[str, ...] = ()
+    conditions: Mapping[str, Condition] = field(default_factory=dict)
+    tombstones: Mapping[str, Tombstone] = field(default_factory=dict)
+    floor: datetime | None = None
+    surveys: Mapping[str, datetime] = field(default_factory=dict)
+    noted: Mapping[str, str] = field(default_factory=dict)
+    devices: tuple[Component, ...] = ()
+    case: Case | None = None
+    last_case: str | None = None
+    isolation: Isolation = Isolation.NONE
+    unverified: bool = False
+    due_at: datetime | None = None
+
+    @property
+    def registered(self) -> bool:
+        """Tell whether the seat exists; ingest never creates one."""
+        return self.status is not None
+
+    @property
+    def severity(self) -> Severity | None:
+        """Return the worst severity active on the node."""
+        return worst_severity(self.active())
+
+    def active(self) -> Iterator[Condition]:
+        """Return the conditions that a witness still asserts."""
+        return (condition for condition in self.conditions.values() if condition.active)
