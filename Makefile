@@ -25,3 +25,87 @@ $(STAMP):
 	@$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	@rm -f $(VENV)/.setup-*
 	@touch $@
+
+include infra/build.mk
+
+# SAM writes nothing outside the project folder and reports to nobody.
+export SAM_CLI_TELEMETRY := 0
+export __SAM_CLI_APP_DIR := $(CURDIR)/.aws-sam/home
+
+MACHINES := $(patsubst %.yaml,%.json,$(wildcard infra/statemachines/*.asl.yaml))
+
+infra/statemachines/%.asl.json: infra/statemachines/%.asl.yaml infra/build_state_machine.py $(STAMP)
+	@$(BIN)/python infra/build_state_machine.py
+
+.PHONY: machines
+machines: $(MACHINES) ## write the state machines as JSON
+
+.PHONY: format
+format: setup ## format the code and mend what ruff can mend
+	@$(BIN)/ruff check --quiet --fix-only .
+	@$(BIN)/ruff format --quiet .
+
+.PHONY: format-check
+format-check: setup ## fail when `make format` would change something
+	@$(BIN)/ruff format --check --quiet . || (echo "not formatted: run make format" >&2; exit 1)
+
+.PHONY: lint
+lint: setup ## ruff
+	@$(BIN)/ruff check --quiet .
+
+.PHONY: types
+types: setup ## mypy, strict
+	@$(BIN)/mypy
+
+.PHONY: template-lint
+template-lint: setup machines ## sam validate --lint
+	@$(BIN)/sam validate --lint --region us-east-1
+
+.PHONY: architecture
+architecture: setup ## the rules that keep the layout true
+	@$(BIN)/pytest -q tests/architecture
+
+.PHONY: test
+test: setup machines ## every test but the nightly ones
+	@$(BIN)/pytest
+
+.PHONY: check
+check: format-check lint types template-lint test ## all that must hold before a change is merged; tests last
+
+.PHONY: build
+build: setup machines ## build the functions and their layer into .aws-sam/build
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/sam build
+
+.PHONY: up
+up: setup ## start the embedded stack
+	@$(BIN)/faultbridge up
+
+.PHONY: down
+down: setup ## stop the embedded stack
+	@$(BIN)/faultbridge down
+
+.PHONY: demo
+demo: setup ## a fault, its repair, its page and its timeline, on this machine
+	@$(BIN)/faultbridge demo
+
+.PHONY: bench
+bench: build ## process start to first record committed, from the built artefact
+	@$(BIN)/python -m tests.bench.cold_start
+
+.PHONY: nightly
+nightly: setup machines ## the tests that take minutes
+	@$(BIN)/pytest -m nightly
+
+LOCK = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
+  --no-emit-index-url --no-emit-find-links $(LOCKFLAGS)
+
+.PHONY: lock
+lock: setup ## resolve the requirements again (LOCKFLAGS=--upgrade for newer versions)
+	@printf 'pip>=25\nuv>=0.9\n' | $(LOCK) --no-annotate - -o requirements/uv.txt
+	@$(LOCK) pyproject.toml --group lambda --group dev --extra local -o requirements/dev.txt
+	@$(LOCK) --group lambda --constraint requirements/dev.txt -o requirements/lambda.txt
+
+.PHONY: clean
+clean: ## remove what was built and every cache, but not .venv
+	@rm -rf .aws-sam build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis infra/statemachines/*.asl.json
+	@find src functions tests infra -name __pycache__ -prune -exec rm -rf {} +

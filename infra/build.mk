@@ -1,0 +1,26 @@
+# What `sam build` calls, once for each function and layer, with ARTIFACTS_DIR set.
+
+# Parts of the package that never run in Lambda; tests/architecture proves that no handler reaches them.
+NOT_IN_LAMBDA := cli local policyfile
+
+ARCHITECTURE ?= x86_64
+PLATFORM_x86_64 := manylinux2014_x86_64
+PLATFORM_arm64 := manylinux2014_aarch64
+
+# Lambda's code folder is read-only, so what is not compiled here is compiled again at every cold start. The hash is
+# not checked at import because files in a zip carry no useful time. Paths are those of Lambda, whoever built it.
+COMPILE = $(BIN)/python -m compileall -q --invalidation-mode unchecked-hash
+
+build-%Function:
+	@cp -R functions/$$(echo $* | tr '[:upper:]' '[:lower:]')/. "$(ARTIFACTS_DIR)"
+	@cp -R src/faultbridge "$(ARTIFACTS_DIR)/faultbridge"
+	@cd "$(ARTIFACTS_DIR)/faultbridge" && rm -rf $(NOT_IN_LAMBDA)
+	@find "$(ARTIFACTS_DIR)" -name __pycache__ -prune -exec rm -rf {} +
+	@$(COMPILE) -s "$(ARTIFACTS_DIR)" -p /var/task "$(ARTIFACTS_DIR)"
+
+build-DependenciesLayer:
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes \
+	  --only-binary :all: --platform $(PLATFORM_$(ARCHITECTURE)) --implementation cp --python-version 3.11 \
+	  --target "$(ARTIFACTS_DIR)/python" -r requirements/lambda.txt
+	@rm -rf "$(ARTIFACTS_DIR)/python/bin"
+	@$(COMPILE) -s "$(ARTIFACTS_DIR)" -p /opt "$(ARTIFACTS_DIR)"

@@ -1,0 +1,24 @@
+"""Write each `infra/statemachines/*.asl.yaml` as JSON beside it: YAML is for people, the emulator reads JSON only."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import yaml
+
+MACHINES = Path(__file__).parent / "statemachines"
+
+
+def build(source: Path) -> Path:
+    """Write one definition as JSON and say where; a date in the YAML is an error."""
+    target = source.with_suffix(".json")
+    text = json.dumps(yaml.safe_load(source.read_text(encoding="utf-8")), indent=2) + "\n"
+    if not target.exists() or target.read_text(encoding="utf-8") != text:
+        target.write_text(text, encoding="utf-8")
+    return target
+
+
+if __name__ == "__main__":
+    for machine in sorted(MACHINES.glob("*.asl.yaml")):
+        build(machine)
