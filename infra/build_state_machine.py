@@ -1,4 +1,4 @@
-"""Write each `infra/statemachines/*.asl.yaml` as JSON beside it: YAML is for people, the emulator reads JSON only."""
+"""Write each `infra/statemachines/*.asl.yaml` as JSON: YAML is for people, the emulator reads JSON only."""
 
 from __future__ import annotations
 
