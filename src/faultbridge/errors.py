@@ -35,3 +35,11 @@ class Conflict(Transient):
 
 class Misconfigured(FaultbridgeError):  # noqa: N818 - names the situation, as the two beside it do
     """A setting, permission or resource is wrong; only a person can mend it."""
+
+
+class IllegalMove(Rejected):
+    """A node or case was to move where the edge tables have no edge for this actor: a bug, never written."""
+
+    def __init__(self, detail: str) -> None:
+        """Name the move and who wanted it."""
+        super().__init__("illegal_move", detail)

@@ -72,7 +72,8 @@ class NodeState:
 
     `conditions` is keyed by `condition_key`; `tombstones` and `floor` keep a late observation of an ended one from
     counting again; `surveys` holds the time of the last survey of each source; `noted` the day on which an
-    informational code was last put on the record.
+    informational code was last put on the record. `case` is the latest one, live or not: at most one live case a
+    node, by construction.
     """
 
     key: NodeKey
@@ -88,7 +89,6 @@ class NodeState:
     noted: Mapping[str, str] = field(default_factory=dict)
     devices: tuple[Component, ...] = ()
     case: Case | None = None
-    last_case: str | None = None
     isolation: Isolation = Isolation.NONE
     unverified: bool = False
     due_at: datetime | None = None
@@ -97,6 +97,11 @@ class NodeState:
     def registered(self) -> bool:
         """Tell whether the seat exists; ingest never creates one."""
         return self.status is not None
+
+    @property
+    def live_case(self) -> Case | None:
+        """Return the case that still needs somebody."""
+        return self.case if self.case is not None and self.case.status.live else None
 
     @property
     def severity(self) -> Severity | None:

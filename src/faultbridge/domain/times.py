@@ -32,6 +32,11 @@ def to_milliseconds(instant: datetime) -> int:
     return (instant - EPOCH) // timedelta(milliseconds=1)
 
 
+def truncate(instant: datetime) -> datetime:
+    """Cut an instant to whole milliseconds, the precision in which it can be stored and compared again."""
+    return instant.replace(microsecond=instant.microsecond // 1000 * 1000)
+
+
 def earliest(*instants: datetime | None) -> datetime | None:
     """Return the first of the instants that are there, or None."""
     return min((instant for instant in instants if instant is not None), default=None)

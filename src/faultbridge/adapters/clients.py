@@ -1,0 +1,132 @@
+"""AWS clients: one place for time-outs, retries and endpoints, each client made when it is first used."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from boto3.session import Session
+from botocore.config import Config
+
+if TYPE_CHECKING:
+    from mypy_boto3_autoscaling.client import AutoScalingClient
+    from mypy_boto3_dynamodb.client import DynamoDBClient
+    from mypy_boto3_ec2.client import EC2Client
+    from mypy_boto3_events.client import EventBridgeClient
+    from mypy_boto3_logs.client import CloudWatchLogsClient
+    from mypy_boto3_s3.client import S3Client
+    from mypy_boto3_sns.client import SNSClient
+    from mypy_boto3_sqs.client import SQSClient
+    from mypy_boto3_ssm.client import SSMClient
+    from mypy_boto3_stepfunctions.client import SFNClient
+
+CONNECT_SECONDS = 3
+READ_SECONDS = 15
+ATTEMPTS = 4
+
+Observer = Callable[[str, str], None]
+"""Told the service and the operation of each call that our code makes, retries not counted."""
+
+
+class Clients:
+    """The clients of one process.
+
+    `AWS_ENDPOINT_URL` and `AWS_ENDPOINT_URL_<SERVICE>` are honoured; `endpoint_url` stands in for the former only.
+    """
+
+    def __init__(
+        self,
+        *,
+        region: str | None = None,
+        profile: str | None = None,
+        endpoint_url: str | None = None,
+        observe: Observer | None = None,
+    ) -> None:
+        self._region = region
+        self._profile = profile
+        self._endpoint_url = endpoint_url
+        self._observe = observe
+
+    @cached_property
+    def dynamodb(self) -> DynamoDBClient:
+        """Return the client of the table."""
+        return self._watched(self._session.client("dynamodb", **self._options("DYNAMODB")))
+
+    @cached_property
+    def events(self) -> EventBridgeClient:
+        """Return the client of the bus."""
+        return self._watched(self._session.client("events", **self._options("EVENTBRIDGE")))
+
+    @cached_property
+    def sqs(self) -> SQSClient:
+        """Return the client of the queues."""
+        return self._watched(self._session.client("sqs", **self._options("SQS")))
+
+    @cached_property
+    def s3(self) -> S3Client:
+        """Return the client of the bucket."""
+        return self._watched(self._session.client("s3", **self._options("S3")))
+
+    @cached_property
+    def sns(self) -> SNSClient:
+        """Return the client of the topics."""
+        return self._watched(self._session.client("sns", **self._options("SNS")))
+
+    @cached_property
+    def stepfunctions(self) -> SFNClient:
+        """Return the client of the workflow engine."""
+        return self._watched(self._session.client("stepfunctions", **self._options("SFN")))
+
+    @cached_property
+    def logs(self) -> CloudWatchLogsClient:
+        """Return the client of the log groups."""
+        return self._watched(self._session.client("logs", **self._options("CLOUDWATCH_LOGS")))
+
+    @cached_property
+    def ec2(self) -> EC2Client:
+        """Return the client that reads instances."""
+        return self._watched(self._session.client("ec2", **self._options("EC2")))
+
+    @cached_property
+    def autoscaling(self) -> AutoScalingClient:
+        """Return the client that reads groups."""
+        return self._watched(self._session.client("autoscaling", **self._options("AUTO_SCALING")))
+
+    @cached_property
+    def autoscaling_once(self) -> AutoScalingClient:
+        """Return the client that gives instances up: it never repeats a call by itself."""
+        options = self._options("AUTO_SCALING", attempts=1)
+        return self._watched(self._session.client("autoscaling", **options))
+
+    @cached_property
+    def ssm(self) -> SSMClient:
+        """Return the client that runs commands on instances."""
+        return self._watched(self._session.client("ssm", **self._options("SSM")))
+
+    @cached_property
+    def _session(self) -> Session:
+        return Session(region_name=self._region, profile_name=self._profile)
+
+    def _options(self, service: str, attempts: int = ATTEMPTS) -> dict[str, Any]:
+        own = os.environ.get(f"AWS_ENDPOINT_URL_{service}")
+        emulated = own or self._endpoint_url or os.environ.get("AWS_ENDPOINT_URL")
+        return {
+            "endpoint_url": None if own else self._endpoint_url,
+            "config": Config(
+                connect_timeout=CONNECT_SECONDS,
+                read_timeout=READ_SECONDS,
+                retries={"mode": "standard", "total_max_attempts": attempts},
+                # No wildcard name leads to an emulator, so the bucket cannot be part of the host's name.
+                s3={"addressing_style": "path"} if emulated else None,
+            ),
+        }
+
+    def _watched(self, client: Any) -> Any:  # noqa: ANN401 - any client goes through as it is
+        observe = self._observe
+        if observe is not None:
+            client.meta.events.register(
+                "before-call", lambda model, **_: observe(model.service_model.service_name, model.name)
+            )
+        return client

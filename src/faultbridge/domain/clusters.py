@@ -1,0 +1,87 @@
+"""Clusters: how one is registered, how it is doing, and the one truth about what is being repaired in it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from zlib import crc32
+
+from faultbridge.domain.nodes import Head
+
+
+class Mode(StrEnum):
+    """How far Faultbridge goes in a cluster: look only, say what it would do, or do it."""
+
+    OBSERVE = "observe"
+    DRY_RUN = "dry_run"
+    ACT = "act"
+
+
+class RepairOwner(StrEnum):
+    """Who repairs: Faultbridge, the provider's own automation, or nobody."""
+
+    FAULTBRIDGE = "faultbridge"
+    PROVIDER = "provider"
+    OBSERVE = "observe"
+
+
+class ClusterStatus(StrEnum):
+    """How a cluster is doing, as its nodes are."""
+
+    HEALTHY = "healthy"
+    DEGRADED = "degraded"
+    RECOVERING = "recovering"
+    CRITICAL = "critical"
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterConfig:
+    """How a cluster was registered; `expected` is the number of its seats, `shards` is fixed for ever."""
+
+    cluster: str
+    provider: str = "ec2-auto-scaling"
+    orchestrator: str = "none"
+    verifier: str = "ssm-dcgm"
+    repair_owner: RepairOwner = RepairOwner.OBSERVE
+    mode: Mode = Mode.OBSERVE
+    shards: int = 1
+    expected: int = 0
+    policy: str | None = None
+    version: int = 0
+
+    @property
+    def acts(self) -> bool:
+        """Tell whether Faultbridge repairs here, or would say that it does."""
+        return self.repair_owner is RepairOwner.FAULTBRIDGE and self.mode is not Mode.OBSERVE
+
+    def shard(self, node: str) -> int:
+        """Return the shard of the cluster's rows in which a node is kept."""
+        return shard_of(node, self.shards)
+
+
+def shard_of(name: str, shards: int) -> int:
+    """Spread names evenly and for ever the same over a number of shards."""
+    return crc32(name.encode()) % shards
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterState:
+    """What the cluster's own stream last said: status and counts of nodes by status."""
+
+    cluster: str
+    head: Head = Head()
+    status: ClusterStatus | None = None
+    counts: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    """Who holds a repair slot since when, and what forbids new ones; every admission commits on its version."""
+
+    cluster: str
+    version: int = 0
+    holders: Mapping[str, datetime] = field(default_factory=dict)
+    starts: tuple[datetime, ...] = ()
+    paused: bool = False

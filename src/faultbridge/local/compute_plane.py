@@ -1,0 +1,100 @@
+"""The compute plane: a moto server with our additions, on loopback (`python -m faultbridge.local.compute_plane`).
+
+A fake of EC2, Auto Scaling, Systems Manager and SageMaker. Routes of its own: `GET /faultbridge/identity`,
+`POST /faultbridge/ssm`, `/faultbridge/capacity`, `/faultbridge/reset`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from faultbridge.local import gaps
+from faultbridge.local.compute_script import ANY_ZONE, SCRIPT, CommandOutput
+from faultbridge.local.environment import FOLDER_VARIABLE, PORT_VARIABLE, TOKEN_VARIABLE
+from faultbridge.local.ports import LOOPBACK
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
+
+PREFIX = "/faultbridge/"
+
+
+def main() -> None:
+    """Serve until told to end."""
+    from moto.server import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
+    from werkzeug.serving import run_simple
+
+    os.chdir(os.environ[FOLDER_VARIABLE])
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    gaps.apply_all(gaps.COMPUTE_PLANE)
+    application = with_own_routes(DomainDispatcherApplication(create_backend_app))
+    port = int(os.environ[PORT_VARIABLE])
+    run_simple(LOOPBACK, port, application, threaded=True, request_handler=MotoRequestHandler)
+
+
+def with_own_routes(application: WSGIApplication) -> WSGIApplication:
+    """The same application with our routes before it."""
+
+    def serve(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        path = str(environ.get("PATH_INFO", ""))
+        if not path.startswith(PREFIX):
+            return application(environ, start_response)
+        status, answer = _answer(path.removeprefix(PREFIX), environ)
+        body = json.dumps(answer).encode()
+        start_response(status, [("Content-Type", "application/json"), ("Content-Length", str(len(body)))])
+        return [body]
+
+    return serve
+
+
+def _answer(route: str, environ: WSGIEnvironment) -> tuple[str, object]:
+    action = _ROUTES.get((str(environ["REQUEST_METHOD"]), route))
+    if action is None:
+        return "404 Not Found", {"error": f"no route {route}", "routes": [f"{m} {r}" for m, r in _ROUTES]}
+    length = int(environ.get("CONTENT_LENGTH") or 0)
+    try:
+        body = json.loads(environ["wsgi.input"].read(length) or "{}")
+        return "200 OK", action(body)
+    except (KeyError, TypeError, ValueError) as error:
+        return "400 Bad Request", {"error": f"{type(error).__name__}: {error}"}
+
+
+def _identity(_body: dict[str, Any]) -> object:
+    return {"token": os.environ.get(TOKEN_VARIABLE, "")}
+
+
+def _script_command(body: dict[str, Any]) -> object:
+    output = CommandOutput(exit_code=int(body["exit_code"]), stdout=str(body["stdout"]))
+    SCRIPT.set_output(str(body["instance_id"]), output)
+    return {}
+
+
+def _script_capacity(body: dict[str, Any]) -> object:
+    available = bool(body["available"])
+    SCRIPT.set_capacity(str(body["instance_type"]), str(body.get("zone", ANY_ZONE)), available=available)
+    if available:
+        from faultbridge.local.gaps import capacity
+
+        capacity.refill()
+    return {}
+
+
+def _reset(_body: dict[str, Any]) -> object:
+    SCRIPT.reset()
+    return {}
+
+
+_ROUTES: dict[tuple[str, str], Callable[[dict[str, Any]], object]] = {
+    ("GET", "identity"): _identity,
+    ("POST", "ssm"): _script_command,
+    ("POST", "capacity"): _script_capacity,
+    ("POST", "reset"): _reset,
+}
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,104 @@
+"""The environment variables of the emulators, of SAM, and of whoever talks to them.
+
+The emulators get an environment made from nothing: Lambda's worker processes inherit the whole of it, and a
+profile, a proxy or a `PYTHONPATH` of the person at the keyboard has no business in there.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+from faultbridge.local.paths import StackFolder
+from faultbridge.local.ports import LOOPBACK, Ports
+
+REGION = "us-east-1"
+ACCOUNT = "000000000000"
+TOKEN_VARIABLE = "FAULTBRIDGE_LOCAL_TOKEN"  # noqa: S105 - the name of a variable
+FOLDER_VARIABLE = "FAULTBRIDGE_LOCAL_FOLDER"
+PORT_VARIABLE = "FAULTBRIDGE_LOCAL_PORT"
+
+_COMPUTE_SERVICES = ("EC2", "AUTO_SCALING", "SSM", "SAGEMAKER")
+_KEPT = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "SYSTEMROOT")
+# Both emulators take any credentials; these say on sight that they are not real.
+_CREDENTIALS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}
+_NOTHING_OF_THE_USER = {
+    "AWS_CONFIG_FILE": os.devnull,
+    "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
+    "AWS_EC2_METADATA_DISABLED": "true",
+}
+
+
+def endpoint(port: int) -> str:
+    """The address of an emulator, without a slash at its end."""
+    return f"http://{LOOPBACK}:{port}"
+
+
+def client_environment(ports: Ports) -> dict[str, str]:
+    """What any AWS client needs to reach the stack: endpoints, a region, credentials that are no secret."""
+    compute = endpoint(ports.compute_plane)
+    return {
+        **_CREDENTIALS,
+        "AWS_DEFAULT_REGION": REGION,
+        "AWS_REGION": REGION,
+        "AWS_ENDPOINT_URL": endpoint(ports.event_plane),
+        **{f"AWS_ENDPOINT_URL_{service}": compute for service in _COMPUTE_SERVICES},
+    }
+
+
+def event_plane_environment(ports: Ports, folder: StackFolder, token: str) -> dict[str, str]:
+    """The whole environment of MiniStack, and so of every Lambda worker."""
+    scratch = folder.scratch
+    return {
+        **_basics(folder, token),
+        **client_environment(ports),
+        "BIND_HOST": LOOPBACK,
+        "MINISTACK_HOST": LOOPBACK,
+        "GATEWAY_PORT": str(ports.event_plane),
+        "MINISTACK_REGION": REGION,
+        "LAMBDA_EXECUTOR": "local",
+        "IOT_MTLS_ENABLED": "0",  # else it listens on 0.0.0.0:8883
+        "SFTP_ENABLED": "0",
+        "STATE_DIR": str(scratch / "state"),
+        "S3_DATA_DIR": str(scratch / "s3"),
+        "LOG_LEVEL": "INFO",
+    }
+
+
+def compute_plane_environment(ports: Ports, folder: StackFolder, token: str) -> dict[str, str]:
+    """The whole environment of the moto server."""
+    return {
+        **_basics(folder, token),
+        **_CREDENTIALS,
+        "AWS_DEFAULT_REGION": REGION,
+        PORT_VARIABLE: str(ports.compute_plane),
+        "MOTO_ACCOUNT_ID": ACCOUNT,  # the event plane's account, so that ARNs of both agree
+    }
+
+
+def tool_environment(ports: Ports) -> dict[str, str]:
+    """The environment of SAM CLI: the user's own (it may have to fetch packages), aimed at the stack."""
+    kept = {key: value for key, value in os.environ.items() if not key.startswith("AWS_")}
+    return {
+        **kept,
+        **_NOTHING_OF_THE_USER,
+        **client_environment(ports),
+        "SAM_CLI_TELEMETRY": "0",
+        "NO_PROXY": _without_proxy(kept),
+    }
+
+
+def _basics(folder: StackFolder, token: str) -> dict[str, str]:
+    kept = {key: os.environ[key] for key in _KEPT if key in os.environ}
+    return {
+        **kept,
+        **_NOTHING_OF_THE_USER,
+        "TMPDIR": str(folder.scratch / "tmp"),
+        "PYTHONUNBUFFERED": "1",
+        FOLDER_VARIABLE: str(folder.scratch),
+        TOKEN_VARIABLE: token,
+    }
+
+
+def _without_proxy(environment: Mapping[str, str]) -> str:
+    return ",".join(filter(None, (environment.get("NO_PROXY", ""), LOOPBACK, "localhost")))

@@ -1,0 +1,40 @@
+"""Expire: conditions that end without anybody saying so, because time passed or what they clung to is gone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from datetime import datetime, timedelta
+
+from faultbridge.domain.catalogue import Catalogue, Scope
+from faultbridge.domain.conditions import Condition
+from faultbridge.domain.nodes import NodeState
+from faultbridge.stages.changes import Folded
+from faultbridge.stages.folding import Folding
+
+
+def end_scopes(state: NodeState, scopes: Iterable[Scope], *, at: datetime, reason: str) -> Folded:
+    """End every condition that clings to what is gone: a reboot ends those of the process and the boot."""
+    ending = frozenset(scopes)
+    return _end(state, at, reason, lambda condition: at if condition.scope in ending else None)
+
+
+def expire(state: NodeState, *, now: datetime) -> Folded:
+    """End the conditions that have been quiet for as long as the catalogue asks."""
+    return _end(state, now, "policy: quiet", quiet_until)
+
+
+def quiet_until(condition: Condition) -> datetime | None:
+    """Return when a condition ends if nothing more is heard of it, or None where silence ends nothing."""
+    seconds = [int(end.removeprefix("quiet:")) for end in condition.ends_on if end.startswith("quiet:")]
+    return condition.last_at + timedelta(seconds=min(seconds)) if seconds else None
+
+
+def _end(
+    state: NodeState, now: datetime, reason: str, ends_at: Callable[[Condition], datetime | None]
+) -> Folded:
+    folding = Folding(state, Catalogue(""))
+    for key, condition in tuple(folding.conditions.items()):
+        at = ends_at(condition)
+        if at is not None and at <= now:
+            folding.end(key, condition, at, reason)
+    return Folded(folding.state(), tuple(folding.changes))

@@ -1,0 +1,242 @@
+"""One node's conditions while a batch is being folded into them: the watermark rules, one method an observation."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+from datetime import datetime
+
+from faultbridge.domain.catalogue import Catalogue
+from faultbridge.domain.conditions import Condition, Tombstone, Witness, condition_key, identity
+from faultbridge.domain.faults import Action, Clear, Fault, Severity, Survey
+from faultbridge.domain.nodes import NodeState
+from faultbridge.domain.records import Outcome
+from faultbridge.stages.changes import Arrival, Change, ChangeKind
+from faultbridge.stages.resolve import Sits
+
+MOST_DIGESTS = 8
+MOST_TOMBSTONES = 128
+MOST_NOTED = 64
+
+
+class Folding:
+    """A node's conditions, open for change; `state()` gives the node as it is after the changes."""
+
+    def __init__(self, state: NodeState, catalogue: Catalogue) -> None:
+        """Begin with what the node already knows."""
+        self._state = state
+        self._catalogue = catalogue
+        self.conditions = dict(state.conditions)
+        self.changes: list[Change] = []
+        self._tombstones = dict(state.tombstones)
+        self._surveys = dict(state.surveys)
+        self._noted = dict(state.noted)
+        self._floor = state.floor
+        self._devices = state.devices
+
+    def state(self) -> NodeState:
+        """Return the node with all changes made."""
+        return replace(
+            self._state,
+            conditions=self.conditions,
+            tombstones=self._tombstones,
+            surveys=self._surveys,
+            noted=self._noted,
+            floor=self._floor,
+            devices=self._devices,
+        )
+
+    def fault(self, fault: Fault, arrival: Arrival) -> Outcome:
+        """Let one fault begin, repeat or widen a condition."""
+        fault = self._catalogue.classify(fault)
+        component = identity(fault.component, self._devices)
+        key = condition_key(self._catalogue.canonical(fault.code), component)
+        if fault.severity is Severity.INFO:
+            return self._note(key, fault, arrival)
+        known = self.conditions.get(key)
+        if known is not None:
+            return self._repeat(key, known, fault, arrival)
+        if self._past(key, fault, arrival.at):
+            return Outcome.STALE
+        self._begin(key, replace(fault, component=component), arrival)
+        return Outcome.RECORDED
+
+    def clear(self, clear: Clear, arrival: Arrival) -> Outcome:
+        """Let one source withdraw its word about one condition."""
+        component = identity(clear.component, self._devices)
+        key = condition_key(self._catalogue.canonical(clear.code), component)
+        return self._withdraw(key, clear.source, arrival.at, clear.message, arrival.record_id)
+
+    def survey(self, survey: Survey, arrival: Arrival) -> Outcome:
+        """Let one full look assert what it saw and withdraw what it could have seen but did not."""
+        last = self._surveys.get(survey.source)
+        if last is not None and arrival.at <= last:
+            return Outcome.DUPLICATE if arrival.at == last else Outcome.STALE
+        self._surveys[survey.source] = arrival.at
+        if survey.devices:
+            self._learn_devices(survey, arrival)
+        outcomes = [self.fault(fault, replace(arrival, observation=fault)) for fault in survey.present]
+        seen = {
+            condition_key(self._catalogue.canonical(fault.code), identity(fault.component, self._devices))
+            for fault in survey.present
+        }
+        outcomes += [
+            self._withdraw(key, survey.source, arrival.at, "no longer present", arrival.record_id)
+            for key in self._covered(survey) - seen
+            if key in self.conditions
+        ]
+        return max(outcomes, key=lambda one: one.rank, default=Outcome.CLEAN)
+
+    def end(self, key: str, condition: Condition, at: datetime, reason: str, record_id: str | None = None) -> None:
+        """End a condition and remember until when its witnesses are counted."""
+        del self.conditions[key]
+        times = {source: witness.last_at for source, witness in condition.witnesses.items()}
+        self._tombstones[key] = Tombstone(ended_at=at, witnesses=times)
+        while len(self._tombstones) > MOST_TOMBSTONES:
+            oldest = min(self._tombstones, key=lambda one: self._tombstones[one].ended_at)
+            ended = self._tombstones.pop(oldest).ended_at
+            self._floor = ended if self._floor is None else max(self._floor, ended)
+        self.changes.append(Change(ChangeKind.ENDED, at, condition, None, record_id, reason))
+
+    def first_of_the_day(self, key: str, at: datetime) -> bool:
+        """Tell whether a thing is seen for the first time on its day, and remember that it was."""
+        day = at.date().isoformat()
+        if self._noted.get(key, "") >= day:
+            return False
+        self._noted[key] = day
+        while len(self._noted) > MOST_NOTED:
+            del self._noted[min(self._noted, key=lambda one: self._noted[one])]
+        return True
+
+    def _past(self, key: str, fault: Fault, at: datetime) -> bool:
+        tombstone = self._tombstones.get(key)
+        if tombstone is not None:
+            return at <= max(tombstone.ended_at, tombstone.witnesses.get(fault.source, tombstone.ended_at))
+        return self._floor is not None and at <= self._floor
+
+    def _begin(self, key: str, fault: Fault, arrival: Arrival) -> None:
+        row = self._catalogue.row(self._catalogue.canonical(fault.code))
+        condition = Condition(
+            code=self._catalogue.canonical(fault.code),
+            component=fault.component,
+            severity=fault.severity or row.severity,
+            action=fault.action or row.action,
+            scope=row.scope,
+            ends_on=row.ends_on,
+            since=arrival.at,
+            last_at=arrival.at,
+            message=fault.message,
+            count=fault.count,
+            known_incarnation=arrival.sits is Sits.CURRENT,
+            witnesses={fault.source: Witness(True, arrival.at, (digest(fault),))},
+            attributes=dict(fault.attributes),
+        )
+        self._tombstones.pop(key, None)
+        self.conditions[key] = condition
+        self.changes.append(Change(ChangeKind.BEGAN, arrival.at, condition, fault, arrival.record_id))
+
+    def _repeat(self, key: str, known: Condition, fault: Fault, arrival: Arrival) -> Outcome:
+        mark = digest(fault)
+        witness = known.witnesses.get(fault.source)
+        if witness is not None and (arrival.at < witness.last_at or _counted(witness, arrival.at, mark)):
+            return Outcome.DUPLICATE
+        digests = witness.digests if witness is not None and witness.last_at == arrival.at else ()
+        heard = Witness(True, arrival.at, (*digests, mark)[-MOST_DIGESTS:])
+        condition = replace(
+            known,
+            count=known.count + fault.count,
+            since=min(known.since, arrival.at),
+            last_at=max(known.last_at, arrival.at),
+            severity=max(known.severity, fault.severity or Severity.INFO, key=lambda one: one.rank),
+            action=max(known.action, fault.action or Action.NONE, key=lambda one: one.rank),
+            known_incarnation=known.known_incarnation or arrival.sits is Sits.CURRENT,
+            witnesses={**known.witnesses, fault.source: heard},
+        )
+        self.conditions[key] = condition
+        what = _difference(known, condition)
+        if not what:
+            return Outcome.FOLDED
+        self.changes.append(Change(ChangeKind.UPDATED, arrival.at, condition, fault, arrival.record_id, what=what))
+        return Outcome.RECORDED
+
+    def _note(self, key: str, fault: Fault, arrival: Arrival) -> Outcome:
+        if not self.first_of_the_day(key, arrival.at):
+            return Outcome.FOLDED
+        self.changes.append(Change(ChangeKind.NOTED, arrival.at, None, fault, arrival.record_id))
+        return Outcome.RECORDED
+
+    def _withdraw(self, key: str, source: str, at: datetime, reason: str, record_id: str) -> Outcome:
+        condition = self.conditions.get(key)
+        witness = condition.witnesses.get(source) if condition else None
+        if condition is None or witness is None or not witness.active:
+            return Outcome.CLEAN
+        if at <= witness.last_at:
+            return Outcome.STALE
+        quiet = replace(condition, witnesses={**condition.witnesses, source: Witness(False, at)})
+        if quiet.active:
+            self.conditions[key] = quiet
+            self.changes.append(Change(ChangeKind.UPDATED, at, quiet, None, record_id, reason, ("witnesses",)))
+        else:
+            self.end(key, quiet, at, reason, record_id)
+        return Outcome.RECORDED
+
+    def _covered(self, survey: Survey) -> set[str]:
+        return {
+            condition_key(self._catalogue.canonical(code), identity(component, self._devices))
+            for code, components in survey.covers.items()
+            for component in components
+        }
+
+    def _learn_devices(self, survey: Survey, arrival: Arrival) -> None:
+        if survey.devices == self._devices:
+            return
+        self._devices = survey.devices
+        for key, condition in tuple(self.conditions.items()):
+            component = identity(condition.component, self._devices)
+            renamed = condition_key(condition.code, component)
+            if renamed != key:
+                self._rename(key, renamed, replace(condition, component=component), arrival)
+
+    def _rename(self, key: str, renamed: str, condition: Condition, arrival: Arrival) -> None:
+        del self.conditions[key]
+        other = self.conditions.get(renamed)
+        merged = condition if other is None else merge(other, condition)
+        self.conditions[renamed] = merged
+        self.changes.append(
+            Change(ChangeKind.UPDATED, arrival.at, merged, None, arrival.record_id, "device recognised", ("component",))
+        )
+
+
+def merge(one: Condition, other: Condition) -> Condition:
+    """Make one condition of two that turned out to be about the same device; the older `since` wins."""
+    return replace(
+        one,
+        since=min(one.since, other.since),
+        last_at=max(one.last_at, other.last_at),
+        count=one.count + other.count,
+        severity=max(one.severity, other.severity, key=lambda severity: severity.rank),
+        action=max(one.action, other.action, key=lambda action: action.rank),
+        witnesses={**other.witnesses, **one.witnesses},
+    )
+
+
+def digest(fault: Fault) -> str:
+    """Tell apart two observations of the same instant."""
+    text = "\0".join((fault.source, fault.code, str(fault.component), fault.message, fault.evidence))
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _counted(witness: Witness, at: datetime, mark: str) -> bool:
+    return at == witness.last_at and (mark in witness.digests or len(witness.digests) == MOST_DIGESTS)
+
+
+def _difference(before: Condition, after: Condition) -> tuple[str, ...]:
+    crossed = len(str(after.count)) > len(str(before.count))
+    active = {source for source, witness in before.witnesses.items() if witness.active}
+    asserting = {source for source, witness in after.witnesses.items() if witness.active}
+    parts = (
+        ("count", crossed),
+        ("severity", after.severity is not before.severity or after.action is not before.action),
+        ("witnesses", asserting != active),
+    )
+    return tuple(name for name, differs in parts if differs)

@@ -1,0 +1,93 @@
+"""Resolve: whose record is it? Names of every kind lead to one seat; ingest never creates one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import NamedTuple
+
+from faultbridge.domain.nodes import Incarnation, NodeKey, NodeState
+from faultbridge.domain.records import RawRecord
+
+MARGIN = timedelta(minutes=2)
+
+
+class Alias(NamedTuple):
+    """One name of one kind: `instance` names are unique in the world, `name` ones within a cluster."""
+
+    kind: str
+    value: str
+
+
+class Sits(StrEnum):
+    """Whether an observation is about the incarnation that sits in the seat now."""
+
+    CURRENT = "current"
+    EARLIER = "earlier"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class AliasRow:
+    """Where an alias leads, and between which instants it did."""
+
+    key: NodeKey
+    instance_id: str | None
+    valid_from: datetime
+    valid_to: datetime | None = None
+
+
+def aliases_of(record: RawRecord, named: str | None) -> tuple[Alias, ...]:
+    """List the aliases to look a record up by, best proof first; `named` is a node name found inside the record."""
+    names = [name for name in (record.node, named) if name]
+    instances = [name for name in (record.instance_id, *names) if name and name.startswith("i-")]
+    return tuple(
+        dict.fromkeys(
+            [Alias("instance", instance) for instance in instances]
+            + [Alias("name", f"{record.cluster}/{name}") for name in names]
+        )
+    )
+
+
+def resolve(candidates: tuple[Alias, ...], known: Mapping[Alias, AliasRow], cluster: str) -> AliasRow | None:
+    """Return where the best known alias leads, or None: an instance of another cluster does not count."""
+    rows = (known[alias] for alias in candidates if alias in known)
+    return next((row for row in rows if row.key.cluster == cluster), None)
+
+
+def learn_boot(state: NodeState, record: RawRecord) -> NodeState:
+    """Take note of the boot that a record of the sitting instance came from; a new one raises the boot number."""
+    sitting = state.incarnation
+    if sitting is None or record.boot_id is None or record.boot_id == sitting.boot_id:
+        return state
+    if record.instance_id not in {None, sitting.instance_id} or record.sent_at < sitting.since:
+        return state
+    boot = sitting.boot if sitting.boot_id is None else sitting.boot + 1
+    since = sitting.since if sitting.boot_id is None else record.sent_at
+    return replace(state, incarnation=replace(sitting, boot=boot, boot_id=record.boot_id, since=since))
+
+
+def sits(state: NodeState, record: RawRecord, via: str | None, observed_at: datetime) -> Sits:
+    """Tell which incarnation an observation is about: by instance id, else by boot id, else by time.
+
+    `via` is the instance id that the alias led to, when it was one.
+    """
+    sitting = state.incarnation
+    if sitting is None:
+        return Sits.UNKNOWN
+    for instance_id in (record.instance_id, via):
+        if instance_id is not None and sitting.instance_id is not None:
+            return Sits.CURRENT if instance_id == sitting.instance_id else Sits.EARLIER
+    if record.boot_id is not None and record.boot_id == sitting.boot_id:
+        return Sits.CURRENT
+    return _by_time(sitting, observed_at, first=not state.former_instances)
+
+
+def _by_time(sitting: Incarnation, observed_at: datetime, *, first: bool) -> Sits:
+    if observed_at >= sitting.since + MARGIN or (first and sitting.boot == 1):
+        return Sits.CURRENT
+    if observed_at < sitting.since - MARGIN:
+        return Sits.EARLIER
+    return Sits.UNKNOWN

@@ -1,0 +1,154 @@
+"""Where each item of the one table stands, and the shards that keep an index from having one hot key."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from faultbridge.domain.clusters import shard_of
+from faultbridge.domain.nodes import NodeKey
+from faultbridge.domain.times import to_text
+from faultbridge.storage.writes import Key
+
+WORK_SHARDS = 16
+ENTRY = "ENTRY#"
+NO_CLUSTER = "-"
+
+
+def node_partition(key: NodeKey) -> str:
+    """Return the partition of a node's state, entries and devices."""
+    return f"NODE#{key.cluster}#{key.node}"
+
+
+def node_state(key: NodeKey) -> Key:
+    """Return the key of a node's state."""
+    return Key(node_partition(key), "STATE")
+
+
+def seen(key: NodeKey) -> Key:
+    """Return the key of a node's last sign of life."""
+    return Key(node_partition(key), "SEEN")
+
+
+def reading(key: NodeKey, source: str, component: str) -> Key:
+    """Return the key of the last reading of one source and component."""
+    return Key(node_partition(key), f"READING#{source}#{component}")
+
+
+def entry(partition: str, epoch: int, sequence: int) -> Key:
+    """Return the key of one entry of a stream; the epoch keeps a reused seat from meeting its past."""
+    return Key(partition, f"{ENTRY}{epoch:04d}#{sequence:012d}")
+
+
+def cluster_partition(cluster: str) -> str:
+    """Return the partition of a cluster's own items."""
+    return f"CLUSTER#{cluster}"
+
+
+def cluster_state(cluster: str) -> Key:
+    """Return the key of what a cluster's stream last said."""
+    return Key(cluster_partition(cluster), "STATE")
+
+
+def cluster_control(cluster: str) -> Key:
+    """Return the key of a cluster's repair slots."""
+    return Key(cluster_partition(cluster), "CONTROL")
+
+
+def cluster_config(cluster: str) -> Key:
+    """Return the key of a cluster's registration."""
+    return Key(cluster_partition(cluster), "CONFIG")
+
+
+CLUSTERS = "CLUSTERS"
+
+
+def cluster_listed(cluster: str) -> Key:
+    """Return the key under which a cluster is found when all are listed."""
+    return Key(CLUSTERS, cluster)
+
+
+def shard_partition(cluster: str, shard: int) -> str:
+    """Return the partition of one shard of a cluster's rows: unhealthy nodes, roster and queue."""
+    return f"CLUSTER#{cluster}#{shard}"
+
+
+def bad(cluster: str, shard: int, node: str) -> Key:
+    """Return the key of the row that says a node is not healthy."""
+    return Key(shard_partition(cluster, shard), f"BAD#{node}")
+
+
+def roster(cluster: str, shard: int, node: str) -> Key:
+    """Return the key of a seat in its cluster's roster."""
+    return Key(shard_partition(cluster, shard), f"NODE#{node}")
+
+
+def queue(cluster: str, shard: int, priority: int, since: datetime, case: str) -> Key:
+    """Return the key of a waiting case: the most urgent and oldest sorts first."""
+    return Key(shard_partition(cluster, shard), f"QUEUE#{priority}#{to_text(since)}#{case}")
+
+
+def case(case_id: str) -> Key:
+    """Return the key of a case."""
+    return Key(f"CASE#{case_id}", "CASE")
+
+
+def page_mark(case_id: str, page: str) -> Key:
+    """Return the key of the mark that a page is being or was sent."""
+    return Key(f"CASE#{case_id}", f"PAGE#{page}")
+
+
+def alias(kind: str, value: str) -> Key:
+    """Return the key of one name of a node."""
+    return Key(f"ALIAS#{kind}#{value}", "ALIAS")
+
+
+def claim(instance_id: str) -> Key:
+    """Return the key of the claim of a successor: one instance serves one seat."""
+    return Key(f"INSTANCE#{instance_id}", "CLAIM")
+
+
+def reject(cluster: str, at: datetime, record_id: str) -> Key:
+    """Return the key of a rejected record; the same record rejected again stands in the same place."""
+    return Key(reject_partition(cluster), f"{to_text(at)}#{record_id}")
+
+
+def reject_partition(cluster: str) -> str:
+    """Return the partition of a cluster's rejects; `-` keeps those of clusters that nobody registered."""
+    return f"CLUSTER#{cluster}#REJECT"
+
+
+def policy(version: str) -> Key:
+    """Return the key of one immutable policy document."""
+    return Key(f"POLICY#{version}", "POLICY")
+
+
+CURRENT_POLICY = Key("POLICY", "CURRENT")
+
+
+def outbox(name: str) -> str:
+    """Return the shard of the outbox in which the entries of a node or cluster wait to be published."""
+    return f"OUT#{shard_of(name, WORK_SHARDS)}"
+
+
+def due(name: str) -> str:
+    """Return the shard of the timers in which a node, cluster or reject waits for its time."""
+    return f"DUE#{shard_of(name, WORK_SHARDS)}"
+
+
+OUTBOXES = tuple(f"OUT#{shard}" for shard in range(WORK_SHARDS))
+TIMERS = tuple(f"DUE#{shard}" for shard in range(WORK_SHARDS))
+
+
+def timeline(cluster: str, shard: int) -> str:
+    """Return the timeline index's partition for one shard of a cluster."""
+    return f"T#{cluster}#{shard}"
+
+
+def cases_of(cluster: str, shard: int) -> str:
+    """Return the case index's partition for one shard of a cluster."""
+    return f"CASES#{cluster}#{shard}"
+
+
+def device(name: str) -> str:
+    """Return the device index's partition for a serial number or UUID."""
+    return f"DEV#{name}"
