@@ -28,7 +28,13 @@ class Passed:
 
 
 def observe(
-    state: NodeState, arrivals: Iterable[Arrival], *, rebooted: bool, rules: Rules, catalogue: Catalogue, now: datetime
+    state: NodeState,
+    arrivals: Iterable[Arrival],
+    *,
+    rebooted: bool,
+    rules: Rules,
+    catalogue: Catalogue,
+    now: datetime,
 ) -> Passed:
     """Pass observations of one node through classify, fold and decide; classify runs inside fold, once a fault."""
     ended = end_scopes(state, REBOOT_ENDS if rebooted else (), at=now, reason="reboot")

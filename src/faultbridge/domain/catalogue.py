@@ -70,7 +70,17 @@ class Catalogue:
         """Return the code under which conditions of this code are kept."""
         return self.row(code).same_as or code
 
+    def row_of(self, fault: Fault) -> Row:
+        """Return the row that fits a fault best: by its unit and error status, by its source's word, by its code.
+
+        NVLink5 errors (Xid 144 to 150) have rows `code:unit:errorstatus` and `code:Fatal`; all others one by code.
+        """
+        told = fault.attributes
+        details = (f"{told.get('unit')}:{told.get('errorstatus')}", told.get("severity")) if "unit" in told else ()
+        rows = (self.rows.get(f"{fault.code}:{detail}") for detail in details)
+        return next((row for row in rows if row is not None), None) or self.row(fault.code)
+
     def classify(self, fault: Fault) -> Fault:
         """Give a fault the catalogue's severity and action where its source stated none."""
-        row = self.row(fault.code)
+        row = self.row_of(fault)
         return fault.classified(row.severity, row.action)

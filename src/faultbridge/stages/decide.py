@@ -88,8 +88,12 @@ def _current(change: Change, state: NodeState) -> Change:
     # A policy's own severity and action belong into the entry, not the catalogue's.
     if change.condition is None or change.kind is ChangeKind.ENDED:
         return change
-    latest = next((one for one in state.conditions.values() if _same(one, change.condition)), change.condition)
-    return replace(change, condition=replace(change.condition, severity=latest.severity, action=latest.action))
+    latest = next(
+        (one for one in state.conditions.values() if _same(one, change.condition)), change.condition
+    )
+    return replace(
+        change, condition=replace(change.condition, severity=latest.severity, action=latest.action)
+    )
 
 
 def _same(one: Condition, other: Condition) -> bool:

@@ -87,7 +87,9 @@ class Folding:
         ]
         return max(outcomes, key=lambda one: one.rank, default=Outcome.CLEAN)
 
-    def end(self, key: str, condition: Condition, at: datetime, reason: str, record_id: str | None = None) -> None:
+    def end(
+        self, key: str, condition: Condition, at: datetime, reason: str, record_id: str | None = None
+    ) -> None:
         """End a condition and remember until when its witnesses are counted."""
         del self.conditions[key]
         times = {source: witness.last_at for source, witness in condition.witnesses.items()}
@@ -156,7 +158,9 @@ class Folding:
         what = _difference(known, condition)
         if not what:
             return Outcome.FOLDED
-        self.changes.append(Change(ChangeKind.UPDATED, arrival.at, condition, fault, arrival.record_id, what=what))
+        self.changes.append(
+            Change(ChangeKind.UPDATED, arrival.at, condition, fault, arrival.record_id, what=what)
+        )
         return Outcome.RECORDED
 
     def _note(self, key: str, fault: Fault, arrival: Arrival) -> Outcome:
@@ -175,7 +179,9 @@ class Folding:
         quiet = replace(condition, witnesses={**condition.witnesses, source: Witness(False, at)})
         if quiet.active:
             self.conditions[key] = quiet
-            self.changes.append(Change(ChangeKind.UPDATED, at, quiet, None, record_id, reason, ("witnesses",)))
+            self.changes.append(
+                Change(ChangeKind.UPDATED, at, quiet, None, record_id, reason, ("witnesses",))
+            )
         else:
             self.end(key, quiet, at, reason, record_id)
         return Outcome.RECORDED
@@ -203,7 +209,15 @@ class Folding:
         merged = condition if other is None else merge(other, condition)
         self.conditions[renamed] = merged
         self.changes.append(
-            Change(ChangeKind.UPDATED, arrival.at, merged, None, arrival.record_id, "device recognised", ("component",))
+            Change(
+                ChangeKind.UPDATED,
+                arrival.at,
+                merged,
+                None,
+                arrival.record_id,
+                "device recognised",
+                ("component",),
+            )
         )
 
 

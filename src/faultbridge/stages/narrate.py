@@ -40,7 +40,11 @@ def incarnation_data(incarnation: Incarnation | None) -> dict[str, Any] | None:
     """Describe who sits in the seat: instance id, and the numbers of instance and boot."""
     if incarnation is None:
         return None
-    return {"instance_id": incarnation.instance_id, "instance": incarnation.instance, "boot": incarnation.boot}
+    return {
+        "instance_id": incarnation.instance_id,
+        "instance": incarnation.instance,
+        "boot": incarnation.boot,
+    }
 
 
 def fault_change(change: Change, state: NodeState, catalogue: str, policy: Policy) -> Draft:

@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import NamedTuple
 
-from faultbridge.domain.nodes import Incarnation, NodeKey, NodeState
+from faultbridge.domain.aliases import Alias, AliasRow
+from faultbridge.domain.nodes import Incarnation, NodeState
 from faultbridge.domain.records import RawRecord
 
 MARGIN = timedelta(minutes=2)
-
-
-class Alias(NamedTuple):
-    """One name of one kind: `instance` names are unique in the world, `name` ones within a cluster."""
-
-    kind: str
-    value: str
 
 
 class Sits(StrEnum):
@@ -27,16 +20,6 @@ class Sits(StrEnum):
     CURRENT = "current"
     EARLIER = "earlier"
     UNKNOWN = "unknown"
-
-
-@dataclass(frozen=True, slots=True)
-class AliasRow:
-    """Where an alias leads, and between which instants it did."""
-
-    key: NodeKey
-    instance_id: str | None
-    valid_from: datetime
-    valid_to: datetime | None = None
 
 
 def aliases_of(record: RawRecord, named: str | None) -> tuple[Alias, ...]:

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from faultbridge.domain.aliases import Alias, AliasRow
 from faultbridge.domain.cases import Case
 from faultbridge.domain.clusters import ClusterConfig, ClusterState, Control
 from faultbridge.domain.entries import Entry
 from faultbridge.domain.nodes import NodeKey, NodeState
 from faultbridge.domain.times import to_text
-from faultbridge.stages.resolve import Alias, AliasRow
 from faultbridge.storage import keys
 from faultbridge.storage.codec import dump, load
 from faultbridge.storage.writes import Item, Key
