@@ -1,0 +1,137 @@
+"""Reads the repository as data: its modules, what they import, its template."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = ROOT / "src" / "faultbridge"
+FUNCTIONS = ROOT / "functions"
+TEMPLATE = ROOT / "infra" / "template.yaml"
+MACHINES = ROOT / "infra" / "statemachines"
+
+
+def modules(*folders: Path) -> list[Path]:
+    """Every Python file under the folders, caches left out."""
+    found = [path for folder in folders for path in folder.rglob("*.py") if "__pycache__" not in path.parts]
+    return sorted(found)
+
+
+def production() -> list[Path]:
+    """Every Python file that is delivered or that builds what is delivered."""
+    return modules(PACKAGE, FUNCTIONS, ROOT / "infra")
+
+
+def relative(path: Path) -> str:
+    """The path as a reader of a failure wants it."""
+    return path.relative_to(ROOT).as_posix()
+
+
+@cache
+def parse(path: Path) -> ast.Module:
+    """The file's syntax tree."""
+    return ast.parse(path.read_text(encoding="utf-8"), str(path))
+
+
+def _is_type_checking(node: ast.stmt) -> bool:
+    return isinstance(node, ast.If) and ast.unparse(node.test) in {"TYPE_CHECKING", "typing.TYPE_CHECKING"}
+
+
+def _statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """Every statement at any depth that may run, so without what only a type checker reads."""
+    for node in body:
+        if _is_type_checking(node):
+            yield from _statements(node.orelse)  # type: ignore[attr-defined]  # an If has one
+            continue
+        yield node
+        for name in ("body", "orelse", "finalbody"):
+            yield from _statements(getattr(node, name, []))
+        for part in [*getattr(node, "handlers", []), *getattr(node, "cases", [])]:
+            yield from _statements(part.body)
+
+
+@cache
+def imports(path: Path) -> frozenset[str]:
+    """Dotted names that the file imports when it runs, at the top or within functions.
+
+    `from a.b import c` gives `a.b` and `a.b.c`: either may be the module.
+    """
+    names: set[str] = set()
+    for node in _statements(parse(path).body):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                above = path.relative_to(PACKAGE.parent).with_suffix("").parts[: -node.level]
+                base = ".".join([*above, *([base] if base else [])])
+            names |= {base} | {f"{base}.{alias.name}" for alias in node.names}
+    return frozenset(names)
+
+
+def module_file(name: str) -> Path | None:
+    """The file of one of our modules, or None when the name is no module of ours."""
+    stem = PACKAGE.parent.joinpath(*name.split("."))
+    candidates = (stem.with_suffix(".py"), stem / "__init__.py")
+    return next((path for path in candidates if path.is_file()), None)
+
+
+def reachable(starts: list[Path]) -> dict[Path, Path | None]:
+    """Our files that importing the starts may load, each with the file that asks for it."""
+    asked_by: dict[Path, Path | None] = dict.fromkeys(starts)
+    todo = list(starts)
+    while todo:
+        path = todo.pop()
+        for name in imports(path):
+            parts = name.split(".")
+            for prefix in (".".join(parts[: n + 1]) for n in range(len(parts))):
+                file = module_file(prefix)
+                if file is not None and file not in asked_by:
+                    asked_by[file] = path
+                    todo.append(file)
+    return asked_by
+
+
+def not_in_lambda() -> list[str]:
+    """Parts of the package that the build leaves out of the functions."""
+    rules = (ROOT / "infra" / "build.mk").read_text(encoding="utf-8")
+    line = re.search(r"^NOT_IN_LAMBDA := (.+)$", rules, re.MULTILINE)
+    assert line is not None
+    return line[1].split()
+
+
+class _Loader(yaml.SafeLoader):
+    """Reads `!Ref x` as {"Ref": "x"} and `!GetAtt a.b` as {"Fn::GetAtt": "a.b"}."""
+
+
+def _intrinsic(loader: yaml.SafeLoader, suffix: str, node: yaml.Node) -> dict[str, Any]:
+    key = suffix if suffix in {"Ref", "Condition"} else f"Fn::{suffix}"
+    if isinstance(node, yaml.ScalarNode):
+        return {key: loader.construct_scalar(node)}
+    if isinstance(node, yaml.SequenceNode):
+        return {key: loader.construct_sequence(node, deep=True)}
+    assert isinstance(node, yaml.MappingNode)
+    return {key: loader.construct_mapping(node, deep=True)}
+
+
+_Loader.add_multi_constructor("!", _intrinsic)
+
+
+@cache
+def template() -> dict[str, Any]:
+    """The SAM template, intrinsic functions in their long form."""
+    loaded = yaml.load(TEMPLATE.read_text(encoding="utf-8"), Loader=_Loader)  # noqa: S506  # a SafeLoader underneath
+    assert isinstance(loaded, dict)
+    return loaded
+
+
+def resources(kind: str) -> dict[str, dict[str, Any]]:
+    """The template's resources of one type by logical id."""
+    return {name: item for name, item in template()["Resources"].items() if item["Type"] == kind}

@@ -1,0 +1,124 @@
+"""Who may import whom."""
+
+from __future__ import annotations
+
+import re
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.architecture.project import (
+    FUNCTIONS,
+    PACKAGE,
+    imports,
+    module_file,
+    modules,
+    not_in_lambda,
+    reachable,
+    relative,
+)
+
+PURE = frozenset({"domain", "errors"})
+CORE = PURE | {"decoders", "stages", "storage", "pipeline", "ports", "services", "events", "policyfile"}
+AWS = frozenset({"boto3", "botocore"})
+POWERTOOLS = frozenset({"aws_lambda_powertools"})
+
+
+@dataclass(frozen=True)
+class Layer:
+    """What a part of the package may import: other parts, and distributions from outside."""
+
+    ours: frozenset[str]
+    theirs: frozenset[str] = frozenset()
+
+
+LAYERS = {
+    "domain": Layer(PURE),
+    "decoders": Layer(PURE | {"decoders"}),
+    "stages": Layer(PURE | {"stages"}),
+    "storage": Layer(PURE | {"storage"}),
+    "pipeline": Layer(PURE | {"decoders", "stages"}),
+    "ports": Layer(PURE | {"storage", "ports"}),
+    "errors": Layer(frozenset()),
+    "settings": Layer(frozenset({"errors"})),
+    "services": Layer(CORE - {"policyfile"}),
+    "events": Layer(PURE | {"events", "storage"}, frozenset({"pydantic", "jsonschema", "referencing"})),
+    "policyfile": Layer(PURE | {"policyfile"}, frozenset({"pydantic", "yaml"})),
+    "data": Layer(PURE | {"data"}),
+    "adapters": Layer(CORE | {"adapters", "settings"}, AWS | POWERTOOLS),
+    "bootstrap": Layer(CORE | {"adapters", "settings", "data"}, POWERTOOLS),
+    "__init__": Layer(frozenset()),
+}
+
+# The edges of the package; whatever they need, but `cli` asks the adapters instead of AWS.
+FREE = frozenset({"cli", "local", "__main__"})
+
+
+def part(path: Path) -> str:
+    """The top-level part of the package that a file belongs to."""
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+def ours(path: Path) -> set[str]:
+    """Parts of the package that a file imports."""
+    names = {name for name in imports(path) if module_file(name) and name != "faultbridge"}
+    return {name.split(".")[1] for name in names}
+
+
+def theirs(path: Path) -> set[str]:
+    """Distributions from outside that a file imports, by their top-level name."""
+    tops = {name.split(".")[0] for name in imports(path)}
+    return tops - sys.stdlib_module_names - {"faultbridge", "__future__", ""}
+
+
+FILES = modules(PACKAGE)
+
+
+@pytest.mark.parametrize("path", FILES, ids=relative)
+def test_a_module_imports_only_what_its_layer_may(path: Path) -> None:
+    if part(path) in FREE:
+        return
+    layer = LAYERS.get(part(path))
+    assert layer is not None, f"say in LAYERS what {part(path)} may import"
+    assert ours(path) <= layer.ours, "parts of the package beyond the layer"
+    assert theirs(path) <= layer.theirs, "outside distributions beyond the layer"
+
+
+@pytest.mark.parametrize("path", FILES, ids=relative)
+def test_only_adapters_and_the_embedded_stack_speak_to_aws(path: Path) -> None:
+    if part(path) not in {"adapters", "local"}:
+        assert not theirs(path) & AWS
+
+
+def test_nobody_uses_boto3_resources_or_the_tracer() -> None:
+    banned = re.compile(r"\.resource\(|import Tracer")
+    files = modules(PACKAGE, FUNCTIONS)
+    assert [relative(path) for path in files if banned.search(path.read_text(encoding="utf-8"))] == []
+
+
+def lambda_files() -> dict[Path, Path | None]:
+    """What the handlers may load; decoders are found by name, so all of them count."""
+    return reachable([*FUNCTIONS.glob("*/handler.py"), *modules(PACKAGE / "decoders")])
+
+
+def test_no_handler_reaches_what_the_build_leaves_out() -> None:
+    left_out = set(not_in_lambda())
+    hits = {
+        relative(path): relative(by)
+        for path, by in lambda_files().items()
+        if by and path.is_relative_to(PACKAGE) and part(path) in left_out
+    }
+    assert not hits, "file: the file that imports it"
+
+
+def test_handlers_import_only_what_the_layer_or_the_runtime_brings() -> None:
+    brought = AWS | POWERTOOLS | {"jmespath", "typing_extensions"}
+    hits = {relative(path): extra for path in lambda_files() if (extra := theirs(path) - brought)}
+    assert not hits
+
+
+def test_pydantic_and_jsonschema_stay_off_the_path_of_the_handlers() -> None:
+    hits = {relative(p) for p in lambda_files() if theirs(p) & {"pydantic", "jsonschema", "yaml"}}
+    assert not hits

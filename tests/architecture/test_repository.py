@@ -1,0 +1,56 @@
+"""What must never be in a tracked file."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.architecture.project import ROOT
+
+# Written with a class of one letter, so that the patterns do not find themselves.
+MACHINE_PATHS = re.compile(r"/h[o]me/\w|/r[o]ot/|/w[o]rk/|/U[s]ers/\w|[A-Z]:\\U[s]ers")
+REGISTRIES = re.compile(
+    r"p[y]pi\.org|p[y]thonhosted\.org|c[o]deartifact\.|a[r]tifactory|f[i]le://|/s[i]mple/"
+)
+BINARY = {".gz", ".png", ".zip", ".bin"}
+
+
+def tracked() -> list[Path]:
+    """Every tracked text file that is there; none outside a git checkout."""
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=False)
+    if listed.returncode:
+        pytest.skip("not a git checkout")
+    paths = [ROOT / name for name in listed.stdout.split("\0") if name]
+    return [path for path in paths if path.is_file() and path.suffix not in BINARY]
+
+
+def hits(pattern: re.Pattern[str]) -> list[str]:
+    """Where the pattern stands, as file:line."""
+    return [
+        f"{path.relative_to(ROOT)}:{number}"
+        for path in tracked()
+        for number, line in enumerate(path.read_text(encoding="utf-8", errors="replace").splitlines(), 1)
+        if pattern.search(line)
+    ]
+
+
+def test_no_file_names_a_path_of_one_machine() -> None:
+    assert hits(MACHINE_PATHS) == []
+
+
+def test_no_file_names_a_package_registry() -> None:
+    assert hits(REGISTRIES) == []
+
+
+def test_nothing_that_is_built_is_tracked() -> None:
+    built = re.compile(r"(^|/)(\.venv|\.aws-sam|__pycache__|node_modules)/|\.pyc$|\.asl\.json$")
+    assert [str(path) for path in tracked() if built.search(path.relative_to(ROOT).as_posix())] == []
+
+
+def test_the_whole_check_is_one_program() -> None:
+    run = ROOT / ".ci" / "run"
+    assert run.stat().st_mode & 0o111
+    assert "make check" in run.read_text(encoding="utf-8")

@@ -1,0 +1,73 @@
+"""How long things may be. (That every public name has a docstring is ruff's to say: rules D100 to D106.)"""
+
+from __future__ import annotations
+
+import ast
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from tests.architecture.project import FUNCTIONS, ROOT, parse, production, relative
+
+LONGEST_MODULE = 250
+LONGEST_FUNCTION = 40
+LONGEST_HANDLER = 30
+
+FILES = production()
+
+
+@pytest.mark.parametrize("path", FILES, ids=relative)
+def test_a_module_fits_in_the_head(path: Path) -> None:
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= LONGEST_MODULE
+
+
+@pytest.mark.parametrize("path", FILES, ids=relative)
+def test_a_function_fits_on_a_screen(path: Path) -> None:
+    functions = [n for n in ast.walk(parse(path)) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)]
+    lines = {f.name: (f.end_lineno or f.lineno) - f.lineno + 1 for f in functions}
+    assert not {name: n for name, n in lines.items() if n > LONGEST_FUNCTION}
+
+
+@pytest.mark.parametrize("path", sorted(FUNCTIONS.glob("*/handler.py")), ids=relative)
+def test_a_handler_is_a_few_lines(path: Path) -> None:
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= LONGEST_HANDLER
+
+
+def test_ruff_asks_for_every_docstring_and_mypy_is_strict() -> None:
+    tools = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]
+    assert tools["ruff"]["lint"]["select"] == ["ALL"]
+    assert not {"D100", "D101", "D102", "D103", "D104", "D106"} & set(tools["ruff"]["lint"]["ignore"])
+    assert tools["mypy"]["strict"] is True
+
+
+MARK = re.compile(r"# (?:noqa|type: ignore)(?::? ?[A-Z]+[0-9]+(?:, ?[A-Z]+[0-9]+)*|\[[a-z, -]+\])?")
+
+
+def unexplained(line: str) -> bool:
+    """Whether a line silences a check without a word of why."""
+    mark = MARK.search(line)
+    return mark is not None and not re.search(r"[A-Za-z]{2}", MARK.sub("", line[mark.start() :]))
+
+
+@pytest.mark.parametrize("path", FILES, ids=relative)
+def test_a_silenced_check_says_why(path: Path) -> None:
+    lines = path.read_text(encoding="utf-8").splitlines()
+    assert [line.strip() for line in lines if unexplained(line)] == []
+
+
+@pytest.mark.parametrize(
+    ("line", "bare"),
+    [
+        ("x = 1", False),
+        ("x = 1  # noqa: S105", True),
+        ("x = 1  # noqa: S105, N818", True),
+        ("x = 1  # type: ignore[no-any-return]", True),
+        ("x = 1  # noqa", True),
+        ("x = 1  # noqa: S105 - the name of a variable", False),
+        ("x = 1  # type: ignore[misc]  # a plugin's fault  # noqa: B009", False),
+    ],
+)
+def test_a_mark_without_a_reason_is_told_from_one_with(line: str, bare: bool) -> None:
+    assert unexplained(line) is bare

@@ -1,0 +1,182 @@
+"""What must hold in the template for every function, queue, mapping and rule."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.architecture.project import FUNCTIONS, MACHINES, ROOT, resources, template
+
+FUNCTION = "AWS::Serverless::Function"
+NAMES = sorted(resources(FUNCTION))
+
+
+def properties(name: str) -> dict[str, Any]:
+    """The properties of one resource."""
+    found = template()["Resources"][name]["Properties"]
+    assert isinstance(found, dict)
+    return found
+
+
+def statements(role: str) -> list[dict[str, Any]]:
+    """Every statement of a role, whether conditional or not."""
+    found = [s for policy in properties(role)["Policies"] for s in policy["PolicyDocument"]["Statement"]]
+    return [s["Fn::If"][1] if "Fn::If" in s else s for s in found]
+
+
+def actions(statement: dict[str, Any]) -> list[str]:
+    """The actions of a statement as a list."""
+    listed = statement["Action"]
+    return listed if isinstance(listed, list) else [listed]
+
+
+def verb(name: str) -> str:
+    """The folder of a function."""
+    return name.removesuffix("Function").lower()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_function_has_a_handler_in_a_folder_named_as_it(name: str) -> None:
+    assert name.endswith("Function")
+    assert (FUNCTIONS / verb(name) / "handler.py").is_file()
+
+
+def test_every_handler_is_deployed() -> None:
+    folders = {path.parent.name for path in FUNCTIONS.glob("*/handler.py")}
+    assert folders == {verb(name) for name in NAMES}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_function_has_a_role_and_a_log_group_of_its_own(name: str) -> None:
+    role = properties(name)["Role"]
+    assert role == {"Fn::GetAtt": f"{name.removesuffix('Function')}Role.Arn"}
+    log = properties(f"{name.removesuffix('Function')}Log")
+    assert log["RetentionInDays"] == {"Ref": "LogRetentionDays"}
+    function_name = properties(name)["FunctionName"]["Fn::Sub"]
+    assert log["LogGroupName"] == {"Fn::Sub": f"/aws/lambda/{function_name}"}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_python_that_builds_is_the_python_that_runs(name: str) -> None:
+    runtime = properties(name).get("Runtime", template()["Globals"]["Function"]["Runtime"])
+    assert runtime == f"python{sys.version_info.major}.{sys.version_info.minor}"
+
+
+def test_the_layer_and_the_version_file_name_the_same_python() -> None:
+    runtime = template()["Globals"]["Function"]["Runtime"]
+    assert properties("DependenciesLayer")["CompatibleRuntimes"] == [runtime]
+    assert f"python{(ROOT / '.python-version').read_text(encoding='utf-8').strip()}" == runtime
+
+
+def test_no_role_may_do_everything_of_a_service() -> None:
+    wild = [
+        (role, action)
+        for role in resources("AWS::IAM::Role")
+        for statement in statements(role)
+        for action in actions(statement)
+        if "*" in action
+    ]
+    assert not wild
+
+
+def test_only_calls_that_know_no_resource_are_allowed_on_all_of_them() -> None:
+    unbound = {
+        action
+        for role in resources("AWS::IAM::Role")
+        for statement in statements(role)
+        if statement["Resource"] == "*"
+        for action in actions(statement)
+    }
+    readers = ("Describe", "List", "Get")
+    assert {a for a in unbound if not a.split(":")[1].startswith(readers)} == set()
+
+
+def test_what_changes_an_instance_or_a_group_is_bound_to_the_repair_tag() -> None:
+    for statement in statements("ReplacementRole"):
+        on_machines = [a for a in actions(statement) if a.split(":")[0] in {"ec2", "autoscaling"}]
+        if any(not a.split(":")[1].startswith("Describe") for a in on_machines):
+            assert "faultbridge:stack" in str(statement["Condition"])
+
+
+EVENTS = [(name, event, body) for name in NAMES for event, body in properties(name).get("Events", {}).items()]
+
+
+def dead_letters(body: dict[str, Any]) -> object:
+    """Where an event source puts what its function did not take, or None."""
+    inner = body["Properties"]
+    match body["Type"]:
+        case "SQS":
+            queue = inner["Queue"]["Fn::GetAtt"].removesuffix(".Arn")
+            return properties(queue).get("RedrivePolicy", {}).get("deadLetterTargetArn")
+        case "DynamoDB":
+            return inner.get("DestinationConfig", {}).get("OnFailure", {}).get("Destination")
+        case _:
+            return inner.get("DeadLetterConfig", {}).get("Arn")
+
+
+@pytest.mark.parametrize(("name", "event", "body"), EVENTS, ids=[f"{n}-{e}" for n, e, _ in EVENTS])
+def test_an_event_source_has_a_dead_letter_destination(name: str, event: str, body: dict[str, Any]) -> None:
+    target = dead_letters(body)
+    assert isinstance(target, dict), f"{name}.{event}"
+    assert target["Fn::GetAtt"].removesuffix(".Arn") in resources("AWS::SQS::Queue")
+
+
+def test_every_dead_letter_queue_raises_an_alarm() -> None:
+    alarms = resources("AWS::CloudWatch::Alarm").values()
+    watched = str([alarm["Properties"]["Dimensions"] for alarm in alarms])
+    dead = [name for name in resources("AWS::SQS::Queue") if name.endswith("DeadLetters")]
+    assert dead
+    assert [name for name in dead if f"{name}.QueueName" not in watched] == []
+
+
+def test_every_alarm_goes_straight_to_the_urgent_topic() -> None:
+    for alarm in resources("AWS::CloudWatch::Alarm").values():
+        assert {"Ref": "UrgentTopic"} in alarm["Properties"]["AlarmActions"]
+
+
+@pytest.mark.parametrize("name", ["PublishFunction", "ReactFunction"])
+def test_a_stream_mapping_sees_new_entries_only_and_gives_up_within_bounds(name: str) -> None:
+    mapping = properties(name)["Events"]["Entries"]["Properties"]
+    pattern = yaml.safe_load(mapping["FilterCriteria"]["Filters"][0]["Pattern"])
+    assert pattern["eventName"] == ["INSERT"]
+    assert pattern["dynamodb"]["NewImage"]["sk"] == {"S": [{"prefix": "ENTRY#"}]}
+    assert mapping["BisectBatchOnFunctionError"] is True
+    assert (mapping["MaximumRetryAttempts"], mapping["MaximumRecordAgeInSeconds"]) == (10, 3600)
+
+
+def test_a_record_stays_hidden_for_six_time_outs_and_outlives_an_outage() -> None:
+    default = {name: body["Default"] for name, body in template()["Parameters"].items()}
+    assert default["RawRecordsVisibilitySeconds"] == 6 * default["IngestTimeoutSeconds"]
+    queue = properties("RawRecordsQueue")
+    assert queue["RedrivePolicy"]["maxReceiveCount"] == 1000
+    assert queue["MessageRetentionPeriod"] == 14 * 86400
+
+
+def test_what_is_kept_survives_the_stack() -> None:
+    for name in ("Table", "RawBucket"):
+        kept = template()["Resources"][name]
+        assert (kept["DeletionPolicy"], kept["UpdateReplacePolicy"]) == ("Retain", "Retain")
+    for switch in ("TableDeletionProtection", "TablePointInTimeRecovery"):
+        assert template()["Parameters"][switch]["Default"] == "true"
+
+
+def test_indexes_never_carry_evidence() -> None:
+    projections = [i["Projection"] for i in properties("Table")["GlobalSecondaryIndexes"]]
+    projected = {a for projection in projections for a in projection.get("NonKeyAttributes", [])}
+    kinds = [projection["ProjectionType"] for projection in projections]
+    assert kinds == ["INCLUDE", "INCLUDE", "INCLUDE", "KEYS_ONLY"]
+    assert not {"evidence", "conditions", "tombstones"} & projected
+
+
+def test_every_parameter_is_explained() -> None:
+    assert [name for name, body in template()["Parameters"].items() if not body.get("Description")] == []
+
+
+def test_each_deployed_state_machine_is_written_in_yaml_and_bounded() -> None:
+    for machine in resources("AWS::Serverless::StateMachine").values():
+        source = MACHINES / machine["Properties"]["DefinitionUri"].split("/")[-1].replace(".json", ".yaml")
+        definition = yaml.safe_load(source.read_text(encoding="utf-8"))
+        assert definition["TimeoutSeconds"] <= 20 * 3600

@@ -1,0 +1,113 @@
+"""The build rules: what lies in a function and in the layer, and whether the two are enough to run."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.architecture.project import FUNCTIONS, ROOT, not_in_lambda
+
+# Bit 0: checked by hash, not by time. Bit 1: the hash is compared at import.
+UNCHECKED_HASH = 0b01
+
+# The AWS runtime brings boto3 with what it needs; here it comes from this environment.
+RUNTIME = ("boto3", "botocore", "s3transfer", "jmespath", "dateutil", "urllib3", "six")
+
+
+def make(goal: str, artefacts: Path) -> Path:
+    """Run one build rule the way SAM does."""
+    artefacts.mkdir()
+    command = ["make", "--no-print-directory", goal, f"ARTIFACTS_DIR={artefacts}"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return artefacts
+
+
+@pytest.fixture(scope="module")
+def function(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The artefact of one function."""
+    return make("build-IngestFunction", tmp_path_factory.mktemp("function") / "out")
+
+
+@pytest.fixture(scope="module")
+def layer(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The artefact of the dependency layer; pip takes it from its cache or the registries."""
+    return make("build-DependenciesLayer", tmp_path_factory.mktemp("layer") / "out")
+
+
+@pytest.fixture(scope="module")
+def runtime(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with nothing but what the AWS runtime brings."""
+    folder = tmp_path_factory.mktemp("runtime")
+    for name in RUNTIME:
+        spec = importlib.util.find_spec(name)
+        assert spec is not None
+        assert spec.origin is not None
+        origin = Path(spec.origin)
+        target = origin.parent if origin.name == "__init__.py" else origin
+        (folder / target.name).symlink_to(target)
+    return folder
+
+
+def uncompiled(artefact: Path) -> list[str]:
+    """Modules without bytecode that this Python takes unchecked."""
+    bad = []
+    for source in artefact.rglob("*.py"):
+        compiled = Path(importlib.util.cache_from_source(str(source)))
+        if not compiled.exists() or compiled.read_bytes()[4] != UNCHECKED_HASH:
+            bad.append(source.relative_to(artefact).as_posix())
+    return bad
+
+
+def test_a_function_holds_its_handler_and_the_package_without_its_edges(function: Path) -> None:
+    assert {path.name for path in function.iterdir()} == {
+        *(path.name for path in (FUNCTIONS / "ingest").iterdir() if path.name != "__pycache__"),
+        "faultbridge",
+        "__pycache__",
+    }
+    assert [name for name in not_in_lambda() if (function / "faultbridge" / name).exists()] == []
+
+
+def test_every_module_of_a_function_is_compiled(function: Path) -> None:
+    assert uncompiled(function) == []
+
+
+def test_every_module_of_the_layer_is_compiled(layer: Path) -> None:
+    assert uncompiled(layer) == []
+
+
+def test_two_builds_are_alike_to_the_byte(function: Path, tmp_path: Path) -> None:
+    again = make("build-IngestFunction", tmp_path / "again")
+    first = {p.relative_to(function): p.read_bytes() for p in function.rglob("*") if p.is_file()}
+    assert first == {p.relative_to(again): p.read_bytes() for p in again.rglob("*") if p.is_file()}
+
+
+def test_every_module_of_a_function_runs_on_the_layer_and_the_runtime_alone(
+    function: Path, layer: Path, runtime: Path
+) -> None:
+    files = [p.relative_to(function).with_suffix("") for p in (function / "faultbridge").rglob("*.py")]
+    names = sorted({".".join(path.parts).removesuffix(".__init__") for path in files})
+    program = f"import sys, importlib; sys.path += {[str(function), str(layer / 'python'), str(runtime)]!r}\n"
+    program += "\n".join(f"importlib.import_module({name!r})" for name in names)
+    # -I -S: neither this environment's packages nor the user's are seen.
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", program], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_syntax_error_fails_the_build(tmp_path: Path) -> None:
+    for name in ("Makefile", "infra", "requirements", "pyproject.toml", ".venv"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    (tmp_path / "src" / "faultbridge").mkdir(parents=True)
+    (tmp_path / "functions" / "ingest").mkdir(parents=True)
+    (tmp_path / "functions" / "ingest" / "handler.py").write_text("def handler(:\n", encoding="utf-8")
+    (tmp_path / "out").mkdir()
+    command = ["make", "build-IngestFunction", f"ARTIFACTS_DIR={tmp_path / 'out'}"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode != 0
+    assert "SyntaxError" in done.stdout + done.stderr
