@@ -26,7 +26,11 @@ PREFIX = "/faultbridge/"
 
 def main() -> None:
     """Serve until told to end."""
-    from moto.server import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
+    from moto.moto_server.werkzeug_app import (
+        DomainDispatcherApplication,
+        MotoRequestHandler,
+        create_backend_app,
+    )
     from werkzeug.serving import run_simple
 
     os.chdir(os.environ[FOLDER_VARIABLE])
@@ -38,7 +42,7 @@ def main() -> None:
 
 
 def with_own_routes(application: WSGIApplication) -> WSGIApplication:
-    """The same application with our routes before it."""
+    """Return the same application with our routes before it."""
 
     def serve(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         path = str(environ.get("PATH_INFO", ""))

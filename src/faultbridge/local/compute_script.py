@@ -31,7 +31,7 @@ class ComputeScript:
     lock: threading.RLock = field(default_factory=threading.RLock)
 
     def output_of(self, instance_id: str, commands: list[str]) -> CommandOutput | None:
-        """What the script says, or the healthy diagnostics for a `dcgmi diag`; None for any other command."""
+        """Tell what the script says, or the healthy diagnostics for a `dcgmi diag`; None for any other command."""
         with self.lock:
             if scripted := self.outputs.get(instance_id):
                 return scripted
@@ -48,7 +48,7 @@ class ComputeScript:
                 self.outputs[instance_id] = output
 
     def launched(self, instance_id: str) -> None:
-        """An instance came to be; it takes the output that waits for the next launch, if one does."""
+        """Give a new instance the output that waits for the next launch, if one does."""
         with self.lock:
             if self.for_next_launches:
                 self.outputs[instance_id] = self.for_next_launches.pop(0)
@@ -75,7 +75,7 @@ class ComputeScript:
 
 
 def healthy_diagnostics() -> str:
-    """What `dcgmi diag -j` prints of eight good GPUs (the shape of DCGM 4; a sample of our own)."""
+    """Tell what `dcgmi diag -j` prints of eight good GPUs (the shape of DCGM 4; a sample of our own)."""
     return (files("faultbridge.local.data") / "dcgmi-diag-healthy.json").read_text()
 
 

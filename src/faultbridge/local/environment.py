@@ -30,12 +30,12 @@ _NOTHING_OF_THE_USER = {
 
 
 def endpoint(port: int) -> str:
-    """The address of an emulator, without a slash at its end."""
+    """Return the address of an emulator, without a slash at its end."""
     return f"http://{LOOPBACK}:{port}"
 
 
 def client_environment(ports: Ports) -> dict[str, str]:
-    """What any AWS client needs to reach the stack: endpoints, a region, credentials that are no secret."""
+    """Tell what any AWS client needs to reach the stack: endpoints, a region, credentials that are no secret."""
     compute = endpoint(ports.compute_plane)
     return {
         **_CREDENTIALS,
@@ -47,7 +47,7 @@ def client_environment(ports: Ports) -> dict[str, str]:
 
 
 def event_plane_environment(ports: Ports, folder: StackFolder, token: str) -> dict[str, str]:
-    """The whole environment of MiniStack, and so of every Lambda worker."""
+    """Return the whole environment of MiniStack, and so of every Lambda worker."""
     scratch = folder.scratch
     return {
         **_basics(folder, token),
@@ -66,7 +66,7 @@ def event_plane_environment(ports: Ports, folder: StackFolder, token: str) -> di
 
 
 def compute_plane_environment(ports: Ports, folder: StackFolder, token: str) -> dict[str, str]:
-    """The whole environment of the moto server."""
+    """Return the whole environment of the moto server."""
     return {
         **_basics(folder, token),
         **_CREDENTIALS,
@@ -77,13 +77,14 @@ def compute_plane_environment(ports: Ports, folder: StackFolder, token: str) -> 
 
 
 def tool_environment(ports: Ports) -> dict[str, str]:
-    """The environment of SAM CLI: the user's own (it may have to fetch packages), aimed at the stack."""
+    """Return the environment of SAM CLI: the user's own (it may have to fetch packages), aimed at the stack."""
     kept = {key: value for key, value in os.environ.items() if not key.startswith("AWS_")}
     return {
         **kept,
         **_NOTHING_OF_THE_USER,
         **client_environment(ports),
         "SAM_CLI_TELEMETRY": "0",
+        "SAM_CLI_POLL_DELAY": "0.2",  # its 5 s are meant for the cloud
         "NO_PROXY": _without_proxy(kept),
     }
 

@@ -42,7 +42,7 @@ def main() -> None:
 
 
 def with_own_routes(application: Application) -> Application:
-    """The same application with our routes before it."""
+    """Return the same application with our routes before it."""
 
     async def serve(scope: Message, receive: Receive, send: Send) -> None:
         path = str(scope.get("path", ""))
@@ -51,11 +51,13 @@ def with_own_routes(application: Application) -> Application:
             return
         body = await _body(receive)
         status, answer = await asyncio.to_thread(_answer, scope["method"], path.removeprefix(PREFIX), body)
-        await send({
-            "type": "http.response.start",
-            "status": status,
-            "headers": [(b"content-type", b"application/json")],
-        })
+        await send(
+            {
+                "type": "http.response.start",
+                "status": status,
+                "headers": [(b"content-type", b"application/json")],
+            }
+        )
         await send({"type": "http.response.body", "body": json.dumps(answer).encode()})
 
     return serve
@@ -75,7 +77,10 @@ async def _body(receive: Receive) -> dict[str, Any]:
 def _answer(method: str, route: str, body: dict[str, Any]) -> tuple[int, object]:
     action = _ROUTES.get((method, route))
     if action is None:
-        return HTTPStatus.NOT_FOUND, {"error": f"no route {route}", "routes": [f"{m} {r}" for m, r in _ROUTES]}
+        return HTTPStatus.NOT_FOUND, {
+            "error": f"no route {route}",
+            "routes": [f"{m} {r}" for m, r in _ROUTES],
+        }
     return HTTPStatus.OK, action(body)
 
 
@@ -84,7 +89,7 @@ def _identity(_body: dict[str, Any]) -> object:
 
 
 def _workers(_body: dict[str, Any]) -> object:
-    """The processes that run functions now, so that a test can end one of them."""
+    """Return the processes that run functions now, so that a test can end one of them."""
     from ministack.core import lambda_runtime
 
     workers = list(lambda_runtime._workers.values())
@@ -99,9 +104,10 @@ def _warm(body: dict[str, Any]) -> object:
 
     for (_account, _region, name), function in list(lambda_svc._functions.all_items()):
         if name == body.get("function"):
-            worker = lambda_runtime.get_or_create_worker(name, function["config"], function["code_zip"])
+            config = function["config"]
+            worker = lambda_runtime.get_or_create_worker(name, config, function["code_zip"])
             with worker._lock:
-                return {"error": _spawn(worker)}
+                return {"error": lambda_svc._run_with_function_config_scope(config, _spawn, worker)}
     return {"error": f"no function {body.get('function')}"}
 
 

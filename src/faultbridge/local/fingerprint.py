@@ -8,14 +8,22 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 # The package runs in Lambda beside these; `local` and `cli` run only on this side.
-_DEPLOYED = ("src/faultbridge", "functions", "infra", "schemas", "requirements/lambda.txt", "samconfig.toml", "Makefile")
+_DEPLOYED = (
+    "src/faultbridge",
+    "functions",
+    "infra",
+    "schemas",
+    "requirements/lambda.txt",
+    "samconfig.toml",
+    "Makefile",
+)
 _NOT_DEPLOYED = ("src/faultbridge/local", "src/faultbridge/cli")
 _EMULATORS = ("event_plane.py", "compute_plane.py", "environment.py", "gaps", "data")
 _IGNORED = {"__pycache__", ".aws-sam", ".mypy_cache", ".ruff_cache"}
 
 
 def of_deployment(project: Path, parameters: dict[str, str]) -> str:
-    """The fingerprint of everything that goes into the deployed stack, with its parameters."""
+    """Return the fingerprint of everything that goes into the deployed stack, with its parameters."""
     left_out = tuple(project / name for name in _NOT_DEPLOYED)
     files = (
         file
@@ -27,7 +35,7 @@ def of_deployment(project: Path, parameters: dict[str, str]) -> str:
 
 
 def of_emulators() -> str:
-    """The fingerprint of our own code inside the emulators; running ones with another one are out of date."""
+    """Return the fingerprint of our own code inside the emulators; running ones with another one are out of date."""
     here = Path(__file__).parent
     return _digest(here, (file for name in _EMULATORS for file in _files(here / name)), salt=sys.executable)
 

@@ -16,7 +16,7 @@ TEMPLATE = Path("infra") / "template.yaml"
 
 
 def project_root() -> Path:
-    """The nearest folder upwards that holds the template; the package's own checkout when there is none.
+    """Return the nearest folder upwards that holds the template; the package's own checkout when there is none.
 
     Raises `Misconfigured` outside any checkout.
     """
@@ -28,7 +28,7 @@ def project_root() -> Path:
 
 
 def state_home() -> Path:
-    """The folder that holds one folder a stack: `FAULTBRIDGE_HOME`, else `.faultbridge` in the project."""
+    """Return the folder that holds one folder a stack: `FAULTBRIDGE_HOME`, else `.faultbridge` in the project."""
     chosen = os.environ.get(HOME_VARIABLE)
     return Path(chosen).absolute() if chosen else project_root() / ".faultbridge"
 
@@ -55,7 +55,7 @@ class StackFolder:
         return self.root / "scratch"
 
     def log(self, name: str) -> Path:
-        """The log file of one process or tool."""
+        """Return the log file of one process or tool."""
         return self.root / "logs" / f"{name}.log"
 
     @contextmanager
@@ -72,7 +72,7 @@ class StackFolder:
 
 
 def stack_folder(stack: str) -> StackFolder:
-    """The folder of the stack of that name; `Misconfigured` when the name is no CloudFormation stack name."""
+    """Return the folder of the stack of that name; `Misconfigured` when the name is no CloudFormation stack name."""
     if not stack.replace("-", "").isalnum() or not stack[:1].isalpha():
         raise Misconfigured(f"{stack!r} is no stack name (letters, digits and hyphens, a letter first)")
     return StackFolder(state_home() / stack)

@@ -35,7 +35,7 @@ def is_free(port: int) -> bool:
 
 
 def choose(*, usual: bool = True) -> Ports:
-    """The usual port of each emulator if that is wanted and free, else one that the system gives."""
+    """Return the usual port of each emulator if that is wanted and free, else one that the system gives."""
     with ExitStack() as held:
         # Held together until both are known, so that the system cannot give the same one twice.
         spare = [held.enter_context(socket.socket()) for _ in range(2)]

@@ -97,8 +97,6 @@ def _started_by_proc(proc: Path, pid: int) -> str | None:
 
 
 def _started_by_ps(pid: int) -> str | None:
-    answer = subprocess.run(
-        ["ps", "-o", "stat=,lstart=", "-p", str(pid)], capture_output=True, text=True, check=False
-    )
+    answer = subprocess.run(["ps", "-o", "stat=,lstart=", "-p", str(pid)], capture_output=True, text=True, check=False)
     state, _, started = answer.stdout.strip().partition(" ")
     return started.strip() if started and not state.startswith("Z") else None

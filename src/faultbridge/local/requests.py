@@ -14,7 +14,7 @@ _OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 def call(address: str, body: object = None, *, timeout: float = 5.0) -> Any:  # noqa: ANN401 - JSON
-    """The JSON answer to a GET, or to a POST of a JSON body; `Transient` when there is none."""
+    """Return the JSON answer to a GET, or to a POST of a JSON body; `Transient` when there is none."""
     data = None if body is None else json.dumps(body).encode()
     request = urllib.request.Request(  # noqa: S310 - always http on loopback
         address, data=data, headers={"Content-Type": "application/json"}

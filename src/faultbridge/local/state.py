@@ -48,12 +48,12 @@ class StackState:
         return Ports(event_plane=by_name["event-plane"], compute_plane=by_name["compute-plane"])
 
     def with_deployment(self, fingerprint: str, outputs: dict[str, str]) -> Self:
-        """The same stack after a deployment."""
+        """Return the same stack after a deployment."""
         return replace(self, deployed=fingerprint, outputs=outputs)
 
 
 def read(folder: StackFolder) -> StackState | None:
-    """The state of a stack; None when it is not up, or when the file is not one of ours."""
+    """Return the state of a stack; None when it is not up, or when the file is not one of ours."""
     try:
         document = json.loads(folder.state.read_text())
     except (FileNotFoundError, ValueError):

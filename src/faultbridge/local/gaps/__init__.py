@@ -37,7 +37,7 @@ class Gap(Protocol):
     """The functions of a gap's module."""
 
     def names(self) -> tuple[str, ...]:
-        """The private names of the emulator that the module replaces or calls, as `names.resolve` reads them."""
+        """Return the private names of the emulator that the module replaces or calls, as `names.resolve` reads them."""
 
     def is_open(self) -> bool:
         """Whether the emulator, unpatched, still lacks this."""
@@ -47,7 +47,7 @@ class Gap(Protocol):
 
 
 def load(name: str) -> Gap:
-    """The gap of that name; importing it imports its emulator."""
+    """Return the gap of that name; importing it imports its emulator."""
     return cast("Gap", import_module(f"{__name__}.{name}"))
 
 

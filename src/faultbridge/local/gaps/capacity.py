@@ -23,7 +23,7 @@ CODE = "InsufficientInstanceCapacity"
 
 
 def names() -> tuple[str, ...]:
-    """The private names that this replaces or calls."""
+    """Return the private names that this replaces or calls."""
     return (RUN, TEMPLATE, ERROR, GROUPS)
 
 

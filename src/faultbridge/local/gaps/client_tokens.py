@@ -22,7 +22,7 @@ _NO_TOKEN = "ABCDE"  # noqa: S105 - no secret
 
 
 def names() -> tuple[str, ...]:
-    """The private names that this replaces or calls."""
+    """Return the private names that this replaces or calls."""
     return (RUN, ERROR)
 
 
@@ -43,7 +43,10 @@ def _once_a_token(run: Callable[..., Any]) -> Callable[..., Any]:
         token = options.get("client_token")
         if not token or token == _NO_TOKEN:
             return run(backend, *arguments, **options)
-        key, asked = (backend.account_id, backend.region_name, token), repr((arguments, sorted(options.items())))
+        key, asked = (
+            (backend.account_id, backend.region_name, token),
+            repr((arguments, sorted(options.items()))),
+        )
         before, reservation = seen.get(key, ("", None))
         if reservation is None or reservation.id not in backend.reservations:
             reservation = run(backend, *arguments, **options)

@@ -25,7 +25,7 @@ Invocation = Callable[[Any, str, str, str | None], dict[str, Any]]
 
 
 def names() -> tuple[str, ...]:
-    """The private names that this replaces or calls."""
+    """Return the private names that this replaces or calls."""
     return (INVOCATION, COMMAND, CANNED)
 
 

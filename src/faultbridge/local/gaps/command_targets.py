@@ -20,7 +20,7 @@ EC2 = "moto.ec2.models:ec2_backends"
 
 
 def names() -> tuple[str, ...]:
-    """The private names that this replaces or calls."""
+    """Return the private names that this replaces or calls."""
     return (TARGETS, SEND, ERROR, EC2)
 
 

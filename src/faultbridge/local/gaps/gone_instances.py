@@ -18,7 +18,7 @@ ERROR = "moto.autoscaling.exceptions:ValidationError"
 
 
 def names() -> tuple[str, ...]:
-    """The private names that this replaces or calls."""
+    """Return the private names that this replaces or calls."""
     return (TERMINATE, ERROR)
 
 

@@ -23,7 +23,7 @@ _LAST_LINE = re.compile(r"^(?:[A-Za-z_]\w*\.)*(?P<name>[A-Za-z_]\w*)(?::|$)")
 
 
 def names() -> tuple[str, ...]:
-    """The private names that this replaces or calls."""
+    """Return the private names that this replaces or calls."""
     return (EXECUTE, EXECUTE_WARM)
 
 
@@ -49,7 +49,7 @@ def _with_class_names(execute: Callable[..., dict[str, Any]]) -> Callable[..., d
 
 
 def error_name(log: str) -> str:
-    """The class name in the last line of a traceback; the emulator's own word when there is no traceback."""
+    """Return the class name in the last line of a traceback; the emulator's own word when there is no traceback."""
     if "Traceback (most recent call last)" not in log:
         return _ANY_ERROR
     # A message may have lines of its own; the class's line is the first that is not indented after the frames.

@@ -18,7 +18,7 @@ EC2 = "moto.ec2.models:ec2_backends"
 
 
 def names() -> tuple[str, ...]:
-    """The private names that this replaces or calls."""
+    """Return the private names that this replaces or calls."""
     return (RESPONSE, RESULT, NOW, EC2)
 
 
@@ -45,7 +45,7 @@ def _describe_instance_information(response: Any) -> Any:  # noqa: ANN401 - moto
 
 
 def _wanted_ids(response: Any) -> set[str] | None:  # noqa: ANN401 - moto's types
-    """The ids that either form of the filter names; None without such a filter."""
+    """Return the ids that either form of the filter names; None without such a filter."""
     old = response._get_param("InstanceInformationFilterList", [])
     new = response._get_param("Filters", [])
     ids = [each["valueSet"] for each in old if each["key"] == "InstanceIds"]

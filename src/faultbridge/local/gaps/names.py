@@ -12,7 +12,7 @@ from typing import Any
 
 
 def resolve(name: str) -> Any:  # noqa: ANN401 - whatever the emulator has there
-    """What the name stands for now; `LookupError` when the emulator has no such name."""
+    """Tell what the name stands for now; `LookupError` when the emulator has no such name."""
     owner, last = _owner(name)
     return _step(owner, last, name)
 

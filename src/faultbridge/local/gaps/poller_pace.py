@@ -26,7 +26,7 @@ _LOGGER = logging.getLogger("faultbridge.local")
 
 
 def names() -> tuple[str, ...]:
-    """The private names that this replaces or calls."""
+    """Return the private names that this replaces or calls."""
     return (LOOP, QUEUES, STREAMS)
 
 

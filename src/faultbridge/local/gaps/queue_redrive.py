@@ -20,7 +20,7 @@ Provisioner = Callable[[str, dict[str, Any], str], tuple[str, dict[str, Any]]]
 
 
 def names() -> tuple[str, ...]:
-    """The private names that this replaces or calls."""
+    """Return the private names that this replaces or calls."""
     return (CREATE, QUEUES)
 
 

@@ -22,7 +22,7 @@ _THEIR_SECONDS = 0.05
 
 
 def names() -> tuple[str, ...]:
-    """The private names that this replaces or calls."""
+    """Return the private names that this replaces or calls."""
     return (DRAIN,)
 
 

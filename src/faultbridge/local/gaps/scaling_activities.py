@@ -25,7 +25,7 @@ _ATTRIBUTE = "faultbridge_activities"
 
 
 def names() -> tuple[str, ...]:
-    """The private names that this replaces or calls."""
+    """Return the private names that this replaces or calls."""
     return (LAUNCH, DESCRIBE, RESULT, ERROR, NOW)
 
 
@@ -75,10 +75,5 @@ def _keep(group: Any, status: str, description: str) -> None:  # noqa: ANN401 - 
 def _describe_scaling_activities(response: Any) -> Any:  # noqa: ANN401 - moto's types
     name = response._get_param("AutoScalingGroupName")
     groups = response.autoscaling_backend.autoscaling_groups.values()
-    found = [
-        activity
-        for group in groups
-        if name in {None, group.name}
-        for activity in vars(group).get(_ATTRIBUTE, [])
-    ]
+    found = [activity for group in groups if name in {None, group.name} for activity in vars(group).get(_ATTRIBUTE, [])]
     return patch.resolve(RESULT)({"Activities": found})

@@ -19,16 +19,24 @@ Receive = Callable[[str, int], list[dict[str, Any]]]
 
 
 def names() -> tuple[str, ...]:
-    """The private names that this replaces or calls."""
+    """Return the private names that this replaces or calls."""
     return (RECEIVE, CREATE)
 
 
 def is_open() -> bool:
     """Whether the emulator still stops at ten messages."""
-    import ministack.services.sqs as sqs
+    from ministack.services import sqs
 
     url, _ = patch.resolve(CREATE)("Probe", {"QueueName": "probe"}, "probe")
-    message = {"id": "", "body": "", "visible_at": 0.0, "sent_at": 0.0, "receive_count": 0, "group_id": None, "sys": {}}
+    message = {
+        "id": "",
+        "body": "",
+        "visible_at": 0.0,
+        "sent_at": 0.0,
+        "receive_count": 0,
+        "group_id": None,
+        "sys": {},
+    }
     sqs._queues[url]["messages"] = [dict(message) for _ in range(12)]
     return len(patch.resolve(RECEIVE)(url, 12)) == 10  # noqa: PLR2004 - the emulator's limit
 

@@ -22,7 +22,7 @@ _FAILED = {"errorType": "PartialFailure", "errorMessage": "the function reported
 
 
 def names() -> tuple[str, ...]:
-    """The private names that this replaces or calls."""
+    """Return the private names that this replaces or calls."""
     return (EXECUTE, POLL)
 
 

@@ -22,14 +22,19 @@ Provisioner = Callable[[str, dict[str, Any], str], tuple[str, dict[str, Any]]]
 
 
 def names() -> tuple[str, ...]:
-    """The private names that this replaces or calls."""
+    """Return the private names that this replaces or calls."""
     return (CREATE, CREATE_TOPIC, TOPICS)
 
 
 def is_open() -> bool:
     """Whether the emulator still drops the policy."""
     topic, _ = patch.resolve(CREATE_TOPIC)("Probe", {"TopicName": "probe"}, "probe")
-    wanted = {"TopicArn": topic, "Protocol": "sqs", "Endpoint": "arn", "RedrivePolicy": {"deadLetterTargetArn": "arn"}}
+    wanted = {
+        "TopicArn": topic,
+        "Protocol": "sqs",
+        "Endpoint": "arn",
+        "RedrivePolicy": {"deadLetterTargetArn": "arn"},
+    }
     patch.resolve(CREATE)("Probe", wanted, "probe")
     return all("RedrivePolicy" not in one["attributes"] for one in patch.resolve(TOPICS)[topic]["subscriptions"])
 

@@ -1,8 +1,9 @@
-"""Expiry and backups of a table made by CloudFormation.
+"""Expiry, backups and protection of a table made by CloudFormation.
 
 AWS: `TimeToLiveSpecification` and `PointInTimeRecoverySpecification` of `AWS::DynamoDB::Table` are set.
-MiniStack: both are dropped without a word, although its DynamoDB obeys the first when set through the API.
-Here: the provisioner sets them, at creation and at each update.
+MiniStack: both are dropped without a word, although its DynamoDB obeys the first when set through the API; and
+`DeletionProtectionEnabled: "false"`, which is how a parameter says it, counts as true.
+Here: the provisioner sets them, at creation and at each update, and reads booleans that are text.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ Provisioner = Callable[[str, dict[str, Any], str], tuple[str, dict[str, Any]]]
 
 
 def names() -> tuple[str, ...]:
-    """The private names that this replaces or calls."""
+    """Return the private names that this replaces or calls."""
     return (CREATE, UPDATE_EXPIRY, UPDATE_BACKUPS, EXPIRY)
 
 
@@ -39,7 +40,7 @@ def apply() -> None:
 
 def _with_settings(create: Provisioner) -> Provisioner:
     def create_table(logical_id: str, properties: dict[str, Any], stack: str) -> tuple[str, dict[str, Any]]:
-        name, attributes = create(logical_id, properties, stack)
+        name, attributes = create(logical_id, _with_real_booleans(properties), stack)
         for setting, update in (
             ("TimeToLiveSpecification", UPDATE_EXPIRY),
             ("PointInTimeRecoverySpecification", UPDATE_BACKUPS),
@@ -53,4 +54,4 @@ def _with_settings(create: Provisioner) -> Provisioner:
 
 def _with_real_booleans(setting: dict[str, Any]) -> dict[str, Any]:
     # A template's parameters are text, and "false" would count as true.
-    return {key: value == "true" if value in {"true", "false"} else value for key, value in setting.items()}
+    return {key: value == "true" if value in ("true", "false") else value for key, value in setting.items()}

@@ -27,7 +27,7 @@ Detect = Callable[[str], tuple[str, str]]
 
 
 def names() -> tuple[str, ...]:
-    """The private names that this replaces or calls."""
+    """Return the private names that this replaces or calls."""
     return (DETECT,)
 
 

@@ -1,0 +1,62 @@
+"""Functions of the small test stack: one keeps what a queue brings, one reads the table's stream."""
+
+import json
+import os
+
+import boto3
+
+
+class NoSuchOrder(Exception):
+    pass
+
+
+def _table():
+    return boto3.client("dynamodb"), os.environ["TABLE"]
+
+
+def handler(event, context):
+    """Keep each message under its body, count batches and workers; obey a direct order otherwise."""
+    if "Records" not in event:
+        return obey(event)
+    dynamodb, table = _table()
+    size = {"N": str(len(event["Records"]))}
+    for record in event["Records"]:
+        dynamodb.update_item(
+            TableName=table,
+            Key={"pk": {"S": f"message/{record['body']}"}},
+            UpdateExpression="ADD received :one SET batch = :size, pid = :pid",
+            ExpressionAttributeValues={":one": {"N": "1"}, ":size": size, ":pid": {"N": str(os.getpid())}},
+        )
+    return {"batchItemFailures": []}
+
+
+def obey(order):
+    """Do what a test asks."""
+    if order.get("do") == "raise":
+        raise NoSuchOrder("on request\nover two lines")
+    if order.get("do") == "import":
+        try:
+            __import__(order["module"])
+        except ImportError as error:
+            return {"error": type(error).__name__}
+        return {"error": None}
+    return {"pid": os.getpid(), "environment": sorted(os.environ)}
+
+
+def read_stream(event, context):
+    """Note each record that was read; the first time that `fails-once` comes, report it as failed."""
+    dynamodb, table = _table()
+    for record in event["Records"]:
+        key = record["dynamodb"]["Keys"]["pk"]["S"]
+        answer = dynamodb.update_item(
+            TableName=table,
+            Key={"pk": {"S": f"read/{key}"}},
+            UpdateExpression="ADD times :one",
+            ExpressionAttributeValues={":one": {"N": "1"}},
+            ReturnValues="ALL_NEW",
+        )
+        times = int(answer["Attributes"]["times"]["N"])
+        if "fails-once" in key and times == 1:
+            return {"batchItemFailures": [{"itemIdentifier": record["dynamodb"]["SequenceNumber"]}]}
+    print(json.dumps({"read": len(event["Records"])}))
+    return {"batchItemFailures": []}
