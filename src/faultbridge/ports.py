@@ -48,8 +48,8 @@ class Table(Protocol):
     ) -> Page:
         """Read items of one partition in sort-key order, of the table (consistently) or of an index (eventually).
 
-        `prefix` bounds the sort key; `after` (exclusive) and `upto` (inclusive) bound it instead when given;
-        `start` is an earlier page's `next`.
+        `prefix`, `after` (exclusive) and `upto` (inclusive) bound the sort key together; `start` is an earlier
+        page's `next`. A page without `next` is the last one; one with it may be followed by an empty one.
         """
         ...
 
@@ -101,11 +101,34 @@ class RecordQueueDepth:
     dead: int
 
 
+@dataclass(frozen=True, slots=True)
+class ReceivedMessage:
+    """One message in hand; it comes back by itself unless it is deleted in time."""
+
+    body: str
+    group: str
+    handle: str
+    sent_at: datetime
+    receive_count: int
+
+
 class RecordQueue(Protocol):
-    """The queue of raw records."""
+    """The queue of raw records, or that of its dead letters."""
 
     def send(self, messages: Sequence[tuple[str, str]]) -> tuple[str, ...]:
         """Send (group, body) pairs; returns the bodies that were not accepted."""
+        ...
+
+    def depth(self) -> RecordQueueDepth:
+        """Read how many messages there are, approximately."""
+        ...
+
+    def receive(self) -> tuple[ReceivedMessage, ...]:
+        """Take up to ten messages."""
+        ...
+
+    def delete(self, message: ReceivedMessage) -> None:
+        """Take a received message off the queue for good."""
         ...
 
 

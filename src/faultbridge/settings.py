@@ -1,4 +1,4 @@
-"""What a deployment tells the code, read once from `FAULTBRIDGE_*` variables; nothing else reads the environment."""
+"""What a deployment tells the code, read once from `FAULTBRIDGE_*` variables."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ MEANINGS: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The variables of one deployment; reading one that is needed and missing raises Misconfigured with its name.
+    """The variables of one deployment; reading one that is missing raises Misconfigured with its name.
 
     Nothing is checked before it is read, so a function needs only the variables that its own work reads.
     """
@@ -104,7 +104,7 @@ class Settings:
 
     @property
     def ingest_log_group(self) -> str:
-        """Return the log group of the ingest function; Lambda names it after the function unless told otherwise."""
+        """Return the log group of the ingest function; unless told otherwise, the one that Lambda gives it."""
         return self._text("INGEST_LOG_GROUP", f"/aws/lambda/{self.stack}-ingest")
 
     @property
@@ -148,4 +148,5 @@ class Settings:
         try:
             return int(text)
         except ValueError:
-            raise Misconfigured(f"{PREFIX}{name} is {text!r}, not a whole number ({MEANINGS[name]})") from None
+            meaning = MEANINGS[name]
+            raise Misconfigured(f"{PREFIX}{name} is {text!r}, not a whole number ({meaning})") from None

@@ -29,7 +29,7 @@ THROTTLES = frozenset(
     {
         "BandwidthLimitExceeded",
         "EC2ThrottledException",
-        "LimitExceededException",
+        "ExecutionLimitExceeded",
         "PriorRequestNotComplete",
         "ProvisionedThroughputExceededException",
         "RequestLimitExceeded",
@@ -58,8 +58,8 @@ OUTAGES = frozenset(
     }
 )
 
-# What botocore raises when no whole answer came back. A parser error is an answer that is no AWS answer: a proxy's
-# error page, or an emulator's 500.
+# What botocore raises when no whole answer came back. A parser error is an answer that is none of AWS: the
+# error page of a proxy, or an emulator's 500.
 LOST = (HTTPClientError, ResponseParserError, CredentialRetrievalError, MetadataRetrievalError)
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from boto3.session import Session
+from botocore.client import BaseClient
 from botocore.config import Config
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ CONNECT_SECONDS = 3
 READ_SECONDS = 15
 ATTEMPTS = 4
 
+ClientT = TypeVar("ClientT", bound=BaseClient)
+
 Observer = Callable[[str, str], None]
 """Told the service and the operation of each call that our code makes, retries not counted."""
 
@@ -33,7 +36,7 @@ Observer = Callable[[str, str], None]
 class Clients:
     """The clients of one process.
 
-    `AWS_ENDPOINT_URL` and `AWS_ENDPOINT_URL_<SERVICE>` are honoured; `endpoint_url` stands in for the former only.
+    `AWS_ENDPOINT_URL` and `AWS_ENDPOINT_URL_<SERVICE>` are honoured; `endpoint_url` replaces the former only.
     """
 
     def __init__(
@@ -123,7 +126,7 @@ class Clients:
             ),
         }
 
-    def _watched(self, client: Any) -> Any:  # noqa: ANN401 - any client goes through as it is
+    def _watched(self, client: ClientT) -> ClientT:
         observe = self._observe
         if observe is not None:
             client.meta.events.register(

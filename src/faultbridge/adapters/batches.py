@@ -1,0 +1,23 @@
+"""Cutting a sequence to what one call takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+def batches(parts: Iterable[T], *, size_of: Callable[[T], int], count: int, size: int) -> Iterator[list[T]]:
+    """Cut into runs of at most `count` parts and `size` in all; a part larger than that goes alone."""
+    batch: list[T] = []
+    room = size
+    for part in parts:
+        weight = size_of(part)
+        if batch and (len(batch) == count or weight > room):
+            yield batch
+            batch, room = [], size
+        batch.append(part)
+        room -= weight
+    if batch:
+        yield batch

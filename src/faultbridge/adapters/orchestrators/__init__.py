@@ -1,0 +1,1 @@
+"""What keeps work off a node, one module a kind of cluster."""

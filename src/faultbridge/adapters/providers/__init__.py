@@ -1,0 +1,1 @@
+"""What replaces an instance, one module a provider."""

@@ -1,0 +1,1 @@
+"""What proves a node good, one module a way to do it."""

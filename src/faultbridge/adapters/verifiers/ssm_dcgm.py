@@ -1,0 +1,181 @@
+"""Verification by `dcgmi diag`, run on the instance through SSM; the report's own results decide, not the exit code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+from urllib.parse import urlsplit
+
+from botocore.exceptions import ClientError
+
+from faultbridge.adapters.aws_errors import code_of, translated
+from faultbridge.adapters.clients import Clients
+from faultbridge.errors import Rejected, Transient
+from faultbridge.ports import ObjectStore, Verdict, Verification
+
+DOCUMENT = "AWS-RunShellScript"
+# GetCommandInvocation cuts the output there.
+OUTPUT_CHARACTERS = 24_000
+OUTPUT_PATH = "awsrunShellScript/0.awsrunShellScript/stdout"
+DELIVERY_SECONDS = 600
+COMMENT_CHARACTERS = 100
+DEPLOYMENT_LEVEL = 1
+DEPLOYMENT = "deployment"
+
+STATUSES: Mapping[str, Verdict] = {
+    "Pending": Verdict.PENDING,
+    "InProgress": Verdict.PENDING,
+    "Delayed": Verdict.PENDING,
+    "Cancelling": Verdict.PENDING,
+    "Cancelled": Verdict.UNKNOWN,
+    "TimedOut": Verdict.UNKNOWN,
+}
+# A failed command may have a good report, but not when it never ran to its end.
+UNFINISHED = frozenset({"DeliveryTimedOut", "ExecutionTimedOut", "Terminated", "Undeliverable"})
+NO_INVOCATION = frozenset({"InvalidCommandId", "InvalidInstanceId", "InvocationDoesNotExist"})
+
+
+class DiagTest(Protocol):
+    """One test of a report on one entity: `outcome` is `pass`, `fail`, `warn` or `skip`.
+
+    `hardware` is False for a failure of the configuration, such as persistence mode being off.
+    """
+
+    @property
+    def category(self) -> str:
+        """Return the report's group of tests: `Deployment`, `Hardware`, ..."""
+        ...
+
+    @property
+    def outcome(self) -> str:
+        """Return how the test came out, in lower case."""
+        ...
+
+    @property
+    def hardware(self) -> bool:
+        """Tell whether a failure speaks of the hardware."""
+        ...
+
+    @property
+    def line(self) -> str:
+        """Return one line for people: the test, the entity and the reason."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """Where SSM keeps the whole output: a bucket, a key prefix, and what reads the bucket."""
+
+    bucket: str
+    prefix: str
+    objects: ObjectStore
+
+
+class SsmDcgmVerifier:
+    """A Verifier that runs `dcgmi diag -r LEVEL -j` on the instance; `read_report` raises Rejected for no report."""
+
+    def __init__(
+        self,
+        clients: Clients,
+        *,
+        level: int,
+        timeout_seconds: int,
+        read_report: Callable[[bytes], Sequence[DiagTest]],
+        output: Output | None = None,
+    ) -> None:
+        self._clients = clients
+        self._level = level
+        self._timeout_seconds = timeout_seconds
+        self._read_report = read_report
+        self._output = output
+
+    def begin(self, instance_id: str, token: str) -> str:
+        """Send the command, or find the one that was sent with this token; its id is the operation.
+
+        An instance whose agent has not reported yet is Transient.
+        """
+        comment = token[:COMMENT_CHARACTERS]
+        with translated(f"verifying {instance_id}"):
+            return self._sent(instance_id, comment) or self._send(instance_id, comment)
+
+    def look(self, instance_id: str, operation: str) -> Verification:
+        """Read how the command stands; what cannot be read, or proves nothing, is `unknown`."""
+        with translated(f"reading the verification of {instance_id}"):
+            try:
+                answer: Any = self._clients.ssm.get_command_invocation(CommandId=operation, InstanceId=instance_id)
+            except ClientError as error:
+                if code_of(error) in NO_INVOCATION:
+                    return Verification(Verdict.UNKNOWN, (f"{code_of(error)}: the command is not known",))
+                raise
+        details = str(answer.get("StatusDetails", "")).replace(" ", "")
+        verdict = Verdict.UNKNOWN if details in UNFINISHED else STATUSES.get(answer["Status"])
+        if verdict is Verdict.PENDING:
+            return Verification(verdict)
+        if verdict is not None:
+            return Verification(verdict, (f"the command ended as {details or answer['Status']}",))
+        return self._judge(self._report(answer, instance_id, operation))
+
+    def _sent(self, instance_id: str, comment: str) -> str | None:
+        pages = self._clients.ssm.get_paginator("list_commands").paginate(InstanceId=instance_id)
+        commands = (command for page in pages for command in page["Commands"])
+        return next((command["CommandId"] for command in commands if command.get("Comment") == comment), None)
+
+    def _send(self, instance_id: str, comment: str) -> str:
+        arguments: dict[str, Any] = {}
+        if self._output is not None:
+            arguments = {"OutputS3BucketName": self._output.bucket, "OutputS3KeyPrefix": self._output.prefix}
+        try:
+            answer = self._clients.ssm.send_command(
+                InstanceIds=[instance_id],
+                DocumentName=DOCUMENT,
+                Comment=comment,
+                TimeoutSeconds=DELIVERY_SECONDS,
+                Parameters={
+                    "commands": [f"dcgmi diag -r {self._level} -j"],
+                    "executionTimeout": [str(self._timeout_seconds)],
+                },
+                **arguments,
+            )
+        except ClientError as error:
+            if code_of(error) == "InvalidInstanceId":
+                raise Transient(f"the agent on {instance_id} does not answer SSM yet") from error
+            raise
+        return answer["Command"]["CommandId"]
+
+    def _report(self, answer: Mapping[str, Any], instance_id: str, operation: str) -> bytes:
+        """Return the whole output: from the bucket where SSM cut it, when there is a bucket."""
+        text = str(answer.get("StandardOutputContent", ""))
+        if self._output is None or len(text) < OUTPUT_CHARACTERS:
+            return text.encode()
+        key = output_key(str(answer.get("StandardOutputUrl", "")), self._output, instance_id, operation)
+        return self._output.objects.get(key) or text.encode()
+
+    def _judge(self, report: bytes) -> Verification:
+        try:
+            tests = self._read_report(report)
+        except Rejected as error:
+            return Verification(Verdict.UNKNOWN, (f"no report: {error}",), report)
+        return Verification(verdict_of(tests, self._level), findings_of(tests), report)
+
+
+def verdict_of(tests: Sequence[DiagTest], level: int) -> Verdict:
+    """Judge a report: any hardware failure fails; only a test that ran and passed can pass.
+
+    The deployment checks (libraries, permissions, modes) prove no hardware, except that level 1 has no others.
+    """
+    if any(test.outcome == "fail" and test.hardware for test in tests):
+        return Verdict.FAILED
+    proving = (test for test in tests if level <= DEPLOYMENT_LEVEL or test.category.lower() != DEPLOYMENT)
+    return Verdict.PASSED if any(test.outcome == "pass" for test in proving) else Verdict.UNKNOWN
+
+
+def findings_of(tests: Sequence[DiagTest]) -> tuple[str, ...]:
+    """Return one line a test that failed or warned, in the report's order."""
+    return tuple(test.line for test in tests if test.outcome in {"fail", "warn"})
+
+
+def output_key(url: str, output: Output, instance_id: str, operation: str) -> str:
+    """Return the key of the output: out of the URL that SSM tells, else where SSM puts it by its documentation."""
+    path = urlsplit(url).path.lstrip("/").removeprefix(f"{output.bucket}/")
+    return path or f"{output.prefix}/{operation}/{instance_id}/{OUTPUT_PATH}"
