@@ -6,6 +6,12 @@ PYTHON ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin
 
+# Goals follow one another; the parts of a goal that gain by it run at once by themselves (sam build, pytest).
+.NOTPARALLEL:
+
+# Python keeps its bytecode in .venv, so that only the first start of a tool is slow.
+unexport PYTHONDONTWRITEBYTECODE
+
 # The stamp's name holds a checksum of what was asked for, so a fresh checkout of the same locks does nothing.
 WANTED := $(shell cat requirements/uv.txt requirements/dev.txt pyproject.toml | cksum | tr ' ' -)
 STAMP := $(VENV)/.setup-$(WANTED)
@@ -20,7 +26,7 @@ setup: $(STAMP) ## make .venv from the locks (nothing to do when they have not c
 $(STAMP):
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/uv.txt
-	@$(BIN)/uv pip install --quiet --python $(BIN)/python --compile-bytecode --require-hashes -r requirements/dev.txt \
+	@$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes -r requirements/dev.txt \
 	  || $(BIN)/python -m pip install --quiet --require-hashes -r requirements/dev.txt
 	@$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	@rm -f $(VENV)/.setup-*
@@ -34,11 +40,11 @@ export __SAM_CLI_APP_DIR := $(CURDIR)/.aws-sam/home
 
 MACHINES := $(patsubst %.yaml,%.json,$(wildcard infra/statemachines/*.asl.yaml))
 
-infra/statemachines/%.asl.json: infra/statemachines/%.asl.yaml infra/build_state_machine.py $(STAMP)
+infra/statemachines/%.asl.json: infra/statemachines/%.asl.yaml infra/build_state_machine.py
 	@$(BIN)/python infra/build_state_machine.py
 
 .PHONY: machines
-machines: $(MACHINES) ## write the state machines as JSON
+machines: setup $(MACHINES) ## write the state machines as JSON
 
 .PHONY: format
 format: setup ## format the code and mend what ruff can mend

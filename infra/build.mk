@@ -18,6 +18,9 @@ build-%Function:
 	@find "$(ARTIFACTS_DIR)" -name __pycache__ -prune -exec rm -rf {} +
 	@$(COMPILE) -s "$(ARTIFACTS_DIR)" -p /var/task "$(ARTIFACTS_DIR)"
 
+# `sam build` does not look into DefinitionUri and `sam deploy` does, so here is early enough, whoever calls it.
+build-ReplacementFunction: infra/statemachines/replacement.asl.json
+
 build-DependenciesLayer:
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes \
 	  --only-binary :all: --platform $(PLATFORM_$(ARCHITECTURE)) --implementation cp --python-version 3.11 \
