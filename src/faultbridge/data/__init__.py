@@ -13,6 +13,7 @@ from faultbridge.domain.catalogue import Catalogue, Kind, Recommendation, Row, S
 from faultbridge.domain.faults import Action, Severity
 
 FOLDER = Path(__file__).parent
+_ENDS_ON = ("reboot", "replace", "verified")
 
 
 @cache
@@ -61,7 +62,7 @@ def _row(written: Mapping[str, Any]) -> Row:
         action=Action(written["action"]),
         kind=Kind(written.get("kind", Kind.EDGE)),
         scope=Scope(written.get("scope", Scope.BOOT)),
-        ends_on=tuple(written.get("ends_on", Row.__dataclass_fields__["ends_on"].default)),
+        ends_on=tuple(written.get("ends_on", _ENDS_ON)),
         recommendations=tuple(Recommendation(who, says) for who, says in written.get("says", {}).items()),
         **given,
     )

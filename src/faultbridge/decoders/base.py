@@ -1,0 +1,67 @@
+"""What every decoder is made of: its name and example, how it recognises a body, how it decodes one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+
+from faultbridge.domain.faults import Clear, Fault, Observation, Survey, normalise_pci
+
+MOST_EVIDENCE = 4096
+MOST_MESSAGE = 512
+_PCI = re.compile(r"(?:PCI:)?(?:[0-9a-f]{1,8}:)?[0-9a-f]{2}:[0-9a-f]{2}(?:\.[0-7])?", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Hints:
+    """What the carrier of a record knows; it serves only to complete times that lack a year."""
+
+    received_at: datetime | None = None
+    node: str | None = None
+    cluster: str | None = None
+
+
+NO_HINTS = Hints()
+
+
+@dataclass(frozen=True, slots=True)
+class Decoder:
+    """One source format.
+
+    `recognise` tells from a body's first bytes whether it is probably of this format; `decode` turns a whole body
+    into observations, in the order of the input, or raises `Rejected` when no part of it has the format's framing.
+    """
+
+    name: str
+    summary: str
+    example: str
+    recognise: Callable[[bytes], bool]
+    decode: Callable[[bytes, Hints], tuple[Observation, ...]]
+
+
+def judgements(observations: Iterable[Observation]) -> Iterator[Fault | Clear]:
+    """Yield the faults and clears among observations, those that a survey saw included."""
+    for observation in observations:
+        if isinstance(observation, Survey):
+            yield from observation.present
+        elif isinstance(observation, Fault | Clear):
+            yield observation
+
+
+def cut(text: str, most: int = MOST_MESSAGE) -> str:
+    """Bound a text to `most` bytes of UTF-8; what is left out is marked with an ellipsis."""
+    if len(text) * 4 <= most or len(encoded := text.encode("utf-8", "replace")) <= most:
+        return text
+    return encoded[: most - 3].decode("utf-8", "ignore") + "\u2026"
+
+
+def pci_of(text: str) -> str | None:
+    """Return a PCI address in its one spelling, or None where a text is none."""
+    return normalise_pci(text) if _PCI.fullmatch(text) else None
+
+
+def evidence(text: str) -> str:
+    """Bound the raw text behind a fault to what may travel with it (4 KB)."""
+    return cut(text, MOST_EVIDENCE)

@@ -1,0 +1,203 @@
+"""What nvidia-smi's fields say about one GPU: each field is fine, wrong, or not readable, and only that."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from xml.etree.ElementTree import Element  # noqa: S405 - the type of what nvidia_smi_tree has parsed safely
+
+from faultbridge.decoders.nvidia_smi_tree import value
+from faultbridge.domain.faults import Action, Severity
+
+LOST = "GPU is lost"
+NEEDS_RESET = "GPU requires reset"
+SENSOR_ERRORS = frozenset({"ERR!", "[ERR!]", "Unknown Error", "[Unknown Error]"})
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What one check found on one GPU: `message` is empty where all is well."""
+
+    code: str
+    message: str = ""
+    attributes: Mapping[str, str] = field(default_factory=dict)
+    severity: Severity | None = None
+    action: Action | None = None
+
+
+Check = Callable[[Element], Finding | None]
+
+
+def findings(gpu: Element) -> Iterator[Finding]:
+    """Yield a finding for each check whose fields could be read; the others are absent, not fine."""
+    for check in CHECKS:
+        found = check(gpu)
+        if found is not None:
+            yield found
+
+
+def _flags(code: str, message: str, *paths: str, wrong: str = "Yes", fine: str = "No") -> Check:
+    def check(gpu: Element) -> Finding | None:
+        told = {path: text for path in paths if (text := value(gpu, path)) in {wrong, fine}}
+        if not told:
+            return None
+        bad = {path.rpartition("/")[2]: text for path, text in told.items() if text == wrong}
+        return Finding(code, message if bad else "", bad)
+
+    return check
+
+
+def _clocks(code: str, message: str, reason: str) -> Check:
+    paths = (
+        f"clocks_event_reasons/clocks_event_reason_{reason}",
+        f"clocks_throttle_reasons/clocks_throttle_reason_{reason}",
+    )
+    return _flags(code, message, *paths, wrong="Active", fine="Not Active")
+
+
+# Which of these exist depends on GPU and driver; the newer names are parts, so that whatever exists adds up.
+_VOLATILE = (
+    "dram_uncorrectable",
+    "sram_uncorrectable",
+    "sram_uncorrectable_parity",
+    "sram_uncorrectable_secded",
+    "double_bit/total",
+)
+
+
+def _ecc(gpu: Element) -> Finding | None:
+    written = {name: value(gpu, f"ecc_errors/volatile/{name}") for name in _VOLATILE}
+    counts = {name: int(text) for name, text in written.items() if text and text.isascii() and text.isdigit()}
+    if not counts:
+        return None
+    some = {name.replace("/", "_"): str(count) for name, count in counts.items() if count}
+    total = sum(counts.values())
+    message = f"{total} uncorrectable ECC errors since the driver was loaded." if total else ""
+    return Finding("smi.ecc_uncorrectable", message, some)
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    number: int
+    severity: Severity
+    action: Action
+
+
+# Printed names of NVML's recovery actions; the severity and action of each number are those of Xid 154.
+_RECOVERY: Mapping[str, _Asked] = {
+    "Reset": _Asked(1, Severity.FATAL, Action.RESET_GPU),
+    "GPU Reset": _Asked(1, Severity.FATAL, Action.RESET_GPU),
+    "Reboot": _Asked(2, Severity.FATAL, Action.REBOOT_NODE),
+    "Node Reboot": _Asked(2, Severity.FATAL, Action.REBOOT_NODE),
+    "Drain P2P": _Asked(3, Severity.ERROR, Action.RESET_GPU),
+    "Drain and Reset": _Asked(4, Severity.ERROR, Action.RESET_GPU),
+}
+_OLD_RECOVERY = (("reset_required", "Reset"), ("drain_and_reset_recommended", "Drain and Reset"))
+_UNREADABLE = re.compile(r"\[?N/?A\]?|\[?Not Supported\]?|Requested functionality has been deprecated|", re.IGNORECASE)
+
+
+def _recovery(gpu: Element) -> Finding | None:
+    asked = value(gpu, "gpu_recovery_action")
+    if asked is None or _UNREADABLE.fullmatch(asked):
+        asked = _old_recovery(gpu)
+    if asked is None or asked == LOST:
+        return None
+    if asked == "None":
+        return Finding("smi.recovery_action")
+    known = _RECOVERY.get(asked)
+    told = {"recovery_action": f"{known.number:#x}"} if known else {}
+    return Finding(
+        "smi.recovery_action",
+        f"The GPU asks for recovery: {asked[:64]}.",
+        told | {"recovery_action_text": asked[:64]},
+        known.severity if known else None,
+        known.action if known else None,
+    )
+
+
+def _old_recovery(gpu: Element) -> str | None:
+    told = {name: value(gpu, f"gpu_reset_status/{name}") for name, _ in _OLD_RECOVERY}
+    if not any(text in {"Yes", "No"} for text in told.values()):
+        return None
+    return next((action for name, action in _OLD_RECOVERY if told[name] == "Yes"), "None")
+
+
+def _fabric_health(gpu: Element) -> Finding | None:
+    summary = value(gpu, "fabric/health/summary")
+    if summary is None or _UNREADABLE.fullmatch(summary) or summary == LOST:
+        return None
+    if summary == "Healthy":
+        return Finding("smi.fabric_unhealthy")
+    names = ("bandwidth", "route_unhealthy", "route_recovery_in_progress", "access_timeout_recovery", "incorrect_configuration")
+    told = {name: text for name in names if (text := value(gpu, f"fabric/health/{name}")) not in _FABRIC_FINE}
+    bad = {name: text[:128] for name, text in told.items() if text}
+    return Finding("smi.fabric_unhealthy", f"NVLink fabric health is {summary[:64]}.", bad | {"summary": summary[:64]})
+
+
+_FABRIC_FINE = frozenset({None, "", "N/A", "Full", "False", "None"})
+
+
+def _fabric_state(gpu: Element) -> Finding | None:
+    """Judge a finished registration only: one in progress is normal for minutes after boot."""
+    state, status = value(gpu, "fabric/state"), value(gpu, "fabric/status")
+    if state != "Completed" or status is None or _UNREADABLE.fullmatch(status):
+        return None
+    message = "" if status == "Success" else f"NVLink fabric registration ended with {status[:128]}."
+    return Finding("smi.fabric_failed", message, {"status": status[:128]} if message else {})
+
+
+def _sensors(gpu: Element) -> Finding | None:
+    told = {name: text for name in _SENSORS if (text := value(gpu, name)) is not None}
+    bad = {path.rpartition("/")[2]: text for path, text in told.items() if text in SENSOR_ERRORS}
+    if bad:
+        return Finding("smi.sensor_unreadable", f"{', '.join(bad)} cannot be read.", bad)
+    return Finding("smi.sensor_unreadable") if any(text[:1].isdigit() for text in told.values()) else None
+
+
+_SENSORS = (
+    "fan_speed",
+    "temperature/gpu_temp",
+    "power_readings/power_draw",
+    "gpu_power_readings/power_draw",
+    "gpu_power_readings/instant_power_draw",
+)
+_SLOWDOWN = _clocks("smi.hw_slowdown", "The hardware cut the clocks without naming the cause.", "hw_slowdown")
+_THERMAL = _clocks("smi.hw_thermal_slowdown", "The hardware cut the clocks for heat.", "hw_thermal_slowdown")
+_BRAKE = _clocks("smi.hw_power_brake", "An external power brake cut the clocks.", "hw_power_brake_slowdown")
+
+
+def _slowdown(gpu: Element) -> Finding | None:
+    """Report the umbrella reason only where neither of the causes below it is active."""
+    found = _SLOWDOWN(gpu)
+    causes = (_THERMAL(gpu), _BRAKE(gpu))
+    return Finding("smi.hw_slowdown") if any(cause and cause.message for cause in causes) else found
+
+
+CHECKS: tuple[Check, ...] = (
+    _recovery,
+    _ecc,
+    _flags("smi.row_remap_pending", "Row remapping is pending.", "remapped_rows/remapped_row_pending"),
+    _flags("smi.row_remap_failure", "Row remapping has failed.", "remapped_rows/remapped_row_failure"),
+    _flags(
+        "smi.retired_pages_pending",
+        "Page retirement is pending.",
+        "retired_pages/pending_retirement",
+        "retired_pages/pending_blacklist",
+    ),
+    _flags(
+        "smi.sram_threshold_exceeded",
+        "The SRAM error threshold is exceeded.",
+        "ecc_errors/aggregate/sram_threshold_exceeded",
+    ),
+    _flags("smi.unrepairable_memory", "Memory cannot be repaired.", "ecc_errors/unrepairable_memory"),
+    _flags("smi.channel_repair_pending", "Memory channel repair is pending.", "ecc_errors/channel_repair_pending"),
+    _flags("smi.tpc_repair_pending", "Processing cluster repair is pending.", "ecc_errors/tpc_repair_pending"),
+    _fabric_health,
+    _fabric_state,
+    _THERMAL,
+    _BRAKE,
+    _clocks("smi.sw_thermal_slowdown", "The driver capped the clocks for heat.", "sw_thermal_slowdown"),
+    _slowdown,
+    _sensors,
+)

@@ -1,0 +1,64 @@
+"""The decoders by source name; each is imported when it is first asked for, so that a function pays for no other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from importlib import import_module
+
+from faultbridge.decoders.base import NO_HINTS, Decoder, Hints
+from faultbridge.domain.faults import Observation
+from faultbridge.errors import Rejected
+
+_MODULES: Mapping[str, str] = {
+    "nvidia-smi-xml": "nvidia_smi_xml",
+    "kernel-log": "kernel_log",
+    "dcgm-health": "dcgm_health",
+    "dcgm-diag": "dcgm_diag",
+    "dcgm-metrics": "dcgm_metrics",
+    "hyperpod-agent-log": "hyperpod_agent_log",
+    "link-state": "link_state",
+}
+MOST_BYTES = 64 * 1024 * 1024
+_HEAD = 64 * 1024
+
+
+def names() -> tuple[str, ...]:
+    """Return the source names that can be decoded."""
+    return tuple(_MODULES)
+
+
+@cache
+def get(name: str) -> Decoder:
+    """Return the decoder of a source; an unknown name is `Rejected`."""
+    if name not in _MODULES:
+        raise Rejected("unknown_source", f"{name!r} is none of {', '.join(_MODULES)}")
+    decoder: Decoder = import_module(f"faultbridge.decoders.{_MODULES[name]}").DECODER
+    return decoder
+
+
+def decode(source: str, body: bytes, hints: Hints = NO_HINTS) -> tuple[Observation, ...]:
+    """Turn the bytes of one record into observations; every unreadable input is `Rejected` with a stable reason."""
+    decoder = get(source)
+    _refuse_unreadable(body)
+    return decoder.decode(body, hints)
+
+
+def recognise(body: bytes) -> str:
+    """Return the one source whose format a body has; none or several are `Rejected`, naming the candidates."""
+    _refuse_unreadable(body)
+    candidates = [name for name in _MODULES if get(name).recognise(body[:_HEAD])]
+    if not candidates:
+        raise Rejected("unknown_format", "no source format fits this input")
+    if len(candidates) > 1:
+        raise Rejected("ambiguous_format", f"it could be {' or '.join(candidates)}")
+    return candidates[0]
+
+
+def _refuse_unreadable(body: bytes) -> None:
+    if not body.strip():
+        raise Rejected("empty", "the input holds nothing")
+    if len(body) > MOST_BYTES:
+        raise Rejected("too_large", f"{len(body)} bytes, at most {MOST_BYTES} are read at once")
+    if b"\0" in body:
+        raise Rejected("binary", "the input holds NUL bytes, so it is not text")
