@@ -71,7 +71,7 @@ class ClusterState:
     """What the cluster's own stream last said: status and counts of nodes by status."""
 
     cluster: str
-    head: Head = Head()
+    head: Head = field(default_factory=Head)
     status: ClusterStatus | None = None
     counts: Mapping[str, int] = field(default_factory=dict)
 

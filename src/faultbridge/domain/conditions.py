@@ -25,7 +25,10 @@ class Witness:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """Something that is wrong with a node; `count` is a lower bound of how often it was observed."""
+    """Something that is wrong with a node; `count` is a lower bound of how often it was observed.
+
+    `ended_before` is when the same trouble last ended: what was observed up to then belongs to its former life.
+    """
 
     code: str
     component: Component
@@ -40,7 +43,7 @@ class Condition:
     known_incarnation: bool = True
     witnesses: Mapping[str, Witness] = field(default_factory=dict)
     attributes: Mapping[str, str] = field(default_factory=dict)
-    case: str | None = None
+    ended_before: datetime | None = None
 
     @property
     def active(self) -> bool:

@@ -99,8 +99,23 @@ class Entry:
 
 
 def canonical_json(value: object) -> str:
-    """Render JSON in the one form that is hashed: sorted keys, no blanks, no floats, UTF-8 as it is."""
+    """Render JSON in the one form that is hashed: sorted keys, no blanks, UTF-8 as it is.
+
+    Raises TypeError on anything that is not JSON, and on floats: those do not come back from a table as they went in.
+    """
+    _refuse_floats(value)
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=_refuse)
+
+
+def _refuse_floats(value: object) -> None:
+    if isinstance(value, float):
+        _refuse(value)
+    elif isinstance(value, Mapping):
+        for one in value.values():
+            _refuse_floats(one)
+    elif isinstance(value, list | tuple):
+        for one in value:
+            _refuse_floats(one)
 
 
 def _refuse(value: object) -> str:

@@ -162,8 +162,8 @@ def normalise_pci(text: str) -> str:
 
     Accepts `53:00.0`, `0000:53:00`, `00000000:53:00.0`, `PCI:0000:53:00`; the domain keeps at least four digits.
     """
-    parts = text.strip().lower().removeprefix("pci:").split(":")
-    domain, bus, rest = ("0", *parts) if len(parts) == 2 else parts
+    *domains, bus, rest = text.strip().lower().removeprefix("pci:").split(":")
+    (domain,) = domains or ("0",)
     device, _, function = rest.partition(".")
     numbers = [int(part, 16) for part in (domain, bus, device, function or "0")]
     address = f"{numbers[0]:04x}:{numbers[1]:02x}:{numbers[2]:02x}"

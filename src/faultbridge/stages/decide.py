@@ -88,12 +88,8 @@ def _current(change: Change, state: NodeState) -> Change:
     # A policy's own severity and action belong into the entry, not the catalogue's.
     if change.condition is None or change.kind is ChangeKind.ENDED:
         return change
-    latest = next(
-        (one for one in state.conditions.values() if _same(one, change.condition)), change.condition
-    )
-    return replace(
-        change, condition=replace(change.condition, severity=latest.severity, action=latest.action)
-    )
+    latest = next((one for one in state.conditions.values() if _same(one, change.condition)), change.condition)
+    return replace(change, condition=replace(change.condition, severity=latest.severity, action=latest.action))
 
 
 def _same(one: Condition, other: Condition) -> bool:
@@ -206,6 +202,6 @@ def _escalate(decided: Decided, now: datetime, reason: str) -> Decided:
 def move_case(decided: Decided, case: Case, now: datetime, reason: str) -> Decided:
     """Move the live case; the first time it reaches a status is marked."""
     before = decided.state.live_case
-    marked = replace(case, marks={case.status.value: now, **case.marks})
+    marked = replace(case, marks={**case.marks, case.status.value: case.marks.get(case.status.value, now)})
     draft = narrate.case_change(before.status if before else None, marked, now, reason)
     return Decided(replace(decided.state, case=marked), (*decided.drafts, draft))

@@ -29,9 +29,7 @@ def quiet_until(condition: Condition) -> datetime | None:
     return condition.last_at + timedelta(seconds=min(seconds)) if seconds else None
 
 
-def _end(
-    state: NodeState, now: datetime, reason: str, ends_at: Callable[[Condition], datetime | None]
-) -> Folded:
+def _end(state: NodeState, now: datetime, reason: str, ends_at: Callable[[Condition], datetime | None]) -> Folded:
     folding = Folding(state, Catalogue(""))
     for key, condition in tuple(folding.conditions.items()):
         at = ends_at(condition)

@@ -87,9 +87,7 @@ class Folding:
         ]
         return max(outcomes, key=lambda one: one.rank, default=Outcome.CLEAN)
 
-    def end(
-        self, key: str, condition: Condition, at: datetime, reason: str, record_id: str | None = None
-    ) -> None:
+    def end(self, key: str, condition: Condition, at: datetime, reason: str, record_id: str | None = None) -> None:
         """End a condition and remember until when its witnesses are counted."""
         del self.conditions[key]
         times = {source: witness.last_at for source, witness in condition.witnesses.items()}
@@ -118,6 +116,8 @@ class Folding:
 
     def _begin(self, key: str, fault: Fault, arrival: Arrival) -> None:
         row = self._catalogue.row(self._catalogue.canonical(fault.code))
+        former = self._tombstones.pop(key, None)
+        heard = {source: Witness(False, at) for source, at in former.witnesses.items()} if former else {}
         condition = Condition(
             code=self._catalogue.canonical(fault.code),
             component=fault.component,
@@ -130,10 +130,10 @@ class Folding:
             message=fault.message,
             count=fault.count,
             known_incarnation=arrival.sits is Sits.CURRENT,
-            witnesses={fault.source: Witness(True, arrival.at, (digest(fault),))},
+            witnesses={**heard, fault.source: Witness(True, arrival.at, (digest(fault),))},
             attributes=dict(fault.attributes),
+            ended_before=former.ended_at if former else None,
         )
-        self._tombstones.pop(key, None)
         self.conditions[key] = condition
         self.changes.append(Change(ChangeKind.BEGAN, arrival.at, condition, fault, arrival.record_id))
 
@@ -142,6 +142,8 @@ class Folding:
         witness = known.witnesses.get(fault.source)
         if witness is not None and (arrival.at < witness.last_at or _counted(witness, arrival.at, mark)):
             return Outcome.DUPLICATE
+        if known.ended_before is not None and arrival.at <= known.ended_before:
+            return Outcome.STALE
         digests = witness.digests if witness is not None and witness.last_at == arrival.at else ()
         heard = Witness(True, arrival.at, (*digests, mark)[-MOST_DIGESTS:])
         condition = replace(
@@ -158,9 +160,7 @@ class Folding:
         what = _difference(known, condition)
         if not what:
             return Outcome.FOLDED
-        self.changes.append(
-            Change(ChangeKind.UPDATED, arrival.at, condition, fault, arrival.record_id, what=what)
-        )
+        self.changes.append(Change(ChangeKind.UPDATED, arrival.at, condition, fault, arrival.record_id, what=what))
         return Outcome.RECORDED
 
     def _note(self, key: str, fault: Fault, arrival: Arrival) -> Outcome:
@@ -179,9 +179,7 @@ class Folding:
         quiet = replace(condition, witnesses={**condition.witnesses, source: Witness(False, at)})
         if quiet.active:
             self.conditions[key] = quiet
-            self.changes.append(
-                Change(ChangeKind.UPDATED, at, quiet, None, record_id, reason, ("witnesses",))
-            )
+            self.changes.append(Change(ChangeKind.UPDATED, at, quiet, None, record_id, reason, ("witnesses",)))
         else:
             self.end(key, quiet, at, reason, record_id)
         return Outcome.RECORDED

@@ -93,9 +93,7 @@ def _condition_data(condition: Condition, state: NodeState, policy: Policy) -> d
     }
 
 
-def status_change(
-    state: NodeState, target: NodeStatus, at: datetime, reason: str, case_id: str | None = None
-) -> Draft:
+def status_change(state: NodeState, target: NodeStatus, at: datetime, reason: str, case_id: str | None = None) -> Draft:
     """Draft a node's move to another status."""
     return Draft(
         type=EntryType.NODE_STATUS,
@@ -140,7 +138,8 @@ def case_change(before: CaseStatus | None, case: Case, at: datetime, reason: str
 
 def durations(case: Case, end: datetime) -> dict[str, int]:
     """Return how long a case spent in each phase, in milliseconds, in the order in which it reached them."""
-    marks = sorted(case.marks.items(), key=lambda mark: mark[1])
+    reached = (mark for mark in case.marks.items() if mark[0] != case.status.value)
+    marks = sorted(reached, key=lambda mark: mark[1])
     ends = [at for _, at in marks[1:]] + [end]
     millisecond = timedelta(milliseconds=1)
     return {name: (until - at) // millisecond for (name, at), until in zip(marks, ends, strict=True)}

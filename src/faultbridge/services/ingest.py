@@ -1,0 +1,183 @@
+"""Ingest: a batch of raw records into conditions, cases and entries, folded node by node.
+
+A record has exactly one outcome. What cannot be read or placed goes to the rejects on first sight; what could not be
+written because something was in the way is given back to the queue, and nothing else is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from faultbridge.domain.aliases import Alias, AliasRow
+from faultbridge.domain.catalogue import Catalogue
+from faultbridge.domain.clusters import ClusterConfig
+from faultbridge.domain.edges import Actor
+from faultbridge.domain.nodes import NodeKey, NodeState
+from faultbridge.domain.records import Outcome, RawRecord
+from faultbridge.domain.times import truncate
+from faultbridge.errors import Rejected, Transient
+from faultbridge.pipeline import observe
+from faultbridge.ports import Table
+from faultbridge.services.append import Append, Revision
+from faultbridge.services.records import Delivery, Part, Reader
+from faultbridge.services.rulebook import Rulebook
+from faultbridge.stages.changes import Arrival
+from faultbridge.stages.decide import Rules
+from faultbridge.stages.limit import MOST_FAULTS, weight
+from faultbridge.stages.resolve import aliases_of, learn_boot, resolve, sits
+from faultbridge.storage import items, keys
+
+RejectRecord = Callable[[Delivery, RawRecord | None, Rejected], None]
+
+
+@dataclass(slots=True)
+class Ingested:
+    """What became of a batch: the deliveries to be given back, and the outcome of each record."""
+
+    failed: set[str] = field(default_factory=set)
+    outcomes: dict[str, Outcome] = field(default_factory=dict)
+    reasons: dict[str, str] = field(default_factory=dict)
+
+    def settle(self, record_id: str, outcome: Outcome) -> None:
+        """Note the outcome of a record; the strongest one stands."""
+        best = self.outcomes.get(record_id, Outcome.CLEAN)
+        self.outcomes[record_id] = max(best, outcome, key=lambda one: one.rank)
+
+
+@dataclass(frozen=True, slots=True)
+class Ingest:
+    """Takes deliveries of the raw queue; `reject` keeps a record that nobody can use, with its reason."""
+
+    table: Table
+    append: Append
+    rulebook: Rulebook
+    reader: Reader
+    reject: RejectRecord
+
+    def __call__(self, deliveries: Sequence[Delivery]) -> Ingested:
+        """Work a batch; raises nothing for one bad record, and gives back what only time can mend."""
+        ingested = Ingested()
+        parts = [part for delivery in deliveries for part in self._read(delivery, ingested)]
+        for node, (config, placed) in self._place(parts, ingested).items():
+            self._fold(node, config, placed, ingested)
+        for part in parts:
+            if part.delivery.id in ingested.failed:
+                ingested.outcomes.pop(part.record.record_id, None)
+        return ingested
+
+    def _read(self, delivery: Delivery, ingested: Ingested) -> Iterable[Part]:
+        try:
+            return self.reader.read(delivery)
+        except Rejected as error:
+            self._reject(delivery, None, error, ingested)
+        except Transient:
+            ingested.failed.add(delivery.id)
+        return ()
+
+    def _reject(self, delivery: Delivery, record: RawRecord | None, error: Rejected, ingested: Ingested) -> None:
+        try:
+            self.reject(delivery, record, error)
+        except Transient:
+            ingested.failed.add(delivery.id)
+            return
+        record_id = record.record_id if record else self.reader.record_id(delivery)
+        ingested.settle(record_id, Outcome.REJECTED)
+        ingested.reasons[record_id] = error.reason
+
+    def _place(
+        self, parts: Sequence[Part], ingested: Ingested
+    ) -> dict[NodeKey, tuple[ClusterConfig, list[tuple[Part, AliasRow]]]]:
+        configs: dict[str, ClusterConfig | None] = {}
+        aliases = {part: aliases_of(part.record, part.named) for part in parts}
+        known = self._known(alias for found in aliases.values() for alias in found)
+        placed: dict[NodeKey, tuple[ClusterConfig, list[tuple[Part, AliasRow]]]] = {}
+        for part, candidates in aliases.items():
+            cluster = part.record.cluster
+            if cluster not in configs:
+                configs[cluster] = self.rulebook.config(cluster)
+            config, row = configs[cluster], resolve(candidates, known, cluster)
+            if config is None:
+                self._reject(part.delivery, part.record, Rejected("unknown_cluster", cluster), ingested)
+            elif row is None:
+                self._reject(part.delivery, part.record, Rejected("unknown_node", _called(part)), ingested)
+            else:
+                placed.setdefault(row.key, (config, []))[1].append((part, row))
+        return placed
+
+    def _known(self, aliases: Iterable[Alias]) -> Mapping[Alias, AliasRow]:
+        wanted = {keys.alias(*alias): alias for alias in aliases}
+        found = self.table.get_many(wanted)
+        return {wanted[key]: items.read_alias(item) for key, item in found.items()}
+
+    def _fold(
+        self, node: NodeKey, config: ClusterConfig, placed: Sequence[tuple[Part, AliasRow]], ingested: Ingested
+    ) -> None:
+        rules = self.rulebook.rules(config)
+        for chunk in _chunks(placed):
+            folding = _Folding(chunk, rules, self.rulebook.catalogue())
+            try:
+                self.append(node, folding, actor=Actor.INGEST, config=config)
+            except Transient:
+                ingested.failed.update(part.delivery.id for part, _ in chunk)
+                continue
+            for part, _ in chunk:
+                record_id = part.record.record_id
+                ingested.settle(record_id, folding.outcomes.get(record_id, Outcome.CLEAN))
+
+
+Chunk = Sequence[tuple[Part, AliasRow]]
+
+
+def _called(part: Part) -> str:
+    return part.record.node or part.named or part.record.instance_id or "no node is named"
+
+
+@dataclass(slots=True)
+class _Folding:
+    """Revises a node by a chunk of records, as often as it takes; the outcomes are those of the last time."""
+
+    chunk: Chunk
+    rules: Rules
+    catalogue: Catalogue
+    outcomes: Mapping[str, Outcome] = field(default_factory=dict)
+
+    def __call__(self, state: NodeState, now: datetime) -> Revision:
+        learnt = state
+        for part, _ in self.chunk:
+            learnt = learn_boot(learnt, part.record)
+        passed = observe(
+            learnt,
+            [arrival for part, row in self.chunk for arrival in _arrivals(part, row, learnt)],
+            rebooted=_boot(learnt) > _boot(state),
+            rules=self.rules,
+            catalogue=self.catalogue,
+            now=now,
+        )
+        self.outcomes = passed.outcomes
+        return Revision(passed.state, passed.drafts)
+
+
+def _boot(state: NodeState) -> int:
+    return state.incarnation.boot if state.incarnation else 0
+
+
+def _arrivals(part: Part, row: AliasRow, state: NodeState) -> Iterator[Arrival]:
+    for observation in part.observations:
+        at = truncate(observation.observed_at or part.record.sent_at)
+        yield Arrival(observation, at, part.record.record_id, sits(state, part.record, row.instance_id, at))
+
+
+def _chunks(placed: Sequence[tuple[Part, AliasRow]]) -> Iterator[Chunk]:
+    """Cut a node's records, never within one, so that each commit holds what its faults can bring forth."""
+    chunk: list[tuple[Part, AliasRow]] = []
+    weighs = 0
+    for part, row in placed:
+        heavy = sum(weight(observation) for observation in part.observations)
+        if chunk and weighs + heavy > MOST_FAULTS:
+            yield chunk
+            chunk, weighs = [], 0
+        chunk.append((part, row))
+        weighs += heavy
+    yield chunk

@@ -1,0 +1,86 @@
+"""Records: what lies in one message of the raw queue, read as far as it can be without knowing any node."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from faultbridge.decoders.base import Hints
+from faultbridge.domain.faults import Observation
+from faultbridge.domain.records import RawRecord
+from faultbridge.errors import Rejected
+from faultbridge.ports import ObjectStore
+from faultbridge.stages.limit import limit
+from faultbridge.stages.timestamp import settle
+from faultbridge.storage.message import Message, decode_message
+
+Decode = Callable[[str, bytes, Hints], tuple[Observation, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """One message as the queue gave it; `received_at` is when the queue first took it."""
+
+    id: str
+    text: str
+    received_at: datetime
+    sender: str | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Part:
+    """What one record says about one node; `named` is the node's name as found inside the record."""
+
+    delivery: Delivery
+    record: RawRecord
+    named: str | None
+    observations: tuple[Observation, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """Turns deliveries into observations with settled times."""
+
+    objects: ObjectStore
+    decode: Decode
+
+    def read(self, delivery: Delivery) -> Sequence[Part]:
+        """Read a delivery; raises Rejected when it cannot be read, Transient when its body cannot be fetched now."""
+        record = self._record(delivery, decode_message(delivery.text))
+        hints = Hints(received_at=record.received_at, node=record.node, cluster=record.cluster)
+        decoded = self.decode(record.source, record.body, hints)
+        observations = settle(limit(decoded, record.source), sent_at=record.sent_at, received_at=record.received_at)
+        if record.node or record.instance_id or not observations:
+            return (Part(delivery, record, None, tuple(observations)),)
+        by_name: dict[str | None, list[Observation]] = {}
+        for observation in observations:
+            by_name.setdefault(observation.node, []).append(observation)
+        return tuple(Part(delivery, record, name, tuple(found)) for name, found in by_name.items())
+
+    def record_id(self, delivery: Delivery) -> str:
+        """Return the id by which a delivery's record is accounted for, even when nothing else can be read."""
+        try:
+            return decode_message(delivery.text).record_id
+        except Rejected:
+            return "unread-" + hashlib.sha256(delivery.text.encode()).hexdigest()[:24]
+
+    def _record(self, delivery: Delivery, message: Message) -> RawRecord:
+        body = message.body
+        if message.pointer is not None:
+            body = self.objects.get(message.pointer)
+        if body is None:
+            raise Rejected("body_missing", f"nothing is kept at {message.pointer}")
+        return RawRecord(
+            record_id=message.record_id,
+            source=message.source,
+            cluster=message.cluster,
+            node=message.node,
+            body=body,
+            sent_at=message.sent_at,
+            received_at=delivery.received_at,
+            instance_id=message.instance_id,
+            boot_id=message.boot_id,
+            sender=delivery.sender,
+        )

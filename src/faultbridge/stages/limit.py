@@ -1,0 +1,32 @@
+"""Limit: one record may not open more conditions than a commit can hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from faultbridge.domain.faults import NODE_COMPONENT, Fault, Observation, Survey
+
+MOST_FAULTS = 64
+
+
+def limit(observations: Iterable[Observation], source: str) -> tuple[Observation, ...]:
+    """Replace the faults of a record that names more than 64 by one that says how many there were."""
+    observations = tuple(observations)
+    total = sum(weight(observation) for observation in observations)
+    if total <= MOST_FAULTS:
+        return observations
+    flood = Fault(
+        source=source,
+        code="agent.flood",
+        component=NODE_COMPONENT,
+        message=f"one record named {total} faults, more than the {MOST_FAULTS} that are read from one",
+        attributes={"faults": str(total)},
+    )
+    return (flood,)
+
+
+def weight(observation: Observation) -> int:
+    """Return how many conditions an observation can open."""
+    if isinstance(observation, Survey):
+        return len(observation.present)
+    return int(isinstance(observation, Fault))

@@ -1,0 +1,71 @@
+"""Builders: the smallest true value of each kind, with what a test is about given by name."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from faultbridge.domain.catalogue import Catalogue, Row, Scope
+from faultbridge.domain.clusters import ClusterConfig, Mode, RepairOwner
+from faultbridge.domain.edges import NodeStatus
+from faultbridge.domain.faults import Action, Component, ComponentType, Fault, Severity
+from faultbridge.domain.nodes import Head, Incarnation, NodeKey, NodeState, Seat
+from faultbridge.domain.policy import Policy
+from faultbridge.stages.changes import Arrival
+from faultbridge.stages.decide import Rules
+from faultbridge.stages.resolve import Sits
+
+NOON = datetime(2026, 2, 3, 12, 0, tzinfo=UTC)
+STACK_ID = "arn:aws:cloudformation:us-east-1:123456789012:stack/faultbridge/11111111-2222-3333-4444-555555555555"
+KEY = NodeKey("train-a", "ip-10-0-0-7")
+GPU = Component(ComponentType.GPU, pci="0000:c1:00")
+OTHER_GPU = Component(ComponentType.GPU, pci="0000:53:00")
+
+ROWS = (
+    Row("xid.79", "GPU off the bus", Severity.FATAL, Action.REPLACE_NODE, scope=Scope.INSTANCE, ends_on=("replace",)),
+    Row("xid.48", "double bit error", Severity.FATAL, Action.REPLACE_NODE, scope=Scope.DEVICE, ends_on=("replace",)),
+    Row("xid.31", "MMU fault", Severity.INFO, Action.RESTART_APP, scope=Scope.PROCESS),
+    Row("xid.92", "high rate of corrected errors", Severity.WARNING, Action.NONE, ends_on=("quiet:3600",)),
+    Row("smi.gpu_lost", "GPU is lost", Severity.FATAL, Action.REPLACE_NODE, same_as="xid.79"),
+    Row("smi.remap_pending", "row remap pending", Severity.WARNING, Action.NONE, scope=Scope.BOOT),
+)
+CATALOGUE = Catalogue("test.1", {row.code: row for row in ROWS})
+POLICY = Policy("test-policy")
+
+
+def after(**units: float) -> datetime:
+    """Return an instant some time after noon."""
+    return NOON + timedelta(**units)
+
+
+def fault(code: str = "xid.79", component: Component = GPU, **others: Any) -> Fault:
+    """Build a fault as a decoder leaves it."""
+    given = {"source": "kernel-log", "message": f"{code} happened", "evidence": f"raw {code}"} | others
+    return Fault(code=code, component=component, **given)
+
+
+def arrival(observation: Any, at: datetime = NOON, record_id: str = "r-1", sits: Sits = Sits.CURRENT) -> Arrival:
+    """Build an arrival of an observation."""
+    return Arrival(observation, at, record_id, sits)
+
+
+def node(status: NodeStatus | None = NodeStatus.HEALTHY, **others: Any) -> NodeState:
+    """Build a registered node that has been written once."""
+    given: dict[str, Any] = {
+        "head": Head(version=1, sequence=1, hash="0" * 64, event_id="first"),
+        "seat": Seat(group="gpu-workers", instance_type="p5.48xlarge"),
+        "incarnation": Incarnation(1, 1, "i-0aaaaaaaaaaaaaaa1", None, NOON - timedelta(days=1)),
+    }
+    return NodeState(KEY, status=status, **(given | others))
+
+
+def config(**others: Any) -> ClusterConfig:
+    """Build a cluster in which Faultbridge repairs."""
+    given: dict[str, Any] = {"repair_owner": RepairOwner.FAULTBRIDGE, "mode": Mode.ACT, "expected": 8}
+    return ClusterConfig(KEY.cluster, **(given | others))
+
+
+def rules(**others: Any) -> Rules:
+    """Build what a decision rests on."""
+    given: dict[str, Any] = {"policy": POLICY, "config": config(), "catalogue": CATALOGUE.version}
+    return Rules(stack_id=STACK_ID, **(given | others))

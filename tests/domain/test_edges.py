@@ -1,0 +1,40 @@
+"""The edge tables: what the design forbids is nowhere in them."""
+
+from __future__ import annotations
+
+from faultbridge.domain.edges import CASE_EDGES, NODE_EDGES, Actor, CaseStatus, NodeStatus, allowed
+
+OUT_OF_SERVICE = [status for status in NodeStatus if not status.in_service and status is not NodeStatus.RETIRED]
+
+
+def test_a_node_comes_into_service_only_through_validation_or_the_import_of_a_serving_fleet() -> None:
+    ways_in = {
+        (edge.source, edge.target)
+        for edge in NODE_EDGES
+        if edge.target in {"healthy", "degraded"} and edge.source not in {"healthy", "degraded"}
+    }
+    assert ways_in == {("validating", "healthy"), ("validating", "degraded"), (None, "healthy")}
+
+
+def test_only_admission_starts_an_attempt() -> None:
+    starters = {actor for edge in CASE_EDGES if edge.target == "in_progress" for actor in edge.actors}
+    assert starters == {Actor.DISPATCH}
+
+
+def test_a_final_case_stays_final() -> None:
+    assert not [edge for edge in CASE_EDGES if edge.source in {"resolved", "expired"}]
+
+
+def test_ingest_never_creates_a_node_nor_drains_one() -> None:
+    assert not [edge for edge in NODE_EDGES if edge.source is None and Actor.INGEST in edge.actors]
+    assert not allowed(NODE_EDGES, "quarantined", "draining", Actor.INGEST)
+
+
+def test_every_status_can_be_left_or_is_final() -> None:
+    sources = {edge.source for edge in NODE_EDGES}
+    assert {status.value for status in NodeStatus} <= sources
+    assert {status.value for status in CaseStatus if status.live} <= {edge.source for edge in CASE_EDGES}
+
+
+def test_a_case_in_progress_is_never_absorbed() -> None:
+    assert not any(allowed(CASE_EDGES, "in_progress", "absorbed", actor) for actor in Actor)

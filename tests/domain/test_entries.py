@@ -1,0 +1,77 @@
+"""Entries: their place in the stream, and what changing one does to the chain."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from faultbridge.domain.cases import case_id
+from faultbridge.domain.edges import Actor
+from faultbridge.domain.entries import Draft, Entry, EntryType, Stream, canonical_json, chain, seal
+from faultbridge.domain.faults import Severity
+from faultbridge.domain.nodes import Head
+from tests.builders import NOON, STACK_ID, after
+
+STREAM = Stream(STACK_ID, "faultbridge", "train-a", "ip-10-0-0-7")
+
+
+def draft(text: str = "something", evidence: str = "") -> Draft:
+    return Draft(EntryType.NOTE, NOON, {"kind": "operator", "text": text}, evidence=evidence)
+
+
+def sealed(*drafts: Draft) -> tuple[tuple[Entry, ...], Head]:
+    return seal(STREAM, Head(), drafts, actor=Actor.CLI, severity=Severity.ERROR, recorded_at=after(seconds=1))
+
+
+def test_entries_follow_each_other_without_a_gap() -> None:
+    entries, head = sealed(draft("one"), draft("two"))
+    assert [entry.sequence for entry in entries] == [1, 2]
+    assert json.loads(entries[1].body)["metadata"]["previous_event_id"] == entries[0].event_id
+    assert (head.sequence, head.hash, head.event_id) == (2, entries[1].hash, entries[1].event_id)
+
+
+def test_the_chain_can_be_recomputed_from_the_stored_bytes_alone() -> None:
+    entries, _ = sealed(draft("one"), draft("two"))
+    first = chain(STREAM.genesis(1), entries[0].body)
+    assert (entries[0].hash, entries[1].hash) == (first, chain(first, entries[1].body))
+
+
+def test_evidence_is_hashed_and_not_part_of_the_body() -> None:
+    (entry,), _ = sealed(draft(evidence="NVRM: Xid (PCI:0000:c1:00): 79"))
+    assert "NVRM" not in entry.body
+    assert len(json.loads(entry.body)["data"]["evidence_sha256"]) == 64
+
+
+def test_the_same_place_in_the_same_stack_has_the_same_id_for_ever() -> None:
+    assert STREAM.event_id(1, 7) == STREAM.event_id(1, 7)
+    others = [replace(STREAM, stack_id="other"), replace(STREAM, node="other"), replace(STREAM, node=None)]
+    ids = {STREAM.event_id(1, 7), STREAM.event_id(2, 7), STREAM.event_id(1, 8)} | {one.event_id(1, 7) for one in others}
+    assert len(ids) == 6
+
+
+def test_a_case_id_fits_an_execution_name_with_its_attempt() -> None:
+    name = f"{case_id(STACK_ID, 'train-a', 'n', 1, 1)}-9999"
+    assert len(name) <= 80
+    assert name.startswith("c-")
+
+
+def test_a_value_that_json_cannot_keep_exactly_has_no_place_in_an_entry() -> None:
+    with pytest.raises(TypeError):
+        canonical_json({"at": NOON})
+    with pytest.raises(TypeError):
+        canonical_json({"share": 0.5})
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.text(),
+        lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    )
+)
+def test_canonical_json_is_one_text_a_value(value) -> None:
+    text = canonical_json(value)
+    assert canonical_json(json.loads(text)) == text

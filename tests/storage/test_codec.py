@@ -1,0 +1,58 @@
+"""The codec: every state reads back as it was written, and an older or newer one still reads."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+
+import pytest
+
+from faultbridge.domain.clusters import ClusterConfig
+from faultbridge.domain.nodes import NodeState
+from faultbridge.domain.policy import Match, Policy, Rule
+from faultbridge.pipeline import observe
+from faultbridge.storage.codec import dump, load
+from tests.builders import CATALOGUE, NOON, arrival, config, fault, node, rules
+
+
+def busy_state() -> NodeState:
+    return observe(
+        node(),
+        [arrival(fault()), arrival(fault("xid.31"))],
+        rebooted=False,
+        rules=rules(),
+        catalogue=CATALOGUE,
+        now=NOON,
+    ).state
+
+
+def test_a_state_reads_back_as_it_was_written() -> None:
+    state = busy_state()
+    assert load(NodeState, json.loads(json.dumps(dump(state)))) == state
+
+
+def test_what_is_empty_costs_nothing() -> None:
+    assert "conditions" not in dump(node())
+
+
+def test_attributes_of_a_newer_writer_are_ignored() -> None:
+    assert load(NodeState, {**dump(busy_state()), "from_the_future": 1}) == busy_state()
+
+
+def test_what_an_older_writer_left_out_has_its_default() -> None:
+    written = dump(config())
+    del written["verifier"]
+    assert load(ClusterConfig, written) == config()
+
+
+def test_a_policy_keeps_its_durations() -> None:
+    policy = Policy("v", (Rule("r", Match(codes=("xid.*",)), wait_seconds=5),))
+    read = load(Policy, json.loads(json.dumps(dump(policy))))
+    assert read == policy
+    assert read.limits.act_within == timedelta(hours=1)
+
+
+@pytest.mark.parametrize("value", [1.5, b"bytes", {1, 2}])
+def test_what_would_not_come_back_is_refused(value) -> None:
+    with pytest.raises(TypeError):
+        dump({"value": value})
