@@ -69,7 +69,8 @@ def condition_expression(condition: Condition, placeholders: Placeholders) -> st
         case AnyOf(conditions):
             if not conditions:
                 raise ValueError("no condition to choose from")
-            return " OR ".join(f"({condition_expression(part, placeholders)})" for part in conditions)
+            # Choices within choices need no parentheses, and DynamoDB refuses those that are not needed.
+            return " OR ".join(condition_expression(part, placeholders) for part in conditions)
 
 
 def update_expression(update: Update, placeholders: Placeholders) -> str:

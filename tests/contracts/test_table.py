@@ -1,0 +1,367 @@
+"""The Table port: what every table does, the fake and DynamoDB (on moto) alike."""
+
+from __future__ import annotations
+
+from itertools import count
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from faultbridge.adapters.clients import Clients
+from faultbridge.adapters.dynamodb import DynamoTable
+from faultbridge.errors import Conflict, Misconfigured
+from faultbridge.ports import Table
+from faultbridge.storage.writes import (
+    CASES,
+    TIMELINE,
+    WORK,
+    Absent,
+    AnyOf,
+    Below,
+    Check,
+    Condition,
+    Delete,
+    Equals,
+    Item,
+    Key,
+    Present,
+    Put,
+    Update,
+    Write,
+)
+from tests.contracts.aws import ON_MOTO, make_table
+from tests.fakes import FakeTable
+
+STATE = Key("NODE#c#n", "STATE")
+
+
+@pytest.fixture(scope="module")
+def dynamo(clients: Clients) -> DynamoTable:
+    return DynamoTable(clients, make_table(clients))
+
+
+@pytest.fixture(params=["fake", "dynamodb"])
+def table(request: pytest.FixtureRequest, clients: Clients) -> Table:
+    return FakeTable() if request.param == "fake" else DynamoTable(clients, make_table(clients))
+
+
+@pytest.fixture
+def table_with_tokens(request: pytest.FixtureRequest, table: Table) -> Table:
+    if ON_MOTO and isinstance(table, DynamoTable):
+        request.applymarker(pytest.mark.xfail(reason="moto keeps no ClientRequestToken", strict=True))
+    return table
+
+
+def item(sk: str = "STATE", pk: str = "NODE#c#n", **attributes: object) -> Item:
+    return {"pk": pk, "sk": sk, **attributes}  # type: ignore[dict-item] # attributes are values
+
+
+def keys(page_items: tuple[Item, ...]) -> list[object]:
+    return [each["sk"] for each in page_items]
+
+
+class TestReading:
+    def test_an_item_comes_back_as_it_was_written(self, table: Table) -> None:
+        written = item(
+            text="ä\u0000", empty="", number=-12345678901234567890, yes=True, no=False, nothing=None,
+            many=[1, "a", [True, None]], deep={"a": {"b": {}}}, none=[],
+        )  # fmt: skip
+        table.write(Put(written))
+        assert table.get(STATE) == written
+        assert isinstance(table.get(STATE)["yes"], bool)  # type: ignore[index] # it stands there
+
+    def test_a_missing_item_is_none(self, table: Table) -> None:
+        assert table.get(STATE) is None
+
+    @pytest.mark.parametrize("value", [1.5, b"bytes", {"a", "b"}, {"a": 0.5}, [2.5], {1: "a"}])
+    def test_what_would_not_come_back_as_it_was_is_refused(self, table: Table, value: object) -> None:
+        with pytest.raises(TypeError):
+            table.write(Put(item(value=value)))
+        assert table.get(STATE) is None
+
+    def test_many_keys_are_read_in_one_go_and_missing_ones_are_left_out(self, table: Table) -> None:
+        wanted = [Key("P", f"{number:03d}") for number in range(230)]
+        for key in wanted[::2]:
+            table.write(Put(item(key.sk, key.pk)))
+        found = table.get_many([*wanted, *wanted])
+        assert set(found) == set(wanted[::2])
+        assert all(found[key]["sk"] == key.sk for key in found)
+
+    def test_changing_what_was_read_changes_nothing_in_the_table(self, table: Table) -> None:
+        table.write(Put(item(deep={"a": 1})))
+        read = table.get(STATE)
+        assert read is not None
+        read["deep"]["a"] = 2  # type: ignore[index, call-overload] # it is a mapping
+        assert table.get(STATE) == item(deep={"a": 1})
+
+
+class TestQueries:
+    @pytest.fixture
+    def filled(self, table: Table) -> Table:
+        for sk in ["ENTRY#1", "ENTRY#2", "ENTRY#3", "SEEN", "DEVICES"]:
+            table.write(Put(item(sk)))
+        table.write(Put(item("ENTRY#2", "NODE#c#other")))
+        return table
+
+    def test_a_partition_comes_in_key_order(self, filled: Table) -> None:
+        page = filled.query("NODE#c#n")
+        assert keys(page.items) == ["DEVICES", "ENTRY#1", "ENTRY#2", "ENTRY#3", "SEEN"]
+        assert page.next is None
+
+    def test_a_prefix_bounds_the_sort_key(self, filled: Table) -> None:
+        assert keys(filled.query("NODE#c#n", prefix="ENTRY#").items) == ["ENTRY#1", "ENTRY#2", "ENTRY#3"]
+
+    def test_after_is_exclusive_and_upto_is_inclusive(self, filled: Table) -> None:
+        assert keys(filled.query("NODE#c#n", after="ENTRY#1", upto="ENTRY#3").items) == ["ENTRY#2", "ENTRY#3"]
+        assert keys(filled.query("NODE#c#n", upto="ENTRY#1").items) == ["DEVICES", "ENTRY#1"]
+        assert keys(filled.query("NODE#c#n", after="ENTRY#2").items) == ["ENTRY#3", "SEEN"]
+
+    def test_all_bounds_hold_together(self, filled: Table) -> None:
+        assert keys(filled.query("NODE#c#n", prefix="ENTRY#", after="ENTRY#1").items) == ["ENTRY#2", "ENTRY#3"]
+        assert keys(filled.query("NODE#c#n", prefix="ENTRY#", upto="ENTRY#1").items) == ["ENTRY#1"]
+
+    def test_bounds_that_exclude_each_other_find_nothing(self, filled: Table) -> None:
+        assert filled.query("NODE#c#n", after="Z", upto="A").items == ()
+        assert filled.query("NODE#c#n", prefix="A", after="B").items == ()
+
+    def test_the_newest_come_first_when_asked(self, filled: Table) -> None:
+        page = filled.query("NODE#c#n", prefix="ENTRY#", newest_first=True, limit=1)
+        assert keys(page.items) == ["ENTRY#3"]
+
+    @pytest.mark.parametrize("newest_first", [False, True])
+    def test_pages_join_without_gap_or_repetition(self, filled: Table, newest_first: bool) -> None:
+        found: list[object] = []
+        start = None
+        for _ in count():
+            page = filled.query("NODE#c#n", limit=2, start=start, newest_first=newest_first)
+            found += keys(page.items)
+            assert len(page.items) <= 2
+            start = page.next
+            if start is None:
+                break
+        expected = ["DEVICES", "ENTRY#1", "ENTRY#2", "ENTRY#3", "SEEN"]
+        assert found == (expected[::-1] if newest_first else expected)
+
+    def test_an_empty_partition_is_an_empty_page(self, table: Table) -> None:
+        page = table.query("NODE#c#nobody")
+        assert page.items == ()
+        assert page.next is None
+
+
+class TestIndexes:
+    def test_an_index_shows_the_items_that_carry_its_keys(self, table: Table) -> None:
+        table.write(Put(item("ENTRY#1", gsi1pk="T#c#0", gsi1sk="2026-02", body="b", evidence="long")))
+        table.write(Put(item("ENTRY#2", gsi1pk="T#c#0", gsi1sk="2026-01", body="a")))
+        table.write(Put(item("ENTRY#3", body="in no index")))
+        found = table.query("T#c#0", index=TIMELINE).items
+        assert [each["body"] for each in found] == ["a", "b"]
+        assert all("evidence" not in each for each in found)
+
+    def test_the_work_index_shows_keys_only(self, table: Table) -> None:
+        table.write(Put(item("ENTRY#1", gsi4pk="OUT#0", gsi4sk="t", body="b")))
+        assert table.query("OUT#0", index=WORK).items == (item("ENTRY#1", gsi4pk="OUT#0", gsi4sk="t"),)
+
+    def test_removing_the_keys_removes_the_item_from_the_index(self, table: Table) -> None:
+        table.write(Put(item("ENTRY#1", gsi4pk="OUT#0", gsi4sk="t", body="b")))
+        table.write(Update(Key("NODE#c#n", "ENTRY#1"), remove=(("gsi4pk",), ("gsi4sk",)), when=Present()))
+        assert table.query("OUT#0", index=WORK).items == ()
+        assert table.get(Key("NODE#c#n", "ENTRY#1")) == item("ENTRY#1", body="b")
+
+    def test_pages_of_an_index_join_when_sort_keys_are_equal(self, table: Table) -> None:
+        for number in range(5):
+            table.write(Put(item(f"ENTRY#{number}", gsi2pk="CASE#c", gsi2sk="same", body=str(number))))
+        found: set[object] = set()
+        start = None
+        for _ in range(10):
+            page = table.query("CASE#c", index=CASES, limit=2, start=start)
+            found |= {each["body"] for each in page.items}
+            start = page.next
+            if start is None:
+                break
+        assert found == {"0", "1", "2", "3", "4"}
+
+
+class TestConditions:
+    def test_absent_holds_only_where_nothing_stands(self, table: Table) -> None:
+        table.write(Put(item(a=1), when=Absent()))
+        with pytest.raises(Conflict):
+            table.write(Put(item(a=2), when=Absent()))
+        assert table.get(STATE) == item(a=1)
+
+    def test_present_holds_only_where_something_stands(self, table: Table) -> None:
+        with pytest.raises(Conflict):
+            table.write(Update(STATE, set={("a",): 1}, when=Present()))
+        assert table.get(STATE) is None
+
+    def test_equals_guards_a_version(self, table: Table) -> None:
+        table.write(Put(item(version=1)))
+        table.write(Put(item(version=2), when=Equals("version", 1)))
+        with pytest.raises(Conflict):
+            table.write(Put(item(version=2), when=Equals("version", 1)))
+
+    def test_below_guards_a_watermark(self, table: Table) -> None:
+        table.write(Put(item(at="2026-01")))
+        table.write(Put(item(at="2026-02"), when=Below("at", "2026-02")))
+        with pytest.raises(Conflict):
+            table.write(Put(item(at="2026-02"), when=Below("at", "2026-02")))
+
+    def test_any_of_holds_when_one_does(self, table: Table) -> None:
+        same_case = AnyOf((Absent(), Equals("case", "c-1")))
+        table.write(Put(item(case="c-1"), when=same_case))
+        table.write(Put(item(case="c-1"), when=same_case))
+        with pytest.raises(Conflict):
+            table.write(Put(item(case="c-2"), when=AnyOf((Absent(), Equals("case", "c-2")))))
+
+    def test_a_choice_of_nothing_is_a_mistake(self, table: Table) -> None:
+        with pytest.raises(ValueError, match="condition"):
+            table.write(Put(item(), when=AnyOf(())))
+
+    def test_deleting_what_is_not_there_is_no_error(self, table: Table) -> None:
+        table.write(Delete(STATE))
+        with pytest.raises(Conflict):
+            table.write(Delete(STATE, when=Present()))
+
+    def test_a_check_alone_writes_nothing(self, table: Table) -> None:
+        table.write(Put(item(a=1)))
+        table.write(Check(STATE, Equals("a", 1)))
+        with pytest.raises(Conflict):
+            table.write(Check(STATE, Equals("a", 2)))
+        assert table.get(STATE) == item(a=1)
+
+
+class TestUpdates:
+    def test_set_remove_and_add_change_only_what_they_name(self, table: Table) -> None:
+        table.write(Put(item(keep="k", gone="g", holders={"c-1": "t1", "c-2": "t2"}, version=4)))
+        table.write(
+            Update(
+                STATE,
+                set={("name",): "reserved word", ("holders", "c-3"): "t3"},
+                remove=(("gone",), ("holders", "c-1")),
+                add={"version": 1, "new": -2},
+            )
+        )
+        expected = item(keep="k", name="reserved word", holders={"c-2": "t2", "c-3": "t3"}, version=5, new=-2)
+        assert table.get(STATE) == expected
+
+    def test_an_update_makes_the_item_where_there_is_none(self, table: Table) -> None:
+        table.write(Update(STATE, add={"n": 1}))
+        assert table.get(STATE) == item(n=1)
+
+    def test_removing_what_is_not_there_is_no_error(self, table: Table) -> None:
+        table.write(Put(item(holders={})))
+        table.write(Update(STATE, remove=(("holders", "c-1"), ("nothing",))))
+        assert table.get(STATE) == item(holders={})
+
+    def test_setting_below_no_mapping_is_refused(self, table: Table) -> None:
+        table.write(Put(item(a=1)))
+        with pytest.raises(Misconfigured):
+            table.write(Update(STATE, set={("holders", "c-1"): "t"}))
+        assert table.get(STATE) == item(a=1)
+
+    def test_adding_to_a_text_is_refused(self, table: Table) -> None:
+        table.write(Put(item(a="text")))
+        with pytest.raises(Misconfigured):
+            table.write(Update(STATE, add={"a": 1}))
+
+    @pytest.mark.parametrize(
+        "update",
+        [
+            Update(STATE),
+            Update(STATE, set={("a",): {}, ("a", "b"): 1}),
+            Update(STATE, set={("a",): 1}, add={"a": 1}),
+        ],
+    )
+    def test_an_update_of_nothing_or_of_one_thing_twice_is_a_mistake(self, table: Table, update: Update) -> None:
+        with pytest.raises(ValueError, match="update"):
+            table.write(update)
+
+
+class TestTransactions:
+    def writes(self, version: int) -> list[Write]:
+        return [
+            Put(item(version=version + 1), when=Equals("version", version) if version else Absent()),
+            Put(item(f"ENTRY#{version}"), when=Absent()),
+            Update(Key("CONTROL", "C"), add={"version": 1}),
+            Delete(Key("BAD", "n")),
+        ]
+
+    def test_all_writes_are_made(self, table: Table) -> None:
+        table.write(Put(item("n", "BAD")))
+        table.transact(self.writes(0))
+        assert table.get(STATE) == item(version=1)
+        assert table.get(Key("CONTROL", "C")) == item("C", "CONTROL", version=1)
+        assert table.get(Key("BAD", "n")) is None
+
+    def test_none_is_made_when_one_condition_fails(self, table: Table) -> None:
+        table.transact(self.writes(0))
+        with pytest.raises(Conflict):
+            table.transact([Put(item("OTHER")), *self.writes(0)])
+        assert table.get(Key("NODE#c#n", "OTHER")) is None
+        assert table.get(Key("CONTROL", "C")) == item("C", "CONTROL", version=1)
+
+    def test_a_check_can_forbid_the_others(self, table: Table) -> None:
+        with pytest.raises(Conflict):
+            table.transact([Check(Key("CONTROL", "C"), Present()), Put(item())])
+        assert table.get(STATE) is None
+
+    def test_the_same_token_with_the_same_writes_is_made_once(self, table_with_tokens: Table) -> None:
+        table = table_with_tokens
+        token = "a token that is longer than the thirty-six characters that are allowed"
+        table.transact(self.writes(0), token)
+        table.transact(self.writes(0), token)
+        assert table.get(Key("CONTROL", "C")) == item("C", "CONTROL", version=1)
+
+    def test_the_same_token_with_other_writes_is_refused(self, table_with_tokens: Table) -> None:
+        table_with_tokens.transact(self.writes(0), "token")
+        with pytest.raises(Misconfigured):
+            table_with_tokens.transact(self.writes(1), "token")
+
+    def test_no_writes_are_no_transaction(self, table: Table) -> None:
+        table.transact([])
+
+    def test_a_hundred_writes_fit_and_one_more_does_not(self, table: Table) -> None:
+        many: list[Write] = [Put(item(f"{number:03d}", "MANY")) for number in range(101)]
+        table.transact(many[:100])
+        assert len(table.query("MANY").items) == 100
+        with pytest.raises(ValueError, match="101"):
+            table.transact(many)
+
+    def test_two_writes_of_one_item_are_a_mistake(self, table: Table) -> None:
+        with pytest.raises(ValueError, match="writes"):
+            table.transact([Put(item(a=1)), Update(STATE, set={("a",): 2})])
+
+
+texts = st.text(st.sampled_from("ab\u00e4\U0001f600"), max_size=3)
+scalars = texts | st.integers(-3, 3)
+attributes = st.sampled_from(["a", "b", "name"])
+items = st.none() | st.dictionaries(attributes, scalars | st.booleans() | st.none() | st.just([1]), max_size=3)
+leaves = (
+    st.just(Absent())
+    | st.just(Present())
+    | st.builds(Equals, attributes, scalars)
+    | st.builds(Below, attributes, scalars)
+)
+conditions: st.SearchStrategy[Condition] = st.recursive(
+    leaves, lambda inner: st.builds(AnyOf, st.lists(inner, min_size=1, max_size=3).map(tuple)), max_leaves=4
+)
+
+
+class TestAgreement:
+    @settings(max_examples=100, deadline=None)
+    @given(before=items, condition=conditions)
+    def test_fake_and_dynamodb_judge_every_condition_alike(
+        self, dynamo: DynamoTable, before: Item | None, condition: Condition
+    ) -> None:
+        verdicts = []
+        fake = FakeTable()
+        for each in (fake, dynamo):
+            each.write(Delete(STATE) if before is None else Put({**item(), **before}))
+            try:
+                each.write(Put(item(won=True), when=condition))
+            except Conflict:
+                verdicts.append(False)
+            else:
+                verdicts.append(True)
+        assert verdicts[0] == verdicts[1]
+        assert fake.get(STATE) == dynamo.get(STATE)
