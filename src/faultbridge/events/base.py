@@ -1,0 +1,76 @@
+"""What every model of the contract is made of: strict JSON in, unknown fields passed over, unknown words kept readable."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, PlainValidator, WithJsonSchema
+
+INSTANT = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z$"
+UUID = r"^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$"
+SHA256 = r"^[0-9a-f]{64}$"
+PCI = r"^[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}(\.[0-9a-f])?$"
+CASE_ID = r"^c-[a-z2-7]{26}$"
+
+
+class Model(BaseModel):
+    """A part of an event. Fields that it does not know are passed over, so that a later producer breaks no reader."""
+
+    # Built at the first use: an importer pays only for the events that it reads.
+    model_config = ConfigDict(strict=True, frozen=True, extra="ignore", defer_build=True)
+
+
+class Word(StrEnum):
+    """A word of an open list: one that this version does not know is read as `unknown`, never refused.
+
+    Every list ends with `UNKNOWN = "unknown"`, which no producer writes.
+    """
+
+    @classmethod
+    def _missing_(cls, value: object) -> Word | None:
+        return cls["UNKNOWN"] if isinstance(value, str) else None
+
+    @classmethod
+    def known(cls) -> list[str]:
+        """Return the words that producers write today."""
+        return [word.value for word in cls if word.value != "unknown"]
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, _core: Any, _handler: Any) -> dict[str, Any]:  # noqa: ANN401 - pydantic's hook
+        """Describe the list as open: today's words, or any other string."""
+        return {
+            "title": cls.__name__,
+            "description": (cls.__doc__ or "").strip(),
+            "anyOf": [{"enum": cls.known()}, {"type": "string"}],
+            "x-unknown-as": "unknown",
+        }
+
+
+def parse_instant(value: object) -> datetime:
+    """Read an instant of the wire; raises ValueError on any other spelling and on days that do not exist."""
+    if isinstance(value, datetime):
+        return value
+    if not isinstance(value, str) or not re.fullmatch(INSTANT, value):
+        raise ValueError("not an RFC 3339 instant in UTC with milliseconds and Z")
+    return datetime.fromisoformat(value).astimezone(UTC)
+
+
+def _render(instant: datetime) -> str:
+    return f"{instant:%Y-%m-%dT%H:%M:%S}.{instant.microsecond // 1000:03d}Z"
+
+
+Instant = Annotated[
+    datetime,
+    PlainValidator(parse_instant),
+    PlainSerializer(_render, when_used="json"),
+    WithJsonSchema({"type": "string", "format": "date-time", "pattern": INSTANT}),
+]
+EventId = Annotated[str, Field(pattern=UUID, json_schema_extra={"format": "uuid"})]
+Sha256 = Annotated[str, Field(pattern=SHA256)]
+CaseId = Annotated[str, Field(pattern=CASE_ID)]
+Milliseconds = Annotated[int, Field(ge=0, json_schema_extra={"x-unit": "ms"})]
+Count = Annotated[int, Field(ge=0)]
+Text = Annotated[str, Field(min_length=1)]
