@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from faultbridge.domain.catalogue import Catalogue, Kind, Recommendation, Row, Scope
@@ -22,12 +21,6 @@ def catalogue() -> Catalogue:
     index = _read("index.json")
     written = (row for name in index["files"] for row in _read(name))
     return Catalogue(index["version"], _Rows({row["code"]: row for row in written}))
-
-
-@cache
-def dcgm_codes() -> Mapping[int, str]:
-    """Return the fault code of each DCGM error number (`DCGM_FR_*`): 45 is `dcgm.pcie_generation`."""
-    return MappingProxyType({row["id"]: row["code"] for row in _read("dcgm.json") if "id" in row})
 
 
 class _Rows(Mapping[str, Row]):
@@ -68,5 +61,5 @@ def _row(written: Mapping[str, Any]) -> Row:
     )
 
 
-def _read(name: str) -> Any:
+def _read(name: str) -> Any:  # noqa: ANN401 - whatever the file holds, known to its reader
     return json.loads((FOLDER / "catalogue" / name).read_bytes())

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 
-_MONTHS = {name: number for number, name in enumerate(("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"), 1)}
+_NAMES = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+MONTHS: Mapping[str, int] = {name: number for number, name in enumerate(_NAMES, 1)}
 _ISO = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:[.,](\d{1,9}))?(Z|[+-]\d\d:?\d\d)?")
 
 
@@ -40,6 +42,6 @@ def yearless_time(month: str, day: str, clock: str, received_at: datetime | None
 def _built(year: int, month: str, day: str, clock: str) -> datetime | None:
     hour, minute, second = (int(part) for part in clock.split(":"))
     try:
-        return datetime(year, _MONTHS[month], int(day), hour, minute, second, tzinfo=UTC)
+        return datetime(year, MONTHS[month], int(day), hour, minute, second, tzinfo=UTC)
     except ValueError:
         return None

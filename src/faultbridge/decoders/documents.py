@@ -22,12 +22,12 @@ def text_of(body: bytes) -> str:
     return body.decode("utf-8", "replace").removeprefix("\ufeff")
 
 
-def loads(text: str) -> Any:
+def loads(text: str) -> Any:  # noqa: ANN401 - whatever the JSON holds
     """Parse JSON whose strings can be encoded again; raises ValueError or RecursionError on anything else."""
     return json.loads(_encodable(text))
 
 
-def document(body: bytes) -> Any:
+def document(body: bytes) -> Any:  # noqa: ANN401 - whatever the JSON holds
     """Return the one JSON document of a body; anything else is `Rejected` as `malformed_json`."""
     if len(body) > MOST_JSON_BYTES:
         raise Rejected("too_large", f"{len(body)} bytes of JSON, at most {MOST_JSON_BYTES} are read")
@@ -37,15 +37,16 @@ def document(body: bytes) -> Any:
         raise Rejected("malformed_json", _why(error)) from error
 
 
-def embedded(text: str) -> Any:
+def embedded(text: str) -> dict[str, Any] | None:
     """Return the JSON object that begins at the first brace of a text, or None where there is none."""
     start = text.find("{")
     if start < 0:
         return None
     try:
-        return _DECODER.raw_decode(_encodable(text), start)[0]
+        found, _ = _DECODER.raw_decode(_encodable(text), start)
     except (ValueError, RecursionError):
         return None
+    return found if isinstance(found, dict) else None
 
 
 def objects(text: str) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -56,7 +57,7 @@ def objects(text: str) -> Iterator[tuple[str, dict[str, Any]]]:
         return
     for line in text.splitlines():
         found = embedded(line)
-        if isinstance(found, dict):
+        if found is not None:
             yield line[: line.index("{")].strip(), found
 
 

@@ -8,7 +8,6 @@ import re
 import zlib
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from faultbridge.decoders.documents import MOST_JSON_BYTES, loads, text_of
 from faultbridge.domain.times import from_milliseconds
@@ -40,7 +39,7 @@ def log_events(body: bytes) -> tuple[LogEvent, ...] | None:
     return _unwrapped(outer)
 
 
-def _unwrapped(outer: Any) -> tuple[LogEvent, ...] | None:
+def _unwrapped(outer: object) -> tuple[LogEvent, ...] | None:
     record = _unpacked(outer["awslogs"]) if isinstance(outer, dict) and "awslogs" in outer else outer
     if not isinstance(record, dict) or not isinstance(record.get("logEvents"), list):
         return None
@@ -53,7 +52,7 @@ def _unwrapped(outer: Any) -> tuple[LogEvent, ...] | None:
     )
 
 
-def _unpacked(awslogs: Any) -> Any:
+def _unpacked(awslogs: object) -> object:
     data = awslogs.get("data") if isinstance(awslogs, dict) else None
     if not isinstance(data, str):
         raise Rejected("wrong_shape", "awslogs.data is not a string")
@@ -68,7 +67,7 @@ def _unpacked(awslogs: Any) -> Any:
         raise Rejected("malformed_envelope", "awslogs.data is not base64 of gzip of JSON") from error
 
 
-def _instant(milliseconds: Any) -> datetime | None:
+def _instant(milliseconds: object) -> datetime | None:
     if isinstance(milliseconds, bool) or not isinstance(milliseconds, int):
         return None
     try:

@@ -35,9 +35,10 @@ _LOST_ENDS = re.compile(r"NVRM: fallen off the bus and is not responding to comm
 _LOST_MIDDLE = "NVRM: (PCI ID"
 _INIT_FAILED = re.compile(rf"NVRM: GPU {_BDF}: (RmInitAdapter failed!.{{0,200}})", re.DOTALL)
 _UVM_FATAL = re.compile(r"(?:NVRM: )?(nvGpuOpsReportFatalError: uvm encountered global fatal error.{0,200})", re.DOTALL)
+# Messages whose prefix was cut off are still known by the driver or the phrase that they begin with.
 _BARE = re.compile(
-    r"NVRM: |nvidia-nvswitch\d*: |nvidia-\w+ |nvidia [0-9a-f]|nvidia_\w+|mlx5_|mlx4_|infiniband |efa |ena |pcieport "
-    r"|watchdog: |INFO: task |Out of memory|oom-kill|Memory cgroup|blk_update_request|EXT4-fs|XFS |nvme |md/?raid|md\d* ?:|Buffer I/O"
+    r"NVRM: |nvidia[-_ ]|mlx[45]_|infiniband |efa |ena |pcieport |nvme |EXT4-fs|XFS |md/?raid|md\d* ?:"
+    r"|watchdog: |INFO: task |Out of memory|oom-kill|Memory cgroup|blk_update_request|Buffer I/O"
 )
 _UPTIME_GAP = SAME_LOSS.total_seconds()
 
@@ -132,9 +133,7 @@ class _Reading:
     def result(self) -> tuple[Observation, ...]:
         """Return the faults with the devices' names, without those that only repeat an Xid 79 in other words."""
         numbered = [
-            one
-            for place, one in enumerate(self._found)
-            if one.code == LOST_CODE and place not in self._unnumbered
+            one for place, one in enumerate(self._found) if one.code == LOST_CODE and place not in self._unnumbered
         ]
         return tuple(
             self._identified(one)
@@ -173,7 +172,9 @@ def _may_tell(line: str) -> bool:
     # Asked of every line of every log, hence no loop and no pattern; a journal's byte array hides its words.
     if "Xid (" in line or "nvGpuOps" in line or '"MESSAGE":[' in line or '"MESSAGE" : [' in line:
         return True
-    return "NVRM: " in line and ("NVRM: GPU" in line or "NVRM: The" in line or "NVRM: (P" in line or "NVRM: fall" in line)
+    return "NVRM: " in line and (
+        "NVRM: GPU" in line or "NVRM: The" in line or "NVRM: (P" in line or "NVRM: fall" in line
+    )
 
 
 def _is_framed(line: str) -> bool:
@@ -182,7 +183,7 @@ def _is_framed(line: str) -> bool:
 
 def _is_kernels(line: str) -> bool:
     message = unprefixed(line)
-    certain = message.uptime is not None or message.facility is not None or "kernel:" in line
+    certain = message.uptime is not None or message.facility is not None
     return certain or (message.framed and line.startswith("[")) or _BARE.match(message.text) is not None
 
 

@@ -102,6 +102,7 @@ def _kmsg(message: KernelMessage, found: re.Match[str], _: datetime | None) -> N
 
 def _host(message: KernelMessage, found: re.Match[str], _: datetime | None) -> None:
     message.node = message.node or found[1]
+    message.facility = message.facility or "kern"
 
 
 def _keep(_message: KernelMessage, _found: re.Match[str], _: datetime | None) -> None:
@@ -121,8 +122,8 @@ def _facility(priority: int) -> str:
 def _from_journal(message: KernelMessage) -> bool:
     """Read a journald export object: its message may be a byte array, its numbers are strings."""
     record = embedded(message.text)
-    text = _journal_text(record.get("MESSAGE")) if isinstance(record, dict) else None
-    if text is None:
+    text = _journal_text(record.get("MESSAGE")) if record else None
+    if record is None or text is None:
         return False
     kernel = record.get("_TRANSPORT", "kernel") == "kernel" and record.get("SYSLOG_FACILITY", "0") != "1"
     message.text = text
@@ -133,7 +134,7 @@ def _from_journal(message: KernelMessage) -> bool:
     return True
 
 
-def _journal_text(written: Any) -> str | None:
+def _journal_text(written: object) -> str | None:
     if isinstance(written, str):
         return written
     if isinstance(written, list) and all(type(byte) is int and 0 <= byte <= 255 for byte in written):  # noqa: PLR2004 - a byte
@@ -164,7 +165,10 @@ _BRACKET: _Patterns = (
     (re.compile(rf"\[(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) {_MONTH} (\d{{4}})\] ?"), _calendar),
 )
 _ANGLE: _Patterns = (
-    (re.compile(rf"<(\d{{1,3}})>1 {_ISO} (\S{{1,255}}) kernel \S{{1,64}} \S{{1,64}} (?:-|\[.{{0,256}}?\]) ?"), _rfc5424),
+    (
+        re.compile(rf"<(\d{{1,3}})>1 {_ISO} (\S{{1,255}}) kernel \S{{1,64}} \S{{1,64}} (?:-|\[.{{0,256}}?\]) ?"),
+        _rfc5424,
+    ),
     (re.compile(r"<(\d{1,3})>"), _priority),
 )
 _DIGIT: _Patterns = (

@@ -75,7 +75,7 @@ def read_xid(message: KernelMessage) -> Fault | Clear | None:
 
 def device_fault(message: KernelMessage, code: str, component: Component, text: str) -> Fault:
     """Make a fault of a kernel message that is no Xid."""
-    return Fault(
+    fault = Fault(
         source=SOURCE,
         code=code,
         component=component,
@@ -85,8 +85,8 @@ def device_fault(message: KernelMessage, code: str, component: Component, text: 
         attributes=_origin(message),
         node=message.node,
         count=message.count,
-        **_distrust(message),
     )
+    return fault.classified(Severity.INFO, Action.NONE) if message.facility == USER else fault
 
 
 def _attributes(message: KernelMessage, number: int, text: str) -> dict[str, str]:
@@ -129,6 +129,7 @@ def _recovery(text: str) -> dict[str, str]:
 def _judged(fault: Fault) -> Fault | Clear:
     """State what the line itself states: who wrote it, what caused it, which recovery the driver asks for."""
     if fault.attributes.get("facility") == USER:
+        # Whoever may write /dev/kmsg could otherwise have the node replaced.
         return fault.classified(Severity.INFO, Action.NONE)
     if "caused_by" in fault.attributes:
         return fault.classified(Severity.INFO, Action.NONE)
@@ -159,11 +160,6 @@ def _process(found: re.Match[str] | None) -> dict[str, str]:
 def _origin(message: KernelMessage) -> dict[str, str]:
     facility = message.facility if message.facility == USER else None
     return _present(uptime=message.uptime, boot_id=message.boot_id, facility=facility)
-
-
-def _distrust(message: KernelMessage) -> dict[str, Severity | Action]:
-    # Whoever may write /dev/kmsg could otherwise have the node replaced.
-    return {"severity": Severity.INFO, "action": Action.NONE} if message.facility == USER else {}
 
 
 def _present(**values: str | None) -> dict[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from xml.etree.ElementTree import Element  # noqa: S405 - the type of what nvidia_smi_tree has parsed safely
+from xml.etree.ElementTree import Element
 
 from faultbridge.decoders.nvidia_smi_tree import value
 from faultbridge.domain.faults import Action, Severity
@@ -129,7 +129,13 @@ def _fabric_health(gpu: Element) -> Finding | None:
         return None
     if summary == "Healthy":
         return Finding("smi.fabric_unhealthy")
-    names = ("bandwidth", "route_unhealthy", "route_recovery_in_progress", "access_timeout_recovery", "incorrect_configuration")
+    names = (
+        "bandwidth",
+        "route_unhealthy",
+        "route_recovery_in_progress",
+        "access_timeout_recovery",
+        "incorrect_configuration",
+    )
     told = {name: text for name in names if (text := value(gpu, f"fabric/health/{name}")) not in _FABRIC_FINE}
     bad = {name: text[:128] for name, text in told.items() if text}
     return Finding("smi.fabric_unhealthy", f"NVLink fabric health is {summary[:64]}.", bad | {"summary": summary[:64]})

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from datetime import datetime
-from xml.etree.ElementTree import Element  # noqa: S405 - the type of what nvidia_smi_tree has parsed safely
+from xml.etree.ElementTree import Element
 
 from faultbridge.decoders.base import Decoder, Hints, cut, evidence, pci_of
-from faultbridge.decoders.clock import calendar_time
+from faultbridge.decoders.clock import MONTHS, calendar_time
 from faultbridge.decoders.nvidia_smi_checks import LOST, NEEDS_RESET, Finding, findings
 from faultbridge.decoders.nvidia_smi_tree import read_log, texts, value
 from faultbridge.domain.faults import (
@@ -25,7 +25,7 @@ from faultbridge.errors import Rejected
 SOURCE = "nvidia-smi-xml"
 LOST_CODE = "smi.gpu_lost"
 _TIMESTAMP = re.compile(r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) (\w{3}) +(\d{1,2}) (\d\d:\d\d:\d\d) (\d{4})")
-_MONTHS = frozenset("Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split())
+_MONTHS = frozenset(MONTHS)
 _UUID = re.compile(r"GPU-[0-9A-Za-z-]{1,64}")
 
 
@@ -108,7 +108,8 @@ def _observed_at(root: Element) -> datetime | None:
 DECODER = Decoder(
     name=SOURCE,
     summary="nvidia-smi -q -x: a survey of every GPU's health fields",
-    example='<nvidia_smi_log><gpu id="00000000:53:00.0"><gpu_recovery_action>Reset</gpu_recovery_action></gpu></nvidia_smi_log>',
+    example='<nvidia_smi_log><gpu id="00000000:53:00.0"><gpu_recovery_action>Reset</gpu_recovery_action></gpu>'
+    "</nvidia_smi_log>",
     recognise=recognise,
     decode=decode,
 )

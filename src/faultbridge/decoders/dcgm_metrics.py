@@ -1,0 +1,145 @@
+"""`dcgm-metrics`: a scrape of dcgm-exporter: states as a survey, counters and the last Xid as readings.
+
+The Xid gauge keeps the last Xid until the exporter restarts and says nothing of when: as a fault, each scrape would
+date it anew and reopen what has been repaired. So it is a reading, and its change is the fault.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from faultbridge.decoders.base import Decoder, Hints, cut, evidence, pci_of
+from faultbridge.decoders.dcgm_codes import CODES
+from faultbridge.decoders.dcgm_health import health_code
+from faultbridge.decoders.documents import text_of
+from faultbridge.decoders.exposition import Sample, samples
+from faultbridge.domain.faults import Action, Component, ComponentType, Fault, Observation, Reading, Severity, Survey
+from faultbridge.errors import Rejected
+
+SOURCE = "dcgm-metrics"
+XID_GAUGE = "DCGM_FI_DEV_XID_ERRORS"
+_PREFIXES = ("DCGM_FI_", "DCGM_EXP_")
+_FRAMING = re.compile(r"^(?:DCGM_(?:FI|EXP)_\w{1,100}[ {]|# (?:HELP|TYPE) DCGM_)", re.MULTILINE)
+_HEALTH = "DCGM_EXP_GPU_HEALTH_STATUS"
+_HEALTH_WARNING, _HEALTH_FAILURE = 10, 20
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    code: str
+    message: str
+
+
+_STATES: Mapping[str, _State] = {
+    "DCGM_FI_DEV_ROW_REMAP_FAILURE": _State("dcgm.row_remap_failure", "Row remapping has failed."),
+    "DCGM_FI_DEV_ROW_REMAP_PENDING": _State("dcgm.pending_row_remap", "Row remapping is pending."),
+    "DCGM_FI_DEV_RETIRED_PENDING": _State("dcgm.pending_page_retirements", "Page retirement is pending."),
+}
+_COUNTERS = frozenset(
+    {
+        XID_GAUGE,
+        "DCGM_FI_DEV_ECC_DBE_VOL_TOTAL",
+        "DCGM_FI_DEV_ECC_SBE_VOL_TOTAL",
+        "DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS",
+        "DCGM_FI_DEV_CORRECTABLE_REMAPPED_ROWS",
+        "DCGM_FI_DEV_PCIE_REPLAY_COUNTER",
+        "DCGM_FI_DEV_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL",
+        "DCGM_FI_DEV_NVLINK_CRC_DATA_ERROR_COUNT_TOTAL",
+        "DCGM_FI_DEV_NVLINK_REPLAY_ERROR_COUNT_TOTAL",
+        "DCGM_FI_DEV_NVLINK_RECOVERY_ERROR_COUNT_TOTAL",
+    }
+)
+
+
+def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
+    """Read one scrape; a GPU that is cut into MIG instances is one GPU, however often it is listed."""
+    text = text_of(body)
+    if _FRAMING.search(text) is None:
+        raise Rejected("no_framing", "no line names a DCGM field")
+    scrape = _Scrape()
+    for sample in samples(text, _PREFIXES):
+        scrape.take(sample)
+    return scrape.result()
+
+
+def recognise(body: bytes) -> bool:
+    """Tell whether a line begins with one of DCGM's field names."""
+    return _FRAMING.search(text_of(body)) is not None
+
+
+class _Scrape:
+    def __init__(self) -> None:
+        self._covers: defaultdict[str, set[Component]] = defaultdict(set)
+        self._present: dict[tuple[str, Component], Fault] = {}
+        self._values: defaultdict[Component, dict[str, int | str]] = defaultdict(dict)
+        self._node: str | None = None
+
+    def take(self, sample: Sample) -> None:
+        gpu = _gpu(sample)
+        if gpu is None or sample.value is None:
+            return
+        self._node = self._node or sample.label("hostname", "Hostname")
+        if sample.name in _COUNTERS:
+            self._values[gpu][sample.name] = int(sample.value)
+        elif sample.name in _STATES:
+            state = _STATES[sample.name]
+            self._judge(state.code, gpu, sample, bad=sample.value > 0, message=state.message)
+        elif sample.name == _HEALTH:
+            watch = sample.label("health_watch") or ""
+            message = f"DCGM health watch {watch or 'unnamed'}."
+            self._judge(_watch_code(sample, watch), gpu, sample, bad=sample.value >= _HEALTH_WARNING, message=message)
+
+    def _judge(self, code: str, gpu: Component, sample: Sample, *, bad: bool, message: str) -> None:
+        self._covers[code].add(gpu)
+        if not bad:
+            return
+        told = {"field": sample.name, "value": str(sample.value)}
+        fault = Fault(SOURCE, code, gpu, cut(message), sample.at, evidence(_line(sample)), told, node=self._node)
+        if sample.name == _HEALTH and sample.value is not None and sample.value < _HEALTH_FAILURE:
+            fault = fault.classified(Severity.WARNING, Action.NONE)
+        self._present[code, gpu] = fault
+
+    def result(self) -> tuple[Observation, ...]:
+        covers = {code: tuple(sorted(gpus, key=_order)) for code, gpus in self._covers.items()}
+        survey = Survey(SOURCE, covers, tuple(self._present.values()), node=self._node)
+        readings = (Reading(SOURCE, gpu, values, node=self._node) for gpu, values in self._values.items())
+        return (survey, *readings) if covers else tuple(readings)
+
+
+def _gpu(sample: Sample) -> Component | None:
+    index, uuid = sample.label("gpu"), sample.label("UUID", "uuid", "gpu_uuid")
+    if index is None and uuid is None:
+        return None
+    number = int(index) if index and index.isascii() and index.isdigit() and len(index) <= 4 else None  # noqa: PLR2004 - a small number
+    return Component(
+        ComponentType.GPU,
+        pci=pci_of(sample.label("pci_bus_id") or ""),
+        uuid=uuid[:64] if uuid else None,
+        index=number,
+    )
+
+
+def _watch_code(sample: Sample, watch: str) -> str:
+    named = (sample.label("health_error_code") or "").removeprefix("DCGM_FR_").lower()
+    code = f"dcgm.{named}"
+    return code if named and named != "ok" and code in CODES else health_code(watch)
+
+
+def _line(sample: Sample) -> str:
+    return f"{sample.name}{{{', '.join(f'{name}={text}' for name, text in sample.labels.items())}}} {sample.value}"
+
+
+def _order(gpu: Component) -> tuple[int, str]:
+    return (gpu.index if gpu.index is not None else -1, gpu.uuid or gpu.pci or "")
+
+
+DECODER = Decoder(
+    name=SOURCE,
+    summary="a scrape of dcgm-exporter: row remapping and health states, the last Xid and error counters as readings",
+    example='DCGM_FI_DEV_ROW_REMAP_FAILURE{gpu="0",UUID="GPU-5fd4",pci_bus_id="00000000:08:00.0",hostname="node-1"} 0',
+    recognise=recognise,
+    decode=decode,
+)

@@ -1,0 +1,139 @@
+"""`link-state`: `ip -j link` or `ip -j addr` of a node: which of the interfaces that it uses have a link.
+
+An interface is in use when the input lists it as configured, when it belongs to a bond, or when it holds a global
+address. A port that nobody uses is down for good and is no fault.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from faultbridge.decoders.base import Decoder, Hints, cut, evidence
+from faultbridge.decoders.documents import document
+from faultbridge.domain.faults import Component, ComponentType, Fault, Observation, Reading, Survey
+from faultbridge.errors import Rejected
+
+SOURCE = "link-state"
+DOWN_CODE, ABSENT_CODE = "net.link_down", "net.link_absent"
+_LISTS = ("interfaces", "intf_status")
+_CONFIGURED = ("configured", "intf_ifcfg")
+_LINK_TYPES = frozenset({"ether", "infiniband"})
+# Bridges and pairs that belong to containers come and go with them.
+_VIRTUAL = re.compile(
+    r"(?:veth|docker|br-|virbr|vnet|cni|cali|cilium|lxc|flannel|kube|nodelocal|tun|tap|vxlan|dummy|ifb|wg|vlan\.|eni[0-9a-f]{8,})"
+)
+_DOWN_STATES = frozenset({"DOWN", "LOWERLAYERDOWN", "NOTPRESENT"})
+_NAME = re.compile(r"[^\s/]{1,64}")
+_Link = Mapping[str, Any]
+
+
+def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
+    """Survey the interfaces in use, and read the state of every physical one."""
+    written = document(body)
+    links = tuple(_links(written))
+    configured = _configured(written)
+    by_name = {str(link["ifname"]): link for link in links}
+    used = {name: link for name, link in by_name.items() if _in_use(link, configured)}
+    absent = sorted((configured or frozenset()) - by_name.keys())
+    present = [_down(name, link) for name, link in used.items() if _is_down(link)]
+    present += [_absent(name) for name in absent]
+    covers = {DOWN_CODE: _nics(used), ABSENT_CODE: _nics([*used, *absent])} if used or absent else {}
+    readings = (_reading(name, link) for name, link in by_name.items() if _is_physical(link))
+    return (Survey(SOURCE, covers, tuple(present)), *readings)
+
+
+def recognise(body: bytes) -> bool:
+    """Tell whether it is JSON that speaks of interfaces and their operational state."""
+    return body.lstrip()[:1] in {b"[", b"{"} and b'"ifname"' in body and b'"operstate"' in body
+
+
+def _links(written: object) -> Iterator[_Link]:
+    listed = written
+    if isinstance(written, dict):
+        listed = next((written[name] for name in _LISTS if name in written), None)
+    if not isinstance(listed, list):
+        raise Rejected("wrong_shape", "neither a list of interfaces nor an object that holds one")
+    for link in listed:
+        if isinstance(link, dict) and link:
+            if not isinstance(link.get("ifname"), str) or "operstate" not in link:
+                raise Rejected("wrong_shape", "an interface without a name or an operational state")
+            if _NAME.fullmatch(link["ifname"]):
+                yield link
+
+
+def _configured(written: object) -> frozenset[str] | None:
+    """Return the names that the input says are configured, or None where it says nothing of that."""
+    if not isinstance(written, dict):
+        return None
+    given = next((written[name] for name in _CONFIGURED if name in written), None)
+    if not isinstance(given, list | dict):
+        return None
+    return frozenset(str(name) for name in given if _NAME.fullmatch(str(name)))
+
+
+def _in_use(link: _Link, configured: frozenset[str] | None) -> bool:
+    if configured is not None and link["ifname"] in configured:
+        return True
+    return _is_physical(link) and "UP" in _flags(link) and (_master(link) is not None or _has_address(link))
+
+
+def _is_physical(link: _Link) -> bool:
+    return link.get("link_type", "ether") in _LINK_TYPES and _VIRTUAL.match(link["ifname"]) is None
+
+
+def _is_down(link: _Link) -> bool:
+    return str(link["operstate"]).upper() in _DOWN_STATES or "NO-CARRIER" in _flags(link)
+
+
+def _flags(link: _Link) -> tuple[str, ...]:
+    flags = link.get("flags")
+    return tuple(str(flag)[:32] for flag in flags[:32]) if isinstance(flags, list) else ()
+
+
+def _master(link: _Link) -> str | None:
+    master = link.get("master", link.get("main"))
+    return master[:64] if isinstance(master, str) and master else None
+
+
+def _has_address(link: _Link) -> bool:
+    addresses = link.get("addr_info")
+    listed = addresses if isinstance(addresses, list) else []
+    return any(isinstance(address, dict) and address.get("scope") == "global" for address in listed)
+
+
+def _down(name: str, link: _Link) -> Fault:
+    flags, master = " ".join(_flags(link)), _master(link)
+    state = str(link["operstate"])[:32]
+    told = {"operstate": state, "flags": flags} | ({"master": master} if master else {})
+    text = f"{name} is {state}" + (", no carrier" if "NO-CARRIER" in flags else "")
+    return Fault(
+        SOURCE, DOWN_CODE, _nic(name), cut(f"{text}."), None, evidence(f"{name}: <{flags}> state {state}"), told
+    )
+
+
+def _absent(name: str) -> Fault:
+    return Fault(SOURCE, ABSENT_CODE, _nic(name), f"{name} is configured but not there.", None, f"no interface {name}")
+
+
+def _reading(name: str, link: _Link) -> Reading:
+    state = str(link["operstate"])[:32]
+    return Reading(SOURCE, _nic(name), {"operstate": state, "carrier": int("LOWER_UP" in _flags(link))})
+
+
+def _nics(names: Mapping[str, _Link] | list[str]) -> tuple[Component, ...]:
+    return tuple(_nic(name) for name in names)
+
+
+def _nic(name: str) -> Component:
+    return Component(ComponentType.NIC, name=name)
+
+
+DECODER = Decoder(
+    name=SOURCE,
+    summary="ip -j link or ip -j addr: links of the interfaces in use; {interfaces, configured} also finds absent ones",
+    example='[{"ifname": "ens5", "flags": ["BROADCAST", "UP", "LOWER_UP"], "operstate": "UP", "link_type": "ether"}]',
+    recognise=recognise,
+    decode=decode,
+)
