@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from tests.architecture.project import FUNCTIONS, MACHINES, ROOT, resources, template
+from tests.architecture.roles import actions, statements
 
 FUNCTION = "AWS::Serverless::Function"
 NAMES = sorted(resources(FUNCTION))
@@ -19,18 +20,6 @@ def properties(name: str) -> dict[str, Any]:
     found = template()["Resources"][name]["Properties"]
     assert isinstance(found, dict)
     return found
-
-
-def statements(role: str) -> list[dict[str, Any]]:
-    """Every statement of a role, whether conditional or not."""
-    found = [s for policy in properties(role)["Policies"] for s in policy["PolicyDocument"]["Statement"]]
-    return [s["Fn::If"][1] if "Fn::If" in s else s for s in found]
-
-
-def actions(statement: dict[str, Any]) -> list[str]:
-    """The actions of a statement as a list."""
-    listed = statement["Action"]
-    return listed if isinstance(listed, list) else [listed]
 
 
 def verb(name: str) -> str:

@@ -1,0 +1,57 @@
+"""The reviewed table of permissions says what the template grants, and the code makes the calls that it names."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+import pytest
+from botocore import xform_name
+
+from tests.architecture.project import PACKAGE, ROOT, resources
+from tests.architecture.roles import actions, statements
+
+ROW = re.compile(r"^\| (?P<role>\w+) \| (?P<sid>\w+) \| (?P<may>`.+?) \| (?P<on>.+?) \| (?P<by>.+?) \|$", re.MULTILINE)
+
+# Rights that no call of the same name uses.
+CALLS = {
+    "dynamodb:ConditionCheckItem": ("transact_write_items",),
+    "s3:ListBucket": ("get_object",),
+    "sqs:SendMessage": ("send_message_batch",),
+}
+
+
+class Grant(NamedTuple):
+    """One statement of one role."""
+
+    role: str
+    sid: str
+    actions: frozenset[str]
+
+
+def documented() -> dict[Grant, str]:
+    """The grants of the table, each with what needs it."""
+    rows = ROW.finditer((ROOT / "docs" / "permissions.md").read_text(encoding="utf-8"))
+    return {Grant(r["role"], r["sid"], frozenset(re.findall(r"`([^`]+)`", r["may"]))): r["by"].strip("`") for r in rows}
+
+
+def granted() -> set[Grant]:
+    """The grants of the template; the customer's key is one rule for all and stands in the text."""
+    return {
+        Grant(role.removesuffix("Role"), statement["Sid"], frozenset(actions(statement)))
+        for role in resources("AWS::IAM::Role")
+        for statement in statements(role)
+        if statement["Sid"] != "Key"
+    }
+
+
+def test_the_table_says_what_the_template_grants() -> None:
+    assert set(documented()) == granted()
+
+
+@pytest.mark.parametrize(("grant", "by"), [(g, by) for g, by in documented().items() if by != "-"], ids=str)
+def test_the_file_that_is_said_to_need_a_right_makes_the_call(grant: Grant, by: str) -> None:
+    code = (PACKAGE / by).read_text(encoding="utf-8")
+    for action in grant.actions:
+        calls = CALLS.get(action, (xform_name(action.split(":")[1]),))
+        assert any(call in code for call in calls), action
