@@ -78,6 +78,11 @@ class FakeFleet:
             self.spare = None if self.spare is None else self.spare - 1
 
 
+def told(at: datetime) -> datetime:
+    """An instant as EC2 tells it: in whole seconds."""
+    return at.replace(microsecond=0)
+
+
 @dataclass(frozen=True)
 class Failure:
     """One scripted failure: what is answered, and whether the call had its effect all the same."""
@@ -123,8 +128,8 @@ class FakeProvider:
             if all(instance.group != group for instance in self.fleet.instances.values()):
                 raise Misconfigured(f"there is no group {group!r}")
             found = [
-                Candidate(each.instance_id, each.launched_at, INSTANCE_TYPE, f"{each.instance_id}.internal")
+                Candidate(each.instance_id, told(each.launched_at), INSTANCE_TYPE, f"{each.instance_id}.internal")
                 for each in self.fleet.running(group)
-                if each.launched_at >= launched_after.replace(microsecond=0)
+                if told(each.launched_at) >= told(launched_after)
             ]
             return tuple(sorted(found, key=lambda candidate: (candidate.launched_at, candidate.instance_id)))

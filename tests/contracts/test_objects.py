@@ -1,0 +1,35 @@
+"""The ObjectStore port: the fake and S3 alike."""
+
+from __future__ import annotations
+
+import pytest
+
+from faultbridge.adapters.clients import Clients
+from faultbridge.adapters.s3 import S3Objects
+from faultbridge.ports import ObjectStore
+from tests.contracts.aws import fresh
+from tests.fakes import FakeObjects
+
+
+@pytest.fixture(params=["fake", "s3"])
+def objects(request: pytest.FixtureRequest, clients: Clients) -> ObjectStore:
+    if request.param == "fake":
+        return FakeObjects()
+    name = fresh("bucket")
+    clients.s3.create_bucket(Bucket=name)
+    return S3Objects(clients, name)
+
+
+class TestObjects:
+    @pytest.mark.parametrize("body", [b"", b"text", bytes(range(256)) * 40])
+    def test_bytes_come_back_as_they_were_kept(self, objects: ObjectStore, body: bytes) -> None:
+        objects.put("raw/c/2026-02-03/abc", body)
+        assert objects.get("raw/c/2026-02-03/abc") == body
+
+    def test_nothing_is_kept_under_another_key(self, objects: ObjectStore) -> None:
+        assert objects.get("raw/c/2026-02-03/none") is None
+
+    def test_keeping_the_same_again_changes_nothing(self, objects: ObjectStore) -> None:
+        objects.put("k", b"same")
+        objects.put("k", b"same")
+        assert objects.get("k") == b"same"

@@ -1,0 +1,92 @@
+"""The Provider port: the fake and EC2 Auto Scaling alike."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from faultbridge.adapters.clients import Clients
+from faultbridge.adapters.providers.ec2_auto_scaling import AutoScalingProvider
+from faultbridge.errors import Misconfigured
+from faultbridge.ports import Presence, Provider
+from tests.contracts.aws import ON_MOTO, fresh
+from tests.fakes import FakeFleet, FakeProvider, ManualClock
+
+SIZE = 2
+IMAGE = "ami-12c6146b"  # one that moto always has
+
+
+@dataclass
+class World:
+    """A group of two instances, and the provider."""
+
+    provider: Provider
+    group: str
+    instances: list[str]
+
+
+@pytest.fixture(params=["fake", "autoscaling"])
+def world(request: pytest.FixtureRequest, clients: Clients) -> World:
+    if request.param == "fake":
+        fleet = FakeFleet(ManualClock(datetime.now(UTC)), launch_delay=timedelta(0))
+        return World(FakeProvider(fleet), "gpu", [fleet.launch("gpu") for _ in range(SIZE)])
+    if not ON_MOTO:
+        pytest.skip("only moto has the compute services")
+    return World(AutoScalingProvider(clients), *group_of(clients))
+
+
+def group_of(clients: Clients) -> tuple[str, list[str]]:
+    name = fresh("group")
+    clients.ec2.create_launch_template(
+        LaunchTemplateName=name, LaunchTemplateData={"ImageId": IMAGE, "InstanceType": "p4d.24xlarge"}
+    )
+    clients.autoscaling.create_auto_scaling_group(
+        AutoScalingGroupName=name,
+        LaunchTemplate={"LaunchTemplateName": name, "Version": "$Latest"},
+        MinSize=0,
+        MaxSize=9,
+        DesiredCapacity=SIZE,
+        AvailabilityZones=["us-east-1a"],
+    )
+    described = clients.autoscaling.describe_auto_scaling_groups(AutoScalingGroupNames=[name])
+    return name, [each["InstanceId"] for each in described["AutoScalingGroups"][0]["Instances"]]
+
+
+LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
+SOON = timedelta(hours=1)
+
+
+class TestProvider:
+    def test_a_living_instance_is_alive(self, world: World) -> None:
+        assert world.provider.probe(world.instances[0]) is Presence.ALIVE
+
+    def test_an_instance_that_nobody_knows_is_gone(self, world: World) -> None:
+        assert world.provider.probe("i-0123456789abcdef0") is Presence.GONE
+
+    def test_the_running_instances_of_a_group_are_candidates_oldest_first(self, world: World) -> None:
+        found = world.provider.candidates(world.group, LONG_AGO)
+        assert sorted(each.instance_id for each in found) == sorted(world.instances)
+        assert [each.launched_at for each in found] == sorted(each.launched_at for each in found)
+        assert all(each.instance_type and each.private_dns and each.running for each in found)
+
+    def test_an_instance_launched_in_the_same_second_is_a_candidate(self, world: World) -> None:
+        (first, *_) = world.provider.candidates(world.group, LONG_AGO)
+        assert first in world.provider.candidates(world.group, first.launched_at + timedelta(milliseconds=900))
+
+    def test_instances_launched_before_the_instant_are_no_candidates(self, world: World) -> None:
+        assert world.provider.candidates(world.group, datetime.now(UTC) + SOON) == ()
+
+    def test_what_is_given_up_is_gone_and_has_a_successor(self, world: World) -> None:
+        answer = world.provider.replace(world.instances[0], "token")
+        assert answer.ok
+        assert world.provider.probe(world.instances[0]) is Presence.GONE
+        found = {each.instance_id for each in world.provider.candidates(world.group, LONG_AGO)}
+        assert world.instances[0] not in found
+        assert world.instances[1] in found
+        assert len(found) == SIZE
+
+    def test_a_group_that_does_not_exist_needs_a_person(self, world: World) -> None:
+        with pytest.raises(Misconfigured, match="nowhere"):
+            world.provider.candidates("nowhere", LONG_AGO)

@@ -1,0 +1,63 @@
+"""The RecordQueue port: the fake and SQS alike."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from faultbridge.adapters.clients import Clients
+from faultbridge.adapters.sqs import SqsQueue
+from faultbridge.ports import ReceivedMessage, RecordQueue, RecordQueueDepth
+from tests.contracts.aws import fresh
+from tests.fakes import FakeQueue
+
+
+@pytest.fixture(params=["fake", "sqs"])
+def queue(request: pytest.FixtureRequest, clients: Clients) -> RecordQueue:
+    if request.param == "fake":
+        return FakeQueue(visibility=timedelta(minutes=5))
+    dead = clients.sqs.create_queue(QueueName=fresh("dead"))["QueueUrl"]
+    url = clients.sqs.create_queue(QueueName=fresh("queue"), Attributes={"VisibilityTimeout": "300"})["QueueUrl"]
+    return SqsQueue(clients, url, dead)
+
+
+def drain(queue: RecordQueue) -> list[ReceivedMessage]:
+    found: list[ReceivedMessage] = []
+    while batch := queue.receive():
+        found += batch
+    return found
+
+
+class TestQueue:
+    def test_what_was_sent_is_received_with_its_group_and_time(self, queue: RecordQueue) -> None:
+        assert queue.send([("cluster/node-1", "one"), ("cluster/node-2", "zwei ä")]) == ()
+        found = drain(queue)
+        assert sorted((each.group, each.body) for each in found) == [
+            ("cluster/node-1", "one"),
+            ("cluster/node-2", "zwei ä"),
+        ]
+        assert all(each.receive_count == 1 and each.sent_at.tzinfo is not None for each in found)
+
+    def test_more_than_one_call_takes_are_sent(self, queue: RecordQueue) -> None:
+        bodies = [f"body {number}" for number in range(23)]
+        assert queue.send([("g", body) for body in bodies]) == ()
+        assert sorted(each.body for each in drain(queue)) == sorted(bodies)
+
+    def test_large_bodies_are_sent_apart_and_too_large_ones_come_back(self, queue: RecordQueue) -> None:
+        large, too_large = "x" * 200_000, "y" * (256 * 1024 + 1)
+        assert queue.send([("g", large), ("g", too_large), ("g", large), ("g", "small")]) == (too_large,)
+        assert len(drain(queue)) == 3
+
+    def test_a_received_message_is_hidden_until_it_is_deleted(self, queue: RecordQueue) -> None:
+        queue.send([("g", "one"), ("g", "two")])
+        first, second = drain(queue)
+        assert queue.depth() == RecordQueueDepth(waiting=0, in_flight=2, dead=0)
+        queue.delete(first)
+        assert queue.depth() == RecordQueueDepth(waiting=0, in_flight=1, dead=0)
+        queue.delete(second)
+        assert queue.depth() == RecordQueueDepth(waiting=0, in_flight=0, dead=0)
+
+    def test_an_empty_queue_gives_nothing(self, queue: RecordQueue) -> None:
+        assert queue.receive() == ()
+        assert queue.depth() == RecordQueueDepth(0, 0, 0)

@@ -1,0 +1,46 @@
+"""The Receipts port: the fake and CloudWatch Logs alike."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from faultbridge.adapters.clients import Clients
+from faultbridge.adapters.receipts import LogReceipts
+from faultbridge.ports import Clock, Receipts
+from tests.contracts.aws import fresh
+from tests.fakes import FakeReceipts, ManualClock
+
+NOW = datetime.now(UTC).replace(microsecond=0)
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock(NOW)
+
+
+@pytest.fixture(params=["fake", "logs"])
+def receipts(request: pytest.FixtureRequest, clients: Clients, clock: Clock) -> Receipts:
+    if request.param == "fake":
+        return FakeReceipts(clock)
+    return LogReceipts(clients, group=f"/faultbridge/{fresh('stack')}/senders", now=clock.now)
+
+
+class TestReceipts:
+    def test_lines_come_back_as_they_were_written(self, receipts: Receipts) -> None:
+        lines: list[dict[str, Any]] = [{"sent": ["r-1", "r-2"], "text": "ä"}, {"outcomes": {"r-1": "recorded"}, "n": 1}]
+        for line in lines:
+            receipts.write(line)
+        assert list(receipts.read(NOW)) == lines
+
+    def test_only_lines_since_the_instant_are_read(self, receipts: Receipts, clock: ManualClock) -> None:
+        receipts.write({"n": 1})
+        clock.advance(5)
+        receipts.write({"n": 2})
+        assert list(receipts.read(clock.now())) == [{"n": 2}]
+        assert list(receipts.read(clock.now() + timedelta(milliseconds=1))) == []
+
+    def test_nothing_was_written_yet(self, receipts: Receipts) -> None:
+        assert list(receipts.read(NOW)) == []
