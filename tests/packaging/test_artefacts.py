@@ -94,9 +94,7 @@ def test_every_module_of_a_function_runs_on_the_layer_and_the_runtime_alone(
     program = f"import sys, importlib; sys.path += {[str(function), str(layer / 'python'), str(runtime)]!r}\n"
     program += "\n".join(f"importlib.import_module({name!r})" for name in names)
     # -I -S: neither this environment's packages nor the user's are seen.
-    done = subprocess.run(
-        [sys.executable, "-I", "-S", "-c", program], capture_output=True, text=True, check=False
-    )
+    done = subprocess.run([sys.executable, "-I", "-S", "-c", program], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
 
