@@ -1,4 +1,4 @@
-"""What every model of the contract is made of: strict JSON in, unknown fields passed over, unknown words kept readable."""
+"""What every model of the contract is made of: strict JSON in, unknown fields passed over, unknown words readable."""
 
 from __future__ import annotations
 

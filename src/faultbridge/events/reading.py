@@ -19,7 +19,7 @@ def read(detail: str | bytes | Mapping[str, Any]) -> Event:
     """
     loaded = json.loads(detail) if isinstance(detail, str | bytes) else dict(detail)
     if not isinstance(loaded, dict) or not isinstance(loaded.get("metadata"), dict):
-        raise ValueError("an event is a JSON object with metadata and data")
+        raise ValueError("an event is a JSON object with metadata and data")  # noqa: TRY004 - bad input, no bad call
     current = upcast(loaded)
     return _model_for(current["metadata"]).model_validate_json(json.dumps(current))
 
@@ -28,7 +28,7 @@ def read_envelope(event: Mapping[str, Any]) -> Event:
     """Read a whole EventBridge event, as a Lambda function receives it."""
     detail = event.get("detail")
     if not isinstance(detail, Mapping):
-        raise ValueError("an EventBridge event has a detail that is a JSON object")
+        raise ValueError("an EventBridge event has an object as its detail")  # noqa: TRY004 - bad input, no bad call
     return read(detail)
 
 

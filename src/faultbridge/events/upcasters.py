@@ -18,7 +18,7 @@ STEPS: Mapping[tuple[str, str], Step] = {}
 
 
 def upcast(detail: Detail, steps: Mapping[tuple[str, str], Step] = STEPS) -> Detail:
-    """Bring a detail up to the newest version that the steps lead to; raises ValueError for a step that stands still."""
+    """Bring a detail up to the newest version that steps lead to; raises ValueError for a step that stands still."""
     while step := steps.get(_version_of(detail)):
         before = _version_of(detail)
         detail = step(detail)

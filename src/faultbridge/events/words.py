@@ -1,4 +1,4 @@
-"""The open lists of the contract. A reader meets a word that it does not know as `unknown`; each list says what that means."""
+"""The open lists of the contract. A word that a reader does not know is `unknown`; each list says what that means."""
 
 from __future__ import annotations
 
@@ -68,6 +68,7 @@ class Isolation(Word):
     NONE = "none"
     REQUESTED = "requested"
     CONFIRMED = "confirmed"
+    NOT_APPLICABLE = "not_applicable"
     UNKNOWN = "unknown"
 
 

@@ -141,7 +141,7 @@ def _open_case(decided: Decided, changes: tuple[Change, ...], rules: Rules, now:
         marks={"detected": cause.since, CaseStatus.OPEN.value: now},
         previous_case=state.case.id if state.case else None,
     )
-    draft = narrate.case_change(None, case, now, cause.code)
+    draft = narrate.case_change(None, case, now, cause.code, state)
     decided = Decided(replace(state, case=case), (*decided.drafts, draft))
     return decided if rung else _escalate(decided, now, _why_a_person(cause, rule))
 
@@ -203,5 +203,5 @@ def move_case(decided: Decided, case: Case, now: datetime, reason: str) -> Decid
     """Move the live case; the first time it reaches a status is marked."""
     before = decided.state.live_case
     marked = replace(case, marks={**case.marks, case.status.value: case.marks.get(case.status.value, now)})
-    draft = narrate.case_change(before.status if before else None, marked, now, reason)
+    draft = narrate.case_change(before.status if before else None, marked, now, reason, decided.state)
     return Decided(replace(decided.state, case=marked), (*decided.drafts, draft))

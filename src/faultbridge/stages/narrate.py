@@ -7,11 +7,11 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from faultbridge.domain.cases import Case
-from faultbridge.domain.conditions import Condition
+from faultbridge.domain.conditions import Condition, condition_key
 from faultbridge.domain.edges import CaseStatus, NodeStatus
 from faultbridge.domain.entries import Draft, EntryType
 from faultbridge.domain.faults import Component, Fault
-from faultbridge.domain.nodes import Incarnation, NodeState
+from faultbridge.domain.nodes import Incarnation, NodeState, Seat
 from faultbridge.domain.policy import Policy
 from faultbridge.domain.times import to_text
 from faultbridge.stages.changes import Change, ChangeKind
@@ -47,6 +47,11 @@ def incarnation_data(incarnation: Incarnation | None) -> dict[str, Any] | None:
     }
 
 
+def seat_data(seat: Seat) -> dict[str, Any]:
+    """Describe the place that a node fills."""
+    return {"group": seat.group, "instance_type": seat.instance_type, "domain": seat.domain}
+
+
 def fault_change(change: Change, state: NodeState, catalogue: str, policy: Policy) -> Draft:
     """Draft the entry of a condition that began, changed or ended, or of a fault that changed nothing."""
     if change.condition is None:
@@ -61,6 +66,7 @@ def fault_change(change: Change, state: NodeState, catalogue: str, policy: Polic
     data = _condition_data(condition, state, policy) | {
         "observed_at": to_text(change.at),
         "source": fault.source if fault else None,
+        "reported_code": fault.code if fault and fault.code != condition.code else None,
         "attributes": dict(fault.attributes if fault else condition.attributes),
         "changed": list(change.what),
         "reason": change.reason or None,
@@ -88,6 +94,7 @@ def _condition_data(condition: Condition, state: NodeState, policy: Policy) -> d
         "count": condition.count,
         "witnesses": sorted(source for source, witness in condition.witnesses.items() if witness.active),
         "incarnation": incarnation_data(state.incarnation) if condition.known_incarnation else None,
+        "seat": seat_data(state.seat),
         "rule": policy.rule_for(condition, state.key.cluster).name,
         "policy": policy.version,
     }
@@ -105,13 +112,19 @@ def status_change(state: NodeState, target: NodeStatus, at: datetime, reason: st
             "incarnation": incarnation_data(state.incarnation),
             "isolation": state.isolation.value,
             "unverified": state.unverified,
+            "seat": seat_data(state.seat),
         },
         case_id=case_id or (state.live_case.id if state.live_case else None),
     )
 
 
-def case_change(before: CaseStatus | None, case: Case, at: datetime, reason: str) -> Draft:
-    """Draft a case's move; the closing one carries the duration of each phase in milliseconds."""
+def case_change(
+    before: CaseStatus | None, case: Case, at: datetime, reason: str, state: NodeState | None = None
+) -> Draft:
+    """Draft a case's move; the closing one carries the duration of each phase in milliseconds.
+
+    `state` is the node's, so that who reads the event alone knows whom to look for and what broke.
+    """
     return Draft(
         type=EntryType.CASE_STATUS,
         occurred_at=at,
@@ -121,19 +134,33 @@ def case_change(before: CaseStatus | None, case: Case, at: datetime, reason: str
             "reason": reason,
             "waiting_for": case.waiting_for.value if case.waiting_for else None,
             "resolution": case.resolution.value if case.resolution else None,
-            "cause": {"code": case.code, "component": component_data(case.component)},
+            "cause": {
+                "code": case.code,
+                "component": component_data(case.component),
+                "message": _message(case, state) if state else None,
+            },
             "severity": case.severity.value,
             "action": case.action.value,
             "rung": case.rung.value,
             "attempt": case.attempts,
             "opened_at": to_text(case.opened_at),
+            "detected_at": to_text(case.marks["detected"]) if "detected" in case.marks else None,
+            "not_before": to_text(case.not_before) if case.not_before else None,
             "phases": {} if case.status.live else durations(case, at),
             "previous_case": case.previous_case,
             "rule": case.rule,
             "policy": case.policy,
+            "incarnation": incarnation_data(state.incarnation) if state else None,
+            "seat": seat_data(state.seat) if state else None,
         },
         case_id=case.id,
     )
+
+
+def _message(case: Case, state: NodeState) -> str | None:
+    """Find what a source said of the fault behind a case, as long as its condition is remembered."""
+    condition = state.conditions.get(condition_key(case.code, case.component))
+    return condition.message if condition else None
 
 
 def durations(case: Case, end: datetime) -> dict[str, int]:
@@ -174,6 +201,7 @@ def step(
     at: datetime,
     *,
     reason: str = "",
+    failure: str | None = None,
     operation: str | None = None,
     old_instance: str | None = None,
     new_instance: str | None = None,
@@ -190,6 +218,7 @@ def step(
             "attempt": case.attempts,
             "rung": case.rung.value,
             "reason": reason or None,
+            "failure": failure,
             "operation": operation,
             "old_instance": old_instance,
             "new_instance": new_instance,
