@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from faultbridge.errors import Conflict, Transient
-from faultbridge.events.wire import detail_of
+from faultbridge.events.wire import detail_of, stub_of
 from faultbridge.ports import BusEvent, EventBus, Refusal, Table
 from faultbridge.storage.writes import Key, Present, Update
 
@@ -29,6 +28,7 @@ class Publish:
         hopeless = {refusal.event_id: waiting[refusal.event_id] for refusal in refused if refusal.permanent}
         refused = [refusal for refusal in refused if not refusal.permanent]
         if hopeless:
+            # Nobody who counts a stream may miss a number: what the bus never takes keeps its place as a stub.
             refused += self._put(hopeless, stub=True)
         left = {refusal.event_id for refusal in refused}
         for event_id, entry in waiting.items():
@@ -57,11 +57,5 @@ class Publish:
 
 def _event(entry: Mapping[str, Any], *, stub: bool) -> BusEvent:
     body = str(entry["body"])
-    detail = _stub(body) if stub else detail_of(body, str(entry.get("evidence") or ""))
+    detail = stub_of(body) if stub else detail_of(body, str(entry.get("evidence") or ""))
     return BusEvent(event_id=str(entry["event_id"]), detail_type=str(entry["type"]), detail=detail)
-
-
-def _stub(body: str) -> str:
-    """Keep an event's id in the stream although its content is refused: nobody who counts will miss one."""
-    metadata = json.loads(body)["metadata"]
-    return json.dumps({"metadata": metadata | {"truncated": ["*"]}, "data": {}}, sort_keys=True)

@@ -79,7 +79,7 @@ class Reader:
             node=message.node,
             body=body,
             sent_at=message.sent_at,
-            received_at=delivery.received_at,
+            received_at=message.received_at or delivery.received_at,
             instance_id=message.instance_id,
             boot_id=message.boot_id,
             sender=delivery.sender,

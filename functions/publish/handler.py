@@ -1,0 +1,13 @@
+"""Entries from the table's stream to the bus."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from faultbridge.bootstrap import application
+from faultbridge.entrypoints import publish
+
+
+def handler(event: dict[str, Any], _context: object) -> None:
+    """Publish a batch of new entries."""
+    publish(event, application())

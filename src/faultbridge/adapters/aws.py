@@ -1,0 +1,120 @@
+"""Every port, fulfilled on AWS or on whatever the endpoint variables point at."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from faultbridge.adapters.clients import Clients
+    from faultbridge.ports import (
+        Clock,
+        EventBus,
+        ObjectStore,
+        Orchestrator,
+        Pager,
+        Provider,
+        RecordQueue,
+        Table,
+        Verifier,
+        Workflow,
+    )
+    from faultbridge.settings import Settings
+
+
+class AwsPorts:
+    """Every port of one deployment; an adapter is imported and made when it is first asked for."""
+
+    def __init__(self, settings: Settings, clients: Clients | None = None) -> None:
+        """Take the settings of a deployment, and clients other than the environment's if given."""
+        self.settings = settings
+        self._clients = clients
+
+    @cached_property
+    def clients(self) -> Clients:
+        """Make boto3 clients, each when it is first used."""
+        from faultbridge.adapters.clients import Clients
+
+        return self._clients or Clients()
+
+    @cached_property
+    def clock(self) -> Clock:
+        """Tell the time."""
+        from faultbridge.adapters.clock import SystemClock
+
+        return SystemClock(self.settings.clock_offset_seconds)
+
+    @cached_property
+    def table(self) -> Table:
+        """Reach the one table."""
+        from faultbridge.adapters.dynamodb import DynamoTable
+
+        return DynamoTable(self.clients, self.settings.table)
+
+    @cached_property
+    def bus(self) -> EventBus:
+        """Reach the bus."""
+        from faultbridge.adapters.eventbridge import EventBridgeBus
+
+        return EventBridgeBus(self.clients, self.settings.bus, self.settings.event_source)
+
+    @cached_property
+    def queue(self) -> RecordQueue:
+        """Reach the queue of raw records."""
+        from faultbridge.adapters.sqs import SqsQueue
+
+        return SqsQueue(self.clients, self.settings.queue_url)
+
+    @cached_property
+    def objects(self) -> ObjectStore:
+        """Reach the bucket of raw records and evidence."""
+        from faultbridge.adapters.s3 import S3Objects
+
+        return S3Objects(self.clients, self.settings.bucket)
+
+    @cached_property
+    def workflow(self) -> Workflow:
+        """Reach the state machine."""
+        from faultbridge.adapters.step_functions import StepFunctionsWorkflow
+
+        return StepFunctionsWorkflow(self.clients, self.settings.state_machine)
+
+    @cached_property
+    def pager(self) -> Pager:
+        """Reach people."""
+        from faultbridge.adapters.sns import SnsPager
+
+        return SnsPager(self.clients, urgent_topic=self.settings.urgent_topic, notice_topic=self.settings.notice_topic)
+
+    @cached_property
+    def providers(self) -> Mapping[str, Provider]:
+        """Reach what replaces instances, by the name that a cluster's registration gives."""
+        from faultbridge.adapters.providers.ec2_auto_scaling import AutoScalingProvider
+
+        return {"ec2-auto-scaling": AutoScalingProvider(self.clients)}
+
+    @cached_property
+    def orchestrators(self) -> Mapping[str, Orchestrator]:
+        """Reach what cordons and drains, by name."""
+        from faultbridge.adapters.orchestrators.none import NoOrchestrator
+
+        return {"none": NoOrchestrator()}
+
+    @cached_property
+    def verifiers(self) -> Mapping[str, Verifier]:
+        """Reach what proves a node good, by name."""
+        from faultbridge.adapters.verifiers.ssm_dcgm import Output, SsmDcgmVerifier
+        from faultbridge.decoders.dcgm_diag import read_report
+
+        settings = self.settings
+        output = Output(settings.bucket, settings.output_prefix, self.objects)
+        verifier = SsmDcgmVerifier(
+            self.clients,
+            level=settings.verify_level,
+            timeout_seconds=settings.verify_seconds,
+            read_report=read_report,
+            output=output,
+        )
+        return {"ssm-dcgm": verifier}

@@ -1,0 +1,96 @@
+"""The composition root: settings to ports to services; the only place that knows what is made of what.
+
+A service is imported and put together when it is first asked for, so that a function pays only for what it does.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache, cached_property
+from typing import TYPE_CHECKING
+
+from faultbridge import data
+from faultbridge.data.policies import default_policy
+from faultbridge.decoders import registry
+from faultbridge.services.append import Append, Stack
+from faultbridge.services.rulebook import Rulebook
+from faultbridge.settings import Settings
+
+if TYPE_CHECKING:
+    from faultbridge.ports import Ports
+    from faultbridge.services.ingest import Ingest
+    from faultbridge.services.publish import Publish
+    from faultbridge.services.registration import Registration
+    from faultbridge.services.rejects import Rejects
+
+
+@dataclass(frozen=True, slots=True)
+class Chance:
+    """How an installation waits and rolls dice; a simulation brings its own."""
+
+    pause: Callable[[float], None] = time.sleep
+    random: random.Random = random.Random()  # noqa: RUF009, S311 - jitter, not secrets; one for the whole process
+
+
+class Application:
+    """Every service of one installation, over its ports."""
+
+    def __init__(self, ports: Ports, stack: Stack, *, probe_seconds: int = 30, chance: Chance | None = None) -> None:
+        """Take the world, the installation's name and how often slow work is looked at."""
+        self.ports = ports
+        self.stack = stack
+        self.probe_seconds = probe_seconds
+        self.chance = chance or Chance()
+
+    @cached_property
+    def rulebook(self) -> Rulebook:
+        """Read registrations and policies."""
+        return Rulebook(self.ports.table, self.stack.id, data.catalogue, default_policy)
+
+    @cached_property
+    def append(self) -> Append:
+        """Write nodes."""
+        return Append(self.ports.table, self.ports.clock, self.stack, self.chance.pause, self.chance.random)
+
+    @cached_property
+    def registration(self) -> Registration:
+        """Register clusters and nodes."""
+        from faultbridge.services.registration import Registration
+
+        return Registration(self.ports.table, self.append, self.ports.clock)
+
+    @cached_property
+    def rejects(self) -> Rejects:
+        """Keep what nobody could use."""
+        from faultbridge.services.rejects import Rejects
+
+        return Rejects(self.ports.table, self.ports.objects, self.ports.queue, self.ports.clock)
+
+    @cached_property
+    def ingest(self) -> Ingest:
+        """Take raw records."""
+        from faultbridge.services.ingest import Ingest
+        from faultbridge.services.records import Reader
+
+        reader = Reader(self.ports.objects, registry.decode)
+        return Ingest(self.ports.table, self.append, self.rulebook, reader, self.rejects)
+
+    @cached_property
+    def publish(self) -> Publish:
+        """Put entries on the bus."""
+        from faultbridge.services.publish import Publish
+
+        return Publish(self.ports.table, self.ports.bus)
+
+
+@cache
+def application() -> Application:
+    """Put the deployment together that the environment describes, once a process."""
+    from faultbridge.adapters.aws import AwsPorts
+
+    settings = Settings.from_environment()
+    stack = Stack(settings.stack_id, settings.stack)
+    return Application(AwsPorts(settings), stack, probe_seconds=settings.probe_seconds)

@@ -1,0 +1,28 @@
+"""The packaged default policy, in the form in which the table keeps every other one."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+from faultbridge.data import FOLDER
+from faultbridge.domain.entries import canonical_json
+from faultbridge.domain.policy import Policy
+from faultbridge.storage.codec import load
+
+DEFAULT = FOLDER / "policy" / "default.json"
+
+
+def version_of(document: Mapping[str, Any]) -> str:
+    """Name a policy by its content: twelve hexadecimal digits of a hash over its canonical JSON."""
+    return hashlib.sha256(canonical_json(document).encode()).hexdigest()[:12]
+
+
+@cache
+def default_policy() -> Policy:
+    """Return the policy that holds where nobody put another."""
+    document = json.loads(DEFAULT.read_bytes())
+    return load(Policy, {**document, "version": version_of(document)})

@@ -1,0 +1,139 @@
+"""Ingest: each record of a batch has one outcome, and a bad one harms no other."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from faultbridge.domain.edges import CaseStatus, NodeStatus
+from faultbridge.domain.records import Outcome
+from faultbridge.errors import Transient
+from faultbridge.services.records import Delivery
+from faultbridge.storage import keys
+from tests.builders import KEY, NOON
+from tests.fakes import breaking
+from tests.world import XID_31, XID_79, World
+
+SMI_NOISE = "NVRM: loading NVIDIA UNIX x86_64 Kernel Module  570.86.15"
+
+
+def test_a_fatal_fault_degrades_its_node_and_queues_a_case():
+    world = World()
+    assert world.outcomes(world.message(XID_79)) == [Outcome.RECORDED]
+    state = world.node()
+    assert (state.status, state.live_case.status) == (NodeStatus.DEGRADED, CaseStatus.QUEUED)
+
+
+def test_the_same_message_delivered_again_is_a_duplicate():
+    world = World()
+    message = world.message(XID_79)
+    world.outcomes(message)
+    before = world.node()
+    assert world.outcomes(message) == [Outcome.DUPLICATE]
+    assert world.node() == before
+
+
+def test_a_whole_batch_again_reversed_after_twenty_days_changes_no_state():
+    world = World(nodes=("a", "b"))
+    batch = [world.message(text, node=node) for node in ("a", "b") for text in (XID_79, XID_31, SMI_NOISE)]
+    world.outcomes(*batch)
+    before = {item["pk"]: item for item in world.ports.table.items() if item["sk"] == "STATE"}
+    world.ports.clock.advance(timedelta(days=20))
+    again = world.app.ingest(list(reversed(batch)))
+    assert set(again.outcomes.values()) <= {Outcome.STALE, Outcome.CLEAN}
+    assert {item["pk"]: item for item in world.ports.table.items() if item["sk"] == "STATE"} == before
+
+
+def test_one_batch_folds_a_node_in_one_commit():
+    world = World()
+    commits = len(world.ports.seam.named("table.transact"))
+    world.outcomes(*(world.message(f"[{number}.5] {XID_79}") for number in range(20)))
+    assert len(world.ports.seam.named("table.transact")) == commits + 1
+    assert world.node().conditions["xid.79@gpu/pci=0000:c1:00"].count >= 1
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ({"node": "nobody"}, "unknown_node"),
+        ({"cluster": "elsewhere"}, "unknown_cluster"),
+        ({"source": "tea-leaves"}, "unknown_source"),
+        ({"text": "\0\1\2"}, "binary"),
+        ({"text": ""}, "empty"),
+        ({"text": "<nvidia_smi_log><gpu", "source": "nvidia-smi-xml"}, "malformed_xml"),
+        ({"text": '{"some": "thing"}', "source": "dcgm-health"}, "wrong_shape"),
+    ],
+)
+def test_a_record_that_nobody_can_use_is_rejected_with_its_reason_and_the_rest_is_not(given, reason):
+    world = World()
+    bad = world.message(**{"text": XID_79, **given})
+    ingested = world.app.ingest([bad, world.message(XID_79)])
+    assert sorted(ingested.outcomes.values()) == [Outcome.RECORDED, Outcome.REJECTED]
+    assert list(ingested.reasons.values()) == [reason]
+    assert not ingested.failed
+
+
+def test_a_message_that_is_no_message_is_rejected_and_still_accounted_for():
+    world = World()
+    ingested = world.app.ingest([Delivery("message-x", "not json", NOON)])
+    assert list(ingested.outcomes.values()) == [Outcome.REJECTED]
+
+
+def test_a_rejected_record_is_recorded_once_its_node_is_known():
+    world = World()
+    world.outcomes(world.message(XID_79, node="late-comer"))
+    world.seat("late-comer")
+    (reject,) = world.app.rejects.list(KEY.cluster)
+    world.app.rejects.retry(reject)
+    (message,) = world.ports.queue.receive()
+    assert world.outcomes(Delivery("again", message.body, world.now)) == [Outcome.RECORDED]
+    assert not list(world.app.rejects.list(KEY.cluster))
+
+
+def test_an_outage_of_the_table_gives_back_the_records_and_settles_none():
+    world = World()
+    world.ports.seam.before = breaking(("table.transact", Transient("throttled")))
+    message = world.message(XID_79)
+    ingested = world.app.ingest([message])
+    assert (ingested.failed, ingested.outcomes) == ({message.id}, {})
+    assert world.outcomes(message) == [Outcome.RECORDED]
+
+
+def test_one_node_in_the_way_gives_back_its_own_records_only():
+    world = World(nodes=("a", "b"))
+
+    def only_a(call):
+        if call.name == "table.transact" and keys.node_partition(KEY._replace(node="a")) in str(call.argument):
+            raise Transient("throttled")
+
+    world.ports.seam.before = only_a
+    first, second = world.message(XID_79, node="a"), world.message(XID_79, node="b")
+    ingested = world.app.ingest([first, second])
+    assert ingested.failed == {first.id}
+    assert list(ingested.outcomes.values()) == [Outcome.RECORDED]
+
+
+def test_a_record_of_a_former_instance_triggers_nothing():
+    world = World()
+    stranger = world.message(XID_79, node=None, instance_id="i-0123456789abcdef0")
+    assert world.outcomes(stranger) == [Outcome.REJECTED]
+    former = world.message(XID_79, instance_id="i-0123456789abcdef0")
+    assert world.outcomes(former) == [Outcome.RECORDED]
+    assert world.node().status is NodeStatus.HEALTHY
+
+
+def test_a_flood_becomes_one_fault_that_counts_them():
+    world = World()
+    flood = "\n".join(f"NVRM: Xid (PCI:0000:{bus:02x}:00): 79, pid=1, gone" for bus in range(70))
+    assert world.outcomes(world.message(flood)) == [Outcome.RECORDED]
+    assert [condition.code for condition in world.node().active()] == ["agent.flood"]
+
+
+def test_a_body_put_aside_is_fetched():
+    world = World()
+    key = "raw/train-a/2026-02-03/" + "0" * 64
+    world.ports.objects.put(key, XID_79.encode())
+    pointing = world.pointing(key)
+    assert world.outcomes(pointing) == [Outcome.RECORDED]
+    assert world.outcomes(world.pointing("raw/train-a/2026-02-03/" + "1" * 64)) == [Outcome.REJECTED]

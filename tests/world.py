@@ -1,0 +1,108 @@
+"""A whole installation in memory: the product's own composition over fakes that share one clock and one seam."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from functools import cached_property
+from random import Random
+from typing import Any
+
+from faultbridge.bootstrap import Application, Chance
+from faultbridge.domain.clusters import ClusterConfig
+from faultbridge.domain.nodes import NodeKey, NodeState
+from faultbridge.domain.records import Outcome
+from faultbridge.services.append import Stack
+from faultbridge.services.records import Delivery
+from faultbridge.services.registration import NewNode
+from faultbridge.storage.message import Message, encode_message
+from tests.builders import KEY, NOON, STACK_ID, config
+from tests.fakes import (
+    FakeBus,
+    FakeFleet,
+    FakeObjects,
+    FakeOrchestrator,
+    FakePager,
+    FakeProvider,
+    FakeQueue,
+    FakeTable,
+    FakeVerifier,
+    FakeWorkflow,
+    ManualClock,
+    Seam,
+)
+
+GROUP = "gpu-workers"
+XID_79 = "NVRM: Xid (PCI:0000:c1:00): 79, pid=1234, name=python, GPU has fallen off the bus."
+XID_31 = "NVRM: Xid (PCI:0000:c1:00): 31, pid=1234, name=python, Ch 00000008, MMU Fault"
+
+
+@dataclass
+class FakePorts:
+    """Every port as a fake; one seam sees and breaks them all."""
+
+    clock: ManualClock = field(default_factory=lambda: ManualClock(NOON))
+    seam: Seam = field(default_factory=Seam)
+
+    def __post_init__(self) -> None:
+        self.table = FakeTable(self.clock, seam=self.seam)
+        self.bus = FakeBus(seam=self.seam)
+        self.queue = FakeQueue(self.clock, seam=self.seam)
+        self.objects = FakeObjects(seam=self.seam)
+        self.workflow = FakeWorkflow(seam=self.seam)
+        self.pager = FakePager(seam=self.seam)
+        self.fleet = FakeFleet(self.clock)
+        self.providers = {"ec2-auto-scaling": FakeProvider(self.fleet, seam=self.seam)}
+        self.orchestrators = {"none": FakeOrchestrator(applicable=False, seam=self.seam)}
+        self.verifiers = {"ssm-dcgm": FakeVerifier(seam=self.seam)}
+
+
+class World:
+    """An installation with one registered cluster of healthy nodes."""
+
+    def __init__(self, ports: FakePorts | None = None, nodes: tuple[str, ...] = (KEY.node,), **registered: Any) -> None:
+        self.ports = ports or FakePorts()
+        self.pauses: list[float] = []
+        self.config: ClusterConfig = config(**registered)
+        self._numbers = iter(range(1, 10**9))
+        self.app.registration.add_cluster(replace(self.config, expected=0))
+        for node in nodes:
+            self.seat(node)
+
+    def seat(self, node: str) -> str:
+        """Register a serving node with an instance of the fleet; returns the instance's id."""
+        instance = self.ports.fleet.launch(GROUP)
+        self.app.registration.add_node(self.config.cluster, NewNode(node, instance, group=GROUP))
+        return instance
+
+    @cached_property
+    def app(self) -> Application:
+        return Application(
+            self.ports, Stack(STACK_ID, "faultbridge"), probe_seconds=30, chance=Chance(self.pauses.append, Random(7))
+        )
+
+    @property
+    def now(self) -> datetime:
+        return self.ports.clock.now()
+
+    def message(self, text: str | bytes = XID_79, *, source: str = "kernel-log", **others: Any) -> Delivery:
+        """A delivery of one raw record, sent and received now unless told otherwise."""
+        body = text.encode() if isinstance(text, str) else text
+        given: dict[str, Any] = {"cluster": KEY.cluster, "node": KEY.node, "sent_at": self.now} | others
+        given.setdefault("record_id", f"record-{next(self._numbers)}")
+        message = Message(source=source, body=body, **given)
+        return Delivery(id=f"message-{next(self._numbers)}", text=encode_message(message), received_at=self.now)
+
+    def pointing(self, pointer: str) -> Delivery:
+        """A delivery whose body lies in the object store."""
+        record = Message(
+            f"record-{next(self._numbers)}", "kernel-log", KEY.cluster, self.now, node=KEY.node, pointer=pointer
+        )
+        return Delivery(f"message-{next(self._numbers)}", encode_message(record), self.now)
+
+    def outcomes(self, *deliveries: Delivery) -> list[Outcome]:
+        """What ingest makes of deliveries, in the order of their records."""
+        return list(self.app.ingest(deliveries).outcomes.values())
+
+    def node(self, key: NodeKey = KEY) -> NodeState:
+        return self.app.append.read(key)
