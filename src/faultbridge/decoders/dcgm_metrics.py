@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from faultbridge.decoders.base import Decoder, Hints, cut, evidence, pci_of
@@ -55,19 +55,30 @@ _COUNTERS = frozenset(
 
 
 def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
-    """Read one scrape; a GPU that is cut into MIG instances is one GPU, however often it is listed."""
+    """Read each scrape; a GPU that is cut into MIG instances is one GPU, however often it is listed."""
     text = text_of(body)
     if _FRAMING.search(text) is None:
         raise Rejected("no_framing", "no line names a DCGM field")
-    scrape = _Scrape()
-    for sample in samples(text, _PREFIXES):
-        scrape.take(sample)
-    return scrape.result()
+    return tuple(observation for scrape in _scrapes(text) for observation in scrape.result())
 
 
 def recognise(body: bytes) -> bool:
     """Tell whether a line begins with one of DCGM's field names."""
     return _FRAMING.search(text_of(body)) is not None
+
+
+def _scrapes(text: str) -> Iterator[_Scrape]:
+    """Yield the scrapes that stand one after another in a text: a series that comes again begins the next."""
+    scrape, seen = _Scrape(), set[tuple[str, tuple[tuple[str, str], ...]]]()
+    for sample in samples(text, _PREFIXES):
+        series = (sample.name, tuple(sample.labels.items()))
+        if series in seen:
+            yield scrape
+            scrape = _Scrape()
+            seen.clear()
+        seen.add(series)
+        scrape.take(sample)
+    yield scrape
 
 
 class _Scrape:

@@ -27,14 +27,21 @@ def loads(text: str) -> Any:  # noqa: ANN401 - whatever the JSON holds
     return json.loads(_encodable(text))
 
 
-def document(body: bytes) -> Any:  # noqa: ANN401 - whatever the JSON holds
-    """Return the one JSON document of a body; anything else is `Rejected` as `malformed_json`."""
+def documents(body: bytes) -> tuple[Any, ...]:
+    """Return the JSON documents of a body, one after another; anything between or after them is `Rejected`."""
     if len(body) > MOST_JSON_BYTES:
         raise Rejected("too_large", f"{len(body)} bytes of JSON, at most {MOST_JSON_BYTES} are read")
+    text, place, found = _encodable(text_of(body)).strip(), 0, []
     try:
-        return loads(text_of(body))
+        while place < len(text):
+            if text[place].isspace():
+                place += 1
+                continue
+            one, place = _DECODER.raw_decode(text, place)
+            found.append(one)
     except (ValueError, RecursionError) as error:
         raise Rejected("malformed_json", _why(error)) from error
+    return tuple(found)
 
 
 def embedded(text: str) -> dict[str, Any] | None:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from faultbridge.decoders.base import Decoder, Hints, cut, evidence
-from faultbridge.decoders.documents import document
+from faultbridge.decoders.documents import documents
 from faultbridge.domain.faults import Component, ComponentType, Fault, Observation, Reading, Survey
 from faultbridge.errors import Rejected
 
@@ -30,8 +30,11 @@ _Link = Mapping[str, Any]
 
 
 def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
-    """Survey the interfaces in use, and read the state of every physical one."""
-    written = document(body)
+    """Survey the interfaces in use, and read the state of every physical one, for each look in the input."""
+    return tuple(observation for written in documents(body) for observation in _look(written))
+
+
+def _look(written: object) -> Iterator[Observation]:
     links = tuple(_links(written))
     configured = _configured(written)
     by_name = {str(link["ifname"]): link for link in links}
@@ -40,8 +43,8 @@ def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
     present = [_down(name, link) for name, link in used.items() if _is_down(link)]
     present += [_absent(name) for name in absent]
     covers = {DOWN_CODE: _nics(used), ABSENT_CODE: _nics([*used, *absent])} if used or absent else {}
-    readings = (_reading(name, link) for name, link in by_name.items() if _is_physical(link))
-    return (Survey(SOURCE, covers, tuple(present)), *readings)
+    yield Survey(SOURCE, covers, tuple(present))
+    yield from (_reading(name, link) for name, link in by_name.items() if _is_physical(link))
 
 
 def recognise(body: bytes) -> bool:

@@ -1,0 +1,25 @@
+"""What the command line can do, and where: add a row for each new command.
+
+A module with several commands has `app`, a `typer.Typer`, and the row's name is their noun (`node list`); a module
+with one has the function `command` (`decode`). Nothing here imports a command's module: `decode` never loads boto3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One command or noun: its module under `faultbridge.cli` and the line that `--help` shows."""
+
+    module: str
+    help: str
+
+
+COMMANDS: Mapping[str, Row] = {
+    "decode": Row("decode", "Turn raw text into faults and clears, offline."),
+    "sources": Row("sources", "List the source names that can be decoded."),
+    "catalog": Row("catalog", "Say what a fault code means, what others recommend, and why we do."),
+}

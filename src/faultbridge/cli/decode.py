@@ -1,0 +1,112 @@
+"""`faultbridge decode`: raw text to faults and clears, on this machine and nothing else."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from faultbridge.cli.failures import failure_of
+from faultbridge.cli.observed import Caller, component_name, documents
+from faultbridge.cli.output import Columns, Document, JsonFlag, JsonlFlag, form_of, notice, show
+from faultbridge.data import catalogue
+from faultbridge.decoders import registry
+from faultbridge.decoders.base import Hints
+from faultbridge.domain.times import from_text
+from faultbridge.errors import Rejected
+from faultbridge.stages.compare import differences
+from faultbridge.stages.timestamp import settle
+
+AUTO = "auto"
+STDIN = "-"
+COLUMNS: Columns = {
+    "TIME": lambda one: one["observed_at"],
+    "KIND": lambda one: one["kind"],
+    "CODE": lambda one: one.get("code"),
+    "SEVERITY": lambda one: one.get("severity"),
+    "ACTION": lambda one: one.get("action"),
+    "COMPONENT": lambda one: component_name(one["component"]) if "component" in one else None,
+    "NODE": lambda one: one["node"],
+    "MESSAGE": lambda one: one.get("message") or _counted(one),
+}
+
+
+def command(
+    files: Annotated[
+        list[str] | None, typer.Argument(metavar="[FILE...|-]", help="Files; standard input if none.")
+    ] = None,
+    source: Annotated[str, typer.Option(help="A name from `faultbridge sources`, or auto.")] = AUTO,
+    cluster: Annotated[str | None, typer.Option(help="The cluster that the input is from.")] = None,
+    node: Annotated[str | None, typer.Option(help="The node, where the input names none.")] = None,
+    received_at: Annotated[str | None, typer.Option(help="When it came in (RFC 3339); now if not given.")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Surveys and readings too.")] = False,
+    as_json: JsonFlag = False,
+    as_jsonl: JsonlFlag = False,
+) -> None:
+    """Turn raw text into faults and clears. Exit code 65: the input is none of the source's format."""
+    form = form_of(as_json=as_json, as_jsonl=as_jsonl)
+    if source != AUTO and source not in registry.names():
+        raise typer.BadParameter(f"{source!r} is no source of this release; there are {', '.join(registry.names())}")
+    hints = Hints(_instant(received_at), node, cluster)
+    reading = _Reading(source, hints, everything=everything)
+    show(reading.read(files or [STDIN]), COLUMNS, form)
+    if reading.rejected is not None:
+        raise reading.rejected
+
+
+@dataclass(slots=True)
+class _Reading:
+    """Decodes input after input; one that is rejected does not keep the others from being read."""
+
+    source: str
+    hints: Hints
+    everything: bool
+    rejected: Rejected | None = None
+
+    def read(self, files: list[str]) -> Iterator[Document]:
+        for file in files:
+            try:
+                yield from self._decoded(file)
+            except Rejected as error:
+                named = Rejected(error.reason, f"{_title(file)}: {error.detail or error.reason}")
+                if self.rejected is not None:
+                    notice(failure_of(self.rejected).what)
+                self.rejected = named
+
+    def _decoded(self, file: str) -> Iterator[Document]:
+        body = sys.stdin.buffer.read() if file == STDIN else Path(file).read_bytes()
+        source = self.source
+        if source == AUTO:
+            source = registry.recognise(body)
+            notice(f"taking {_title(file)} for {source}")
+        observations = settle(registry.decode(source, body, self.hints), received_at=_received(self.hints))
+        caller = Caller(catalogue(), self.hints.cluster, self.hints.node)
+        return documents(differences(observations), caller, everything=self.everything)
+
+
+def _received(hints: Hints) -> datetime:
+    return hints.received_at or datetime.now(UTC)
+
+
+def _instant(text: str | None) -> datetime:
+    if text is None:
+        return datetime.now(UTC)
+    try:
+        return from_text(text)
+    except ValueError as error:
+        raise typer.BadParameter(f"--received-at {text!r} is no RFC 3339 time with a zone") from error
+
+
+def _title(file: str) -> str:
+    return "standard input" if file == STDIN else file
+
+
+def _counted(one: Document) -> str:
+    if one["kind"] == "survey":
+        return f"covers {len(one['covers'])} codes, {len(one['present'])} present"
+    return ", ".join(f"{name}={value}" for name, value in one.get("values", {}).items())
