@@ -99,6 +99,11 @@ def reachable(starts: list[Path]) -> dict[Path, Path | None]:
     return asked_by
 
 
+def lambda_files() -> dict[Path, Path | None]:
+    """What the handlers may load; decoders are found by name, so all of them count."""
+    return reachable([*FUNCTIONS.glob("*/handler.py"), *modules(PACKAGE / "decoders")])
+
+
 def not_in_lambda() -> list[str]:
     """Parts of the package that the build leaves out of the functions."""
     rules = (ROOT / "infra" / "build.mk").read_text(encoding="utf-8")

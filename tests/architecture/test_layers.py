@@ -13,10 +13,10 @@ from tests.architecture.project import (
     FUNCTIONS,
     PACKAGE,
     imports,
+    lambda_files,
     module_file,
     modules,
     not_in_lambda,
-    reachable,
     relative,
 )
 
@@ -46,9 +46,10 @@ LAYERS = {
     "services": Layer(CORE - {"policyfile"}),
     "events": Layer(PURE | {"events", "storage"}, frozenset({"pydantic", "jsonschema", "referencing"})),
     "policyfile": Layer(PURE | {"policyfile"}, frozenset({"pydantic", "yaml"})),
-    "data": Layer(PURE | {"data"}),
+    "data": Layer(PURE | {"data", "storage"}),
     "adapters": Layer(CORE | {"adapters", "settings"}, AWS | POWERTOOLS),
     "bootstrap": Layer(CORE | {"adapters", "settings", "data"}, POWERTOOLS),
+    "entrypoints": Layer(CORE | {"adapters", "bootstrap"}, POWERTOOLS),
     "__init__": Layer(frozenset()),
 }
 
@@ -96,11 +97,6 @@ def test_nobody_uses_boto3_resources_or_the_tracer() -> None:
     banned = re.compile(r"\.resource\(|import Tracer")
     files = modules(PACKAGE, FUNCTIONS)
     assert [relative(path) for path in files if banned.search(path.read_text(encoding="utf-8"))] == []
-
-
-def lambda_files() -> dict[Path, Path | None]:
-    """What the handlers may load; decoders are found by name, so all of them count."""
-    return reachable([*FUNCTIONS.glob("*/handler.py"), *modules(PACKAGE / "decoders")])
 
 
 def test_no_handler_reaches_what_the_build_leaves_out() -> None:

@@ -10,6 +10,7 @@ import yaml
 
 from tests.architecture.project import FUNCTIONS, MACHINES, ROOT, resources, template
 from tests.architecture.roles import actions, statements
+from tests.fakes.table import PROJECTED
 
 FUNCTION = "AWS::Serverless::Function"
 NAMES = sorted(resources(FUNCTION))
@@ -158,6 +159,11 @@ def test_indexes_never_carry_evidence() -> None:
     kinds = [projection["ProjectionType"] for projection in projections]
     assert kinds == ["INCLUDE", "INCLUDE", "INCLUDE", "KEYS_ONLY"]
     assert not {"evidence", "conditions", "tombstones"} & projected
+
+
+def test_the_fake_table_projects_what_the_indexes_project() -> None:
+    for index in properties("Table")["GlobalSecondaryIndexes"][:3]:
+        assert set(index["Projection"]["NonKeyAttributes"]) == PROJECTED
 
 
 def test_every_parameter_is_explained() -> None:

@@ -9,13 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.architecture.project import FUNCTIONS, ROOT, not_in_lambda
+from tests.architecture.project import FUNCTIONS, PACKAGE, ROOT, lambda_files, not_in_lambda
+from tests.packaging.runtime import link_runtime
 
 # Bit 0: checked by hash, not by time. Bit 1: the hash is compared at import.
 UNCHECKED_HASH = 0b01
-
-# The AWS runtime brings boto3 with what it needs; here it comes from this environment.
-RUNTIME = ("boto3", "botocore", "s3transfer", "jmespath", "dateutil", "urllib3", "six")
 
 
 def make(goal: str, artefacts: Path) -> Path:
@@ -42,15 +40,7 @@ def layer(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def runtime(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with nothing but what the AWS runtime brings."""
-    folder = tmp_path_factory.mktemp("runtime")
-    for name in RUNTIME:
-        spec = importlib.util.find_spec(name)
-        assert spec is not None
-        assert spec.origin is not None
-        origin = Path(spec.origin)
-        target = origin.parent if origin.name == "__init__.py" else origin
-        (folder / target.name).symlink_to(target)
-    return folder
+    return link_runtime(tmp_path_factory.mktemp("runtime"))
 
 
 def uncompiled(artefact: Path) -> list[str]:
@@ -86,10 +76,10 @@ def test_two_builds_are_alike_to_the_byte(function: Path, tmp_path: Path) -> Non
     assert first == {p.relative_to(again): p.read_bytes() for p in again.rglob("*") if p.is_file()}
 
 
-def test_every_module_of_a_function_runs_on_the_layer_and_the_runtime_alone(
+def test_what_the_handlers_load_runs_on_the_layer_and_the_runtime_alone(
     function: Path, layer: Path, runtime: Path
 ) -> None:
-    files = [p.relative_to(function).with_suffix("") for p in (function / "faultbridge").rglob("*.py")]
+    files = [p.relative_to(PACKAGE.parent).with_suffix("") for p in lambda_files() if p.is_relative_to(PACKAGE)]
     names = sorted({".".join(path.parts).removesuffix(".__init__") for path in files})
     program = f"import sys, importlib; sys.path += {[str(function), str(layer / 'python'), str(runtime)]!r}\n"
     program += "\n".join(f"importlib.import_module({name!r})" for name in names)

@@ -1,0 +1,30 @@
+"""Every schema has samples, every rule has golden cases."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.architecture.project import ROOT, relative
+
+SCHEMAS = sorted((ROOT / "schemas").glob("*/v*.json"))
+
+
+def test_there_are_schemas_and_rules() -> None:
+    assert SCHEMAS
+    assert RULES
+
+
+@pytest.mark.parametrize("schema", SCHEMAS, ids=relative)
+def test_a_schema_has_samples_of_its_major_version(schema: Path) -> None:
+    major = schema.stem.removeprefix("v")
+    assert list(schema.parent.glob(f"samples/{major}.*/*.json"))
+
+
+RULES = sorted((ROOT / "rules").glob("*.yaml"))
+
+
+@pytest.mark.parametrize("rule", RULES, ids=relative)
+def test_a_rule_has_golden_cases(rule: Path) -> None:
+    assert list((rule.parent / "tests" / rule.stem).glob("*"))

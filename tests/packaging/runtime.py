@@ -1,0 +1,22 @@
+"""The AWS runtime's own packages, as far as the functions use them."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+NAMES = ("boto3", "botocore", "s3transfer", "jmespath", "dateutil", "urllib3", "six")
+
+
+def link_runtime(folder: Path) -> Path:
+    """Make a folder with nothing but what the runtime brings, linked from this environment."""
+    runtime = folder / "runtime"
+    runtime.mkdir()
+    for name in NAMES:
+        spec = importlib.util.find_spec(name)
+        assert spec is not None
+        assert spec.origin is not None
+        origin = Path(spec.origin)
+        target = origin.parent if origin.name == "__init__.py" else origin
+        (runtime / target.name).symlink_to(target)
+    return runtime
