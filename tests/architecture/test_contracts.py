@@ -9,6 +9,7 @@ import pytest
 from tests.architecture.project import ROOT, relative
 
 SCHEMAS = sorted((ROOT / "schemas").glob("*/v*.json"))
+RULES = sorted((ROOT / "rules").glob("*.yaml"))
 
 
 def test_there_are_schemas_and_rules() -> None:
@@ -22,9 +23,7 @@ def test_a_schema_has_samples_of_its_major_version(schema: Path) -> None:
     assert list(schema.parent.glob(f"samples/{major}.*/*.json"))
 
 
-RULES = sorted((ROOT / "rules").glob("*.yaml"))
-
-
 @pytest.mark.parametrize("rule", RULES, ids=relative)
 def test_a_rule_has_golden_cases(rule: Path) -> None:
-    assert list((rule.parent / "tests" / rule.stem).glob("*"))
+    cases = rule.parent / "tests"
+    assert [*cases.glob(f"{rule.stem}.*"), *cases.glob(f"{rule.stem}/*")]
