@@ -4,6 +4,7 @@
 that is up. The emulators are fakes of AWS: what they lack is mended in `gaps`, one module each.
 """
 
+from faultbridge.local.compute_control import forget_script, script_bad_on_arrival, script_capacity, script_command
 from faultbridge.local.fleet import create_fleet
 from faultbridge.local.launcher import StackInfo, down, endpoint_environment, stack_info, up
 from faultbridge.local.status import StackStatus, status
@@ -14,6 +15,10 @@ __all__ = [
     "create_fleet",
     "down",
     "endpoint_environment",
+    "forget_script",
+    "script_bad_on_arrival",
+    "script_capacity",
+    "script_command",
     "stack_info",
     "status",
     "up",

@@ -75,8 +75,17 @@ class ComputeScript:
 
 
 def healthy_diagnostics() -> str:
-    """Tell what `dcgmi diag -j` prints of eight good GPUs (the shape of DCGM 4; a sample of our own)."""
-    return (files("faultbridge.local.data") / "dcgmi-diag-healthy.json").read_text()
+    """Return what `dcgmi diag -j` prints of eight good GPUs (the shape of DCGM 4; a sample of our own)."""
+    return _sample("dcgmi-diag-healthy.json")
+
+
+def failed_diagnostics() -> str:
+    """Return what it prints when the memory of one of the eight is bad (a sample of our own)."""
+    return _sample("dcgmi-diag-failed-memory.json")
+
+
+def _sample(name: str) -> str:
+    return (files("faultbridge.local.data") / name).read_text()
 
 
 SCRIPT = ComputeScript()

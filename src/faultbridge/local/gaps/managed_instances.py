@@ -62,6 +62,6 @@ def _information(instance: Any) -> dict[str, Any]:  # noqa: ANN401 - moto's type
         "IsLatestVersion": True,
         "PlatformType": "Linux",
         "ResourceType": "EC2Instance",
-        "ComputerName": instance.private_dns,
-        "IPAddress": instance.private_ip,
+        "ComputerName": instance.private_dns_name,
+        "IPAddress": instance.private_ip_address,
     }

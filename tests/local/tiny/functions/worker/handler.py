@@ -1,20 +1,24 @@
 """Functions of the small test stack: one keeps what a queue brings, one reads the table's stream."""
 
+from __future__ import annotations
+
 import json
 import os
+import sys
+from typing import Any
 
 import boto3
 
 
-class NoSuchOrder(Exception):
+class NoSuchOrderError(Exception):
     pass
 
 
-def _table():
+def _table() -> tuple[Any, str]:
     return boto3.client("dynamodb"), os.environ["TABLE"]
 
 
-def handler(event, context):
+def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
     """Keep each message under its body, count batches and workers; obey a direct order otherwise."""
     if "Records" not in event:
         return obey(event)
@@ -24,16 +28,16 @@ def handler(event, context):
         dynamodb.update_item(
             TableName=table,
             Key={"pk": {"S": f"message/{record['body']}"}},
-            UpdateExpression="ADD received :one SET batch = :size, pid = :pid",
+            UpdateExpression="ADD received :one SET batch_size = :size, worker = :pid",
             ExpressionAttributeValues={":one": {"N": "1"}, ":size": size, ":pid": {"N": str(os.getpid())}},
         )
     return {"batchItemFailures": []}
 
 
-def obey(order):
+def obey(order: dict[str, str]) -> dict[str, Any]:
     """Do what a test asks."""
     if order.get("do") == "raise":
-        raise NoSuchOrder("on request\nover two lines")
+        raise NoSuchOrderError("on request\nover two lines")
     if order.get("do") == "import":
         try:
             __import__(order["module"])
@@ -43,7 +47,7 @@ def obey(order):
     return {"pid": os.getpid(), "environment": sorted(os.environ)}
 
 
-def read_stream(event, context):
+def read_stream(event: dict[str, Any], context: object) -> dict[str, Any]:
     """Note each record that was read; the first time that `fails-once` comes, report it as failed."""
     dynamodb, table = _table()
     for record in event["Records"]:
@@ -51,12 +55,12 @@ def read_stream(event, context):
         answer = dynamodb.update_item(
             TableName=table,
             Key={"pk": {"S": f"read/{key}"}},
-            UpdateExpression="ADD times :one",
+            UpdateExpression="ADD read_count :one",
             ExpressionAttributeValues={":one": {"N": "1"}},
             ReturnValues="ALL_NEW",
         )
-        times = int(answer["Attributes"]["times"]["N"])
+        times = int(answer["Attributes"]["read_count"]["N"])
         if "fails-once" in key and times == 1:
             return {"batchItemFailures": [{"itemIdentifier": record["dynamodb"]["SequenceNumber"]}]}
-    print(json.dumps({"read": len(event["Records"])}))
+    sys.stdout.write(json.dumps({"read": len(event["Records"])}) + "\n")
     return {"batchItemFailures": []}

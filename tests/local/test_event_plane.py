@@ -1,0 +1,106 @@
+"""The event plane as boto3 sees it: MiniStack, with its gaps mended, holding what a template asks for."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from tests.local.stack import PrivateStack
+from tests.local.waiting import eventually
+
+pytestmark = pytest.mark.embedded
+
+
+def send(stack: PrivateStack, bodies: list[str]) -> None:
+    sqs, url = stack.client("sqs"), stack.outputs["QueueUrl"]
+    for start in range(0, len(bodies), 10):
+        entries = [{"Id": str(n), "MessageBody": body} for n, body in enumerate(bodies[start : start + 10])]
+        assert not sqs.send_message_batch(QueueUrl=url, Entries=entries).get("Failed")
+
+
+def item(stack: PrivateStack, key: str) -> dict[str, Any] | None:
+    answer = stack.client("dynamodb").get_item(TableName=stack.outputs["TableName"], Key={"pk": {"S": key}})
+    return answer.get("Item")
+
+
+def received(stack: PrivateStack, body: str) -> dict[str, Any]:
+    return eventually(lambda: item(stack, f"message/{body}"))
+
+
+def order(stack: PrivateStack, **what: str) -> dict[str, Any]:
+    answer = stack.client("lambda").invoke(FunctionName=stack.outputs["WorkerName"], Payload=json.dumps(what))
+    result: dict[str, Any] = json.loads(answer["Payload"].read())
+    return result
+
+
+def names(count: int) -> list[str]:
+    run = uuid4().hex[:8]
+    return [f"{run}-{n}" for n in range(count)]
+
+
+def test_a_batch_is_as_large_as_the_mapping_says(tiny_stack: PrivateStack) -> None:
+    bodies = names(300)
+    send(tiny_stack, bodies)
+    sizes = [int(received(tiny_stack, body)["batch_size"]["N"]) for body in bodies]
+    assert 10 < max(sizes) <= 100
+
+
+def test_a_record_is_delivered_within_a_second(tiny_stack: PrivateStack) -> None:
+    for body in names(3):
+        send(tiny_stack, [body])
+        eventually(lambda body=body: item(tiny_stack, f"message/{body}"), seconds=1.0)  # type: ignore[misc] - mypy knows no default in a lambda
+
+
+def test_a_failed_record_of_a_stream_comes_again(tiny_stack: PrivateStack) -> None:
+    body = f"fails-once-{uuid4().hex[:8]}"
+    send(tiny_stack, [body])
+
+    def read_twice() -> bool:
+        found = item(tiny_stack, f"read/message/{body}")
+        return found is not None and int(found["read_count"]["N"]) >= 2
+
+    eventually(read_twice)
+
+
+def test_an_error_has_the_name_of_its_class(tiny_stack: PrivateStack) -> None:
+    assert order(tiny_stack, do="raise")["errorType"] == "NoSuchOrderError"
+
+
+def test_a_function_sees_boto3_and_nothing_else_that_is_installed_here(tiny_stack: PrivateStack) -> None:
+    assert order(tiny_stack, do="import", module="boto3") == {"error": None}
+    assert order(tiny_stack, do="import", module="dateutil") == {"error": None}
+    for module in ("moto", "ministack", "pydantic", "faultbridge", "yaml"):
+        assert order(tiny_stack, do="import", module=module) == {"error": "ModuleNotFoundError"}, module
+
+
+def test_a_function_reaches_both_planes_and_sees_nothing_of_the_person_at_the_keyboard(
+    tiny_stack: PrivateStack,
+) -> None:
+    seen = set(order(tiny_stack, do="tell")["environment"])
+    assert {"AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_EC2", "AWS_ENDPOINT_URL_AUTO_SCALING", "AWS_ENDPOINT_URL_SSM"} <= seen
+    assert not seen & {"VIRTUAL_ENV", "AWS_PROFILE", "HTTP_PROXY", "PYTEST_CURRENT_TEST"}
+
+
+def test_what_cloudformation_drops_is_there(tiny_stack: PrivateStack) -> None:
+    queue = tiny_stack.client("sqs").get_queue_attributes(
+        QueueUrl=tiny_stack.outputs["QueueUrl"], AttributeNames=["RedrivePolicy"]
+    )
+    assert json.loads(queue["Attributes"]["RedrivePolicy"])["maxReceiveCount"] == 3
+    table = tiny_stack.client("dynamodb").describe_time_to_live(TableName=tiny_stack.outputs["TableName"])
+    assert table["TimeToLiveDescription"] == {"TimeToLiveStatus": "ENABLED", "AttributeName": "expires_at"}
+    sns = tiny_stack.client("sns")
+    (subscription,) = sns.list_subscriptions()["Subscriptions"]
+    found = sns.get_subscription_attributes(SubscriptionArn=subscription["SubscriptionArn"])["Attributes"]
+    assert "deadLetterTargetArn" in json.loads(found["RedrivePolicy"])
+
+
+def test_records_of_a_killed_worker_are_delivered_again_by_another_one(tiny_stack: PrivateStack) -> None:
+    killed = order(tiny_stack, do="tell")["pid"]
+    assert tiny_stack.kill_worker("Worker") == killed
+    bodies = names(5)
+    send(tiny_stack, bodies)
+    workers = {int(received(tiny_stack, body)["worker"]["N"]) for body in bodies}
+    assert killed not in workers
