@@ -1,0 +1,108 @@
+"""Directory: clusters, nodes and cases as they are now, for whoever looks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from faultbridge.domain.cases import Case
+from faultbridge.domain.clusters import ClusterConfig, ClusterState, Control
+from faultbridge.domain.edges import CaseStatus
+from faultbridge.domain.nodes import NodeKey, NodeState
+from faultbridge.errors import Rejected
+from faultbridge.ports import Table
+from faultbridge.services.rows import every, rows_of
+from faultbridge.stages.narrate import durations
+from faultbridge.storage import items, keys
+from faultbridge.storage.writes import CASES
+
+ROSTER = "NODE#"
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterView:
+    """A cluster: how it is registered, how it is doing, and who holds its repair slots."""
+
+    config: ClusterConfig
+    state: ClusterState
+    control: Control
+
+
+@dataclass(frozen=True, slots=True)
+class CaseView:
+    """A case and whose it is."""
+
+    case: Case
+    key: NodeKey
+
+    def phases(self, now: datetime) -> dict[str, int]:
+        """Return how long it spent in each phase so far, in milliseconds, in the order in which it reached them."""
+        return durations(self.case, self.case.closed_at or now)
+
+    def age(self, now: datetime) -> int:
+        """Return how long it lived so far, in milliseconds."""
+        return ((self.case.closed_at or now) - self.case.opened_at) // timedelta(milliseconds=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Directory:
+    """Looks things up by key and index; it writes nothing."""
+
+    table: Table
+
+    def clusters(self) -> tuple[ClusterView, ...]:
+        """List every cluster by name."""
+        return tuple(self.cluster(str(row["cluster"])) for row in every(self.table, keys.CLUSTERS))
+
+    def cluster(self, cluster: str) -> ClusterView:
+        """Show a cluster; `unknown_cluster` when nobody registered it."""
+        places = (keys.cluster_config(cluster), keys.cluster_state(cluster), keys.cluster_control(cluster))
+        found = self.table.get_many(places)
+        config, state, control = (found.get(place) for place in places)
+        if config is None:
+            raise Rejected("unknown_cluster", f"{cluster} is not registered (faultbridge cluster add {cluster})")
+        return ClusterView(
+            items.read_config(config), items.read_cluster(cluster, state), items.read_control(cluster, control)
+        )
+
+    def nodes(self, cluster: str) -> tuple[NodeState, ...]:
+        """List every seat of a cluster's roster, by name."""
+        config = self.cluster(cluster).config
+        seats = [NodeKey(cluster, str(row["node"])) for row in rows_of(self.table, config, ROSTER)]
+        places = {keys.node_state(key): key for key in seats}
+        found = self.table.get_many(places)
+        states = (items.read_state(key, found.get(place)) for place, key in places.items())
+        return tuple(sorted(states, key=lambda state: state.key.node))
+
+    def node(self, key: NodeKey) -> NodeState:
+        """Show a node; `unknown_node` when nobody registered it."""
+        state = items.read_state(key, self.table.get(keys.node_state(key)))
+        if not state.registered:
+            raise Rejected("unknown_node", f"{key.stream} is not registered")
+        return state
+
+    def cases(self, cluster: str, statuses: Sequence[CaseStatus] = ()) -> tuple[CaseView, ...]:
+        """List the cases of a cluster, oldest first, those that need somebody when no status is named."""
+        wanted = statuses or tuple(status for status in CaseStatus if status.live)
+        config = self.cluster(cluster).config
+        ids = [
+            str(row["case_id"])
+            for shard in range(config.shards)
+            for status in dict.fromkeys(wanted)
+            for row in every(self.table, keys.cases_of(cluster, shard), prefix=f"{status.value}#", index=CASES)
+        ]
+        found = (view for view in self._read(ids) if view.case.status in wanted)
+        return tuple(sorted(found, key=lambda view: (view.case.opened_at, view.case.id)))
+
+    def case(self, case_id: str) -> CaseView:
+        """Show a case; `unknown_case` when there is none of this id."""
+        view = next(self._read([case_id]), None)
+        if view is None:
+            raise Rejected("unknown_case", f"there is no case {case_id}")
+        return view
+
+    def _read(self, ids: Sequence[str]) -> Iterator[CaseView]:
+        # The index may lag behind, the items do not.
+        for item in self.table.get_many(keys.case(one) for one in ids).values():
+            yield CaseView(items.read_case(item), NodeKey(str(item["cluster"]), str(item["node"])))
