@@ -1,0 +1,97 @@
+"""The models and the schemas are one contract: what one refuses, the other refuses."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from faultbridge.events.registry import BY_NAME
+from faultbridge.events.validation import validator
+from tests.events.mutants import mutants
+from tests.events.samples import FILES, label, name_of, sample
+
+MOST = 300
+
+
+def model_takes(name: str, detail: dict[str, Any]) -> bool:
+    """Whether the model reads it."""
+    try:
+        BY_NAME[name].model_validate_json(json.dumps(detail))
+    except ValueError:
+        return False
+    return True
+
+
+def some_mutants(path: Path) -> list[tuple[str, dict[str, Any]]]:
+    """Several hundred mutants of a sample, always the same ones. Long texts and lists make no other mutants."""
+    event = json.loads(path.read_text(encoding="utf-8"))
+    data = event["data"]
+    for key in ("attributes", "facts"):
+        if key in data:
+            data[key] = dict(list(data[key].items())[:2])
+    data |= {"evidence": data["evidence"][:80]} if data.get("evidence") else {}
+    found = list(mutants(event))
+    return Random(label(path)).sample(found, MOST) if len(found) > MOST else found
+
+
+@pytest.mark.parametrize("path", FILES, ids=label)
+def test_models_and_schemas_agree_on_hundreds_of_mutants(path: Path) -> None:
+    name = name_of(path)
+    schema = validator(name, closed=False)
+    differing = [
+        f"{what}: model {model}, schema {not model}"
+        for what, detail in some_mutants(path)
+        if (model := model_takes(name, detail)) is not schema.is_valid(detail)
+    ]
+    assert differing == []
+
+
+@pytest.mark.parametrize("path", FILES, ids=label)
+def test_the_closed_reading_takes_nothing_that_the_open_one_refuses(path: Path) -> None:
+    name = name_of(path)
+    closed, opened = validator(name, closed=True), validator(name, closed=False)
+    taken = [(what, detail) for what, detail in some_mutants(path)[:150] if closed.is_valid(detail)]
+    assert [what for what, detail in taken if not opened.is_valid(detail)] == []
+
+
+def test_mutants_are_many_and_of_both_kinds() -> None:
+    path = next(one for one in FILES if label(one) == "case-status-change-ordinary")
+    verdicts = [model_takes("case-status-change", detail) for _, detail in some_mutants(path)]
+    assert len(verdicts) >= 300
+    assert verdicts.count(False) >= 100
+    assert verdicts.count(True) >= 50
+
+
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [
+        (("metadata", "occurred_at"), "2026-02-30T04:05:06.000Z"),
+        (("metadata", "occurred_at"), "2026-02-03T04:05:06Z"),
+        (("metadata", "event_id"), "5F1D7C1E-90A2-4D3B-8C64-2AB7E1905D33"),
+        (("metadata", "schema_version"), "2.0"),
+        (("metadata", "node"), None),
+        (("metadata", "event_type"), "Node Fault Cleared"),
+        (("data", "count"), "1"),
+        (("data", "count"), True),
+    ],
+)
+def test_both_assert_formats_and_types(place: tuple[str, str], value: object) -> None:
+    detail = sample("node-fault-detected")
+    detail[place[0]][place[1]] = value
+    assert not model_takes("node-fault-detected", detail)
+    assert not validator("node-fault-detected", closed=False).is_valid(detail)
+
+
+@pytest.mark.parametrize("closed", [True, False], ids=["closed", "open"])
+def test_words_and_fields_of_tomorrow_pass_in_the_open_reading_only(closed: bool) -> None:
+    word, field = sample("node-fault-detected"), sample("node-fault-detected")
+    word["data"]["action"] = "submerge_node"
+    field["data"]["component"]["slot"] = 3
+    schema = validator("node-fault-detected", closed=closed)
+    assert [schema.is_valid(detail) for detail in (word, field)] == [not closed, not closed]
+    assert model_takes("node-fault-detected", word)
+    assert model_takes("node-fault-detected", field)

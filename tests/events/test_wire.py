@@ -1,0 +1,87 @@
+"""From a stored entry to the detail of an event and back to the text that was hashed."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from faultbridge.domain.entries import canonical_json
+from faultbridge.events.wire import MOST_BYTES, body_of, detail_of, stub_of
+
+TEXTS = st.text(st.characters(codec="utf-8"), max_size=300)
+METADATA = {"event_id": "e", "event_type": "Node Fault Detected", "sequence": 7}
+
+
+def body(**data: Any) -> str:
+    """A stored body."""
+    return canonical_json({"metadata": METADATA, "data": data})
+
+
+def truncated(detail: str) -> list[str]:
+    """What an event says was cut from it."""
+    cut = json.loads(detail)["metadata"].get("truncated", [])
+    assert isinstance(cut, list)
+    return cut
+
+
+def size(text: str) -> int:
+    """Bytes on the wire."""
+    return len(text.encode())
+
+
+def test_without_evidence_the_event_is_the_body_byte_for_byte() -> None:
+    assert detail_of(body(code="xid.79"), "") == body(code="xid.79")
+
+
+def test_evidence_travels_in_the_data() -> None:
+    detail = detail_of(body(code="xid.79"), "NVRM: Xid 79")
+    assert json.loads(detail)["data"] == {"code": "xid.79", "evidence": "NVRM: Xid 79"}
+    assert truncated(detail) == []
+
+
+@given(data=st.dictionaries(st.sampled_from(["a", "b", "attributes", "é"]), TEXTS | st.integers()), evidence=TEXTS)
+def test_taking_the_evidence_out_gives_the_hashed_text_again(data: dict[str, Any], evidence: str) -> None:
+    assert body_of(detail_of(body(**data), evidence)) == body(**data)
+
+
+@given(filling=st.integers(MOST_BYTES - 600, MOST_BYTES - 200), evidence=TEXTS.map(lambda text: text * 4))
+def test_no_event_is_larger_than_60_kb_and_cut_evidence_leaves_the_body_whole(filling: int, evidence: str) -> None:
+    original = body(text="x" * filling)
+    detail = detail_of(original, evidence)
+    assert size(detail) <= MOST_BYTES
+    kept = json.loads(detail)["data"].get("evidence", "")
+    assert evidence.startswith(kept)
+    assert (kept == evidence) is (truncated(detail) == [])
+    assert body_of(detail) == original
+
+
+@pytest.mark.parametrize("evidence", ["\x00" * 4096, '"' * 4096, "ü" * 2048, "€" * 1365], ids=ascii)
+def test_cut_evidence_fills_the_room_that_there_is(evidence: str) -> None:
+    detail = detail_of(body(text="x" * (MOST_BYTES - 1000)), evidence)
+    assert truncated(detail) == ["/data/evidence"]
+    assert MOST_BYTES - 6 <= size(detail) <= MOST_BYTES
+
+
+@pytest.mark.parametrize("spare", ["attributes", "facts"])
+def test_a_body_that_is_too_large_loses_what_is_spare_and_says_so(spare: str) -> None:
+    detail = detail_of(body(code="xid.79", **{spare: {"k": "x" * MOST_BYTES}}), "evidence")
+    assert json.loads(detail)["data"] == {"code": "xid.79", spare: {}}
+    assert truncated(detail) == [f"/data/{spare}", "/data/evidence"]
+    assert body_of(detail) is None
+
+
+def test_a_body_that_has_nothing_to_spare_becomes_a_stub_in_its_place() -> None:
+    detail = detail_of(body(text="x" * MOST_BYTES), "evidence")
+    assert json.loads(detail) == {"metadata": METADATA | {"truncated": ["*"]}, "data": {}}
+    assert detail == stub_of(body(text="x" * MOST_BYTES))
+    assert body_of(detail) is None
+
+
+def test_the_order_of_keys_and_the_blanks_of_a_bus_do_not_matter() -> None:
+    detail = json.loads(detail_of(body(b=1, a="ü"), "raw"))
+    shuffled = {key: dict(reversed(part.items())) for key, part in reversed(detail.items())}
+    assert body_of(json.dumps(shuffled, indent=4)) == body(b=1, a="ü")
