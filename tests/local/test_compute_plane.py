@@ -85,6 +85,24 @@ def test_output_is_cut_where_systems_manager_cuts_it(tiny_stack: PrivateStack, g
     assert len(diagnose(tiny_stack, instance_id)["StandardOutputContent"]) == 24_000
 
 
+def test_the_whole_output_is_in_the_bucket_that_the_command_named(tiny_stack: PrivateStack, group: str) -> None:
+    (instance_id,) = fleet(tiny_stack, group, 1)
+    s3, ssm = tiny_stack.client("s3"), tiny_stack.client("ssm")
+    s3.create_bucket(Bucket=group)
+    local.script_command(tiny_stack.info.compute_endpoint, instance_id, exit_code=0, stdout="x" * 30_000)
+    command = ssm.send_command(
+        InstanceIds=[instance_id],
+        DocumentName="AWS-RunShellScript",
+        Parameters={"commands": ["dcgmi diag -r 3 -j"]},
+        OutputS3BucketName=group,
+        OutputS3KeyPrefix="verify",
+    )["Command"]["CommandId"]
+    answer = ssm.get_command_invocation(CommandId=command, InstanceId=instance_id)
+    key = f"verify/{command}/{instance_id}/awsrunShellScript/0.awsrunShellScript/stdout"
+    assert answer["StandardOutputUrl"].endswith(f"/{group}/{key}")
+    assert len(s3.get_object(Bucket=group, Key=key)["Body"].read()) == 30_000
+
+
 def test_the_successor_can_be_bad_on_arrival(tiny_stack: PrivateStack, group: str, scaling: Any) -> None:
     before = fleet(tiny_stack, group, 2)
     local.script_bad_on_arrival(tiny_stack.info.compute_endpoint)

@@ -105,8 +105,9 @@ def test_a_renamed_file_and_another_parameter_count(project: Path) -> None:
     assert fingerprint.of_deployment(project, {"ProbeSeconds": "1"}) != before
 
 
-def test_compiled_files_do_not_count(project: Path) -> None:
+def test_what_the_build_makes_does_not_count(project: Path) -> None:
     before = fingerprint.of_deployment(project, {})
+    (project / "infra/machine.asl.json").write_text("made from YAML")
     (project / "functions/ingest/__pycache__").mkdir()
     (project / "functions/ingest/__pycache__/handler.cpython-311.pyc").write_text("x")
     assert fingerprint.of_deployment(project, {}) == before

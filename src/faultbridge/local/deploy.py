@@ -71,10 +71,11 @@ def build(folder: StackFolder, state: StackState, wanted: Deployment, progress: 
         return built
     progress("building the functions and their layer (sam build)")
     mark.unlink(missing_ok=True)
+    sam.write_state_machines(wanted.project)
     sam.run(
         ["build", "--template", str(wanted.template), "--build-dir", str(folder.build), *_config(wanted)],
         project=wanted.project,
-        environment=tool_environment(state.ports),
+        environment=tool_environment(state.ports, folder),
         log=folder.log("sam-build"),
     )
     mark.write_text(print_)
@@ -99,7 +100,7 @@ def deploy(folder: StackFolder, state: StackState, wanted: Deployment, progress:
             *_config(wanted),
         ],
         project=wanted.project,
-        environment=tool_environment(state.ports),
+        environment=tool_environment(state.ports, folder),
         log=folder.log("sam-deploy"),
     )
 

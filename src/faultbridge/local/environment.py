@@ -17,6 +17,7 @@ ACCOUNT = "000000000000"
 TOKEN_VARIABLE = "FAULTBRIDGE_LOCAL_TOKEN"  # noqa: S105 - the name of a variable
 FOLDER_VARIABLE = "FAULTBRIDGE_LOCAL_FOLDER"
 PORT_VARIABLE = "FAULTBRIDGE_LOCAL_PORT"
+EVENT_PLANE_VARIABLE = "FAULTBRIDGE_LOCAL_EVENT_PLANE"
 
 _COMPUTE_SERVICES = ("EC2", "AUTO_SCALING", "SSM", "SAGEMAKER")
 _KEPT = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "SYSTEMROOT")
@@ -72,11 +73,12 @@ def compute_plane_environment(ports: Ports, folder: StackFolder, token: str) -> 
         **_CREDENTIALS,
         "AWS_DEFAULT_REGION": REGION,
         PORT_VARIABLE: str(ports.compute_plane),
+        EVENT_PLANE_VARIABLE: endpoint(ports.event_plane),  # whose S3 takes what commands print
         "MOTO_ACCOUNT_ID": ACCOUNT,  # the event plane's account, so that ARNs of both agree
     }
 
 
-def tool_environment(ports: Ports) -> dict[str, str]:
+def tool_environment(ports: Ports, folder: StackFolder) -> dict[str, str]:
     """Return the environment of SAM CLI: the user's own (it may have to fetch packages), aimed at the stack."""
     kept = {key: value for key, value in os.environ.items() if not key.startswith("AWS_")}
     return {
@@ -84,6 +86,7 @@ def tool_environment(ports: Ports) -> dict[str, str]:
         **_NOTHING_OF_THE_USER,
         **client_environment(ports),
         "SAM_CLI_TELEMETRY": "0",
+        "__SAM_CLI_APP_DIR": str(folder.root / "sam"),  # else it writes into the person's home
         "SAM_CLI_POLL_DELAY": "0.2",  # its 5 s are meant for the cloud
         "NO_PROXY": _without_proxy(kept),
     }

@@ -20,6 +20,7 @@ _DEPLOYED = (
 _NOT_DEPLOYED = ("src/faultbridge/local", "src/faultbridge/cli")
 _EMULATORS = ("event_plane.py", "compute_plane.py", "environment.py", "gaps", "data")
 _IGNORED = {"__pycache__", ".aws-sam", ".mypy_cache", ".ruff_cache"}
+_MADE = (".pyc", ".asl.json")  # the build makes these from files that do count
 
 
 def of_deployment(project: Path, parameters: dict[str, str]) -> str:
@@ -45,7 +46,7 @@ def _files(path: Path) -> Iterator[Path]:
         yield path
     elif path.is_dir():
         for entry in sorted(path.iterdir()):
-            if entry.name not in _IGNORED and not entry.name.endswith(".pyc"):
+            if entry.name not in _IGNORED and not entry.name.endswith(_MADE):
                 yield from _files(entry)
 
 

@@ -10,6 +10,9 @@ from pathlib import Path
 
 from faultbridge.errors import Misconfigured, Transient
 
+# The template's state machines are written in YAML, for people; this turns them into what it deploys.
+STATE_MACHINES = Path("infra") / "build_state_machine.py"
+
 # Of the lines that SAM prints at a failure, these say why.
 _TELLING = ("Error:", "CREATE_FAILED", "UPDATE_FAILED", "Failed to")
 
@@ -39,6 +42,17 @@ def run(arguments: Sequence[str], *, project: Path, environment: Mapping[str, st
         )
     if ended.returncode != 0:
         raise Transient(f"`sam {arguments[0]}` failed: {telling_line(log)} (see {log})")
+
+
+def write_state_machines(project: Path) -> None:
+    """Write the project's state machines as JSON, if it has any; `Misconfigured` when one cannot be read."""
+    if not (project / STATE_MACHINES).exists():
+        return
+    command = [sys.executable, str(project / STATE_MACHINES)]
+    ended = subprocess.run(command, cwd=project, capture_output=True, text=True, check=False)
+    if ended.returncode != 0:
+        said = (ended.stderr.strip() or "it said nothing").splitlines()[-1]
+        raise Misconfigured(f"a state machine cannot be read: {said} (run `make machines`)")
 
 
 def telling_line(log: Path) -> str:

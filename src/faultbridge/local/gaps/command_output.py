@@ -1,18 +1,25 @@
 """What a command of Systems Manager leaves behind.
 
-AWS: `GetCommandInvocation` gives the exit code and the first 24,000 characters of what the command printed.
+AWS: `GetCommandInvocation` gives the exit code and the first 24,000 characters of what the command printed; the
+whole of it goes to the bucket that the command named.
 moto: nothing runs; the answer is always success and no output.
 Here: nothing runs either; this is a fake that answers by the script (`compute_script`), and without one with the
-diagnostics of a healthy node. It is done at once: the states Pending and InProgress never show.
+diagnostics of a healthy node. It is done at once: the states Pending and InProgress never show. The bucket is one
+of the event plane.
 """
 
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Callable
 from typing import Any
 
+import boto3
+from botocore.config import Config
+
 from faultbridge.local.compute_script import SCRIPT, CommandOutput
+from faultbridge.local.environment import EVENT_PLANE_VARIABLE
 from faultbridge.local.gaps import names as patch
 
 INVOCATION = "moto.ssm.models:SimpleSystemManagerBackend|get_command_invocation"
@@ -20,6 +27,7 @@ COMMAND = "moto.ssm.models:SimpleSystemManagerBackend|get_command_by_id"
 CANNED = "moto.ssm.models:Command|invocation_response"
 
 _OUTPUT_LIMIT = 24_000
+_OUTPUT_NAME = "awsrunShellScript/0.awsrunShellScript/stdout"
 
 Invocation = Callable[[Any, str, str, str | None], dict[str, Any]]
 
@@ -47,11 +55,25 @@ def _by_script(invocation: Invocation) -> Invocation:
         plugin_name: str | None,
     ) -> dict[str, Any]:
         answer = invocation(backend, command_id, instance_id, plugin_name)
-        parameters = backend.get_command_by_id(command_id).parameters
-        output = SCRIPT.output_of(instance_id, parameters.get("commands", []))
-        return {**answer, **_fields(output)} if output else answer
+        command = backend.get_command_by_id(command_id)
+        output = SCRIPT.output_of(instance_id, command.parameters.get("commands", []))
+        if output is None:
+            return answer
+        return {**answer, **_fields(output), "StandardOutputUrl": _stored(command, instance_id, output)}
 
     return get_command_invocation
+
+
+def _stored(command: Any, instance_id: str, output: CommandOutput) -> str:  # noqa: ANN401 - moto's command
+    """Put the whole output where the command asked for it; returns its URL, empty when it asked for none."""
+    bucket = command.output_s3_bucket_name
+    if not bucket:
+        return ""
+    endpoint = os.environ[EVENT_PLANE_VARIABLE]
+    key = "/".join(filter(None, (command.output_s3_key_prefix, command.command_id, instance_id, _OUTPUT_NAME)))
+    s3 = boto3.client("s3", endpoint_url=endpoint, config=Config(s3={"addressing_style": "path"}))
+    s3.put_object(Bucket=bucket, Key=key, Body=output.stdout.encode())
+    return f"https://s3.amazonaws.com/{bucket}/{key}"
 
 
 def _fields(output: CommandOutput) -> dict[str, Any]:
