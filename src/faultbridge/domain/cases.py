@@ -86,10 +86,17 @@ class Intent:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One admitted try; `steps` keeps each step's outcome so that a repeated call answers the same."""
+    """One admitted try; `steps` keeps each step's outcome so that a repeated call answers the same.
+
+    `step` is the one under way since `since`, looked at `tries` times and waited for with `task_token` until
+    `deadline`; `probe_at` is when somebody looks after the attempt in any case.
+    """
 
     number: int
     phase: Phase
+    step: str | None = None
+    since: datetime | None = None
+    tries: int = 0
     intent: Intent | None = None
     successor: str | None = None
     operation: str | None = None

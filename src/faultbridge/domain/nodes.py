@@ -27,11 +27,15 @@ class NodeKey(NamedTuple):
 
 
 class Isolation(StrEnum):
-    """Whether new work is kept off a node; separate from repair."""
+    """Whether new work is kept off a node; separate from repair.
+
+    `not_applicable` is a node taken out of service where no orchestrator exists that could keep work off it.
+    """
 
     NONE = "none"
     REQUESTED = "requested"
     CONFIRMED = "confirmed"
+    NOT_APPLICABLE = "not_applicable"
 
 
 @dataclass(frozen=True, slots=True)

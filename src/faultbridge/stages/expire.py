@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 
+from faultbridge.domain.cases import Rung
 from faultbridge.domain.catalogue import Catalogue, Scope
 from faultbridge.domain.conditions import Condition
 from faultbridge.domain.nodes import NodeState
@@ -12,10 +13,29 @@ from faultbridge.stages.changes import Folded
 from faultbridge.stages.folding import Folding
 
 
+ENDED_BY: Mapping[Rung, frozenset[Scope]] = {
+    Rung.VERIFY: frozenset({Scope.PROCESS}),
+    Rung.RESET: frozenset({Scope.PROCESS}),
+    Rung.REBOOT: frozenset({Scope.PROCESS, Scope.BOOT}),
+    Rung.REPLACE: frozenset(Scope),
+}
+"""What a rung puts right, once a verification has passed after it."""
+
+
 def end_scopes(state: NodeState, scopes: Iterable[Scope], *, at: datetime, reason: str) -> Folded:
     """End every condition that clings to what is gone: a reboot ends those of the process and the boot."""
     ending = frozenset(scopes)
     return _end(state, at, reason, lambda condition: at if condition.scope in ending else None)
+
+
+def end_verified(state: NodeState, rung: Rung, *, at: datetime) -> Folded:
+    """End what a passed verification proves gone: all that the rung before it puts right, or that only had to pass."""
+    proven = {"verified", rung.value}
+
+    def ends_at(condition: Condition) -> datetime | None:
+        return at if condition.scope in ENDED_BY[rung] or proven & set(condition.ends_on) else None
+
+    return _end(state, at, f"verified after {rung.value}", ends_at)
 
 
 def expire(state: NodeState, *, now: datetime) -> Folded:

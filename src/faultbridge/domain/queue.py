@@ -1,0 +1,22 @@
+"""Queued cases: what admission sees of a case that waits for its repair."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from faultbridge.domain.cases import Rung, WaitingFor
+from faultbridge.domain.nodes import NodeKey
+
+
+@dataclass(frozen=True, slots=True)
+class QueuedCase:
+    """One waiting case; `priority` 0 goes first, `since` is when it was first queued."""
+
+    key: NodeKey
+    case: str
+    rung: Rung
+    priority: int
+    since: datetime
+    waiting_for: WaitingFor | None = None
+    not_before: datetime | None = None

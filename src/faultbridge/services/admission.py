@@ -1,0 +1,118 @@
+"""Admission: what a node and its cluster's slots become when a case is admitted, refused or only talked about."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from faultbridge.domain.cases import Attempt, Case, Phase, Resolution, Rung
+from faultbridge.domain.clusters import Control
+from faultbridge.domain.edges import CaseStatus
+from faultbridge.domain.nodes import NodeState
+from faultbridge.domain.times import to_text
+from faultbridge.services.append import Appended, Revision, token
+from faultbridge.stages import narrate
+from faultbridge.stages.admit import Refused, recent
+from faultbridge.stages.decide import Decided, due_at, move_case
+from faultbridge.storage import keys
+from faultbridge.storage.writes import Equals, Path, Update, Value
+
+START_GRACE = timedelta(minutes=2)
+"""How long an admitted case may go without a sign of its execution before the sweep looks after it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """A case whose node is out of service, and the rung at which its next attempt begins."""
+
+    state: NodeState
+    case: Case
+    rung: Rung
+    reason: str = ""
+
+
+def admitted(ready: Ready, now: datetime) -> Revision:
+    """Move a case into its next attempt; the only move by which an attempt begins."""
+    number = ready.case.attempts + 1
+    case = replace(
+        ready.case,
+        status=CaseStatus.IN_PROGRESS,
+        rung=ready.rung,
+        attempts=number,
+        attempt=Attempt(number, Phase.ADMITTED, probe_at=now + START_GRACE),
+        waiting_for=None,
+        not_before=None,
+        reason=ready.reason,
+    )
+    reason = f"admitted: {ready.reason}" if ready.reason else "admitted"
+    moved = move_case(Decided(ready.state), case, now, reason)
+    return Revision(replace(moved.state, due_at=due_at(moved.state)), moved.drafts)
+
+
+def take_slots(control: Control, ready: Sequence[Ready], now: datetime) -> Update:
+    """Write the holders of slots and the times of their starts, if nobody changed the slots meanwhile."""
+    holding = [one for one in ready if one.rung.needs_slot]
+    taken: dict[Path, Value] = {("holders", one.case.id): to_text(now) for one in holding}
+    if holding:
+        starts = [*recent(control, now), *(now for _ in holding)]
+        taken["starts",] = [to_text(start) for start in starts]
+    return Update(
+        keys.cluster_control(control.cluster),
+        set=taken,
+        add={"version": 1},
+        when=Equals("version", control.version),
+    )
+
+
+def admission_token(control: Control, admissions: Sequence[Appended]) -> str:
+    """Name one admission of several cases, so that a repetition after a lost acknowledgement is recognised."""
+    text = "\n".join((control.cluster, str(control.version), *(token(one) for one in admissions)))
+    return hashlib.sha256(text.encode()).hexdigest()[:36]
+
+
+def refused(state: NodeState, refusal: Refused, now: datetime) -> Revision:
+    """Note what a case waits for, where that is something else than before."""
+    case = state.live_case
+    if case is None or not _waits(case, refusal.queued.case) or case.waiting_for is refusal.waiting_for:
+        return Revision(state)
+    draft = narrate.note(
+        kind="refused",
+        text=refusal.reason,
+        at=now,
+        case_id=case.id,
+        facts={"waiting_for": refusal.waiting_for.value},
+    )
+    waiting = replace(case, waiting_for=refusal.waiting_for, reason=refusal.reason)
+    return Revision(replace(state, case=waiting), (draft,))
+
+
+def dry_run(state: NodeState, case_id: str, rung: Rung | None, reason: str, now: datetime) -> Revision:
+    """End a case with a note of what would have been done about it."""
+    case = state.live_case
+    if case is None or not _waits(case, case_id):
+        return Revision(state)
+    sitting = state.incarnation
+    what = f"would have begun rung {rung.value}" if rung else "would have waited for a person"
+    facts = {
+        "isolate": case.isolate,
+        "rung": rung.value if rung else None,
+        "instance_id": sitting.instance_id if sitting else None,
+    }
+    draft = narrate.note(
+        kind="would_have_done",
+        text=f"{what}{': ' if reason else ''}{reason}",
+        at=now,
+        case_id=case.id,
+        facts=facts,
+    )
+    resolved = replace(
+        case, status=CaseStatus.RESOLVED, resolution=Resolution.DRY_RUN, waiting_for=None, closed_at=now
+    )
+    moved = move_case(Decided(state, (draft,)), resolved, now, "dry run")
+    return Revision(replace(moved.state, due_at=due_at(moved.state)), moved.drafts)
+
+
+def _waits(case: Case, case_id: str) -> bool:
+    return case.id == case_id and case.status is CaseStatus.QUEUED

@@ -1,0 +1,176 @@
+"""Dispatch: admit waiting cases to their repair, slot and move in one transaction, then start their executions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import islice
+
+from faultbridge.domain.cases import WaitingFor
+from faultbridge.domain.clusters import Control, Mode
+from faultbridge.domain.edges import Actor, CaseStatus
+from faultbridge.domain.nodes import NodeState
+from faultbridge.domain.queue import QueuedCase
+from faultbridge.domain.times import truncate
+from faultbridge.errors import Conflict, Misconfigured, Transient
+from faultbridge.ports import Clock, Table, Workflow
+from faultbridge.services.admission import Ready, admission_token, admitted, dry_run, refused, take_slots
+from faultbridge.services.append import Append, Revision
+from faultbridge.services.isolate import Isolate
+from faultbridge.services.replacement.request import execution_input
+from faultbridge.services.rows import rows_of
+from faultbridge.services.rulebook import Rulebook
+from faultbridge.services.rules_of import rules_of
+from faultbridge.stages.admit import Refused, admit
+from faultbridge.stages.decide import Rules
+from faultbridge.stages.ladder import choose
+from faultbridge.storage import items, keys
+from faultbridge.storage.queue import QUEUE, read_queued
+
+MOST_ROWS = 500
+MOST_REFUSALS = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Dispatched:
+    """The executions that were admitted, and those of them whose start was lost and is left to the sweep."""
+
+    admitted: tuple[str, ...] = ()
+    unstarted: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Dispatch:
+    """Gives the free repair slots of a cluster to its most urgent cases."""
+
+    table: Table
+    clock: Clock
+    append: Append
+    isolate: Isolate
+    workflow: Workflow
+    rulebook: Rulebook
+
+    def __call__(self, cluster: str) -> Dispatched:
+        """Admit what may be admitted; raises Misconfigured for a cluster without registration or slots."""
+        rules = rules_of(self.rulebook, cluster)
+        if not rules.config.acts:
+            return Dispatched()
+        if rules.config.mode is Mode.DRY_RUN:
+            self._say_what_would_be_done(rules)
+            return Dispatched()
+        taken: list[NodeState] = []
+        passed_over: set[str] = set()
+        while rows := self._waiting(rules, passed_over):
+            control, now = self._control(cluster), truncate(self.clock.now())
+            admission = admit(control, rules.policy.limits, rows, now)
+            self._refuse(admission.refusals, rules)
+            if not admission.picks:
+                break
+            batch = self._admit(control, admission.picks, rules, now)
+            taken += batch
+            # What could not be admitted now must not keep the slot from those behind it.
+            passed_over |= {pick.case for pick in admission.picks}
+        return self._start(taken)
+
+    def _waiting(self, rules: Rules, passed_over: Iterable[str] = ()) -> list[QueuedCase]:
+        rows = islice(rows_of(self.table, rules.config, QUEUE), MOST_ROWS)
+        waiting = (read_queued(rules.config.cluster, row) for row in rows)
+        return [queued for queued in waiting if queued.case not in passed_over]
+
+    def _control(self, cluster: str) -> Control:
+        found = self.table.get(keys.cluster_control(cluster))
+        if found is None:
+            raise Misconfigured(f"cluster {cluster!r} has no repair slots (register it with 'faultbridge cluster add')")
+        return items.read_control(cluster, found)
+
+    def _admit(
+        self, control: Control, picks: Sequence[QueuedCase], rules: Rules, now: datetime
+    ) -> list[NodeState]:
+        ready = [one for pick in picks if (one := self._make_ready(pick, rules)) is not None]
+        if not ready:
+            return []
+        try:
+            return self._commit(control, ready, rules, now)
+        except Conflict:
+            if len(picks) == 1:
+                return []  # somebody else was quicker; the next tick looks again
+        return [state for pick in picks for state in self._admit_alone(pick, rules)]
+
+    def _admit_alone(self, pick: QueuedCase, rules: Rules) -> list[NodeState]:
+        control, now = self._control(rules.config.cluster), truncate(self.clock.now())
+        picks = admit(control, rules.policy.limits, (pick,), now).picks
+        return self._admit(control, picks, rules, now)
+
+    def _make_ready(self, pick: QueuedCase, rules: Rules) -> Ready | None:
+        """Take the node out of service if it still serves: an attempt begins only on an isolated node."""
+        state = self._out_of_service(pick)
+        case = state.live_case
+        if case is None or case.id != pick.case or case.status is not CaseStatus.QUEUED:
+            return None
+        if state.status is None or state.status.in_service:
+            return None
+        choice = choose(state, case, rules.policy)
+        if choice.rung is None:
+            self._refuse((Refused(pick, WaitingFor.APPROVAL, choice.reason),), rules)
+            return None
+        return Ready(state, case, choice.rung, choice.reason)
+
+    def _out_of_service(self, pick: QueuedCase) -> NodeState:
+        state = self.append.read(pick.key)
+        if state.status is None or not state.status.in_service:
+            return state
+        try:
+            self.isolate(pick.key, ordered=True)
+        except Transient:
+            return state  # the orchestrator is out of reach: the case waits on
+        return self.append.read(pick.key)
+
+    def _commit(
+        self, control: Control, ready: Sequence[Ready], rules: Rules, now: datetime
+    ) -> list[NodeState]:
+        made = [
+            self.append.prepare(
+                one.state, admitted(one, now), actor=Actor.DISPATCH, config=rules.config, now=now
+            )
+            for one in ready
+        ]
+        writes = (take_slots(control, ready, now), *(write for _, writes in made for write in writes))
+        self.table.transact(writes, admission_token(control, [appended for appended, _ in made]))
+        return [appended.state for appended, _ in made]
+
+    def _start(self, taken: Iterable[NodeState]) -> Dispatched:
+        """Start the executions; one whose start is lost is started by the sweep."""
+        names: list[str] = []
+        unstarted: list[str] = []
+        for state in taken:
+            if state.case is None:
+                continue
+            names.append(state.case.execution)
+            try:
+                self.workflow.start(state.case.execution, execution_input(state.key, state.case))
+            except Transient:
+                unstarted.append(state.case.execution)
+        return Dispatched(tuple(names), tuple(unstarted))
+
+    def _refuse(self, refusals: Iterable[Refused], rules: Rules) -> None:
+        """Put on the record what a case waits for, once for each thing."""
+        changed = (one for one in refusals if one.queued.waiting_for is not one.waiting_for)
+        for refusal in islice(changed, MOST_REFUSALS):
+
+            def revise(state: NodeState, now: datetime, refusal: Refused = refusal) -> Revision:
+                return refused(state, refusal, now)
+
+            self.append(refusal.queued.key, revise, actor=Actor.DISPATCH, config=rules.config)
+
+    def _say_what_would_be_done(self, rules: Rules) -> None:
+        for queued in self._waiting(rules):
+
+            def revise(state: NodeState, now: datetime, queued: QueuedCase = queued) -> Revision:
+                case = state.live_case
+                if case is None:
+                    return Revision(state)
+                choice = choose(state, case, rules.policy)
+                return dry_run(state, queued.case, choice.rung, choice.reason, now)
+
+            self.append(queued.key, revise, actor=Actor.DISPATCH, config=rules.config)

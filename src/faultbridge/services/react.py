@@ -1,0 +1,40 @@
+"""React: an entry is a doorbell. Whoever it names is read from the table and brought up to date."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from faultbridge.domain.nodes import NodeKey
+from faultbridge.errors import Transient
+from faultbridge.services.failures import Failures
+from faultbridge.services.dispatch import Dispatch
+from faultbridge.services.isolate import Isolate
+from faultbridge.services.rollup import Rollup
+
+
+@dataclass(frozen=True, slots=True)
+class React:
+    """Isolates touched nodes first, then recomputes their clusters, then gives out repair slots."""
+
+    isolate: Isolate
+    rollup: Rollup
+    dispatch: Dispatch
+
+    def __call__(self, doorbells: Iterable[tuple[str, str | None]]) -> None:
+        """Answer (cluster, node or None) pairs, each once; one that fails keeps no other from its turn.
+
+        Raises Transient at the end when any failed: the stream rings again, and what is done stays done.
+        """
+        rung = frozenset(doorbells)
+        failures = Failures()
+        for cluster, node in sorted((cluster, node) for cluster, node in rung if node is not None):
+            with failures.of(f"isolating {node}"):
+                self.isolate(NodeKey(cluster, node))
+        for cluster in sorted({cluster for cluster, _ in rung}):
+            with failures.of(f"rolling up {cluster}"):
+                self.rollup(cluster)
+            with failures.of(f"dispatching {cluster}"):
+                self.dispatch(cluster)
+        if failures.all:
+            raise Transient("; ".join(failures.all)) from failures.first

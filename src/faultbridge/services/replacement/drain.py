@@ -1,0 +1,65 @@
+"""Drain: let the work that runs on the node leave before anything is done to it."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from faultbridge.domain.cases import Phase, Rung, WaitingFor
+from faultbridge.domain.edges import NodeStatus
+from faultbridge.domain.faults import Severity
+from faultbridge.domain.nodes import NodeState
+from faultbridge.services.append import Revision
+from faultbridge.services.replacement.outcomes import Answer, Outcome
+from faultbridge.services.replacement.progress import moved, reached
+from faultbridge.services.replacement.work import Work, waiting
+from faultbridge.stages import narrate
+
+NAME = "drain"
+
+
+def drain(work: Work) -> Answer:
+    """Drain the node; where there is no orchestrator the step says that it does not apply."""
+    if work.state.status is NodeStatus.QUARANTINED:
+        work = work.commit(_begin)
+    orchestrator = work.orchestrator
+    if not orchestrator.applicable:
+        return _drained(work, "not_applicable", "the cluster has no orchestrator")
+    answer = orchestrator.drain(work.state.key.node, work.attempt.deadline or work.tools.clock.now())
+    if answer.failure is None:
+        return _drained(work, "drained", answer.reason)
+    if answer.failure.retriable:
+        return waiting(answer.reason)
+    reason = f"{answer.failure.value}: {answer.reason}"
+    now = work.tools.clock.now()
+    return work.escalate(
+        reason, narrate.step(work.case, NAME, "failed", now, reason=answer.reason, failure=answer.failure.value)
+    )
+
+
+def drain_is_late(work: Work, reason: str) -> Answer:
+    """Go on with a node that is of no use to its work; give back one that work still runs on."""
+    if work.case.severity is Severity.FATAL:
+        return _drained(work, "forced", f"not drained in time, but unusable: {reason}")
+    now = work.tools.clock.now()
+    draft = narrate.step(work.case, NAME, "held", now, reason=reason, failure="TIMEOUT")
+    return work.retry_or_escalate(WaitingFor.WAIT, f"TIMEOUT: work did not leave in time: {reason}", draft)
+
+
+def _begin(state: NodeState, now: datetime) -> Revision:
+    state, draft = moved(state, NodeStatus.DRAINING, now, "attempt admitted")
+    return Revision(reached(state, Phase.DRAINING, now), (draft,))
+
+
+def _drained(work: Work, how: str, reason: str) -> Answer:
+    diagnosis = work.case.rung is Rung.VERIFY
+
+    def finish(state: NodeState, now: datetime) -> Revision:
+        step = narrate.step(work.case, NAME, how, now, reason=reason)
+        if not diagnosis:
+            return Revision(state, (step,))
+        state, draft = moved(state, NodeStatus.VALIDATING, now, "diagnosis only")
+        return Revision(state, (step, draft))
+
+    if diagnosis:
+        return work.settle(Outcome.DIAGNOSE, Phase.VERIFYING, finish)
+    return work.settle(Outcome.DONE, Phase.DRAINING, finish)

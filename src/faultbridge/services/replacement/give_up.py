@@ -1,0 +1,125 @@
+"""Give up: the point of no return. The intent is committed first and names the instance; only then is it given up.
+
+After the intent the step goes only forward. It never asks for the same thing again before a probe has shown that
+nothing happened, and a late or repeated call can only hit an instance that is given up already.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+
+from faultbridge.domain.cases import Intent, Phase, WaitingFor
+from faultbridge.domain.edges import NodeStatus
+from faultbridge.domain.nodes import NodeState
+from faultbridge.errors import Transient
+from faultbridge.ports import Answer as Reply
+from faultbridge.ports import Presence, ProviderFailure
+from faultbridge.services.append import Revision
+from faultbridge.services.replacement.outcomes import Answer, Outcome
+from faultbridge.services.replacement.progress import live, moved, reached, with_attempt
+from faultbridge.services.replacement.work import Work, waiting
+from faultbridge.stages import narrate
+from faultbridge.storage import items, keys
+
+NAME = "give_up"
+INTENT = "intent"
+UNCERTAIN = frozenset({ProviderFailure.AMBIGUOUS, ProviderFailure.TIMEOUT})
+
+
+def give_up(work: Work) -> Answer:
+    """Give the instance up, once."""
+    intent = work.attempt.intent
+    if intent is not None:
+        return _go_on(work, intent)
+    if _paused(work):
+        return work.requeue(WaitingFor.PAUSE, "repairs were paused before the intent", later=False)
+    if work.instance_id is None:
+        return _refused(work, Reply(ProviderFailure.NOT_FOUND, "no instance is known to sit in the seat"))
+    if work.state.seat.group is None:
+        return _refused(work, Reply(ProviderFailure.NOT_FOUND, "the seat has no group that would fill it again"))
+    work = work.commit(_commit_intent)
+    intent = work.attempt.intent
+    return _act(work, intent) if intent else waiting("the intent was withdrawn")
+
+
+def give_up_is_late(work: Work, reason: str) -> Answer:
+    """Hand over what no probe could settle in time."""
+    draft = narrate.step(
+        work.case, NAME, "inconclusive", work.tools.clock.now(), reason=reason, failure="AMBIGUOUS"
+    )
+    return work.escalate(f"AMBIGUOUS: nobody can tell whether the instance was given up: {reason}", draft)
+
+
+def _commit_intent(state: NodeState, now: datetime) -> Revision:
+    case, attempt = live(state)
+    sitting = state.incarnation
+    if attempt.intent is not None or sitting is None or sitting.instance_id is None:
+        return Revision(state)
+    intent = Intent(case.rung, sitting.instance_id, sitting.instance, case.execution, now)
+    facts = {"generation": intent.generation, "token": intent.token, "capacity_evidence": "none"}
+    step = narrate.step(case, INTENT, "committed", now, old_instance=intent.instance_id, facts=facts)
+    state = reached(with_attempt(state, intent=intent), Phase.INTENT, now)
+    state, draft = moved(state, NodeStatus.REPLACING, now, "drained; intent committed")
+    return Revision(state, (step, draft))
+
+
+def _act(work: Work, intent: Intent) -> Answer:
+    try:
+        reply = work.provider.replace(intent.instance_id, intent.token)
+    except Transient as error:
+        reply = Reply(ProviderFailure.AMBIGUOUS, str(error))
+    if reply.failure in {None, ProviderFailure.NOT_FOUND}:
+        return _given_up(work, intent, reply)
+    presence = work.provider.probe(intent.instance_id)
+    if presence is Presence.GONE:
+        return _given_up(work, intent, replace(reply, reason="a probe shows that it is gone"))
+    if presence is Presence.UNKNOWN or reply.failure in UNCERTAIN:
+        # It may still be on its way: the next probe decides, not this call.
+        return waiting(f"{reply.failure.value if reply.failure else ''}: {reply.reason}")
+    return _refused(work, reply)
+
+
+def _go_on(work: Work, intent: Intent) -> Answer:
+    presence = work.provider.probe(intent.instance_id)
+    if presence is Presence.GONE:
+        return _given_up(work, intent, Reply(reason="a probe shows that it is gone"))
+    if presence is Presence.UNKNOWN:
+        return waiting("the probe found nothing out")
+    return _act(work, intent)
+
+
+def _given_up(work: Work, intent: Intent, reply: Reply) -> Answer:
+    def finish(state: NodeState, now: datetime) -> Revision:
+        step = narrate.step(
+            work.case,
+            NAME,
+            "given_up",
+            now,
+            reason=reply.reason,
+            operation=reply.operation,
+            old_instance=intent.instance_id,
+        )
+        state, draft = moved(state, NodeStatus.PROVISIONING, now, "old instance given up")
+        return Revision(state, (step, draft))
+
+    return work.settle(Outcome.DONE, Phase.ACTED, finish)
+
+
+def _refused(work: Work, reply: Reply) -> Answer:
+    """Try again later, or hand over: the instance is alive, so nothing happened."""
+    failure = reply.failure or ProviderFailure.PROVIDER_ERROR
+    now, old = work.tools.clock.now(), work.instance_id
+    draft = narrate.step(
+        work.case, NAME, "refused", now, reason=reply.reason, failure=failure.value, old_instance=old
+    )
+    reason = f"{failure.value}: {reply.reason}"
+    if not failure.retriable:
+        return work.escalate(reason, draft)
+    capacity = failure is ProviderFailure.CAPACITY
+    return work.retry_or_escalate(WaitingFor.CAPACITY if capacity else WaitingFor.WAIT, reason, draft)
+
+
+def _paused(work: Work) -> bool:
+    cluster = work.state.key.cluster
+    return items.read_control(cluster, work.tools.table.get(keys.cluster_control(cluster))).paused

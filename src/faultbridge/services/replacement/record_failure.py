@@ -1,0 +1,21 @@
+"""Record failure: what the state machine caught and no step could name itself."""
+
+from __future__ import annotations
+
+from faultbridge.domain.cases import WaitingFor
+from faultbridge.services.replacement.outcomes import Answer
+from faultbridge.services.replacement.work import Work
+from faultbridge.stages import narrate
+
+NAME = "fail"
+
+
+def record_failure(work: Work) -> Answer:
+    """Try again later what failed before the intent; hand over what failed after it."""
+    reason = work.request.error or "a step failed without a word"
+    step = work.attempt.step or "admission"
+    draft = narrate.step(work.case, step, "error", work.tools.clock.now(), reason=reason)
+    text = f"{step} failed: {reason}"
+    if work.attempt.intent is None:
+        return work.retry_or_escalate(WaitingFor.WAIT, text, draft)
+    return work.escalate(text, draft)

@@ -1,0 +1,46 @@
+"""Return: let work on the verified node again. Only a node whose verification passed comes this far."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+
+from faultbridge.domain.cases import Phase
+from faultbridge.domain.nodes import Isolation, NodeState
+from faultbridge.services.append import Revision
+from faultbridge.services.replacement import verify
+from faultbridge.services.replacement.outcomes import Answer, Outcome
+from faultbridge.services.replacement.work import Work, waiting
+from faultbridge.stages import narrate
+
+NAME = "return_to_service"
+
+
+def return_to_service(work: Work) -> Answer:
+    """Un-cordon the node; where there is no orchestrator the step says that it does not apply."""
+    if work.attempt.steps.get(verify.NAME) != Outcome.DONE:
+        return work.escalate("the node was to return without a passed verification")
+    orchestrator = work.orchestrator
+    if not orchestrator.applicable:
+        return _returned(work, "not_applicable", "the cluster has no orchestrator")
+    answer = orchestrator.uncordon(work.state.key.node)
+    if answer.ok:
+        return _returned(work, "returned", answer.reason)
+    return waiting(f"{answer.failure.value if answer.failure else ''}: {answer.reason}")
+
+
+def return_is_late(work: Work, reason: str) -> Answer:
+    """Hand over a good node that the orchestrator does not take back."""
+    now = work.tools.clock.now()
+    draft = narrate.step(work.case, NAME, "timed_out", now, reason=reason, failure="TIMEOUT")
+    return work.escalate(
+        f"TIMEOUT: verified, but the orchestrator does not take it back: {reason}", draft, fails=False
+    )
+
+
+def _returned(work: Work, how: str, reason: str) -> Answer:
+    def finish(state: NodeState, now: datetime) -> Revision:
+        step = narrate.step(work.case, NAME, how, now, reason=reason, new_instance=work.instance_id)
+        return Revision(replace(state, isolation=Isolation.NONE), (step,))
+
+    return work.settle(Outcome.DONE, Phase.CLOSING, finish)

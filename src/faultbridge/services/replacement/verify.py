@@ -1,0 +1,131 @@
+"""Verify: a node serves again only when it was proven good. That nobody could tell is not that it failed."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from faultbridge.domain.cases import Phase, Rung, WaitingFor
+from faultbridge.domain.conditions import Condition
+from faultbridge.domain.faults import Severity
+from faultbridge.domain.nodes import NodeState
+from faultbridge.errors import Misconfigured
+from faultbridge.ports import ProviderFailure, Verdict, Verification
+from faultbridge.services.append import Revision
+from faultbridge.services.replacement.evidence import keep
+from faultbridge.services.replacement.outcomes import Answer, Outcome
+from faultbridge.services.replacement.progress import live, reached, with_attempt
+from faultbridge.services.replacement.work import Work, waiting
+from faultbridge.stages import narrate
+from faultbridge.stages.decide import decide
+from faultbridge.stages.expire import end_verified
+from faultbridge.stages.ladder import above, next_rung
+
+NAME = "verify"
+FAILED = ProviderFailure.VERIFY_FAILED.value
+
+
+def verify(work: Work) -> Answer:
+    """Begin a verification of the instance in the seat once, then look at it until it says something."""
+    if work.instance_id is None:
+        raise Misconfigured(f"no instance is known to sit in {work.state.key.stream}")
+    if work.attempt.operation is None:
+        return _begin(work, work.instance_id)
+    found = work.verifier.look(work.instance_id, work.attempt.operation)
+    if found.verdict is Verdict.PENDING:
+        return waiting("the verification is running")
+    if found.verdict is Verdict.UNKNOWN:
+        return _once_more(work, found)
+    fresh = tuple(f"{one.code}: {one.message}" for one in _since(work.state, work))
+    if found.verdict is Verdict.PASSED and not fresh:
+        return _passed(work, found)
+    return _failed(work, found, (*found.findings, *fresh))
+
+
+def verify_is_late(work: Work, reason: str) -> Answer:
+    """Hand over a node that nobody could prove good or bad; it stays where it is, out of service."""
+    now = work.tools.clock.now()
+    draft = narrate.step(work.case, NAME, "inconclusive", now, reason=reason, failure="TIMEOUT")
+    return work.escalate(f"TIMEOUT: could not be verified: {reason}", draft, fails=False)
+
+
+def _begin(work: Work, instance_id: str) -> Answer:
+    # The number of looks so far makes the token: a repetition after a crash finds what it began itself.
+    token = f"{work.case.execution}-{work.attempt.tries}"
+    operation = work.verifier.begin(instance_id, token)
+
+    def revise(state: NodeState, now: datetime) -> Revision:
+        case, attempt = live(state)
+        if attempt.operation is not None:
+            return Revision(state)
+        step = narrate.step(case, NAME, "begun", now, operation=operation, new_instance=instance_id)
+        return Revision(reached(with_attempt(state, operation=operation), Phase.VERIFYING, now), (step,))
+
+    work.commit(revise)
+    return waiting("the verification has begun")
+
+
+def _once_more(work: Work, found: Verification) -> Answer:
+    reason = "; ".join(found.findings) or "the verification left no result"
+    work.commit(lambda state, _: Revision(with_attempt(state, operation=None)))
+    return waiting(reason)
+
+
+def _passed(work: Work, found: Verification) -> Answer:
+    evidence, facts = keep(work.tools.objects, work.state.key, found.report, work.tools.clock.now())
+
+    def finish(state: NodeState, now: datetime) -> Revision:
+        case, attempt = live(state)
+        step = narrate.step(
+            case,
+            NAME,
+            "passed",
+            now,
+            operation=attempt.operation,
+            new_instance=work.instance_id,
+            facts=facts | {"findings": list(found.findings)},
+            evidence=evidence,
+        )
+        ended = end_verified(state, case.rung, at=now)
+        decided = decide(ended.state, ended.changes, work.rules, now)
+        return Revision(decided.state, (step, *decided.drafts))
+
+    return work.settle(Outcome.DONE, Phase.VERIFYING, finish)
+
+
+def _failed(work: Work, found: Verification, findings: tuple[str, ...]) -> Answer:
+    now = work.tools.clock.now()
+    evidence, facts = keep(work.tools.objects, work.state.key, found.report, now)
+    reason = "; ".join(findings) or "the verification failed"
+    draft = narrate.step(
+        work.case,
+        NAME,
+        "failed",
+        now,
+        reason=reason,
+        failure=FAILED,
+        operation=work.attempt.operation,
+        new_instance=work.instance_id,
+        facts=facts | {"findings": list(findings)},
+        evidence=evidence,
+    )
+    higher = _higher(work)
+    if higher is not None and work.case.attempts < work.rules.policy.limits.attempts:
+        reason = f"{FAILED}: {reason}; {higher.value} is the next rung"
+        return work.requeue(WaitingFor.BUDGET, reason, draft, rung=higher, later=False)
+    return work.escalate(f"{FAILED}: {reason}", draft)
+
+
+def _higher(work: Work) -> Rung | None:
+    following = above(work.case.rung)
+    return next_rung(work.case, work.rules.policy, at_least=following) if following else None
+
+
+def _since(state: NodeState, work: Work) -> list[Condition]:
+    """List what was seen on the node since it came under verification: no diagnosis outweighs that."""
+    sitting, began = state.incarnation, work.attempt.since
+    start = sitting.since if work.case.rung is Rung.REPLACE and sitting else began
+    return [
+        condition
+        for condition in state.active()
+        if start is not None and condition.last_at >= start and condition.severity.rank >= Severity.ERROR.rank
+    ]

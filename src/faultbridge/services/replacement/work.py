@@ -1,0 +1,160 @@
+"""Work: one call of one step, with everything the step may look at and the only way in which it may write."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import TypeVar
+
+from faultbridge.domain.cases import Attempt, Case, Phase, Rung, WaitingFor
+from faultbridge.domain.edges import Actor, CaseStatus
+from faultbridge.domain.entries import Draft
+from faultbridge.domain.nodes import NodeState
+from faultbridge.errors import Misconfigured
+from faultbridge.ports import Clock, ObjectStore, Orchestrator, Provider, Table, Verifier, Workflow
+from faultbridge.services.append import Append, Revision
+from faultbridge.services.replacement.endings import again_at, escalated, requeued
+from faultbridge.services.replacement.outcomes import Answer, Outcome, Settled, Superseded
+from faultbridge.services.replacement.progress import live, reached, settled
+from faultbridge.services.replacement.request import Request
+from faultbridge.services.rulebook import Rulebook
+from faultbridge.stages.decide import Rules
+
+P = TypeVar("P")
+Change = Callable[[NodeState, datetime], Revision]
+
+
+@dataclass(frozen=True, slots=True)
+class Tools:
+    """The ports that steps use; providers, orchestrators and verifiers by the names that clusters give them."""
+
+    table: Table
+    clock: Clock
+    append: Append
+    workflow: Workflow
+    rulebook: Rulebook
+    objects: ObjectStore
+    providers: Mapping[str, Provider]
+    orchestrators: Mapping[str, Orchestrator]
+    verifiers: Mapping[str, Verifier]
+    probe: timedelta = timedelta(seconds=30)
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """A step at work on the node as it last read or wrote it."""
+
+    tools: Tools
+    request: Request
+    rules: Rules
+    state: NodeState
+
+    @property
+    def case(self) -> Case:
+        """Return the case under repair."""
+        return live(self.state)[0]
+
+    @property
+    def attempt(self) -> Attempt:
+        """Return the attempt under way."""
+        return live(self.state)[1]
+
+    @property
+    def instance_id(self) -> str | None:
+        """Return the instance that sits in the seat."""
+        sitting = self.state.incarnation
+        return sitting.instance_id if sitting else None
+
+    @property
+    def provider(self) -> Provider:
+        """Return what replaces instances of the cluster."""
+        return _named(self.tools.providers, "provider", self.rules.config.provider)
+
+    @property
+    def orchestrator(self) -> Orchestrator:
+        """Return what keeps work off nodes of the cluster."""
+        return _named(self.tools.orchestrators, "orchestrator", self.rules.config.orchestrator)
+
+    @property
+    def verifier(self) -> Verifier:
+        """Return what proves nodes of the cluster good."""
+        return _named(self.tools.verifiers, "verifier", self.rules.config.verifier)
+
+    def fence(self, state: NodeState) -> None:
+        """Raise Superseded unless the caller's attempt is the live one, Settled if the step has its outcome."""
+        case = state.live_case
+        attempt = case.attempt if case else None
+        if case is None or attempt is None or case.status is not CaseStatus.IN_PROGRESS:
+            raise Superseded
+        if (case.id, case.attempts) != (self.request.case, self.request.attempt):
+            raise Superseded
+        if self.request.step in attempt.steps:
+            raise Settled(Answer(Outcome(attempt.steps[self.request.step])))
+
+    def commit(self, revise: Change, actor: Actor = Actor.STEP) -> Work:
+        """Write a revision of the node, if the attempt is still the live one when it is written."""
+
+        def fenced(state: NodeState, now: datetime) -> Revision:
+            self.fence(state)
+            return revise(state, now)
+
+        appended = self.tools.append(
+            self.state.key, fenced, actor=actor, config=self.rules.config, known=self.state
+        )
+        return replace(self, state=appended.state)
+
+    def settle(
+        self,
+        outcome: Outcome,
+        phase: Phase,
+        change: Change,
+    ) -> Answer:
+        """Write what the step came to, in one transaction with what it did to the node."""
+
+        def finish(state: NodeState, now: datetime) -> Revision:
+            changed = change(state, now)
+            after = settled(reached(changed.state, phase, now), self.request.step, outcome, now)
+            return replace(changed, state=after)
+
+        self.commit(finish)
+        return Answer(outcome)
+
+    def escalate(self, reason: str, *drafts: Draft, fails: bool = True) -> Answer:
+        """End the attempt with a case for a person."""
+        self.commit(lambda state, now: escalated(state, now, reason, drafts=drafts, fails=fails))
+        return Answer(Outcome.FAILED, reason)
+
+    def requeue(
+        self,
+        waiting_for: WaitingFor,
+        reason: str,
+        *drafts: Draft,
+        rung: Rung | None = None,
+        later: bool = True,
+    ) -> Answer:
+        """End the attempt with the case back in the queue, for `later` with a pause that grows by the attempts."""
+
+        def revise(state: NodeState, now: datetime) -> Revision:
+            not_before = again_at(self.case, now) if later else None
+            return requeued(state, now, waiting_for, reason, drafts=drafts, rung=rung, not_before=not_before)
+
+        self.commit(revise)
+        return Answer(Outcome.STOPPED, reason)
+
+    def retry_or_escalate(self, waiting_for: WaitingFor, reason: str, *drafts: Draft) -> Answer:
+        """Try the case again later as long as it has attempts left."""
+        if self.case.attempts >= self.rules.policy.limits.attempts:
+            return self.escalate(f"{reason} (attempt {self.case.attempts}, the last one)", *drafts)
+        return self.requeue(waiting_for, reason, *drafts)
+
+
+def waiting(reason: str) -> Answer:
+    """Answer that the step must be looked at again later."""
+    return Answer(Outcome.WAITING, reason)
+
+
+def _named(known: Mapping[str, P], kind: str, name: str) -> P:
+    if name not in known:
+        raise Misconfigured(f"{kind} {name!r} is unknown (known: {', '.join(sorted(known)) or 'none'})")
+    return known[name]

@@ -1,0 +1,139 @@
+"""Sweep: what time alone brings about, and what was left undone. Every part may fail without stopping another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from faultbridge.domain.edges import Actor, NodeStatus
+from faultbridge.domain.nodes import NodeKey, NodeState
+from faultbridge.domain.times import to_text
+from faultbridge.pipeline import tick
+from faultbridge.ports import Clock, Table
+from faultbridge.services.append import Append, Revision
+from faultbridge.services.dispatch import Dispatch
+from faultbridge.services.failures import Failures
+from faultbridge.services.isolate import Isolate
+from faultbridge.services.replacement.poke import Poke, Poked
+from faultbridge.services.rollup import BAD, Rollup
+from faultbridge.services.rows import every, rows_of
+from faultbridge.services.rulebook import Rulebook
+from faultbridge.services.rules_of import rules_of
+from faultbridge.storage import keys
+from faultbridge.storage.rejects import is_reject
+from faultbridge.storage.writes import WORK, Key
+
+UNPUBLISHED_AFTER = timedelta(minutes=2)
+"""The stream publishes within seconds; what still waits then was missed."""
+
+MOST_PUBLISHED = 500
+NODE = "NODE#"
+
+
+@dataclass(slots=True)
+class Swept:
+    """What one sweep did; `unfinished` when its time was up before its work was."""
+
+    ticked: int = 0
+    poked: dict[str, int] = field(default_factory=dict)
+    published: int = 0
+    rejects: int = 0
+    clusters: int = 0
+    unfinished: bool = False
+    failures: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """Runs each minute; `publish` and `retry_reject` take the keys of what waits."""
+
+    table: Table
+    clock: Clock
+    append: Append
+    rulebook: Rulebook
+    isolate: Isolate
+    rollup: Rollup
+    dispatch: Dispatch
+    poke: Poke
+    publish: Callable[[Sequence[Key]], object]
+    retry_reject: Callable[[Key], object]
+
+    def __call__(self, seconds: float = 40) -> Swept:
+        """Work for at most so many seconds and say what was done; failures are in the answer, none is raised."""
+        until = self.clock.now() + timedelta(seconds=seconds)
+        swept, failures = Swept(), Failures()
+        for part in (self._publish, self._due, self._clusters):
+            with failures.of(part.__name__.lstrip("_")):
+                part(swept, failures, until)
+        swept.failures = failures.all
+        return swept
+
+    def _publish(self, swept: Swept, failures: Failures, until: datetime) -> None:
+        horizon = to_text(self.clock.now() - UNPUBLISHED_AFTER)
+        for outbox in keys.OUTBOXES:
+            page = self.table.query(outbox, upto=horizon, index=WORK, limit=MOST_PUBLISHED)
+            waiting = [Key(str(row["pk"]), str(row["sk"])) for row in page.items]
+            if self._out_of_time(swept, until):
+                return
+            if waiting:
+                with failures.of(f"publishing {outbox}"):
+                    self.publish(waiting)
+                    swept.published += len(waiting)
+
+    def _due(self, swept: Swept, failures: Failures, until: datetime) -> None:
+        for key in self._timers():
+            if self._out_of_time(swept, until):
+                return
+            if is_reject(key.pk):
+                with failures.of(f"retrying {key.pk} {key.sk}"):
+                    self.retry_reject(key)
+                    swept.rejects += 1
+            elif key.pk.startswith(NODE):
+                _, cluster, node = key.pk.split("#", 2)
+                with failures.of(f"looking after {cluster}/{node}"):
+                    self._look_after(NodeKey(cluster, node), swept)
+
+    def _timers(self) -> Iterator[Key]:
+        now = to_text(self.clock.now())
+        for timer in keys.TIMERS:
+            for row in every(self.table, timer, upto=now, index=WORK):
+                yield Key(str(row["pk"]), str(row["sk"]))
+
+    def _look_after(self, key: NodeKey, swept: Swept) -> None:
+        rules = rules_of(self.rulebook, key.cluster)
+
+        def pass_time(state: NodeState, now: datetime) -> Revision:
+            passed = tick(state, rules=rules, now=now)
+            return Revision(passed.state, passed.drafts)
+
+        self.append(key, pass_time, actor=Actor.SWEEP, config=rules.config)
+        swept.ticked += 1
+        poked = self.poke(key)
+        if poked is not Poked.NOTHING:
+            swept.poked[poked.value] = swept.poked.get(poked.value, 0) + 1
+
+    def _clusters(self, swept: Swept, failures: Failures, until: datetime) -> None:
+        for row in every(self.table, keys.CLUSTERS):
+            if self._out_of_time(swept, until):
+                return
+            cluster = str(row["sk"])
+            with failures.of(f"isolating in {cluster}"):
+                self._isolate(cluster, failures)
+            with failures.of(f"rolling up {cluster}"):
+                self.rollup(cluster)
+            with failures.of(f"dispatching {cluster}"):
+                self.dispatch(cluster)
+            swept.clusters += 1
+
+    def _isolate(self, cluster: str, failures: Failures) -> None:
+        """Isolate what serves although its case wants it isolated: a call that failed, a doorbell that was lost."""
+        config = rules_of(self.rulebook, cluster).config
+        for row in rows_of(self.table, config, BAD):
+            if row["status"] == NodeStatus.DEGRADED and row.get("case"):
+                with failures.of(f"isolating {row['node']}"):
+                    self.isolate(NodeKey(cluster, str(row["node"])))
+
+    def _out_of_time(self, swept: Swept, until: datetime) -> bool:
+        swept.unfinished = swept.unfinished or self.clock.now() >= until
+        return swept.unfinished
