@@ -9,6 +9,7 @@ import random
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import timedelta
 from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
@@ -21,10 +22,16 @@ from faultbridge.settings import Settings
 
 if TYPE_CHECKING:
     from faultbridge.ports import Ports
+    from faultbridge.services.dispatch import Dispatch
     from faultbridge.services.ingest import Ingest
+    from faultbridge.services.isolate import Isolate
     from faultbridge.services.publish import Publish
+    from faultbridge.services.react import React
     from faultbridge.services.registration import Registration
     from faultbridge.services.rejects import Rejects
+    from faultbridge.services.replacement.machine import Replacement
+    from faultbridge.services.rollup import Rollup
+    from faultbridge.services.sweep import Sweep
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +91,74 @@ class Application:
         from faultbridge.services.publish import Publish
 
         return Publish(self.ports.table, self.ports.bus)
+
+    @cached_property
+    def rollup(self) -> Rollup:
+        """Bring clusters up to date."""
+        from faultbridge.services.rollup import Rollup
+
+        return Rollup(self.ports.table, self.ports.clock, self.stack, self.rulebook)
+
+    @cached_property
+    def isolate(self) -> Isolate:
+        """Keep work off nodes."""
+        from faultbridge.services.isolate import Isolate
+
+        return Isolate(self.append, self.rulebook, self.ports.orchestrators)
+
+    @cached_property
+    def dispatch(self) -> Dispatch:
+        """Give out repair slots."""
+        from faultbridge.services.dispatch import Dispatch
+
+        ports = self.ports
+        return Dispatch(ports.table, ports.clock, self.append, self.isolate, ports.workflow, self.rulebook)
+
+    @cached_property
+    def react(self) -> React:
+        """Answer the doorbell of new entries."""
+        from faultbridge.services.react import React
+
+        return React(self.isolate, self.rollup, self.dispatch)
+
+    @cached_property
+    def replacement(self) -> Replacement:
+        """Run the steps of repairs."""
+        from faultbridge.services.replacement.machine import Replacement
+        from faultbridge.services.replacement.work import Tools
+
+        tools = Tools(
+            table=self.ports.table,
+            clock=self.ports.clock,
+            append=self.append,
+            workflow=self.ports.workflow,
+            rulebook=self.rulebook,
+            objects=self.ports.objects,
+            providers=self.ports.providers,
+            orchestrators=self.ports.orchestrators,
+            verifiers=self.ports.verifiers,
+            probe=timedelta(seconds=self.probe_seconds),
+        )
+        return Replacement(tools)
+
+    @cached_property
+    def sweep(self) -> Sweep:
+        """Do what time brings about and what was left undone."""
+        from faultbridge.services.replacement.poke import Poke
+        from faultbridge.services.sweep import Sweep
+
+        return Sweep(
+            table=self.ports.table,
+            clock=self.ports.clock,
+            append=self.append,
+            rulebook=self.rulebook,
+            isolate=self.isolate,
+            rollup=self.rollup,
+            dispatch=self.dispatch,
+            poke=Poke(self.replacement),
+            publish=self.publish.from_table,
+            retry_reject=self.rejects.retry_at,
+        )
 
 
 @cache
