@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 from uuid import uuid4
 
@@ -82,6 +83,30 @@ def test_a_function_reaches_both_planes_and_sees_nothing_of_the_person_at_the_ke
     seen = set(order(tiny_stack, do="tell")["environment"])
     assert {"AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_EC2", "AWS_ENDPOINT_URL_AUTO_SCALING", "AWS_ENDPOINT_URL_SSM"} <= seen
     assert not seen & {"VIRTUAL_ENV", "AWS_PROFILE", "HTTP_PROXY", "PYTEST_CURRENT_TEST"}
+
+
+def log_lines(stack: PrivateStack) -> list[str]:
+    logs = stack.client("logs")
+    group = f"/aws/lambda/{stack.outputs['WorkerName']}"
+    pages = logs.get_paginator("filter_log_events").paginate(logGroupName=group)
+    return [event["message"] for page in pages for event in page["events"]]
+
+
+def test_every_line_of_a_call_is_logged(tiny_stack: PrivateStack) -> None:
+    runs = names(30)
+    for run in runs:
+        order(tiny_stack, do="print", text=f"{run} first\n{run} second\n{run} without an end of line")
+    lines = log_lines(tiny_stack)
+    expected = [f"{run} {which}" for run in runs for which in ("first", "second", "without an end of line")]
+    assert [line for line in lines if line.split()[0] in runs] == expected
+
+
+def test_a_handler_that_prints_nothing_does_not_wait(tiny_stack: PrivateStack) -> None:
+    order(tiny_stack, do="tell")
+    began = time.monotonic()
+    for _ in range(20):
+        order(tiny_stack, do="tell")
+    assert time.monotonic() - began < 20 * 0.05
 
 
 def test_what_cloudformation_drops_is_there(tiny_stack: PrivateStack) -> None:

@@ -83,7 +83,7 @@ def build(folder: StackFolder, state: StackState, wanted: Deployment, progress: 
 
 
 def deploy(folder: StackFolder, state: StackState, wanted: Deployment, progress: Progress) -> None:
-    """Run `sam deploy` of what was built."""
+    """Run `sam deploy` of what was built; the project's SAM settings for deploying are meant for AWS and left out."""
     progress("deploying (sam deploy)")
     clients.ensure_bucket(state, ARTIFACTS)
     parameters = [f"{name}={value}" for name, value in wanted.known_parameters().items()]
@@ -97,7 +97,6 @@ def deploy(folder: StackFolder, state: StackState, wanted: Deployment, progress:
             *("--capabilities", "CAPABILITY_IAM", "CAPABILITY_NAMED_IAM", "CAPABILITY_AUTO_EXPAND"),
             *("--no-confirm-changeset", "--no-fail-on-empty-changeset", "--no-progressbar"),
             *(["--parameter-overrides", *parameters] if parameters else []),
-            *_config(wanted),
         ],
         project=wanted.project,
         environment=tool_environment(state.ports, folder),
@@ -106,6 +105,6 @@ def deploy(folder: StackFolder, state: StackState, wanted: Deployment, progress:
 
 
 def _config(wanted: Deployment) -> list[str]:
-    """Return the project's SAM settings, named because SAM looks for them beside the template."""
+    """Return the project's SAM settings for building, named because SAM looks for them beside the template."""
     settings = wanted.project / "samconfig.toml"
     return ["--config-file", str(settings)] if settings.exists() else []

@@ -25,7 +25,7 @@ class EmulatorStatus:
 
 @dataclass(frozen=True, slots=True)
 class QueueDepth:
-    """Messages of one queue: waiting, and handed out but not yet done with; `dead_letters` of whose failures."""
+    """Messages of one queue: waiting, and handed out but not yet done with; `dead_letters`: they were given up."""
 
     name: str
     logical_id: str
@@ -100,7 +100,8 @@ def _queues(known: StackState) -> Iterator[QueueDepth]:
             logical_id=logical_id,
             waiting=int(attributes["ApproximateNumberOfMessages"]),
             in_flight=int(attributes["ApproximateNumberOfMessagesNotVisible"]),
-            dead_letters=attributes["QueueArn"] in dead,
+            # Rules and mappings have destinations too; the template names each of them for what it is.
+            dead_letters=attributes["QueueArn"] in dead or logical_id.endswith("DeadLetters"),
         )
 
 

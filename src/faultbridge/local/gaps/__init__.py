@@ -13,9 +13,9 @@ from typing import Protocol, cast
 EVENT_PLANE = (
     "failed_updates",
     "lambda_error_names",
+    "log_lines",
     "poller_pace",
     "queue_redrive",
-    "quiet_handlers",
     "sqs_batch_size",
     "stateful_updates",
     "stream_partial_failures",

@@ -44,6 +44,8 @@ def obey(order: dict[str, str]) -> dict[str, Any]:
         except ImportError as error:
             return {"error": type(error).__name__}
         return {"error": None}
+    if order.get("do") == "print":
+        sys.stdout.write(order["text"])
     return {"pid": os.getpid(), "environment": sorted(os.environ)}
 
 
