@@ -13,6 +13,7 @@ from botocore.exceptions import (
     HTTPClientError,
     MetadataRetrievalError,
 )
+from botocore.exceptions import ConnectionError as BotoConnectionError
 from botocore.parsers import ResponseParserError
 
 from faultbridge.errors import Conflict, FaultbridgeError, Misconfigured, Transient
@@ -60,7 +61,13 @@ OUTAGES = frozenset(
 
 # What botocore raises when no whole answer came back. A parser error is an answer that is none of AWS: the
 # error page of a proxy, or an emulator's 500.
-LOST = (HTTPClientError, ResponseParserError, CredentialRetrievalError, MetadataRetrievalError)
+LOST = (
+    BotoConnectionError,
+    HTTPClientError,
+    ResponseParserError,
+    CredentialRetrievalError,
+    MetadataRetrievalError,
+)
 
 
 def code_of(error: ClientError) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 from urllib.parse import urlsplit
@@ -21,7 +21,7 @@ OUTPUT_PATH = "awsrunShellScript/0.awsrunShellScript/stdout"
 DELIVERY_SECONDS = 600
 COMMENT_CHARACTERS = 100
 DEPLOYMENT_LEVEL = 1
-DEPLOYMENT = "deployment"
+DEPLOYMENT = frozenset({"deployment", "software"})
 
 STATUSES: Mapping[str, Verdict] = {
     "Pending": Verdict.PENDING,
@@ -37,10 +37,20 @@ NO_INVOCATION = frozenset({"InvalidCommandId", "InvalidInstanceId", "InvocationD
 
 
 class DiagTest(Protocol):
-    """One test of a report on one entity: `outcome` is `pass`, `fail`, `warn` or `skip`.
+    """One test of a report on one or more devices: `outcome` is `pass`, `fail`, `warn` or `skip`.
 
     `hardware` is False for a failure of the configuration, such as persistence mode being off.
     """
+
+    @property
+    def test(self) -> str:
+        """Return the name of the test."""
+        ...
+
+    @property
+    def components(self) -> tuple[Hashable, ...]:
+        """Return the devices that were tested."""
+        ...
 
     @property
     def category(self) -> str:
@@ -160,14 +170,20 @@ class SsmDcgmVerifier:
 
 
 def verdict_of(tests: Sequence[DiagTest], level: int) -> Verdict:
-    """Judge a report: any hardware failure fails; only a test that ran and passed can pass.
+    """Judge a report: any hardware failure fails; every device that was to be tested must have passed a test.
 
     The deployment checks (libraries, permissions, modes) prove no hardware, except that level 1 has no others.
     """
     if any(test.outcome == "fail" and test.hardware for test in tests):
         return Verdict.FAILED
-    proving = (test for test in tests if level <= DEPLOYMENT_LEVEL or test.category.lower() != DEPLOYMENT)
-    return Verdict.PASSED if any(test.outcome == "pass" for test in proving) else Verdict.UNKNOWN
+    proving = [test for test in tests if level <= DEPLOYMENT_LEVEL or not _of_deployment(test)]
+    named = {component for test in proving for component in test.components}
+    passed = {component for test in proving if test.outcome == "pass" for component in test.components}
+    return Verdict.PASSED if named and named <= passed else Verdict.UNKNOWN
+
+
+def _of_deployment(test: DiagTest) -> bool:
+    return not DEPLOYMENT.isdisjoint({test.category.lower(), test.test.lower()})
 
 
 def findings_of(tests: Sequence[DiagTest]) -> tuple[str, ...]:

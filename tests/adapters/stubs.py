@@ -1,0 +1,112 @@
+"""Answers and errors of AWS that no emulator gives, put under the real clients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from typing import Any
+from unittest import mock
+
+from botocore.awsrequest import AWSResponse
+from botocore.compat import HTTPHeaders
+from botocore.exceptions import ClientError
+from botocore.stub import Stubber
+
+from faultbridge.adapters.clients import Clients
+
+ENVIRONMENT = {
+    "AWS_ACCESS_KEY_ID": "testing",
+    "AWS_SECRET_ACCESS_KEY": "testing",
+    "AWS_DEFAULT_REGION": "us-east-1",
+}
+
+
+def client_error(code: str, message: str = "words", status: int = 400, operation: str = "Operation") -> ClientError:
+    """An error as botocore raises it."""
+    return ClientError(
+        {"Error": {"Code": code, "Message": message}, "ResponseMetadata": {"HTTPStatusCode": status}},  # type: ignore[typeddict-item] # the other fields say nothing
+        operation,
+    )
+
+
+NAMES = (
+    "dynamodb",
+    "events",
+    "sqs",
+    "s3",
+    "sns",
+    "stepfunctions",
+    "logs",
+    "ec2",
+    "autoscaling",
+    "autoscaling_once",
+    "ssm",
+)
+
+
+@contextmanager
+def stubbed(name: str) -> Iterator[tuple[Clients, Stubber]]:
+    """Clients of which one (`sqs`, `autoscaling_once`, ...) gives the answers that are put into the stub."""
+    clients = _clients()
+    with Stubber(getattr(clients, name)) as stub:
+        yield clients, stub
+        stub.assert_no_pending_responses()
+
+
+@contextmanager
+def failing(name: str, error: Exception, requests: list[Any] | None = None) -> Iterator[Clients]:
+    """Clients of which one raises this error on the way to the service."""
+    seen = [] if requests is None else requests
+
+    def fail(request: Any, **_: Any) -> AWSResponse:
+        seen.append(request)
+        raise error
+
+    with _sending(name, fail) as clients:
+        yield clients
+
+
+@contextmanager
+def answering(name: str, status: int, body: bytes, requests: list[Any] | None = None) -> Iterator[Clients]:
+    """Clients of which one always gets this HTTP answer."""
+    seen = [] if requests is None else requests
+
+    def answer(request: Any, **_: Any) -> AWSResponse:
+        seen.append(request)
+        return AWSResponse(request.url, status, HTTPHeaders(), _Raw(body))
+
+    with _sending(name, answer) as clients:
+        yield clients
+
+
+class _Raw:
+    """The body of an HTTP answer, as botocore reads it (fake)."""
+
+    def __init__(self, body: bytes) -> None:
+        self._body = body
+
+    def stream(self, **_: Any) -> Iterator[bytes]:
+        yield self._body
+
+
+@contextmanager
+def _sending(name: str, send: Callable[..., AWSResponse]) -> Iterator[Clients]:
+    clients = _clients()
+    events = getattr(clients, name).meta.events
+    events.register("before-send", send)
+    try:
+        with mock.patch("time.sleep"):  # between the attempts of botocore itself
+            yield clients
+    finally:
+        events.unregister("before-send", send)
+
+
+@cache
+def _clients() -> Clients:
+    """Clients for all tests, because making one takes a tenth of a second; credentials are read when it is made."""
+    with mock.patch.dict("os.environ", ENVIRONMENT):
+        clients = Clients()
+        for name in NAMES:
+            getattr(clients, name)
+    return clients

@@ -1,0 +1,123 @@
+"""What the table on DynamoDB makes of answers that no emulator gives."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from botocore.stub import ANY
+from hypothesis import given
+from hypothesis import strategies as st
+
+from faultbridge.adapters.dynamodb import READ_TRIES, DynamoTable, request_token
+from faultbridge.adapters.dynamodb_values import from_token, from_typed, from_typed_item, to_token, to_typed
+from faultbridge.errors import Conflict, FaultbridgeError, Misconfigured, Transient
+from faultbridge.storage.writes import Key, Put, Value
+from tests.adapters.stubs import answering, stubbed
+
+KEYS = [Key("P", "1"), Key("P", "2")]
+TYPED = [{"pk": {"S": "P"}, "sk": {"S": "1"}}, {"pk": {"S": "P"}, "sk": {"S": "2"}}]
+
+
+class TestReadingMany:
+    def test_what_was_left_over_is_asked_for_again_with_growing_pauses(self) -> None:
+        pauses: list[float] = []
+        with stubbed("dynamodb") as (clients, stub):
+            left = {"t": {"Keys": [TYPED[1]], "ConsistentRead": True}}
+            stub.add_response(
+                "batch_get_item", {"Responses": {"t": [TYPED[0]]}, "UnprocessedKeys": left}, {"RequestItems": ANY}
+            )
+            stub.add_response("batch_get_item", {"Responses": {}, "UnprocessedKeys": left}, {"RequestItems": left})
+            stub.add_response("batch_get_item", {"Responses": {"t": [TYPED[1]]}}, {"RequestItems": left})
+            found = DynamoTable(clients, "t", pause=pauses.append, jitter=lambda: 1.0).get_many(KEYS)
+        assert set(found) == set(KEYS)
+        assert pauses == [0.05, 0.1]
+
+    def test_a_table_that_never_serves_the_rest_is_transient(self) -> None:
+        pauses: list[float] = []
+        left = {"t": {"Keys": TYPED, "ConsistentRead": True}}
+        with stubbed("dynamodb") as (clients, stub):
+            for _ in range(READ_TRIES):
+                stub.add_response("batch_get_item", {"Responses": {}, "UnprocessedKeys": left})
+            with pytest.raises(Transient, match="only a part"):
+                DynamoTable(clients, "t", pause=pauses.append, jitter=lambda: 0.5).get_many(KEYS)
+        assert len(pauses) == READ_TRIES
+        assert sum(pauses) < 10
+
+
+def cancelled(*codes: str) -> bytes:
+    reasons = [{"Code": code, "Message": "m"} for code in codes]
+    kind = "com.amazonaws.dynamodb.v20120810#TransactionCanceledException"
+    return json.dumps({"__type": kind, "Message": "cancelled", "CancellationReasons": reasons}).encode()
+
+
+class TestCancelledTransactions:
+    @pytest.mark.parametrize(
+        ("codes", "kind"),
+        [
+            (["None", "ConditionalCheckFailed"], Conflict),
+            (["TransactionConflict"], Conflict),
+            (["ThrottlingError", "None"], Transient),
+            (["ProvisionedThroughputExceeded"], Transient),
+            (["ThrottlingError", "ConditionalCheckFailed"], Conflict),
+            (["ValidationError", "ConditionalCheckFailed"], Misconfigured),
+            (["ItemCollectionSizeLimitExceeded"], Misconfigured),
+            (["SomethingNew"], Transient),
+        ],
+    )
+    def test_the_gravest_reason_decides(self, codes: list[str], kind: type[FaultbridgeError]) -> None:
+        with answering("dynamodb", 400, cancelled(*codes)) as clients, pytest.raises(FaultbridgeError) as raised:
+            DynamoTable(clients, "t").transact([Put({"pk": "P", "sk": "1"})])
+        assert type(raised.value) is kind
+        assert all(code in str(raised.value) for code in codes if code != "None")
+
+    def test_a_server_error_is_transient_after_bounded_attempts(self) -> None:
+        requests: list[Any] = []
+        with answering("dynamodb", 500, b"", requests) as clients, pytest.raises(Transient):
+            DynamoTable(clients, "t").transact([Put({"pk": "P", "sk": "1"})])
+        assert len(requests) == 4
+
+    def test_every_attempt_carries_the_same_token(self) -> None:
+        requests: list[Any] = []
+        with answering("dynamodb", 500, b"", requests) as clients, pytest.raises(Transient):
+            DynamoTable(clients, "t").transact([Put({"pk": "P", "sk": "1"})], "token")
+        assert {json.loads(request.body)["ClientRequestToken"] for request in requests} == {"token"}
+
+
+class TestTokens:
+    def test_a_token_is_kept_when_it_fits_and_derived_when_it_does_not(self) -> None:
+        assert request_token("x" * 36) == "x" * 36
+        assert len(request_token("x" * 37)) == 36
+        assert request_token("x" * 37) != request_token("x" * 38)
+
+    def test_the_token_of_a_page_is_opaque_and_comes_back(self) -> None:
+        last = {"pk": {"S": "P#ä"}, "sk": {"S": "1"}}
+        token = to_token(last)
+        assert token is not None
+        assert "P#" not in token
+        assert from_token(token) == last
+        assert to_token({}) is None
+
+    @pytest.mark.parametrize("token", ["", "x", "????", "WzFd"])
+    def test_a_foreign_token_is_a_mistake(self, token: str) -> None:
+        with pytest.raises(ValueError, match="token"):
+            from_token(token)
+
+
+values: st.SearchStrategy[Value] = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=10,
+)
+
+
+@given(values)
+def test_every_value_comes_back_as_it_went(value: Value) -> None:
+    assert from_typed(json.loads(json.dumps(to_typed(value)))) == value
+
+
+@pytest.mark.parametrize("typed", [{"B": b"x"}, {"SS": ["a"]}, {"N": "1.5"}])
+def test_a_value_that_we_never_write_is_not_read(typed: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"type|literal"):
+        from_typed_item({"a": typed})

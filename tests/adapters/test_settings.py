@@ -1,0 +1,64 @@
+"""What a deployment tells the code."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+
+from faultbridge.errors import Misconfigured
+from faultbridge.settings import MEANINGS, Settings
+
+NAMES = sorted(name for name, member in inspect.getmembers(Settings) if isinstance(member, property))
+DEFAULTS = {
+    "stack": "faultbridge",
+    "event_source": "faultbridge",
+    "ingest_log_group": "/aws/lambda/faultbridge-ingest",
+    "senders_log_group": "/faultbridge/faultbridge/senders",
+    "output_prefix": "verify",
+    "probe_seconds": 30,
+    "verify_level": 3,
+    "verify_seconds": 5400,
+    "clock_offset_seconds": 0,
+}
+
+
+def test_only_our_own_variables_are_kept() -> None:
+    settings = Settings.from_environment({"FAULTBRIDGE_TABLE": "t", "PATH": "/bin"})
+    assert settings.variables == {"FAULTBRIDGE_TABLE": "t"}
+    assert settings.table == "t"
+
+
+def test_the_process_is_read_unless_another_environment_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAULTBRIDGE_BUS", "b")
+    assert Settings.from_environment().bus == "b"
+
+
+def test_every_variable_has_a_property_and_a_meaning() -> None:
+    assert sorted(name.lower() for name in MEANINGS) == NAMES
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_missing_variable_has_its_default_or_is_named_with_what_it_is(name: str) -> None:
+    try:
+        said = getattr(Settings(), name)
+    except Misconfigured as error:
+        said = str(error)
+    assert said in (DEFAULTS.get(name), f"FAULTBRIDGE_{name.upper()} is not set ({MEANINGS[name.upper()]})")
+
+
+def test_an_empty_variable_is_a_missing_one() -> None:
+    with pytest.raises(Misconfigured, match="FAULTBRIDGE_TABLE"):
+        _ = Settings({"FAULTBRIDGE_TABLE": ""}).table
+
+
+def test_defaults_follow_the_stack() -> None:
+    settings = Settings({"FAULTBRIDGE_STACK": "blue"})
+    assert settings.ingest_log_group == "/aws/lambda/blue-ingest"
+    assert settings.senders_log_group == "/faultbridge/blue/senders"
+    assert (settings.probe_seconds, settings.clock_offset_seconds, settings.verify_level) == (30, 0, 3)
+
+
+def test_a_number_that_is_none_is_named() -> None:
+    with pytest.raises(Misconfigured, match="FAULTBRIDGE_PROBE_SECONDS is 'soon'"):
+        _ = Settings({"FAULTBRIDGE_PROBE_SECONDS": "soon"}).probe_seconds

@@ -1,0 +1,67 @@
+"""The workflow engine on Step Functions: answers that emulators do not give."""
+
+from __future__ import annotations
+
+import pytest
+
+from faultbridge.adapters.step_functions import STATUSES, StepFunctionsWorkflow, canonical, execution_arn
+from faultbridge.errors import Misconfigured, Transient
+from faultbridge.ports import ExecutionStatus
+from tests.adapters.stubs import stubbed
+
+MACHINE = "arn:aws:states:us-east-1:123456789012:stateMachine:replacement"
+EXECUTION = "arn:aws:states:us-east-1:123456789012:execution:replacement:c-1-1"
+
+
+def test_the_same_payload_is_always_the_same_text() -> None:
+    assert canonical({"b": 1, "a": {"d": 1, "c": 2}}) == '{"a":{"c":2,"d":1},"b":1}'
+
+
+def test_an_execution_that_exists_counts_as_started() -> None:
+    with stubbed("stepfunctions") as (clients, stub):
+        stub.add_client_error("start_execution", "ExecutionAlreadyExists")
+        StepFunctionsWorkflow(clients, MACHINE).start("c-1-1", {})
+
+
+def test_any_other_refusal_is_raised() -> None:
+    with stubbed("stepfunctions") as (clients, stub):
+        stub.add_client_error("start_execution", "StateMachineDoesNotExist")
+        stub.add_client_error("start_execution", "ExecutionLimitExceeded")
+        workflow = StepFunctionsWorkflow(clients, MACHINE)
+        with pytest.raises(Misconfigured):
+            workflow.start("c-1-1", {})
+        with pytest.raises(Transient):
+            workflow.start("c-1-1", {})
+
+
+@pytest.mark.parametrize("code", ["TaskDoesNotExist", "TaskTimedOut", "InvalidToken"])
+def test_a_token_of_somebody_who_went_on_wakes_nobody(code: str) -> None:
+    with stubbed("stepfunctions") as (clients, stub):
+        stub.add_client_error("send_task_success", code)
+        assert StepFunctionsWorkflow(clients, MACHINE).resume("t", {}) is False
+
+
+def test_a_token_of_somebody_who_waits_wakes_them() -> None:
+    with stubbed("stepfunctions") as (clients, stub):
+        stub.add_response("send_task_success", {}, {"taskToken": "t", "output": '{"a":1}'})
+        assert StepFunctionsWorkflow(clients, MACHINE).resume("t", {"a": 1}) is True
+
+
+@pytest.mark.parametrize("status", sorted(STATUSES))
+def test_every_status_of_the_service_is_known(status: str) -> None:
+    with stubbed("stepfunctions") as (clients, stub):
+        answer = {"executionArn": EXECUTION, "stateMachineArn": MACHINE, "status": status, "startDate": 0}
+        stub.add_response("describe_execution", answer, {"executionArn": EXECUTION})
+        assert StepFunctionsWorkflow(clients, MACHINE).status("c-1-1") is STATUSES[status]
+    running = {name for name, kind in STATUSES.items() if kind is ExecutionStatus.RUNNING}
+    assert running == {"RUNNING"}
+
+
+@pytest.mark.parametrize("machine", [MACHINE, f"{MACHINE}:live", f"{MACHINE}:3"])
+def test_an_executions_arn_follows_from_the_machines(machine: str) -> None:
+    assert execution_arn(machine, "c-1-1") == EXECUTION
+
+
+def test_a_machine_that_is_none_needs_a_person() -> None:
+    with pytest.raises(Misconfigured, match="ARN"):
+        execution_arn("replacement", "c-1-1")

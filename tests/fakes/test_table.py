@@ -1,0 +1,109 @@
+"""What the fake table does beyond the contract: lag, small pages, a stream."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+import yaml
+
+from faultbridge.errors import Conflict
+from faultbridge.storage.writes import INDEXES, TIMELINE, WORK, Absent, Check, Delete, Key, Present, Put, Update
+from tests.conftest import ROOT
+from tests.fakes import FakeTable, ManualClock
+from tests.fakes.table import PROJECTED
+
+KEY = Key("P", "S")
+INDEXED = Put({"pk": "P", "sk": "S", "gsi4pk": "OUT#0", "gsi4sk": "1"})
+LAG = timedelta(seconds=2)
+
+
+class TestIndexLag:
+    def test_an_index_shows_a_write_only_after_the_lag(self) -> None:
+        clock = ManualClock()
+        table = FakeTable(clock, index_lag=LAG)
+        table.write(INDEXED)
+        assert table.get(KEY) is not None
+        assert table.query("OUT#0", index=WORK).items == ()
+        clock.advance(LAG)
+        assert len(table.query("OUT#0", index=WORK).items) == 1
+
+    def test_an_index_still_shows_what_is_gone_within_the_lag(self) -> None:
+        clock = ManualClock()
+        table = FakeTable(clock, index_lag=LAG)
+        table.write(INDEXED)
+        clock.advance(60)
+        table.write(Delete(KEY))
+        assert len(table.query("OUT#0", index=WORK).items) == 1
+        clock.advance(LAG)
+        assert table.query("OUT#0", index=WORK).items == ()
+
+    def test_a_lag_that_grows_does_not_make_old_items_vanish(self) -> None:
+        clock = ManualClock()
+        table = FakeTable(clock)
+        table.write(INDEXED)
+        clock.advance(1)
+        table.write(Update(KEY, set={("a",): 1}))
+        table.index_lag = timedelta(hours=1)
+        assert len(table.query("OUT#0", index=WORK).items) == 1
+
+    def test_the_base_table_is_never_late(self) -> None:
+        table = FakeTable(index_lag=LAG)
+        table.write(INDEXED)
+        assert len(table.query("P").items) == 1
+
+
+def test_small_pages_can_be_forced_on_every_query() -> None:
+    table = FakeTable(page_size=1)
+    for sk in "abc":
+        table.write(Put({"pk": "P", "sk": sk}))
+    page = table.query("P", limit=10)
+    assert [item["sk"] for item in page.items] == ["a"]
+    assert [item["sk"] for item in table.query("P", start=page.next).items] == ["b"]
+
+
+class TestStream:
+    def test_every_change_is_a_record_and_what_changes_nothing_is_none(self) -> None:
+        table = FakeTable()
+        table.write(Put({"pk": "P", "sk": "S", "a": 1}))
+        table.write(Put({"pk": "P", "sk": "S", "a": 1}))
+        table.write(Update(KEY, set={("a",): 2}))
+        table.write(Check(KEY, Present()))
+        table.write(Delete(KEY))
+        table.write(Delete(KEY))
+        assert [record.event for record in table.stream] == ["INSERT", "MODIFY", "REMOVE"]
+
+    def test_the_records_of_one_transaction_carry_one_number(self) -> None:
+        table = FakeTable()
+        table.write(INDEXED)
+        table.transact([Put({"pk": "P", "sk": "1"}), Put({"pk": "P", "sk": "2"})])
+        assert [record.transaction for record in table.stream] == [1, 2, 2]
+
+    def test_a_failed_write_is_no_record(self) -> None:
+        table = FakeTable()
+        table.write(INDEXED)
+        with pytest.raises(Conflict):
+            table.transact([Put({"pk": "P", "sk": "1"}), Put({"pk": "P", "sk": "S"}, when=Absent())])
+        assert len(table.stream) == 1
+
+    def test_a_record_looks_like_one_that_lambda_gets(self) -> None:
+        table = FakeTable()
+        table.write(Put({"pk": "P", "sk": "S", "n": 1}))
+        (record,) = table.stream
+        assert record.as_lambda_record()["eventName"] == "INSERT"
+        image = {"pk": {"S": "P"}, "sk": {"S": "S"}, "n": {"N": "1"}}
+        assert record.as_lambda_record()["dynamodb"]["NewImage"] == image
+
+
+def test_the_indexes_of_the_fake_show_what_the_templates_indexes_show() -> None:
+    class Loader(yaml.SafeLoader):
+        """Reads CloudFormation's own tags as plain values."""
+
+    Loader.add_multi_constructor("!", lambda loader, suffix, node: suffix)
+    template = yaml.load((ROOT / "infra" / "template.yaml").read_text(), Loader)  # noqa: S506 - a SafeLoader
+    indexes = {
+        index["IndexName"]: index for index in template["Resources"]["Table"]["Properties"]["GlobalSecondaryIndexes"]
+    }
+    assert sorted(indexes) == sorted(index.name for index in INDEXES)
+    assert indexes[WORK.name]["Projection"] == {"ProjectionType": "KEYS_ONLY"}
+    assert set(indexes[TIMELINE.name]["Projection"]["NonKeyAttributes"]) == PROJECTED
