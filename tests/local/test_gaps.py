@@ -114,3 +114,8 @@ def test_a_name_that_the_emulator_lacks_is_an_error() -> None:
 )
 def test_an_error_has_the_name_of_its_class(log: str, expected: str) -> None:
     assert error_name(log) == expected
+
+
+@pytest.mark.parametrize("name", [*gaps.EVENT_PLANE, *gaps.COMPUTE_PLANE])
+def test_a_gap_is_told_in_the_documentation(name: str) -> None:
+    assert f"| `{name}` |" in (Path(__file__).parents[2] / "docs" / "embedded-stack.md").read_text()
