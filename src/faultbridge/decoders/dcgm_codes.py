@@ -11,7 +11,7 @@ _NAMES = """
     denylisted_driver nvml_lib_bad graphics_processes hostengine_conn field_query bad_cuda_env persistence_mode
     low_bandwidth high_latency cannot_get_field_tag field_violation field_threshold field_violation_dbl
     field_threshold_dbl unsupported_field_type field_threshold_ts field_threshold_ts_dbl thermal_violations
-    thermal_violations_ts temp_violation clocks_event_violation internal pcie_generation aborted
+    thermal_violations_ts temp_violation clocks_event_violation internal pcie_generation pcie_width aborted
     test_disabled cannot_get_stat stress_level cuda_api faulty_memory cannot_set_watches cuda_unbound
     ecc_disabled memory_alloc cuda_dbe memory_mismatch cuda_device ecc_unsupported ecc_pending memory_bandwidth
     target_power api_fail api_fail_gpu cuda_context dcgm_api concurrent_gpus too_many_errors

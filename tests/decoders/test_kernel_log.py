@@ -1,0 +1,219 @@
+"""`kernel-log`: what the lines of a kernel say beyond code, component and action."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from faultbridge.data import catalogue
+from faultbridge.decoders import registry
+from faultbridge.decoders.base import Hints
+from faultbridge.domain.faults import Action, Clear, Fault, Severity
+from faultbridge.errors import Rejected
+from tests.decoders.captures import decoded
+
+NOON = datetime(2026, 2, 3, 12, 0, tzinfo=UTC)
+
+
+def read(*lines: str, received_at: datetime | None = None) -> list[Fault | Clear]:
+    body = "\n".join(lines).encode()
+    found = registry.decode("kernel-log", body, Hints(received_at))
+    return [one for one in found if isinstance(one, Fault | Clear)]
+
+
+def only(*lines: str, received_at: datetime | None = None) -> Fault:
+    (found,) = read(*lines, received_at=received_at)
+    assert isinstance(found, Fault)
+    return found
+
+
+XID = "NVRM: Xid (PCI:0000:c1:00): 79, pid=1234, name=python, GPU has fallen off the bus."
+
+
+def test_an_xid_names_its_process_and_keeps_its_text() -> None:
+    fault = only(XID)
+    assert fault.message == "GPU has fallen off the bus."
+    assert fault.evidence == XID
+    assert fault.attributes == {"pid": "1234", "process": "python"}
+    assert (fault.severity, fault.action) == (None, None)
+
+
+def test_an_unknown_process_is_no_process() -> None:
+    assert only("NVRM: Xid (PCI:0000:c1:00): 79, pid='<unknown>', name=<unknown>, gone").attributes == {}
+
+
+@pytest.mark.parametrize("name", ["nvc:[driver]", "ray::WorkerDict", "VM Thread"])
+def test_a_process_may_have_any_name(name: str) -> None:
+    fault = only(f"NVRM: Xid (PCI:0000:c1:00): 43, pid=7, name={name}, Ch 00000008")
+    assert (fault.attributes["process"], fault.message) == (name, "Ch 00000008")
+
+
+@pytest.mark.parametrize(
+    ("prefix", "instant"),
+    [
+        ("[Tue Feb  3 04:05:06 2026] ", datetime(2026, 2, 3, 4, 5, 6, tzinfo=UTC)),
+        ("kern  :err   : 2026-02-03T04:05:06,502716+00:00 ", datetime(2026, 2, 3, 4, 5, 6, 502716, UTC)),
+        ("2026-02-03T06:05:06.5+02:00 ip-10-0-0-7 kernel: ", datetime(2026, 2, 3, 4, 5, 6, 500000, UTC)),
+        ("<3>1 2026-02-03T04:05:06Z ip-10-0-0-7 kernel - - - ", datetime(2026, 2, 3, 4, 5, 6, tzinfo=UTC)),
+        ("2026-02-03T04:05:06.123456789Z stderr F ", datetime(2026, 2, 3, 4, 5, 6, 123456, UTC)),
+        ("Feb  3 04:05:06 ip-10-0-0-7 kernel: [  68.1] ", datetime(2026, 2, 3, 4, 5, 6, tzinfo=UTC)),
+        ("Dec 31 23:59:59 ip-10-0-0-7 kernel: ", datetime(2025, 12, 31, 23, 59, 59, tzinfo=UTC)),
+        ("[ 8123.617543] ", None),
+        ("<3>[ 8123.617543] ", None),
+        ("3,1,812361754,-;", None),
+        ("MESSAGE=kernel: [ 8123.6] ", None),
+        ("kernel: kernel: ", None),
+        ("", None),
+    ],
+)
+def test_a_prefix_is_stripped_and_its_time_is_read(prefix: str, instant: datetime | None) -> None:
+    fault = only(prefix + XID, received_at=NOON)
+    assert fault.evidence == XID
+    assert fault.observed_at == instant
+
+
+def test_a_time_without_a_year_stays_unread_when_nobody_knows_the_year() -> None:
+    assert only("Feb  3 04:05:06 host kernel: " + XID).observed_at is None
+
+
+def test_a_host_in_the_prefix_is_the_node() -> None:
+    assert only("Feb  3 04:05:06 ip-10-0-0-7 kernel: " + XID).node == "ip-10-0-0-7"
+    assert only("kernel: " + XID).node is None
+
+
+def test_seconds_since_boot_are_kept_for_what_has_no_other_time() -> None:
+    assert only("[ 8123.617543] " + XID).attributes["uptime"] == "8123.617543"
+    assert only("3,1,8123617543,-;" + XID).attributes["uptime"] == "8123.617543"
+
+
+def test_a_repeated_message_counts_as_often_as_it_says() -> None:
+    assert only(f"Feb  3 04:05:06 h kernel: message repeated 9 times: [ {XID}]").count == 9
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "[    1.0] Out of memory: Killed process 4242 (NVRM: Xid (PCI:) total-vm:1024kB",
+        "[    1.0] nvidia-uvm: reported NVRM: Xid (PCI:0000:3b:00): 31",
+        "[    1.0] nvrm: xid (PCI:0000:3b:00): 79",
+        "[    1.0] NVRM: Xid (invalid): some error",
+        "[    1.0] NVRM: Xid : 32, pid=2280636",
+        "[    1.0] NVRM: Xid (PCI:0000:66:00): abc, pid=2280636",
+        "[    1.0] NVRM: fallen off the bus and is not responding to commands.",
+        "Feb  3 04:05:06 host quoter[1]: NVRM: Xid (PCI:0000:66:00): 79, quoted",
+        "[    1.0] nvidia-nvswitch0: SXid (PCI:0000:00:00.0): xyz, Fatal error",
+        "[    1.0] nvidia-nvswitch0: SXid (PCI:0000:a9:00.0): 20034, Data {0x50610002, 0x10100030}",
+    ],
+)
+def test_a_look_alike_is_no_fault(line: str) -> None:
+    assert read(line) == []
+
+
+def test_what_a_user_wrote_into_the_kernel_log_is_noted_and_moves_nothing() -> None:
+    for line in (
+        f"11,2,3,-;{XID}",
+        f"user  :err   : {XID}",
+        f"<11>{XID}",
+        f"11,2,3,-;NVRM: GPU 0000:18:00.0: GPU has fallen off the bus.",
+    ):
+        fault = only(line)
+        assert (fault.severity, fault.action) == (Severity.INFO, Action.NONE)
+        assert fault.attributes["facility"] == "user"
+
+
+def test_a_user_cannot_end_a_recovery_action() -> None:
+    line = "NVRM: Xid (PCI:0000:c1:00): 154, GPU recovery action changed from 0x2 (OS Reboot) to 0x0 (None)"
+    assert isinstance(read(line)[0], Clear)
+    assert isinstance(read("11,2,3,-;" + line)[0], Fault)
+
+
+def test_a_device_gets_the_names_that_the_driver_prints_for_it() -> None:
+    fault = next(one for one in decoded("kernel-log", "kernel-printk.log") if isinstance(one, Fault))
+    assert fault.component.uuid == "GPU-0a1b2c3d-1111-2222-3333-444455556666"
+    assert fault.component.serial == "1654321098765"
+
+
+def test_the_same_loss_in_other_words_is_one_loss() -> None:
+    lost = "NVRM: GPU 0000:c1:00.0: GPU has fallen off the bus."
+    assert len(read(f"[ 100.0] {XID}", f"[ 399.0] {lost}")) == 1
+    assert len(read(f"[ 100.0] {XID}", f"[ 401.0] {lost}")) == 2
+    assert len(read(f"[ 100.0] {XID}", f"[ 100.0] {lost.replace('c1', 'c2')}")) == 2
+
+
+def test_lines_that_a_printk_spreads_over_three_are_one_fault_with_the_first_ones_time() -> None:
+    fault = only(
+        "[Tue Feb  3 04:05:06 2026] NVRM: The NVIDIA GPU 0000:b3:00.0",
+        "               NVRM: (PCI ID: 10de:26b5) installed in this system has",
+        "               NVRM: fallen off the bus and is not responding to commands.",
+    )
+    assert fault.observed_at == datetime(2026, 2, 3, 4, 5, 6, tzinfo=UTC)
+    assert fault.evidence.count("NVRM:") == 3
+
+
+def test_the_number_of_a_recovery_action_decides_and_not_its_words() -> None:
+    line = "NVRM: Xid (PCI:0000:c1:00): 154, GPU recovery action changed from 0x0 (None) to {}"
+    asked = {
+        text: only(line.format(text))
+        for text in ("0x1 (PF FLR)", "0x2 (OS Reboot)", "0x4 (Drain and Reset)", "0x77 (New)")
+    }
+    assert asked["0x1 (PF FLR)"].action is Action.RESET_GPU
+    assert asked["0x2 (OS Reboot)"].action is Action.REBOOT_NODE
+    assert asked["0x4 (Drain and Reset)"].severity is Severity.ERROR
+    assert catalogue().classify(asked["0x77 (New)"]).action is Action.CONTACT_SUPPORT
+    assert asked["0x1 (PF FLR)"].attributes["recovery_action"] == "0x1"
+
+
+def test_a_consequence_names_its_cause_and_asks_for_nothing() -> None:
+    fault = only("NVRM: Xid (PCI:0000:dc:00): 45, pid=18, name=python3, Ch 00000001 caused by previous Xid 149")
+    assert fault.attributes["caused_by"] == "xid.149"
+    assert fault.severity is Severity.INFO
+
+
+def test_an_nvlink5_error_is_judged_by_unit_and_status_before_the_drivers_word() -> None:
+    line = "NVRM: Xid (PCI:0000:04:00): 145, {} {} XC0 i0 Link 03 (0x00000004 {} 0x00000000)"
+    judged = {
+        key: catalogue().classify(only(line.format(*key)))
+        for key in (
+            ("RLW_REMAP", "Nonfatal", "0x00000040"),
+            ("RLW_REMAP", "Fatal", "0x00000100"),
+            ("RLW_NEW", "Fatal", "0x00000001"),
+            ("RLW_NEW", "Nonfatal", "0x00000001"),
+        )
+    }
+    assert [fault.action for fault in judged.values()] == [Action.RESET_GPU, Action.NONE, Action.RESET_GPU, Action.NONE]
+    told = judged["RLW_REMAP", "Fatal", "0x00000100"].attributes
+    assert told == {
+        "unit": "RLW_REMAP", "severity": "Fatal", "xc": "0", "injected": "0", "link": "3",
+        "intrinfo": "0x00000004", "errorstatus": "0x00000100", "words": "0x00000000",
+    }  # fmt: skip
+
+
+def test_the_lines_that_follow_a_switch_error_belong_to_it() -> None:
+    faults = [one for one in decoded("kernel-log", "kernel-printk.log") if one.component.type == "nvswitch"]  # type: ignore[union-attr]  # kernel logs hold faults only
+    assert isinstance(faults[0], Fault)
+    assert faults[0].attributes == {
+        "uptime": "8129.100100", "severity": "Fatal", "link": "12", "severity_level": "1",
+        "engine_instance": "12", "sub_engine_instance": "0", "data": "0x10000000, 0x10000000, 0x00000000",
+    }  # fmt: skip
+
+
+def test_the_drivers_word_for_a_switch_error_wins_over_the_table() -> None:
+    mild = only(
+        "nvidia-nvswitch2: SXid (PCI:0000:85:00.0): 12028, Non-fatal, Link 61 egress non-posted PRIV error (First)"
+    )
+    assert (mild.severity, mild.action) == (Severity.WARNING, Action.NONE)
+    assert catalogue().row("sxid.12028").severity is Severity.FATAL
+    assert mild.message == "egress non-posted PRIV error"
+
+
+@pytest.mark.parametrize("body", ["hello\nworld\n", "{}", "a,b,c;d", "NVRM", "<html>"])
+def test_text_without_a_kernels_framing_is_rejected(body: str) -> None:
+    with pytest.raises(Rejected) as rejected:
+        registry.decode("kernel-log", body.encode())
+    assert rejected.value.reason == "no_framing"
+
+
+def test_a_line_of_200_kb_is_read_like_any_other() -> None:
+    fault = only(f"[ 1.0] NVRM: Xid (PCI:0000:c1:00): 13, pid=1, name=x, {'ESR 0x50df30=0x107000e ' * 9000}")
+    assert len(fault.evidence) <= 4096
