@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.architecture.project import FUNCTIONS, MACHINES, ROOT, resources, template
+from tests.architecture.project import FUNCTIONS, ROOT, resources, template
 from tests.architecture.roles import actions, statements
 from tests.fakes.table import PROJECTED
 
@@ -84,8 +84,9 @@ def test_only_calls_that_know_no_resource_are_allowed_on_all_of_them() -> None:
     assert {a for a in unbound if not a.split(":")[1].startswith(readers)} == set()
 
 
-def test_what_changes_an_instance_or_a_group_is_bound_to_the_repair_tag() -> None:
-    for statement in statements("ReplacementRole"):
+@pytest.mark.parametrize("role", ["ReplacementRole", "SweepRole"])
+def test_what_changes_an_instance_or_a_group_is_bound_to_the_repair_tag(role: str) -> None:
+    for statement in statements(role):
         on_machines = [a for a in actions(statement) if a.split(":")[0] in {"ec2", "autoscaling"}]
         if any(not a.split(":")[1].startswith("Describe") for a in on_machines):
             assert "faultbridge:stack" in str(statement["Condition"])
@@ -168,10 +169,3 @@ def test_the_fake_table_projects_what_the_indexes_project() -> None:
 
 def test_every_parameter_is_explained() -> None:
     assert [name for name, body in template()["Parameters"].items() if not body.get("Description")] == []
-
-
-def test_each_deployed_state_machine_is_written_in_yaml_and_bounded() -> None:
-    for machine in resources("AWS::Serverless::StateMachine").values():
-        source = MACHINES / machine["Properties"]["DefinitionUri"].split("/")[-1].replace(".json", ".yaml")
-        definition = yaml.safe_load(source.read_text(encoding="utf-8"))
-        assert definition["TimeoutSeconds"] <= 20 * 3600

@@ -1,0 +1,79 @@
+"""What must hold in every state machine; neither SAM nor the emulator looks into a definition."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.architecture.project import MACHINES, relative, resources
+
+HARD_LIMIT = 20 * 3600
+LAMBDA = {"arn:aws:states:::lambda:invoke", "arn:aws:states:::lambda:invoke.waitForTaskToken"}
+SOURCES = sorted(MACHINES.glob("*.asl.yaml"))
+
+each_machine = pytest.mark.parametrize("source", SOURCES, ids=relative)
+
+
+def definition(source: Path) -> dict[str, Any]:
+    """The machine as data."""
+    loaded = yaml.safe_load(source.read_text(encoding="utf-8"))
+    assert isinstance(loaded, dict)
+    return loaded
+
+
+def next_of(state: dict[str, Any]) -> Iterator[str]:
+    """Every state that a state may lead to."""
+    for part in (state, *state.get("Choices", []), *state.get("Catch", [])):
+        yield from (part[key] for key in ("Next", "Default") if key in part)
+
+
+def tasks(source: Path) -> dict[str, dict[str, Any]]:
+    """The states that call something."""
+    return {name: state for name, state in definition(source)["States"].items() if state["Type"] == "Task"}
+
+
+def test_what_is_deployed_is_written_in_yaml() -> None:
+    deployed = {m["Properties"]["DefinitionUri"] for m in resources("AWS::Serverless::StateMachine").values()}
+    assert deployed == {f"statemachines/{source.with_suffix('.json').name}" for source in SOURCES}
+
+
+@each_machine
+def test_a_machine_ends_by_itself(source: Path) -> None:
+    assert definition(source)["TimeoutSeconds"] <= HARD_LIMIT
+
+
+@each_machine
+def test_every_state_is_reached_and_leads_to_one_that_exists(source: Path) -> None:
+    machine = definition(source)
+    reached, todo = set(), [machine["StartAt"]]
+    while todo:
+        name = todo.pop()
+        if name not in reached:
+            reached.add(name)
+            todo += next_of(machine["States"][name])
+    assert reached == set(machine["States"])
+
+
+@each_machine
+def test_a_task_has_a_limit_below_the_machines(source: Path) -> None:
+    assert [name for name, task in tasks(source).items() if not 0 < task.get("TimeoutSeconds", 0) < HARD_LIMIT] == []
+
+
+@each_machine
+def test_whatever_a_task_raises_is_caught_or_tried_again_by_the_one_that_records_failures(source: Path) -> None:
+    recorders = {catch["Next"] for task in tasks(source).values() for catch in task.get("Catch", [])}
+    assert len(recorders) == 1
+    for name, task in tasks(source).items():
+        rules = task["Retry"] if name in recorders else task["Catch"]
+        assert any(rule["ErrorEquals"] == ["States.ALL"] for rule in rules), name
+
+
+@each_machine
+def test_only_our_own_functions_are_called(source: Path) -> None:
+    for task in tasks(source).values():
+        assert task["Resource"] in LAMBDA
+        assert task["Parameters"]["FunctionName"] == "${ReplacementFunctionArn}"
