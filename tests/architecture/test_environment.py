@@ -1,0 +1,50 @@
+"""Each function is given the variables that putting it together reads, and no others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from faultbridge.adapters.aws import AwsPorts
+from faultbridge.adapters.clients import Clients
+from faultbridge.bootstrap import Application
+from faultbridge.services.append import Stack
+from faultbridge.settings import PREFIX, Settings
+from tests.architecture.project import resources, template
+
+# Read for every function, with a default; the second is for tests of the embedded stack only.
+EVERYWHERE = {f"{PREFIX}PROBE_SECONDS", f"{PREFIX}CLOCK_OFFSET_SECONDS"}
+FUNCTIONS = sorted(resources("AWS::Serverless::Function"))
+
+
+class Remembering(dict[str, str]):
+    """Variables that remember which of them were asked for."""
+
+    def __init__(self, values: dict[str, str]) -> None:
+        super().__init__(values)
+        self.asked: set[str] = set()
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """Note the name and answer."""
+        self.asked.add(key)
+        return super().get(key, default)
+
+
+def given(function: str) -> set[str]:
+    """Names of the variables that the template gives a function, without other libraries'."""
+    everyone = template()["Globals"]["Function"]["Environment"]["Variables"]
+    own = resources("AWS::Serverless::Function")[function]["Properties"]["Environment"]["Variables"]
+    return {name for name in everyone | own if name.startswith(PREFIX)}
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_a_function_is_given_what_it_reads_and_no_more(function: str) -> None:
+    variables = Remembering(dict.fromkeys(given(function), "1"))
+    settings = Settings(variables)
+    stack = Stack(settings.stack_id, settings.stack)
+    application = Application(
+        AwsPorts(settings, Clients(region="us-east-1")), stack, probe_seconds=settings.probe_seconds
+    )
+    getattr(application, function.removesuffix("Function").lower())
+    assert variables.asked - EVERYWHERE == given(function) - EVERYWHERE
