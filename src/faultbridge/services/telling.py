@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from faultbridge.domain.cases import Phase
 from faultbridge.domain.entries import EntryType
 
 Data = Mapping[str, Any]
@@ -55,6 +56,17 @@ def duration_text(milliseconds: int) -> str:
     raise AssertionError  # pragma: no cover - the last unit takes the rest
 
 
+def in_phase_order(phases: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
+    """Sort the phases of a case as a case passes them: JSON with sorted keys does not keep their order."""
+    return tuple(sorted(phases.items(), key=lambda phase: (_PHASES.get(phase[0], len(_PHASES)), phase[0])))
+
+
+_PHASES = {
+    name: place
+    for place, name in enumerate(
+        ("detected", "open", "absorbed", "queued", "in_progress", *(phase.value for phase in Phase), "escalated")
+    )
+}
 _MINUTE = 60
 _UNITS = (("d", "h", 86400, 3600), ("h", "m", 3600, 60), ("m", "s", 60, 1))
 

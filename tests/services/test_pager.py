@@ -1,0 +1,314 @@
+"""Whoever must act is paged, in words that say what to do, at least once and under one key."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from faultbridge.domain.edges import CaseStatus
+from faultbridge.domain.entries import EntryType
+from faultbridge.domain.times import to_text
+from faultbridge.errors import Misconfigured, Transient
+from faultbridge.ports import PageMessage, PageUrgency
+from faultbridge.services.pager import Fate, Paging
+from faultbridge.services.pager.bodies import MOST_SMS, MOST_SUBJECT
+from faultbridge.services.pager.rules import EVENT_TYPES, RULES
+from faultbridge.storage import keys
+from tests.builders import fault
+from tests.fakes import START, FakePager, FakeTable, ManualClock, breaking
+from tests.services.world import World
+
+GOLDEN = Path(__file__).parent / "golden"
+CASE = "c-abcdefghijklmnopqrstuvwxyz"
+GPU = {"type": "gpu", "pci": "0000:c1:00", "uuid": None, "index": None, "serial": "1654922006713"}
+COMPONENT_MESSAGE = "GPU has fallen off the bus."
+
+
+def event(event_type: str, sequence: int = 7, node: str | None = "ip-10-0-0-7", **data: Any) -> dict[str, Any]:
+    case_id = CASE if node else None
+    metadata = {
+        "event_id": f"00000000-0000-5000-8000-{sequence:012d}",
+        "event_type": event_type,
+        "cluster": "train-a",
+        "node": node,
+        "stream": f"train-a/{node}" if node else "train-a",
+        "epoch": 1,
+        "sequence": sequence,
+        "occurred_at": to_text(START),
+        "recorded_at": to_text(START),
+        "severity": "fatal",
+        "case_id": case_id,
+    }
+    return {"metadata": metadata, "data": data}
+
+
+def case_event(to: str, sequence: int = 7, **data: Any) -> dict[str, Any]:
+    given = {
+        "from": None,
+        "to": to,
+        "reason": "xid.79",
+        "resolution": None,
+        "cause": {"code": "xid.79", "component": GPU, "message": COMPONENT_MESSAGE},
+        "severity": "fatal",
+        "action": "replace_node",
+        "rung": "replace",
+        "opened_at": to_text(START - timedelta(minutes=3)),
+        "phases": {},
+        "incarnation": {"instance_id": "i-0123456789abcdef0", "instance": 1, "boot": 1},
+    }
+    return event(EntryType.CASE_STATUS, sequence, **(given | data))
+
+
+OPENED = case_event("open")
+ESCALATED = case_event("escalated", 12, **{"from": "in_progress", "reason": "three attempts failed: VERIFY_FAILED"})
+CLOSED = case_event(
+    "resolved",
+    20,
+    **{
+        "from": "in_progress",
+        "resolution": "replaced",
+        "reason": "verified and back in service",
+        "phases": {"detected": 2100, "open": 900, "queued": 400, "in_progress": 187_000},
+    },
+)
+FAILED = event(EntryType.NODE_STATUS, 13, **{"from": "validating", "to": "failed", "reason": "verification failed"})
+RETURNED = event(EntryType.NODE_STATUS, 25, **{"from": "failed", "to": "validating", "reason": "returned"})
+BREAKER = event(
+    EntryType.CLUSTER_SAFETY, 4, None, kind="breaker", to="open", reason="9 of 40 nodes failed within 5 minutes",
+    scope="cluster", domain=None, counts={"failing": 9, "of": 40}, **{"from": "closed"},
+)  # fmt: skip
+BREAKER_CLOSED = event(EntryType.CLUSTER_SAFETY, 9, None, kind="breaker", to="closed", reason="closed by an operator")
+PAGES = {
+    "case-opened": OPENED,
+    "case-escalated": ESCALATED,
+    "case-closed": CLOSED,
+    "node-failed": FAILED,
+    "node-returned": RETURNED,
+    "breaker-open": BREAKER,
+    "breaker-closed": BREAKER_CLOSED,
+}
+
+
+def made() -> tuple[Paging, FakePager, FakeTable]:
+    clock = ManualClock()
+    table, pager = FakeTable(clock), FakePager()
+    return Paging(table, pager, clock), pager, table
+
+
+def sent(*events: dict[str, Any]) -> list[PageMessage]:
+    paging, pager, _ = made()
+    for one in events:
+        paging(one)
+    return pager.sent
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_reads_as_it_was_agreed(name: str) -> None:
+    (page,) = sent(PAGES[name])
+    attributes = "\n".join(f"{key}: {value}" for key, value in page.attributes.items())
+    parts = {
+        "topic": page.urgency.value,
+        "subject": page.subject,
+        "attributes": attributes,
+        "sms": page.bodies["sms"],
+        "email": page.bodies["email"],
+        "sqs": page.bodies["sqs"],
+    }
+    text = "".join(f"== {part}\n{body.rstrip()}\n\n" for part, body in parts.items())
+    assert text == (GOLDEN / f"page-{name}.txt").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_every_way_to_a_person_has_its_length(name: str) -> None:
+    (page,) = sent(PAGES[name])
+    assert len(page.subject) <= MOST_SUBJECT
+    assert len(page.bodies["sms"]) <= MOST_SMS
+    assert (page.subject + page.bodies["sms"]).isascii()
+    assert "default" in page.bodies
+    assert len(page.attributes) <= 10
+
+
+def test_long_and_foreign_names_do_not_break_a_length() -> None:
+    long = case_event("escalated", reason="\u00fc" * 300)
+    long["metadata"] |= {"cluster": "c" * 100, "node": "n\u00e9" * 120}
+    (page,) = sent(long)
+    assert len(page.subject) <= MOST_SUBJECT
+    assert len(page.bodies["sms"]) <= MOST_SMS
+    assert (page.subject + page.bodies["sms"]).isascii()
+
+
+@pytest.mark.parametrize(
+    "quiet",
+    [
+        case_event("open", severity="error"),
+        case_event("open", action="contact_support"),
+        case_event("queued", **{"from": "open"}),
+        case_event("resolved", severity="error"),
+        event(EntryType.NODE_STATUS, **{"from": "healthy", "to": "degraded", "reason": "xid.79"}),
+        event(EntryType.FAULT_DETECTED, severity="fatal"),
+        event(EntryType.CASE_STATUS),
+    ],
+)
+def test_what_the_machine_cures_by_itself_pages_nobody(quiet: dict[str, Any]) -> None:
+    assert sent(quiet) == []
+
+
+def test_a_notice_wakes_nobody_and_what_needs_a_person_does() -> None:
+    assert [page.urgency for page in sent(OPENED, ESCALATED)] == [PageUrgency.NOTICE, PageUrgency.URGENT]
+
+
+def test_every_trouble_that_was_triggered_is_resolved_under_its_key() -> None:
+    closed = case_event("resolved", 30, phases={"open": 1, "escalated": 5}, resolution="by_person")
+    pages = sent(OPENED, ESCALATED, FAILED, RETURNED, closed)
+    states = [(page.key.removeprefix(f"{CASE}:"), page.attributes["state"]) for page in pages]
+    assert states == [
+        ("opened", "triggered"),
+        ("escalated", "triggered"),
+        ("failed", "triggered"),
+        ("failed", "resolved"),
+        ("opened", "resolved"),
+        ("escalated", "resolved"),
+    ]
+
+
+def test_every_key_that_a_rule_can_trigger_another_one_resolves() -> None:
+    by_state = {
+        state: {rule.transition for rule in RULES if rule.state == state} for state in ("triggered", "resolved")
+    }
+    assert by_state["triggered"] == by_state["resolved"]
+
+
+def test_a_redelivered_event_is_one_page() -> None:
+    paging, pager, _ = made()
+    assert [one.fate for one in paging(ESCALATED)] == [Fate.SENT]
+    assert [one.fate for one in paging(ESCALATED)] == [Fate.REPEATED]
+    assert pager.keys == [f"{CASE}:escalated"]
+
+
+def test_a_case_that_is_escalated_again_pages_again() -> None:
+    again = case_event("escalated", 40)
+    back = case_event("queued", 30, **{"from": "escalated"})
+    assert [page.attributes["state"] for page in sent(ESCALATED, back, again)] == ["triggered", "resolved", "triggered"]
+
+
+def test_a_trouble_that_is_over_before_its_page_was_out_is_told_once_and_as_over() -> None:
+    pages = sent(CLOSED, OPENED)
+    assert [(page.key, page.attributes["state"]) for page in pages] == [(f"{CASE}:opened", "resolved")]
+
+
+def test_a_crash_after_the_page_repeats_it_under_the_same_key() -> None:
+    paging, pager, _ = made()
+    pager.seam.after = breaking(("pager.send", KeyboardInterrupt()))  # type: ignore[arg-type]  # a process that dies
+    with pytest.raises(KeyboardInterrupt):
+        paging(ESCALATED)
+    paging(ESCALATED)
+    paging(ESCALATED)
+    assert pager.keys == [f"{CASE}:escalated"] * 2
+
+
+def test_a_pager_that_does_not_answer_is_tried_again() -> None:
+    paging, pager, _ = made()
+    pager.seam.before = breaking(("pager.send", Transient("throttled")))
+    with pytest.raises(Transient):
+        paging(ESCALATED)
+    assert [one.fate for one in paging(ESCALATED)] == [Fate.SENT]
+
+
+@pytest.mark.parametrize("down", [Transient("down"), Misconfigured("no such table")])
+def test_without_the_table_the_page_goes_out_and_says_so(down: Exception) -> None:
+    paging, pager, table = made()
+    table.seam.before = always(down)
+    (delivered,) = paging(ESCALATED)
+    assert (delivered.fate, delivered.noted) == (Fate.SENT, False)
+    assert "may repeat" in pager.sent[0].bodies["default"]
+
+
+def always(error: Exception) -> Any:
+    def hook(_call: object) -> None:
+        raise error
+
+    return hook
+
+
+def test_a_mark_that_cannot_be_finished_does_not_page_twice_by_itself() -> None:
+    paging, pager, table = made()
+    table.seam.before = breaking(("table.get", Transient("x")), ("table.write", Transient("x")))
+    paging(ESCALATED)
+    assert len(pager.sent) == 1
+
+
+def test_two_hands_on_one_event_page_rather_twice_than_never() -> None:
+    paging, pager, table = made()
+    inside = iter([True])
+
+    def other_hand(call: Any) -> None:
+        if call.name == "table.get" and next(inside, False):
+            paging(ESCALATED)
+
+    table.seam.after = other_hand
+    paging(ESCALATED)
+    assert set(pager.keys) == {f"{CASE}:escalated"}
+
+
+def test_an_event_older_than_a_fortnight_pages_nobody() -> None:
+    paging, pager, _ = made()
+    assert isinstance(paging.clock, ManualClock)
+    paging.clock.advance(timedelta(days=16, seconds=1))
+    assert [one.fate for one in paging(ESCALATED)] == [Fate.TOO_OLD]
+    assert pager.sent == []
+
+
+def test_a_mark_is_forgotten_after_a_month() -> None:
+    paging, _, table = made()
+    paging(ESCALATED)
+    mark = table.get(keys.page_mark(CASE, "escalated"))
+    assert mark is not None
+    assert (mark["state"], mark["expires_at"]) == ("sent", int((START + timedelta(days=30)).timestamp()))
+
+
+def test_two_domains_that_are_held_are_two_troubles() -> None:
+    held = [
+        event(EntryType.CLUSTER_SAFETY, number, None, kind="hold", to="held", domain=domain, reason="incident")
+        for number, domain in enumerate(("rack-1", "rack-2"), 1)
+    ]
+    assert [page.key for page in sent(*held)] == ["train-a:hold:rack-1", "train-a:hold:rack-2"]
+
+
+def test_a_word_that_an_event_does_not_have_does_not_stop_a_page() -> None:
+    bare = event(EntryType.CASE_STATUS, to="escalated")
+    (page,) = sent(bare)
+    assert "Nothing more happens by itself (?)." in page.bodies["default"]
+
+
+def entries(world: World) -> Iterator[dict[str, Any]]:
+    for record in world.table.stream:
+        if record.key.sk.startswith(keys.ENTRY) and record.new is not None:
+            yield json.loads(str(record.new["body"]))
+
+
+def test_the_events_of_a_real_case_become_pages_with_all_that_the_table_knows() -> None:
+    world = World()
+    key = world.seat("n-1")
+    world.happens(key, fault("xid.79"))
+    pager = FakePager()
+    paging = Paging(world.table, pager, world.clock)
+    for one in entries(world):
+        assert not paging(one) or one["metadata"]["event_type"] in EVENT_TYPES
+    (page,) = pager.sent
+    state = world.append.read(key)
+    assert state.live_case is not None
+    assert state.live_case.status is CaseStatus.OPEN or state.live_case.status is CaseStatus.QUEUED
+    assert state.incarnation is not None
+    for known in ("xid.79", "0000:c1:00", "n-1", "train-a", state.live_case.id, state.incarnation.instance_id):
+        assert str(known) in page.bodies["email"]
+
+
+def test_a_runbook_that_a_page_names_is_there() -> None:
+    root = Path(__file__).parents[2]
+    for rule in RULES:
+        assert (root / "docs" / "runbooks" / f"{rule.runbook}.md").is_file(), rule.runbook
