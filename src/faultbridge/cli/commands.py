@@ -22,4 +22,6 @@ COMMANDS: Mapping[str, Row] = {
     "decode": Row("decode", "Turn raw text into faults and clears, offline."),
     "sources": Row("sources", "List the source names that can be decoded."),
     "catalog": Row("catalog", "Say what a fault code means, what others recommend, and why we do."),
+    "schema": Row("schema", "Print the events' schemas, and validate an event."),
+    "rule": Row("rule", "Run the golden cases of EventBridge rules."),
 }

@@ -1,0 +1,131 @@
+"""Rules that customers start from, on a matcher of EventBridge patterns."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from faultbridge.cli.app import run
+from faultbridge.cli.rulefile import matcher, misspelt, read_rule
+from faultbridge.errors import Rejected
+from tests.events.patterns import PATTERNS, Wanted, envelope
+from tests.events.samples import FILES, ROOT, label
+
+RULES = sorted((ROOT / "rules").glob("*.yaml"))
+
+
+@pytest.mark.parametrize("wanted", PATTERNS, ids=lambda one: one.name)
+def test_a_pattern_picks_exactly_the_samples_that_it_should(wanted: Wanted) -> None:
+    matches = matcher(wanted.pattern)
+    assert {label(path) for path in FILES if matches(envelope(path))} == wanted.matches
+    assert misspelt(wanted.pattern) == []
+
+
+def test_every_rule_of_ours_is_right(capsys: pytest.CaptureFixture[str]) -> None:
+    assert RULES
+    assert run(["rule", "test", str(ROOT / "rules")]) == 0
+    assert capsys.readouterr().out.count(" ok") == len(RULES)
+
+
+@pytest.mark.parametrize("path", RULES, ids=lambda path: path.stem)
+def test_a_rule_keeps_to_the_major_version_that_it_was_written_for(path: Path) -> None:
+    assert read_rule(path).pattern["detail"]["metadata"]["schema_version"] == [{"prefix": "1."}]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Callable[..., Path]:
+    """Writes a folder with one rule, the shipped one with changes."""
+
+    def write(text: str | None = None, **changes: Any) -> Path:
+        rule = yaml.safe_load((ROOT / "rules" / "page-on-fatal.yaml").read_text(encoding="utf-8"))
+        name = tmp_path / "page-on-fatal.yaml"
+        name.write_text(text if text is not None else yaml.safe_dump({**rule, **changes}), encoding="utf-8")
+        return tmp_path
+
+    return write
+
+
+TYPO = {"source": ["faultbridge"], "detail-type": ["Node Fault Detected"], "detail": {"data": {"severty": ["fatal"]}}}
+WORD = {"source": ["faultbridge"], "detail-type": ["Node Fault Detected"], "detail": {"data": {"severity": ["bad"]}}}
+TYPE = {"source": ["faultbridge"], "detail-type": ["Node Fault Found"]}
+WIDE = {"source": ["faultbridge"]}
+LONG = {"source": ["faultbridge"], "detail": {"metadata": {"node": [f"gpu-{i:04d}" for i in range(300)]}}}
+
+
+@pytest.mark.parametrize(
+    ("pattern", "problem"),
+    [
+        (TYPO, "detail.data.severty is no field of the event"),
+        (WORD, "detail.data.severity: 'bad' is none of info, warning, error, fatal"),
+        (TYPE, "'Node Fault Found' is no event of this version"),
+        (WIDE, "must not match and does: a warning"),
+        (LONG, "EventBridge takes 2048"),
+    ],
+    ids=["misspelt field", "misspelt word", "misspelt type", "too wide", "too long"],
+)
+def test_a_wrong_rule_is_named_with_what_is_wrong(
+    folder: Callable[..., Path], pattern: dict[str, Any], problem: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["rule", "test", str(folder(pattern=pattern))]) == 1
+    told = capsys.readouterr()
+    assert problem in told.out
+    assert told.err.startswith("faultbridge: 1 of 1 rules are wrong: page-on-fatal: ")
+    assert told.err.count("\n") == 1
+
+
+def test_a_rule_on_events_of_aws_is_not_held_to_our_fields() -> None:
+    assert misspelt({"source": ["aws.sagemaker"], "detail": {"HealthStatus": ["Unhealthy"]}}) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("{", "expected the node content"),
+        ("[]", "the file: Input should be a valid dictionary"),
+        ("name: page-on-fatal", "purpose: Field required"),
+    ],
+)
+def test_a_file_that_is_no_rule_is_refused_in_one_line(
+    folder: Callable[..., Path], text: str, problem: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["rule", "test", str(folder(text))]) == 65
+    told = capsys.readouterr().err
+    assert problem in told
+    assert told.count("\n") == 1
+
+
+def test_a_rule_is_named_as_its_file_and_proves_both_directions(folder: Callable[..., Path]) -> None:
+    path = folder(name="other") / "page-on-fatal.yaml"
+    with pytest.raises(Rejected, match="unlike its file"):
+        read_rule(path)
+    folder(cases={"must": [{"says": "x", "event": {}}], "must_not": []})
+    with pytest.raises(Rejected, match="must_not"):
+        read_rule(path)
+
+
+def test_a_pattern_that_eventbridge_would_refuse_is_refused(folder: Callable[..., Path]) -> None:
+    assert run(["rule", "test", str(folder(pattern={"source": "faultbridge"}))]) == 65
+
+
+def test_an_empty_folder_is_wrong_usage(tmp_path: Path) -> None:
+    assert run(["rule", "test", str(tmp_path)]) == 2
+
+
+def test_without_the_local_extra_the_command_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    real = builtins.__import__
+
+    def without_moto(name: str, *others: Any) -> Any:
+        if name.startswith("moto"):
+            raise ImportError(name)
+        return real(name, *others)
+
+    monkeypatch.setattr(builtins, "__import__", without_moto)
+    assert run(["rule", "test", str(ROOT / "rules")]) == 69
+    assert "pip install 'faultbridge[local]'" in capsys.readouterr().err
