@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
-from faultbridge.domain.cases import Case
+from faultbridge.domain.cases import Case, Phase
 from faultbridge.domain.conditions import Condition, condition_key
 from faultbridge.domain.edges import CaseStatus, NodeStatus
 from faultbridge.domain.entries import Draft, EntryType
@@ -21,6 +21,8 @@ _FAULT_TYPES = {
     ChangeKind.UPDATED: EntryType.FAULT_UPDATED,
     ChangeKind.ENDED: EntryType.FAULT_CLEARED,
 }
+
+_WAY = ("detected", CaseStatus.OPEN, CaseStatus.QUEUED, CaseStatus.IN_PROGRESS, *Phase)
 
 
 def component_data(component: Component) -> dict[str, Any]:
@@ -166,10 +168,15 @@ def _message(case: Case, state: NodeState) -> str | None:
 def durations(case: Case, end: datetime) -> dict[str, int]:
     """Return how long a case spent in each phase, in milliseconds, in the order in which it reached them."""
     reached = (mark for mark in case.marks.items() if mark[0] != case.status.value)
-    marks = sorted(reached, key=lambda mark: mark[1])
+    marks = sorted(reached, key=lambda mark: (mark[1], _order(mark[0])))
     ends = [at for _, at in marks[1:]] + [end]
     millisecond = timedelta(milliseconds=1)
     return {name: (until - at) // millisecond for (name, at), until in zip(marks, ends, strict=True)}
+
+
+def _order(name: str) -> int:
+    # Steps that follow each other at once have the same time; the way of a case tells them apart.
+    return _WAY.index(name) if name in _WAY else len(_WAY)
 
 
 def note(
