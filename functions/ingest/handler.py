@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from faultbridge.bootstrap import application
-from faultbridge.entrypoints import ingest
+from faultbridge.entrypoints.ingest import ingest
 
 
 def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:

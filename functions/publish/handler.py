@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from faultbridge.bootstrap import application
-from faultbridge.entrypoints import publish
+from faultbridge.entrypoints.publish import publish
 
 
 def handler(event: dict[str, Any], _context: object) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from faultbridge.bootstrap import application
-from faultbridge.entrypoints import react
+from faultbridge.entrypoints.react import react
 
 
 def handler(event: dict[str, Any], _context: object) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from faultbridge.bootstrap import application
-from faultbridge.entrypoints import replacement
+from faultbridge.entrypoints.replacement import replacement
 
 
 def handler(event: dict[str, Any], _context: object) -> dict[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from faultbridge.bootstrap import application
-from faultbridge.entrypoints import sweep
+from faultbridge.entrypoints.sweep import sweep
 
 
 def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from faultbridge.services.dispatch import Dispatch
     from faultbridge.services.ingest import Ingest
     from faultbridge.services.isolate import Isolate
+    from faultbridge.services.pager.deliver import Paging
     from faultbridge.services.publish import Publish
     from faultbridge.services.react import React
     from faultbridge.services.registration import Registration
@@ -140,6 +141,13 @@ class Application:
             probe=timedelta(seconds=self.probe_seconds),
         )
         return Replacement(tools)
+
+    @cached_property
+    def page(self) -> Paging:
+        """Turn events into pages."""
+        from faultbridge.services.pager.deliver import Paging
+
+        return Paging(self.ports.table, self.ports.pager, self.ports.clock)
 
     @cached_property
     def sweep(self) -> Sweep:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from faultbridge.domain.nodes import NodeKey
 from faultbridge.errors import Transient
-from faultbridge.services.failures import Failures
 from faultbridge.services.dispatch import Dispatch
+from faultbridge.services.failures import Failures
 from faultbridge.services.isolate import Isolate
 from faultbridge.services.rollup import Rollup
 

@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from datetime import datetime, timedelta
 from enum import Enum
-from functools import cache
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from faultbridge.domain.times import from_text, to_text
@@ -19,11 +18,12 @@ from faultbridge.storage.writes import Item, Value
 
 T = TypeVar("T")
 _Load = Callable[[Any], Any]
+_LOADERS: dict[Any, _Load] = {}
 
 
 def dump(value: Any) -> Value:
     """Turn a domain value into what an item may hold; raises TypeError on what it may not."""
-    if value is None or isinstance(value, bool | int) and not isinstance(value, Enum):
+    if value is None or (isinstance(value, bool | int) and not isinstance(value, Enum)):
         return value
     if isinstance(value, Enum):
         return str(value.value)
@@ -61,8 +61,13 @@ def load(kind: type[T], value: Mapping[str, Any]) -> T:
     return loaded
 
 
-@cache
 def _loader(kind: Any) -> _Load:
+    if kind not in _LOADERS:
+        _LOADERS[kind] = _make_loader(kind)
+    return _LOADERS[kind]
+
+
+def _make_loader(kind: Any) -> _Load:
     origin = get_origin(kind)
     if origin in {Union, types.UnionType}:
         return _optional(next(one for one in get_args(kind) if one is not type(None)))
@@ -106,11 +111,11 @@ def _record(kind: Any) -> _Load:
     hints = get_type_hints(kind)
     names = [field.name for field in fields(kind)] if is_dataclass(kind) else list(kind._fields)
     loaders = [(name, _loader(hints[name])) for name in names]
-    empties = {name: _empty(kind, name, hints[name]) for name in names}
+    empties = {name: made for name in names if (made := _empty(kind, name, hints[name])) is not None}
 
     def read(value: Mapping[str, Any]) -> Any:
         given = {name: inner(value[name]) for name, inner in loaders if name in value}
-        missing = {name: empties[name]() for name in names if name not in value and empties[name] is not None}
+        missing = {name: make() for name, make in empties.items() if name not in value}
         return kind(**missing, **given)
 
     return read

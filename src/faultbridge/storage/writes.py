@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
-Value: TypeAlias = "str | int | bool | None | list[Value] | dict[str, Value]"
+Value: TypeAlias = "str | int | bool | list[Value] | dict[str, Value] | None"
 Item: TypeAlias = dict[str, Value]
 
 

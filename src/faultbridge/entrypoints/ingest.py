@@ -1,0 +1,40 @@
+"""The raw queue: a batch of messages in, the ids of those to be tried again out."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from faultbridge.adapters.receipts import MARK, VERSION
+from faultbridge.adapters.telemetry import emit
+from faultbridge.domain.records import Outcome
+from faultbridge.domain.times import from_milliseconds
+from faultbridge.services.account import OUTCOME
+from faultbridge.services.records import Delivery
+
+if TYPE_CHECKING:
+    from faultbridge.bootstrap import Application
+
+
+def ingest(event: Mapping[str, Any], application: Application) -> dict[str, Any]:
+    """Take a batch of the raw queue; the line it prints is the receipt of every record in it."""
+    ingested = application.ingest([_delivery(record) for record in event["Records"]])
+    counts = Counter(ingested.outcomes.values())
+    receipt = {record: outcome.value for record, outcome in ingested.outcomes.items()}
+    emit(
+        {f"Records{outcome.value.capitalize()}": counts[outcome] for outcome in Outcome}
+        | {"RecordsGivenBack": len(ingested.failed)},
+        **{MARK: VERSION, "kind": OUTCOME, "records": receipt, "reasons": ingested.reasons},
+    )
+    return {"batchItemFailures": [{"itemIdentifier": message} for message in sorted(ingested.failed)]}
+
+
+def _delivery(record: Mapping[str, Any]) -> Delivery:
+    attributes = record["attributes"]
+    return Delivery(
+        id=record["messageId"],
+        text=record["body"],
+        received_at=from_milliseconds(int(attributes["SentTimestamp"])),
+        sender=attributes.get("SenderId"),
+    )

@@ -1,0 +1,18 @@
+"""The state machine: one step of one attempt."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from faultbridge.adapters.telemetry import emit
+
+if TYPE_CHECKING:
+    from faultbridge.bootstrap import Application
+
+
+def replacement(event: Mapping[str, Any], application: Application) -> dict[str, str]:
+    """Run one step of an attempt and answer what came of it."""
+    answer = application.replacement(event, event.get("token"))
+    emit({"Steps": 1}, step=event.get("step"), case=event.get("case"), outcome=answer.get("outcome"))
+    return answer
