@@ -1,0 +1,141 @@
+"""The example consumer: whole streams out of repeats, reorder, loss and events of tomorrow."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from examples.consumer.handler import handler
+from examples.consumer.stream import BrokenStreamError, Reader
+from faultbridge.domain.edges import Actor, NodeStatus
+from faultbridge.domain.entries import Draft, EntryType, Stream, seal
+from faultbridge.domain.nodes import Head
+from faultbridge.events import UntypedEvent
+from faultbridge.events.wire import detail_of, stub_of
+from faultbridge.stages.narrate import note, status_change
+from tests.builders import NOON, STACK_ID, fault, node
+from tests.events.patterns import envelope
+from tests.events.samples import FILES, label
+
+NODE = Stream(STACK_ID, "faultbridge", "train-a", "ip-10-0-0-7")
+CLUSTER = Stream(STACK_ID, "faultbridge", "train-a")
+
+
+def recorded(stream: Stream, count: int, epoch: int = 1) -> list[str]:
+    """A stream as it was published: what our own code makes of some drafts."""
+    kinds = (
+        note(kind="information", text="seen", at=NOON, fault=fault()),
+        status_change(node(), NodeStatus.DEGRADED, NOON, "xid.79"),
+        note(kind="operator", text="keep it", at=NOON),
+    )
+    if stream.node is None:
+        kinds = (kinds[0], kinds[2], kinds[0])
+    drafts: Iterable[Draft] = [kinds[number % 3] for number in range(count)]
+    sealed, _ = seal(stream, Head(epoch=epoch), drafts, actor=Actor.INGEST, severity=None, recorded_at=NOON)
+    return [detail_of(entry.body, entry.evidence) for entry in sealed]
+
+
+class Timeline:
+    """A fake of the timeline's answer to `after=N`."""
+
+    def __init__(self, *streams: list[str]) -> None:
+        self.streams = streams
+        self.asked: list[tuple[str, int, int]] = []
+
+    def __call__(self, name: str, epoch: int, after: int) -> list[str]:
+        self.asked.append((name, epoch, after))
+        heads = ((json.loads(detail)["metadata"], detail) for stream in self.streams for detail in stream)
+        return [d for m, d in heads if (m["stream"], m["epoch"]) == (name, epoch) and m["sequence"] > after]
+
+
+@given(seed=st.integers(), count=st.integers(1, 12), lost=st.sets(st.integers(0, 23)), twice=st.integers(1, 3))
+def test_every_event_comes_out_once_and_in_order_whatever_the_bus_does(
+    seed: int, count: int, lost: set[int], twice: int
+) -> None:
+    streams = (recorded(NODE, count), recorded(CLUSTER, count), recorded(NODE, count, epoch=2))
+    published = [detail for stream in streams for detail in stream]
+    delivered = [detail for number, detail in enumerate(published) if number not in lost] * twice
+    Random(seed).shuffle(delivered)
+    reader = Reader(Timeline(*streams))
+    out = [event for detail in delivered for event in reader.take(detail)] + reader.complete()
+    places = {(event.metadata.stream, event.metadata.epoch) for event in out}
+    for place in places:
+        inside = [event for event in out if (event.metadata.stream, event.metadata.epoch) == place]
+        assert [event.metadata.sequence for event in inside] == list(range(1, count + 1))
+    assert reader.missing() == {}
+    assert {
+        (json.loads(one)["metadata"]["stream"], json.loads(one)["metadata"]["epoch"]) for one in delivered
+    } == places
+
+
+def test_a_gap_is_known_before_anybody_asks() -> None:
+    stream = recorded(NODE, 4)
+    timeline = Timeline(stream)
+    reader = Reader(timeline)
+    assert [event.metadata.sequence for event in reader.take(stream[0])] == [1]
+    assert reader.take(stream[3]) == []
+    assert reader.missing() == {(NODE.name, 1): range(2, 4)}
+    assert [event.metadata.sequence for event in reader.complete()] == [2, 3, 4]
+    assert timeline.asked == [(NODE.name, 1, 1)]
+
+
+def test_the_newest_event_is_found_although_nothing_shows_that_it_is_missing() -> None:
+    stream = recorded(NODE, 3)
+    reader = Reader(Timeline(stream))
+    reader.take(stream[0])
+    reader.take(stream[1])
+    assert reader.missing() == {}
+    assert [event.metadata.sequence for event in reader.complete()] == [3]
+
+
+def of_tomorrow(detail: str) -> str:
+    """The same entry, of a type that this consumer was not written for."""
+    event = json.loads(detail)
+    event["metadata"]["event_type"] = "Node Firmware Change"
+    event["data"] = {"version": {"from": 1, "to": 2}}
+    return json.dumps(event)
+
+
+@pytest.mark.parametrize("change", [of_tomorrow, stub_of])
+def test_what_it_cannot_read_still_counts(change: Any) -> None:
+    first, second, third = recorded(NODE, 3)
+    reader = Reader(Timeline())
+    out = [event for detail in (third, change(second), first) for event in reader.take(detail)]
+    assert [event.metadata.sequence for event in out] == [1, 2, 3]
+    assert isinstance(out[1], UntypedEvent)
+
+
+def test_two_events_in_one_place_are_no_stream() -> None:
+    other = Stream("another-stack", "faultbridge", "train-a", "ip-10-0-0-7")
+    reader = Reader(Timeline())
+    reader.take(recorded(NODE, 3)[2])
+    with pytest.raises(BrokenStreamError, match="two events numbered 3"):
+        reader.take(recorded(other, 3)[2])
+
+
+def test_an_event_that_does_not_follow_the_one_before_is_noticed() -> None:
+    other = Stream("another-stack", "faultbridge", "train-a", "ip-10-0-0-7")
+    reader = Reader(Timeline())
+    reader.take(recorded(NODE, 1)[0])
+    with pytest.raises(BrokenStreamError, match="2 follows"):
+        reader.take(recorded(other, 2)[1])
+
+
+def test_the_function_speaks_of_closed_cases_and_passes_over_the_rest() -> None:
+    told = {label(path): handler(envelope(path), None) for path in FILES}
+    spoken = {name: text for name, text in told.items() if text}
+    assert spoken == {
+        "case-status-change-closed": "llm-train-1/gpu-0042: xid.79 replaced after 47 min",
+        "case-status-change-largest": "llm-train-1/gpu-0042: xid.74 repaired after 47 min",
+    }
+
+
+def test_every_entry_type_that_the_streams_of_this_test_hold_is_one_of_ours() -> None:
+    kinds = {json.loads(detail)["metadata"]["event_type"] for detail in recorded(NODE, 3)}
+    assert kinds == {EntryType.NOTE.value, EntryType.NODE_STATUS.value}
