@@ -1,0 +1,60 @@
+"""What the services need from the world, as protocols; `adapters/` fulfils them on AWS, `tests/fakes` in memory.
+
+Every call may raise `Transient` (try again later) or `Misconfigured` (a person must mend it) and nothing else
+that comes from the other side, unless its docstring says so.
+"""
+
+from __future__ import annotations
+
+from faultbridge.ports.keeping import Clock, ObjectStore, Table
+from faultbridge.ports.messages import (
+    BusEvent,
+    EventBus,
+    Receipts,
+    ReceivedMessage,
+    RecordQueue,
+    RecordQueueDepth,
+    Refusal,
+)
+from faultbridge.ports.people import PageMessage, Pager, PageUrgency
+from faultbridge.ports.repair import (
+    Answer,
+    Candidate,
+    Orchestrator,
+    Presence,
+    Provider,
+    ProviderFailure,
+    Verdict,
+    Verification,
+    Verifier,
+)
+from faultbridge.ports.workflow import ExecutionStatus, Workflow
+from faultbridge.ports.world import Ports
+
+__all__ = [
+    "Answer",
+    "BusEvent",
+    "Candidate",
+    "Clock",
+    "EventBus",
+    "ExecutionStatus",
+    "ObjectStore",
+    "Orchestrator",
+    "PageMessage",
+    "PageUrgency",
+    "Pager",
+    "Ports",
+    "Presence",
+    "Provider",
+    "ProviderFailure",
+    "Receipts",
+    "ReceivedMessage",
+    "RecordQueue",
+    "RecordQueueDepth",
+    "Refusal",
+    "Table",
+    "Verdict",
+    "Verification",
+    "Verifier",
+    "Workflow",
+]

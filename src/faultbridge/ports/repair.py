@@ -1,0 +1,138 @@
+"""What acts on nodes: providers, orchestrators, verifiers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Protocol
+
+
+class ProviderFailure(StrEnum):
+    """Why a provider, orchestrator or verifier did not do what it was asked."""
+
+    CAPACITY = "CAPACITY"
+    THROTTLED = "THROTTLED"
+    PERMISSION_DENIED = "PERMISSION_DENIED"
+    NOT_FOUND = "NOT_FOUND"
+    CONFLICT = "CONFLICT"
+    TIMEOUT = "TIMEOUT"
+    AMBIGUOUS = "AMBIGUOUS"
+    VERIFY_FAILED = "VERIFY_FAILED"
+    PROVIDER_ERROR = "PROVIDER_ERROR"
+
+    @property
+    def retriable(self) -> bool:
+        """Tell whether the same call may succeed later without anybody mending anything."""
+        return self in _RETRIABLE
+
+
+_RETRIABLE = frozenset(
+    {
+        ProviderFailure.CAPACITY,
+        ProviderFailure.THROTTLED,
+        ProviderFailure.CONFLICT,
+        ProviderFailure.TIMEOUT,
+        ProviderFailure.AMBIGUOUS,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came of one call: `ok`, or the failure and the provider's words; `operation` is the provider's own id."""
+
+    failure: ProviderFailure | None = None
+    reason: str = ""
+    operation: str | None = None
+
+    @property
+    def ok(self) -> bool:
+        """Tell whether it was done."""
+        return self.failure is None
+
+
+class Presence(StrEnum):
+    """What a probe found of an instance."""
+
+    ALIVE = "alive"
+    GONE = "gone"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """An instance that may take a seat: running, same group, launched after the intent."""
+
+    instance_id: str
+    launched_at: datetime
+    instance_type: str | None = None
+    private_dns: str | None = None
+    running: bool = True
+
+
+class Provider(Protocol):
+    """What replaces an instance. Calls name the instance id of the committed intent, never a host name."""
+
+    def replace(self, instance_id: str, token: str) -> Answer:
+        """Give the instance up so that its group launches a successor; repeating it is harmless."""
+        ...
+
+    def probe(self, instance_id: str) -> Presence:
+        """Tell whether the instance is still there."""
+        ...
+
+    def candidates(self, group: str, launched_after: datetime) -> tuple[Candidate, ...]:
+        """List the instances of the group that were launched after an instant, oldest first."""
+        ...
+
+
+class Orchestrator(Protocol):
+    """What keeps work off a node and takes it away. `applicable` is False where a cluster has none."""
+
+    @property
+    def applicable(self) -> bool:
+        """Tell whether there is anything to cordon."""
+        ...
+
+    def cordon(self, node: str) -> Answer:
+        """Keep new work off the node; repeating it is harmless."""
+        ...
+
+    def uncordon(self, node: str) -> Answer:
+        """Let work on the node again; repeating it is harmless."""
+        ...
+
+    def drain(self, node: str, deadline: datetime) -> Answer:
+        """Ask running work to leave; ok once none is left."""
+        ...
+
+
+class Verdict(StrEnum):
+    """What a verification came to; `unknown` is not `failed`."""
+
+    PENDING = "pending"
+    PASSED = "passed"
+    FAILED = "failed"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """One look at a running verification: the verdict, one line a failed test, and the raw report."""
+
+    verdict: Verdict
+    findings: tuple[str, ...] = ()
+    report: bytes = b""
+
+
+class Verifier(Protocol):
+    """What proves a node good."""
+
+    def begin(self, instance_id: str, token: str) -> str:
+        """Start a verification and return its operation id."""
+        ...
+
+    def look(self, instance_id: str, operation: str) -> Verification:
+        """Read how the verification stands."""
+        ...
