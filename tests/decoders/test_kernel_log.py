@@ -115,7 +115,7 @@ def test_what_a_user_wrote_into_the_kernel_log_is_noted_and_moves_nothing() -> N
         f"11,2,3,-;{XID}",
         f"user  :err   : {XID}",
         f"<11>{XID}",
-        f"11,2,3,-;NVRM: GPU 0000:18:00.0: GPU has fallen off the bus.",
+        "11,2,3,-;NVRM: GPU 0000:18:00.0: GPU has fallen off the bus.",
     ):
         fault = only(line)
         assert (fault.severity, fault.action) == (Severity.INFO, Action.NONE)

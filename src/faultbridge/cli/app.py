@@ -23,8 +23,9 @@ def run(arguments: Sequence[str] | None = None) -> int:
         # Without standalone mode an exit code that a command asks for (`typer.Exit`) is returned.
         returned = application(given)(args=given, prog_name="faultbridge", standalone_mode=False)
         sys.stdout.flush()
-    except BrokenPipeError:
-        # Whoever read our output has had enough of it; that is no failure, and Python must not complain at exit.
+    except (BrokenPipeError, SystemExit):
+        # Whoever read our output has had enough of it (typer's frame leaves on that by itself); that is no failure,
+        # and Python must not complain at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except (KeyboardInterrupt, typer.Abort):

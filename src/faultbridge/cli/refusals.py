@@ -1,0 +1,25 @@
+"""What was asked of a stack and cannot be: wrong usage, and how to mend it, by the stable reason."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+REFUSALS: Mapping[str, str] = {
+    "alias_taken": "a name leads to one node only; leave it out or choose another",
+    "bad_cluster_name": "choose another name",
+    "bad_instance_id": "give the id as EC2 writes it",
+    "bad_node_name": "choose another name",
+    "bad_shards": "see `faultbridge cluster add --help`",
+    "bad_token": "start again without it",
+    "cluster_exists": "change it with `faultbridge cluster set`",
+    "node_exists": "`faultbridge node show` tells who sits there",
+    "node_retired": "choose another name",
+    "not_settable": "see `faultbridge cluster set --help`",
+    "nothing_asked": "name a cluster with --cluster, or a case with --case",
+    "raw_gone": "send it again from its source",
+    "too_many_aliases": "leave some out",
+    "unknown_case": "`faultbridge case list --cluster C` lists them",
+    "unknown_cluster": "`faultbridge cluster list` lists them, `faultbridge cluster add` registers one",
+    "unknown_node": "`faultbridge node list --cluster C` lists them, `faultbridge node add` registers one",
+    "unknown_reject": "`faultbridge reject list` lists them",
+}

@@ -1,0 +1,227 @@
+"""Without a stack: decode, sources, catalog; one line for each error, an exit code for scripts."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from faultbridge.cli.app import run
+from faultbridge.decoders import registry
+
+SAMPLES = Path(__file__).parents[1] / "decoders" / "samples"
+AT = "2026-02-03T12:00:00Z"
+XID = "[ 8123.6] NVRM: Xid (PCI:0000:c1:00): 79, pid=1234, name=python, GPU has fallen off the bus.\n"
+FIELDS = {
+    "kind", "source", "code", "severity", "action", "component", "observed_at", "node", "cluster",
+    "message", "evidence", "attributes", "catalogue", "record_id", "instance_id", "boot_id",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What a call left behind."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def lines(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.out.splitlines()]
+
+
+Call = Callable[..., Ran]
+
+
+@pytest.fixture
+def call(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Call:
+    def called(*arguments: str, text: bytes = b"") -> Ran:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text)))
+        code = run(arguments)
+        out, err = capsys.readouterr()
+        return Ran(code, out, err)
+
+    return called
+
+
+def test_a_fault_has_the_fields_that_scripts_depend_on(call: Call) -> None:
+    ran = call("decode", "--source", "kernel-log", "--cluster", "train-a", "--node", "ip-10-0-0-7",
+               "--received-at", AT, "--jsonl", text=XID.encode())  # fmt: skip
+    (fault,) = ran.lines
+    assert (ran.code, ran.err) == (0, "")
+    assert fault.keys() >= FIELDS
+    assert fault | {"evidence": "", "count": 1} == {
+        "kind": "fault", "source": "kernel-log", "code": "xid.79", "severity": "fatal", "action": "replace_node",
+        "component": {"type": "gpu", "pci": "0000:c1:00"} | dict.fromkeys(("uuid", "index", "serial", "link", "name")),
+        "observed_at": "2026-02-03T12:00:00.000Z", "node": "ip-10-0-0-7", "cluster": "train-a",
+        "message": "GPU has fallen off the bus.", "evidence": "", "count": 1,
+        "attributes": {"pid": "1234", "process": "python", "uptime": "8123.6", "time_source": "received"},
+        "catalogue": "2026.1", "record_id": None, "instance_id": None, "boot_id": None,
+    }  # fmt: skip
+
+
+def test_the_node_that_the_input_names_is_kept(call: Call) -> None:
+    line = f"Feb  3 04:05:06 ip-10-0-0-9 kernel: {XID}".encode()
+    (fault,) = call("decode", "--node", "claimed", "--received-at", AT, "--jsonl", text=line).lines
+    assert (fault["node"], fault["observed_at"]) == ("ip-10-0-0-9", "2026-02-03T04:05:06.000Z")
+
+
+def test_a_clear_is_told_with_neither_severity_nor_action(call: Call) -> None:
+    lines = call("decode", "--jsonl", str(SAMPLES / "kernel-nvlink5.log")).lines
+    assert [(one["kind"], one["severity"]) for one in lines][-1] == ("clear", None)
+
+
+def test_an_instance_that_the_input_names_has_its_own_field(call: Call) -> None:
+    body = {"logStream": "SagemakerHealthMonitoringAgent/g/i-0123456789abcdef0", "logEvents": [
+        {"message": '{"msg":"DCGM Policy Violation found ","data: ":{"ErrNum":79},'
+                    '"HealthMonitoringAgentDetectionEvent":"HealthEvent"}'}]}  # fmt: skip
+    (fault,) = call("decode", "--source", "hyperpod-agent-log", "--jsonl", text=json.dumps(body).encode()).lines
+    assert fault["instance_id"] == "i-0123456789abcdef0"
+    assert "instance_id" not in fault["attributes"]
+
+
+def test_json_is_one_array_and_jsonl_one_object_a_line(call: Call) -> None:
+    file = str(SAMPLES / "kernel-printk.log")
+    arguments = ("--received-at", AT, file)
+    assert json.loads(call("decode", "--json", *arguments).out) == call("decode", "--jsonl", *arguments).lines
+
+
+def test_people_get_an_aligned_table(call: Call) -> None:
+    head, *rows = call("decode", "--received-at", AT, str(SAMPLES / "kernel-printk.log")).out.splitlines()
+    assert head.split()[:5] == ["TIME", "KIND", "CODE", "SEVERITY", "ACTION"]
+    place = head.index("CODE")
+    assert [row[place : place + 10].strip() for row in rows] == ["xid.79", "sxid.20034", "sxid.22013"]
+
+
+def test_auto_says_what_it_took_the_input_for(call: Call) -> None:
+    ran = call("decode", "-", text=XID.encode())
+    assert ran.err == "faultbridge: taking standard input for kernel-log\n"
+
+
+def test_surveys_and_readings_are_told_when_asked_for(call: Call) -> None:
+    file = str(SAMPLES / "dcgm-metrics.prom")
+    kinds = [one["kind"] for one in call("decode", "--all", "--jsonl", file).lines]
+    assert kinds == ["fault", "fault", "fault", "survey", "reading", "reading"]
+    assert "survey" not in {one["kind"] for one in call("decode", "--jsonl", file).lines}
+    assert "covers 3 codes, 3 present" in call("decode", "--all", file).out
+
+
+def test_two_readings_in_one_input_give_their_difference(call: Call) -> None:
+    series = 'DCGM_FI_DEV_XID_ERRORS{gpu="0",UUID="GPU-0a",Hostname="n"} '
+    (fault,) = call("decode", "--jsonl", text=f"{series}0\n{series}79\n".encode()).lines
+    assert (fault["code"], fault["component"]["uuid"]) == ("xid.79", "GPU-0a")
+
+
+@pytest.mark.parametrize("name", ["kernel-healthy.log", "smi-healthy-old.xml", "dcgm-health-healthy.json"])
+@pytest.mark.parametrize("form", ["--jsonl", "--json", None])
+def test_framing_and_nothing_wrong_is_no_line_and_no_error(call: Call, name: str, form: str | None) -> None:
+    ran = call("decode", *filter(None, [form]), str(SAMPLES / name))
+    assert ran.code == 0
+    assert ran.out.strip() == ("[]" if form == "--json" else "")
+
+
+@pytest.mark.parametrize(
+    ("source", "text"),
+    [
+        ("auto", b""),
+        ("auto", b"words"),
+        ("auto", b"\x00\x01"),
+        ("auto", b"[ 1.0] NVRM: x\nDCGM_FI_DEV_GPU_TEMP{} 3\n"),
+        ("kernel-log", b"words"),
+        ("nvidia-smi-xml", b"<nvidia_smi_log><gpu>"),
+        ("nvidia-smi-xml", b'<!DOCTYPE a [<!ENTITY b "c">]><nvidia_smi_log/>'),
+        ("dcgm-diag", b'{"wrong": "shape"}'),
+    ],
+)
+def test_input_that_cannot_be_decoded_is_one_line_and_65(call: Call, source: str, text: bytes) -> None:
+    ran = call("decode", "--source", source, text=text)
+    assert (ran.code, ran.out) == (65, "")
+    assert ran.err.startswith("faultbridge: ")
+    assert ran.err.endswith(")\n")
+    assert ran.err.count("\n") == 1
+
+
+def test_an_unreadable_file_does_not_keep_the_others_from_being_read(call: Call, tmp_path: Path) -> None:
+    bad = tmp_path / "bad.log"
+    bad.write_text("nothing of a kernel")
+    ran = call("decode", "--source", "kernel-log", "--jsonl", str(bad), str(SAMPLES / "kernel-printk.log"))
+    assert ran.code == 65
+    assert len(ran.lines) == 3
+    assert str(bad) in ran.err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("decode", "--source", "crystal-ball"),
+        ("decode", "--json", "--jsonl"),
+        ("decode", "--received-at", "yesterday"),
+        ("decode", "--received-at", "2026-02-03T04:05:06"),
+        ("decode", "--no-such-option"),
+        ("decode", "/no/such/file"),
+        ("decode", "/"),
+        ("no-such-command",),
+        ("catalog", "nonsense"),
+        ("catalog", "xid", "seventy-nine"),
+        ("catalog", "ouija", "79"),
+    ],
+)
+def test_wrong_usage_is_one_line_and_2(call: Call, arguments: tuple[str, ...]) -> None:
+    ran = call(*arguments)
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.startswith("faultbridge: ")
+    assert ran.err.count("\n") == 1
+
+
+def test_sources_lists_what_can_be_decoded_with_an_example_each(call: Call) -> None:
+    listed = call("sources", "--jsonl").lines
+    assert [one["source"] for one in listed] == list(registry.names())
+    for one in listed:
+        assert call("decode", "--source", one["source"], text=one["example"].encode()).code == 0
+    assert call("sources").out.startswith("SOURCE")
+
+
+def test_the_catalogue_says_what_others_recommend_and_why_we_do(call: Call) -> None:
+    told = json.loads(call("catalog", "xid", "79", "--json").out)
+    assert (told["severity"], told["action"], told["conflict"]) == ("fatal", "replace_node", True)
+    assert {"source": "NVIDIA", "says": "RESTART_BM"} in told["recommendations"]
+    people = call("catalog", "xid", "79").out
+    assert "NVIDIA: RESTART_BM" in people
+    assert told["reason"] in people
+
+
+@pytest.mark.parametrize(
+    ("asked", "code"),
+    [
+        (("sxid", "20034"), "sxid.20034"),
+        (("dcgm", "45"), "dcgm.pcie_generation"),
+        (("dcgm", "persistence_mode"), "dcgm.persistence_mode"),
+        (("smi.gpu_lost",), "smi.gpu_lost"),
+        (("xid", "0079"), "xid.79"),
+    ],
+)
+def test_a_code_may_be_asked_for_by_number_or_name(call: Call, asked: tuple[str, ...], code: str) -> None:
+    told = json.loads(call("catalog", *asked, "--jsonl").out)
+    assert (told["code"], told["known"]) == (code, True)
+
+
+def test_an_unknown_code_is_told_as_what_it_will_be_treated_as(call: Call) -> None:
+    told = json.loads(call("catalog", "xid", "4242", "--json").out)
+    assert (told["known"], told["severity"], told["action"]) == (False, "error", "contact_support")
+
+
+def test_nvlink5_details_stand_below_their_code(call: Call) -> None:
+    told = json.loads(call("catalog", "xid", "145", "--json").out)
+    assert {row["code"] for row in told["details"]} >= {"xid.145:Fatal", "xid.145:RLW_REMAP:0x00000040"}
+
+
+def test_a_family_can_be_listed(call: Call) -> None:
+    assert {one["code"].split(".")[0] for one in call("catalog", "smi", "--jsonl").lines} == {"smi"}
+    assert len(call("catalog", "--jsonl").lines) > 500

@@ -1,0 +1,140 @@
+"""The catalogue's rows: whole, consistent, and thoughtful where it hurts."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import faultbridge
+from faultbridge.data import FOLDER, catalogue
+from faultbridge.decoders.dcgm_codes import CODES, SETTINGS
+from faultbridge.domain.catalogue import Kind, Row, Scope
+from faultbridge.domain.faults import Action, Severity
+
+ROWS = list(catalogue().rows.values())
+ENDS = re.compile(r"reset|reboot|replace|verified|quiet:\d+|survey:[a-z-]+")
+CANONICAL = {
+    "smi.gpu_lost": "xid.79",
+    "smi.recovery_action": "xid.154",
+    "smi.row_remap_failure": "xid.64",
+    "smi.ecc_uncorrectable": "xid.48",
+    "xid.171": "xid.48",
+    "dcgm.fallen_off_bus": "xid.79",
+    "dcgm.pending_row_remap": "smi.row_remap_pending",
+}
+JUDGED = {
+    "xid.13": (Severity.INFO, Action.RESTART_APP),
+    "xid.31": (Severity.INFO, Action.RESTART_APP),
+    "xid.43": (Severity.INFO, Action.NONE),
+    "xid.45": (Severity.INFO, Action.NONE),
+    "xid.48": (Severity.FATAL, Action.RESET_GPU),
+    "xid.63": (Severity.WARNING, Action.NONE),
+    "xid.64": (Severity.FATAL, Action.REPLACE_NODE),
+    "xid.74": (Severity.FATAL, Action.RESET_GPU),
+    "xid.79": (Severity.FATAL, Action.REPLACE_NODE),
+    "xid.92": (Severity.WARNING, Action.NONE),
+    "xid.94": (Severity.WARNING, Action.RESTART_APP),
+    "xid.95": (Severity.FATAL, Action.RESET_GPU),
+    "xid.119": (Severity.FATAL, Action.RESET_GPU),
+    "xid.137": (Severity.INFO, Action.RESTART_APP),
+    "smi.row_remap_pending": (Severity.ERROR, Action.RESET_GPU),
+    "dcgm.persistence_mode": (Severity.INFO, Action.NONE),
+}
+
+
+def code(row: Row) -> str:
+    return row.code
+
+
+def test_every_xid_up_to_173_is_described() -> None:
+    assert {f"xid.{number}" for number in range(1, 174)} <= catalogue().rows.keys()
+
+
+def test_every_dcgm_error_is_described_and_settings_ask_for_nothing() -> None:
+    assert len(CODES) == 133
+    assert set(CODES) <= catalogue().rows.keys()
+    assert {catalogue().row(one).severity for one in SETTINGS} == {Severity.INFO}
+
+
+@pytest.mark.parametrize(("one", "judged"), JUDGED.items())
+def test_the_codes_that_matter_are_judged_as_written_here(one: str, judged: tuple[Severity, Action]) -> None:
+    row = catalogue().row(one)
+    assert (row.severity, row.action) == judged
+
+
+@pytest.mark.parametrize(("one", "canonical"), CANONICAL.items())
+def test_one_trouble_seen_by_several_sources_is_counted_once(one: str, canonical: str) -> None:
+    assert catalogue().canonical(one) == canonical
+
+
+def test_no_row_is_counted_under_one_that_is_counted_elsewhere() -> None:
+    targets = {row.same_as for row in ROWS if row.same_as}
+    assert targets <= catalogue().rows.keys()
+    assert {catalogue().row(target).same_as for target in targets} == {None}
+
+
+@pytest.mark.parametrize("one", ["xid.79", "xid.64", "xid.48"])
+def test_silence_never_ends_a_lost_gpu_or_lost_memory(one: str) -> None:
+    ends = catalogue().row(one).ends_on
+    assert ends
+    assert not any(end.startswith("quiet") for end in ends)
+
+
+@pytest.mark.parametrize("one", ["xid.79", "xid.64"])
+def test_a_reboot_ends_no_fault_of_the_board(one: str) -> None:
+    assert catalogue().row(one).scope is Scope.DEVICE
+    assert "reboot" not in catalogue().row(one).ends_on
+
+
+@pytest.mark.parametrize("row", ROWS, ids=code)
+def test_a_row_is_whole(row: Row) -> None:
+    assert row.name
+    assert row.ends_on
+    assert all(ENDS.fullmatch(end) for end in row.ends_on)
+    assert row.reason or not row.conflict, "where sources differ, the row says why ours is ours"
+    assert all(told.source and told.says for told in row.recommendations)
+
+
+def test_info_asks_for_nothing_that_takes_a_node() -> None:
+    assert [row.code for row in ROWS if row.severity is Severity.INFO and row.action.opens_case] == []
+
+
+def test_a_state_that_a_survey_shows_ends_when_the_survey_no_longer_shows_it() -> None:
+    states = [row for row in ROWS if row.code.startswith("smi.") and row.same_as is None]
+    assert all(row.kind is Kind.LEVEL for row in states)
+    assert all("survey:nvidia-smi-xml" in row.ends_on for row in states)
+
+
+def test_every_code_that_the_package_names_has_a_row() -> None:
+    package = Path(faultbridge.__file__).parent
+    pattern = re.compile(r'"((?:agent|host|net|smi|dcgm)\.[a-z_]+)"')
+    named = {one for path in (package / "decoders").rglob("*.py") for one in pattern.findall(path.read_text("utf-8"))}
+    assert named
+    assert {one for one in named if one not in catalogue().rows} == set()
+
+
+def test_a_code_that_nobody_has_described_is_an_error_for_support() -> None:
+    row = catalogue().row("xid.4242")
+    assert (row.severity, row.action) == (Severity.ERROR, Action.CONTACT_SUPPORT)
+
+
+def test_no_row_is_written_twice() -> None:
+    text = "".join(path.read_text("utf-8") for path in (FOLDER / "catalogue").glob("*.json"))
+    codes = re.findall(r'"code": "([^"]+)"', text)
+    assert len(codes) == len(set(codes)) == len(catalogue().rows)
+
+
+def test_a_cold_start_pays_little_for_the_catalogue() -> None:
+    program = (
+        "import time; from faultbridge import data; best = 9.0\n"
+        "for _ in range(5):\n"
+        "    data.catalogue.cache_clear(); start = time.process_time(); data.catalogue().row('xid.79')\n"
+        "    best = min(best, time.process_time() - start)\n"
+        "print(best)"
+    )
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert float(ran.stdout) < 0.02

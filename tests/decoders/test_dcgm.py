@@ -1,0 +1,149 @@
+"""DCGM's three outputs: watched health, diagnostics, and what its exporter publishes."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from faultbridge.decoders import registry
+from faultbridge.decoders.dcgm_diag import read_report
+from faultbridge.decoders.dcgm_health import MOST_GPUS
+from faultbridge.domain.faults import Action, Component, ComponentType, Fault, Reading, Severity, Survey
+from faultbridge.errors import Rejected
+from tests.decoders.captures import SAMPLES, decoded
+
+
+def gpu(index: int) -> Component:
+    return Component(ComponentType.GPU, index=index)
+
+
+def health(name: str) -> Survey:
+    (found,) = decoded("dcgm-health", name)
+    assert isinstance(found, Survey)
+    return found
+
+
+def test_a_healthy_report_speaks_for_every_gpu_though_it_lists_none() -> None:
+    found = health("dcgm-health-healthy.json")
+    assert found.present == ()
+    assert found.covers["dcgm.health_memory"] == tuple(gpu(index) for index in range(MOST_GPUS))
+
+
+def test_what_dcgm_could_not_evaluate_is_not_covered() -> None:
+    found = health("dcgm-health-failure.json")
+    assert gpu(3) not in found.covers["dcgm.health_nvlink"]
+    assert gpu(2) in found.covers["dcgm.health_nvlink"]
+
+
+def test_a_message_that_was_split_to_fit_a_table_is_joined() -> None:
+    assert health("dcgm-health-failure.json").present[0].message == "A pending row remap was detected on GPU 0."
+
+
+def test_a_warning_is_watched_and_a_failure_is_left_to_the_catalogue() -> None:
+    failure, warning, _ = health("dcgm-health-failure.json").present
+    assert (failure.severity, failure.action) == (None, None)
+    assert (warning.severity, warning.action) == (Severity.WARNING, Action.NONE)
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ("Error: Health watches not enabled. Please enable watches.", "watches_not_enabled"),
+        ('{"body": {"GPU": {}}, "header": ["NVLINK Error Counts"]}', "wrong_shape"),
+        ("[1, 2]", "malformed_json"),
+        ('{"body": {"Overall Health"', "malformed_json"),
+    ],
+)
+def test_what_is_no_health_report_is_rejected(body: str, reason: str) -> None:
+    with pytest.raises(Rejected) as rejected:
+        registry.decode("dcgm-health", body.encode())
+    assert rejected.value.reason == reason
+
+
+def test_a_report_tells_each_test_as_it_came_out() -> None:
+    results = read_report((SAMPLES / "dcgm-diag-v4.json").read_bytes())
+    assert [(one.category, one.outcome, one.hardware) for one in results] == [
+        ("Deployment", "fail", False),
+        ("Hardware", "pass", True),
+        ("Hardware", "fail", True),
+        ("Hardware", "skip", True),
+        ("Hardware", "warn", True),
+    ]
+    assert results[2].line == "memory on GPU 1: fail: The memory test failed on GPU 1."
+
+
+def test_a_summary_does_not_count_a_complaint_twice() -> None:
+    codes = [one.code for one in decoded("dcgm-diag", "dcgm-diag-v4.json") if isinstance(one, Fault)]
+    assert codes.count("dcgm.persistence_mode") == 1
+
+
+def test_a_summary_speaks_where_there_are_no_results() -> None:
+    test = {"name": "memory", "test_summary": {"status": "Fail", "warnings": [{"warning": "bad", "error_id": 52}]}}
+    body = {"DCGM Diagnostic": {"test_categories": [{"category": "Hardware", "tests": [test]}]}}
+    (result,) = read_report(json.dumps(body).encode())
+    assert [complaint.code for complaint in result.complaints] == ["dcgm.faulty_memory"]
+
+
+def test_a_complaint_about_several_gpus_blames_the_one_that_it_names() -> None:
+    faults = [one for one in decoded("dcgm-diag", "dcgm-diag-v1.json") if isinstance(one, Fault)]
+    assert faults[0].component == gpu(2)
+
+
+def test_a_device_brings_its_serial_unless_that_is_a_placeholder() -> None:
+    serials = {
+        one.components[0].index: one.components[0].serial
+        for one in read_report((SAMPLES / "dcgm-diag-v4.json").read_bytes())
+    }
+    assert (serials[0], serials[1]) == (None, "1650000000001")
+
+
+@pytest.mark.parametrize(
+    "body", ["", "no report", "{}", '{"DCGM Diagnostic": {"runtime_error": "no GPUs"}}', '{"DCGM Diagnostic": 3}']
+)
+def test_what_is_no_report_is_rejected(body: str) -> None:
+    with pytest.raises(Rejected):
+        read_report(body.encode())
+
+
+def scrape(*lines: str) -> list[Survey | Reading]:
+    return [
+        one for one in registry.decode("dcgm-metrics", "\n".join(lines).encode()) if isinstance(one, Survey | Reading)
+    ]
+
+
+def test_the_last_xid_is_a_reading_because_nobody_knows_when_it_was() -> None:
+    survey, *readings = decoded("dcgm-metrics", "dcgm-metrics.prom")
+    assert isinstance(survey, Survey)
+    assert all(not fault.code.startswith("xid.") for fault in survey.present)
+    values = {one.component.index: one.values for one in readings if isinstance(one, Reading)}
+    assert values == {0: {"DCGM_FI_DEV_XID_ERRORS": 79}, 1: {"DCGM_FI_DEV_XID_ERRORS": 0}}
+
+
+def test_a_gpu_in_mig_instances_is_one_gpu() -> None:
+    _, *readings = decoded("dcgm-metrics", "dcgm-metrics.prom")
+    assert [one.component.index for one in readings if isinstance(one, Reading)] == [0, 1]
+
+
+def test_dcgms_blanks_are_not_values() -> None:
+    survey = decoded("dcgm-metrics", "dcgm-metrics.prom")[0]
+    assert isinstance(survey, Survey)
+    assert [one.index for one in survey.covers["dcgm.row_remap_failure"]] == [0, 2]
+
+
+def test_the_exporters_host_is_the_node() -> None:
+    assert {one.node for one in decoded("dcgm-metrics", "dcgm-metrics.prom")} == {"ip-10-0-0-7"}
+
+
+def test_two_scrapes_in_one_input_are_two_readings() -> None:
+    series = 'DCGM_FI_DEV_XID_ERRORS{gpu="0",UUID="GPU-0a"} '
+    assert [one.values for one in scrape(series + "0", series + "79") if isinstance(one, Reading)] == [
+        {"DCGM_FI_DEV_XID_ERRORS": 0},
+        {"DCGM_FI_DEV_XID_ERRORS": 79},
+    ]
+
+
+def test_a_scrape_of_another_exporter_is_rejected() -> None:
+    with pytest.raises(Rejected) as rejected:
+        scrape("node_load1 0.5", "# HELP go_goroutines Number")
+    assert rejected.value.reason == "no_framing"

@@ -1,0 +1,102 @@
+"""`hyperpod-agent-log`: four shapes, two spellings of a key, and a node that only the log stream names."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from faultbridge.decoders import registry
+from faultbridge.domain.faults import Action, Clear, Fault, Severity
+from faultbridge.errors import Rejected
+from tests.decoders.captures import decoded
+
+EVENT = {"msg": "DCGM Policy Violation found ", "condition: ": "XID Error", "data: ": {"ErrNum": 79}}
+MARK = {"HealthMonitoringAgentDetectionEvent": "HealthEvent"}
+AT = 1_770_091_506_000
+
+
+def faults() -> list[Fault]:
+    return [one for one in decoded("hyperpod-agent-log", "hyperpod-agent.log") if isinstance(one, Fault)]
+
+
+def enveloped(
+    *messages: str, stream: str = "SagemakerHealthMonitoringAgent/workers/i-0123456789abcdef0"
+) -> dict[str, Any]:
+    events = [{"id": "1", "timestamp": AT, "message": message} for message in messages]
+    return {"messageType": "DATA_MESSAGE", "logStream": stream, "logEvents": events}
+
+
+def packed(record: dict[str, Any]) -> bytes:
+    data = base64.b64encode(gzip.compress(json.dumps(record).encode())).decode()
+    return json.dumps({"awslogs": {"data": data}}).encode()
+
+
+def test_the_agents_outer_time_is_believed_because_the_inner_one_has_been_a_day_off() -> None:
+    first = faults()[0]
+    assert first.observed_at == datetime(2026, 2, 3, 12, 5, 6, tzinfo=UTC)
+    assert first.attributes["timestamp"] == "2026-02-04T20:59:29Z"
+
+
+def test_the_agents_reason_says_what_it_asks_for() -> None:
+    asked = {fault.code: (fault.severity, fault.action) for fault in faults()}
+    assert asked["xid.71"] == (Severity.ERROR, Action.REBOOT_NODE)
+    assert asked["xid.74"] == (Severity.FATAL, Action.REPLACE_NODE)
+    assert asked["xid.31"] == (Severity.INFO, Action.RESTART_APP)
+    assert asked["xid.79"] == (None, None)
+
+
+def test_a_quoted_kernel_line_is_read_like_one() -> None:
+    first = faults()[0]
+    assert first.source == "hyperpod-agent-log"
+    assert first.attributes["link"] == "6"
+
+
+def test_a_condition_that_is_over_is_a_clear() -> None:
+    (clear,) = (one for one in decoded("hyperpod-agent-log", "hyperpod-agent.log") if isinstance(one, Clear))
+    assert clear.code == "agent.gpu_unhealthy"
+
+
+@pytest.mark.parametrize("pack", [packed, lambda record: json.dumps(record).encode()])
+def test_the_node_is_in_the_name_of_the_log_stream(pack: Any) -> None:
+    body = pack(enveloped(json.dumps(EVENT | MARK)))
+    (fault,) = registry.decode("hyperpod-agent-log", body)
+    assert isinstance(fault, Fault)
+    assert (fault.node, fault.attributes["instance_id"]) == ("i-0123456789abcdef0", "i-0123456789abcdef0")
+    assert fault.observed_at == datetime(2026, 2, 3, 4, 5, 6, tzinfo=UTC)
+
+
+def test_a_pretty_printed_event_is_one_event() -> None:
+    assert len(registry.decode("hyperpod-agent-log", json.dumps(EVENT | MARK, indent=2).encode())) == 1
+
+
+def test_an_envelope_without_events_is_framing_and_nothing_wrong() -> None:
+    assert registry.decode("hyperpod-agent-log", packed(enveloped())) == ()
+    assert registry.decode("hyperpod-agent-log", b'{"level":"info","msg":"heartbeat"}') == ()
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (b"[ 1.0] NVRM: Xid (PCI:0000:c1:00): 79, gone", "no_framing"),
+        (b'{"awslogs": {"data": "not base64!"}}', "malformed_envelope"),
+        (b'{"awslogs": {"data": "aGVsbG8="}}', "malformed_envelope"),
+        (b'{"awslogs": {"data": 3}}', "wrong_shape"),
+        (b'{"some": "json"}', "no_framing"),
+    ],
+)
+def test_what_is_no_log_of_the_agent_is_rejected(body: bytes, reason: str) -> None:
+    with pytest.raises(Rejected) as rejected:
+        registry.decode("hyperpod-agent-log", body)
+    assert rejected.value.reason == reason
+
+
+def test_an_envelope_that_unpacks_to_gigabytes_is_rejected() -> None:
+    data = base64.b64encode(gzip.compress(b" " * (64 * 1024 * 1024))).decode()
+    with pytest.raises(Rejected) as rejected:
+        registry.decode("hyperpod-agent-log", json.dumps({"awslogs": {"data": data}}).encode())
+    assert rejected.value.reason == "too_large"

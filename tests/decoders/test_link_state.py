@@ -1,0 +1,87 @@
+"""`link-state`: a port that somebody uses and that has no link."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from faultbridge.decoders import registry
+from faultbridge.domain.faults import Reading, Survey
+from faultbridge.errors import Rejected
+from tests.decoders.captures import decoded
+
+
+def link(name: str, *flags: str, state: str = "UP", **others: Any) -> dict[str, Any]:
+    return {"ifname": name, "flags": list(flags), "operstate": state, "link_type": "ether"} | others
+
+
+def look(*links: dict[str, Any], **around: Any) -> Survey:
+    body = {"interfaces": links, **around} if around else list(links)
+    survey = registry.decode("link-state", json.dumps(body).encode())[0]
+    assert isinstance(survey, Survey)
+    return survey
+
+
+def found(survey: Survey) -> list[tuple[str, str | None]]:
+    return [(fault.code, fault.component.name) for fault in survey.present]
+
+
+GLOBAL = [{"family": "inet", "scope": "global"}]
+
+
+def test_a_port_that_nobody_uses_may_be_down() -> None:
+    survey = look(link("ens7", "NO-CARRIER", "UP", state="DOWN"), link("ens8", state="DOWN", addr_info=GLOBAL))
+    assert found(survey) == []
+    assert survey.covers == {}
+
+
+@pytest.mark.parametrize(
+    "port",
+    [
+        link("ens6", "NO-CARRIER", "UP", state="DOWN", master="bond0"),
+        link("ens6", "NO-CARRIER", "UP", state="DOWN", addr_info=GLOBAL),
+        link("ens6", "UP", state="LOWERLAYERDOWN", addr_info=GLOBAL),
+    ],
+)
+def test_a_port_that_carries_a_bond_or_an_address_must_be_up(port: dict[str, Any]) -> None:
+    assert found(look(port)) == [("net.link_down", "ens6")]
+
+
+def test_a_list_of_configured_ports_is_the_inventory_that_absence_needs() -> None:
+    survey = look(link("ens5", "UP", "LOWER_UP"), configured=["ens5", "ens6"])
+    assert found(survey) == [("net.link_absent", "ens6")]
+    assert [one.name for one in survey.covers["net.link_absent"]] == ["ens5", "ens6"]
+    assert [one.name for one in survey.covers["net.link_down"]] == ["ens5"]
+
+
+@pytest.mark.parametrize("name", ["docker0", "veth12ab", "cali197eca83dfc", "br-5f4dcc3b", "virbr0"])
+def test_ports_of_containers_are_noise(name: str) -> None:
+    assert found(look(link(name, "NO-CARRIER", "UP", state="DOWN", addr_info=GLOBAL))) == []
+
+
+def test_every_physical_port_gives_a_reading() -> None:
+    readings = [one for one in decoded("link-state", "link-state.json") if isinstance(one, Reading)]
+    assert {one.component.name: one.values["carrier"] for one in readings} == {
+        "ens5": 1,
+        "ens6": 0,
+        "bond0": 1,
+        "ens7": 0,
+    }
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (b'{"interfaces": 3}', "wrong_shape"),
+        (b'[{"name": "eth0"}]', "wrong_shape"),
+        (b"3", "wrong_shape"),
+        (b"2: eth0: <BROADCAST> mtu 1500", "malformed_json"),
+        (b'[{"ifname": "eth0", "operstate"', "malformed_json"),
+    ],
+)
+def test_what_is_no_list_of_interfaces_is_rejected(body: bytes, reason: str) -> None:
+    with pytest.raises(Rejected) as rejected:
+        registry.decode("link-state", body)
+    assert rejected.value.reason == reason

@@ -1,0 +1,113 @@
+"""The registry: a body ends in observations or in `Rejected`, whatever it is."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from faultbridge.decoders import registry
+from faultbridge.decoders.base import MOST_EVIDENCE, MOST_MESSAGE, cut, judgements
+from faultbridge.errors import Rejected
+from tests.decoders.captures import SAMPLES, expected
+
+PLAIN_REASONS = {"empty": b" \n\t", "binary": b"\x1f\x8b\0\0", "unknown_format": b"just some words"}
+# Pieces of every format, one a line; hypothesis puts them together wrongly.
+WORDS = [piece.replace("\\n", "\n") for piece in (Path(__file__).parent / "pieces.txt").read_text("utf-8").splitlines()]
+EXAMPLES = int(os.environ.get("FAULTBRIDGE_FUZZ_EXAMPLES", "50"))
+fuzz = settings(max_examples=EXAMPLES, deadline=None)
+
+
+def outcome(source: str, body: bytes) -> str:
+    try:
+        for told in judgements(registry.decode(source, body)):
+            assert len(told.evidence.encode()) <= MOST_EVIDENCE
+            assert len(told.message.encode()) <= MOST_MESSAGE
+            assert all(isinstance(value, str) for value in told.attributes.values())
+    except Rejected as rejected:
+        return rejected.reason
+    return "decoded"
+
+
+@pytest.mark.parametrize("source", registry.names())
+@fuzz
+@given(body=st.lists(st.sampled_from(WORDS), max_size=12).map("".join))
+def test_any_text_is_decoded_or_rejected(source: str, body: str) -> None:
+    assert outcome(source, body.encode()).islower()
+
+
+@pytest.mark.parametrize("source", registry.names())
+@fuzz
+@given(body=st.binary(max_size=300))
+def test_any_bytes_are_decoded_or_rejected(source: str, body: bytes) -> None:
+    assert outcome(source, body).islower()
+
+
+@pytest.mark.parametrize("file", [capture.file for capture in expected(SAMPLES / "expectations.toml")])
+@fuzz
+@given(data=st.data())
+def test_a_damaged_sample_is_decoded_or_rejected(file: str, data: st.DataObject) -> None:
+    body = bytearray((SAMPLES / file).read_bytes())
+    start = data.draw(st.integers(0, len(body)))
+    body[start : start + data.draw(st.integers(0, 40))] = data.draw(st.sampled_from(WORDS)).encode()
+    for source in registry.names():
+        assert outcome(source, bytes(body)).islower()
+
+
+@pytest.mark.parametrize("source", registry.names())
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"{" * 100_000,
+        b"[" * 100_000,
+        b'{"a":' * 50_000,
+        b"<" * 100_000,
+        b" " * 200_000 + b"x",
+        b"9" * 200_000,
+        b"NVRM: " * 40_000,
+    ],
+    ids=["braces", "brackets", "nested", "angles", "spaces", "digits", "markers"],
+)
+def test_a_long_line_of_nonsense_is_answered_soon(source: str, body: bytes) -> None:
+    assert outcome(source, body) != "decoded" or source == "kernel-log"
+
+
+@pytest.mark.parametrize(("reason", "body"), PLAIN_REASONS.items())
+def test_what_no_format_fits_is_rejected_with_a_reason(reason: str, body: bytes) -> None:
+    with pytest.raises(Rejected) as rejected:
+        registry.recognise(body)
+    assert rejected.value.reason == reason
+
+
+def test_an_ambiguous_input_names_the_candidates() -> None:
+    body = b"[ 1.0] NVRM: loading\nDCGM_FI_DEV_GPU_TEMP{} 3\n"
+    with pytest.raises(Rejected, match="kernel-log or dcgm-metrics"):
+        registry.recognise(body)
+
+
+def test_an_unknown_source_is_rejected() -> None:
+    with pytest.raises(Rejected) as rejected:
+        registry.decode("crystal-ball", b"x")
+    assert rejected.value.reason == "unknown_source"
+
+
+def test_only_the_decoder_that_is_asked_for_is_loaded() -> None:
+    program = (
+        "import sys; from faultbridge.decoders import registry; registry.decode('link-state', b'[]');"
+        "others = ('faultbridge.decoders.kernel', 'faultbridge.decoders.dcgm', 'xml.');"
+        "print([m for m in sys.modules if m.startswith(others)])"
+    )
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert ran.stdout.strip() == "[]"
+
+
+@given(st.text(), st.integers(8, 64))
+def test_a_cut_text_fits_and_stays_text(text: str, most: int) -> None:
+    short = cut(text, most)
+    assert len(short.encode()) <= most
+    assert short == text or text.encode().startswith(short.removesuffix("\u2026").encode())
