@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.architecture.project import ROOT, relative
 
@@ -24,6 +25,7 @@ def test_a_schema_has_samples_of_its_major_version(schema: Path) -> None:
 
 
 @pytest.mark.parametrize("rule", RULES, ids=relative)
-def test_a_rule_has_golden_cases(rule: Path) -> None:
-    cases = rule.parent / "tests"
-    assert [*cases.glob(f"{rule.stem}.*"), *cases.glob(f"{rule.stem}/*")]
+def test_a_rule_has_golden_cases_of_both_kinds(rule: Path) -> None:
+    cases = yaml.safe_load(rule.read_text(encoding="utf-8"))["cases"]
+    assert cases["must"]
+    assert cases["must_not"]

@@ -49,7 +49,7 @@ LAYERS = {
     "data": Layer(PURE | {"data", "storage"}),
     "adapters": Layer(CORE | {"adapters", "settings"}, AWS | POWERTOOLS),
     "bootstrap": Layer(CORE | {"adapters", "settings", "data"}, POWERTOOLS),
-    "entrypoints": Layer(CORE | {"adapters", "bootstrap"}, POWERTOOLS),
+    "entrypoints": Layer(CORE | {"adapters", "bootstrap", "entrypoints"}, POWERTOOLS),
     "__init__": Layer(frozenset()),
 }
 

@@ -12,7 +12,7 @@ from tests.architecture.project import ROOT
 
 # Written with a class of one letter, so that the patterns do not find themselves.
 MACHINE_PATHS = re.compile(r"/h[o]me/\w|/r[o]ot/|/w[o]rk/|/U[s]ers/\w|[A-Z]:\\U[s]ers")
-REGISTRIES = re.compile(r"p[y]pi\.org|p[y]thonhosted\.org|c[o]deartifact\.|a[r]tifactory|f[i]le://|/s[i]mple/")
+REGISTRIES = re.compile(r"p[y]pi\.org|p[y]thonhosted\.org|c[o]deartifact\.|a[r]tifactory|/s[i]mple/")
 BINARY = {".gz", ".png", ".zip", ".bin"}
 
 
