@@ -169,10 +169,7 @@ def _place(
         "causation_id": draft.causation_id,
         "recorded_by": actor.value,
     }
-    data = dict(draft.data)
-    if draft.evidence:
-        data["evidence_sha256"] = hashlib.sha256(draft.evidence.encode()).hexdigest()
-    body = canonical_json({"metadata": metadata, "data": data})
+    body = canonical_json({"metadata": metadata, "data": _data(draft)})
     return Entry(
         stream=stream,
         epoch=head.epoch,
@@ -187,3 +184,9 @@ def _place(
         case_id=draft.case_id,
         device=draft.device,
     )
+
+
+def _data(draft: Draft) -> Mapping[str, Any]:
+    if not draft.evidence:
+        return draft.data
+    return {**draft.data, "evidence_sha256": hashlib.sha256(draft.evidence.encode()).hexdigest()}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import replace
 from datetime import datetime
 
@@ -12,9 +11,9 @@ from faultbridge.domain.faults import Action, Clear, Fault, Severity, Survey
 from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.records import Outcome
 from faultbridge.stages.changes import Arrival, Change, ChangeKind
+from faultbridge.stages.joining import MOST_DIGESTS, counted, difference, digest, merge
 from faultbridge.stages.resolve import Sits
 
-MOST_DIGESTS = 8
 MOST_TOMBSTONES = 128
 MOST_NOTED = 64
 
@@ -140,7 +139,7 @@ class Folding:
     def _repeat(self, key: str, known: Condition, fault: Fault, arrival: Arrival) -> Outcome:
         mark = digest(fault)
         witness = known.witnesses.get(fault.source)
-        if witness is not None and (arrival.at < witness.last_at or _counted(witness, arrival.at, mark)):
+        if witness is not None and (arrival.at < witness.last_at or counted(witness, arrival.at, mark)):
             return Outcome.DUPLICATE
         if known.ended_before is not None and arrival.at <= known.ended_before:
             return Outcome.STALE
@@ -157,7 +156,7 @@ class Folding:
             witnesses={**known.witnesses, fault.source: heard},
         )
         self.conditions[key] = condition
-        what = _difference(known, condition)
+        what = difference(known, condition)
         if not what:
             return Outcome.FOLDED
         self.changes.append(Change(ChangeKind.UPDATED, arrival.at, condition, fault, arrival.record_id, what=what))
@@ -217,38 +216,3 @@ class Folding:
                 ("component",),
             )
         )
-
-
-def merge(one: Condition, other: Condition) -> Condition:
-    """Make one condition of two that turned out to be about the same device; the older `since` wins."""
-    return replace(
-        one,
-        since=min(one.since, other.since),
-        last_at=max(one.last_at, other.last_at),
-        count=one.count + other.count,
-        severity=max(one.severity, other.severity, key=lambda severity: severity.rank),
-        action=max(one.action, other.action, key=lambda action: action.rank),
-        witnesses={**other.witnesses, **one.witnesses},
-    )
-
-
-def digest(fault: Fault) -> str:
-    """Tell apart two observations of the same instant."""
-    text = "\0".join((fault.source, fault.code, str(fault.component), fault.message, fault.evidence))
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-def _counted(witness: Witness, at: datetime, mark: str) -> bool:
-    return at == witness.last_at and (mark in witness.digests or len(witness.digests) == MOST_DIGESTS)
-
-
-def _difference(before: Condition, after: Condition) -> tuple[str, ...]:
-    crossed = len(str(after.count)) > len(str(before.count))
-    active = {source for source, witness in before.witnesses.items() if witness.active}
-    asserting = {source for source, witness in after.witnesses.items() if witness.active}
-    parts = (
-        ("count", crossed),
-        ("severity", after.severity is not before.severity or after.action is not before.action),
-        ("witnesses", asserting != active),
-    )
-    return tuple(name for name, differs in parts if differs)
