@@ -17,7 +17,11 @@ ACCOUNT = "000000000000"
 TOKEN_VARIABLE = "FAULTBRIDGE_LOCAL_TOKEN"  # noqa: S105 - the name of a variable
 FOLDER_VARIABLE = "FAULTBRIDGE_LOCAL_FOLDER"
 PORT_VARIABLE = "FAULTBRIDGE_LOCAL_PORT"
+MINUTE_VARIABLE = "FAULTBRIDGE_LOCAL_MINUTE_SECONDS"
 EVENT_PLANE_VARIABLE = "FAULTBRIDGE_LOCAL_EVENT_PLANE"
+
+# How long a minute of a schedule's rate lasts.
+MINUTE_SECONDS = 3
 
 _COMPUTE_SERVICES = ("EC2", "AUTO_SCALING", "SSM", "SAGEMAKER")
 _KEPT = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "SYSTEMROOT")
@@ -63,6 +67,7 @@ def event_plane_environment(ports: Ports, folder: StackFolder, token: str) -> di
         "STATE_DIR": str(scratch / "state"),
         "S3_DATA_DIR": str(scratch / "s3"),
         "LOG_LEVEL": "INFO",
+        MINUTE_VARIABLE: str(MINUTE_SECONDS),
     }
 
 

@@ -16,6 +16,7 @@ EVENT_PLANE = (
     "log_lines",
     "poller_pace",
     "queue_redrive",
+    "schedule_pace",
     "sqs_batch_size",
     "stateful_updates",
     "stream_partial_failures",
