@@ -41,6 +41,20 @@ class Decoder:
     decode: Callable[[bytes, Hints], tuple[Observation, ...]]
 
 
+def over(fault: Fault) -> Clear:
+    """Turn a fault into the word that it is over."""
+    return Clear(
+        source=fault.source,
+        code=fault.code,
+        component=fault.component,
+        message=fault.message,
+        observed_at=fault.observed_at,
+        evidence=fault.evidence,
+        attributes=fault.attributes,
+        node=fault.node,
+    )
+
+
 def judgements(observations: Iterable[Observation]) -> Iterator[Fault | Clear]:
     """Yield the faults and clears among observations, those that a survey saw included."""
     for observation in observations:

@@ -9,10 +9,11 @@ from datetime import datetime
 
 from faultbridge.domain.times import from_milliseconds
 
+# Spaces are bounded: two unbounded runs side by side would make a long line of them take hours.
 _SAMPLE = re.compile(
-    r"([a-zA-Z_:][a-zA-Z0-9_:]{0,200})[ \t]*(?:\{(.*)\})?[ \t]+(\S{1,40})(?:[ \t]+(-?\d{1,15}))?[ \t]*$"
+    r"([a-zA-Z_:][a-zA-Z0-9_:]{0,200})[ \t]{0,8}(?:\{(.*)\})?[ \t]{1,8}(\S{1,40})(?:[ \t]{1,8}(-?\d{1,15}))?$"
 )
-_LABEL = re.compile(r'[ \t,]*([a-zA-Z_][a-zA-Z0-9_]{0,100})[ \t]*=[ \t]*"([^"\\]*(?:\\.[^"\\]*)*)"')
+_LABEL = re.compile(r'[ \t,]{0,8}([a-zA-Z_][a-zA-Z0-9_]{0,100})[ \t]{0,8}=[ \t]{0,8}"([^"\\]*(?:\\.[^"\\]*)*)"')
 _ESCAPES = {"\\\\": "\\", '\\"': '"', "\\n": "\n"}
 _ESCAPE = re.compile(r'\\[\\"n]')
 # DCGM's own blanks, which old exporters pass on as numbers.
@@ -38,14 +39,19 @@ def samples(text: str, prefixes: tuple[str, ...]) -> Iterator[Sample]:
     for line in text.split("\n"):
         if not line.startswith(prefixes):
             continue
-        found = _SAMPLE.match(line.rstrip("\r"))
+        found = _SAMPLE.match(line.rstrip())
         if found is not None:
             name, labels, value, milliseconds = found.groups()
             yield Sample(name, _labels(labels or ""), _number(value), _instant(milliseconds))
 
 
 def _labels(text: str) -> dict[str, str]:
-    return {found[1]: _ESCAPE.sub(lambda escape: _ESCAPES[escape[0]], found[2]) for found in _LABEL.finditer(text)}
+    labels: dict[str, str] = {}
+    place = 0
+    while (found := _LABEL.match(text, place)) is not None:
+        labels[found[1]] = _ESCAPE.sub(lambda escape: _ESCAPES[escape[0]], found[2])
+        place = found.end()
+    return labels
 
 
 def _number(text: str) -> int | float | None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from faultbridge.decoders.base import Decoder, Hints, cut, evidence
+from faultbridge.decoders.base import Decoder, Hints, cut, evidence, over
 from faultbridge.decoders.clock import iso_time
 from faultbridge.decoders.documents import objects, text_of
 from faultbridge.decoders.envelope import LogEvent, log_events
@@ -75,7 +75,7 @@ def _observation(written: Mapping[str, Any], at: datetime | None, instance_id: s
         action=verdict.action if verdict else None,
         node=instance_id,
     )
-    return _over(fault) if told.status == "False" else fault
+    return over(fault) if told.status == "False" else fault
 
 
 def _told(written: Mapping[str, Any]) -> Told:
@@ -139,19 +139,6 @@ def _quoted(text: str) -> Fault | None:
 
 def _fault(told: Told, code: str, component: Component) -> Fault:
     return Fault(SOURCE, code, component, cut(told.text or code), evidence=evidence(told.text), attributes={})
-
-
-def _over(fault: Fault) -> Clear:
-    return Clear(
-        source=fault.source,
-        code=fault.code,
-        component=fault.component,
-        message=fault.message,
-        observed_at=fault.observed_at,
-        evidence=fault.evidence,
-        attributes=fault.attributes,
-        node=fault.node,
-    )
 
 
 def _time(written: Mapping[str, Any], prefix: str, taken_in: datetime | None) -> datetime | None:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from faultbridge.decoders.base import cut, evidence
+from faultbridge.decoders.base import cut, evidence, over
 from faultbridge.decoders.kernel_prefix import USER, KernelMessage
 from faultbridge.domain.faults import Action, Clear, Component, ComponentType, Fault, Severity, normalise_pci
 
@@ -138,16 +138,7 @@ def _judged(fault: Fault) -> Fault | Clear:
         return fault
     number = int(asked, 16)
     if number == 0:
-        return Clear(
-            source=fault.source,
-            code=fault.code,
-            component=fault.component,
-            message=fault.message,
-            observed_at=fault.observed_at,
-            evidence=fault.evidence,
-            attributes=fault.attributes,
-            node=fault.node,
-        )
+        return over(fault)
     verdict = RECOVERY_ACTIONS.get(number)
     return fault.classified(verdict.severity, verdict.action) if verdict else fault
 
