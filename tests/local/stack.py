@@ -55,6 +55,20 @@ class PrivateStack:
         os.kill(pid, signal.SIGKILL)
         return pid
 
+    def set_variable(self, name: str, value: str) -> None:
+        """Give every function an environment variable; workers start again with it, as on AWS."""
+        functions = self.client("lambda")
+        for page in functions.get_paginator("list_functions").paginate():
+            for function in page["Functions"]:
+                variables = {**function.get("Environment", {}).get("Variables", {}), name: value}
+                functions.update_function_configuration(
+                    FunctionName=function["FunctionName"], Environment={"Variables": variables}
+                )
+
+    def move_clock(self, days: float) -> None:
+        """Let every function believe that it is so many days later than it is."""
+        self.set_variable("FAULTBRIDGE_CLOCK_OFFSET_SECONDS", str(int(days * 86_400)))
+
     def status(self) -> local.StackStatus:
         """What `faultbridge status` sees."""
         with at_home(self.home):

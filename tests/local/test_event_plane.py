@@ -109,6 +109,12 @@ def test_a_handler_that_prints_nothing_does_not_wait(tiny_stack: PrivateStack) -
     assert time.monotonic() - began < 20 * 0.05
 
 
+def test_a_variable_reaches_functions_that_run_already(tiny_stack: PrivateStack) -> None:
+    assert "LATE" not in order(tiny_stack, do="tell")["environment"]
+    tiny_stack.set_variable("LATE", "1")
+    assert {"LATE", "TABLE"} <= set(order(tiny_stack, do="tell")["environment"])
+
+
 def test_what_cloudformation_drops_is_there(tiny_stack: PrivateStack) -> None:
     queue = tiny_stack.client("sqs").get_queue_attributes(
         QueueUrl=tiny_stack.outputs["QueueUrl"], AttributeNames=["RedrivePolicy"]
