@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from faultbridge.events.library import Library, load
-from faultbridge.events.registry import BY_NAME
+from faultbridge.events.models import BY_NAME
 
 ROOT = Path(__file__).resolve().parents[2]
 LIBRARY = Library(ROOT / "schemas")

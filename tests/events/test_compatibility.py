@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from faultbridge.events.compatibility import ALLOWED, ChangeKind, breaking, changes
-from faultbridge.events.registry import BY_NAME
+from faultbridge.events.models import BY_NAME
 from faultbridge.events.schemas import open_schema
 
 NAME = "case-status-change"

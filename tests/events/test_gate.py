@@ -13,8 +13,8 @@ import pytest
 from faultbridge.events.gate import gate
 from faultbridge.events.generate import main
 from faultbridge.events.library import Library, load, render
+from faultbridge.events.models import BY_NAME
 from faultbridge.events.page import page
-from faultbridge.events.registry import BY_NAME
 from faultbridge.events.validation import problems
 from tests.events.samples import FILES, LIBRARY, ROOT, label
 from tests.events.validate import assert_valid_event

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from faultbridge.events.registry import BY_NAME
+from faultbridge.events.models import BY_NAME
 from faultbridge.events.validation import validator
 from tests.events.mutants import mutants
 from tests.events.samples import FILES, label, name_of, sample

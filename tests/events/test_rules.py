@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,29 @@ def test_a_pattern_picks_exactly_the_samples_that_it_should(wanted: Wanted) -> N
     matches = matcher(wanted.pattern)
     assert {label(path) for path in FILES if matches(envelope(path))} == wanted.matches
     assert misspelt(wanted.pattern) == []
+
+
+def embedded_bus_takes(pattern: Mapping[str, Any], event: dict[str, Any]) -> bool:
+    """Whether the embedded stack's bus would deliver the event: its own TestEventPattern, without a server."""
+    from ministack.services import eventbridge
+
+    asked = {"EventPattern": json.dumps(pattern), "Event": json.dumps(event)}
+    status, _, body = eventbridge._test_event_pattern(asked)
+    assert status == 200, body
+    return bool(json.loads(body)["Result"])
+
+
+@pytest.mark.parametrize("wanted", PATTERNS, ids=lambda one: one.name)
+def test_the_embedded_bus_picks_the_same_samples(wanted: Wanted) -> None:
+    events = {label(path): envelope(path) for path in FILES}
+    assert {name for name, event in events.items() if embedded_bus_takes(wanted.pattern, event)} == wanted.matches
+
+
+@pytest.mark.parametrize("path", RULES, ids=lambda path: path.stem)
+def test_the_embedded_bus_agrees_on_the_golden_cases(path: Path) -> None:
+    rule = read_rule(path)
+    assert all(embedded_bus_takes(rule.pattern, case.whole()) for case in rule.cases.must)
+    assert not any(embedded_bus_takes(rule.pattern, case.whole()) for case in rule.cases.must_not)
 
 
 def test_every_rule_of_ours_is_right(capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from faultbridge.cli.app import run
-from faultbridge.events.registry import BY_NAME
+from faultbridge.events.models import BY_NAME
 from faultbridge.events.schemas import close, open_schema
 from tests.events.patterns import envelope
 from tests.events.samples import FILES, LIBRARY, label, sample

@@ -11,7 +11,8 @@ import pytest
 from faultbridge.domain import cases, clusters, edges, entries, faults, nodes
 from faultbridge.events import words
 from faultbridge.events.base import Word
-from faultbridge.events.registry import MODELS
+from faultbridge.events.models import MODELS
+from faultbridge.events.registry import NAMES, kebab, model_of
 from faultbridge.ports import ProviderFailure
 from tests.architecture.project import PACKAGE, modules, parse
 from tests.events.samples import sample
@@ -52,6 +53,8 @@ def test_what_is_no_string_is_no_word() -> None:
 
 def test_every_entry_type_has_a_model_and_every_model_an_entry_type() -> None:
     assert [model.event_type for model in MODELS] == [kind.value for kind in entries.EntryType]
+    assert [model_of(kind.value) for kind in entries.EntryType] == list(MODELS)
+    assert list(NAMES) == [kebab(kind.value) for kind in entries.EntryType]
 
 
 def test_every_model_is_of_the_version_that_producers_write() -> None:

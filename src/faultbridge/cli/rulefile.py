@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from faultbridge.errors import Misconfigured, Rejected
-from faultbridge.events.registry import BY_TYPE, kebab
+from faultbridge.events.registry import HOMES, kebab
 from faultbridge.events.schemas import open_schema
 
 # AWS's quota for a pattern, unless raised: https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-quota.html
@@ -84,7 +84,7 @@ def matcher(pattern: Mapping[str, Any]) -> Matcher:
         loaded = EventPattern.load(json.dumps(pattern))
     except InvalidEventPatternException as error:
         raise Rejected("no_pattern", str(error)) from error
-    return lambda event: bool(loaded.matches_event(event))
+    return lambda event: loaded.matches_event(cast("Any", event))
 
 
 def failures(rule: RuleFile) -> Iterator[str]:
@@ -106,9 +106,9 @@ def misspelt(pattern: Mapping[str, Any]) -> list[str]:
     """Find fields of our events in a pattern that no event has, and words that are in no list."""
     if any(str(source).startswith("aws.") for source in pattern.get("source", [])):
         return []
-    types = [one for one in pattern.get("detail-type", []) if isinstance(one, str)] or list(BY_TYPE)
-    unknown = [f"{one!r} is no event of this version" for one in types if one not in BY_TYPE]
-    schemas = [open_schema(kebab(one)) for one in types if one in BY_TYPE]
+    types = [one for one in pattern.get("detail-type", []) if isinstance(one, str)] or list(HOMES)
+    unknown = [f"{one!r} is no event of this version" for one in types if one not in HOMES]
+    schemas = [open_schema(kebab(one)) for one in types if one in HOMES]
     readings = [list(_wrong(pattern.get("detail", {}), schema, schema, "detail")) for schema in schemas]
     # Right for one of the types is right: the rule may be about several.
     return unknown + (min(readings, key=len) if readings else [])

@@ -13,7 +13,8 @@ import typer
 from faultbridge.cli.failures import EXIT_NOT_WELL
 from faultbridge.cli.output import Columns, JsonFlag, JsonlFlag, form_of, notice, show
 from faultbridge.errors import Rejected
-from faultbridge.events.registry import BY_NAME, schema_name
+from faultbridge.events.models import BY_NAME
+from faultbridge.events.registry import schema_name
 from faultbridge.events.schemas import close, open_schema
 from faultbridge.events.validation import problems
 

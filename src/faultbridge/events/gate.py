@@ -12,8 +12,8 @@ from pathlib import Path
 from faultbridge.events.compatibility import breaking
 from faultbridge.events.envelope import Event, EventStub, UntypedEvent
 from faultbridge.events.library import Library, digest, load
+from faultbridge.events.models import BY_NAME
 from faultbridge.events.reading import read
-from faultbridge.events.registry import BY_NAME
 from faultbridge.events.schemas import open_schema
 from faultbridge.events.upcasters import upcast
 from faultbridge.events.validation import line, problems, validator_of

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from faultbridge.events.registry import BY_NAME
+from faultbridge.events.models import BY_NAME
 from faultbridge.events.schemas import open_schema
 
 MANIFEST = "manifest.json"

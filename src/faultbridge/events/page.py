@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from faultbridge.events.registry import BY_NAME, STUB
+from faultbridge.events.models import BY_NAME
+from faultbridge.events.registry import STUB
 from faultbridge.events.schemas import open_schema
 
 HEAD = """# Events

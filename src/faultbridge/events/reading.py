@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from faultbridge.events.envelope import Event, UntypedEvent
-from faultbridge.events.registry import BY_TYPE, STUB, schema_name
+from faultbridge.events.registry import STUB, model_of, schema_name
 from faultbridge.events.upcasters import upcast
 
 
@@ -33,7 +33,7 @@ def read_envelope(event: Mapping[str, Any]) -> Event:
 
 
 def _model_for(metadata: Mapping[str, Any]) -> type[Event]:
-    model = BY_TYPE.get(str(metadata.get("event_type")))
+    model = model_of(str(metadata.get("event_type")))
     if model is None or schema_name(metadata) == STUB:
         return UntypedEvent
     major = str(metadata.get("schema_version")).partition(".")[0]

@@ -1,32 +1,26 @@
-"""Every event type, by detail-type and by the name of its schema."""
+"""Which module has the model of which event. Models are loaded when an event of their type is first read."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib import import_module
 
-from faultbridge.events.case import CaseStatusChange
-from faultbridge.events.cluster import ClusterIncidentChange, ClusterSafetyChange, ClusterStatusChange
-from faultbridge.events.envelope import Event, EventStub
-from faultbridge.events.fault import NodeFaultCleared, NodeFaultDetected, NodeFaultUpdated
-from faultbridge.events.job import JobChange
-from faultbridge.events.node import NodeStatusChange
-from faultbridge.events.note import NodeNoteRecorded
-from faultbridge.events.replacement import NodeReplacementStep
+from faultbridge.events.envelope import WHOLE, Event
 
-MODELS: tuple[type[Event], ...] = (
-    NodeFaultDetected,
-    NodeFaultUpdated,
-    NodeFaultCleared,
-    NodeStatusChange,
-    ClusterStatusChange,
-    CaseStatusChange,
-    NodeReplacementStep,
-    ClusterIncidentChange,
-    ClusterSafetyChange,
-    JobChange,
-    NodeNoteRecorded,
-)
 STUB = "event-stub"
+HOMES: Mapping[str, str] = {
+    "Node Fault Detected": "fault",
+    "Node Fault Updated": "fault",
+    "Node Fault Cleared": "fault",
+    "Node Status Change": "node",
+    "Cluster Status Change": "cluster",
+    "Case Status Change": "case",
+    "Node Replacement Step": "replacement",
+    "Cluster Incident Change": "cluster",
+    "Cluster Safety Change": "cluster",
+    "Job Change": "job",
+    "Node Note Recorded": "note",
+}
 
 
 def kebab(event_type: str) -> str:
@@ -34,14 +28,23 @@ def kebab(event_type: str) -> str:
     return event_type.lower().replace(" ", "-")
 
 
-BY_TYPE: Mapping[str, type[Event]] = {model.event_type: model for model in MODELS}
-BY_NAME: Mapping[str, type[Event]] = {kebab(model.event_type): model for model in MODELS} | {STUB: EventStub}
+NAMES: tuple[str, ...] = tuple(kebab(event_type) for event_type in HOMES)
+
+
+def model_of(event_type: str) -> type[Event] | None:
+    """Return the model of a detail-type, or None for one that this version does not know."""
+    home = HOMES.get(event_type)
+    if home is None:
+        return None
+    module = import_module(f"faultbridge.events.{home}")
+    model: type[Event] = getattr(module, event_type.replace(" ", ""))
+    return model
 
 
 def schema_name(metadata: Mapping[str, object]) -> str | None:
     """Return which schema an event's metadata calls for, or None for a type that this version does not know."""
     cut = metadata.get("truncated")
-    if isinstance(cut, list) and "*" in cut:
+    if isinstance(cut, list) and WHOLE in cut:
         return STUB
     name = kebab(str(metadata.get("event_type")))
-    return name if name in BY_NAME else None
+    return name if name in NAMES else None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from faultbridge.events.registry import BY_NAME
+from faultbridge.events.models import BY_NAME
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 Schema = dict[str, Any]

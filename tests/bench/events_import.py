@@ -1,0 +1,60 @@
+"""What `faultbridge.events` costs a customer's function to import: a fresh process with pydantic and nothing else.
+
+Three figures of nine fresh processes each, bytecode present: pydantic with one small model (what is not ours), the kit
+(`from faultbridge.events import read`), and the kit with its first event read. The best of nine is what the code costs,
+the median what it costs on a machine that does other things; the limit is for the first.
+"""
+
+from __future__ import annotations
+
+import compileall
+import statistics
+import sys
+import tempfile
+from pathlib import Path
+
+import faultbridge
+from tests.events.alone import link_pydantic, python
+
+RUNS = 9
+LIMIT_MS = 120.0
+SAMPLE = Path(__file__).resolve().parents[2] / "schemas" / "case-status-change" / "samples" / "1.0" / "ordinary.json"
+
+PYDANTIC = """
+from pydantic import BaseModel
+class Small(BaseModel):
+    number: int
+"""
+KIT = "from faultbridge.events import read\n"
+FIRST = KIT + "read(open(sys.argv[1]).read())\n"
+KIT_NAME = "faultbridge.events"
+CODES = {"pydantic with one small model": PYDANTIC, KIT_NAME: KIT, "and its first event read": FIRST}
+TIMED = """
+import time
+started = time.perf_counter()
+{code}
+print((time.perf_counter() - started) * 1000)
+"""
+
+
+def times(folder: Path, code: str) -> list[float]:
+    """Time some code in fresh processes, in milliseconds, quickest first."""
+    timed = TIMED.format(code=code)
+    return sorted(float(python(folder, timed, str(SAMPLE))) for _ in range(RUNS))
+
+
+def main() -> int:
+    """Print the figures; returns 1 when the kit costs more than its limit."""
+    compileall.compile_dir(str(Path(faultbridge.__file__).parent / "events"), quiet=1)
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = link_pydantic(Path(scratch))
+        found = {name: times(folder, code) for name, code in CODES.items()}
+    for name, each in found.items():
+        sys.stdout.write(f"{name:<32} best {each[0]:4.0f} ms, median {statistics.median(each):4.0f} ms\n")
+    best = found[KIT_NAME][0]
+    sys.stdout.write(f"limit {LIMIT_MS:.0f} ms: {'kept' if best <= LIMIT_MS else 'broken'}\n")
+    return 0 if best <= LIMIT_MS else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,152 @@
+"""What our own stages put on the record is what the contract says that producers write."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from faultbridge.domain.cases import Case, Resolution, Rung, WaitingFor, case_id
+from faultbridge.domain.conditions import Condition, Witness, condition_key
+from faultbridge.domain.edges import Actor, CaseStatus, NodeStatus
+from faultbridge.domain.entries import Draft, EntryType, Stream, canonical_json, chain, seal
+from faultbridge.domain.faults import Action, Component, ComponentType, Severity
+from faultbridge.domain.nodes import Head, Incarnation
+from faultbridge.events import CaseStatusChange, NodeFaultDetected, read
+from faultbridge.events.wire import body_of, detail_of
+from faultbridge.stages import narrate
+from faultbridge.stages.changes import Change, ChangeKind
+from tests.builders import CATALOGUE, GPU, KEY, NOON, POLICY, STACK_ID, fault, node
+from tests.events.validate import assert_valid_event
+
+ALL_NAMES = Component(ComponentType.NVLINK, "0008:06:00.1", "GPU-1", 5, "1652523010451", 17, "nvlink17")
+INCARNATION = Incarnation(2, 3, "i-0aaaaaaaaaaaaaaa1", "boot", NOON)
+CONDITION = Condition(
+    code="xid.79",
+    component=GPU,
+    severity=Severity.FATAL,
+    action=Action.REPLACE_NODE,
+    scope=CATALOGUE.row("xid.79").scope,
+    ends_on=("replace",),
+    since=NOON,
+    last_at=NOON,
+    message="GPU has fallen off the bus.",
+    witnesses={"kernel-log": Witness(active=True, last_at=NOON)},
+    attributes={"pid": "1234"},
+)
+STATE = node(incarnation=INCARNATION, conditions={condition_key("xid.79", GPU): CONDITION})
+CASE = Case(
+    id=case_id(STACK_ID, *KEY, 1, 2),
+    status=CaseStatus.OPEN,
+    opened_at=NOON,
+    code="xid.79",
+    component=GPU,
+    severity=Severity.FATAL,
+    action=Action.REPLACE_NODE,
+    rung=Rung.REPLACE,
+    rule="default",
+    policy="test-policy",
+    waiting_for=WaitingFor.WAIT,
+    not_before=NOON + timedelta(seconds=90),
+    marks={"detected": NOON, "open": NOON},
+)
+CLOSED = replace(
+    CASE,
+    status=CaseStatus.RESOLVED,
+    resolution=Resolution.REPLACED,
+    waiting_for=None,
+    previous_case=case_id(STACK_ID, *KEY, 1, 1),
+    marks={"detected": NOON, "open": NOON + timedelta(seconds=1), "resolved": NOON + timedelta(hours=1)},
+)
+
+
+def changed(kind: ChangeKind, condition: Condition | None = CONDITION, **others: object) -> Draft:
+    """The draft of a change to a condition."""
+    given = {"fault": fault(attributes={"pid": "1"}), "record_id": "r-1"} | others
+    change = Change(kind, NOON, condition, **given)  # type: ignore[arg-type]  # a builder takes what a test names
+    return narrate.fault_change(change, STATE, CATALOGUE.version, POLICY)
+
+
+DRAFTS = {
+    "a condition begins": changed(ChangeKind.BEGAN),
+    "another source's code for it": changed(ChangeKind.BEGAN, fault=fault("smi.gpu_lost")),
+    "a component with every name": changed(ChangeKind.BEGAN, replace(CONDITION, component=ALL_NAMES)),
+    "an unknown incarnation": changed(ChangeKind.BEGAN, replace(CONDITION, known_incarnation=False)),
+    "a condition changes": changed(ChangeKind.UPDATED, what=("count", "witnesses")),
+    "a condition ends": changed(ChangeKind.ENDED, fault=None, reason="no longer present"),
+    "information": changed(ChangeKind.NOTED, None),
+    "a late fault": changed(ChangeKind.LATE, None, reason="two hours old"),
+    "a seat is registered": narrate.status_change(node(None, incarnation=None), NodeStatus.PROVISIONING, NOON, "added"),
+    "a node falls ill": narrate.status_change(STATE, NodeStatus.DEGRADED, NOON, "xid.79"),
+    "a case opens": narrate.case_change(None, CASE, NOON, "xid.79", STATE),
+    "a case moves": narrate.case_change(CaseStatus.OPEN, replace(CASE, status=CaseStatus.QUEUED), NOON, "wait over"),
+    "a case ends": narrate.case_change(CaseStatus.IN_PROGRESS, CLOSED, NOON + timedelta(hours=1), "done", STATE),
+    "a step": narrate.step(CASE, "verify", "passed", NOON, new_instance="i-1", facts={"level": 3}, evidence="PASS"),
+    "an order": narrate.note(kind="operator", text="keep it", at=NOON, case_id=CASE.id, facts={"by": "arn"}),
+}
+
+
+def published(draft: Draft, stream: Stream | None = None) -> str:
+    """The detail of the event of a draft."""
+    stream = stream or Stream(STACK_ID, "faultbridge", *KEY)
+    (entry,), _ = seal(stream, Head(), [draft], actor=Actor.INGEST, severity=Severity.FATAL, recorded_at=NOON)
+    return detail_of(entry.body, entry.evidence)
+
+
+@pytest.mark.parametrize("draft", DRAFTS.values(), ids=DRAFTS)
+def test_what_is_narrated_is_valid_closed_and_can_be_read(draft: Draft) -> None:
+    detail = published(draft)
+    assert_valid_event(json.loads(detail))
+    assert type(read(detail)).event_type == draft.type.value
+
+
+def test_a_note_about_a_cluster_has_no_node() -> None:
+    draft = narrate.note(kind="anchor", text="heads anchored", at=NOON)
+    assert_valid_event(json.loads(published(draft, Stream(STACK_ID, "faultbridge", KEY.cluster))))
+
+
+def test_narrate_knows_every_type_that_nodes_have() -> None:
+    node_types = {kind for kind in EntryType if kind.value.startswith(("Node", "Case"))}
+    assert {draft.type for draft in DRAFTS.values()} == node_types
+
+
+def test_a_pager_finds_in_the_case_alone_what_broke_where() -> None:
+    event = read(published(DRAFTS["a case opens"]))
+    assert isinstance(event, CaseStatusChange)
+    assert event.data.cause.message == "GPU has fallen off the bus."
+    assert event.data.incarnation is not None
+    assert event.data.incarnation.instance_id == "i-0aaaaaaaaaaaaaaa1"
+    assert event.data.seat is not None
+    assert event.data.seat.group == "gpu-workers"
+    assert event.data.detected_at == NOON
+
+
+def test_the_event_of_an_entry_leads_back_to_the_hash_of_the_entry() -> None:
+    stream = Stream(STACK_ID, "faultbridge", *KEY)
+    drafts = [DRAFTS["a condition begins"], DRAFTS["a case opens"], DRAFTS["a step"]]
+    entries, _ = seal(stream, Head(), drafts, actor=Actor.INGEST, severity=None, recorded_at=NOON)
+    previous = stream.genesis(1)
+    for entry in entries:
+        through_a_bus = json.dumps(json.loads(detail_of(entry.body, entry.evidence)), indent=1)
+        body = body_of(through_a_bus)
+        assert body is not None
+        assert chain(previous, body) == entry.hash
+        previous = entry.hash
+
+
+def test_the_code_that_the_source_used_is_kept_beside_the_canonical_one() -> None:
+    event = read(published(DRAFTS["another source's code for it"]))
+    assert isinstance(event, NodeFaultDetected)
+    assert (event.data.code, event.data.reported_code) == ("xid.79", "smi.gpu_lost")
+
+
+def test_the_closed_reading_would_notice_a_producer_that_goes_its_own_way() -> None:
+    draft = narrate.note(kind="gossip", text="heard it", at=NOON)
+    with pytest.raises(AssertionError, match="'gossip' is not one of"):
+        assert_valid_event(json.loads(published(draft)))
+    odd = replace(DRAFTS["a step"], data=DRAFTS["a step"].data | {"mood": "fine"})
+    with pytest.raises(AssertionError, match="'mood' was unexpected"):
+        assert_valid_event(json.loads(published(odd)))
+    assert canonical_json(odd.data)
