@@ -13,6 +13,7 @@ from botocore.config import Config
 
 if TYPE_CHECKING:
     from mypy_boto3_autoscaling.client import AutoScalingClient
+    from mypy_boto3_cloudformation.client import CloudFormationClient
     from mypy_boto3_dynamodb.client import DynamoDBClient
     from mypy_boto3_ec2.client import EC2Client
     from mypy_boto3_events.client import EventBridgeClient
@@ -107,6 +108,11 @@ class Clients:
     def ssm(self) -> SSMClient:
         """Return the client that runs commands on instances."""
         return self._watched(self._session.client("ssm", **self._options("SSM")))
+
+    @cached_property
+    def cloudformation(self) -> CloudFormationClient:
+        """Return the client that reads stacks."""
+        return self._watched(self._session.client("cloudformation", **self._options("CLOUDFORMATION")))
 
     @cached_property
     def _session(self) -> Session:

@@ -67,7 +67,7 @@ def _add(root: typer.Typer, name: str, row: Row) -> None:
     if isinstance(getattr(module, "app", None), typer.Typer):
         root.add_typer(module.app, name=name, help=row.help, no_args_is_help=True)
     else:
-        root.command(name, help=row.help)(module.command)
+        root.command(name, epilog=getattr(module, "EPILOG", None))(module.command)
 
 
 def _stand_in() -> None:

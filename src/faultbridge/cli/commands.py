@@ -24,4 +24,12 @@ COMMANDS: Mapping[str, Row] = {
     "catalog": Row("catalog", "Say what a fault code means, what others recommend, and why we do."),
     "schema": Row("schema", "Print the events' schemas, and validate an event."),
     "rule": Row("rule", "Run the golden cases of EventBridge rules."),
+    "cluster": Row("cluster", "Register clusters, and say how each is run."),
+    "node": Row("node", "Register nodes, and show what is wrong with each."),
+    "case": Row("case", "Show the troubles of nodes and how far their repair has come."),
+    "timeline": Row("timeline", "Tell what happened, when, and what was done about it."),
+    "verify": Row("verify", "Prove that nothing is missing from the record."),
+    "send": Row("send", "Put raw records on the queue."),
+    "account": Row("account", "Say whether every record that was sent has an outcome."),
+    "reject": Row("reject", "Show the records that nobody could use, and try them again."),
 }

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import typer
 
+from faultbridge.cli.refusals import REFUSALS
 from faultbridge.errors import FaultbridgeError, Rejected, Transient
 
 EXIT_NOT_WELL = 1
@@ -54,7 +55,7 @@ def failure_of(error: Exception, command: str | None = None) -> Failure:
 
 def _failure(error: Exception, command: str | None) -> Failure:
     if isinstance(error, Rejected):
-        return Failure(EXIT_UNDECODABLE, error.detail or error.reason, _mend(error.reason))
+        return _of_input(error)
     if any(isinstance(one, ConnectionError) or type(one).__name__ in _NO_ANSWER for one in _causes(error)):
         return Failure(EXIT_UNREACHABLE, str(error), "is the stack up? `faultbridge up` starts an embedded one")
     if isinstance(error, FaultbridgeError):
@@ -65,6 +66,13 @@ def _failure(error: Exception, command: str | None) -> Failure:
     if isinstance(error, OSError):
         return Failure(EXIT_USAGE, f"{error.strerror or error}: {error.filename or 'a file'}", "check the path")
     return Failure(EXIT_INTERNAL, f"{type(error).__name__}: {error}", "a bug; FAULTBRIDGE_DEBUG=1 shows where")
+
+
+def _of_input(error: Rejected) -> Failure:
+    what = error.detail or error.reason
+    if error.reason in REFUSALS:
+        return Failure(EXIT_USAGE, what, REFUSALS[error.reason])
+    return Failure(EXIT_UNDECODABLE, what, _mend(error.reason))
 
 
 def _of_the_stack(error: FaultbridgeError) -> Failure:

@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any, Concatenate, ParamSpec
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 DEFAULT_STACK = "faultbridge"
 # Any of these in the environment says which AWS is meant.
 _SAID = ("AWS_ENDPOINT_URL", "AWS_PROFILE", "AWS_ACCESS_KEY_ID")
-
-P = ParamSpec("P")
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +153,7 @@ def _options(
     return Session(Target(stack, endpoint_url, region, profile), form_of(as_json=as_json, as_jsonl=as_jsonl))
 
 
-def on_stack(command: Callable[Concatenate[Session, P], None]) -> Callable[..., None]:
+def on_stack(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command the options that name a stack and a form, and the session that they make as first argument."""
     shared = inspect.signature(_options, eval_str=True).parameters
     own = list(inspect.signature(command, eval_str=True).parameters.values())[1:]

@@ -1,0 +1,117 @@
+"""`faultbridge cluster`: which clusters there are and how each is run."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from faultbridge.cli.documents import CLUSTER, CLUSTERS, cluster_document
+from faultbridge.cli.output import notice
+from faultbridge.cli.session import Session, on_stack
+from faultbridge.domain.clusters import ClusterConfig, Mode, RepairOwner
+
+app = typer.Typer(rich_markup_mode=None)
+
+Name = Annotated[str, typer.Argument(metavar="CLUSTER", help="The cluster's name.")]
+ModeOption = Annotated[Mode | None, typer.Option(help="Only look, say what would be done, or do it.")]
+OwnerOption = Annotated[RepairOwner | None, typer.Option(help="Who repairs: Faultbridge, the provider, or nobody.")]
+ProviderOption = Annotated[str | None, typer.Option(help="What replaces instances: ec2-auto-scaling.")]
+OrchestratorOption = Annotated[str | None, typer.Option(help="What cordons and drains: none.")]
+VerifierOption = Annotated[str | None, typer.Option(help="What proves a node good: ssm-dcgm.")]
+PolicyOption = Annotated[str | None, typer.Option(help="A policy version; the current one if not given.")]
+
+
+@app.command("list", epilog="Example: faultbridge cluster list --json")
+@on_stack
+def list_clusters(session: Session) -> None:
+    """List every cluster."""
+    session.show((cluster_document(view) for view in session.directory.clusters()), CLUSTERS)
+
+
+@app.command("show", epilog="Example: faultbridge cluster show train-a")
+@on_stack
+def show_cluster(session: Session, cluster: Name) -> None:
+    """Show how a cluster is registered, how it is doing and what is being repaired."""
+    session.show_one(cluster_document(session.directory.cluster(cluster)), CLUSTER)
+
+
+@app.command("add", epilog="Example: faultbridge cluster add train-a --mode act --repair-owner faultbridge")
+@on_stack
+def add_cluster(
+    session: Session,
+    cluster: Name,
+    mode: ModeOption = None,
+    repair_owner: OwnerOption = None,
+    provider: ProviderOption = None,
+    orchestrator: OrchestratorOption = None,
+    verifier: VerifierOption = None,
+    policy: PolicyOption = None,
+    shards: Annotated[int, typer.Option(help="1 up to 500 nodes, 16 above; for ever.")] = 1,
+) -> None:
+    """Register a cluster. It is only observed unless told otherwise."""
+    changes = _given(
+        mode=mode,
+        repair_owner=repair_owner,
+        provider=provider,
+        orchestrator=orchestrator,
+        verifier=verifier,
+        policy=policy,
+    )
+    _known_parts(session, changes)
+    session.application.registration.add_cluster(ClusterConfig(cluster, shards=shards, **changes))
+    _done(session, cluster)
+
+
+@app.command("set", epilog="Example: faultbridge cluster set train-a --mode dry_run")
+@on_stack
+def set_cluster(
+    session: Session,
+    cluster: Name,
+    mode: ModeOption = None,
+    repair_owner: OwnerOption = None,
+    provider: ProviderOption = None,
+    orchestrator: OrchestratorOption = None,
+    verifier: VerifierOption = None,
+    policy: PolicyOption = None,
+    expected: Annotated[int | None, typer.Option(min=0, help="How many seats it has.")] = None,
+) -> None:
+    """Change how a cluster is run; what is not named stays."""
+    changes = _given(
+        mode=mode,
+        repair_owner=repair_owner,
+        provider=provider,
+        orchestrator=orchestrator,
+        verifier=verifier,
+        policy=policy,
+        expected=expected,
+    )
+    if not changes:
+        raise typer.BadParameter("nothing is to be changed")
+    _known_parts(session, changes)
+    session.application.registration.set_cluster(cluster, changes)
+    _done(session, cluster)
+
+
+def _given(**options: Any) -> dict[str, Any]:  # noqa: ANN401 - each option has its own type
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def _known_parts(session: Session, changes: dict[str, Any]) -> None:
+    ports = session.ports
+    for name, known in (
+        ("provider", ports.providers),
+        ("orchestrator", ports.orchestrators),
+        ("verifier", ports.verifiers),
+    ):
+        if name in changes and changes[name] not in known:
+            raise typer.BadParameter(f"--{name} {changes[name]!r} is none of {', '.join(known)}")
+
+
+def _done(session: Session, cluster: str) -> None:
+    document = cluster_document(session.directory.cluster(cluster))
+    if session.for_people:
+        acts = document["mode"] != Mode.OBSERVE and document["repair_owner"] == RepairOwner.FAULTBRIDGE
+        does = "repairs it" if acts else "only observes it; --mode act --repair-owner faultbridge lets it repair"
+        notice(f"{cluster} is registered; Faultbridge {does}")
+    session.show_one(document, CLUSTER)

@@ -1,0 +1,110 @@
+"""`faultbridge node`: which seats a cluster has, who sits there, and what is wrong."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from faultbridge.cli.documents import NODE, NODES, node_document
+from faultbridge.cli.failures import EXIT_NOT_WELL
+from faultbridge.cli.output import Columns, notice
+from faultbridge.cli.progress import progress
+from faultbridge.cli.seats import read_seats
+from faultbridge.cli.session import Session, on_stack
+from faultbridge.domain.edges import NodeStatus
+from faultbridge.domain.nodes import NodeKey, NodeState
+from faultbridge.errors import Rejected
+from faultbridge.services.registration import NewNode
+
+app = typer.Typer(rich_markup_mode=None)
+
+Cluster = Annotated[str, typer.Option("--cluster", help="The cluster.")]
+IMPORTED: Columns = {
+    "NODE": lambda one: one["node"],
+    "OUTCOME": lambda one: one["outcome"],
+    "INSTANCE": lambda one: one["instance_id"],
+    "REASON": lambda one: one["reason"],
+}
+
+
+@app.command("list", epilog="Example: faultbridge node list --cluster train-a --status degraded")
+@on_stack
+def list_nodes(
+    session: Session,
+    cluster: Cluster,
+    status: Annotated[list[NodeStatus] | None, typer.Option(help="Only nodes of this status; repeatable.")] = None,
+) -> None:
+    """List the nodes of a cluster."""
+    nodes = (state for state in session.directory.nodes(cluster) if not status or state.status in status)
+    session.show(map(node_document, nodes), NODES)
+
+
+@app.command("show", epilog="Example: faultbridge node show ip-10-0-0-7 --cluster train-a")
+@on_stack
+def show_node(
+    session: Session, node: Annotated[str, typer.Argument(metavar="NODE", help="The node.")], cluster: Cluster
+) -> None:
+    """Show a node: who sits there, what is wrong with it, its case."""
+    session.show_one(node_document(session.directory.node(NodeKey(cluster, node))), NODE)
+
+
+@app.command(
+    "add", epilog="Example: faultbridge node add --cluster train-a --node n-7 --instance-id i-0123456789abcdef0"
+)
+@on_stack
+def add_node(
+    session: Session,
+    cluster: Cluster,
+    node: Annotated[str, typer.Option(help="What the node is called: its host name.")],
+    instance_id: Annotated[str | None, typer.Option(help="Who sits there; without one the seat is empty.")] = None,
+    group: Annotated[str | None, typer.Option(help="The Auto Scaling group that fills the seat.")] = None,
+    instance_type: Annotated[str | None, typer.Option(help="Such as p5.48xlarge.")] = None,
+    domain: Annotated[str | None, typer.Option(help="What shares its fate: a rack, a switch, a zone.")] = None,
+    alias: Annotated[list[str] | None, typer.Option(help="Another name that records use; repeatable.")] = None,
+) -> None:
+    """Register a node. With an instance it serves at once, though it was never verified."""
+    new = NewNode(node, instance_id, group, instance_type, domain, tuple(alias or ()))
+    session.show_one(node_document(session.application.registration.add_node(cluster, new)), NODE)
+
+
+@app.command("import", epilog="Example: faultbridge node import --cluster train-a --group gpu-workers")
+@on_stack
+def import_nodes(
+    session: Session,
+    cluster: Cluster,
+    file: Annotated[
+        str | None, typer.Argument(metavar="[FILE|-]", help="CSV or JSON lines: node, instance_id, group, ...")
+    ] = None,
+    group: Annotated[str | None, typer.Option(help="Take the instances of an Auto Scaling group.")] = None,
+) -> None:
+    """Register a running fleet; a node that is refused does not stop the others. Exit code 1 when one was."""
+    if (file is None) == (group is None):
+        raise typer.BadParameter("give either a file or --group")
+    seats = read_seats(file) if file is not None else _of_group(session, str(group))
+    registered = session.application.registration.add_nodes(cluster, seats)
+    with progress("registering nodes", len(seats)) as advance:
+        rows = [_row(seat, one, advance(1)) for seat, one in zip(seats, registered, strict=True)]
+    session.show(rows, IMPORTED)
+    refused = sum(row["outcome"] == "refused" for row in rows)
+    if session.for_people:
+        notice(f"{len(rows) - refused} of {len(rows)} nodes are registered")
+    if refused:
+        raise typer.Exit(EXIT_NOT_WELL)
+
+
+def _of_group(session: Session, group: str) -> list[NewNode]:
+    from faultbridge.adapters.inventory_ec2 import Ec2Inventory
+
+    session.application  # noqa: B018 - finds the stack, and with it where AWS answers
+    return [NewNode.of_machine(machine) for machine in Ec2Inventory(session.clients).machines(group)]
+
+
+def _row(seat: NewNode, registered: NodeState | Rejected, _advanced: None) -> dict[str, str | None]:
+    refused = registered if isinstance(registered, Rejected) else None
+    return {
+        "node": seat.name,
+        "instance_id": seat.instance_id,
+        "outcome": "refused" if refused else "registered",
+        "reason": (refused.detail or refused.reason) if refused else None,
+    }
