@@ -56,9 +56,7 @@ def recent(control: Control, now: datetime) -> Iterator[datetime]:
     return (start for start in control.starts if start > now - HOUR)
 
 
-def _refuse(
-    control: Control, limits: Limits, queued: QueuedCase, now: datetime, taken: int
-) -> Refused | None:
+def _refuse(control: Control, limits: Limits, queued: QueuedCase, now: datetime, taken: int) -> Refused | None:
     if control.paused:
         return Refused(queued, WaitingFor.PAUSE, "repairs of this cluster are paused")
     if queued.not_before is not None and queued.not_before > now:

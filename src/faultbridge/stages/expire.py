@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 
-from faultbridge.domain.cases import Rung
+from faultbridge.domain.cases import RUNG_OF_ACTION, Rung
 from faultbridge.domain.catalogue import Catalogue, Scope
 from faultbridge.domain.conditions import Condition
 from faultbridge.domain.nodes import NodeState
 from faultbridge.stages.changes import Folded
 from faultbridge.stages.folding import Folding
-
 
 ENDED_BY: Mapping[Rung, frozenset[Scope]] = {
     Rung.VERIFY: frozenset({Scope.PROCESS}),
@@ -29,11 +28,14 @@ def end_scopes(state: NodeState, scopes: Iterable[Scope], *, at: datetime, reaso
 
 
 def end_verified(state: NodeState, rung: Rung, *, at: datetime) -> Folded:
-    """End what a passed verification proves gone: all that the rung before it puts right, or that only had to pass."""
-    proven = {"verified", rung.value}
+    """End what a passed verification proves gone: what the rung before it puts right, and what asked for no more."""
+    proven, order = {"verified", rung.value}, list(Rung)
 
     def ends_at(condition: Condition) -> datetime | None:
-        return at if condition.scope in ENDED_BY[rung] or proven & set(condition.ends_on) else None
+        wanted = RUNG_OF_ACTION.get(condition.action)
+        enough = wanted is not None and order.index(wanted) <= order.index(rung)
+        gone = enough or condition.scope in ENDED_BY[rung] or not proven.isdisjoint(condition.ends_on)
+        return at if gone else None
 
     return _end(state, at, f"verified after {rung.value}", ends_at)
 

@@ -35,9 +35,7 @@ def next_rung(case: Case, policy: Policy, *, at_least: Rung) -> Rung | None:
     """Return the mildest rung from here on that the case's rule permits and that can be done, or None."""
     order = list(Rung)
     ladder = _rule(case, policy).ladder
-    return next(
-        (rung for rung in order[order.index(at_least) :] if rung in ladder and rung in DONE_HERE), None
-    )
+    return next((rung for rung in order[order.index(at_least) :] if rung in ladder and rung in DONE_HERE), None)
 
 
 def above(rung: Rung) -> Rung | None:

@@ -1,0 +1,203 @@
+"""Who is repaired when: slots, pause, order, isolation at once, and what a waiting case says of itself."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from faultbridge.domain.cases import Resolution, Rung, WaitingFor
+from faultbridge.domain.edges import CaseStatus, NodeStatus
+from faultbridge.domain.faults import Action, Severity
+from faultbridge.domain.nodes import Isolation
+from faultbridge.domain.policy import Match, Rule
+from faultbridge.ports import ProviderFailure, Verdict, Verification
+from tests.scenarios.world import World, limits
+
+RESOLVED, IN_PROGRESS, QUEUED = CaseStatus.RESOLVED, CaseStatus.IN_PROGRESS, CaseStatus.QUEUED
+
+
+def in_progress(world: World, nodes: int) -> int:
+    return sum(world.case(node).status is IN_PROGRESS for node in range(1, nodes + 1))
+
+
+def test_all_faulty_nodes_are_isolated_at_once_while_two_at_a_time_are_repaired():
+    world = World(nodes=5, limits=limits(concurrent=2))
+    for node in range(1, 6):
+        world.fault(node)
+    world.listen()
+    assert in_progress(world, 5) == 2
+    assert not [node for node in range(1, 6) if world.node(node).status.in_service]
+    most = 0
+    for _ in range(120):
+        world.minute()
+        running = in_progress(world, 5)
+        most = max(most, running)
+        assert len(world.control().holders) == running
+    assert most == 2
+    assert {world.status(node) for node in range(1, 6)} == {NodeStatus.HEALTHY}
+    assert len(world.given_up()) == len(set(world.given_up())) == 5
+
+
+def test_a_waiting_case_says_once_what_it_waits_for():
+    world = World(nodes=3, limits=limits(concurrent=1))
+    for node in (1, 2, 3):
+        world.fault(node)
+    world.listen()
+    world.minute(3)
+    waiting = [node for node in (1, 2, 3) if world.case(node).status is QUEUED]
+    assert [world.case(node).waiting_for for node in waiting] == [WaitingFor.BUDGET] * 2
+    world.pause_repairs(paused=True)
+    world.minute(3)
+    assert [world.case(node).waiting_for for node in waiting] == [WaitingFor.PAUSE] * 2
+    assert [world.story(node).count("note refused") for node in waiting] == [1, 1]
+
+
+def test_the_hourly_limit_holds_however_many_slots_are_free():
+    world = World(nodes=3, limits=limits(concurrent=3, per_hour=1))
+    for node in (1, 2, 3):
+        world.fault(node)
+    world.listen()
+    world.minute(59)
+    assert len(world.given_up()) == 1
+    world.minute(2)
+    assert len(world.given_up()) == 2
+
+
+def test_the_worse_fault_is_repaired_first_and_then_the_older_one():
+    rule = Rule("mild", Match(codes=("xid.48",)), severity=Severity.ERROR)
+    world = World(nodes=3, limits=limits(concurrent=1), rules=(rule,))
+    world.pause_repairs(paused=True)
+    world.fault(1, code="xid.48")
+    world.clock.advance(1)
+    world.fault(2)
+    world.clock.advance(1)
+    world.fault(3)
+    world.listen()
+    world.pause_repairs(paused=False)
+    for node in (1, 2, 3):
+        world.until(world.case_is(RESOLVED, node))
+    assert world.given_up() == [f"i-{node:017x}" for node in (2, 3, 1)]
+
+
+def test_a_pause_lets_nothing_begin_and_stops_what_has_not_reached_its_intent():
+    world = World(orchestrated=True)
+    world.orchestrator.busy_until["node-1"] = world.clock.now() + timedelta(minutes=10)
+    world.fault()
+    world.listen()
+    world.pause_repairs(paused=True)
+    world.minute(20)
+    assert (world.status(), world.given_up()) == (NodeStatus.QUARANTINED, [])
+    assert (world.case().status, world.case().waiting_for) == (QUEUED, WaitingFor.PAUSE)
+    assert world.control().holders == {}
+    world.pause_repairs(paused=False)
+    world.until(world.case_is(RESOLVED))
+
+
+def test_a_pause_after_the_intent_does_not_stop_the_repair():
+    world = World()
+    world.fault()
+    world.listen()
+    world.pause_repairs(paused=True)
+    world.until(world.case_is(RESOLVED))
+
+
+def test_a_node_that_cannot_be_isolated_is_not_repaired_and_does_not_keep_others_waiting():
+    world = World(nodes=2, limits=limits(concurrent=1), orchestrated=True)
+    world.orchestrator.fail_next(*[ProviderFailure.TIMEOUT] * 2)
+    world.fault(1)
+    world.listen()
+    assert (world.status(1), world.node(1).isolation) == (NodeStatus.DEGRADED, Isolation.REQUESTED)
+    assert world.case(1).status is QUEUED
+    assert world.story(1).count("note isolation") == 1
+    world.orchestrator.fail_next(*[ProviderFailure.TIMEOUT] * 2)
+    world.fault(2)
+    world.listen()
+    world.minute()
+    assert world.orchestrator.cordoned == {"node-1", "node-2"}
+    for node in (1, 2):
+        world.until(world.case_is(RESOLVED, node))
+
+
+def test_a_node_that_recovers_before_its_isolation_is_let_go_again():
+    world = World(orchestrated=True)
+    world.orchestrator.fail_next(ProviderFailure.TIMEOUT, ProviderFailure.TIMEOUT)
+    world.fault()
+    world.listen()
+    assert world.node().isolation is Isolation.REQUESTED
+    world.clock.advance(5)
+    world.clear()
+    world.minute(2)
+    assert (world.status(), world.node().isolation) == (NodeStatus.HEALTHY, Isolation.NONE)
+    assert world.case().resolution is Resolution.RECOVERED
+    assert world.given_up() == []
+
+
+def test_a_node_that_recovers_in_quarantine_is_verified_and_not_replaced():
+    world = World()
+    world.pause_repairs(paused=True)
+    world.fault()
+    world.listen()
+    assert world.status() is NodeStatus.QUARANTINED
+    world.clock.advance(5)
+    world.clear()
+    world.pause_repairs(paused=False)
+    world.until(world.case_is(RESOLVED))
+    assert (world.status(), world.given_up()) == (NodeStatus.HEALTHY, [])
+    assert world.case().resolution is Resolution.RECOVERED
+    assert world.node().incarnation.instance == 1
+
+
+def test_a_diagnosis_holds_no_slot_and_gives_nothing_up():
+    rule = Rule("look", Match(codes=("xid.48",)), action=Action.RUN_DIAGNOSTICS)
+    world = World(nodes=2, limits=limits(concurrent=1), rules=(rule,))
+    world.fault(1)
+    world.fault(2, code="xid.48")
+    world.listen()
+    assert in_progress(world, 2) == 2
+    assert list(world.control().holders) == [world.case(1).id]
+    world.until(world.case_is(RESOLVED, 2))
+    assert "i-00000000000000002" not in world.given_up()
+
+
+def test_a_diagnosis_that_fails_climbs_to_the_next_rung():
+    rule = Rule("look", Match(codes=("xid.48",)), action=Action.RUN_DIAGNOSTICS)
+    world = World(rules=(rule,))
+    world.verifier.results["i-00000000000000001"] = Verification(Verdict.FAILED, ("memory: fail",))
+    world.fault(code="xid.48")
+    world.listen()
+    world.until(world.case_is(RESOLVED))
+    assert world.case().rung is Rung.REPLACE
+    assert (world.case().attempts, world.given_up()) == (2, ["i-00000000000000001"])
+
+
+def test_a_reset_that_cannot_be_done_here_yet_climbs_and_says_so():
+    rule = Rule("reset", Match(codes=("xid.48",)), action=Action.RESET_GPU)
+    world = World(rules=(rule,))
+    world.fault(code="xid.48")
+    world.listen()
+    moves = [body["data"] for body in world.bodies() if body["data"].get("to") == "in_progress"]
+    assert moves[0]["reason"] == "admitted: reset cannot be done here yet; replace is the next rung permitted"
+    assert moves[0]["rung"] == "replace"
+
+
+def test_a_ladder_that_permits_nothing_that_can_be_done_waits_for_a_person():
+    rule = Rule("mild", Match(codes=("xid.48",)), action=Action.RESET_GPU, ladder=(Rung.RESET, Rung.REBOOT))
+    world = World(rules=(rule,))
+    world.fault(code="xid.48")
+    world.listen()
+    world.minute(3)
+    assert (world.case().status, world.case().waiting_for) == (QUEUED, WaitingFor.APPROVAL)
+    assert (world.given_up(), world.story().count("note refused")) == ([], 1)
+
+
+def test_a_case_that_the_policy_leaves_in_service_is_isolated_only_when_its_repair_begins():
+    rule = Rule("gentle", Match(codes=("xid.48",)), isolate=False)
+    world = World(nodes=2, limits=limits(concurrent=1), rules=(rule,))
+    world.fault(1)
+    world.listen()
+    world.fault(2, code="xid.48")
+    world.listen()
+    assert world.status(2) is NodeStatus.DEGRADED
+    world.until(world.case_is(RESOLVED, 1))
+    world.minute(2)
+    assert world.status(2) is not NodeStatus.DEGRADED
+    world.until(world.case_is(RESOLVED, 2))

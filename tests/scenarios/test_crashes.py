@@ -1,0 +1,284 @@
+"""A crash at any point of a replacement, before or after the effect, changes nothing but the time it takes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import timedelta
+
+import pytest
+
+from faultbridge.domain.edges import CaseStatus, NodeStatus
+from faultbridge.ports import ExecutionStatus, ProviderFailure
+from tests.fakes import Call
+from tests.scenarios.world import World
+
+RESOLVED = CaseStatus.RESOLVED
+EFFECTS = {"write", "transact", "replace", "begin", "start", "resume", "cordon", "uncordon", "drain"}
+ONCE = {
+    "intent committed",
+    "give_up given_up",
+    "await_successor claimed",
+    "verify passed",
+    "node validating -> healthy",
+    "case in_progress -> resolved (replaced)",
+}
+
+
+class Crash(Exception):
+    """The process died."""
+
+
+class CrashAt:
+    """Lets the process die at the n-th effect, once."""
+
+    def __init__(self, number: int | None) -> None:
+        self.number = number
+        self.seen = 0
+
+    def __call__(self, call: Call) -> None:
+        if call.operation not in EFFECTS:
+            return
+        self.seen += 1
+        if self.seen == self.number:
+            raise Crash(call.name)
+
+
+def world_with_a_fault(*, orchestrated: bool = False) -> World:
+    world = World(launch_delay=timedelta(minutes=1), orchestrated=orchestrated)
+    world.verifier.duration = timedelta(minutes=1)
+    world.fault()
+    return world
+
+
+def run(world: World) -> None:
+    world.listen()
+    world.until(world.case_is(RESOLVED), minutes=60)
+    world.minute(5)
+
+
+def points(*, orchestrated: bool) -> int:
+    world = world_with_a_fault(orchestrated=orchestrated)
+    counter = CrashAt(None)
+    world.seam.before = counter
+    run(world)
+    return counter.seen
+
+
+def check(world: World) -> None:
+    story = Counter(world.story())
+    assert world.status() is NodeStatus.HEALTHY
+    assert {line: story[line] for line in ONCE} == dict.fromkeys(ONCE, 1)
+    assert set(world.given_up()) == {"i-00000000000000001"}
+    assert sum(not one.alive for one in world.fleet.instances.values()) == 1
+    assert world.control().holders == {}
+    assert world.orchestrator.cordoned == set()
+    sequences = [body["metadata"]["sequence"] for body in world.bodies()]
+    assert sequences == list(range(1, len(sequences) + 1))
+    for execution in world.workflow.executions.values():
+        assert execution.status is ExecutionStatus.SUCCEEDED
+        assert execution.transitions <= 30
+
+
+@pytest.mark.parametrize("orchestrated", [False, True])
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_a_crash_at_any_effect_ends_in_one_replacement_all_the_same(moment: str, orchestrated: bool) -> None:
+    total = points(orchestrated=orchestrated)
+    assert total > 20
+    for number in range(1, total + 1):
+        world = world_with_a_fault(orchestrated=orchestrated)
+        crash = CrashAt(number)
+        setattr(world.seam, moment, crash)
+        run(world)
+        try:
+            check(world)
+        except AssertionError as error:
+            message = f"crash {moment} effect {number}: {world.story()}"
+            raise AssertionError(message) from error
+
+
+def test_the_provider_is_asked_once_wherever_the_step_dies_after_it_was_asked() -> None:
+    world = world_with_a_fault()
+    world.seam.after = lambda call: die_once(world, call)
+    run(world)
+    assert world.given_up() == ["i-00000000000000001"]
+
+
+def die_once(world: World, call: Call) -> None:
+    if call.name == "provider.replace":
+        world.seam.after = lambda _: None
+        raise Crash
+
+
+@pytest.mark.parametrize("failure", [ProviderFailure.AMBIGUOUS, ProviderFailure.TIMEOUT])
+def test_an_ambiguous_answer_after_the_provider_acted_replaces_nothing_twice(failure: ProviderFailure) -> None:
+    world = world_with_a_fault()
+    world.provider.fail_next(failure, effect=True)
+    run(world)
+    assert world.given_up() == ["i-00000000000000001"]
+    check(world)
+
+
+def test_an_ambiguous_answer_without_effect_is_asked_again_only_after_a_probe() -> None:
+    world = world_with_a_fault()
+    world.provider.fail_next(ProviderFailure.AMBIGUOUS)
+    world.provider.blind = True
+    world.listen()
+    world.minute(10)
+    assert world.status() is NodeStatus.REPLACING
+    assert len(world.given_up()) == 1
+    world.provider.blind = False
+    world.until(world.case_is(RESOLVED))
+    assert world.given_up() == ["i-00000000000000001"] * 2
+    assert len({token for _, token in world.provider.replaced}) == 1
+
+
+def test_what_no_probe_ever_settles_goes_to_a_person_and_not_back_to_the_queue() -> None:
+    world = world_with_a_fault()
+    world.provider.fail_next(ProviderFailure.AMBIGUOUS)
+    world.provider.blind = True
+    world.listen()
+    world.until(world.case_is(CaseStatus.ESCALATED))
+    assert world.status() is NodeStatus.FAILED
+    assert world.case().reason.startswith("AMBIGUOUS")
+
+
+@pytest.mark.parametrize("failure", [ProviderFailure.CAPACITY, ProviderFailure.THROTTLED])
+def test_a_refusal_before_any_effect_keeps_the_node_and_tries_again_later(failure: ProviderFailure) -> None:
+    world = world_with_a_fault()
+    world.provider.fail_next(failure)
+    world.listen()
+    assert (world.status(), world.case().status) == (NodeStatus.QUARANTINED, CaseStatus.QUEUED)
+    assert world.control().holders == {}
+    assert world.case().attempt is None
+    world.until(world.case_is(RESOLVED))
+    assert world.case().attempts == 2
+
+
+def test_refusals_without_end_go_to_a_person_when_the_attempts_are_used_up() -> None:
+    world = world_with_a_fault()
+    for _ in range(3):
+        world.provider.fail_next(ProviderFailure.CAPACITY)
+    world.listen()
+    world.until(world.case_is(CaseStatus.ESCALATED))
+    assert (world.status(), world.case().attempts) == (NodeStatus.FAILED, 3)
+    assert world.control().holders == {}
+
+
+def test_a_refusal_that_no_repetition_helps_goes_to_a_person_at_once() -> None:
+    world = world_with_a_fault()
+    world.provider.fail_next(ProviderFailure.PERMISSION_DENIED)
+    world.listen()
+    assert world.case().status is CaseStatus.ESCALATED
+    assert world.case().reason.startswith("PERMISSION_DENIED")
+    assert world.fleet.instances["i-00000000000000001"].alive
+
+
+def test_a_start_whose_answer_was_lost_is_not_started_twice() -> None:
+    world = world_with_a_fault()
+    world.seam.after = lambda call: lose_the_start(world, call)
+    run(world)
+    assert list(world.workflow.executions) == [f"{world.case().id}-1"]
+    check(world)
+
+
+def lose_the_start(world: World, call: Call) -> None:
+    from faultbridge.errors import Transient
+
+    if call.name == "workflow.start":
+        world.seam.after = lambda _: None
+        raise Transient("the answer was lost")
+
+
+def test_a_start_that_never_happened_is_made_good_by_the_sweep() -> None:
+    world = world_with_a_fault()
+    world.seam.before = lambda call: refuse_the_start(world, call)
+    world.listen()
+    assert (world.case().status, world.workflow.executions) == (CaseStatus.IN_PROGRESS, {})
+    world.minute(3)
+    assert list(world.workflow.executions) == [f"{world.case().id}-1"]
+    world.until(world.case_is(RESOLVED))
+
+
+def refuse_the_start(world: World, call: Call) -> None:
+    from faultbridge.errors import Transient
+
+    if call.name == "workflow.start":
+        world.seam.before = lambda _: None
+        raise Transient("throttled")
+
+
+def test_an_execution_lost_after_the_intent_is_followed_by_one_that_goes_on_where_it_stood() -> None:
+    world = world_with_a_fault()
+    world.fleet.launch_delay = timedelta(minutes=30)
+    world.listen()
+    world.workflow.abort(f"{world.case().id}-1")
+    world.until(world.case_is(RESOLVED))
+    assert world.given_up() == ["i-00000000000000001"]
+    assert world.case().attempts == 2
+    assert "await_successor lost" in world.story()
+    assert world.story().count("intent committed") == 1
+
+
+def test_an_execution_lost_before_the_intent_gives_the_slot_back() -> None:
+    world = world_with_a_fault(orchestrated=True)
+    world.orchestrator.busy_until["node-1"] = world.clock.now() + timedelta(minutes=12)
+    world.listen()
+    world.workflow.abort(f"{world.case().id}-1")
+    world.until(lambda: world.case().status is CaseStatus.QUEUED)
+    assert (world.status(), world.control().holders) == (NodeStatus.QUARANTINED, {})
+    world.until(world.case_is(RESOLVED))
+    assert len(world.given_up()) == 1
+
+
+def test_a_step_of_an_attempt_that_is_over_answers_superseded_and_does_nothing() -> None:
+    world = world_with_a_fault()
+    world.listen()
+    case = world.case()
+    payload = {"v": 1, "cluster": "train-a", "node": "node-1", "case": case.id, "attempt": 7, "step": "give_up"}
+    before = world.bodies()
+    assert world.machine(payload)["outcome"] == "superseded"
+    assert world.machine(payload | {"case": "c-other", "attempt": 1})["outcome"] == "superseded"
+    assert world.bodies() == before
+
+
+def test_a_step_called_again_gives_the_same_answer_and_writes_nothing() -> None:
+    world = world_with_a_fault()
+    world.listen()
+    case = world.case()
+    payload = {"v": 1, "cluster": "train-a", "node": "node-1", "case": case.id, "attempt": 1}
+    before = world.bodies()
+    for step in ("drain", "give_up"):
+        assert world.machine(payload | {"step": step})["outcome"] == "done"
+    assert (world.bodies(), len(world.given_up())) == (before, 1)
+
+
+def test_a_close_called_again_is_closed() -> None:
+    world = world_with_a_fault()
+    run(world)
+    case = world.case()
+    payload = {"v": 1, "cluster": "train-a", "node": "node-1", "case": case.id, "attempt": 1, "step": "close"}
+    assert world.machine(payload)["outcome"] == "done"
+
+
+def test_a_successor_is_claimed_by_one_seat_even_when_both_reach_for_it_at_once() -> None:
+    from dataclasses import replace
+
+    from faultbridge.storage import items, keys
+    from faultbridge.storage.writes import Put
+
+    world = world_with_a_fault()
+    world.listen()
+    world.clock.advance(timedelta(minutes=2))
+    (successor,) = [one.instance_id for one in world.fleet.running("gpu-workers")]
+
+    def rival(call: Call) -> None:
+        # Between the look at the claims and the transaction, another seat takes the instance.
+        if call.name == "table.transact" and any(write.key.sk == "CLAIM" for write in call.argument):
+            world.seam.before = lambda _: None
+            told = {"cluster": "train-a", "node": "node-9", "case": "c-other", "attempt": 1}
+            world.table.write(Put(items.item(keys.claim(successor), world.clock.now(), told)))
+
+    world.seam.before = rival
+    world.minute()
+    assert world.status() is NodeStatus.PROVISIONING
+    assert world.node().incarnation == replace(world.node().incarnation, instance=1)

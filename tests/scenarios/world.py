@@ -1,0 +1,263 @@
+"""A whole installation on fakes and one clock that stands still: faults go in, minutes pass, the record comes out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from datetime import timedelta
+from random import Random
+from typing import Any
+
+from faultbridge.domain.cases import Case
+from faultbridge.domain.clusters import ClusterConfig, Control, Mode, RepairOwner
+from faultbridge.domain.edges import Actor, CaseStatus, NodeStatus
+from faultbridge.domain.nodes import NodeKey, NodeState
+from faultbridge.domain.policy import Limits, Policy, Rule
+from faultbridge.errors import Transient
+from faultbridge.pipeline import observe
+from faultbridge.services.append import Append, Revision, Stack
+from faultbridge.services.dispatch import Dispatch
+from faultbridge.services.isolate import Isolate
+from faultbridge.services.react import React
+from faultbridge.services.registration import NewNode, Registration
+from faultbridge.services.replacement.machine import Replacement
+from faultbridge.services.replacement.poke import Poke
+from faultbridge.services.replacement.work import Tools
+from faultbridge.services.rollup import Rollup
+from faultbridge.services.rulebook import Rulebook
+from faultbridge.services.sweep import Sweep, Swept
+from faultbridge.storage import items, keys
+from faultbridge.storage.writes import Key, Update
+from tests.builders import CATALOGUE, NOON, STACK_ID, arrival, fault
+from tests.fakes import (
+    FakeFleet,
+    FakeObjects,
+    FakeOrchestrator,
+    FakeProvider,
+    FakeTable,
+    FakeVerifier,
+    ManualClock,
+    Seam,
+)
+from tests.fakes.state_machine import FakeStateMachine
+
+CLUSTER = "train-a"
+GROUP = "gpu-workers"
+RINGS = {"Node Status Change", "Case Status Change", "Cluster Safety Change"}
+
+
+class World:
+    """One cluster and everything that looks after it."""
+
+    def __init__(
+        self,
+        *,
+        nodes: int = 1,
+        limits: Limits = Limits(),
+        mode: Mode = Mode.ACT,
+        orchestrated: bool = False,
+        rules: tuple[Rule, ...] = (),
+        launch_delay: timedelta = timedelta(minutes=3),
+    ) -> None:
+        self.clock = ManualClock(NOON)
+        self.seam = Seam()
+        self.table = FakeTable(self.clock, seam=self.seam)
+        self.fleet = FakeFleet(self.clock, launch_delay=launch_delay)
+        self.provider = FakeProvider(self.fleet, seam=self.seam)
+        self.orchestrator = FakeOrchestrator(self.clock, applicable=orchestrated, seam=self.seam)
+        self.verifier = FakeVerifier(self.clock, seam=self.seam, duration=timedelta(minutes=10))
+        self.workflow = FakeStateMachine(self.clock, seam=self.seam)
+        self.objects = FakeObjects()
+        stack = Stack(STACK_ID, "faultbridge")
+        self.policy = Policy("test-policy", rules, limits)
+        self.append = Append(self.table, self.clock, stack, lambda _: None, Random(7))
+        self.rulebook = Rulebook(self.table, STACK_ID, lambda: CATALOGUE, lambda: self.policy)
+        self.isolate = Isolate(self.append, self.rulebook, {"none": self.orchestrator})
+        self.rollup = Rollup(self.table, self.clock, stack, self.rulebook)
+        self.dispatch = Dispatch(
+            self.table, self.clock, self.append, self.isolate, self.workflow, self.rulebook
+        )
+        self.react = React(self.isolate, self.rollup, self.dispatch)
+        self.machine = Replacement(self._tools())
+        self.workflow.handler = self.machine
+        self.published: list[Key] = []
+        self.sweep = Sweep(
+            self.table,
+            self.clock,
+            self.append,
+            self.rulebook,
+            self.isolate,
+            self.rollup,
+            self.dispatch,
+            Poke(self.machine),
+            self._publish,
+            lambda _: True,
+        )
+        self._heard = 0
+        self._register(nodes, mode)
+
+    def _tools(self) -> Tools:
+        return Tools(
+            self.table,
+            self.clock,
+            self.append,
+            self.workflow,
+            self.rulebook,
+            self.objects,
+            {"ec2-auto-scaling": self.provider},
+            {"none": self.orchestrator},
+            {"ssm-dcgm": self.verifier},
+        )
+
+    def _register(self, nodes: int, mode: Mode) -> None:
+        registration = Registration(self.table, self.append, self.clock)
+        registration.add_cluster(ClusterConfig(CLUSTER, repair_owner=RepairOwner.FAULTBRIDGE, mode=mode))
+        day_before = NOON - timedelta(days=1)
+        for number in range(1, nodes + 1):
+            instance = self.fleet.launch(GROUP, f"i-{number:017x}", day_before)
+            seat = NewNode(f"node-{number}", instance, GROUP, "p5.48xlarge", since=day_before)
+            registration.add_node(CLUSTER, seat)
+        self.listen()
+
+    def _publish(self, waiting: Iterable[Key]) -> None:
+        for key in waiting:
+            self.published.append(key)
+            self.table.write(Update(key, remove=(("gsi4pk",), ("gsi4sk",))))
+
+    # ------------------------------------------------------------------ what happens
+
+    def fault(self, node: int = 1, code: str = "xid.79", **others: Any) -> None:
+        """Let a fault be seen on a node, now."""
+        key, now = self.key(node), self.clock.now()
+        config = self.rulebook.config(CLUSTER)
+        assert config is not None
+        rules = self.rulebook.rules(config)
+
+        def revise(state: NodeState, at: Any) -> Revision:
+            seen = [arrival(fault(code, **others), at=now)]
+            passed = observe(state, seen, rebooted=False, rules=rules, catalogue=CATALOGUE, now=at)
+            return Revision(passed.state, passed.drafts)
+
+        self.append(key, revise, actor=Actor.INGEST, config=config)
+
+    def clear(self, node: int = 1, code: str = "xid.79") -> None:
+        """Let the source of a fault take it back, now."""
+        from faultbridge.domain.faults import Clear
+        from tests.builders import GPU
+
+        key, now = self.key(node), self.clock.now()
+        config = self.rulebook.config(CLUSTER)
+        assert config is not None
+        rules = self.rulebook.rules(config)
+
+        def revise(state: NodeState, at: Any) -> Revision:
+            seen = [arrival(Clear("kernel-log", code, GPU, "gone"), at=now, record_id="r-clear")]
+            passed = observe(state, seen, rebooted=False, rules=rules, catalogue=CATALOGUE, now=at)
+            return Revision(passed.state, passed.drafts)
+
+        self.append(key, revise, actor=Actor.INGEST, config=config)
+
+    def listen(self) -> None:
+        """Let the stream ring for what was written, until it is quiet; a failing batch is rung again by the sweep."""
+        while bells := self._bells():
+            try:
+                self.react(bells)
+            except Transient:
+                return
+
+    def _bells(self) -> set[tuple[str, str | None]]:
+        fresh, self._heard = self.table.stream[self._heard :], len(self.table.stream)
+        return {
+            (str(record.new["cluster"]), record.new["node"])  # type: ignore[misc]  # a node is text or None
+            for record in fresh
+            if record.new
+            and record.event == "INSERT"
+            and record.key.sk.startswith(keys.ENTRY)
+            and record.new["type"] in RINGS
+        }
+
+    def minute(self, number: int = 1) -> Swept:
+        """Let minutes pass, each with its sweep and what it brings about."""
+        swept = Swept()
+        for _ in range(number):
+            self.clock.advance(timedelta(minutes=1))
+            self.workflow.let_time_out()
+            swept = self.sweep()
+            self.listen()
+        return swept
+
+    def until(self, condition: Callable[[], bool], minutes: int = 600) -> int:
+        """Let minutes pass until something holds; returns how many it took."""
+        for number in range(minutes + 1):
+            if condition():
+                return number
+            self.minute()
+        message = f"not within {minutes} minutes"
+        raise AssertionError(message)
+
+    def pause_repairs(self, *, paused: bool) -> None:
+        """Pause or resume the cluster, as an operator does."""
+        place = keys.cluster_control(CLUSTER)
+        self.table.write(Update(place, set={("paused",): paused}, add={"version": 1}))
+
+    def set_mode(self, mode: Mode) -> None:
+        """Change how far Faultbridge goes in the cluster."""
+        config = self.rulebook.config(CLUSTER)
+        assert config is not None
+        Registration(self.table, self.append, self.clock).set_cluster(CLUSTER, {"mode": mode})
+
+    # ------------------------------------------------------------------ what is seen
+
+    @staticmethod
+    def key(node: int = 1) -> NodeKey:
+        return NodeKey(CLUSTER, f"node-{node}")
+
+    def node(self, node: int = 1) -> NodeState:
+        return self.append.read(self.key(node))
+
+    def status(self, node: int = 1) -> NodeStatus | None:
+        return self.node(node).status
+
+    def case(self, node: int = 1) -> Case:
+        found = self.node(node).case
+        assert found is not None
+        return found
+
+    def case_is(self, status: CaseStatus, node: int = 1) -> Callable[[], bool]:
+        return lambda: self.case(node).status is status
+
+    def control(self) -> Control:
+        return items.read_control(CLUSTER, self.table.get(keys.cluster_control(CLUSTER)))
+
+    def bodies(self, node: int | None = 1) -> list[dict[str, Any]]:
+        """The entries of a node, or of the cluster itself, oldest first."""
+        place = keys.cluster_partition(CLUSTER) if node is None else keys.node_partition(self.key(node))
+        return [json.loads(str(item["body"])) for item in self.table.query(place, prefix=keys.ENTRY).items]
+
+    def story(self, node: int | None = 1) -> list[str]:
+        """The record in short: one line an entry."""
+        return [told(body["metadata"]["event_type"], body["data"]) for body in self.bodies(node)]
+
+    def given_up(self) -> list[str]:
+        """The instances for which the provider was asked, in order."""
+        return [instance for instance, _ in self.provider.replaced]
+
+
+def told(kind: str, data: dict[str, Any]) -> str:
+    """One entry in a few words."""
+    if kind in {"Node Status Change", "Cluster Status Change"}:
+        return f"{kind.split()[0].lower()} {data['from']} -> {data['to']}"
+    if kind == "Case Status Change":
+        end = f" ({data['resolution']})" if data["resolution"] else ""
+        return f"case {data['from']} -> {data['to']}{end}"
+    if kind == "Node Replacement Step":
+        return f"{data['step']} {data['outcome']}"
+    if kind == "Node Note Recorded":
+        return f"note {data['kind']}"
+    return f"{kind.split()[-1].lower()} {data['code']}"
+
+
+def limits(**others: Any) -> Limits:
+    """The default limits with some of them changed."""
+    return replace(Limits(), **others)

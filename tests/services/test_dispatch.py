@@ -1,0 +1,112 @@
+"""Dispatch against another dispatch, lost answers and missing parts."""
+
+from __future__ import annotations
+
+import pytest
+
+from faultbridge.domain.edges import CaseStatus
+from faultbridge.errors import Misconfigured, Transient
+from faultbridge.storage import keys
+from faultbridge.storage.writes import Delete
+from tests.fakes import Call
+from tests.scenarios.world import CLUSTER, World, limits
+
+
+def queued(nodes: int, **others) -> World:
+    """A cluster whose nodes are all queued, and nobody has looked at the queue yet."""
+    world = World(nodes=nodes, **others)
+    for node in range(1, nodes + 1):
+        world.fault(node)
+        world.isolate(world.key(node))
+    return world
+
+
+def running(world: World, nodes: int) -> list[str]:
+    cases = [world.case(node) for node in range(1, nodes + 1)]
+    return [case.id for case in cases if case.status is CaseStatus.IN_PROGRESS]
+
+
+def test_several_cases_are_admitted_in_one_transaction_with_their_slots():
+    world = queued(4, limits=limits(concurrent=4))
+    world.seam.calls.clear()
+    dispatched = world.dispatch(CLUSTER)
+    admissions = [
+        call
+        for call in world.seam.named("table.transact")
+        if any(write.key == keys.cluster_control(CLUSTER) for write in call.argument)
+    ]
+    assert (len(admissions), len(dispatched.admitted)) == (1, 4)
+    assert set(world.control().holders) == set(running(world, 4))
+
+
+def test_more_than_one_transaction_holds_are_admitted_in_turns():
+    world = queued(40, limits=limits(concurrent=40, per_hour=100))
+    assert len(world.dispatch(CLUSTER).admitted) == 40
+    assert len(world.control().holders) == 40
+
+
+def test_two_dispatches_at_once_never_pass_the_limit():
+    world = queued(4, limits=limits(concurrent=2))
+
+    def rival(call: Call) -> None:
+        if call.name == "table.transact":
+            world.seam.before = lambda _: None
+            world.dispatch(CLUSTER)
+
+    world.seam.before = rival
+    world.dispatch(CLUSTER)
+    assert len(running(world, 4)) == 2
+    assert set(world.control().holders) == set(running(world, 4))
+
+
+def test_a_node_that_changes_meanwhile_holds_up_only_itself():
+    world = queued(3, limits=limits(concurrent=3))
+
+    def change(call: Call) -> None:
+        if call.name == "table.transact":
+            world.seam.before = lambda _: None
+            world.clock.advance(1)
+            world.fault(2, code="xid.48")
+
+    world.seam.before = change
+    world.dispatch(CLUSTER)
+    assert len(running(world, 3)) == 3
+    assert len(world.control().holders) == 3
+
+
+def test_an_admission_whose_answer_was_lost_is_one_admission():
+    world = queued(1)
+
+    def lose(call: Call) -> None:
+        if call.name == "table.transact":
+            world.seam.after = lambda _: None
+            raise Transient("the answer was lost")
+
+    world.seam.after = lose
+    with pytest.raises(Transient):
+        world.dispatch(CLUSTER)
+    assert world.case().attempts == 1
+    assert world.dispatch(CLUSTER).admitted == ()
+    world.minute(3)
+    assert list(world.workflow.executions) == [f"{world.case().id}-1"]
+
+
+def test_an_execution_is_named_after_case_and_attempt_and_told_nothing_else():
+    world = queued(1)
+    world.dispatch(CLUSTER)
+    ((name, execution),) = world.workflow.executions.items()
+    assert name == f"{world.case().id}-1"
+    told = {key: execution.data[key] for key in execution.data if key != "last"}
+    assert told == {"v": 1, "cluster": CLUSTER, "node": "node-1", "case": world.case().id, "attempt": 1}
+
+
+def test_a_cluster_that_nobody_registered_is_an_operators_matter():
+    with pytest.raises(Misconfigured):
+        World().dispatch("elsewhere")
+
+
+def test_a_cluster_without_slots_is_an_operators_matter():
+    world = queued(1)
+    world.table.write(Delete(keys.cluster_control(CLUSTER)))
+    with pytest.raises(Misconfigured):
+        world.dispatch(CLUSTER)
