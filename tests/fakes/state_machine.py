@@ -48,7 +48,7 @@ class Execution:
     busy: bool = False
 
 
-class TaskFailed(Exception):
+class TaskFailed(Exception):  # noqa: N818 - the name that Amazon States Language gives it
     """A task raised or ran out of time."""
 
     def __init__(self, error: str, cause: str) -> None:

@@ -24,7 +24,7 @@ ONCE = {
 }
 
 
-class Crash(Exception):
+class Crash(Exception):  # noqa: N818 - what happens, not what went wrong
     """The process died."""
 
 

@@ -12,6 +12,7 @@ from typing import Any
 from faultbridge.domain.cases import Case
 from faultbridge.domain.clusters import ClusterConfig, Control, Mode, RepairOwner
 from faultbridge.domain.edges import Actor, CaseStatus, NodeStatus
+from faultbridge.domain.faults import Clear, Observation
 from faultbridge.domain.nodes import NodeKey, NodeState
 from faultbridge.domain.policy import Limits, Policy, Rule
 from faultbridge.errors import Transient
@@ -26,10 +27,11 @@ from faultbridge.services.replacement.poke import Poke
 from faultbridge.services.replacement.work import Tools
 from faultbridge.services.rollup import Rollup
 from faultbridge.services.rulebook import Rulebook
+from faultbridge.services.rules_of import rules_of
 from faultbridge.services.sweep import Sweep, Swept
 from faultbridge.storage import items, keys
 from faultbridge.storage.writes import Key, Update
-from tests.builders import CATALOGUE, NOON, STACK_ID, arrival, fault
+from tests.builders import CATALOGUE, GPU, NOON, STACK_ID, arrival, fault
 from tests.fakes import (
     FakeFleet,
     FakeObjects,
@@ -54,7 +56,7 @@ class World:
         self,
         *,
         nodes: int = 1,
-        limits: Limits = Limits(),
+        limits: Limits | None = None,
         mode: Mode = Mode.ACT,
         orchestrated: bool = False,
         rules: tuple[Rule, ...] = (),
@@ -70,14 +72,12 @@ class World:
         self.workflow = FakeStateMachine(self.clock, seam=self.seam)
         self.objects = FakeObjects()
         stack = Stack(STACK_ID, "faultbridge")
-        self.policy = Policy("test-policy", rules, limits)
+        self.policy = Policy("test-policy", rules, limits or Limits())
         self.append = Append(self.table, self.clock, stack, lambda _: None, Random(7))
         self.rulebook = Rulebook(self.table, STACK_ID, lambda: CATALOGUE, lambda: self.policy)
         self.isolate = Isolate(self.append, self.rulebook, {"none": self.orchestrator})
         self.rollup = Rollup(self.table, self.clock, stack, self.rulebook)
-        self.dispatch = Dispatch(
-            self.table, self.clock, self.append, self.isolate, self.workflow, self.rulebook
-        )
+        self.dispatch = Dispatch(self.table, self.clock, self.append, self.isolate, self.workflow, self.rulebook)
         self.react = React(self.isolate, self.rollup, self.dispatch)
         self.machine = Replacement(self._tools())
         self.workflow.handler = self.machine
@@ -129,34 +129,21 @@ class World:
 
     def fault(self, node: int = 1, code: str = "xid.79", **others: Any) -> None:
         """Let a fault be seen on a node, now."""
-        key, now = self.key(node), self.clock.now()
-        config = self.rulebook.config(CLUSTER)
-        assert config is not None
-        rules = self.rulebook.rules(config)
-
-        def revise(state: NodeState, at: Any) -> Revision:
-            seen = [arrival(fault(code, **others), at=now)]
-            passed = observe(state, seen, rebooted=False, rules=rules, catalogue=CATALOGUE, now=at)
-            return Revision(passed.state, passed.drafts)
-
-        self.append(key, revise, actor=Actor.INGEST, config=config)
+        self._observe(node, fault(code, **others), "r-1")
 
     def clear(self, node: int = 1, code: str = "xid.79") -> None:
         """Let the source of a fault take it back, now."""
-        from faultbridge.domain.faults import Clear
-        from tests.builders import GPU
+        self._observe(node, Clear("kernel-log", code, GPU, "gone"), "r-clear")
 
-        key, now = self.key(node), self.clock.now()
-        config = self.rulebook.config(CLUSTER)
-        assert config is not None
-        rules = self.rulebook.rules(config)
+    def _observe(self, node: int, observation: Observation, record: str) -> None:
+        seen = [arrival(observation, at=self.clock.now(), record_id=record)]
+        rules = rules_of(self.rulebook, CLUSTER)
 
-        def revise(state: NodeState, at: Any) -> Revision:
-            seen = [arrival(Clear("kernel-log", code, GPU, "gone"), at=now, record_id="r-clear")]
-            passed = observe(state, seen, rebooted=False, rules=rules, catalogue=CATALOGUE, now=at)
+        def revise(state: NodeState, now: Any) -> Revision:
+            passed = observe(state, seen, rebooted=False, rules=rules, catalogue=CATALOGUE, now=now)
             return Revision(passed.state, passed.drafts)
 
-        self.append(key, revise, actor=Actor.INGEST, config=config)
+        self.append(self.key(node), revise, actor=Actor.INGEST, config=rules.config)
 
     def listen(self) -> None:
         """Let the stream ring for what was written, until it is quiet; a failing batch is rung again by the sweep."""
@@ -247,7 +234,7 @@ class World:
 def told(kind: str, data: dict[str, Any]) -> str:
     """One entry in a few words."""
     if kind in {"Node Status Change", "Cluster Status Change"}:
-        return f"{kind.split()[0].lower()} {data['from']} -> {data['to']}"
+        return f"{kind.split(maxsplit=1)[0].lower()} {data['from']} -> {data['to']}"
     if kind == "Case Status Change":
         end = f" ({data['resolution']})" if data["resolution"] else ""
         return f"case {data['from']} -> {data['to']}{end}"
@@ -255,7 +242,7 @@ def told(kind: str, data: dict[str, Any]) -> str:
         return f"{data['step']} {data['outcome']}"
     if kind == "Node Note Recorded":
         return f"note {data['kind']}"
-    return f"{kind.split()[-1].lower()} {data['code']}"
+    return f"{kind.rsplit(maxsplit=1)[-1].lower()} {data['code']}"
 
 
 def limits(**others: Any) -> Limits:

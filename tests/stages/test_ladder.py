@@ -19,9 +19,7 @@ from tests.builders import GPU, NOON, after, node
 
 def condition(action: Action = Action.REPLACE_NODE, scope: Scope = Scope.DEVICE, ends_on: tuple[str, ...] = ()):
     witnesses = {"kernel-log": Witness(True, NOON)}
-    return Condition(
-        "xid.1", GPU, Severity.FATAL, action, scope, ends_on, NOON, NOON, "it broke", witnesses=witnesses
-    )
+    return Condition("xid.1", GPU, Severity.FATAL, action, scope, ends_on, NOON, NOON, "it broke", witnesses=witnesses)
 
 
 def case(rung: Rung, **others) -> Case:

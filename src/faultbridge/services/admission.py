@@ -107,9 +107,7 @@ def dry_run(state: NodeState, case_id: str, rung: Rung | None, reason: str, now:
         case_id=case.id,
         facts=facts,
     )
-    resolved = replace(
-        case, status=CaseStatus.RESOLVED, resolution=Resolution.DRY_RUN, waiting_for=None, closed_at=now
-    )
+    resolved = replace(case, status=CaseStatus.RESOLVED, resolution=Resolution.DRY_RUN, waiting_for=None, closed_at=now)
     moved = move_case(Decided(state, (draft,)), resolved, now, "dry run")
     return Revision(replace(moved.state, due_at=due_at(moved.state)), moved.drafts)
 

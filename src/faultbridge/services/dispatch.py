@@ -84,9 +84,7 @@ class Dispatch:
             raise Misconfigured(f"cluster {cluster!r} has no repair slots (register it with 'faultbridge cluster add')")
         return items.read_control(cluster, found)
 
-    def _admit(
-        self, control: Control, picks: Sequence[QueuedCase], rules: Rules, now: datetime
-    ) -> list[NodeState]:
+    def _admit(self, control: Control, picks: Sequence[QueuedCase], rules: Rules, now: datetime) -> list[NodeState]:
         ready = [one for pick in picks if (one := self._make_ready(pick, rules)) is not None]
         if not ready:
             return []
@@ -126,13 +124,9 @@ class Dispatch:
             return state  # the orchestrator is out of reach: the case waits on
         return self.append.read(pick.key)
 
-    def _commit(
-        self, control: Control, ready: Sequence[Ready], rules: Rules, now: datetime
-    ) -> list[NodeState]:
+    def _commit(self, control: Control, ready: Sequence[Ready], rules: Rules, now: datetime) -> list[NodeState]:
         made = [
-            self.append.prepare(
-                one.state, admitted(one, now), actor=Actor.DISPATCH, config=rules.config, now=now
-            )
+            self.append.prepare(one.state, admitted(one, now), actor=Actor.DISPATCH, config=rules.config, now=now)
             for one in ready
         ]
         writes = (take_slots(control, ready, now), *(write for _, writes in made for write in writes))

@@ -31,9 +31,7 @@ class Taken(Exception):  # noqa: N818 - a fact, no error
 def occupied(work: Work, candidates: Iterable[Candidate]) -> frozenset[str]:
     """List those of the candidates that another seat claimed or was registered with."""
     ids = [candidate.instance_id for candidate in candidates]
-    found = work.tools.table.get_many(
-        [keys.claim(one) for one in ids] + [keys.alias("instance", one) for one in ids]
-    )
+    found = work.tools.table.get_many([keys.claim(one) for one in ids] + [keys.alias("instance", one) for one in ids])
     return frozenset(one for one in ids if _is_taken(work, found, one))
 
 
@@ -72,19 +70,13 @@ def _seated(
     acted = work.case.marks.get(Phase.ACTED.value, candidate.launched_at)
     known = [alias.value.split("/", 1)[1] for alias in free if alias.kind == "name"]
     aliases = dict.fromkeys((*state.seat.aliases, *known))
+    leaving = (old.instance_id,) if old and old.instance_id else ()
+    # Launch times come in whole seconds: one may seem to lie before the old instance was given up.
+    since = max(candidate.launched_at, acted)
     state = replace(
         with_attempt(state, successor=candidate.instance_id),
-        incarnation=Incarnation(
-            instance=(old.instance if old else 0) + 1,
-            boot=1,
-            instance_id=candidate.instance_id,
-            boot_id=None,
-            # Launch times come in whole seconds: one may seem to lie before the old instance was given up.
-            since=max(candidate.launched_at, acted),
-        ),
-        former_instances=tuple(
-            [*state.former_instances, *([old.instance_id] if old and old.instance_id else [])][-MOST_FORMER:]
-        ),
+        incarnation=Incarnation((old.instance if old else 0) + 1, 1, candidate.instance_id, None, since),
+        former_instances=(*state.former_instances, *leaving)[-MOST_FORMER:],
         seat=replace(
             state.seat,
             instance_type=candidate.instance_type or state.seat.instance_type,
@@ -98,7 +90,7 @@ def _seated(
         "await_successor",
         "claimed",
         now,
-        old_instance=old.instance_id if old else None,
+        old_instance=next(iter(leaving), None),
         new_instance=candidate.instance_id,
         facts={"launched_at": to_text(candidate.launched_at), "instance_type": candidate.instance_type},
     )
@@ -137,9 +129,7 @@ def _claim_write(work: Work, candidate: Candidate, now: datetime) -> Put:
     )
 
 
-def _alias_write(
-    alias: Alias, found: Item | None, state: NodeState, candidate: Candidate, now: datetime
-) -> Put:
+def _alias_write(alias: Alias, found: Item | None, state: NodeState, candidate: Candidate, now: datetime) -> Put:
     row = AliasRow(state.key, candidate.instance_id, candidate.launched_at)
     unchanged: Condition = Absent() if found is None else Equals("valid_from", str(found["valid_from"]))
     return Put(items.alias_item(alias, row, now), when=unchanged)

@@ -22,9 +22,7 @@ FAILING = frozenset(
         NodeStatus.VALIDATING,
     }
 )
-SET_BACK = frozenset(
-    {NodeStatus.DRAINING, NodeStatus.REPAIRING, NodeStatus.REPLACING, NodeStatus.VALIDATING}
-)
+SET_BACK = frozenset({NodeStatus.DRAINING, NodeStatus.REPAIRING, NodeStatus.REPLACING, NodeStatus.VALIDATING})
 FIRST_PAUSE = timedelta(minutes=1)
 LONGEST_PAUSE = timedelta(minutes=30)
 

@@ -45,9 +45,7 @@ def give_up(work: Work) -> Answer:
 
 def give_up_is_late(work: Work, reason: str) -> Answer:
     """Hand over what no probe could settle in time."""
-    draft = narrate.step(
-        work.case, NAME, "inconclusive", work.tools.clock.now(), reason=reason, failure="AMBIGUOUS"
-    )
+    draft = narrate.step(work.case, NAME, "inconclusive", work.tools.clock.now(), reason=reason, failure="AMBIGUOUS")
     return work.escalate(f"AMBIGUOUS: nobody can tell whether the instance was given up: {reason}", draft)
 
 
@@ -110,9 +108,7 @@ def _refused(work: Work, reply: Reply) -> Answer:
     """Try again later, or hand over: the instance is alive, so nothing happened."""
     failure = reply.failure or ProviderFailure.PROVIDER_ERROR
     now, old = work.tools.clock.now(), work.instance_id
-    draft = narrate.step(
-        work.case, NAME, "refused", now, reason=reply.reason, failure=failure.value, old_instance=old
-    )
+    draft = narrate.step(work.case, NAME, "refused", now, reason=reply.reason, failure=failure.value, old_instance=old)
     reason = f"{failure.value}: {reply.reason}"
     if not failure.retriable:
         return work.escalate(reason, draft)

@@ -105,9 +105,7 @@ class Poke:
                 return Poked.RECOVERED  # found missing and started when it is due again
         return Poked.RECOVERED
 
-    def _append(
-        self, state: NodeState, case: Case, revise: Callable[[NodeState, datetime], Revision]
-    ) -> NodeState:
+    def _append(self, state: NodeState, case: Case, revise: Callable[[NodeState, datetime], Revision]) -> NodeState:
         """Revise the node unless the attempt has come further or is over."""
         config = rules_of(self.machine.tools.rulebook, state.key.cluster).config
 
@@ -117,9 +115,7 @@ class Poke:
                 return Revision(now)
             return revise(now, at) if current.status is CaseStatus.IN_PROGRESS else Revision(now)
 
-        return self.machine.tools.append(
-            state.key, unless_moved, actor=Actor.SWEEP, config=config, known=state
-        ).state
+        return self.machine.tools.append(state.key, unless_moved, actor=Actor.SWEEP, config=config, known=state).state
 
 
 def _due(attempt: Attempt, now: datetime) -> bool:

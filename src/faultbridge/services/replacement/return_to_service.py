@@ -33,9 +33,7 @@ def return_is_late(work: Work, reason: str) -> Answer:
     """Hand over a good node that the orchestrator does not take back."""
     now = work.tools.clock.now()
     draft = narrate.step(work.case, NAME, "timed_out", now, reason=reason, failure="TIMEOUT")
-    return work.escalate(
-        f"TIMEOUT: verified, but the orchestrator does not take it back: {reason}", draft, fails=False
-    )
+    return work.escalate(f"TIMEOUT: verified, but the orchestrator does not take it back: {reason}", draft, fails=False)
 
 
 def _returned(work: Work, how: str, reason: str) -> Answer:

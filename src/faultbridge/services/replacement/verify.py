@@ -127,5 +127,5 @@ def _since(state: NodeState, work: Work) -> list[Condition]:
     return [
         condition
         for condition in state.active()
-        if start is not None and condition.last_at >= start and condition.severity.rank >= Severity.ERROR.rank
+        if start is not None and condition.last_at > start and condition.severity.rank >= Severity.ERROR.rank
     ]
