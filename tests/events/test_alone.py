@@ -25,7 +25,20 @@ from faultbridge.events.wire import body_of, detail_of
 assert body_of(detail_of('{"data":{},"metadata":{}}', "raw")) == '{"data":{},"metadata":{}}'
 assert "pydantic" not in sys.modules
 """
-KIT = ("base", "case", "cluster", "envelope", "fault", "job", "node", "note", "parts", "reading", "registry")
+KIT = (
+    "base",
+    "case",
+    "cluster",
+    "cluster_words",
+    "envelope",
+    "fault",
+    "job",
+    "node",
+    "note",
+    "parts",
+    "reading",
+    "registry",
+)
 KIT_MORE = ("replacement", "upcasters", "words", "__init__")
 
 

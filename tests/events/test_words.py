@@ -9,7 +9,7 @@ from enum import StrEnum
 import pytest
 
 from faultbridge.domain import cases, clusters, edges, entries, faults, nodes
-from faultbridge.events import words
+from faultbridge.events import cluster_words, words
 from faultbridge.events.base import Word
 from faultbridge.events.models import MODELS
 from faultbridge.events.registry import NAMES, kebab, model_of
@@ -31,7 +31,12 @@ PAIRS: list[tuple[type[Word], type[StrEnum]]] = [
     (words.Rung, cases.Rung),
     (words.FailureReason, ProviderFailure),
 ]
-LISTS = [one for one in vars(words).values() if isinstance(one, type) and issubclass(one, Word) and one is not Word]
+LISTS = [
+    one
+    for module in (words, cluster_words)
+    for one in vars(module).values()
+    if isinstance(one, type) and issubclass(one, Word) and one is not Word
+]
 
 
 @pytest.mark.parametrize(("published", "ours"), PAIRS, ids=lambda one: one.__module__ + "." + one.__name__)

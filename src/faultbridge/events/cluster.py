@@ -7,10 +7,7 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 
 from faultbridge.events.base import Count, Instant, Milliseconds, Model, Text
-from faultbridge.events.envelope import ClusterMetadata, Event
-from faultbridge.events.parts import Component, Nodes
-from faultbridge.events.words import (
-    ClusterStatus,
+from faultbridge.events.cluster_words import (
     DomainType,
     IncidentChange,
     IncidentStatus,
@@ -18,6 +15,9 @@ from faultbridge.events.words import (
     SafetyScope,
     SafetyState,
 )
+from faultbridge.events.envelope import ClusterMetadata, Event
+from faultbridge.events.parts import Component, Nodes
+from faultbridge.events.words import ClusterStatus
 
 Counts = Annotated[dict[str, Count], Field(description="How many of each.")]
 

@@ -7,10 +7,10 @@ from typing import ClassVar
 from pydantic import Field
 
 from faultbridge.events.base import Instant, Model, Text
+from faultbridge.events.cluster_words import JobChange as What
+from faultbridge.events.cluster_words import JobOutcome
 from faultbridge.events.envelope import ClusterMetadata, Event
 from faultbridge.events.parts import Nodes, Subject
-from faultbridge.events.words import JobChange as What
-from faultbridge.events.words import JobOutcome
 
 
 class Hit(Model):

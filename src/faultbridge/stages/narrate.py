@@ -188,13 +188,14 @@ def note(
     record_id: str | None = None,
     case_id: str | None = None,
     facts: Mapping[str, Any] | None = None,
+    operator: str | None = None,
 ) -> Draft:
-    """Draft what changed nothing but belongs on the record."""
+    """Draft what changed nothing but belongs on the record; `operator` is the ARN of a person who gave an order."""
     about = None if fault is None else {"code": fault.code, "component": component_data(fault.component)}
     return Draft(
         type=EntryType.NOTE,
         occurred_at=at,
-        data={"kind": kind, "text": text, "about": about, "facts": dict(facts or {})},
+        data={"kind": kind, "text": text, "about": about, "facts": dict(facts or {}), "operator": operator},
         case_id=case_id,
         causation_id=record_id,
         evidence=fault.evidence if fault else "",
