@@ -27,7 +27,7 @@ ROWS = (
     Row("xid.31", "MMU fault", Severity.INFO, Action.RESTART_APP, scope=Scope.PROCESS),
     Row("xid.92", "high rate of corrected errors", Severity.WARNING, Action.NONE, ends_on=("quiet:3600",)),
     Row("smi.gpu_lost", "GPU is lost", Severity.FATAL, Action.REPLACE_NODE, same_as="xid.79"),
-    Row("smi.remap_pending", "row remap pending", Severity.WARNING, Action.NONE, scope=Scope.BOOT),
+    Row("smi.row_remap_pending", "row remap pending", Severity.WARNING, Action.NONE, scope=Scope.BOOT),
 )
 CATALOGUE = Catalogue("test.1", {row.code: row for row in ROWS})
 POLICY = Policy("test-policy")

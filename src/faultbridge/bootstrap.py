@@ -81,10 +81,11 @@ class Application:
     def ingest(self) -> Ingest:
         """Take raw records."""
         from faultbridge.services.ingest import Ingest
+        from faultbridge.services.readings import Readings
         from faultbridge.services.records import Reader
 
-        reader = Reader(self.ports.objects, registry.decode)
-        return Ingest(self.ports.table, self.append, self.rulebook, reader, self.rejects)
+        table, reader = self.ports.table, Reader(self.ports.objects, registry.decode)
+        return Ingest(table, self.append, self.rulebook, reader, Readings(table), self.rejects)
 
     @cached_property
     def publish(self) -> Publish:

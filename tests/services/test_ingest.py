@@ -10,9 +10,9 @@ from faultbridge.domain.edges import CaseStatus, NodeStatus
 from faultbridge.domain.records import Outcome
 from faultbridge.errors import Transient
 from faultbridge.services.records import Delivery
+from faultbridge.simulation.fakes import breaking
 from faultbridge.storage import keys
 from tests.builders import KEY, NOON
-from tests.fakes import breaking
 from tests.world import XID_31, XID_79, World
 
 SMI_NOISE = "NVRM: loading NVIDIA UNIX x86_64 Kernel Module  570.86.15"
@@ -137,3 +137,36 @@ def test_a_body_put_aside_is_fetched():
     pointing = world.pointing(key)
     assert world.outcomes(pointing) == [Outcome.RECORDED]
     assert world.outcomes(world.pointing("raw/train-a/2026-02-03/" + "1" * 64)) == [Outcome.REJECTED]
+
+
+def gauge(xid: int) -> str:
+    return f'DCGM_FI_DEV_XID_ERRORS{{gpu="0",UUID="GPU-1",pci_bus_id="00000000:C1:00.0",Hostname="{KEY.node}"}} {xid}\n'
+
+
+def test_a_sticky_gauge_is_a_fault_when_it_changes_and_not_while_it_stays():
+    world = World()
+    outcomes = []
+    for xid in (0, 79, 79):
+        outcomes += world.outcomes(world.message(gauge(xid), source="dcgm-metrics"))
+        world.ports.clock.advance(60)
+    assert outcomes == [Outcome.CLEAN, Outcome.RECORDED, Outcome.CLEAN]
+    assert [condition.count for condition in world.node().active()] == [1]
+
+
+def test_a_reading_told_again_is_compared_with_nothing():
+    world = World()
+    first, second = world.message(gauge(0), source="dcgm-metrics"), world.message(gauge(0), source="dcgm-metrics")
+    world.outcomes(first)
+    world.ports.clock.advance(60)
+    changed = world.message(gauge(79), source="dcgm-metrics")
+    world.outcomes(changed)
+    before = world.node()
+    assert set(world.outcomes(changed, second, first)) == {Outcome.CLEAN}
+    assert world.node() == before
+
+
+def test_repetitions_of_one_fault_are_no_flood():
+    world = World()
+    lines = [f"2026-02-03T11:{number // 60:02d}:{number % 60:02d},000000+00:00 {XID_31}" for number in range(200)]
+    assert world.outcomes(world.message("\n".join([*lines, XID_79]))) == [Outcome.RECORDED]
+    assert [condition.code for condition in world.node().active()] == ["xid.79"]

@@ -122,12 +122,12 @@ def test_an_informational_fault_is_noted_once_a_day_and_opens_no_condition() -> 
 
 
 def survey(*present: Fault, covers=None, source="nvidia-smi-xml") -> Survey:
-    covers = {"smi.gpu_lost": (GPU, OTHER_GPU), "smi.remap_pending": (GPU, OTHER_GPU)} if covers is None else covers
+    covers = {"smi.gpu_lost": (GPU, OTHER_GPU), "smi.row_remap_pending": (GPU, OTHER_GPU)} if covers is None else covers
     return Survey(source, covers, present)
 
 
 def test_a_survey_clears_what_its_source_saw_before_and_does_not_see_now() -> None:
-    pending = fault("smi.remap_pending", source="nvidia-smi-xml")
+    pending = fault("smi.row_remap_pending", source="nvidia-smi-xml")
     begun = folded(node(), arrival(survey(pending)))
     assert begun.state.conditions
     clean = folded(begun.state, arrival(survey(), at=after(minutes=1)))
@@ -136,9 +136,9 @@ def test_a_survey_clears_what_its_source_saw_before_and_does_not_see_now() -> No
 
 
 def test_a_survey_clears_nothing_that_it_could_not_read() -> None:
-    pending = fault("smi.remap_pending", source="nvidia-smi-xml")
+    pending = fault("smi.row_remap_pending", source="nvidia-smi-xml")
     begun = folded(node(), arrival(survey(pending)))
-    blind = folded(begun.state, arrival(survey(covers={"smi.remap_pending": (OTHER_GPU,)}), at=after(minutes=1)))
+    blind = folded(begun.state, arrival(survey(covers={"smi.row_remap_pending": (OTHER_GPU,)}), at=after(minutes=1)))
     assert blind.state.conditions.keys() == begun.state.conditions.keys()
 
 
@@ -150,7 +150,7 @@ def test_a_survey_does_not_withdraw_the_word_of_another_source() -> None:
 
 def test_a_survey_older_than_the_last_one_of_its_source_changes_nothing() -> None:
     first = folded(node(), arrival(survey(), at=after(minutes=5)))
-    pending = fault("smi.remap_pending", source="nvidia-smi-xml")
+    pending = fault("smi.row_remap_pending", source="nvidia-smi-xml")
     older = folded(first.state, arrival(survey(pending), at=after(minutes=1)))
     assert not older.state.conditions
 
@@ -173,7 +173,7 @@ def test_a_fault_of_an_earlier_incarnation_is_a_note_and_no_condition() -> None:
 
 
 def test_a_reboot_ends_what_clings_to_the_boot_and_leaves_the_device() -> None:
-    state = folded(node(), arrival(fault("smi.remap_pending")), arrival(fault("xid.48"))).state
+    state = folded(node(), arrival(fault("smi.row_remap_pending")), arrival(fault("xid.48"))).state
     after_reboot = end_scopes(state, (Scope.PROCESS, Scope.BOOT), at=after(minutes=9), reason="reboot").state
     assert [condition.code for condition in after_reboot.conditions.values()] == ["xid.48"]
 

@@ -21,6 +21,7 @@ from faultbridge.errors import Rejected, Transient
 from faultbridge.pipeline import observe
 from faultbridge.ports import Table
 from faultbridge.services.append import Append, Revision
+from faultbridge.services.readings import Compared, Readings
 from faultbridge.services.records import Delivery, Part, Reader
 from faultbridge.services.rulebook import Rulebook
 from faultbridge.stages.changes import Arrival
@@ -54,6 +55,7 @@ class Ingest:
     append: Append
     rulebook: Rulebook
     reader: Reader
+    readings: Readings
     reject: RejectRecord
 
     def __call__(self, deliveries: Sequence[Delivery]) -> Ingested:
@@ -116,9 +118,10 @@ class Ingest:
     ) -> None:
         rules = self.rulebook.rules(config)
         for chunk in _chunks(placed):
-            folding = _Folding(chunk, rules, self.rulebook.catalogue())
+            folding = _Folding(chunk, rules, self.rulebook.catalogue(), self.readings)
             try:
                 self.append(node, folding, actor=Actor.INGEST, config=config)
+                self.readings.keep(folding.compared)
             except Transient:
                 ingested.failed.update(part.delivery.id for part, _ in chunk)
                 continue
@@ -141,22 +144,26 @@ class _Folding:
     chunk: Chunk
     rules: Rules
     catalogue: Catalogue
+    readings: Readings
     outcomes: Mapping[str, Outcome] = field(default_factory=dict)
+    compared: Compared = field(default_factory=Compared)
 
     def __call__(self, state: NodeState, now: datetime) -> Revision:
         learnt = state
         for part, _ in self.chunk:
             learnt = learn_boot(learnt, part.record)
+        arrivals = [arrival for part, row in self.chunk for arrival in _arrivals(part, row, learnt)]
+        self.compared = self.readings.compare(learnt, arrivals, now)
         passed = observe(
             learnt,
-            [arrival for part, row in self.chunk for arrival in _arrivals(part, row, learnt)],
+            [*arrivals, *self.compared.faults],
             rebooted=_boot(learnt) > _boot(state),
             rules=self.rules,
             catalogue=self.catalogue,
             now=now,
         )
         self.outcomes = passed.outcomes
-        return Revision(passed.state, passed.drafts)
+        return Revision(passed.state, passed.drafts, self.compared.with_faults)
 
 
 def _boot(state: NodeState) -> int:
@@ -174,7 +181,7 @@ def _chunks(placed: Sequence[tuple[Part, AliasRow]]) -> Iterator[Chunk]:
     chunk: list[tuple[Part, AliasRow]] = []
     weighs = 0
     for part, row in placed:
-        heavy = sum(weight(observation) for observation in part.observations)
+        heavy = weight(part.observations)
         if chunk and weighs + heavy > MOST_FAULTS:
             yield chunk
             chunk, weighs = [], 0

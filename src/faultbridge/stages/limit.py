@@ -12,21 +12,25 @@ MOST_FAULTS = 64
 def limit(observations: Iterable[Observation], source: str) -> tuple[Observation, ...]:
     """Replace the faults of a record that names more than 64 by one that says how many there were."""
     observations = tuple(observations)
-    total = sum(weight(observation) for observation in observations)
+    total = weight(observations)
     if total <= MOST_FAULTS:
         return observations
     flood = Fault(
         source=source,
         code="agent.flood",
         component=NODE_COMPONENT,
-        message=f"one record named {total} faults, more than the {MOST_FAULTS} that are read from one",
+        message=f"one record named {total} different faults, more than the {MOST_FAULTS} that are read from one",
         attributes={"faults": str(total)},
     )
     return (flood,)
 
 
-def weight(observation: Observation) -> int:
-    """Return how many conditions an observation can open."""
+def weight(observations: Iterable[Observation]) -> int:
+    """Return how many conditions observations can open: repetitions of one fault open one."""
+    return len({(fault.code, fault.component) for observation in observations for fault in _faults(observation)})
+
+
+def _faults(observation: Observation) -> tuple[Fault, ...]:
     if isinstance(observation, Survey):
-        return len(observation.present)
-    return int(isinstance(observation, Fault))
+        return observation.present
+    return (observation,) if isinstance(observation, Fault) else ()

@@ -29,9 +29,9 @@ def seen(key: NodeKey) -> Key:
     return Key(node_partition(key), "SEEN")
 
 
-def reading(key: NodeKey, source: str, component: str) -> Key:
-    """Return the key of the last reading of one source and component."""
-    return Key(node_partition(key), f"READING#{source}#{component}")
+def reading(key: NodeKey, source: str) -> Key:
+    """Return the key of the last readings of one source, of all its ports."""
+    return Key(node_partition(key), f"READING#{source}")
 
 
 def entry(partition: str, epoch: int, sequence: int) -> Key:
