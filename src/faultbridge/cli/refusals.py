@@ -21,5 +21,6 @@ REFUSALS: Mapping[str, str] = {
     "unknown_case": "`faultbridge case list --cluster C` lists them",
     "unknown_cluster": "`faultbridge cluster list` lists them, `faultbridge cluster add` registers one",
     "unknown_node": "`faultbridge node list --cluster C` lists them, `faultbridge node add` registers one",
+    "unknown_policy": "`faultbridge policy show` shows the one that holds",
     "unknown_reject": "`faultbridge reject list` lists them",
 }

@@ -22,7 +22,13 @@ def version_of(document: Mapping[str, Any]) -> str:
 
 
 @cache
+def default_document() -> Mapping[str, Any]:
+    """Return the document of the policy that holds where nobody put another, with its version."""
+    document = json.loads(DEFAULT.read_bytes())
+    return {**document, "version": version_of(document)}
+
+
+@cache
 def default_policy() -> Policy:
     """Return the policy that holds where nobody put another."""
-    document = json.loads(DEFAULT.read_bytes())
-    return load(Policy, {**document, "version": version_of(document)})
+    return load(Policy, default_document())

@@ -19,7 +19,7 @@ from faultbridge.services.records import Delivery
 from faultbridge.storage import keys, rejects
 from faultbridge.storage.message import Message, decode_message, encode_message, fits, raw_key
 from faultbridge.storage.rejects import Reject
-from faultbridge.storage.writes import WORK, Absent, AnyOf, Below, Delete, Equals, Item, Key, Put, Update
+from faultbridge.storage.writes import Absent, AnyOf, Below, Delete, Equals, Item, Key, Put, Update
 
 MOST_AN_HOUR = 100
 RETRIED_FOR = timedelta(hours=24)
@@ -94,10 +94,6 @@ class Rejects:
         except Conflict:
             return
 
-    def retry_due(self, now: datetime, limit: int = 100) -> int:
-        """Try again the rejects whose time has come; returns how many."""
-        return sum(self.retry_at(key) for key in self._due(now, limit))
-
     def retry_at(self, key: Key) -> bool:
         """Try again the reject at a key that a timer named; False when it is gone or cannot be tried."""
         found = self.table.get(key)
@@ -110,15 +106,6 @@ class Rejects:
             self._stop(found)
             return False
         return True
-
-    def _due(self, now: datetime, limit: int) -> Iterator[Key]:
-        left = limit
-        for timers in keys.TIMERS:
-            page = self.table.query(timers, upto=to_text(now), index=WORK)
-            for row in page.items:
-                if left and rejects.is_reject(str(row["pk"])):
-                    left -= 1
-                    yield Key(str(row["pk"]), str(row["sk"]))
 
     def _describe(self, delivery: Delivery, record: RawRecord | None, error: Rejected) -> tuple[Reject, bytes | None]:
         now = self.clock.now()

@@ -1,0 +1,181 @@
+"""A policy is read as it was meant, or everything that is wrong with it is said."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from faultbridge.data import policies
+from faultbridge.domain.cases import Rung
+from faultbridge.domain.faults import Action, ComponentType, Severity
+from faultbridge.domain.policy import Limits, Policy
+from faultbridge.errors import Rejected
+from faultbridge.policyfile import InvalidPolicy, read_policy, write_policy
+from faultbridge.policyfile.durations import seconds, text
+from faultbridge.policyfile.models import LimitsPart, RulePart
+from faultbridge.storage.codec import load
+
+GOOD = """
+rules:
+  - name: lost-gpu
+    match: {codes: [xid.79, "smi.*"], components: [gpu], clusters: [train-*]}
+    severity: fatal
+    action: replace_node
+    wait_seconds: 90s
+    ladder: [replace]
+  - name: ask-a-person
+    match: {severities: [fatal], actions: [contact_support]}
+    isolate: false
+    ladder: []
+limits:
+  concurrent: 4
+  act_within: 2h
+  launch_deadline: 1h30m
+"""
+
+
+def problems(source: str) -> list[tuple[str | None, str, str]]:
+    with pytest.raises(InvalidPolicy) as caught:
+        read_policy(source)
+    return [(one.rule, one.field, one.expected) for one in caught.value.problems]
+
+
+def built(document: dict[str, Any]) -> Policy:
+    return load(Policy, {**document, "version": policies.version_of(document)})
+
+
+def test_a_policy_becomes_the_rules_that_it_says() -> None:
+    policy = built(read_policy(GOOD))
+    lost, ask = policy.rules
+    assert (lost.name, lost.match.codes, lost.match.components) == (
+        "lost-gpu",
+        ("xid.79", "smi.*"),
+        (ComponentType.GPU,),
+    )
+    assert (lost.severity, lost.action, lost.wait_seconds, lost.ladder) == (
+        Severity.FATAL,
+        Action.REPLACE_NODE,
+        90,
+        (Rung.REPLACE,),
+    )
+    assert (ask.isolate, ask.ladder) == (False, ())
+    assert policy.limits == Limits(
+        concurrent=4, act_within=timedelta(hours=2), launch_deadline=timedelta(hours=1, minutes=30)
+    )
+
+
+def test_an_empty_ladder_means_a_person_and_not_every_rung() -> None:
+    _, ask = built(read_policy(GOOD)).rules
+    assert ask.rung(Action.REPLACE_NODE) is None
+
+
+def test_a_policy_that_is_shown_can_be_put_again() -> None:
+    document = read_policy(GOOD)
+    assert read_policy(write_policy(document)) == document
+
+
+def test_the_packaged_policy_is_a_good_one() -> None:
+    document = read_policy(policies.DEFAULT.read_text(encoding="utf-8"))
+    assert built(document) == policies.default_policy()
+
+
+def test_what_a_file_leaves_out_is_what_the_domain_says() -> None:
+    assert built(read_policy("rules: []")).limits == Limits()
+    fields = LimitsPart().model_dump()
+    assert {name: _plain(value) for name, value in _fields(Limits())} == fields
+    (rule,) = built(read_policy("rules: [{name: a}]")).rules
+    part = RulePart(name="a")
+    assert (rule.isolate, rule.wait_seconds, rule.ladder) == (part.isolate, part.wait_seconds, part.ladder)
+
+
+def _fields(limits: Limits) -> list[tuple[str, Any]]:
+    return [(name, getattr(limits, name)) for name in Limits.__slots__]
+
+
+def _plain(value: Any) -> Any:
+    return int(value.total_seconds()) if isinstance(value, timedelta) else value
+
+
+def test_the_version_depends_on_what_is_said_and_not_on_how() -> None:
+    other = "limits: {concurrent: 1}\nrules: []\n"
+    same = '{"rules": [], "limits": {"concurrent": 1}}'
+    assert policies.version_of(read_policy(other)) == policies.version_of(read_policy(same))
+    assert len(policies.version_of(read_policy(other))) == 12
+
+
+@pytest.mark.parametrize(
+    ("source", "rule", "field", "expected"),
+    [
+        (
+            "rules: [{name: a, severity: fatl}]",
+            "a (number 1)",
+            "severity",
+            "one of 'info', 'warning', 'error', 'fatal' is expected",
+        ),
+        ("rules: [{name: a, match: {codes: [xid.79, 'X ID']}}]", "a (number 1)", "match.codes[1]", "text that fits"),
+        ("rules: [{name: a}, {severity: fatal}]", "number 2", "name", "it is missing"),
+        ("rules: [{name: a, wait: 90}]", "a (number 1)", "wait", "no such field is known"),
+        ("rules: [{name: a, wait_seconds: soon}]", "a (number 1)", "wait_seconds", "a duration such as"),
+        (
+            "rules: [{name: a, wait_seconds: 2d}]",
+            "a (number 1)",
+            "wait_seconds",
+            "input should be less than or equal to 86400",
+        ),
+        ("rules: [{name: a, isolate: perhaps}]", "a (number 1)", "isolate", "input should be a valid boolean"),
+        ("rules: [{name: a, ladder: [teleport]}]", "a (number 1)", "ladder[0]", "one of 'verify', 'reset'"),
+        ("rules: [7]", "number 1", "the rule", "input should be a valid dictionary"),
+        ("rules: {a: 1}", None, "rules", "input should be a valid"),
+        ("limits: {concurrent: 501}", None, "limits.concurrent", "input should be less than or equal to 500"),
+        ("limits: {verify_level: 5}", None, "limits.verify_level", "input should be less than or equal to 4"),
+        ("budget: 3", None, "budget", "no such field is known"),
+        ("", None, "the file", "rules or limits are expected"),
+        ("- a", None, "the file", "a mapping with rules and limits is expected"),
+        ("rules: [{name: a, match: {codes: [b]}}, {name: a}]", "a", "name", "a name that no other rule has"),
+        ("rules: [{name: all}, {name: late, match: {codes: [b]}}]", "late", "match", "it is never reached: rule all"),
+        ("rules: [{name: a, ladder: [replace, verify]}]", "a", "ladder", "mildest first, is expected: verify, replace"),
+        ("rules: [{name: a, ladder: [reset, reset]}]", "a", "ladder", "each rung once"),
+    ],
+)
+def test_a_problem_names_the_rule_the_field_and_what_was_expected(
+    source: str, rule: str | None, field: str, expected: str
+) -> None:
+    (found,) = problems(source)
+    assert found[:2] == (rule, field)
+    assert expected in found[2]
+
+
+def test_everything_that_is_wrong_is_said_at_once() -> None:
+    assert len(problems("rules: [{name: a, severity: x, action: y}]\nlimits: {attempts: 0, colour: red}")) == 4
+
+
+@pytest.mark.parametrize(
+    ("source", "reason"),
+    [
+        ("rules: [", "malformed_yaml"),
+        ("\tx: 1", "malformed_yaml"),
+        ("a: &a [1]\nb: *a", "malformed_yaml"),
+        ("!!python/object/apply:os.system ['true']", "malformed_yaml"),
+        ("[" * 5000, "malformed_yaml"),
+        ("#" * 200_001, "too_large"),
+    ],
+)
+def test_what_is_no_policy_at_all_is_rejected_before_it_is_understood(source: str, reason: str) -> None:
+    with pytest.raises(Rejected) as caught:
+        read_policy(source)
+    assert caught.value.reason == reason
+
+
+@given(st.integers(min_value=0, max_value=400 * 86_400))
+def test_a_duration_reads_back_as_it_was_written(whole: int) -> None:
+    assert seconds(text(whole)) == whole
+
+
+@pytest.mark.parametrize("bad", ["", " ", "1", "1x", "h1", "-1s", "1.5h", True, None, 1.5, "1s1d"])
+def test_what_is_no_duration_is_refused(bad: object) -> None:
+    with pytest.raises(ValueError, match="a duration"):
+        seconds(bad)
