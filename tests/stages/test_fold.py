@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from random import Random
 
@@ -16,7 +17,7 @@ from faultbridge.domain.records import Outcome
 from faultbridge.stages.changes import Arrival, ChangeKind, Folded
 from faultbridge.stages.expire import end_scopes, expire
 from faultbridge.stages.fold import fold
-from faultbridge.stages.folding import MOST_TOMBSTONES
+from faultbridge.stages.folding import MOST_CONDITIONS, MOST_TOMBSTONES, OVERFLOW
 from faultbridge.stages.resolve import Sits
 from tests.builders import CATALOGUE, GPU, NOON, OTHER_GPU, after, arrival, fault, node
 
@@ -184,6 +185,18 @@ def test_silence_ends_only_what_the_catalogue_lets_it_end() -> None:
     quiet = expire(state, now=after(hours=1))
     assert [condition.code for condition in quiet.state.conditions.values()] == ["xid.48"]
     assert expire(quiet.state, now=after(hours=2)).changes == ()
+
+
+def test_a_node_holds_64_conditions_and_a_worse_one_takes_the_place_of_the_mildest():
+    links = [fault("xid.92", component=replace(GPU, link=number)) for number in range(MOST_CONDITIONS)]
+    full = folded(node(), *(arrival(one, at=after(seconds=number)) for number, one in enumerate(links)))
+    mild = folded(full.state, arrival(fault("xid.92", component=OTHER_GPU), at=after(minutes=5)))
+    assert {condition.code for condition in mild.state.active()} == {"xid.92", OVERFLOW}
+    worse = folded(mild.state, arrival(fault("xid.79"), at=after(minutes=6)))
+    codes = [condition.code for condition in worse.state.active()]
+    assert (codes.count("xid.92"), codes.count("xid.79"), codes.count(OVERFLOW)) == (MOST_CONDITIONS - 1, 1, 1)
+    again = folded(worse.state, arrival(fault("xid.92", component=OTHER_GPU), at=after(minutes=5)))
+    assert again.state == worse.state
 
 
 @st.composite

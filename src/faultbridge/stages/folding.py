@@ -7,15 +7,17 @@ from datetime import datetime
 
 from faultbridge.domain.catalogue import Catalogue
 from faultbridge.domain.conditions import Condition, Tombstone, Witness, condition_key, identity
-from faultbridge.domain.faults import Action, Clear, Fault, Severity, Survey
+from faultbridge.domain.faults import NODE_COMPONENT, Action, Clear, Fault, Severity, Survey
 from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.records import Outcome
 from faultbridge.stages.changes import Arrival, Change, ChangeKind
 from faultbridge.stages.joining import MOST_DIGESTS, counted, difference, digest, merge
 from faultbridge.stages.resolve import Sits
 
+MOST_CONDITIONS = 64
 MOST_TOMBSTONES = 128
 MOST_NOTED = 64
+OVERFLOW = "host.condition_overflow"
 
 
 class Folding:
@@ -57,6 +59,8 @@ class Folding:
             return self._repeat(key, known, fault, arrival)
         if self._past(key, fault, arrival.at):
             return Outcome.STALE
+        if len(self.conditions) >= MOST_CONDITIONS and fault.code != OVERFLOW:
+            return self._overflow(key, replace(fault, component=component), arrival)
         self._begin(key, replace(fault, component=component), arrival)
         return Outcome.RECORDED
 
@@ -161,6 +165,17 @@ class Folding:
             return Outcome.FOLDED
         self.changes.append(Change(ChangeKind.UPDATED, arrival.at, condition, fault, arrival.record_id, what=what))
         return Outcome.RECORDED
+
+    def _overflow(self, key: str, fault: Fault, arrival: Arrival) -> Outcome:
+        """Let a worse fault take the place of the mildest condition; either way the node is known to be full."""
+        others = {name: one for name, one in self.conditions.items() if one.code != OVERFLOW}
+        mildest = min(others, key=lambda name: (others[name].severity.rank, others[name].last_at))
+        severity = fault.severity or Severity.INFO
+        if severity.rank > others[mildest].severity.rank:
+            self.end(mildest, others[mildest], arrival.at, f"made room for {fault.code}", arrival.record_id)
+            self._begin(key, fault, arrival)
+        full = Fault(fault.source, OVERFLOW, NODE_COMPONENT, "more conditions than a node can hold")
+        return self.fault(replace(full, evidence=fault.evidence), arrival)
 
     def _note(self, key: str, fault: Fault, arrival: Arrival) -> Outcome:
         if not self.first_of_the_day(key, arrival.at):

@@ -14,14 +14,13 @@ from faultbridge.domain.nodes import NodeKey, NodeState
 from faultbridge.domain.times import to_text
 from faultbridge.storage import keys
 from faultbridge.storage.codec import dump, load
+from faultbridge.storage.upcasts import LATEST, upcast
 from faultbridge.storage.writes import Item, Key
-
-SCHEMA = 1
 
 
 def item(key: Key, now: datetime, attributes: Mapping[str, Any]) -> Item:
     """Make an item; every one says in which shape it was written and when."""
-    return {"pk": key.pk, "sk": key.sk, "schema": SCHEMA, "updated_at": to_text(now), **attributes}
+    return {"pk": key.pk, "sk": key.sk, "schema": LATEST, "updated_at": to_text(now), **attributes}
 
 
 def state_item(state: NodeState, now: datetime) -> Item:
@@ -34,7 +33,7 @@ def state_item(state: NodeState, now: datetime) -> Item:
 
 def read_state(key: NodeKey, found: Mapping[str, Any] | None) -> NodeState:
     """Read a node's state; a seat that nobody registered is a state without a status."""
-    return NodeState(key) if found is None else load(NodeState, found["state"])
+    return NodeState(key) if found is None else load(NodeState, upcast(found)["state"])
 
 
 def entry_item(entry: Entry, partition: str, shard: int) -> Item:
@@ -95,7 +94,7 @@ def case_item(case: Case, key: NodeKey, shard: int, now: datetime) -> Item:
 
 def read_case(found: Mapping[str, Any]) -> Case:
     """Read a case back."""
-    return load(Case, found["case"])
+    return load(Case, upcast(found)["case"])
 
 
 def alias_item(alias: Alias, row: AliasRow, now: datetime) -> Item:
@@ -105,7 +104,7 @@ def alias_item(alias: Alias, row: AliasRow, now: datetime) -> Item:
 
 def read_alias(found: Mapping[str, Any]) -> AliasRow:
     """Read where an alias leads."""
-    return load(AliasRow, found["row"])
+    return load(AliasRow, upcast(found)["row"])
 
 
 def config_item(config: ClusterConfig, now: datetime) -> Item:
@@ -115,7 +114,7 @@ def config_item(config: ClusterConfig, now: datetime) -> Item:
 
 def read_config(found: Mapping[str, Any]) -> ClusterConfig:
     """Read a cluster's registration."""
-    return load(ClusterConfig, found["config"])
+    return load(ClusterConfig, upcast(found)["config"])
 
 
 def cluster_item(state: ClusterState, now: datetime) -> Item:
@@ -125,7 +124,7 @@ def cluster_item(state: ClusterState, now: datetime) -> Item:
 
 def read_cluster(cluster: str, found: Mapping[str, Any] | None) -> ClusterState:
     """Read a cluster's state; one that never spoke has no status."""
-    return ClusterState(cluster) if found is None else load(ClusterState, found["state"])
+    return ClusterState(cluster) if found is None else load(ClusterState, upcast(found)["state"])
 
 
 def control_item(control: Control, now: datetime) -> Item:
@@ -137,4 +136,4 @@ def control_item(control: Control, now: datetime) -> Item:
 
 def read_control(cluster: str, found: Mapping[str, Any] | None) -> Control:
     """Read a cluster's slots."""
-    return Control(cluster) if found is None else load(Control, found)
+    return Control(cluster) if found is None else load(Control, upcast(found))

@@ -11,6 +11,7 @@ from faultbridge.domain.times import to_milliseconds, to_text, truncate
 from faultbridge.storage import items, keys
 from faultbridge.storage.codec import dump, load
 from faultbridge.storage.message import Message
+from faultbridge.storage.upcasts import LATEST
 from faultbridge.storage.writes import Item, Key, Path, Value
 
 KEPT_FOR = timedelta(days=30)
@@ -90,7 +91,7 @@ def counter_label(reject: Reject) -> Mapping[Path, Value]:
     return {
         ("reason",): reject.reason,
         ("source",): reject.message.source,
-        ("schema",): items.SCHEMA,
+        ("schema",): LATEST,
         ("updated_at",): to_text(hour),
         ("expires_at",): to_milliseconds(hour + KEPT_FOR) // 1000,
     }
