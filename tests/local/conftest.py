@@ -18,9 +18,11 @@ __all__ = ["embedded_stack", "tiny_stack"]
 
 @pytest.fixture
 def home(tmp_path: Path) -> Iterator[Path]:
-    with at_home(tmp_path / "home"):
-        yield tmp_path / "home"
-        local.down()
+    folder = tmp_path / "home"
+    with at_home(folder):
+        yield folder
+        for stack in folder.glob("*/"):
+            local.down(stack=stack.name)
 
 
 @pytest.fixture
