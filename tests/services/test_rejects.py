@@ -13,6 +13,7 @@ from faultbridge.services.rejects import MOST_AN_HOUR, Rejects
 from faultbridge.simulation.fakes import FakeObjects, FakeQueue, FakeTable, ManualClock, breaking
 from faultbridge.storage import keys
 from faultbridge.storage.message import Message, decode_message, encode_message, raw_key
+from faultbridge.storage.writes import WORK, Key
 
 UNKNOWN = Rejected("unknown_node", "ip-10-0-0-9")
 GARBLED = Rejected("not_xml", "no element found")
