@@ -15,9 +15,7 @@ from faultbridge.domain.records import Outcome
 from faultbridge.services.append import Stack
 from faultbridge.services.records import Delivery
 from faultbridge.services.registration import NewNode
-from faultbridge.storage.message import Message, encode_message
-from tests.builders import KEY, NOON, STACK_ID, config
-from tests.fakes import (
+from faultbridge.simulation.fakes import (
     FakeBus,
     FakeFleet,
     FakeObjects,
@@ -31,6 +29,8 @@ from tests.fakes import (
     ManualClock,
     Seam,
 )
+from faultbridge.storage.message import Message, encode_message
+from tests.builders import KEY, NOON, STACK_ID, config
 
 GROUP = "gpu-workers"
 XID_79 = "NVRM: Xid (PCI:0000:c1:00): 79, pid=1234, name=python, GPU has fallen off the bus."

@@ -12,8 +12,8 @@ from faultbridge.adapters.verifiers.ssm_dcgm import OUTPUT_CHARACTERS, Output, S
 from faultbridge.decoders.dcgm_diag import read_report
 from faultbridge.errors import Misconfigured, Transient
 from faultbridge.ports import Verdict, Verification
+from faultbridge.simulation.fakes import FakeObjects
 from tests.adapters.stubs import stubbed
-from tests.fakes import FakeObjects
 
 INSTANCE = "i-0123456789abcdef0"
 COMMAND = "01234567-89ab-cdef-0123-456789abcdef"

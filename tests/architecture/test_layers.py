@@ -54,7 +54,7 @@ LAYERS = {
 }
 
 # The edges of the package; whatever they need, but `cli` asks the adapters instead of AWS.
-FREE = frozenset({"cli", "local", "__main__"})
+FREE = frozenset({"cli", "local", "simulation", "__main__"})
 
 
 def part(path: Path) -> str:

@@ -10,7 +10,7 @@ import yaml
 
 from tests.architecture.project import FUNCTIONS, ROOT, resources, template
 from tests.architecture.roles import actions, statements
-from tests.fakes.table import PROJECTED
+from faultbridge.simulation.fakes.table import PROJECTED
 
 FUNCTION = "AWS::Serverless::Function"
 NAMES = sorted(resources(FUNCTION))

@@ -13,8 +13,8 @@ from uuid import uuid4
 from moto import mock_aws
 
 from faultbridge.adapters.clients import Clients
+from faultbridge.simulation.fakes.table import PROJECTED
 from faultbridge.storage.writes import INDEXES, WORK
-from tests.fakes.table import PROJECTED
 
 REGION = "us-east-1"
 ENDPOINT = os.environ.get("FAULTBRIDGE_CONTRACT_ENDPOINT")

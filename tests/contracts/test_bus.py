@@ -9,8 +9,8 @@ import pytest
 from faultbridge.adapters.clients import Clients
 from faultbridge.adapters.eventbridge import EventBridgeBus
 from faultbridge.ports import BusEvent, EventBus
+from faultbridge.simulation.fakes import FakeBus
 from tests.contracts.aws import fresh
-from tests.fakes import FakeBus
 
 
 @pytest.fixture(params=["fake", "eventbridge"])

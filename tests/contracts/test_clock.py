@@ -8,7 +8,7 @@ import pytest
 
 from faultbridge.adapters.clock import SystemClock
 from faultbridge.ports import Clock
-from tests.fakes import ManualClock
+from faultbridge.simulation.fakes import ManualClock
 
 
 @pytest.mark.parametrize("clock", [ManualClock(), SystemClock(), SystemClock(offset_seconds=-60)])

@@ -7,8 +7,8 @@ import pytest
 from faultbridge.adapters.clients import Clients
 from faultbridge.adapters.s3 import S3Objects
 from faultbridge.ports import ObjectStore
+from faultbridge.simulation.fakes import FakeObjects
 from tests.contracts.aws import fresh
-from tests.fakes import FakeObjects
 
 
 @pytest.fixture(params=["fake", "s3"])

@@ -8,7 +8,7 @@ import pytest
 
 from faultbridge.adapters.orchestrators.none import NoOrchestrator
 from faultbridge.ports import Orchestrator
-from tests.fakes import START, FakeOrchestrator
+from faultbridge.simulation.fakes import START, FakeOrchestrator
 
 DEADLINE = START + timedelta(minutes=10)
 

@@ -7,8 +7,8 @@ import pytest
 from faultbridge.adapters.clients import Clients
 from faultbridge.adapters.sns import SnsPager
 from faultbridge.ports import PageMessage, Pager, PageUrgency
+from faultbridge.simulation.fakes import FakePager
 from tests.contracts.aws import fresh
-from tests.fakes import FakePager
 
 
 @pytest.fixture(params=["fake", "sns"])

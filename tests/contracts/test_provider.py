@@ -11,8 +11,8 @@ from faultbridge.adapters.clients import Clients
 from faultbridge.adapters.providers.ec2_auto_scaling import AutoScalingProvider
 from faultbridge.errors import Misconfigured
 from faultbridge.ports import Presence, Provider
+from faultbridge.simulation.fakes import FakeFleet, FakeProvider, ManualClock
 from tests.contracts.aws import ON_MOTO, fresh
-from tests.fakes import FakeFleet, FakeProvider, ManualClock
 
 SIZE = 2
 IMAGE = "ami-12c6146b"  # one that moto always has

@@ -9,8 +9,8 @@ import pytest
 from faultbridge.adapters.clients import Clients
 from faultbridge.adapters.sqs import SqsQueue
 from faultbridge.ports import ReceivedMessage, RecordQueue, RecordQueueDepth
+from faultbridge.simulation.fakes import FakeQueue
 from tests.contracts.aws import fresh
-from tests.fakes import FakeQueue
 
 
 @pytest.fixture(params=["fake", "sqs"])

@@ -10,8 +10,8 @@ import pytest
 from faultbridge.adapters.clients import Clients
 from faultbridge.adapters.receipts import LogReceipts
 from faultbridge.ports import Clock, Receipts
+from faultbridge.simulation.fakes import FakeReceipts, ManualClock
 from tests.contracts.aws import fresh
-from tests.fakes import FakeReceipts, ManualClock
 
 NOW = datetime.now(UTC).replace(microsecond=0)
 

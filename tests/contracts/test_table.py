@@ -12,6 +12,7 @@ from faultbridge.adapters.clients import Clients
 from faultbridge.adapters.dynamodb import DynamoTable
 from faultbridge.errors import Conflict, Misconfigured
 from faultbridge.ports import Table
+from faultbridge.simulation.fakes import FakeTable
 from faultbridge.storage.writes import (
     CASES,
     TIMELINE,
@@ -31,7 +32,6 @@ from faultbridge.storage.writes import (
     Write,
 )
 from tests.contracts.aws import ON_MOTO, fresh, make_table
-from tests.fakes import FakeTable
 
 STATE = Key("NODE#c#n", "STATE")
 

@@ -8,9 +8,9 @@ from faultbridge.adapters.clients import Clients
 from faultbridge.adapters.verifiers.ssm_dcgm import SsmDcgmVerifier
 from faultbridge.errors import Rejected
 from faultbridge.ports import Verdict, Verifier
+from faultbridge.simulation.fakes import FakeVerifier
 from tests.contracts.aws import ON_MOTO
 from tests.contracts.test_provider import group_of
-from tests.fakes import FakeVerifier
 
 
 def no_report(_: bytes) -> tuple[()]:

@@ -9,8 +9,8 @@ import pytest
 from faultbridge.adapters.clients import Clients
 from faultbridge.adapters.step_functions import StepFunctionsWorkflow
 from faultbridge.ports import ExecutionStatus, Workflow
+from faultbridge.simulation.fakes import FakeWorkflow
 from tests.contracts.aws import ON_MOTO, fresh
-from tests.fakes import FakeWorkflow
 
 WAITING = {"StartAt": "Wait", "States": {"Wait": {"Type": "Wait", "Seconds": 3600, "End": True}}}
 

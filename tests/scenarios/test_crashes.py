@@ -9,7 +9,7 @@ import pytest
 
 from faultbridge.domain.edges import CaseStatus, NodeStatus
 from faultbridge.ports import ExecutionStatus, ProviderFailure
-from tests.fakes import Call
+from faultbridge.simulation.fakes import Call
 from tests.scenarios.world import World
 
 RESOLVED = CaseStatus.RESOLVED

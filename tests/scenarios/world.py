@@ -29,10 +29,7 @@ from faultbridge.services.rollup import Rollup
 from faultbridge.services.rulebook import Rulebook
 from faultbridge.services.rules_of import rules_of
 from faultbridge.services.sweep import Sweep, Swept
-from faultbridge.storage import items, keys
-from faultbridge.storage.writes import Key, Update
-from tests.builders import CATALOGUE, GPU, NOON, STACK_ID, arrival, fault
-from tests.fakes import (
+from faultbridge.simulation.fakes import (
     FakeFleet,
     FakeObjects,
     FakeOrchestrator,
@@ -42,7 +39,10 @@ from tests.fakes import (
     ManualClock,
     Seam,
 )
-from tests.fakes.state_machine import FakeStateMachine
+from faultbridge.simulation.fakes.state_machine import FakeStateMachine
+from faultbridge.storage import items, keys
+from faultbridge.storage.writes import Key, Update
+from tests.builders import CATALOGUE, GPU, NOON, STACK_ID, arrival, fault
 
 CLUSTER = "train-a"
 GROUP = "gpu-workers"

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from faultbridge.domain.records import Outcome
 from faultbridge.services.account import account, final, outcome_lines, sent_lines
-from tests.fakes import FakeReceipts, ManualClock
+from faultbridge.simulation.fakes import FakeReceipts, ManualClock
 
 
 def told(sent: list[str], outcomes: list[dict[str, Outcome]]) -> FakeReceipts:

@@ -12,10 +12,10 @@ from faultbridge.domain.edges import Actor, NodeStatus
 from faultbridge.errors import Conflict, IllegalMove, Transient
 from faultbridge.pipeline import observe
 from faultbridge.services.append import MOST_TRIES, Append, Revision, Stack
+from faultbridge.simulation.fakes import FakeTable, ManualClock, Seam, breaking
 from faultbridge.stages import narrate
 from faultbridge.storage import keys
 from tests.builders import CATALOGUE, KEY, NOON, STACK_ID, arrival, config, fault, node, rules
-from tests.fakes import FakeTable, ManualClock, Seam, breaking
 
 STACK = Stack(STACK_ID, "faultbridge")
 

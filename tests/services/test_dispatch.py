@@ -6,9 +6,9 @@ import pytest
 
 from faultbridge.domain.edges import CaseStatus
 from faultbridge.errors import Misconfigured, Transient
+from faultbridge.simulation.fakes import Call
 from faultbridge.storage import keys
 from faultbridge.storage.writes import Delete
-from tests.fakes import Call
 from tests.scenarios.world import CLUSTER, World, limits
 
 

@@ -18,9 +18,9 @@ from faultbridge.ports import PageMessage, PageUrgency
 from faultbridge.services.pager import Fate, Paging
 from faultbridge.services.pager.bodies import MOST_SMS, MOST_SUBJECT
 from faultbridge.services.pager.rules import EVENT_TYPES, RULES
+from faultbridge.simulation.fakes import START, FakePager, FakeTable, ManualClock, breaking
 from faultbridge.storage import keys
 from tests.builders import fault
-from tests.fakes import START, FakePager, FakeTable, ManualClock, breaking
 from tests.services.world import World
 
 GOLDEN = Path(__file__).parent / "golden"

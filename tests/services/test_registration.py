@@ -14,10 +14,10 @@ from faultbridge.errors import Conflict, Rejected
 from faultbridge.services.append import Append, Stack
 from faultbridge.services.inventory import Machine
 from faultbridge.services.registration import NewNode, Registration
+from faultbridge.simulation.fakes import FakeTable, ManualClock, breaking
 from faultbridge.storage import items, keys
 from faultbridge.storage.writes import Key
 from tests.builders import STACK_ID
-from tests.fakes import FakeTable, ManualClock, breaking
 
 KEY = NodeKey("train-a", "ip-10-0-0-7")
 NODE = NewNode("ip-10-0-0-7", "i-0123456789abcdef0", "gpu-workers", "p5.48xlarge", "us-east-1a", ("node7.cluster",))

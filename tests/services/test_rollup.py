@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from faultbridge.domain.clusters import ClusterStatus
 from faultbridge.domain.edges import NodeStatus
+from faultbridge.simulation.fakes import Call
 from faultbridge.storage import items, keys
-from tests.fakes import Call
 from tests.scenarios.world import CLUSTER, World
 
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from faultbridge.errors import Rejected, Transient
 from faultbridge.services.send import PIECE_BYTES, Parcel, Send, pieces
+from faultbridge.simulation.fakes import FakeObjects, FakeQueue, FakeReceipts, ManualClock, breaking
 from faultbridge.storage.message import MOST_MESSAGE_BYTES, decode_message
-from tests.fakes import FakeObjects, FakeQueue, FakeReceipts, ManualClock, breaking
 
 LOG = Parcel("kernel-log", "train-a", b"NVRM: Xid (PCI:0000:c1:00): 79\n", node="ip-10-0-0-7")
 

@@ -16,9 +16,9 @@ from faultbridge.services.append import Append, Revision, Stack
 from faultbridge.services.registration import NewNode, Registration
 from faultbridge.services.rollup import Rollup
 from faultbridge.services.rulebook import Rulebook
+from faultbridge.simulation.fakes import FakeTable, ManualClock
 from faultbridge.stages import narrate
 from tests.builders import CATALOGUE, POLICY, STACK_ID, arrival, fault
-from tests.fakes import FakeTable, ManualClock
 
 
 class World:

@@ -1,4 +1,4 @@
-"""What the services need from the world, as protocols; `adapters/` fulfils them on AWS, `tests/fakes` in memory.
+"""What the services need from the world, as protocols; `adapters/` fulfils them on AWS, `simulation/fakes` in memory.
 
 Every call may raise `Transient` (try again later) or `Misconfigured` (a person must mend it) and nothing else
 that comes from the other side, unless its docstring says so.

@@ -9,7 +9,7 @@ import pytest
 from faultbridge.domain.edges import CaseStatus, NodeStatus
 from faultbridge.errors import Misconfigured, Rejected, Transient
 from faultbridge.services.replacement.request import Request
-from tests.fakes import Call
+from faultbridge.simulation.fakes import Call
 from tests.scenarios.world import World
 
 

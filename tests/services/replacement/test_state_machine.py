@@ -9,7 +9,7 @@ import pytest
 from faultbridge.services.replacement.machine import STEPS
 from faultbridge.services.replacement.outcomes import Outcome
 from faultbridge.services.replacement.request import execution_input
-from tests.fakes.state_machine import CALLBACK, definition
+from faultbridge.simulation.fakes.state_machine import CALLBACK, definition
 from tests.scenarios.world import World
 
 MOST_TRANSITIONS = 30

@@ -6,8 +6,8 @@ import pytest
 
 from faultbridge.errors import Transient
 from faultbridge.ports import BusEvent
+from faultbridge.simulation.fakes import FakeBus, FakeTable, Seam, breaking
 from faultbridge.storage.writes import Absent, Key, Put
-from tests.fakes import FakeBus, FakeTable, Seam, breaking
 
 PUT = Put({"pk": "P", "sk": "S"}, when=Absent())
 KEY = Key("P", "S")

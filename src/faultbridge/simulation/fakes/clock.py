@@ -14,6 +14,7 @@ class ManualClock:
         self._at = at
 
     def now(self) -> datetime:
+        """Return the instant at which it stands."""
         return self._at
 
     def advance(self, by: timedelta | float) -> datetime:

@@ -18,6 +18,7 @@ class Call:
 
     @property
     def name(self) -> str:
+        """Name the call as `port.operation`."""
         return f"{self.port}.{self.operation}"
 
 
@@ -42,6 +43,7 @@ class Seam:
 
     @contextmanager
     def around(self, port: str, operation: str, argument: Any = None) -> Iterator[None]:
+        """Run one call between the hooks."""
         call = Call(port, operation, argument)
         self.calls.append(call)
         self.before(call)
@@ -49,12 +51,12 @@ class Seam:
         self.after(call)
 
     def named(self, name: str) -> list[Call]:
-        """The calls of one method, as `table.transact`."""
+        """Return the calls of one method, as `table.transact`."""
         return [call for call in self.calls if call.name == name]
 
 
 def breaking(*faults: tuple[str, Exception]) -> Hook:
-    """A hook that breaks the next call of each name once, in the order given."""
+    """Make a hook that breaks the next call of each name once, in the order given."""
     waiting = list(faults)
 
     def hook(call: Call) -> None:

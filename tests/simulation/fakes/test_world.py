@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from faultbridge.ports import ExecutionStatus, Presence, ProviderFailure, RecordQueueDepth, Verdict, Verification
-from tests.fakes import (
+from faultbridge.simulation.fakes import (
     START,
     FakeFleet,
     FakeOrchestrator,

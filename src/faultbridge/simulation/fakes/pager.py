@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from faultbridge.ports import PageMessage
-from tests.fakes.seams import Seam
+from faultbridge.simulation.fakes.seams import Seam
 
 
 class FakePager:
@@ -14,6 +14,7 @@ class FakePager:
         self.sent: list[PageMessage] = []
 
     def send(self, page: PageMessage) -> str:
+        """Take it."""
         if "default" not in page.bodies:
             raise ValueError(f"page {page.key} has no default body")
         with self.seam.around("pager", "send", page):

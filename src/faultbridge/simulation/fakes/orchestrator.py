@@ -6,8 +6,8 @@ from collections import deque
 from datetime import datetime
 
 from faultbridge.ports import Answer, Clock, ProviderFailure
-from tests.fakes.clock import ManualClock
-from tests.fakes.seams import Seam
+from faultbridge.simulation.fakes.clock import ManualClock
+from faultbridge.simulation.fakes.seams import Seam
 
 
 class FakeOrchestrator:
@@ -23,6 +23,7 @@ class FakeOrchestrator:
 
     @property
     def applicable(self) -> bool:
+        """Tell whether there is anything to cordon."""
         return self._applicable
 
     def fail_next(self, *failures: ProviderFailure) -> None:
@@ -30,6 +31,7 @@ class FakeOrchestrator:
         self.failures.extend(failures)
 
     def cordon(self, node: str) -> Answer:
+        """Keep work off a node."""
         with self.seam.around("orchestrator", "cordon", node):
             answer = self._answer()
             if answer.ok and self._applicable:
@@ -37,6 +39,7 @@ class FakeOrchestrator:
             return answer
 
     def uncordon(self, node: str) -> Answer:
+        """Let work on a node."""
         with self.seam.around("orchestrator", "uncordon", node):
             answer = self._answer()
             if answer.ok:
@@ -44,6 +47,7 @@ class FakeOrchestrator:
             return answer
 
     def drain(self, node: str, deadline: datetime) -> Answer:
+        """Ask work to leave."""
         with self.seam.around("orchestrator", "drain", node):
             answer = self._answer()
             if answer.ok and self._applicable and self._busy(node):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from faultbridge.ports import Clock, Verdict, Verification
-from tests.fakes.clock import ManualClock
-from tests.fakes.seams import Seam
+from faultbridge.simulation.fakes.clock import ManualClock
+from faultbridge.simulation.fakes.seams import Seam
 
 PASSED = Verification(Verdict.PASSED, report=b'{"verdict": "passed"}')
 
@@ -34,12 +34,14 @@ class FakeVerifier:
         self._by_token: dict[tuple[str, str], str] = {}
 
     def begin(self, instance_id: str, token: str) -> str:
+        """Begin a verification, once a token."""
         with self.seam.around("verifier", "begin", (instance_id, token)):
             operation = self._by_token.setdefault((instance_id, token), f"verify-{len(self._by_token) + 1}")
             self.begun.setdefault(operation, (instance_id, self.clock.now()))
             return operation
 
     def look(self, instance_id: str, operation: str) -> Verification:
+        """Tell how a verification stands."""
         with self.seam.around("verifier", "look", (instance_id, operation)):
             owner, at = self.begun.get(operation, ("", self.clock.now()))
             if owner != instance_id:

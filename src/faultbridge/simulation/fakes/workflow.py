@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from faultbridge.ports import ExecutionStatus
-from tests.fakes.seams import Seam
+from faultbridge.simulation.fakes.seams import Seam
 
 
 class FakeWorkflow:
@@ -22,6 +22,7 @@ class FakeWorkflow:
         self.resumed: list[tuple[str, Any]] = []
 
     def start(self, name: str, payload: Mapping[str, Any]) -> None:
+        """Start an execution, once a name."""
         if not re.fullmatch(r"[A-Za-z0-9_-]{1,80}", name):
             raise ValueError(f"{name!r} is no name for an execution")
         with self.seam.around("workflow", "start", name):
@@ -30,10 +31,12 @@ class FakeWorkflow:
                 self.statuses[name] = ExecutionStatus.RUNNING
 
     def status(self, name: str) -> ExecutionStatus:
+        """Tell how an execution is doing."""
         with self.seam.around("workflow", "status", name):
             return self.statuses.get(name, ExecutionStatus.MISSING)
 
     def resume(self, token: str, output: Mapping[str, Any]) -> bool:
+        """Answer a token."""
         with self.seam.around("workflow", "resume", token):
             if token not in self.waiting:
                 return False

@@ -10,10 +10,10 @@ from typing import Any
 from faultbridge.adapters.dynamodb_values import to_typed_item
 from faultbridge.errors import Conflict, Misconfigured
 from faultbridge.ports import Clock
+from faultbridge.simulation.fakes.clock import ManualClock
+from faultbridge.simulation.fakes.seams import Seam
+from faultbridge.simulation.fakes.table_rules import applied, clone_item, holds
 from faultbridge.storage.writes import INDEXES, WORK, Index, Item, Key, Page, Write
-from tests.fakes.clock import ManualClock
-from tests.fakes.seams import Seam
-from tests.fakes.table_rules import applied, clone_item, holds
 
 TOKENS_LAST = timedelta(minutes=10)
 WRITES_AT_ONCE = 100
@@ -39,7 +39,7 @@ class StreamRecord:
     at: datetime
 
     def as_lambda_record(self) -> dict[str, Any]:
-        """The change as a Lambda event source mapping hands it over, with the new image."""
+        """Spell the change as a Lambda event source mapping does, with the new image."""
         keys = to_typed_item({"pk": self.key.pk, "sk": self.key.sk})
         image = {} if self.new is None else {"NewImage": to_typed_item(self.new)}
         return {
@@ -76,11 +76,13 @@ class FakeTable:
         self._transactions = 0
 
     def get(self, key: Key) -> Item | None:
+        """Read it."""
         with self.seam.around("table", "get", key):
             item = self._at(key)
             return None if item is None else clone_item(item)
 
     def get_many(self, keys: Iterable[Key]) -> dict[Key, Item]:
+        """Read items."""
         wanted = list(dict.fromkeys(keys))
         with self.seam.around("table", "get_many", wanted):
             return {key: clone_item(item) for key in wanted if (item := self._at(key)) is not None}
@@ -97,6 +99,7 @@ class FakeTable:
         index: Index | None = None,
         newest_first: bool = False,
     ) -> Page:
+        """Read a page of a partition or index."""
         with self.seam.around("table", "query", (pk, index)):
             rows = sorted(self._rows(pk, index), key=lambda row: row[0], reverse=newest_first)
             bounded = [
@@ -112,10 +115,12 @@ class FakeTable:
             return self._page(bounded, limit)
 
     def write(self, write: Write) -> None:
+        """Make one conditional write."""
         with self.seam.around("table", "write", write):
             self._commit([write])
 
     def transact(self, writes: Sequence[Write], token: str | None = None) -> None:
+        """Make writes, all or nothing."""
         if not writes:
             return
         if len(writes) > WRITES_AT_ONCE or len({write.key for write in writes}) < len(writes):
@@ -194,7 +199,7 @@ class FakeTable:
 
 
 def projected(item: Mapping[str, Any], index: Index) -> Item:
-    """What an index shows of an item."""
+    """Return what an index shows of an item."""
     keys = {"pk", "sk", index.pk, index.sk}
     wanted = keys if index is WORK else keys | PROJECTED
     return {name: value for name, value in item.items() if name in wanted}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.fakes.seams import Seam
+from faultbridge.simulation.fakes.seams import Seam
 
 
 class FakeObjects:
@@ -13,9 +13,11 @@ class FakeObjects:
         self.kept: dict[str, bytes] = {}
 
     def put(self, key: str, body: bytes) -> None:
+        """Take it."""
         with self.seam.around("objects", "put", key):
             self.kept[key] = bytes(body)
 
     def get(self, key: str) -> bytes | None:
+        """Read it."""
         with self.seam.around("objects", "get", key):
             return self.kept.get(key)

@@ -9,8 +9,8 @@ from datetime import datetime, timedelta
 
 from faultbridge.errors import Misconfigured
 from faultbridge.ports import Answer, Candidate, Clock, Presence, ProviderFailure
-from tests.fakes.clock import ManualClock
-from tests.fakes.seams import Seam
+from faultbridge.simulation.fakes.clock import ManualClock
+from faultbridge.simulation.fakes.seams import Seam
 
 INSTANCE_TYPE = "p5.48xlarge"
 
@@ -66,7 +66,7 @@ class FakeFleet:
         self._launch_owed()
 
     def running(self, group: str) -> Iterator[Instance]:
-        """The instances of a group that are up by now."""
+        """Yield the instances of a group that are up by now."""
         now = self.clock.now()
         for instance in self.instances.values():
             if instance.group == group and instance.alive and instance.launched_at <= now:
@@ -79,7 +79,7 @@ class FakeFleet:
 
 
 def told(at: datetime) -> datetime:
-    """An instant as EC2 tells it: in whole seconds."""
+    """Tell an instant as EC2 tells it: in whole seconds."""
     return at.replace(microsecond=0)
 
 
@@ -106,6 +106,7 @@ class FakeProvider:
         self.failures.append(Failure(failure, effect))
 
     def replace(self, instance_id: str, token: str) -> Answer:
+        """Give an instance up."""
         with self.seam.around("provider", "replace", (instance_id, token)):
             self.replaced.append((instance_id, token))
             script = self.failures.popleft() if self.failures else None
@@ -117,6 +118,7 @@ class FakeProvider:
             return Answer(script.failure, "scripted") if script else Answer(operation=f"give-up-{instance_id}")
 
     def probe(self, instance_id: str) -> Presence:
+        """Tell whether an instance is there."""
         with self.seam.around("provider", "probe", instance_id):
             if self.blind:
                 return Presence.UNKNOWN
@@ -124,6 +126,7 @@ class FakeProvider:
             return Presence.ALIVE if instance is not None and instance.alive else Presence.GONE
 
     def candidates(self, group: str, launched_after: datetime) -> tuple[Candidate, ...]:
+        """List what may take a seat."""
         with self.seam.around("provider", "candidates", group):
             if all(instance.group != group for instance in self.fleet.instances.values()):
                 raise Misconfigured(f"there is no group {group!r}")

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Sequence
 
 from faultbridge.ports import BusEvent, Refusal
-from tests.fakes.seams import Seam
+from faultbridge.simulation.fakes.seams import Seam
 
 EVENT_BYTES = 256 * 1024
 
@@ -24,6 +24,7 @@ class FakeBus:
         self.taken: list[BusEvent] = []
 
     def put(self, events: Sequence[BusEvent]) -> tuple[Refusal, ...]:
+        """Take it."""
         with self.seam.around("bus", "put", tuple(events)):
             refusals = []
             for event in events:

@@ -8,8 +8,8 @@ from datetime import datetime, timedelta
 from itertools import count, islice
 
 from faultbridge.ports import Clock, ReceivedMessage, RecordQueueDepth
-from tests.fakes.clock import ManualClock
-from tests.fakes.seams import Seam
+from faultbridge.simulation.fakes.clock import ManualClock
+from faultbridge.simulation.fakes.seams import Seam
 
 BODY_BYTES = 256 * 1024
 MESSAGES_AT_ONCE = 10
@@ -47,6 +47,7 @@ class FakeQueue:
         self._numbers = count(1)
 
     def send(self, messages: Sequence[tuple[str, str]]) -> tuple[str, ...]:
+        """Take it."""
         with self.seam.around("queue", "send", tuple(messages)):
             now = self.clock.now()
             for group, body in messages:
@@ -55,11 +56,13 @@ class FakeQueue:
             return tuple(body for _, body in messages if len(body.encode()) > BODY_BYTES)
 
     def depth(self) -> RecordQueueDepth:
+        """Count the messages."""
         with self.seam.around("queue", "depth"):
             waiting = sum(message.visible_at <= self.clock.now() for message in self.messages)
             return RecordQueueDepth(waiting, len(self.messages) - waiting, len(self.dead))
 
     def receive(self) -> tuple[ReceivedMessage, ...]:
+        """Hand over up to ten messages."""
         with self.seam.around("queue", "receive"):
             now = self.clock.now()
             self.dead += [message for message in self.messages if self._worn(message)]
@@ -68,6 +71,7 @@ class FakeQueue:
             return tuple(self._hand_over(message) for message in islice(ready, MESSAGES_AT_ONCE))
 
     def delete(self, message: ReceivedMessage) -> None:
+        """Take a message off for good."""
         with self.seam.around("queue", "delete", message):
             number = int(message.handle.partition("-")[0])
             self.messages = [waiting for waiting in self.messages if waiting.number != number]

@@ -8,8 +8,8 @@ from datetime import datetime
 from typing import Any
 
 from faultbridge.ports import Clock
-from tests.fakes.clock import ManualClock
-from tests.fakes.seams import Seam
+from faultbridge.simulation.fakes.clock import ManualClock
+from faultbridge.simulation.fakes.seams import Seam
 
 
 class FakeReceipts:
@@ -21,9 +21,11 @@ class FakeReceipts:
         self.lines: list[tuple[datetime, dict[str, Any]]] = []
 
     def write(self, line: Mapping[str, Any]) -> None:
+        """Make one conditional write."""
         with self.seam.around("receipts", "write", line):
             self.lines.append((self.clock.now(), json.loads(json.dumps(line))))
 
     def read(self, since: datetime) -> Iterator[Mapping[str, Any]]:
+        """Return the lines since an instant."""
         with self.seam.around("receipts", "read", since):
             yield from (line for at, line in self.lines if at >= since)
