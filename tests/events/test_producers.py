@@ -19,7 +19,7 @@ from faultbridge.events.wire import body_of, detail_of
 from faultbridge.stages import narrate
 from faultbridge.stages.changes import Change, ChangeKind
 from tests.builders import CATALOGUE, GPU, KEY, NOON, POLICY, STACK_ID, fault, node
-from tests.events.validate import assert_valid_event
+from tests.events.validate import assert_valid_event, watch_entries
 
 ALL_NAMES = Component(ComponentType.NVLINK, "0008:06:00.1", "GPU-1", 5, "1652523010451", 17, "nvlink17")
 INCARNATION = Incarnation(2, 3, "i-0aaaaaaaaaaaaaaa1", "boot", NOON)
@@ -150,3 +150,10 @@ def test_the_closed_reading_would_notice_a_producer_that_goes_its_own_way() -> N
     with pytest.raises(AssertionError, match="'mood' was unexpected"):
         assert_valid_event(json.loads(published(odd)))
     assert canonical_json(odd.data)
+
+
+def test_a_scenario_that_is_watched_fails_on_an_entry_outside_the_contract(monkeypatch: pytest.MonkeyPatch) -> None:
+    watch_entries(monkeypatch)
+    published(DRAFTS["a step"])
+    with pytest.raises(AssertionError, match="'gossip' is not one of"):
+        published(narrate.note(kind="gossip", text="heard it", at=NOON))

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
+import pytest
+
+from faultbridge.domain import entries
 from faultbridge.events.validation import problems
+from faultbridge.events.wire import body_of, detail_of
 
 
 def assert_valid_event(detail: Mapping[str, Any]) -> None:
@@ -13,3 +18,17 @@ def assert_valid_event(detail: Mapping[str, Any]) -> None:
     found = problems(detail, closed=True)
     metadata = detail.get("metadata", {})
     assert not found, f"{metadata.get('event_type')} {metadata.get('event_id')}:\n" + "\n".join(found)
+
+
+def watch_entries(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hold every entry that is sealed from now on to the contract: its event is valid, and leads back to its body."""
+    place = entries._place
+
+    def watched(*given: Any) -> entries.Entry:
+        entry = place(*given)
+        detail = detail_of(entry.body, entry.evidence)
+        assert_valid_event(json.loads(detail))
+        assert body_of(detail) == entry.body
+        return entry
+
+    monkeypatch.setattr(entries, "_place", watched)
