@@ -83,9 +83,11 @@ class Application:
         from faultbridge.services.ingest import Ingest
         from faultbridge.services.readings import Readings
         from faultbridge.services.records import Reader
+        from faultbridge.services.suspects import Suspects
 
         table, reader = self.ports.table, Reader(self.ports.objects, registry.decode)
-        return Ingest(table, self.append, self.rulebook, reader, Readings(table), self.rejects)
+        suspects = Suspects(table, self.ports.clock)
+        return Ingest(table, self.append, self.rulebook, reader, Readings(table), suspects, self.rejects)
 
     @cached_property
     def publish(self) -> Publish:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -10,6 +11,7 @@ from faultbridge.domain.edges import CaseStatus, NodeStatus
 from faultbridge.domain.records import Outcome
 from faultbridge.errors import Transient
 from faultbridge.services.records import Delivery
+from faultbridge.services.suspects import MOST_BEGINNINGS, SUSPICIOUS_FROM
 from faultbridge.simulation.fakes import breaking
 from faultbridge.storage import keys
 from tests.builders import KEY, NOON
@@ -170,3 +172,47 @@ def test_repetitions_of_one_fault_are_no_flood():
     lines = [f"2026-02-03T11:{number // 60:02d}:{number % 60:02d},000000+00:00 {XID_31}" for number in range(200)]
     assert world.outcomes(world.message("\n".join([*lines, XID_79]))) == [Outcome.RECORDED]
     assert [condition.code for condition in world.node().active()] == ["xid.79"]
+
+
+class Killed(BaseException):
+    """The worker process ends here, as kill -9 would end it."""
+
+
+def poisoned(world: World, delivery: Delivery) -> None:
+    """Let the worker die whenever it reads this delivery."""
+    read = world.app.ingest.reader.decode
+
+    def decode(source, body, hints):
+        if b"poison" in body:
+            raise Killed
+        return read(source, body, hints)
+
+    object.__setattr__(world.app.ingest.reader, "decode", decode)
+
+
+def test_a_record_that_kills_its_worker_is_rejected_after_three_times_alone_and_the_others_get_through():
+    world = World()
+    poison, good = world.message("poison"), world.message(XID_79)
+    poisoned(world, poison)
+    deaths = 0
+    for receives in range(1, 20):
+        batch = [replace(one, receives=receives) for one in (poison, good)]
+        try:
+            ingested = world.app.ingest(batch)
+        except Killed:
+            deaths += 1
+            continue
+        break
+    assert deaths == SUSPICIOUS_FROM - 1 + MOST_BEGINNINGS
+    assert "kills_worker" in ingested.reasons.values()
+    assert world.node().live_case is not None
+
+
+def test_an_hour_of_outage_makes_nobody_a_poison():
+    world = World()
+    message = world.message(XID_79)
+    for receives in range(1, 25):
+        world.ports.seam.before = breaking(("table.transact", Transient("down")))
+        assert world.app.ingest([replace(message, receives=receives)]).failed == {message.id}
+    world.ports.seam.before = lambda call: None
+    assert world.outcomes(replace(message, receives=25)) == [Outcome.RECORDED]

@@ -37,4 +37,5 @@ def _delivery(record: Mapping[str, Any]) -> Delivery:
         text=record["body"],
         received_at=from_milliseconds(int(attributes["SentTimestamp"])),
         sender=attributes.get("SenderId"),
+        receives=int(attributes.get("ApproximateReceiveCount", 1)),
     )

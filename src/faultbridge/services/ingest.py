@@ -24,6 +24,7 @@ from faultbridge.services.append import Append, Revision
 from faultbridge.services.readings import Compared, Readings
 from faultbridge.services.records import Delivery, Part, Reader
 from faultbridge.services.rulebook import Rulebook
+from faultbridge.services.suspects import SUSPICIOUS_FROM, Suspects
 from faultbridge.stages.changes import Arrival
 from faultbridge.stages.decide import Rules
 from faultbridge.stages.limit import MOST_FAULTS, weight
@@ -46,6 +47,12 @@ class Ingested:
         best = self.outcomes.get(record_id, Outcome.CLEAN)
         self.outcomes[record_id] = max(best, outcome, key=lambda one: one.rank)
 
+    def join(self, other: Ingested) -> None:
+        """Take over what became of another part of the batch."""
+        self.failed |= other.failed
+        self.outcomes |= other.outcomes
+        self.reasons |= other.reasons
+
 
 @dataclass(frozen=True, slots=True)
 class Ingest:
@@ -56,10 +63,31 @@ class Ingest:
     rulebook: Rulebook
     reader: Reader
     readings: Readings
+    suspects: Suspects
     reject: RejectRecord
 
     def __call__(self, deliveries: Sequence[Delivery]) -> Ingested:
         """Work a batch; raises nothing for one bad record, and gives back what only time can mend."""
+        suspects = [delivery for delivery in deliveries if delivery.receives >= SUSPICIOUS_FROM]
+        ingested = self._work([delivery for delivery in deliveries if delivery not in suspects])
+        for suspect in suspects:
+            ingested.join(self._work_alone(suspect))
+        return ingested
+
+    def _work_alone(self, suspect: Delivery) -> Ingested:
+        ingested = Ingested()
+        try:
+            if self.suspects.begin(suspect.id):
+                ingested = self._work([suspect])
+            else:
+                killer = Rejected("kills_worker", "its worker died three times while it was worked alone")
+                self._reject(suspect, None, killer, ingested)
+            self.suspects.clear(suspect.id)
+        except Transient:
+            ingested.failed.add(suspect.id)
+        return ingested
+
+    def _work(self, deliveries: Sequence[Delivery]) -> Ingested:
         ingested = Ingested()
         parts = [part for delivery in deliveries for part in self._read(delivery, ingested)]
         for node, (config, placed) in self._place(parts, ingested).items():

@@ -21,12 +21,13 @@ Decode = Callable[[str, bytes, Hints], tuple[Observation, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """One message as the queue gave it; `received_at` is when the queue first took it."""
+    """One message as the queue gave it; `received_at` is when the queue first took it, `receives` how often it came."""
 
     id: str
     text: str
     received_at: datetime
     sender: str | None = None
+    receives: int = 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -107,6 +107,11 @@ def claim(instance_id: str) -> Key:
     return Key(f"INSTANCE#{instance_id}", "CLAIM")
 
 
+def suspect(message: str) -> Key:
+    """Return the key of the count of a message that may be killing its worker."""
+    return Key(f"TRY#{message}", "TRY")
+
+
 def reject(cluster: str, at: datetime, record_id: str) -> Key:
     """Return the key of a rejected record; the same record rejected again stands in the same place."""
     return Key(reject_partition(cluster), f"{to_text(at)}#{record_id}")
