@@ -216,3 +216,11 @@ def test_an_hour_of_outage_makes_nobody_a_poison():
         assert world.app.ingest([replace(message, receives=receives)]).failed == {message.id}
     world.ports.seam.before = lambda call: None
     assert world.outcomes(replace(message, receives=25)) == [Outcome.RECORDED]
+
+
+def test_the_whole_record_is_kept_where_an_excerpt_was_cut():
+    world = World()
+    long_line = XID_79 + " " + "x" * 6000
+    world.outcomes(world.message(long_line))
+    (condition,) = world.node().active()
+    assert world.ports.objects.kept[condition.attributes["evidence_object"]] == long_line.encode()

@@ -157,6 +157,13 @@ class Reading:
 Observation = Fault | Clear | Survey | Reading
 
 
+def faults_of(observation: Observation) -> tuple[Fault, ...]:
+    """Return the faults that an observation asserts: itself, or those that a survey saw."""
+    if isinstance(observation, Survey):
+        return observation.present
+    return (observation,) if isinstance(observation, Fault) else ()
+
+
 def normalise_pci(text: str) -> str:
     """Turn any spelling of a PCI address into `dddd:bb:dd[.f]`; raises ValueError on anything else.
 

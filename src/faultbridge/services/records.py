@@ -12,9 +12,10 @@ from faultbridge.domain.faults import Observation
 from faultbridge.domain.records import RawRecord
 from faultbridge.errors import Rejected
 from faultbridge.ports import ObjectStore
+from faultbridge.stages.evidence import any_cut, keep_whole
 from faultbridge.stages.limit import limit
 from faultbridge.stages.timestamp import settle
-from faultbridge.storage.message import Message, decode_message
+from faultbridge.storage.message import Message, decode_message, raw_key
 
 Decode = Callable[[str, bytes, Hints], tuple[Observation, ...]]
 
@@ -51,14 +52,23 @@ class Reader:
         """Read a delivery; raises Rejected when it cannot be read, Transient when its body cannot be fetched now."""
         record = self._record(delivery, decode_message(delivery.text))
         hints = Hints(received_at=record.received_at, node=record.node, cluster=record.cluster)
-        decoded = self.decode(record.source, record.body, hints)
-        observations = settle(limit(decoded, record.source), sent_at=record.sent_at, received_at=record.received_at)
+        decoded = limit(self.decode(record.source, record.body, hints), record.source)
+        kept = keep_whole(decoded, self._put_aside(record, decoded))
+        observations = settle(kept, sent_at=record.sent_at, received_at=record.received_at)
         if record.node or record.instance_id or not observations:
             return (Part(delivery, record, None, tuple(observations)),)
         by_name: dict[str | None, list[Observation]] = {}
         for observation in observations:
             by_name.setdefault(observation.node, []).append(observation)
         return tuple(Part(delivery, record, name, tuple(found)) for name, found in by_name.items())
+
+    def _put_aside(self, record: RawRecord, observations: tuple[Observation, ...]) -> str | None:
+        """Keep the whole record where an excerpt of it was cut; its content names it, so twice is once."""
+        if not any_cut(observations):
+            return None
+        key = raw_key(record.cluster, record.sent_at, record.body)
+        self.objects.put(key, record.body)
+        return key
 
     def record_id(self, delivery: Delivery) -> str:
         """Return the id by which a delivery's record is accounted for, even when nothing else can be read."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from faultbridge.domain.faults import NODE_COMPONENT, Fault, Observation, Survey
+from faultbridge.domain.faults import NODE_COMPONENT, Fault, Observation, faults_of
 
 MOST_FAULTS = 64
 
@@ -27,10 +27,4 @@ def limit(observations: Iterable[Observation], source: str) -> tuple[Observation
 
 def weight(observations: Iterable[Observation]) -> int:
     """Return how many conditions observations can open: repetitions of one fault open one."""
-    return len({(fault.code, fault.component) for observation in observations for fault in _faults(observation)})
-
-
-def _faults(observation: Observation) -> tuple[Fault, ...]:
-    if isinstance(observation, Survey):
-        return observation.present
-    return (observation,) if isinstance(observation, Fault) else ()
+    return len({(fault.code, fault.component) for observation in observations for fault in faults_of(observation)})
