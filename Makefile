@@ -97,6 +97,7 @@ demo: setup ## a fault, its repair, its page and its timeline, on this machine
 .PHONY: bench
 bench: build ## process start to first record committed, from the built artefact
 	@$(BIN)/python -m tests.bench.cold_start
+	@$(BIN)/python -m tests.bench.events_import
 
 .PHONY: nightly
 nightly: setup machines ## the tests that take minutes

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 Place = tuple[str | int, ...]
+REMOVED = object()
 
 # An integral float is left out on purpose: JSON Schema takes 1.0 for an integer, the models do not, and no entry holds
 # a float (tests/domain: bodies are JSON without floats).
@@ -37,15 +38,33 @@ def places(value: object, at: Place = ()) -> Iterator[Place]:
         yield from places(one, (*at, key))
 
 
-def mutants(event: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Every mutant with a name that says what was done."""
+class Mutation(NamedTuple):
+    """One thing to be changed: a value put in a place, or taken out of it."""
+
+    place: Place
+    value: object = REMOVED
+
+    def __str__(self) -> str:
+        change = "removed" if self.value is REMOVED else f"= {self.value!r}"
+        return f"{'/'.join(map(str, self.place))} {change}"
+
+    def of(self, event: dict[str, Any]) -> dict[str, Any]:
+        """The mutant; the event stays as it is."""
+        changed = copy.deepcopy(event)
+        inside, key = _at(changed, self.place[:-1]), self.place[-1]
+        if self.value is REMOVED:
+            del inside[key]
+        else:
+            inside[key] = copy.deepcopy(self.value)
+        return changed
+
+
+def mutations(event: dict[str, Any]) -> Iterator[Mutation]:
+    """Everything that can be changed in an event, one at a time."""
     for place in places(event):
-        name = "/".join(map(str, place))
-        yield f"{name} removed", _without(event, place)
-        for value in (*OTHERS, *_near(_at(event, place))):
-            yield f"{name} = {value!r}", _with(event, place, value)
-    for place in ((), ("metadata",), ("data",)):
-        yield f"{'/'.join(map(str, place))} + field", _with(event, (*place, "of_tomorrow"), 1)
+        yield Mutation(place)
+        yield from (Mutation(place, value) for value in (*OTHERS, *_near(_at(event, place))))
+    yield from (Mutation((*place, "of_tomorrow"), 1) for place in ((), ("metadata",), ("data",)))
 
 
 def _near(value: object) -> Iterator[object]:
@@ -64,15 +83,3 @@ def _at(event: Any, place: Place) -> Any:
     for key in place:
         event = event[key]
     return event
-
-
-def _with(event: dict[str, Any], place: Place, value: object) -> dict[str, Any]:
-    changed = copy.deepcopy(event)
-    _at(changed, place[:-1])[place[-1]] = copy.deepcopy(value)
-    return changed
-
-
-def _without(event: dict[str, Any], place: Place) -> dict[str, Any]:
-    changed = copy.deepcopy(event)
-    del _at(changed, place[:-1])[place[-1]]
-    return changed
