@@ -53,7 +53,7 @@ def world_with_a_fault(*, orchestrated: bool = False) -> World:
 def run(world: World) -> None:
     world.listen()
     world.until(world.case_is(RESOLVED), minutes=60)
-    world.minute(5)
+    world.minute(4)
 
 
 def points(*, orchestrated: bool) -> int:
@@ -228,6 +228,21 @@ def test_an_execution_lost_before_the_intent_gives_the_slot_back() -> None:
     assert (world.status(), world.control().holders) == (NodeStatus.QUARANTINED, {})
     world.until(world.case_is(RESOLVED))
     assert len(world.given_up()) == 1
+
+
+def test_an_execution_that_hangs_between_two_steps_is_taken_for_lost_and_fenced_off() -> None:
+    world = world_with_a_fault()
+    world.workflow.handler = lambda _: {}  # answers nobody, as a function that dies before its first word
+    world.listen()
+    world.workflow.handler = world.machine
+    hanging = world.workflow.executions[f"{world.case().id}-1"]
+    world.until(world.case_is(RESOLVED), minutes=60)
+    assert world.case().attempts == 2
+    assert world.given_up() == ["i-00000000000000001"]
+    world.clock.advance(timedelta(hours=5))
+    world.workflow.let_time_out()
+    assert hanging.visited[-1] == "Stopped"
+    assert world.case().status is RESOLVED
 
 
 def test_a_step_of_an_attempt_that_is_over_answers_superseded_and_does_nothing() -> None:

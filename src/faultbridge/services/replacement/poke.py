@@ -7,6 +7,7 @@ without an answer is followed by a new attempt, which goes on at the first step 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
@@ -28,6 +29,10 @@ from faultbridge.stages import narrate
 BEFORE_ANY_EFFECT = frozenset({NodeStatus.QUARANTINED, NodeStatus.DRAINING})
 MOST_LOST = 3
 """How many executions beyond the policy's attempts may be lost before a person is asked."""
+
+MOST_LEASES = 5
+"""For how many leases an execution may seem to run between two steps before it is taken for lost; its calls, should
+they come after all, are superseded."""
 
 
 class Poked(StrEnum):
@@ -80,10 +85,11 @@ class Poke:
         status = workflow.status(case.execution)
         if status is ExecutionStatus.MISSING:
             workflow.start(case.execution, execution_input(state.key, case))
-        if status in {ExecutionStatus.RUNNING, ExecutionStatus.MISSING}:
-            self._append(state, case, _lease)
-            return Poked.RUNNING if status is ExecutionStatus.RUNNING else Poked.STARTED
-        return self._recover(state, case)
+        stalled = case.attempt is not None and case.attempt.tries >= MOST_LEASES
+        if status is ExecutionStatus.FAILED or status is ExecutionStatus.SUCCEEDED or stalled:
+            return self._recover(state, case)
+        self._append(state, case, _lease)
+        return Poked.RUNNING if status is ExecutionStatus.RUNNING else Poked.STARTED
 
     def _recover(self, state: NodeState, case: Case) -> Poked:
         """Follow up an execution that ended without ending the attempt."""
@@ -96,13 +102,10 @@ class Poke:
         if attempt is not None and attempt.intent is None and state.status in BEFORE_ANY_EFFECT:
             self._append(state, case, _give_back)
             return Poked.GIVEN_BACK
-        after = self._append(state, case, _follow)
-        if after.case is not None:
-            workflow = self.machine.tools.workflow
-            try:
-                workflow.start(after.case.execution, execution_input(after.key, after.case))
-            except Transient:
-                return Poked.RECOVERED  # found missing and started when it is due again
+        followed = self._append(state, case, _follow).live_case
+        if followed is not None and (followed.id, followed.attempts) == (case.id, case.attempts + 1):
+            with suppress(Transient):  # found missing and started when it is due again
+                self.machine.tools.workflow.start(followed.execution, execution_input(state.key, followed))
         return Poked.RECOVERED
 
     def _append(self, state: NodeState, case: Case, revise: Callable[[NodeState, datetime], Revision]) -> NodeState:
@@ -124,7 +127,8 @@ def _due(attempt: Attempt, now: datetime) -> bool:
 
 
 def _lease(state: NodeState, now: datetime) -> Revision:
-    return Revision(with_attempt(state, probe_at=now + LEASE))
+    _, attempt = live(state)
+    return Revision(with_attempt(state, probe_at=now + LEASE, tries=attempt.tries + 1))
 
 
 def _give_back(state: NodeState, now: datetime) -> Revision:
@@ -140,6 +144,12 @@ def _follow(state: NodeState, now: datetime) -> Revision:
     reason = f"execution {case.execution} was lost; attempt {number} goes on where it stood"
     followed = replace(case, attempts=number)
     state = with_attempt(
-        replace(state, case=followed), number=number, step=None, task_token=None, deadline=None, probe_at=now + LEASE
+        replace(state, case=followed),
+        number=number,
+        step=None,
+        tries=0,
+        task_token=None,
+        deadline=None,
+        probe_at=now + LEASE,
     )
     return Revision(state, (narrate.step(followed, attempt.step or "admission", "lost", now, reason=reason),))

@@ -66,7 +66,7 @@ def settled(state: NodeState, step: str, outcome: Outcome, now: datetime) -> Nod
     """Remember what a step came to; the token stays until the next step shows that the machine went on."""
     _, attempt = live(state)
     steps = {**attempt.steps, step: outcome.value}
-    return with_attempt(state, steps=steps, deadline=None, probe_at=now + LEASE)
+    return with_attempt(state, steps=steps, tries=0, deadline=None, probe_at=now + LEASE)
 
 
 def moved(state: NodeState, target: NodeStatus, now: datetime, reason: str) -> tuple[NodeState, Draft]:
