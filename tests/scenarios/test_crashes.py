@@ -7,9 +7,13 @@ from datetime import timedelta
 
 import pytest
 
-from faultbridge.domain.edges import CaseStatus, NodeStatus
+from faultbridge.domain.edges import Actor, CaseStatus, NodeStatus
 from faultbridge.ports import ExecutionStatus, ProviderFailure
+from faultbridge.services.registration import NewNode, Registration
+from faultbridge.services.replacement.endings import escalated
 from faultbridge.simulation.fakes import Call
+from faultbridge.storage import items, keys
+from faultbridge.storage.writes import Put
 from tests.scenarios.world import World
 
 RESOLVED = CaseStatus.RESOLVED
@@ -275,25 +279,55 @@ def test_a_close_called_again_is_closed() -> None:
     assert world.machine(payload)["outcome"] == "done"
 
 
-def test_a_successor_is_claimed_by_one_seat_even_when_both_reach_for_it_at_once() -> None:
-    from dataclasses import replace
-
-    from faultbridge.storage import items, keys
-    from faultbridge.storage.writes import Put
-
+def test_a_successor_that_another_seat_takes_in_the_last_moment_is_left_to_it_and_the_next_one_taken() -> None:
     world = world_with_a_fault()
     world.listen()
     world.clock.advance(timedelta(minutes=2))
-    (successor,) = [one.instance_id for one in world.fleet.running("gpu-workers")]
-
-    def rival(call: Call) -> None:
-        # Between the look at the claims and the transaction, another seat takes the instance.
-        if call.name == "table.transact" and any(write.key.sk == "CLAIM" for write in call.argument):
-            world.seam.before = lambda _: None
-            told = {"cluster": "train-a", "node": "node-9", "case": "c-other", "attempt": 1}
-            world.table.write(Put(items.item(keys.claim(successor), world.clock.now(), told)))
-
-    world.seam.before = rival
+    (first,) = [one.instance_id for one in world.fleet.running("gpu-workers")]
+    second = world.fleet.launch("gpu-workers")
+    world.seam.before = lambda call: take_at_the_last_moment(world, call, first)
     world.minute()
+    assert world.node().incarnation.instance_id == second
+    assert world.table.get(keys.claim(first))["case"] == "c-other"
+    assert world.table.get(keys.claim(second))["case"] == world.case().id
+
+
+def take_at_the_last_moment(world: World, call: Call, instance: str) -> None:
+    if call.name == "table.transact" and any(write.key.sk == "CLAIM" for write in call.argument):
+        world.seam.before = lambda _: None
+        told = {"cluster": "train-a", "node": "node-9", "case": "c-other", "attempt": 1}
+        world.table.write(Put(items.item(keys.claim(instance), world.clock.now(), told)))
+
+
+def test_an_instance_that_is_registered_in_another_seat_is_no_successor() -> None:
+    world = world_with_a_fault()
+    world.fleet.spare = 0
+    world.listen()
+    grown = world.fleet.launch("gpu-workers", at=world.clock.now() + timedelta(seconds=5))
+    world.clock.advance(10)
+    registration = Registration(world.table, world.append, world.clock)
+    registration.add_node("train-a", NewNode("node-7", grown, "gpu-workers"))
+    world.minute(10)
     assert world.status() is NodeStatus.PROVISIONING
-    assert world.node().incarnation == replace(world.node().incarnation, instance=1)
+
+
+def test_a_step_that_loses_its_attempt_while_it_works_writes_nothing_any_more() -> None:
+    world = world_with_a_fault()
+    world.listen()
+    world.clock.advance(timedelta(minutes=2))
+    world.seam.before = lambda call: hand_over_meanwhile(world, call)
+    world.sweep()
+    assert world.case().reason == "an operator took over"
+    assert world.status() is NodeStatus.FAILED
+    assert "await_successor claimed" not in world.story()
+
+
+def hand_over_meanwhile(world: World, call: Call) -> None:
+    if call.name == "provider.candidates":
+        world.seam.before = lambda _: None
+        world.append(
+            world.key(),
+            lambda state, now: escalated(state, now, "an operator took over"),
+            actor=Actor.STEP,
+            config=world.rulebook.config("train-a"),
+        )

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from faultbridge.domain.edges import CaseStatus
+from faultbridge.domain.faults import Severity
+from faultbridge.domain.policy import Match, Rule
 from faultbridge.errors import Misconfigured, Transient
 from faultbridge.simulation.fakes import Call
 from faultbridge.storage import keys
@@ -57,6 +59,26 @@ def test_two_dispatches_at_once_never_pass_the_limit():
     world.dispatch(CLUSTER)
     assert len(running(world, 4)) == 2
     assert set(world.control().holders) == set(running(world, 4))
+
+
+def test_two_dispatches_that_pick_different_cases_never_pass_the_limit_either():
+    mild = Rule("mild", Match(codes=("xid.48",)), severity=Severity.ERROR)
+    world = World(nodes=2, limits=limits(concurrent=1), rules=(mild,))
+    world.fault(1, code="xid.48")
+    world.isolate(world.key(1))
+
+    def rival(call: Call) -> None:
+        # A worse case is queued and admitted between the look at the slots and the transaction.
+        if call.name == "table.transact":
+            world.seam.before = lambda _: None
+            world.fault(2)
+            world.isolate(world.key(2))
+            world.dispatch(CLUSTER)
+
+    world.seam.before = rival
+    world.dispatch(CLUSTER)
+    assert running(world, 2) == [world.case(2).id]
+    assert list(world.control().holders) == running(world, 2)
 
 
 def test_a_node_that_changes_meanwhile_holds_up_only_itself():

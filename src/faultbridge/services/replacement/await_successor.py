@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from faultbridge.domain.cases import Phase
 from faultbridge.errors import Misconfigured
-from faultbridge.services.replacement.claim import Taken, claim, occupied
+from faultbridge.services.replacement.claim import Taken, claim
 from faultbridge.services.replacement.outcomes import Answer, Outcome
 from faultbridge.services.replacement.work import Work, waiting
 from faultbridge.stages import narrate
@@ -22,14 +22,11 @@ def await_successor(work: Work) -> Answer:
         for candidate in work.provider.candidates(group, intent.at.replace(microsecond=0))
         if candidate.running and candidate.instance_id != intent.instance_id
     ]
-    taken = occupied(work, candidates)
     for candidate in candidates:
-        if candidate.instance_id in taken:
-            continue
         try:
             return work.settle(Outcome.DONE, Phase.AWAITING, claim(work, candidate))
         except Taken:
-            continue  # another seat was quicker; the next one may be free
+            continue  # another seat has it; the next one may be free
     return waiting(f"no successor yet in {group}")
 
 

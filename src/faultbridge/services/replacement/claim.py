@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime
 
@@ -28,15 +28,8 @@ class Taken(Exception):  # noqa: N818 - a fact, no error
     """Another seat has the instance."""
 
 
-def occupied(work: Work, candidates: Iterable[Candidate]) -> frozenset[str]:
-    """List those of the candidates that another seat claimed or was registered with."""
-    ids = [candidate.instance_id for candidate in candidates]
-    found = work.tools.table.get_many([keys.claim(one) for one in ids] + [keys.alias("instance", one) for one in ids])
-    return frozenset(one for one in ids if _is_taken(work, found, one))
-
-
 def claim(work: Work, candidate: Candidate) -> Change:
-    """Return the revision that seats the candidate; it raises Taken when another seat was quicker."""
+    """Return the revision that seats the candidate; it raises Taken when another seat has it."""
 
     def revise(state: NodeState, now: datetime) -> Revision:
         wanted = {keys.alias(*alias): alias for alias in _names(state, candidate)}
