@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
 from collections.abc import Sequence
 
 from faultbridge.cli.output import Columns, Document
 
 
 class LiveTable:
-    """Prints each row as it comes; a text that is too wide pushes the rest of its own row only."""
+    """Prints each row as it comes; a wide text pushes the rest of its own row, and a terminal cuts it."""
 
     def __init__(self, columns: Columns, widths: Sequence[int]) -> None:
         self._columns = columns
@@ -24,4 +26,6 @@ class LiveTable:
 
     def _print(self, cells: Sequence[str]) -> None:
         padded = (f"{cell:<{width}}" for cell, width in zip(cells, self._widths, strict=True))
-        print("  ".join(padded).rstrip(), flush=True)
+        line = "  ".join(padded).rstrip()
+        most = shutil.get_terminal_size().columns if sys.stdout.isatty() else len(line)
+        print(line if len(line) <= most else line[: most - 3] + "...", flush=True)

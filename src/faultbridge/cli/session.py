@@ -49,9 +49,10 @@ class Target:
 class Session:
     """One command's view of one stack: its services, and the form in which to print."""
 
-    def __init__(self, target: Target, form: Form) -> None:
+    def __init__(self, target: Target, form: Form, *, embedded: bool = False) -> None:
         self.target = target
         self.form = form
+        self._embedded = embedded
 
     @property
     def for_people(self) -> bool:
@@ -71,7 +72,7 @@ class Session:
         """Find the stack: the embedded one when it is up and nothing else was said, else by its outputs on AWS."""
         from faultbridge.cli.stacks import settings_of
 
-        return settings_of(self.target, lambda: self.clients, notice)
+        return settings_of(self.target, lambda: self.clients, notice, embedded_only=self._embedded)
 
     @cached_property
     def clients(self) -> Clients:

@@ -28,10 +28,12 @@ OUTPUTS: Mapping[str, str] = {
 """Which output of the template is which setting."""
 
 
-def settings_of(target: Target, clients: Callable[[], Clients], say: Callable[[str], None]) -> Settings:
+def settings_of(
+    target: Target, clients: Callable[[], Clients], say: Callable[[str], None], *, embedded_only: bool = False
+) -> Settings:
     """Return the settings of the stack that is meant; aims this process at the embedded one when that is."""
     embedded = embedded_stack(target.stack)
-    if embedded is not None and not target.said:
+    if embedded is not None and (embedded_only or not target.said):
         aim(embedded.environment)
         return settings_from(target.stack, embedded.outputs)
     if embedded is not None and target.endpoint_url != embedded.endpoint:

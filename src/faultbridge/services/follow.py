@@ -14,8 +14,9 @@ OVERLAP = timedelta(seconds=30)
 
 
 def follow(timeline: Timeline, wanted: Wanted, clock: Clock, wait: Callable[[], bool]) -> Iterator[Line]:
-    """Yield what is there, then what comes; `wait` pauses between two looks and says whether to look again."""
+    """Yield what is there, then what comes; `wait` pauses between looks, and after its no one last look follows."""
     known: set[str] = set()
+    going = True
     while True:
         looked_at = clock.now()
         window: set[str] = set()
@@ -26,5 +27,6 @@ def follow(timeline: Timeline, wanted: Wanted, clock: Clock, wait: Callable[[], 
         known = window
         start = looked_at - OVERLAP
         wanted = replace(wanted, since=max(start, wanted.since) if wanted.since else start)
-        if not wait():
+        if not going:
             return
+        going = wait()

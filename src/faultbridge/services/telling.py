@@ -103,7 +103,7 @@ def _cluster(data: Data) -> Told:
 
 def _step(data: Data) -> Told:
     old, new = data.get("old_instance"), data.get("new_instance")
-    swap = f", {old or '?'} -> {new}" if new else f", {old}" if old else ""
+    swap = "".join(f", {' -> '.join(ids)}" for ids in [[one for one in (old, new) if one]] if ids)
     reason = data.get("reason") or data.get("operation") or ""
     return Told(f"{data.get('step')} {data.get('outcome')} (attempt {data.get('attempt')}{swap})", str(reason))
 

@@ -12,7 +12,6 @@ from faultbridge.storage import items, keys
 from faultbridge.storage.codec import dump, load
 from faultbridge.storage.message import Message
 from faultbridge.storage.upcasts import LATEST
-from faultbridge.storage.upcasts import LATEST
 from faultbridge.storage.writes import Item, Key, Path, Value
 
 KEPT_FOR = timedelta(days=30)
