@@ -94,7 +94,7 @@ class Application:
         """Put entries on the bus."""
         from faultbridge.services.publish import Publish
 
-        return Publish(self.ports.table, self.ports.bus)
+        return Publish(self.ports.table, self.ports.bus, self.stack.id)
 
     @cached_property
     def rollup(self) -> Rollup:

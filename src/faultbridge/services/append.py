@@ -116,7 +116,8 @@ class Append:
         after = replace(revision.state, head=head)
         partition, shard = keys.node_partition(before.key), config.shard(before.key.node)
         writes: list[Write] = [Put(items.state_item(after, now), when=_unchanged(before))]
-        writes += [Put(items.entry_item(entry, partition, shard), when=Absent()) for entry in entries]
+        instance_id = after.incarnation.instance_id if after.incarnation else None
+        writes += [Put(items.entry_item(entry, partition, shard, instance_id), when=Absent()) for entry in entries]
         writes += [*mirror(before, after, config, now), *revision.beside]
         return Appended(after, entries), tuple(writes)
 

@@ -11,6 +11,7 @@ from faultbridge.events.wire import detail_of, stub_of
 from faultbridge.ports import BusEvent, EventBus, Refusal, Table
 from faultbridge.storage.writes import Key, Present, Update
 
+STACK_ARN_PARTS = 6
 _DONE = (("gsi4pk",), ("gsi4sk",))
 
 
@@ -20,6 +21,7 @@ class Publish:
 
     table: Table
     bus: EventBus
+    stack_id: str
 
     def __call__(self, entries: Sequence[Mapping[str, Any]]) -> int:
         """Publish entry items; returns how many the bus took, raises Transient when some must be tried again."""
@@ -46,7 +48,7 @@ class Publish:
         return self(waiting) if waiting else 0
 
     def _put(self, entries: Mapping[str, Mapping[str, Any]], *, stub: bool) -> list[Refusal]:
-        return list(self.bus.put([_event(entry, stub=stub) for entry in entries.values()]))
+        return list(self.bus.put([self._event(entry, stub=stub) for entry in entries.values()]))
 
     def _mark_done(self, key: Key) -> None:
         try:
@@ -54,8 +56,20 @@ class Publish:
         except Conflict:
             return  # the entry is archived and gone: nothing waits there any more
 
+    def _event(self, entry: Mapping[str, Any], *, stub: bool) -> BusEvent:
+        body = str(entry["body"])
+        return BusEvent(
+            event_id=str(entry["event_id"]),
+            detail_type=str(entry["type"]),
+            detail=stub_of(body) if stub else detail_of(body, str(entry.get("evidence") or "")),
+            resources=resources(self.stack_id, entry.get("instance_id")),
+        )
 
-def _event(entry: Mapping[str, Any], *, stub: bool) -> BusEvent:
-    body = str(entry["body"])
-    detail = stub_of(body) if stub else detail_of(body, str(entry.get("evidence") or ""))
-    return BusEvent(event_id=str(entry["event_id"]), detail_type=str(entry["type"]), detail=detail)
+
+def resources(stack_id: str, instance_id: object) -> tuple[str, ...]:
+    """Name the instance that an event is about as AWS does, in the account and region of the stack."""
+    parts = stack_id.split(":")
+    if not instance_id or len(parts) < STACK_ARN_PARTS or parts[0] != "arn":
+        return ()
+    _, partition, _, region, account, *_ = parts
+    return (f"arn:{partition}:ec2:{region}:{account}:instance/{instance_id}",)

@@ -36,8 +36,11 @@ def read_state(key: NodeKey, found: Mapping[str, Any] | None) -> NodeState:
     return NodeState(key) if found is None else load(NodeState, upcast(found)["state"])
 
 
-def entry_item(entry: Entry, partition: str, shard: int) -> Item:
-    """Make the item of an entry: line of the audit record, row of the outbox and body of the event."""
+def entry_item(entry: Entry, partition: str, shard: int, instance_id: str | None = None) -> Item:
+    """Make the item of an entry: line of the audit record, row of the outbox and body of the event.
+
+    `instance_id` is the instance that sits in the seat once the entry is written.
+    """
     stream = entry.stream
     recorded = to_text(entry.recorded_at)
     place = f"{recorded}#{stream.node or ''}#{entry.epoch:04d}#{entry.sequence:012d}"
@@ -61,6 +64,8 @@ def entry_item(entry: Entry, partition: str, shard: int) -> Item:
             "gsi4sk": recorded,
         },
     )
+    if instance_id:
+        made["instance_id"] = instance_id
     if entry.evidence:
         made["evidence"] = entry.evidence
     if entry.case_id:
