@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from datetime import timedelta
+from dataclasses import replace
+from datetime import datetime, timedelta
 
 import pytest
 
 from faultbridge.domain.edges import Actor, CaseStatus, NodeStatus
+from faultbridge.domain.nodes import NodeState
 from faultbridge.ports import ExecutionStatus, ProviderFailure
+from faultbridge.services.append import Revision
 from faultbridge.services.registration import NewNode, Registration
 from faultbridge.services.replacement.endings import escalated
 from faultbridge.simulation.fakes import Call
@@ -331,3 +334,25 @@ def hand_over_meanwhile(world: World, call: Call) -> None:
             actor=Actor.STEP,
             config=world.rulebook.config("train-a"),
         )
+
+
+def test_a_step_of_a_lost_execution_that_was_only_slow_leaves_the_node_to_the_next_attempt() -> None:
+    world = world_with_a_fault()
+    world.listen()
+    world.clock.advance(timedelta(minutes=2))
+    world.seam.before = lambda call: follow_meanwhile(world, call)
+    world.sweep()
+    assert world.status() is NodeStatus.PROVISIONING
+    assert "await_successor claimed" not in world.story()
+    world.until(world.case_is(RESOLVED))
+    assert world.case().attempts == 2
+
+
+def follow_meanwhile(world: World, call: Call) -> None:
+    def follow(state: NodeState, now: datetime) -> Revision:
+        attempt = replace(state.case.attempt, number=2, step=None, task_token=None, probe_at=now)
+        return Revision(replace(state, case=replace(state.case, attempts=2, attempt=attempt), due_at=now))
+
+    if call.name == "provider.candidates":
+        world.seam.before = lambda _: None
+        world.append(world.key(), follow, actor=Actor.SWEEP, config=world.rulebook.config("train-a"))
