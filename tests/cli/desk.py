@@ -1,0 +1,68 @@
+"""A person at the command line of an installation in memory."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from faultbridge.cli.app import run
+from faultbridge.cli.session import Session
+from faultbridge.services.account import outcome_lines
+from faultbridge.services.records import Delivery
+from faultbridge.simulation.fakes import FakeReceipts
+from tests.world import World
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What a call left behind."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def document(self) -> Any:
+        return json.loads(self.out)
+
+
+class Desk:
+    """Calls commands; the stack that they find is a world of fakes."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+        self.world = World()
+        self.receipts = FakeReceipts(self.world.ports.clock)
+        self._capture = capfdbinary
+        self._monkeypatch = monkeypatch
+        monkeypatch.setattr(Session, "application", property(lambda _session: self.world.app))
+        monkeypatch.setattr(Session, "receipts", property(lambda _session: self.receipts))
+
+    def __call__(self, *arguments: str, given: str | bytes = b"") -> Ran:
+        body = given.encode() if isinstance(given, str) else given
+        self._monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(body)))
+        self._capture.readouterr()
+        code = run(arguments)
+        out, err = self._capture.readouterr()
+        return Ran(code, out.decode(), err.decode())
+
+    def json(self, *arguments: str, given: str | bytes = b"") -> Any:
+        """What a call that must succeed says as JSON."""
+        ran = self(*arguments, "--json", given=given)
+        assert ran.code == 0, ran.err
+        return ran.document
+
+    def let_ingest_run(self) -> None:
+        """Take everything off the queue, as the function would, and write the receipt."""
+        queue = self.world.ports.queue
+        while received := queue.receive():
+            deliveries = [Delivery(one.handle, one.body, one.sent_at) for one in received]
+            ingested = self.world.app.ingest(deliveries)
+            for line in outcome_lines(ingested.outcomes):
+                self.receipts.write(line)
+            for one in received:
+                queue.delete(one)

@@ -1,0 +1,315 @@
+"""What a person does with a stack, call by call: output for people, JSON for scripts, an exit code for both."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from faultbridge.errors import Transient
+from faultbridge.services.inventory import Machine
+from faultbridge.simulation.fakes import breaking
+from faultbridge.storage import keys
+from faultbridge.storage.writes import Delete
+from tests.builders import KEY
+from tests.cli.desk import Desk
+from tests.world import XID_79
+
+CLUSTER, NODE = KEY
+
+
+def send(
+    desk: Desk, text: str = XID_79, *, source: str = "kernel-log", node: str = NODE, cluster: str = CLUSTER
+) -> Any:
+    return desk.json("send", "--source", source, "--cluster", cluster, "--node", node, given=text)
+
+
+def test_a_cluster_is_registered_shown_and_changed(desk: Desk) -> None:
+    added = desk("cluster", "add", "train-b")
+    assert added.code == 0
+    assert "only observes" in added.err
+    desk("cluster", "set", "train-b", "--mode", "act", "--repair-owner", "faultbridge")
+    shown = desk.json("cluster", "show", "train-b")
+    assert (shown["mode"], shown["repair_owner"], shown["version"]) == ("act", "faultbridge", 2)
+    assert [one["cluster"] for one in desk.json("cluster", "list")] == [CLUSTER, "train-b"]
+
+
+def test_a_node_is_registered_shown_and_listed(desk: Desk) -> None:
+    desk.json(
+        "node", "add", "--cluster", CLUSTER, "--node", "n-2", "--instance-id", "i-0123456789abcdef0",
+        "--group", "gpu", "--alias", "n-2.int", "--alias", "slurm-2",
+    )  # fmt: skip
+    shown = desk.json("node", "show", "n-2", "--cluster", CLUSTER)
+    assert (shown["status"], shown["unverified"], shown["aliases"]) == ("healthy", True, ["n-2.int", "slurm-2"])
+    assert [one["node"] for one in desk.json("node", "list", "--cluster", CLUSTER)] == [NODE, "n-2"]
+    assert desk.json("node", "list", "--cluster", CLUSTER, "--status", "failed") == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "node,instance_id,group,aliases\nn-1,i-0123456789abcdef1,gpu,a;b\nn-2,i-0123456789abcdef2,gpu,\n",
+        '{"node": "n-1", "instance_id": "i-0123456789abcdef1", "aliases": ["a", "b"]}\n\n{"node": "n-2"}\n',
+    ],
+)
+def test_a_fleet_is_imported_from_a_file(desk: Desk, text: str) -> None:
+    rows = desk.json("node", "import", "--cluster", CLUSTER, "-", given=text)
+    assert [row["outcome"] for row in rows] == ["registered", "registered"]
+    assert desk.json("node", "show", "n-1", "--cluster", CLUSTER)["aliases"] == ["a", "b"]
+
+
+def test_one_node_that_is_refused_does_not_stop_an_import_but_is_told(desk: Desk) -> None:
+    ran = desk("node", "import", "--cluster", CLUSTER, "-", given="node\nn-1\na b\nn-3\n")
+    assert ran.code == 1
+    assert "2 of 3 nodes are registered" in ran.err
+    assert "refused" in ran.out
+
+
+def test_a_fleet_is_imported_from_its_group(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Inventory:
+        def __init__(self, _clients: object) -> None:
+            pass
+
+        def machines(self, group: str) -> tuple[Machine, ...]:
+            return (Machine("i-0123456789abcdef7", "ip-7", group),)
+
+    monkeypatch.setattr("faultbridge.adapters.inventory_ec2.Ec2Inventory", Inventory)
+    (row,) = desk.json("node", "import", "--cluster", CLUSTER, "--group", "gpu-workers")
+    assert (row["node"], row["instance_id"]) == ("ip-7", "i-0123456789abcdef7")
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("", "the file names no node"),
+        ("node,colour\nn-1,red\n", "colour is none of"),
+        ("node\nn-1,n-2\n", "more fields than the heading"),
+        ("{nonsense\n", "line 1 is no JSON object"),
+        ('{"instance_id": "i-1"}\n', "line 1 names no node"),
+        ('{"node": 7}\n', "every field is text"),
+    ],
+)
+def test_a_file_that_cannot_be_read_says_where(desk: Desk, text: str, told: str) -> None:
+    ran = desk("node", "import", "--cluster", CLUSTER, "-", given=text)
+    assert ran.code == 2
+    assert told in ran.err
+    assert len(ran.err.splitlines()) == 1
+
+
+def test_a_record_becomes_a_case_that_can_be_found_everywhere(desk: Desk) -> None:
+    assert send(desk)["accepted"] == 1
+    desk.let_ingest_run()
+    (node,) = desk.json("node", "list", "--cluster", CLUSTER)
+    assert (node["status"], node["severity"], node["conditions"][0]["code"]) == ("degraded", "fatal", "xid.79")
+    (case,) = desk.json("case", "list")
+    assert (case["node"], case["code"], case["rung"]) == (NODE, "xid.79", "replace")
+    shown = desk.json("case", "show", node["case"]["case_id"])
+    assert shown["case_id"] == case["case_id"]
+    assert shown["phases"]
+    told = desk.json("timeline", "--case", case["case_id"])
+    assert "Case Status Change" in [one["metadata"]["event_type"] for one in told]
+
+
+def test_the_timeline_is_told_in_words_and_as_events(desk: Desk) -> None:
+    send(desk)
+    desk.let_ingest_run()
+    ran = desk("timeline", "--cluster", CLUSTER, "--since", "1h")
+    heading, *lines = ran.out.splitlines()
+    assert heading.split() == ["TIME", "(UTC)", "NODE", "WHAT", "WHY"]
+    assert any("fatal xid.79 gpu 0000:c1:00 detected" in line for line in lines)
+    events = [json.loads(line) for line in desk("timeline", "--cluster", CLUSTER, "--jsonl").out.splitlines()]
+    assert {"metadata", "data", "hash", "late"} == set(events[0])
+    faults = desk.json("timeline", "--cluster", CLUSTER, "--type", "node-fault-detected", "--severity", "fatal")
+    assert [one["data"]["code"] for one in faults] == ["xid.79"]
+
+
+def test_more_entries_than_asked_for_is_said(desk: Desk) -> None:
+    send(desk)
+    desk.let_ingest_run()
+    ran = desk("timeline", "--cluster", CLUSTER, "--limit", "1")
+    assert len(ran.out.splitlines()) == 2
+    assert "more than 1 entries" in ran.err
+
+
+def test_following_prints_each_entry_as_it_comes(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    rounds = iter([True, False])
+
+    def wait() -> bool:
+        send_in_between()
+        return next(rounds)
+
+    def send_in_between() -> None:
+        desk.world.ports.clock.advance(1)
+        desk.world.app.ingest([desk.world.message(XID_79)])
+
+    monkeypatch.setattr("faultbridge.cli.timeline._wait", wait)
+    ran = desk("timeline", "--cluster", CLUSTER, "--follow", "--jsonl")
+    told = [json.loads(line)["metadata"]["event_type"] for line in ran.out.splitlines()]
+    assert told[0] == "Node Status Change"
+    assert told.count("Node Fault Detected") == 1
+
+
+def test_every_record_that_was_sent_is_accounted_for(desk: Desk) -> None:
+    for text in (XID_79, XID_79, "nothing of interest"):
+        send(desk, text)
+    missing = desk("account", "--since", "1h")
+    assert missing.code == 1
+    assert "3 of 3 records have no outcome" in missing.err
+    desk.let_ingest_run()
+    found = desk.json("account", "--since", "1h")
+    assert (found["sent"], found["missing"], found["complete"]) == (3, 0, True)
+    assert sum(found["outcomes"].values()) == 3
+
+
+def test_account_waits_as_long_as_it_is_told(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    send(desk)
+    monkeypatch.setattr("faultbridge.cli.account.time.sleep", lambda _seconds: desk.let_ingest_run())
+    assert desk.json("account", "--since", "1h", "--wait", "5")["complete"]
+
+
+def test_many_missing_records_are_named_in_part(desk: Desk) -> None:
+    send(desk, "x" * 90 + "\n")
+    for _ in range(25):
+        send(desk, "a line\n")
+    ran = desk("account", "--since", "1h")
+    assert "and 6 more" in ran.err
+
+
+def test_what_nobody_can_use_is_listed_shown_and_tried_again(desk: Desk) -> None:
+    send(desk, node="stranger")
+    send(desk, "<oops", source="nvidia-smi-xml")
+    desk.let_ingest_run()
+    by_reason = {one["reason"]: one for one in desk.json("reject", "list")}
+    assert len(by_reason) == 2
+    stranger = by_reason["unknown_node"]["record_id"]
+    shown = desk.json("reject", "show", stranger)
+    assert XID_79 in shown["text"]
+    assert desk("reject", "show", stranger, "--raw").out == XID_79
+    desk.json("node", "add", "--cluster", CLUSTER, "--node", "stranger", "--instance-id", "i-0123456789abcdef9")
+    assert desk.json("reject", "retry", stranger) == [{"record_id": stranger, "outcome": "sent"}]
+    desk.let_ingest_run()
+    assert desk.json("node", "show", "stranger", "--cluster", CLUSTER)["status"] == "degraded"
+    assert [one["reason"] for one in desk.json("reject", "list")] == [r for r in by_reason if r != "unknown_node"]
+    assert desk.json("account", "--since", "1h")["outcomes"]["recorded"] == 1
+
+
+def test_rejects_of_a_reason_are_tried_again_together(desk: Desk) -> None:
+    for _ in range(3):
+        send(desk, node="stranger")
+    send(desk, cluster="nowhere")
+    desk.let_ingest_run()
+    assert len(desk.json("reject", "list", "--cluster", "-")) == 1
+    retried = desk.json("reject", "retry", "--all", "--cluster", CLUSTER, "--reason", "unknown_node")
+    assert len(retried) == 3
+
+
+def test_a_retry_that_the_queue_does_not_take_is_to_be_tried_later(desk: Desk) -> None:
+    send(desk, node="stranger")
+    desk.let_ingest_run()
+    desk.world.ports.seam.before = breaking(("queue.send", Transient("down")))
+    ran = desk("reject", "retry", "--all")
+    assert ran.code == 75
+    assert len(desk.json("reject", "list")) == 1
+
+
+def test_a_whole_record_is_verified_and_a_broken_one_is_named(desk: Desk) -> None:
+    send(desk)
+    desk.let_ingest_run()
+    good = desk.json("verify", "--cluster", CLUSTER)
+    assert good["whole"]
+    assert good["entries"] > 3
+    desk.world.ports.table.write(Delete(keys.entry(keys.node_partition(KEY), 1, 2)))
+    bad = desk("verify", "--cluster", CLUSTER, "--json")
+    assert bad.code == 1
+    assert "is broken at entry 1/2" in bad.err
+    assert bad.document["breaks"][0]["kind"] == "gap"
+
+
+def test_a_policy_is_put_and_shown_as_the_file_that_it_was(desk: Desk, tmp_path: Path) -> None:
+    file = tmp_path / "policy.yaml"
+    file.write_text("rules:\n- name: all\n  ladder: []\nlimits:\n  drain_deadline: 10m\n", encoding="utf-8")
+    version = desk.json("policy", "put", str(file))["version"]
+    shown = desk("policy", "show")
+    assert shown.out == f"# policy {version}\n{file.read_text(encoding='utf-8')}"
+    assert desk.json("policy", "show", version)["limits"] == {"drain_deadline": 600_000}
+
+
+def test_a_bad_policy_is_refused_and_the_old_one_stays(desk: Desk) -> None:
+    before = desk.json("policy", "show")
+    ran = desk("policy", "put", "-", "--json", given="rules: [{name: a, severity: fatl}]")
+    assert ran.code == 1
+    assert ran.document[0]["rule"] == "a (number 1)"
+    assert ran.document[0]["field"] == "severity"
+    assert desk.json("policy", "show") == before
+
+
+def test_a_policy_is_checked_offline(desk: Desk) -> None:
+    good = desk("policy", "check", "-", given="rules: [{name: a, match: {codes: [xid.79, xid.999]}}]")
+    assert good.code == 0
+    assert "xid.999, which fits no code" in good.err
+    assert desk("policy", "check", "-", given="rules: [").code == 65
+
+
+def test_a_queue_that_does_not_take_all_is_to_be_tried_later(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(desk.world.ports.queue, "send", lambda messages: tuple(body for _, body in messages))
+    ran = desk("send", "--source", "kernel-log", "--cluster", CLUSTER, "--json", given="x\n")
+    assert ran.code == 75
+    assert ran.document["refused"] == 1
+
+
+def test_a_missing_receipt_is_said(desk: Desk) -> None:
+    desk.receipts.seam.before = breaking(("receipts.write", Transient("throttled")))
+    ran = desk("send", "--source", "kernel-log", "--cluster", CLUSTER, given="x\n")
+    assert ran.code == 0
+    assert "receipts did not answer" in ran.err
+
+
+WRONG: list[tuple[tuple[str, ...], int, str]] = [
+    (("cluster", "show", "nowhere"), 2, "nowhere is not registered"),
+    (("cluster", "add", "a#b"), 2, "is not made of"),
+    (("cluster", "add", CLUSTER), 2, "is registered already"),
+    (("cluster", "add", "x", "--provider", "magic"), 2, "none of ec2-auto-scaling"),
+    (("cluster", "add", "x", "--shards", "0"), 2, "is not 1 to 64"),
+    (("cluster", "set", CLUSTER), 2, "nothing is to be changed"),
+    (("cluster", "set", CLUSTER, "--mode", "fast"), 2, "mode"),
+    (("node", "show", "n-9", "--cluster", CLUSTER), 2, "is not registered"),
+    (("node", "import", "--cluster", CLUSTER), 2, "either a file or --group"),
+    (("case", "show", "c-none"), 2, "there is no case c-none"),
+    (("timeline",), 2, "a timeline is one of a cluster or of a case"),
+    (("timeline", "--cluster", "nowhere"), 2, "nowhere is not registered"),
+    (("timeline", "--cluster", CLUSTER, "--since", "soon"), 2, "is no time"),
+    (("timeline", "--cluster", CLUSTER, "--type", "Gossip"), 2, "is none of"),
+    (("verify", "--cluster", "nowhere"), 2, "nowhere is not registered"),
+    (("account", "--since", "x"), 2, "is no time"),
+    (("reject", "show", "r-none"), 2, "there is no reject"),
+    (("reject", "retry"), 2, "either a record's id or --all"),
+    (("policy", "show", "000000000000"), 2, "there is no policy"),
+    (("policy", "check", "no-such-file.yaml"), 2, "no-such-file.yaml"),
+    (("send", "--source", "gossip", "--cluster", CLUSTER), 2, "is no source of this release"),
+    (("send", "--source", "kernel-log", "--cluster", CLUSTER), 65, "standard input is empty"),
+    (("send", "--source", "kernel-log", "--cluster", "a#b"), 2, "is not made of"),
+    (("send", "--source", "kernel-log", "--cluster", CLUSTER, "no-such-file"), 2, "no-such-file"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "code", "told"), WRONG)
+def test_what_cannot_be_done_is_one_line_and_an_exit_code(
+    desk: Desk, arguments: tuple[str, ...], code: int, told: str
+) -> None:
+    given = "text\n" if "a#b" in arguments else ""
+    ran = desk(*arguments, given=given)
+    assert (ran.code, ran.out) == (code, "")
+    assert told in ran.err
+    assert ran.err.startswith("faultbridge: ")
+    assert len(ran.err.splitlines()) == 1
+
+
+def test_a_table_that_is_down_is_to_be_tried_later(desk: Desk) -> None:
+    def down(_call: object) -> None:
+        raise Transient("throttled")
+
+    desk.world.ports.seam.before = down
+    ran = desk("node", "list", "--cluster", CLUSTER)
+    assert (ran.code, ran.err) == (75, "faultbridge: throttled (try again later)\n")
