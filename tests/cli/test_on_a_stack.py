@@ -277,7 +277,7 @@ WRONG: list[tuple[tuple[str, ...], int, str]] = [
     (("node", "show", "n-9", "--cluster", CLUSTER), 2, "is not registered"),
     (("node", "import", "--cluster", CLUSTER), 2, "either a file or --group"),
     (("case", "show", "c-none"), 2, "there is no case c-none"),
-    (("timeline",), 2, "a timeline is one of a cluster or of a case"),
+    (("timeline",), 2, "a timeline is one of a cluster"),
     (("timeline", "--cluster", "nowhere"), 2, "nowhere is not registered"),
     (("timeline", "--cluster", CLUSTER, "--since", "soon"), 2, "is no time"),
     (("timeline", "--cluster", CLUSTER, "--type", "Gossip"), 2, "is none of"),

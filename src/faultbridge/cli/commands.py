@@ -37,4 +37,5 @@ COMMANDS: Mapping[str, Row] = {
     "send": Row("send", "Put raw records on the queue."),
     "account": Row("account", "Say whether every record that was sent has an outcome."),
     "reject": Row("reject", "Show the records that nobody could use, and try them again."),
+    "redrive": Row("redrive", "Put dead letters back on the queue."),
 }

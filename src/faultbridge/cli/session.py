@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from faultbridge.adapters.clients import Clients
     from faultbridge.bootstrap import Application
-    from faultbridge.ports import Ports, Receipts
+    from faultbridge.ports import Ports, Receipts, RecordQueue
     from faultbridge.services.directory import Directory
     from faultbridge.services.timeline import Timeline
     from faultbridge.services.verify import Verify
@@ -121,6 +121,13 @@ class Session:
         from faultbridge.services.verify import Verify
 
         return Verify(self.ports.table, self.application.stack)
+
+    @cached_property
+    def dead_letters(self) -> RecordQueue:
+        """Reach the raw records that were given up."""
+        from faultbridge.adapters.sqs import SqsQueue
+
+        return SqsQueue(self.clients, self.settings.dead_letter_queue_url)
 
     @cached_property
     def receipts(self) -> Receipts:

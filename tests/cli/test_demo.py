@@ -1,0 +1,106 @@
+"""What the demo sends, and when it calls itself a success."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from faultbridge.cli.demo.records import demo_records
+from faultbridge.cli.demo.result import Result, print_result
+from faultbridge.domain.cases import Resolution
+from faultbridge.domain.edges import CaseStatus, NodeStatus
+from faultbridge.domain.nodes import NodeKey
+from faultbridge.domain.records import Outcome
+from faultbridge.services.account import Accounted
+from faultbridge.services.directory import CaseView
+from faultbridge.services.verify import Break, BreakKind, Verified
+from tests.builders import KEY, NOON, node
+from tests.world import World
+
+NODES = ("n-0", "n-1", "n-2", "n-3")
+
+
+def test_each_bundled_record_has_the_outcome_that_the_demo_is_about() -> None:
+    world = World(nodes=NODES)
+    records = demo_records(KEY.cluster, NODES, world.now)
+    deliveries = [
+        world.message(one.parcel.body, source=one.parcel.source, node=one.parcel.node, record_id=f"r-{number}")
+        for number, one in enumerate(records)
+    ]
+    ingested = world.app.ingest(deliveries)
+    assert [ingested.outcomes[f"r-{number}"].value for number in range(len(records))] == [
+        "clean", "recorded", "recorded", "clean", "clean", "recorded", "recorded", "duplicate", "rejected", "rejected",
+    ]  # fmt: skip
+    assert sorted(ingested.reasons.values()) == ["malformed_xml", "unknown_node"]
+    statuses = [world.node(NodeKey(KEY.cluster, name)).status for name in NODES]
+    assert Counter(statuses) == {NodeStatus.HEALTHY: 2, NodeStatus.DEGRADED: 2}
+
+
+def test_only_the_lost_gpu_opens_a_case() -> None:
+    world = World(nodes=NODES)
+    for one in demo_records(KEY.cluster, NODES, world.now):
+        world.outcomes(world.message(one.parcel.body, source=one.parcel.source, node=one.parcel.node))
+    cases = [world.node(NodeKey(KEY.cluster, name)).live_case for name in NODES]
+    assert [case.code if case else None for case in cases] == ["xid.79", None, None, None]
+
+
+def good() -> Result:
+    world = World()
+    world.outcomes(world.message())
+    case = world.node().live_case
+    assert case is not None
+    closed = replace(
+        case, status=CaseStatus.RESOLVED, resolution=Resolution.REPLACED, closed_at=NOON + timedelta(seconds=9)
+    )
+    event = {"metadata": {"event_id": "e-1"}}
+    return Result(
+        cluster="demo",
+        records=1,
+        accounted=Accounted(NOON, 1, {outcome: int(outcome is Outcome.RECORDED) for outcome in Outcome}),
+        verified=Verified(streams=2, entries=1),
+        entries=1,
+        events=[event, event],
+        pages=[{"at": "2", "state": "resolved", "subject": "over"}, {"at": "1", "state": "triggered", "subject": "on"}],
+        cases=[CaseView(closed, KEY)],
+        nodes=[node(former_instances=("i-old",))],
+        repaired_in=8.5,
+        ran_for=11.0,
+    )
+
+
+def test_a_demo_that_went_well_ends_with_a_table_of_all_that_must_agree(capsys: pytest.CaptureFixture[str]) -> None:
+    result = good()
+    assert result.wrong == []
+    print_result(result)
+    out = capsys.readouterr().out
+    for told in ("demo", "1 recorded", "i-old", "i-0aaaaaaaaaaaaaaa1", "replaced", "yes (2 streams)", "on\n", "8.5 s"):
+        assert told in out
+    document = result.document()
+    assert (document["events"], document["deliveries"]) == (1, 2)
+    assert [page["subject"] for page in document["pages"]] == ["on", "over"]
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"cases": []}, "there is no case"),
+        ({"accounted": Accounted(NOON, 2, dict.fromkeys(Outcome, 0), ("r-2",))}, "1 records have no outcome"),
+        ({"verified": Verified(2, 1, [Break("s", 1, 2, BreakKind.GAP, "x")])}, "the record is broken"),
+        ({"events": []}, "1 entries, but 0 events"),
+        ({"pages": []}, "nobody was paged"),
+    ],
+)
+def test_a_demo_that_went_wrong_says_what(change: dict[str, Any], told: str) -> None:
+    (wrong,) = replace(good(), **change).wrong
+    assert told in wrong
+
+
+def test_a_case_that_is_still_live_is_no_success() -> None:
+    result = good()
+    (view,) = result.cases
+    live = replace(view, case=replace(view.case, status=CaseStatus.IN_PROGRESS, resolution=None))
+    assert "is in_progress" in replace(result, cases=[live]).wrong[0]
