@@ -7,7 +7,7 @@ is derived from the state before and after, and written in the same transaction:
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from random import Random
@@ -21,6 +21,7 @@ from faultbridge.errors import Conflict
 from faultbridge.ports import Clock, Table
 from faultbridge.services.moves import check_moves
 from faultbridge.storage import items, keys
+from faultbridge.storage.links import links
 from faultbridge.storage.mirror import mirror
 from faultbridge.storage.writes import Absent, Condition, Equals, Put, Write
 
@@ -118,6 +119,7 @@ class Append:
         writes: list[Write] = [Put(items.state_item(after, now), when=_unchanged(before))]
         instance_id = after.incarnation.instance_id if after.incarnation else None
         writes += [Put(items.entry_item(entry, partition, shard, instance_id), when=Absent()) for entry in entries]
+        writes += links(revision.drafts, entries, partition, now)
         writes += [*mirror(before, after, config, now), *revision.beside]
         return Appended(after, entries), tuple(writes)
 
@@ -130,7 +132,7 @@ class Append:
         if len(writes) == 1:
             self.table.write(writes[0])
         else:
-            self.table.transact(writes, token(appended))
+            self.table.transact(writes, token(writes))
         return appended
 
     def _back_off(self, actor: Actor, attempt: int) -> None:
@@ -138,11 +140,12 @@ class Append:
         self.pause(self.random.uniform(0, min(LONGEST_PAUSE, first * 2**attempt)))
 
 
-def token(appended: Appended) -> str:
-    """Name a commit, so that a repetition after a lost acknowledgement is recognised as one."""
-    state = appended.state
-    text = "\n".join((state.key.stream, str(state.head.version), *(entry.body for entry in appended.entries)))
-    return hashlib.sha256(text.encode()).hexdigest()[:36]
+def token(writes: Sequence[Write]) -> str:
+    """Name a commit by all that it writes, so that a repetition after a lost acknowledgement is recognised as one.
+
+    Two writers who found the same version must not have the same token: the slower one has to lose as a conflict.
+    """
+    return hashlib.sha256(repr(writes).encode()).hexdigest()[:36]
 
 
 def _unchanged(before: NodeState) -> Condition:

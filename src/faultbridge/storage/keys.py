@@ -157,3 +157,23 @@ def cases_of(cluster: str, shard: int) -> str:
 def device(name: str) -> str:
     """Return the device index's partition for a serial number or UUID."""
     return f"DEV#{name}"
+
+
+def device_link(uuid: str) -> Key:
+    """Return the key under which a device's UUID leads to its serial number."""
+    return Key(device(uuid), "DEVICE")
+
+
+def job_partition(cluster: str, job: str) -> str:
+    """Return the partition of what is known to concern a job."""
+    return f"JOB#{cluster}#{job}"
+
+
+def job_link(cluster: str, job: str, place: str) -> Key:
+    """Return the key of the link from a job to one entry."""
+    return Key(job_partition(cluster, job), place)
+
+
+def stream_anchor(partition: str) -> Key:
+    """Return the key that says up to which entry a stream is sealed in the archive."""
+    return Key(partition, "ANCHOR")
