@@ -11,8 +11,9 @@ from faultbridge.domain.clusters import ClusterConfig
 from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.policy import Match, Policy, Rule
 from faultbridge.pipeline import observe
+from faultbridge.services.readings import Last
 from faultbridge.storage.codec import dump, load
-from tests.builders import CATALOGUE, NOON, arrival, config, fault, node, rules
+from tests.builders import CATALOGUE, GPU, NOON, arrival, config, fault, node, rules
 
 
 def busy_state() -> NodeState:
@@ -56,3 +57,8 @@ def test_a_policy_keeps_its_durations() -> None:
 def test_what_would_not_come_back_is_refused(value) -> None:
     with pytest.raises(TypeError):
         dump({"value": value})
+
+
+def test_a_value_that_may_be_text_or_a_number_reads_back_as_what_it_was() -> None:
+    last = Last(NOON, GPU, {"operstate": "UP", "carrier": 1})
+    assert load(Last, json.loads(json.dumps(dump(last)))) == last

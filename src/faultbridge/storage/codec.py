@@ -70,7 +70,7 @@ def _loader(kind: Any) -> _Load:
 def _make_loader(kind: Any) -> _Load:
     origin = get_origin(kind)
     if origin in {Union, types.UnionType}:
-        return _optional(next(one for one in get_args(kind) if one is not type(None)))
+        return _union([one for one in get_args(kind) if one is not type(None)])
     if origin is tuple:
         return _sequence(get_args(kind)[0])
     if origin is not None and issubclass(origin, Mapping):
@@ -92,8 +92,10 @@ def _scalar(kind: type) -> _Load:
     return kind
 
 
-def _optional(kind: Any) -> _Load:
-    inner = _loader(kind)
+def _union(kinds: list[Any]) -> _Load:
+    if len(kinds) > 1:
+        return lambda value: value  # text or number: what is kept says itself which of them it is
+    inner = _loader(kinds[0])
     return lambda value: None if value is None else inner(value)
 
 
