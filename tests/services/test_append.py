@@ -15,6 +15,7 @@ from faultbridge.services.append import MOST_TRIES, Append, Revision, Stack
 from faultbridge.simulation.fakes import FakeTable, ManualClock, Seam, breaking
 from faultbridge.stages import narrate
 from faultbridge.storage import keys
+from faultbridge.storage.writes import Put
 from tests.builders import CATALOGUE, KEY, NOON, STACK_ID, arrival, config, fault, node, rules
 
 STACK = Stack(STACK_ID, "faultbridge")
@@ -151,3 +152,22 @@ def test_a_status_does_not_change_without_an_entry_that_says_so():
             actor=Actor.INGEST,
             config=config(),
         )
+
+
+def test_two_writers_who_found_the_same_version_are_not_taken_for_one() -> None:
+    """Neither says anything on the record, so only what they write tells them apart."""
+    bench = Bench()
+    bench.register()
+    quicker: list[str] = ["other"]
+
+    def write_beside(name: str):
+        item = {"pk": "BESIDE", "sk": name}
+        return lambda state, now: Revision(replace(state, unverified=True), beside=(Put(item),))
+
+    def let_the_other_pass(call):
+        if call.name == "table.transact" and quicker:
+            bench.append(KEY, write_beside(quicker.pop()), actor=Actor.SWEEP, config=config())
+
+    bench.seam.before = let_the_other_pass
+    bench.append(KEY, write_beside("mine"), actor=Actor.SWEEP, config=config())
+    assert {str(item["sk"]) for item in bench.table.query("BESIDE").items} == {"mine", "other"}

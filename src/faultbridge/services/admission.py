@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -12,7 +11,7 @@ from faultbridge.domain.clusters import Control
 from faultbridge.domain.edges import CaseStatus
 from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.times import to_text
-from faultbridge.services.append import Appended, Revision, token
+from faultbridge.services.append import Revision
 from faultbridge.stages import narrate
 from faultbridge.stages.admit import Refused, recent
 from faultbridge.stages.decide import Decided, due_at, move_case
@@ -64,12 +63,6 @@ def take_slots(control: Control, ready: Sequence[Ready], now: datetime) -> Updat
         add={"version": 1},
         when=Equals("version", control.version),
     )
-
-
-def admission_token(control: Control, admissions: Sequence[Appended]) -> str:
-    """Name one admission of several cases, so that a repetition after a lost acknowledgement is recognised."""
-    text = "\n".join((control.cluster, str(control.version), *(token(one) for one in admissions)))
-    return hashlib.sha256(text.encode()).hexdigest()[:36]
 
 
 def refused(state: NodeState, refusal: Refused, now: datetime) -> Revision:

@@ -15,8 +15,8 @@ from faultbridge.domain.queue import QueuedCase
 from faultbridge.domain.times import truncate
 from faultbridge.errors import Conflict, Misconfigured, Transient
 from faultbridge.ports import Clock, Table, Workflow
-from faultbridge.services.admission import Ready, admission_token, admitted, dry_run, refused, take_slots
-from faultbridge.services.append import Append, Revision
+from faultbridge.services.admission import Ready, admitted, dry_run, refused, take_slots
+from faultbridge.services.append import Append, Revision, token
 from faultbridge.services.isolate import Isolate
 from faultbridge.services.replacement.request import execution_input
 from faultbridge.services.rows import rows_of
@@ -130,7 +130,7 @@ class Dispatch:
             for one in ready
         ]
         writes = (take_slots(control, ready, now), *(write for _, writes in made for write in writes))
-        self.table.transact(writes, admission_token(control, [appended for appended, _ in made]))
+        self.table.transact(writes, token(writes))
         return [appended.state for appended, _ in made]
 
     def _start(self, taken: Iterable[NodeState]) -> Dispatched:
