@@ -1,0 +1,229 @@
+"""Who acts in a history: agents on instances, operators, and the cloud with its failures; one method a kind of act."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+from faultbridge.bootstrap import Application
+from faultbridge.data.policies import default_policy
+from faultbridge.errors import Rejected
+from faultbridge.ports import ProviderFailure, Verdict, Verification
+from faultbridge.services.policies import Policies
+from faultbridge.services.registration import NewNode
+from faultbridge.services.send import Parcel
+from faultbridge.simulation.acts import Act
+from faultbridge.simulation.chaos import Crash, Outage
+from faultbridge.simulation.fakes.fleet import Instance
+from faultbridge.simulation.journal import Kind
+from faultbridge.simulation.samples import HARD, SAMPLES
+from faultbridge.simulation.scene import ACTING, GROUPS, WATCHED, Scene
+from faultbridge.storage import keys
+from faultbridge.storage.codec import dump
+from faultbridge.storage.writes import Update
+
+HOUR = 3600.0
+_SKEWS = (0.0, 0.0, 0.0, 0.0, 30.0, -90.0, 1800.0, -7200.0)
+_PROVIDER = (
+    ProviderFailure.CAPACITY,
+    ProviderFailure.THROTTLED,
+    ProviderFailure.CONFLICT,
+    ProviderFailure.TIMEOUT,
+    ProviderFailure.AMBIGUOUS,
+    ProviderFailure.PROVIDER_ERROR,
+)
+_ORCHESTRATOR = (ProviderFailure.THROTTLED, ProviderFailure.TIMEOUT, ProviderFailure.CONFLICT)
+
+
+class Actors:
+    """Makes acts come true in a scene."""
+
+    def __init__(self, scene: Scene) -> None:
+        self.scene = scene
+        self.sent: list[tuple[str, str]] = []
+
+    def play(self, act: Act) -> None:
+        """Let one act happen, now."""
+        getattr(self, f"_{act.kind}")(act)
+
+    def _tell(self, text: str) -> None:
+        self.scene.journal.note(Kind.ACT, text)
+
+    # ------------------------------------------------------------------ agents
+
+    def _report(self, act: Act) -> None:
+        sits = [*self.scene.fleet.running(GROUPS[ACTING])]
+        watched = [*self.scene.fleet.running(GROUPS[WATCHED])]
+        instance = _pick([*sits, *sits, *watched], act.which)
+        if act.what in HARD and act.amount < 0.8:  # noqa: PLR2004 - the rest are false alarms
+            self.scene.lemons.add(instance.instance_id)
+            self.scene.grade(instance.instance_id)
+        self._send(instance, act)
+
+    def _repeat(self, act: Act) -> None:
+        for _ in range(2 + act.which % 4):
+            self._report(replace(act, amount=1.0))
+
+    def _tail(self, act: Act) -> None:
+        gone = [one for one in self.scene.fleet.instances.values() if not one.alive]
+        if gone:
+            self._send(_pick(gone, act.which), act)
+
+    def _send(self, instance: Instance, act: Act) -> None:
+        cluster = ACTING if instance.group == GROUPS[ACTING] else WATCHED
+        name = self.scene.hosts.get(instance.instance_id, f"{instance.instance_id}.internal")
+        known = instance.instance_id if act.which % 3 else None
+        now = self.scene.clock.now()
+        source, make = SAMPLES[act.what]
+        body = make(act.which // 7, now - timedelta(seconds=act.which % 5) if act.which % 2 else None)
+        self._tell(f"{instance.instance_id} ({name}) says: {act.what}")
+        parcel = Parcel(source, cluster, body, node=name, instance_id=known)
+        self._until_sent(parcel, _SKEWS[act.which % len(_SKEWS)], 3)
+
+    def _until_sent(self, parcel: Parcel, skew: float, tries: int) -> None:
+        before = len(self.scene.ports.queue.messages)
+        try:
+            accepted = bool(self.scene.workers.send(parcel, skew))
+        except (Crash, Exception):  # noqa: BLE001 - an agent that got no answer sends again
+            accepted = False
+        messages = self.scene.ports.queue.messages
+        self.sent += [(message.group, message.body) for message in messages[before:]]
+        self.scene.queue.wake()
+        if not accepted and tries:
+            self.scene.schedule.after(20, "agent", lambda: self._until_sent(parcel, skew, tries - 1))
+
+    def _unknown(self, act: Act) -> None:
+        self._tell(f"new-{act.which % 3}, which nobody registered, says: {act.what}")
+        source, make = SAMPLES[act.what]
+        self._until_sent(Parcel(source, ACTING, make(0, None), node=f"new-{act.which % 3}"), 0.0, 2)
+
+    def _noise(self, act: Act) -> None:
+        text = ('{"v": 1', '{"v": 9}', "", '{"v": 1, "record_id": "x", "source": "kernel-log", "body": 3}')[act.which % 4]
+        self._tell(f"a message that is none arrives: {text!r}")
+        self._put_raw("train/noise", text)
+
+    def _redrive(self, act: Act) -> None:
+        if self.sent:
+            self._tell("an old record is redriven")
+            self._put_raw(*self.sent[act.which % len(self.sent)])
+
+    def _put_raw(self, group: str, text: str) -> None:
+        self.scene.ports.queue.send([(group, text)])
+        self.scene.queue.wake()
+
+    # ------------------------------------------------------------------ operators
+
+    def _register(self, act: Act) -> None:
+        name = f"new-{act.which % 3}"
+        self._tell(f"an operator registers {name}")
+        instance = self.scene.fleet.launch(GROUPS[ACTING])
+        self.scene.hosts[instance] = name
+        self._order(lambda app: _registered(app, NewNode(name, instance, GROUPS[ACTING])))
+
+    def _pause(self, _act: Act) -> None:
+        self._set_paused(paused=True)
+
+    def _resume(self, _act: Act) -> None:
+        self._set_paused(paused=False)
+
+    def _set_paused(self, *, paused: bool) -> None:
+        self._tell("repairs are paused" if paused else "repairs go on")
+        place = keys.cluster_control(ACTING)
+        self._order(lambda app: app.ports.table.write(Update(place, set={("paused",): paused}, add={"version": 1})))
+
+    def _policy(self, act: Act) -> None:
+        limits = replace(
+            default_policy().limits,
+            concurrent=1 + act.which % 3,
+            per_hour=1 + act.which % 7,
+            attempts=1 + act.which % 4,
+        )
+        version = f"policy-{act.which % 84}"
+        self._tell(f"{version}: {limits.concurrent} at a time, {limits.per_hour} an hour, {limits.attempts} attempts")
+        document: Any = dump(replace(default_policy(), version=version, limits=limits))
+        self.scene.watch.limits.append(limits)
+        self._order(lambda app: Policies(app.ports.table, app.ports.clock).put(document))
+
+    def _retry(self, _act: Act) -> None:
+        self._tell("an operator retries the rejects")
+        self._order(_retried)
+        self.scene.queue.wake()
+
+    def _order(self, do: Callable[[Application], object], tries: int = 20) -> None:
+        try:
+            self.scene.workers.operate(do)
+        except (Crash, Exception):  # noqa: BLE001 - an operator who got no answer orders it again
+            if tries:
+                self.scene.schedule.after(30, "operator", lambda: self._order(do, tries - 1))
+
+    # ------------------------------------------------------------------ the cloud
+
+    def _provider(self, act: Act) -> None:
+        failure = _pick(_PROVIDER, act.which)
+        effect = failure in {ProviderFailure.AMBIGUOUS, ProviderFailure.TIMEOUT} and act.amount < 0.5  # noqa: PLR2004
+        self._tell(f"the provider's next call: {failure.value}{', with effect' if effect else ''}")
+        self.scene.ports.provider.fail_next(failure, effect=effect)
+        self.scene.ports.provider.blind = act.amount > 0.8  # noqa: PLR2004 - one time in five
+
+    def _verifier(self, act: Act) -> None:
+        verdict = Verdict.UNKNOWN if act.which % 2 else Verdict.FAILED
+        instance = _pick([*self.scene.fleet.instances], act.which)
+        self._tell(f"the verification of {instance} will be: {verdict.value}")
+        self.scene.ports.verifier.results[instance] = Verification(verdict, ("scripted",))
+
+    def _orchestrator(self, act: Act) -> None:
+        failure = _pick(_ORCHESTRATOR, act.which)
+        self._tell(f"the scheduler's next calls: {failure.value}")
+        self.scene.ports.orchestrator.fail_next(*[failure] * (1 + act.which % 4))
+
+    def _capacity(self, act: Act) -> None:
+        spare = act.which % 2
+        self._tell(f"{spare} machines are left")
+        self.scene.fleet.restock(spare)
+
+    def _lemon(self, _act: Act) -> None:
+        self._tell("the next machine is broken on arrival")
+        self.scene.broken_arrivals += 1
+
+    def _busy(self, act: Act) -> None:
+        node = f"node-{act.which % 4 + 1}"
+        until = self.scene.clock.now() + timedelta(seconds=act.amount * HOUR)
+        self._tell(f"work runs on {node} until {until:%H:%M}")
+        self.scene.ports.orchestrator.busy_until[node] = until
+
+    def _abort(self, act: Act) -> None:
+        running = self.scene.ports.workflow.running()
+        if running:
+            name = _pick(running, act.which)
+            self._tell(f"execution {name[-8:]} is aborted")
+            self.scene.ports.workflow.abort(name)
+
+    def _outage(self, act: Act) -> None:
+        start = self.scene.clock.now()
+        end = start + timedelta(seconds=60 + act.amount * HOUR)
+        self._tell(f"{act.what} does not answer until {end:%H:%M:%S}")
+        self.scene.chaos.outages.append(Outage(act.what, start, end))
+
+    def _days(self, act: Act) -> None:
+        days = 1 + act.which % 18
+        self._tell(f"{days} days pass")
+        self.scene.pass_time(timedelta(days=days))
+
+
+def _registered(app: Application, node: NewNode) -> None:
+    try:
+        app.registration.add_node(ACTING, node)
+    except Rejected as error:
+        if error.reason != "node_exists":
+            raise
+
+
+def _retried(app: Application) -> None:
+    for reject in [*app.rejects.list(ACTING), *app.rejects.list(keys.NO_CLUSTER)]:
+        app.rejects.retry(reject)
+
+
+def _pick(things: Any, number: int) -> Any:
+    return things[number % len(things)]

@@ -1,0 +1,139 @@
+"""Chaos: what breaks the calls of workers, at the seam that all fakes share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+from random import Random
+
+from faultbridge.errors import Conflict, Transient
+from faultbridge.simulation.fakes.seams import Call, Seam
+from faultbridge.simulation.journal import Journal, Kind
+from faultbridge.simulation.schedule import Schedule
+from faultbridge.simulation.weather import FaultKind, Weather
+
+
+class Crash(BaseException):  # noqa: N818 - a killed worker is no error: nothing of the product may catch it
+    """A worker was killed: nothing that it would have done after this point happens."""
+
+
+EFFECTS = frozenset(
+    {
+        "table.write", "table.transact", "bus.put", "queue.send", "objects.put", "receipts.write", "pager.send",
+        "provider.replace", "verifier.begin", "orchestrator.cordon", "orchestrator.uncordon", "orchestrator.drain",
+        "workflow.start", "workflow.resume",
+    }
+)  # fmt: skip
+"""The side-effect points: after these the world is another."""
+
+_UNSEEN = frozenset({FaultKind.CRASH_AFTER, FaultKind.LOST_ANSWER})
+
+
+@dataclass(frozen=True, slots=True)
+class Outage:
+    """A port that does not answer between two instants."""
+
+    port: str
+    start: datetime
+    end: datetime
+
+
+@dataclass(slots=True)
+class Chaos:
+    """Breaks calls by the dice of a seed; `most` and `without` leave out faults by their number, for shrinking."""
+
+    weather: Weather
+    random: Random
+    schedule: Schedule
+    journal: Journal
+    most: int | None = None
+    without: frozenset[int] = frozenset()
+    outages: list[Outage] = field(default_factory=list)
+    calm: bool = True
+    injected: int = 0
+    _working: list[str] = field(default_factory=list)
+    _table: list[tuple[float, FaultKind]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        """Lay the kinds of faults end to end, so that one throw decides."""
+        total = 0.0
+        for kind, probability in self.weather.faults.items():
+            total += probability
+            self._table.append((total, kind))
+
+    def before(self, call: Call) -> FaultKind | None:
+        """Decide how a call goes; returns what is to come after it."""
+        if not self._working or self.calm:
+            return None
+        now = self.schedule.clock.now()
+        if any(one.port == call.port and one.start <= now < one.end for one in self.outages):
+            raise Transient(f"{call.name}: outage")
+        if self.random.random() < self.weather.race:
+            working, self._working = self._working, []
+            self.schedule.let_others(self.random.uniform(0, self.weather.slow))
+            self._working = working
+        kind = self._thrown(call)
+        if kind is None:
+            return None
+        self.injected += 1
+        if (self.most is not None and self.injected > self.most) or self.injected in self.without:
+            return None
+        self.journal.note(Kind.FAULT, f"#{self.injected} {self._working[-1]}: {call.name} {kind.value}")
+        if kind in _UNSEEN:
+            return kind
+        raise _failure(kind, call)
+
+    def after(self, kind: FaultKind, call: Call) -> None:
+        """Break a call whose effect is there."""
+        raise _failure(kind, call)
+
+    @contextmanager
+    def worker(self, name: str) -> Iterator[None]:
+        """Let calls be broken: they are those of a worker."""
+        self._working.append(name)
+        try:
+            yield
+        finally:
+            self._working.pop()
+
+    def _thrown(self, call: Call) -> FaultKind | None:
+        thrown = self.random.random()
+        kind = next((kind for limit, kind in self._table if thrown < limit), None)
+        if kind is FaultKind.CONFLICT and call.name not in {"table.write", "table.transact"}:
+            return None
+        return None if kind in _UNSEEN and call.name not in EFFECTS else kind
+
+
+def _failure(kind: FaultKind, call: Call) -> BaseException:
+    if kind in {FaultKind.CRASH_BEFORE, FaultKind.CRASH_AFTER}:
+        return Crash(call.name)
+    if kind is FaultKind.CONFLICT:
+        return Conflict(f"{call.name}: another transaction is at it")
+    return Transient(f"{call.name}: {kind.value}")
+
+
+Watcher = Callable[[Call], None]
+
+
+class ChaosSeam(Seam):
+    """A seam that asks the chaos and keeps no record of calls."""
+
+    def __init__(self, chaos: Chaos) -> None:
+        super().__init__()
+        self._chaos = chaos
+        self.watchers: list[Watcher] = []
+
+    @contextmanager
+    def around(self, port: str, operation: str, argument: object = None) -> Iterator[None]:
+        """Run one call, broken before or after its effect if the dice say so."""
+        call = Call(port, operation, argument)
+        kind = self._chaos.before(call)
+        for watch in self.watchers:
+            watch(call)
+        yield
+        if kind is not None:
+            self._chaos.after(kind, call)
+
+

@@ -1,0 +1,112 @@
+"""One history: a seed's weather, its plan of acts, the quiet that follows, and what must hold then."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from random import Random
+
+from faultbridge.domain.edges import CaseStatus
+from faultbridge.simulation.actors import Actors
+from faultbridge.simulation.acts import Act, plan
+from faultbridge.simulation.chaos import EFFECTS
+from faultbridge.simulation.invariants import check
+from faultbridge.simulation.journal import Journal, Kind
+from faultbridge.simulation.scene import ACTING, SWEEP, Scene
+from faultbridge.simulation.view import View
+from faultbridge.simulation.weather import weather_of
+from faultbridge.storage import keys
+from faultbridge.storage.writes import Update
+
+STEPS = 40
+LONGEST_QUIET = timedelta(hours=60)
+CALM_ROUNDS = 3
+
+__all__ = ["EFFECTS", "STEPS", "History", "run"]
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """What one run came to: the broken invariants, with what each says, and how it got there."""
+
+    seed: int
+    steps: int
+    broken: tuple[str, ...]
+    injected: int
+    journal: Journal
+
+    @property
+    def digest(self) -> str:
+        """Return a hash of everything that happened, the same for the same seed and steps."""
+        return self.journal.digest()
+
+    @property
+    def replay(self) -> str:
+        """Return the command that runs exactly this history again."""
+        return f"faultbridge simulate --seed {self.seed} --steps {self.steps}"
+
+
+def run(seed: int, steps: int = STEPS, *, most: int | None = None, without: frozenset[int] = frozenset()) -> History:
+    """Run a seed's history; `most` and `without` leave out injected faults, for shrinking."""
+    return play(seed, plan(seed, steps, weather_of(Random(f"weather {seed}")).gap), most=most, without=without)
+
+
+def play(seed: int, acts: tuple[Act, ...], *, most: int | None = None, without: frozenset[int] = frozenset()) -> History:
+    """Run given acts in a seed's weather."""
+    scene = scene_of(seed, most=most, without=without)
+    actors = Actors(scene)
+    scene.chaos.calm = False
+    scene.sweep_soon()
+    for act in acts:
+        scene.pass_time(timedelta(seconds=act.gap))
+        actors.play(act)
+        scene.settle()
+    calm_down(scene)
+    broken = (*dict.fromkeys(scene.journal.problems), *check(View(scene)))
+    return History(seed, len(acts), broken, scene.chaos.injected, scene.journal)
+
+
+def scene_of(seed: int, *, most: int | None = None, without: frozenset[int] = frozenset()) -> Scene:
+    """Set the scene of a seed: its weather and the size of its clusters."""
+    random = Random(f"scene {seed}")
+    scene = Scene(seed, weather_of(Random(f"weather {seed}")), most=most, without=without)
+    scene.build(nodes=random.randint(1, 3), watched=random.randint(1, 2), scheduler=random.random() < 0.7)  # noqa: PLR2004 - most clusters have one
+    return scene
+
+
+def calm_down(scene: Scene) -> None:
+    """Stop breaking things and let time run until nothing moves any more, at most some days."""
+    scene.journal.note(Kind.ACT, "from here on nothing breaks")
+    scene.chaos.calm = True
+    scene.chaos.outages.clear()
+    ports = scene.ports
+    ports.provider.failures.clear()
+    ports.provider.blind = False
+    ports.orchestrator.failures.clear()
+    ports.orchestrator.busy_until.clear()
+    ports.verifier.results = {one: scene.graded(one) for one in ports.verifier.results if one in scene.lemons}
+    scene.broken_arrivals = 0
+    scene.fleet.restock(None)
+    place = keys.cluster_control(ACTING)
+    ports.table.write(Update(place, set={("paused",): False}, add={"version": 1}))
+    scene.settle()
+    scene.queue.wake()
+    until, rounds = scene.clock.now() + LONGEST_QUIET, 0
+    scene.idle = 0
+    while scene.clock.now() < until and rounds < CALM_ROUNDS:
+        before = scene.idle
+        scene.schedule.step()
+        if scene.idle > before:
+            rounds = rounds + 1 if _quiet(scene) else 0
+        elif scene.idle < before:
+            rounds = 0
+
+
+def _quiet(scene: Scene) -> bool:
+    if scene.ports.queue.messages or set(scene.schedule.waiting()) - {SWEEP}:
+        return False
+    view = View(scene)
+    live = [state.live_case for state in view.nodes if state.live_case is not None]
+    now = scene.clock.now()
+    due = any(state.due_at is not None and state.due_at <= now for state in view.nodes)
+    return not due and all(case.status is CaseStatus.ESCALATED for case in live)

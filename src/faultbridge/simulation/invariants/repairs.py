@@ -1,0 +1,61 @@
+"""Repairs: at most one at a time a node, and nothing is destroyed that was not named before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from faultbridge.simulation.invariants.base import Invariant
+from faultbridge.simulation.view import View
+
+
+def _unintended(view: View) -> Iterator[str]:
+    meant = {
+        body["data"]["old_instance"]
+        for entries in view.bodies.values()
+        for body in entries
+        if body["data"].get("step") == "intent"
+    }
+    gone = {one.instance_id for one in view.ports.fleet.instances.values() if not one.alive}
+    yield from sorted(gone - meant)
+
+
+def _attempts(view: View) -> Iterator[str]:
+    for pk, entries in view.bodies.items():
+        last: dict[str, int] = {}
+        for body in entries:
+            case, number = body["metadata"]["case_id"], body["data"].get("attempt")
+            if number is None or case is None:
+                continue
+            if number < last.get(case, 0):
+                yield f"{pk} {body['metadata']['sequence']}: attempt {number} after {last[case]}"
+            last[case] = number
+
+
+def _settled_twice(view: View) -> Iterator[str]:
+    once = {("intent", "committed"), ("give_up", "given_up"), ("await_successor", "claimed"), ("verify", "passed")}
+    for pk, entries in view.bodies.items():
+        seen: set[tuple[object, ...]] = set()
+        for body in entries:
+            data = body["data"]
+            if (data.get("step"), data.get("outcome")) not in once:
+                continue
+            mark = (body["metadata"]["case_id"], data["attempt"], data["step"], data["outcome"])
+            if mark in seen:
+                yield f"{pk} {body['metadata']['sequence']}: {mark}"
+            seen.add(mark)
+
+
+def _claims(view: View) -> Iterator[str]:
+    seated = {state.incarnation.instance_id for state in view.nodes if state.incarnation}
+    former = {instance for state in view.nodes for instance in state.former_instances}
+    for item in view.items:
+        if item["sk"] == "CLAIM" and str(item["pk"]).removeprefix("INSTANCE#") not in seated | former:
+            yield f"{item['pk']} is claimed for {item['node']} and sits nowhere"
+
+
+INVARIANTS = (
+    Invariant("every machine that is gone was named by an intent", _unintended),
+    Invariant("attempts of a case only rise", _attempts),
+    Invariant("a step of an attempt is settled once", _settled_twice),
+    Invariant("a claimed machine sits in a seat", _claims),
+)

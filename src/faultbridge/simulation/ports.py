@@ -1,0 +1,50 @@
+"""Every port as a fake, on one clock and one seam."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from faultbridge.simulation.fakes import (
+    FakeBus,
+    FakeFleet,
+    FakeObjects,
+    FakeOrchestrator,
+    FakePager,
+    FakeProvider,
+    FakeQueue,
+    FakeReceipts,
+    FakeTable,
+    FakeVerifier,
+    ManualClock,
+)
+from faultbridge.simulation.fakes.seams import Seam
+from faultbridge.simulation.machine import ScheduledStateMachine
+from faultbridge.simulation.schedule import Schedule
+from faultbridge.simulation.weather import Weather
+
+PROVIDER, VERIFIER = "ec2-auto-scaling", "ssm-dcgm"
+NO_SCHEDULER, SCHEDULER = "none", "slurm"
+
+
+class SimulatedPorts:
+    """All of the world at once; the fleet lies behind the provider and tells the truth."""
+
+    def __init__(self, clock: ManualClock, seam: Seam, schedule: Schedule, weather: Weather) -> None:
+        self.clock = clock
+        self.table = FakeTable(clock, seam=seam, index_lag=timedelta(seconds=weather.index_lag))
+        self.bus = FakeBus(seam=seam)
+        self.queue = FakeQueue(clock, seam=seam, visibility=timedelta(seconds=weather.visibility))
+        self.objects = FakeObjects(seam=seam)
+        self.receipts = FakeReceipts(clock, seam=seam)
+        self.workflow = ScheduledStateMachine(schedule, seam=seam)
+        self.pager = FakePager(seam=seam)
+        self.fleet = FakeFleet(clock, launch_delay=timedelta(minutes=4))
+        self.provider = FakeProvider(self.fleet, seam=seam)
+        self.orchestrator = FakeOrchestrator(clock, seam=seam)
+        self.verifier = FakeVerifier(clock, seam=seam, duration=timedelta(minutes=12))
+        self.providers = {PROVIDER: self.provider}
+        self.orchestrators = {
+            NO_SCHEDULER: FakeOrchestrator(clock, applicable=False, seam=seam),
+            SCHEDULER: self.orchestrator,
+        }
+        self.verifiers = {VERIFIER: self.verifier}

@@ -1,0 +1,157 @@
+"""The scene of a history: one installation with two clusters, of which one is repaired and the other only watched."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from random import Random
+
+from faultbridge.domain.clusters import ClusterConfig, Mode, RepairOwner
+from faultbridge.ports import Verdict, Verification
+from faultbridge.services.registration import NewNode
+from faultbridge.simulation.chaos import Chaos, ChaosSeam, Crash
+from faultbridge.simulation.deliveries import RINGS, Carrier, QueueMapping, Rule, StreamMapping
+from faultbridge.simulation.fakes import START, FakeFleet, ManualClock
+from faultbridge.simulation.fakes.verifier import PASSED
+from faultbridge.simulation.journal import Journal, Kind
+from faultbridge.simulation.ports import NO_SCHEDULER, SCHEDULER, SimulatedPorts
+from faultbridge.simulation.schedule import Schedule
+from faultbridge.simulation.watch import Watch
+from faultbridge.simulation.weather import Weather
+from faultbridge.simulation.workers import Workers
+
+ACTING, WATCHED = "train-a", "watch-b"
+GROUPS = {ACTING: "gpu-workers", WATCHED: "gpu-watched"}
+MINUTE = 60.0
+LONGEST_PAUSE = 900.0
+SWEEP = "sweep"
+BROKEN = Verification(Verdict.FAILED, ("memory: a test of this machine fails",))
+
+
+class Scene:
+    """Everything that one history needs, put together; the product's part is its own composition."""
+
+    def __init__(self, seed: int, weather: Weather, *, most: int | None = None, without: frozenset[int]) -> None:
+        self.clock = ManualClock(START)
+        self.journal = Journal(self.clock, START)
+        self.schedule = Schedule(self.clock, settle=self.settle, heard=lambda name: self.journal.note(Kind.TURN, name))
+        dice = Random(f"chaos {seed}")
+        self.chaos = Chaos(weather, dice, self.schedule, self.journal, most=most, without=without)
+        self.seam = ChaosSeam(self.chaos)
+        self.ports = SimulatedPorts(self.clock, self.seam, self.schedule, weather)
+        self.fleet: FakeFleet = self.ports.fleet
+        self.workers = Workers(self.ports, self.chaos, self.journal, Random(f"jitter {seed}"))
+        self.ports.workflow.handler = self.workers.step
+        carrier = Carrier(self.ports, self.schedule, Random(f"carrier {seed}"), weather, self.journal)
+        self.queue = QueueMapping(carrier, self.workers.ingest)
+        self.streams = (
+            StreamMapping(carrier, "publish", self.workers.publish),
+            StreamMapping(carrier, "react", self.workers.react, RINGS),
+        )
+        self.rule = Rule(carrier, self.workers.page)
+        self.watch = Watch(self.ports, self.journal)
+        self.seam.watchers.append(self.watch.before)
+        self.put_on_queue: list[tuple[str, datetime]] = []
+        self.hosts: dict[str, str] = {}
+        self.lemons: set[str] = set()
+        self.broken_arrivals = 0
+        self._streamed = 0
+        self._graded = 0
+        self._noted = 0
+        self.idle = 0
+        self.longest = LONGEST_PAUSE
+        self._round = 0
+        self._pause = MINUTE
+        self._sweep_at: datetime | None = None
+
+    def build(self, *, nodes: int, watched: int, scheduler: bool) -> None:
+        """Register the clusters and their nodes, with a machine in each seat."""
+        act = ClusterConfig(
+            ACTING,
+            repair_owner=RepairOwner.FAULTBRIDGE,
+            mode=Mode.ACT,
+            orchestrator=SCHEDULER if scheduler else NO_SCHEDULER,
+        )
+        registration = self.workers.application().registration
+        for config in (act, ClusterConfig(WATCHED)):
+            registration.add_cluster(config)
+        for cluster, number in ((ACTING, nodes), (WATCHED, watched)):
+            for place in range(1, number + 1):
+                self._seat(cluster, f"node-{place}" if cluster == ACTING else f"seat-{place}")
+        self.settle()
+
+    def _seat(self, cluster: str, name: str) -> None:
+        instance = self.fleet.launch(GROUPS[cluster], at=self.clock.now() - timedelta(days=1))
+        self.hosts[instance] = name
+        seat = NewNode(name, instance, GROUPS[cluster], since=self.clock.now() - timedelta(days=1))
+        self.workers.application().registration.add_node(cluster, seat)
+
+    def sweep_soon(self) -> None:
+        """Let the sweep run within a minute, as it always does while anything happens."""
+        soon = self.clock.now() + timedelta(seconds=MINUTE)
+        if self._sweep_at is None or self._sweep_at > soon:
+            self._sweep_in(MINUTE)
+
+    def _sweep_in(self, seconds: float) -> None:
+        self._round += 1
+        this = self._round
+        self._pause = seconds
+        self._sweep_at = self.clock.now() + timedelta(seconds=seconds)
+        self.schedule.after(seconds, SWEEP, lambda: self._sweep(this))
+
+    def _sweep(self, this: int) -> None:
+        if this != self._round:
+            return  # a sooner one took its place
+        self._sweep_at = None
+        before = self.watch.activity
+        self.ports.workflow.end_old()
+        try:
+            self.workers.sweep()
+        except (Crash, Exception) as gone:  # noqa: BLE001 - the next minute sweeps again
+            self.journal.note(Kind.TURN, f"sweep ended: {type(gone).__name__}")
+        if self.ports.queue.messages:
+            self.queue.wake()
+        self.idle = self.idle + 1 if self.watch.activity == before else 0
+        # Rounds in which nothing happens are left out, and more of them the longer nothing does.
+        self._sweep_in(min(self._pause * 2, self.longest) if self.idle else MINUTE)
+
+    def pass_time(self, span: timedelta) -> None:
+        """Let days pass: everything that is due happens, without anything new from outside."""
+        self.longest = 6 * 3600.0
+        self.schedule.run_until(self.clock.now() + span)
+        self.longest = LONGEST_PAUSE
+
+    def grade(self, instance: str) -> None:
+        """Let verifications find out what is true of a machine."""
+        self.ports.verifier.results[instance] = self.graded(instance)
+
+    def graded(self, instance: str) -> Verification:
+        """Return what a verification of a machine comes to if nothing disturbs it."""
+        return BROKEN if instance in self.lemons else PASSED
+
+    def settle(self) -> None:
+        """Hand on what was written, published and launched since the last time."""
+        stream = self.ports.table.stream
+        before = self.watch.activity
+        while self._streamed < len(stream):
+            record = stream[self._streamed]
+            self._streamed += 1
+            self.watch.changed(record)
+            for mapping in self.streams:
+                mapping.take(record)
+        if self.watch.activity != before:
+            self.sweep_soon()
+        for message in self.ports.queue.messages:
+            if message.number > self._noted:
+                self._noted = message.number
+                self.put_on_queue.append((message.body, message.sent_at))
+        self.rule.listen()
+        self._grade_arrivals()
+
+    def _grade_arrivals(self) -> None:
+        machines = list(self.fleet.instances)
+        for instance in machines[self._graded :]:
+            if self.broken_arrivals and instance not in self.hosts:
+                self.broken_arrivals -= 1
+                self.lemons.add(instance)
+                self.grade(instance)
+        self._graded = len(machines)
