@@ -1,0 +1,127 @@
+"""`up`, `down`, `status`: what they print and leave with; the starting itself is tested with the embedded stack."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from faultbridge import local
+from faultbridge.cli.app import run
+from faultbridge.domain.times import to_text
+from faultbridge.errors import Misconfigured
+from faultbridge.local import StackInfo, StackStatus
+from faultbridge.local.status import EmulatorStatus, QueueDepth
+from faultbridge.storage import keys
+from faultbridge.storage.writes import Put
+from tests.builders import after
+from tests.cli.desk import Desk
+
+INFO = StackInfo(
+    stack="faultbridge",
+    region="us-east-1",
+    endpoint="http://127.0.0.1:4566",
+    compute_endpoint="http://127.0.0.1:5000",
+    outputs={"EventBusName": "faultbridge", "RawRecordsQueueUrl": "http://127.0.0.1:4566/queue"},
+    environment={},
+    pids={"event-plane": 1},
+    logs={"event-plane": "event-plane.log"},
+)
+UP = StackStatus(
+    stack="faultbridge",
+    up=True,
+    emulators=(EmulatorStatus("event-plane", 1, serving=True, endpoint="http://127.0.0.1:4566", log="x"),),
+    queues=(QueueDepth("raw", "RawRecordsQueue", 3, 1, dead_letters=False),),
+    executions_running=2,
+    stuck=0,
+)
+
+
+@pytest.fixture(autouse=True)
+def nothing_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AWS_ENDPOINT_URL", "AWS_PROFILE", "AWS_ACCESS_KEY_ID"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def test_up_says_where_everything_answers(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    asked: list[Any] = []
+
+    def up(fresh: bool, progress: Any, *, stack: str) -> StackInfo:
+        asked.append((fresh, stack))
+        progress("deploying")
+        return INFO
+
+    monkeypatch.setattr(local, "up", up)
+    assert run(["up", "--fresh", "--json"]) == 0
+    out, err = capsys.readouterr()
+    assert json.loads(out)["outputs"]["EventBusName"] == "faultbridge"
+    assert err == "faultbridge: deploying\n"
+    assert asked == [(True, "faultbridge")]
+    assert run(["up"]) == 0
+    assert "http://127.0.0.1:5000" in capsys.readouterr().out
+
+
+def test_a_start_that_fails_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def up(*_arguments: Any, **_named: Any) -> StackInfo:
+        raise Misconfigured("sam build failed; see build.log")
+
+    monkeypatch.setattr(local, "up", up)
+    assert run(["up"]) == 69
+    assert capsys.readouterr().err.startswith("faultbridge: sam build failed; see build.log (")
+
+
+@pytest.mark.parametrize("stopped", [True, False])
+def test_down_is_harmless_when_nothing_is_up(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], stopped: bool
+) -> None:
+    monkeypatch.setattr(local, "down", lambda **_named: stopped)
+    assert run(["down", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"stack": "faultbridge", "stopped": stopped}
+
+
+def test_status_says_what_runs_and_how_deep_the_queues_are(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(local, "status", lambda **_named: UP)
+    assert run(["status"]) == 0
+    out = capsys.readouterr().out
+    assert "event-plane http://127.0.0.1:4566 (pid 1)" in out
+    assert "raw: 3 waiting, 1 in flight" in out
+    assert run(["status", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["executions_running"] == 2
+
+
+def test_status_of_a_stack_that_is_not_up_leaves_with_69(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(local, "status", lambda **_named: StackStatus(stack="faultbridge", up=False))
+    assert run(["status", "--json"]) == 69
+    out, err = capsys.readouterr()
+    assert json.loads(out)["up"] is False
+    assert "not up" in err
+
+
+def test_what_should_have_been_looked_at_long_ago_is_counted_as_overdue(
+    monkeypatch: pytest.MonkeyPatch, desk: Desk
+) -> None:
+    monkeypatch.setattr(
+        local, "status", lambda stack, count_stuck: StackStatus(stack=stack, up=True, stuck=count_stuck())
+    )
+    for number, minutes in enumerate((-60, -6, -4, 5)):
+        due = {"gsi4pk": keys.due(str(number)), "gsi4sk": to_text(after(minutes=minutes))}
+        desk.world.ports.table.write(Put({"pk": f"NODE#{number}", "sk": "STATE", **due}))
+    assert desk.json("status")["stuck"] == 2
+
+
+def test_the_status_of_a_stack_on_aws_tells_its_queues(monkeypatch: pytest.MonkeyPatch, desk: Desk) -> None:
+    from faultbridge.adapters.sqs import SqsQueue
+    from faultbridge.cli.session import Session
+    from faultbridge.ports import RecordQueueDepth
+    from faultbridge.settings import Settings
+
+    told = {f"FAULTBRIDGE_{name}": name for name in ("QUEUE_URL", "DEAD_LETTER_QUEUE_URL", "TABLE", "BUS")}
+    monkeypatch.setattr(Session, "settings", property(lambda _session: Settings(told)))
+    monkeypatch.setattr(SqsQueue, "depth", lambda _queue: RecordQueueDepth(7, 1, 4))
+    document = desk.json("status", "--region", "eu-west-1")
+    assert [one["waiting"] for one in document["queues"]] == [7, 4]
