@@ -336,6 +336,23 @@ def hand_over_meanwhile(world: World, call: Call) -> None:
         )
 
 
+def test_while_somebody_is_at_a_step_nobody_else_begins_it() -> None:
+    world = world_with_a_fault()
+    world.fleet.spare = 0
+    world.listen()
+    world.clock.advance(timedelta(minutes=2))
+    world.seam.calls.clear()
+    world.seam.before = lambda call: sweep_meanwhile(world, call)
+    world.sweep()
+    assert len(world.seam.named("provider.candidates")) == 1
+
+
+def sweep_meanwhile(world: World, call: Call) -> None:
+    if call.name == "provider.candidates":
+        world.seam.before = lambda _: None
+        world.sweep()
+
+
 def test_a_step_of_a_lost_execution_that_was_only_slow_leaves_the_node_to_the_next_attempt() -> None:
     world = world_with_a_fault()
     world.listen()

@@ -10,7 +10,7 @@ from faultbridge.domain.policy import Match, Rule
 from faultbridge.errors import Misconfigured, Transient
 from faultbridge.simulation.fakes import Call
 from faultbridge.storage import keys
-from faultbridge.storage.writes import Delete
+from faultbridge.storage.writes import Delete, Update
 from tests.scenarios.world import CLUSTER, World, limits
 
 
@@ -79,6 +79,45 @@ def test_two_dispatches_that_pick_different_cases_never_pass_the_limit_either():
     world.dispatch(CLUSTER)
     assert running(world, 2) == [world.case(2).id]
     assert list(world.control().holders) == running(world, 2)
+
+
+def test_what_is_admitted_one_by_one_after_a_lost_race_keeps_to_the_limit_too():
+    mild = Rule("mild", Match(codes=("xid.48",)), severity=Severity.ERROR)
+    world = World(nodes=3, limits=limits(concurrent=2), rules=(mild,))
+    for node in (1, 2):
+        world.fault(node, code="xid.48")
+        world.isolate(world.key(node))
+
+    def rival(call: Call) -> None:
+        if call.name == "table.transact":
+            world.seam.before = lambda _: None
+            world.fault(3)
+            world.isolate(world.key(3))
+            world.rollup(CLUSTER)
+            take_a_slot(world, 3)
+
+    world.seam.before = rival
+    world.dispatch(CLUSTER)
+    assert len(running(world, 3)) + 1 == len(world.control().holders) == 2
+
+
+def take_a_slot(world: World, node: int) -> None:
+    held = {("holders", world.case(node).id): "2026-02-03T12:00:00.000Z"}
+    world.table.write(Update(keys.cluster_control(CLUSTER), set=held, add={"version": 1}))
+
+
+def test_a_node_that_cannot_be_isolated_leaves_its_slot_to_the_next_one():
+    world = World(nodes=2, limits=limits(concurrent=1), orchestrated=True)
+
+    def out_of_reach(call: Call) -> None:
+        if call.name == "orchestrator.cordon" and call.argument == "node-1":
+            raise Transient("the orchestrator does not answer")
+
+    world.seam.before = out_of_reach
+    world.fault(1)
+    world.fault(2)
+    world.minute()
+    assert running(world, 2) == [world.case(2).id]
 
 
 def test_a_node_that_changes_meanwhile_holds_up_only_itself():
