@@ -9,8 +9,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 def to_text(instant: datetime) -> str:
     """Render an aware instant as `2026-02-03T04:05:06.000Z`; finer fractions are cut, not rounded."""
-    utc = instant.astimezone(UTC)
-    return f"{utc:%Y-%m-%dT%H:%M:%S}.{utc.microsecond // 1000:03d}Z"
+    return instant.astimezone(UTC).isoformat(timespec="milliseconds")[:-6] + "Z"
 
 
 def from_text(text: str) -> datetime:

@@ -19,40 +19,46 @@ from faultbridge.storage.writes import Item, Value
 T = TypeVar("T")
 _Load = Callable[[Any], Any]
 _LOADERS: dict[Any, _Load] = {}
+_Dump = Callable[[Any], Value]
+_DUMPERS: dict[type, _Dump] = {}
 
 
 def dump(value: Any) -> Value:
     """Turn a domain value into what an item may hold; raises TypeError on what it may not."""
-    if value is None or (isinstance(value, bool | int) and not isinstance(value, Enum)):
-        return value
-    if isinstance(value, Enum):
-        return str(value.value)
-    if isinstance(value, str):
-        return value
-    if isinstance(value, datetime):
-        return to_text(value)
-    if isinstance(value, timedelta):
-        return value // timedelta(milliseconds=1)
-    if is_dataclass(value):
-        return _dump_fields(value)
-    if isinstance(value, Mapping):
-        return {str(key): dump(one) for key, one in value.items()}
-    if isinstance(value, tuple | list):
-        return _dump_tuple(value)
-    message = f"{type(value).__name__} cannot be stored"
+    kind = type(value)
+    dumper = _DUMPERS.get(kind)
+    if dumper is None:
+        dumper = _DUMPERS[kind] = _make_dumper(kind)
+    return dumper(value)
+
+
+def _make_dumper(kind: type) -> _Dump:
+    if issubclass(kind, Enum):
+        return lambda value: str(value.value)
+    if issubclass(kind, bool | int | str | types.NoneType):
+        return lambda value: value
+    if issubclass(kind, datetime):
+        return to_text
+    if issubclass(kind, timedelta):
+        return lambda value: value // timedelta(milliseconds=1)
+    if is_dataclass(kind):
+        return _fields_dumper(tuple(field.name for field in fields(kind)))
+    if issubclass(kind, Mapping):
+        return lambda value: {str(key): dump(one) for key, one in value.items()}
+    if issubclass(kind, tuple) and hasattr(kind, "_fields"):
+        return lambda value: {name: dump(one) for name, one in zip(value._fields, value, strict=True)}
+    if issubclass(kind, tuple | list):
+        return lambda value: [dump(one) for one in value]
+    message = f"{kind.__name__} cannot be stored"
     raise TypeError(message)
 
 
-def _dump_tuple(value: Any) -> Value:
-    names = getattr(value, "_fields", None)
-    if names is None:
-        return [dump(one) for one in value]
-    return {name: dump(one) for name, one in zip(names, value, strict=True)}
+def _fields_dumper(names: tuple[str, ...]) -> _Dump:
+    def write(value: Any) -> Item:
+        dumped = ((name, dump(getattr(value, name))) for name in names)
+        return {name: one for name, one in dumped if one is not None and (one or not isinstance(one, dict | list))}
 
-
-def _dump_fields(value: Any) -> Item:
-    dumped = {field.name: dump(getattr(value, field.name)) for field in fields(value)}
-    return {name: one for name, one in dumped.items() if one is not None and one not in ({}, [])}
+    return write
 
 
 def load(kind: type[T], value: Mapping[str, Any]) -> T:

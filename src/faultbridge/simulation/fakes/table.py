@@ -12,7 +12,7 @@ from faultbridge.errors import Conflict, Misconfigured
 from faultbridge.ports import Clock
 from faultbridge.simulation.fakes.clock import ManualClock
 from faultbridge.simulation.fakes.seams import Seam
-from faultbridge.simulation.fakes.table_rules import applied, clone_item, holds
+from faultbridge.simulation.fakes.table_rules import applied, holds, read_item
 from faultbridge.storage.writes import INDEXES, WORK, Index, Item, Key, Page, Write
 
 TOKENS_LAST = timedelta(minutes=10)
@@ -79,13 +79,13 @@ class FakeTable:
         """Read it."""
         with self.seam.around("table", "get", key):
             item = self._at(key)
-            return None if item is None else clone_item(item)
+            return None if item is None else read_item(item)
 
     def get_many(self, keys: Iterable[Key]) -> dict[Key, Item]:
         """Read items."""
         wanted = list(dict.fromkeys(keys))
         with self.seam.around("table", "get_many", wanted):
-            return {key: clone_item(item) for key in wanted if (item := self._at(key)) is not None}
+            return {key: read_item(item) for key in wanted if (item := self._at(key)) is not None}
 
     def query(
         self,
@@ -135,7 +135,7 @@ class FakeTable:
         """Every item, in key order; for assertions."""
         for pk in sorted(self._partitions):
             for sk in sorted(self._partitions[pk]):
-                yield clone_item(self._partitions[pk][sk])
+                yield read_item(self._partitions[pk][sk])
 
     def _at(self, key: Key) -> Item | None:
         return self._partitions.get(key.pk, {}).get(key.sk)
@@ -185,17 +185,20 @@ class FakeTable:
             for sk, item in self._partitions.get(pk, {}).items():
                 yield (sk,), item
             return
-        for key in self._ever_in.get((index.name, pk), set()):
+        members = self._ever_in.get((index.name, pk), set())
+        for key in tuple(members):
             image = self._visible(key)
             if image is not None and image.get(index.pk) == pk and index.sk in image:
                 yield (str(image[index.sk]), key.pk, key.sk), projected(image, index)
+            elif (self._versions[key][-1][1] or {}).get(index.pk) != pk:
+                members.discard(key)  # it left, and everybody sees that it did
 
     def _page(self, rows: Sequence[tuple[tuple[str, ...], Item]], limit: int | None) -> Page:
         sizes = [size for size in (limit, self.page_size) if size is not None]
         size = min(sizes, default=len(rows))
         shown = rows[:size]
         more = "\x1f".join(shown[-1][0]) if len(rows) > size and shown else None
-        return Page(tuple(clone_item(item) for _, item in shown), more)
+        return Page(tuple(read_item(item) for _, item in shown), more)
 
 
 def projected(item: Mapping[str, Any], index: Index) -> Item:

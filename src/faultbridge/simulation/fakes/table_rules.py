@@ -70,22 +70,49 @@ def applied(write: Write, item: Item | None) -> Item | None:
 
 def clone(value: Any) -> Value:
     """Copy a value; TypeError for one that the table would not give back as it was."""
-    if value is None or isinstance(value, bool):
-        return value
+    kind = type(value)
+    if kind in _PLAIN:
+        return value  # type: ignore[no-any-return]  # one of the plain kinds
+    if kind is dict:
+        if not all(isinstance(name, str) for name in value):
+            raise TypeError(f"{value!r} cannot be kept in the table")
+        return {name: one if type(one) in _PLAIN else clone(one) for name, one in value.items()}
+    if kind is list:
+        return [one if type(one) in _PLAIN else clone(one) for one in value]
+    return _plain(value)
+
+
+def read_again(value: Value) -> Value:
+    """Copy a value that is kept already, so that whoever gets it may change it."""
+    if type(value) is dict:
+        return {name: one if type(one) in _PLAIN else read_again(one) for name, one in value.items()}
+    if type(value) is list:
+        return [one if type(one) in _PLAIN else read_again(one) for one in value]
+    return value
+
+
+_PLAIN = frozenset({str, int, bool, type(None)})
+
+
+def _plain(value: Any) -> Value:
+    """Bring a subclass (an enum) to the kind of value that the table keeps."""
     if isinstance(value, str):
         return str(value)
     if isinstance(value, int):
         return int(value)
-    if isinstance(value, list):
-        return [clone(part) for part in value]
-    if isinstance(value, dict) and all(isinstance(name, str) for name in value):
-        return {name: clone(part) for name, part in value.items()}
+    if isinstance(value, list | dict):
+        return clone(list(value) if isinstance(value, list) else dict(value))
     raise TypeError(f"{value!r} cannot be kept in the table")
 
 
 def clone_item(item: Item) -> Item:
-    """Copy an item."""
-    return {name: clone(value) for name, value in item.items()}
+    """Copy an item on its way into the table."""
+    return {name: one if type(one) in _PLAIN else clone(one) for name, one in item.items()}
+
+
+def read_item(item: Item) -> Item:
+    """Copy an item on its way out of the table."""
+    return {name: one if type(one) in _PLAIN else read_again(one) for name, one in item.items()}
 
 
 def _kind(value: Value) -> str:
