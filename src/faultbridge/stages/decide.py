@@ -136,7 +136,7 @@ def _open_case(decided: Decided, changes: tuple[Change, ...], rules: Rules, now:
         rule=rule.name,
         policy=rules.policy.version,
         isolate=rule.isolate and cause.severity.rank >= Severity.ERROR.rank,
-        waiting_for=WaitingFor.WAIT,
+        waiting_for=WaitingFor.WAIT if rule.wait_seconds else None,
         not_before=now + timedelta(seconds=rule.wait_seconds),
         marks={"detected": cause.since, CaseStatus.OPEN.value: now},
         previous_case=state.case.id if state.case else None,
@@ -177,7 +177,9 @@ def _move_case(decided: Decided, now: datetime) -> Decided:
         return _resolve(decided, now)
     if case.status is CaseStatus.OPEN and case.not_before is not None and case.not_before <= now:
         waiting = replace(case, status=CaseStatus.QUEUED, waiting_for=WaitingFor.BUDGET)
-        return move_case(decided, waiting, now, "wait over")
+        return move_case(
+            decided, waiting, now, "wait over" if case.waiting_for else "the policy lets it wait for nothing"
+        )
     return decided
 
 

@@ -25,9 +25,10 @@ GROWING = frozenset({NodeStatus.PROVISIONING, NodeStatus.VALIDATING})
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
-    """From which share of its seats out of service, in per cent, a cluster is critical."""
+    """From which share of its seats out of service, in per cent, a cluster is critical; one node alone never is."""
 
     critical_percent: int = 20
+    critical_nodes: int = 2
 
 
 def counted(bad: Mapping[NodeStatus, int], expected: int) -> dict[str, int]:
@@ -45,6 +46,7 @@ def cluster_status(
     if not present:
         return ClusterStatus.HEALTHY
     out = sum(number for status, number in bad.items() if not status.in_service and status not in GROWING)
-    if expected and out * 100 >= thresholds.critical_percent * expected:
+    enough = out >= thresholds.critical_nodes and out * 100 >= thresholds.critical_percent * expected
+    if expected and enough:
         return ClusterStatus.CRITICAL
     return ClusterStatus.RECOVERING if present <= RECOVERING else ClusterStatus.DEGRADED
