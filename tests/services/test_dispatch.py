@@ -115,6 +115,7 @@ def test_a_node_that_cannot_be_isolated_leaves_its_slot_to_the_next_one():
 
     world.seam.before = out_of_reach
     world.fault(1)
+    world.clock.advance(1)
     world.fault(2)
     world.minute()
     assert running(world, 2) == [world.case(2).id]
@@ -150,6 +151,20 @@ def test_an_admission_whose_answer_was_lost_is_one_admission():
     assert world.dispatch(CLUSTER).admitted == ()
     world.minute(3)
     assert list(world.workflow.executions) == [f"{world.case().id}-1"]
+
+
+def test_a_start_that_is_throttled_is_left_to_the_sweep_and_the_others_are_started():
+    world = queued(2, limits=limits(concurrent=2))
+
+    def throttle(call: Call) -> None:
+        if call.name == "workflow.start":
+            world.seam.before = lambda _: None
+            raise Transient("throttled")
+
+    world.seam.before = throttle
+    dispatched = world.dispatch(CLUSTER)
+    assert (len(dispatched.admitted), len(dispatched.unstarted)) == (2, 1)
+    assert list(world.workflow.executions) == [dispatched.admitted[1]]
 
 
 def test_an_execution_is_named_after_case_and_attempt_and_told_nothing_else():
