@@ -7,7 +7,7 @@ full look could read and what of that was wrong, a `Reading` counters that mean 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
@@ -109,7 +109,20 @@ class Fault:
 
     def classified(self, severity: Severity, action: Action) -> Fault:
         """Fill in what the source left open."""
-        return replace(self, severity=self.severity or severity, action=self.action or action)
+        # Every fault passes here; replace() takes five times as long as the plain constructor.
+        return Fault(
+            self.source,
+            self.code,
+            self.component,
+            self.message,
+            self.observed_at,
+            self.evidence,
+            self.attributes,
+            self.severity or severity,
+            self.action or action,
+            self.node,
+            self.count,
+        )
 
 
 @dataclass(frozen=True, slots=True)

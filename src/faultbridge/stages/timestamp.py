@@ -43,8 +43,10 @@ class _Clock:
             seen = tuple(self.settled(fault) for fault in observation.present)
             return replace(observation, observed_at=self._instant(observation.observed_at), present=seen)
         instant = self._instant(observation.observed_at)
+        if instant == observation.observed_at:
+            return observation
         if isinstance(observation, Fault | Clear):
-            told = self._told(observation.observed_at, instant)
+            told = self._told(observation.observed_at)
             return replace(observation, observed_at=instant, attributes={**observation.attributes, **told})
         return replace(observation, observed_at=instant)
 
@@ -55,7 +57,7 @@ class _Clock:
             return claimed
         return min(claimed - self._skew, self._received_at)
 
-    def _told(self, claimed: datetime | None, instant: datetime) -> dict[str, str]:
+    def _told(self, claimed: datetime | None) -> dict[str, str]:
         if claimed is None:
             return {"time_source": self._source}
-        return {} if claimed == instant else {"time_source": "shifted", "time_claimed": to_text(claimed)}
+        return {"time_source": "shifted", "time_claimed": to_text(claimed)}
