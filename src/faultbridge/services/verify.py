@@ -1,47 +1,28 @@
 """Verify: nothing is missing from a stream, nothing was added to it, nothing in it was changed.
 
-Without an anchor this proves accidents only: who may write the table may write a chain that fits.
+Alone this proves accidents only: who may write the table may write a chain that fits. What others saw of the hashes
+(`Seen`: the anchors, which such a writer cannot reach) proves the rest, up to the last hour.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
-from typing import Any
 
 from faultbridge.domain.clusters import ClusterConfig
-from faultbridge.domain.entries import Stream, chain
+from faultbridge.domain.entries import Stream
 from faultbridge.domain.nodes import Head, NodeKey
 from faultbridge.errors import Rejected
 from faultbridge.ports import Table
 from faultbridge.services.append import Stack
 from faultbridge.services.rows import rows_of
+from faultbridge.services.walk import Break, BreakKind, Points, Walk
 from faultbridge.storage import items, keys
 from faultbridge.storage.writes import Item
 
+__all__ = ["Break", "BreakKind", "Seen", "Verified", "Verify"]
+
 ROSTER = "NODE#"
-
-
-class BreakKind(StrEnum):
-    """What is wrong with a stream."""
-
-    GAP = "gap"
-    HASH = "hash"
-    PLACE = "place"
-    HEAD = "head"
-
-
-@dataclass(frozen=True, slots=True)
-class Break:
-    """The place in a stream from which on it cannot be trusted, and what is wrong there."""
-
-    stream: str
-    epoch: int
-    sequence: int
-    kind: BreakKind
-    detail: str
 
 
 @dataclass(slots=True)
@@ -59,31 +40,88 @@ class Verified:
 
 
 @dataclass(frozen=True, slots=True)
+class Seen:
+    """What others saw of a cluster: hashes by stream, where each was sealed, the epochs that restores began."""
+
+    points: Mapping[str, Points] = field(default_factory=dict)
+    sealed: Mapping[str, Points] = field(default_factory=dict)
+    restored: frozenset[int] = frozenset()
+    breaks: tuple[Break, ...] = ()
+    witnesses: int = 0
+
+    def of(self, stream: str) -> Points:
+        """Return what was seen of one stream."""
+        return self.points.get(stream, {})
+
+
+@dataclass(frozen=True, slots=True)
 class Verify:
-    """Walks streams from their first entry to their head."""
+    """Walks streams from their first entry, or from where they are sealed and may expire, to their head."""
 
     table: Table
     stack: Stack
 
-    def __call__(self, cluster: str, node: str | None = None) -> Verified:
+    def __call__(self, cluster: str, node: str | None = None, seen: Seen | None = None) -> Verified:
         """Verify one node, or the cluster's own stream and those of every seat on its roster."""
         verified = Verified()
-        for _ in self.walk(cluster, node, verified):
+        for _ in self.walk(cluster, node, verified, seen):
             pass
         return verified
 
-    def walk(self, cluster: str, node: str | None, verified: Verified) -> Iterator[str]:
+    def walk(self, cluster: str, node: str | None, verified: Verified, seen: Seen | None = None) -> Iterator[str]:
         """Verify stream by stream into `verified`, and name each one when it is done."""
         found = self.table.get(keys.cluster_config(cluster))
         if found is None:
             raise Rejected("unknown_cluster", f"{cluster} is not registered")
+        verified.breaks += seen.breaks if seen else ()
+        met: set[str] = set()
         for name in [node] if node else [None, *self._roster(items.read_config(found))]:
             stream = self.stack.stream(cluster, name)
-            self._stream(stream, verified)
+            met.add(stream.name)
+            self._stream(stream, verified, seen)
             yield stream.name
+        if seen is not None and node is None:
+            verified.breaks += _vanished(seen, met)
+
+    def own(self, cluster: str, seen: Seen | None = None) -> Verified:
+        """Verify the cluster's own stream alone."""
+        verified = Verified()
+        self._stream(self.stack.stream(cluster), verified, seen)
+        return verified
 
     def _roster(self, config: ClusterConfig) -> Iterator[str]:
         return (str(row["node"]) for row in rows_of(self.table, config, ROSTER))
+
+    def _stream(self, stream: Stream, verified: Verified, seen: Seen | None) -> None:
+        verified.streams += 1
+        start = self._sealed(stream)
+        points = seen.of(stream.name) if seen else {}
+        if seen is not None and start is not None:
+            verified.breaks += _unsealed(stream, start, seen.sealed.get(stream.name, {}))
+        walk = Walk(stream, start, points, seen.restored if seen else frozenset())
+        after = keys.entry(_partition(stream), start.epoch, start.sequence).sk if start else None
+        after = self._read(stream, walk, verified, after, None)
+        # Entries and head are committed together, so a head read now is behind no entry that was read.
+        head = self._head(stream)
+        if not walk.reached(head):
+            self._read(stream, walk, verified, after, head)
+        verified.breaks += [*walk.end(head), *walk.unseen()]
+
+    def _read(self, stream: Stream, walk: Walk, verified: Verified, after: str | None, upto: Head | None) -> str | None:
+        for item in _entries(self.table, stream, after=after):
+            verified.entries += 1
+            verified.breaks += walk.take(item)
+            after = str(item["sk"])
+            if upto is not None and walk.reached(upto):
+                break
+        return after
+
+    def _sealed(self, stream: Stream) -> Head | None:
+        """Return up to where entries may have expired: what stands before is proven by the archive."""
+        found = self.table.get(keys.stream_anchor(_partition(stream)))
+        if found is None or not found.get("expiring"):
+            return None
+        return Head(epoch=int(str(found["epoch"])), sequence=int(str(found["seq"])), hash=str(found["hash"]))
 
     def _head(self, stream: Stream) -> Head:
         if stream.node is None:
@@ -94,22 +132,22 @@ class Verify:
             raise Rejected("unknown_node", f"{key.stream} is not registered")
         return state.head
 
-    def _stream(self, stream: Stream, verified: Verified) -> None:
-        verified.streams += 1
-        walk = _Walk(stream)
-        self._read(stream, walk, verified, None)
-        # Entries and head are committed together, so a head read now is behind no entry that was read.
-        head = self._head(stream)
-        if not walk.reached(head):
-            self._read(stream, walk, verified, head)
-        verified.breaks += walk.end(head)
 
-    def _read(self, stream: Stream, walk: _Walk, verified: Verified, upto: Head | None) -> None:
-        for item in _entries(self.table, stream, after=walk.last):
-            verified.entries += 1
-            verified.breaks += walk.take(item)
-            if upto is not None and walk.reached(upto):
-                return
+def _unsealed(stream: Stream, start: Head, sealed: Points) -> list[Break]:
+    """Judge the place from which the walk would begin: the table's word alone is not enough for it."""
+    point = sealed.get((start.epoch, start.sequence))
+    if point is not None and point.hash == start.hash:
+        return []
+    said = "the table says that it is sealed up to here, and no sealed manifest says so"
+    return [Break(stream.name, start.epoch, start.sequence, BreakKind.ANCHOR, said)]
+
+
+def _vanished(seen: Seen, met: set[str]) -> list[Break]:
+    return [
+        Break(name, *min(points), BreakKind.ANCHOR, f"{points[min(points)].witness} saw a stream that is gone")
+        for name, points in sorted(seen.points.items())
+        if points and name not in met
+    ]
 
 
 def _entries(table: Table, stream: Stream, after: str | None) -> Iterator[Item]:
@@ -126,70 +164,3 @@ def _partition(stream: Stream) -> str:
     if stream.node is None:
         return keys.cluster_partition(stream.cluster)
     return keys.node_partition(NodeKey(stream.cluster, stream.node))
-
-
-class _Walk:
-    """The walk along one stream: what the last entry was, and so what the next must be."""
-
-    def __init__(self, stream: Stream) -> None:
-        self._stream = stream
-        self._epoch = 0
-        self._sequence = 0
-        self._hash = ""
-        self.last: str | None = None
-
-    def take(self, item: Item) -> list[Break]:
-        """Judge the next entry; afterwards go on from it as it stands, so that one break is told once."""
-        epoch, sequence, body = int(str(item["epoch"])), int(str(item["sequence"])), str(item["body"])
-        if epoch != self._epoch:
-            self._epoch, self._sequence, self._hash = epoch, 0, ""
-        expected = self._sequence + 1
-        previous = self._hash or self._stream.genesis(epoch)
-        breaks: list[Break] = []
-        if sequence != expected:
-            said = f"the entry after {self._sequence} is {sequence}"
-            breaks.append(self._broken(epoch, expected, BreakKind.GAP, said))
-        elif chain(previous, body) != item["hash"]:
-            breaks.append(self._broken(epoch, sequence, BreakKind.HASH, "the body does not fit the hash before it"))
-        breaks += self._misplaced(epoch, sequence, body)
-        self._sequence, self._hash, self.last = sequence, str(item["hash"]), str(item["sk"])
-        return breaks
-
-    def reached(self, head: Head) -> bool:
-        """Tell whether the walk has come as far as the head."""
-        return (self._epoch, self._sequence) >= (head.epoch, head.sequence)
-
-    def end(self, head: Head) -> list[Break]:
-        """Judge whether the last entry is the one that the state says is the last."""
-        if self._sequence != head.sequence or (head.sequence and self._epoch != head.epoch):
-            found = f"{self._epoch}/{self._sequence}"
-            said = f"the state says that {head.epoch}/{head.sequence} is the last entry, found is {found}"
-            return [self._broken(head.epoch, min(self._sequence, head.sequence) + 1, BreakKind.HEAD, said)]
-        if self._hash != head.hash:
-            return [self._broken(head.epoch, head.sequence, BreakKind.HEAD, "the state names another last hash")]
-        return []
-
-    def _misplaced(self, epoch: int, sequence: int, body: str) -> list[Break]:
-        metadata = _metadata(body)
-        told = {name: metadata.get(name) for name in ("epoch", "sequence", "stream", "event_id")}
-        true = {
-            "epoch": epoch,
-            "sequence": sequence,
-            "stream": self._stream.name,
-            "event_id": self._stream.event_id(epoch, sequence),
-        }
-        wrong = [name for name, value in true.items() if told[name] != value]
-        if not wrong:
-            return []
-        return [self._broken(epoch, sequence, BreakKind.PLACE, f"the body says another {', '.join(wrong)}")]
-
-    def _broken(self, epoch: int, sequence: int, kind: BreakKind, detail: str) -> Break:
-        return Break(self._stream.name, epoch, sequence, kind, detail)
-
-
-def _metadata(body: str) -> dict[str, Any]:
-    try:
-        metadata = json.loads(body)["metadata"]
-    except (ValueError, KeyError, TypeError):
-        return {}
-    return metadata if isinstance(metadata, dict) else {}

@@ -102,6 +102,11 @@ def alias(kind: str, value: str) -> Key:
     return Key(f"ALIAS#{kind}#{value}", "ALIAS")
 
 
+def is_alias(key: Key) -> bool:
+    """Tell whether a key is that of a name of a node."""
+    return key.sk == "ALIAS"
+
+
 def claim(instance_id: str) -> Key:
     """Return the key of the claim of a successor: one instance serves one seat."""
     return Key(f"INSTANCE#{instance_id}", "CLAIM")
@@ -177,3 +182,8 @@ def job_link(cluster: str, job: str, place: str) -> Key:
 def stream_anchor(partition: str) -> Key:
     """Return the key that says up to which entry a stream is sealed in the archive."""
     return Key(partition, "ANCHOR")
+
+
+def cluster_sealed(cluster: str) -> Key:
+    """Return the key that says up to which day a cluster's record is sealed."""
+    return Key(cluster_partition(cluster), "SEALED")

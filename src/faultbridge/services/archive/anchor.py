@@ -1,0 +1,96 @@
+"""Anchor: where every stream of a cluster stands, put each hour where no writer of the table can reach it."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from faultbridge.domain.clusters import ClusterConfig
+from faultbridge.domain.entries import canonical_json
+from faultbridge.domain.nodes import Head
+from faultbridge.domain.times import to_text
+from faultbridge.errors import Conflict, Rejected
+from faultbridge.ports import Clock, Table
+from faultbridge.ports.archive import Vault
+from faultbridge.services.append import Stack
+from faultbridge.services.archive.streams import heads_of
+from faultbridge.storage import archive as layout
+
+
+@dataclass(frozen=True, slots=True)
+class Anchored:
+    """The anchor of an hour as it was kept; `heads` is epoch, sequence and hash by stream."""
+
+    key: str
+    stack_id: str
+    cluster: str
+    at: str
+    root: str
+    heads: Mapping[str, tuple[int, int, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Anchor:
+    """Writes anchors; the first one of an hour stands."""
+
+    table: Table
+    vault: Vault
+    clock: Clock
+    stack: Stack
+
+    def __call__(self, config: ClusterConfig) -> str | None:
+        """Anchor a cluster's heads; returns the Merkle root, or None when this hour has its anchor."""
+        now = self.clock.now()
+        key = layout.anchor_key(config.cluster, f"{now:%Y-%m-%dT%H}")
+        if self.vault.get(key) is not None:
+            return None
+        heads = {name: head for name, head in heads_of(self.table, self.stack, config).items() if head.sequence}
+        root = merkle_root([leaf(name, head) for name, head in sorted(heads.items())])
+        document = {
+            "version": 1,
+            "stack": self.stack.name,
+            "stack_id": self.stack.id,
+            "cluster": config.cluster,
+            "at": to_text(now),
+            "root": root,
+            "heads": {name: [head.epoch, head.sequence, head.hash] for name, head in heads.items()},
+        }
+        try:
+            self.vault.put(key, gzip.compress(canonical_json(document).encode(), mtime=0))
+        except Conflict:
+            return None
+        return root
+
+
+def read_anchor(key: str, body: bytes) -> Anchored:
+    """Read an anchor; `bad_object` when it is none or when its root is not that of its heads."""
+    try:
+        found: dict[str, Any] = json.loads(gzip.decompress(body))
+        heads = {name: (int(one[0]), int(one[1]), str(one[2])) for name, one in found["heads"].items()}
+        anchored = Anchored(key, found["stack_id"], found["cluster"], found["at"], found["root"], heads)
+    except (OSError, EOFError, ValueError, KeyError, TypeError, AttributeError):
+        raise Rejected("bad_object", "it is no anchor") from None
+    told = [leaf(name, Head(epoch=one[0], sequence=one[1], hash=one[2])) for name, one in sorted(heads.items())]
+    if merkle_root(told) != anchored.root:
+        raise Rejected("bad_object", "the root is not that of the heads")
+    return anchored
+
+
+def leaf(stream: str, head: Head) -> bytes:
+    """Hash where one stream stands."""
+    return hashlib.sha256(b"\x00" + canonical_json([stream, head.epoch, head.sequence, head.hash]).encode()).digest()
+
+
+def merkle_root(leaves: Sequence[bytes]) -> str:
+    """Return the root over leaves in their order; an odd one moves up as it is, nodes differ from leaves by a byte."""
+    level = list(leaves)
+    if not level:
+        return hashlib.sha256(b"").hexdigest()
+    while len(level) > 1:
+        pairs = [level[at : at + 2] for at in range(0, len(level), 2)]
+        level = [hashlib.sha256(b"\x01" + b"".join(pair)).digest() if len(pair) > 1 else pair[0] for pair in pairs]
+    return level[0].hex()

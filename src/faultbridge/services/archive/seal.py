@@ -1,0 +1,190 @@
+"""Seal: a day of a cluster is complete in the archive, proven by reading it back; only then may the table forget it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from faultbridge.domain.clusters import ClusterConfig
+from faultbridge.domain.entries import Stream
+from faultbridge.domain.nodes import Head
+from faultbridge.domain.times import to_text
+from faultbridge.errors import Conflict, Misconfigured, Rejected
+from faultbridge.ports import Clock, Table
+from faultbridge.ports.archive import Archive, Vault
+from faultbridge.services.append import Stack
+from faultbridge.services.archive.expire import Expire, sealed_up_to
+from faultbridge.services.archive.manifests import Manifest, Part, Stretch
+from faultbridge.services.archive.streams import entries_after, partition, streams_of
+from faultbridge.services.walk import Break, Walk
+from faultbridge.storage import archive as layout
+from faultbridge.storage.archive import ArchiveLine, line_of
+
+Places = dict[tuple[str, int, int], str]
+LINES_AN_OBJECT = 20_000
+
+
+@dataclass(slots=True)
+class Sealed:
+    """What became of one day: how many entries it has, how many the archive lacked, streams that were left open."""
+
+    day: str
+    entries: int = 0
+    completed: int = 0
+    breaks: list[Break] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class _Gathered:
+    """The entries of the streams up to the end of a day."""
+
+    lines: list[ArchiveLine]
+    stretches: list[Stretch]
+    breaks: list[Break]
+
+
+@dataclass(frozen=True, slots=True)
+class Seal:
+    """Seals days; `keep` is how long a sealed entry stays in the table, None for ever."""
+
+    table: Table
+    archive: Archive
+    vault: Vault
+    clock: Clock
+    stack: Stack
+    keep: timedelta | None
+
+    def __call__(self, config: ClusterConfig, day: str) -> Sealed:
+        """Seal everything that was recorded up to the end of a day; done twice it is done once.
+
+        A stream whose chain is broken stays as it is from the break on: what cannot be proven is not forgotten.
+        """
+        sealed = Sealed(day)
+        key = layout.manifest_key(config.cluster, day)
+        if self.archive.get(key) is None:
+            self._write(key, config, day, sealed)
+        manifest = self._read_back(key)
+        sealed.entries = manifest.entries
+        self._lock(key, manifest)
+        Expire(self.table, self.clock, self.keep)(manifest)
+        return sealed
+
+    def _write(self, key: str, config: ClusterConfig, day: str, sealed: Sealed) -> None:
+        gathered = self._gather(config, day)
+        parts, known = self._parts(config.cluster, gathered.lines)
+        missing = [line for line in gathered.lines if known.get((line.stream, *line.place)) != line.hash]
+        parts += self._complete(missing)
+        sealed.completed, sealed.breaks = len(missing), gathered.breaks
+        manifest = Manifest(
+            stack=self.stack.name,
+            stack_id=self.stack.id,
+            cluster=config.cluster,
+            day=day,
+            sealed_at=to_text(self.clock.now()),
+            entries=len(gathered.lines),
+            parts=tuple(sorted(parts, key=lambda part: part.key)),
+            stretches=tuple(gathered.stretches),
+            after=self._before(config.cluster, day),
+        )
+        self.archive.put(key, manifest.render())
+
+    def _gather(self, config: ClusterConfig, day: str) -> _Gathered:
+        gathered = _Gathered([], [], [])
+        end = to_text(datetime.fromisoformat(f"{day}T00:00:00+00:00") + timedelta(days=1))
+        for stream in streams_of(self.table, self.stack, config):
+            start = sealed_up_to(self.table, partition(stream))
+            walk = Walk(stream, start)
+            for line in self._sealable(stream, start, end):
+                breaks = walk.take(
+                    {"epoch": line.epoch, "sequence": line.sequence, "body": line.body, "hash": line.hash}
+                )
+                if breaks:
+                    gathered.breaks.extend(breaks)
+                    break
+                gathered.lines.append(line)
+                _lengthen(gathered.stretches, line)
+        return gathered
+
+    def _sealable(self, stream: Stream, start: Head | None, end: str) -> Iterator[ArchiveLine]:
+        for item in entries_after(self.table, stream, start):
+            # What still waits for the bus may not be forgotten; it is sealed with the next day.
+            if str(item["recorded_at"]) >= end or "gsi4pk" in item:
+                return
+            yield line_of(item)
+
+    def _parts(self, cluster: str, lines: list[ArchiveLine]) -> tuple[list[Part], Places]:
+        parts: list[Part] = []
+        known: Places = {}
+        for day in sorted({line.day for line in lines}):
+            for key in self.archive.list(layout.day_prefix(cluster, day)):
+                part, held = self._held(key)
+                if held is not None:
+                    parts.append(part)
+                    known |= held
+        return parts, known
+
+    def _held(self, key: str) -> tuple[Part, Places | None]:
+        body = self.archive.get(key) or b""
+        try:
+            held = {(line.stream, *line.place): line.hash for line in layout.unpack(body)}
+        except Rejected:
+            return Part(key, layout.digest(body), 0), None
+        return Part(key, layout.digest(body), len(held)), held
+
+    def _complete(self, missing: list[ArchiveLine]) -> list[Part]:
+        """Put what the archive lost there from the table."""
+        parts: list[Part] = []
+        by_day: dict[tuple[str, str], list[ArchiveLine]] = {}
+        for line in missing:
+            by_day.setdefault((line.cluster, line.day), []).append(line)
+        for (cluster, day), lines in by_day.items():
+            for at in range(0, len(lines), LINES_AN_OBJECT):
+                chunk = lines[at : at + LINES_AN_OBJECT]
+                body = layout.pack(chunk)
+                key = layout.object_key(cluster, day, body, "completed")
+                self.archive.put(key, body)
+                parts.append(Part(key, layout.digest(body), len(chunk)))
+        return parts
+
+    def _before(self, cluster: str, day: str) -> str | None:
+        days = [key[-len("YYYY-MM-DD.json") : -len(".json")] for key in self.archive.list(_manifests_of(cluster))]
+        return max((one for one in days if one < day), default=None)
+
+    def _read_back(self, key: str) -> Manifest:
+        """Read a manifest and every object that it names; Misconfigured when the archive holds something else."""
+        manifest = Manifest.read(self.archive.get(key) or b"")
+        held: Places = {}
+        for part in manifest.parts:
+            body = self.archive.get(part.key)
+            if body is None or layout.digest(body) != part.sha256:
+                raise Misconfigured(f"{part.key} is not what the manifest {key} says; nothing of that day is forgotten")
+            held |= {(line.stream, *line.place): line.hash for line in layout.unpack(body)}
+        for one in manifest.stretches:
+            if not _covers(held, one):
+                raise Misconfigured(f"the objects of {key} lack entries of {one.stream}; nothing is forgotten")
+        return manifest
+
+    def _lock(self, key: str, manifest: Manifest) -> None:
+        locked, body = layout.sealed_key(key), manifest.render()
+        try:
+            self.vault.put(locked, body)
+        except Conflict:
+            if self.vault.get(locked) != body:
+                raise Misconfigured(f"{key} is not what was sealed first ({locked}); nothing is forgotten") from None
+
+
+def _manifests_of(cluster: str) -> str:
+    return f"{layout.MANIFESTS}cluster={cluster}/"
+
+
+def _lengthen(stretches: list[Stretch], line: ArchiveLine) -> None:
+    first = line.sequence
+    if stretches and (stretches[-1].stream, stretches[-1].epoch) == (line.stream, line.epoch):
+        first = stretches.pop().first
+    stretches.append(Stretch(line.stream, line.node, line.epoch, first, line.sequence, line.hash))
+
+
+def _covers(held: Mapping[tuple[str, int, int], str], one: Stretch) -> bool:
+    places = ((one.stream, one.epoch, sequence) for sequence in range(one.first, one.last + 1))
+    return all(place in held for place in places) and held[one.stream, one.epoch, one.last] == one.hash
