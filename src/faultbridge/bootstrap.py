@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import cache, cached_property
 from typing import TYPE_CHECKING
@@ -81,13 +81,16 @@ class Application:
     def ingest(self) -> Ingest:
         """Take raw records."""
         from faultbridge.services.ingest import Ingest
+        from faultbridge.services.lookups import Lookups
         from faultbridge.services.readings import Readings
         from faultbridge.services.records import Reader
         from faultbridge.services.suspects import Suspects
 
         table, reader = self.ports.table, Reader(self.ports.objects, registry.decode)
         suspects = Suspects(table, self.ports.clock)
-        return Ingest(table, self.append, self.rulebook, reader, Readings(table), suspects, self.rejects)
+        lookups = Lookups(table, self.ports.clock)
+        rulebook = replace(self.rulebook, table=lookups)
+        return Ingest(table, lookups, self.append, rulebook, reader, Readings(table), suspects, self.rejects)
 
     @cached_property
     def publish(self) -> Publish:

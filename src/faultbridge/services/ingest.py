@@ -21,6 +21,7 @@ from faultbridge.errors import Rejected, Transient
 from faultbridge.pipeline import observe
 from faultbridge.ports import Table
 from faultbridge.services.append import Append, Revision
+from faultbridge.services.lookups import Lookups
 from faultbridge.services.readings import Compared, Readings
 from faultbridge.services.records import Delivery, Part, Reader
 from faultbridge.services.rulebook import Rulebook
@@ -59,6 +60,7 @@ class Ingest:
     """Takes deliveries of the raw queue; `reject` keeps a record that nobody can use, with its reason."""
 
     table: Table
+    lookups: Lookups
     append: Append
     rulebook: Rulebook
     reader: Reader
@@ -90,8 +92,10 @@ class Ingest:
     def _work(self, deliveries: Sequence[Delivery]) -> Ingested:
         ingested = Ingested()
         parts = [part for delivery in deliveries for part in self._read(delivery, ingested)]
-        for node, (config, placed) in self._place(parts, ingested).items():
-            self._fold(node, config, placed, ingested)
+        placed = self._place(parts, ingested)
+        states = self._states(placed)
+        for node, (config, found) in placed.items():
+            self._fold(states[node], self.rulebook.rules(config), found, ingested)
         for part in parts:
             if part.delivery.id in ingested.failed:
                 ingested.outcomes.pop(part.record.record_id, None)
@@ -119,14 +123,13 @@ class Ingest:
     def _place(
         self, parts: Sequence[Part], ingested: Ingested
     ) -> dict[NodeKey, tuple[ClusterConfig, list[tuple[Part, AliasRow]]]]:
-        configs: dict[str, ClusterConfig | None] = {}
         aliases = {part: aliases_of(part.record, part.named) for part in parts}
-        known = self._known(alias for found in aliases.values() for alias in found)
+        clusters = {part.record.cluster for part in parts}
+        known = self._known((alias for found in aliases.values() for alias in found), clusters)
+        configs = {cluster: self.rulebook.config(cluster) for cluster in clusters}
         placed: dict[NodeKey, tuple[ClusterConfig, list[tuple[Part, AliasRow]]]] = {}
         for part, candidates in aliases.items():
             cluster = part.record.cluster
-            if cluster not in configs:
-                configs[cluster] = self.rulebook.config(cluster)
             config, row = configs[cluster], resolve(candidates, known, cluster)
             if config is None:
                 self._reject(part.delivery, part.record, Rejected("unknown_cluster", cluster), ingested)
@@ -136,21 +139,30 @@ class Ingest:
                 placed.setdefault(row.key, (config, []))[1].append((part, row))
         return placed
 
-    def _known(self, aliases: Iterable[Alias]) -> Mapping[Alias, AliasRow]:
+    def _known(self, aliases: Iterable[Alias], clusters: Iterable[str]) -> Mapping[Alias, AliasRow]:
+        """Look aliases up, and with the same call what the rulebook will ask for next."""
         wanted = {keys.alias(*alias): alias for alias in aliases}
-        found = self.table.get_many(wanted)
-        return {wanted[key]: items.read_alias(item) for key, item in found.items()}
+        registered = [keys.cluster_config(cluster) for cluster in clusters]
+        found = self.lookups.get_many([*wanted, *registered, keys.CURRENT_POLICY])
+        return {alias: items.read_alias(found[key]) for key, alias in wanted.items() if key in found}
+
+    def _states(self, nodes: Iterable[NodeKey]) -> Mapping[NodeKey, NodeState]:
+        wanted = {node: keys.node_state(node) for node in nodes}
+        found = self.table.get_many(wanted.values()) if wanted else {}
+        return {node: items.read_state(node, found.get(key)) for node, key in wanted.items()}
 
     def _fold(
-        self, node: NodeKey, config: ClusterConfig, placed: Sequence[tuple[Part, AliasRow]], ingested: Ingested
+        self, state: NodeState, rules: Rules, placed: Sequence[tuple[Part, AliasRow]], ingested: Ingested
     ) -> None:
-        rules = self.rulebook.rules(config)
+        known: NodeState | None = state
         for chunk in _chunks(placed):
             folding = _Folding(chunk, rules, self.rulebook.catalogue(), self.readings)
             try:
-                self.append(node, folding, actor=Actor.INGEST, config=config)
+                appended = self.append(state.key, folding, actor=Actor.INGEST, config=rules.config, known=known)
+                known = appended.state
                 self.readings.keep(folding.compared)
             except Transient:
+                known = None
                 ingested.failed.update(part.delivery.id for part, _ in chunk)
                 continue
             for part, _ in chunk:

@@ -4,22 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from faultbridge.domain.catalogue import Catalogue
 from faultbridge.domain.clusters import ClusterConfig
 from faultbridge.domain.policy import Policy
 from faultbridge.errors import Misconfigured
-from faultbridge.ports import Table
 from faultbridge.stages.decide import Rules
 from faultbridge.storage import items, keys
 from faultbridge.storage.codec import load
+from faultbridge.storage.writes import Item, Key
+
+
+class Reads(Protocol):
+    """Whatever reads an item: the table itself, or lookups that remember."""
+
+    def get(self, key: Key) -> Item | None:
+        """Read one item."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
 class Rulebook:
-    """Reads registrations fresh each time and policies once: a policy version never changes."""
+    """Reads registrations each time it is asked, and policies once: a policy version never changes."""
 
-    table: Table
+    table: Reads
     stack_id: str
     catalogue: Callable[[], Catalogue]
     default_policy: Callable[[], Policy]

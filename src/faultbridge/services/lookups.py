@@ -1,0 +1,50 @@
+"""Lookups: reads of what seldom changes, kept by a warm worker for a short while.
+
+An alias that is out of date does no harm: which incarnation an observation is about is decided by the node's state.
+A registration or policy takes effect within seconds. That something is absent is kept only of the policy pointer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from faultbridge.ports import Clock, Table
+from faultbridge.storage import keys
+from faultbridge.storage.writes import Item, Key
+
+ALIAS_KEPT = timedelta(seconds=60)
+OTHERS_KEPT = timedelta(seconds=5)
+MOST_KEPT = 50_000
+
+
+@dataclass(frozen=True, slots=True)
+class Lookups:
+    """Remembers items by key; every answer was true at most a minute ago, that of a registration five seconds ago."""
+
+    table: Table
+    clock: Clock
+    _kept: dict[Key, tuple[datetime, Item | None]] = field(default_factory=dict)
+
+    def get(self, key: Key) -> Item | None:
+        """Read one item."""
+        return self.get_many((key,)).get(key)
+
+    def get_many(self, wanted: Iterable[Key]) -> Mapping[Key, Item]:
+        """Read items, those that are not remembered in one call."""
+        now = self.clock.now()
+        wanted = list(dict.fromkeys(wanted))
+        asked = [key for key in wanted if key not in self._kept or self._kept[key][0] <= now]
+        found = self.table.get_many(asked) if asked else {}
+        if len(self._kept) > MOST_KEPT:
+            self._kept.clear()
+        for key in asked:
+            self._keep(key, found.get(key), now)
+        remembered = {key: self._kept[key][1] for key in wanted if key in self._kept}
+        return {key: item for key, item in remembered.items() if item is not None}
+
+    def _keep(self, key: Key, item: Item | None, now: datetime) -> None:
+        self._kept.pop(key, None)
+        if item is not None or key == keys.CURRENT_POLICY:
+            self._kept[key] = (now + (ALIAS_KEPT if keys.is_alias(key) else OTHERS_KEPT), item)

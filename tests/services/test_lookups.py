@@ -1,0 +1,57 @@
+"""Lookups: what a warm worker remembers, and for how long it may be wrong."""
+
+from __future__ import annotations
+
+from faultbridge.services.lookups import Lookups
+from faultbridge.simulation.fakes import FakeTable, ManualClock, Seam
+from faultbridge.storage import keys
+from faultbridge.storage.writes import Put
+from tests.builders import NOON
+
+
+def bench() -> tuple[Lookups, FakeTable, ManualClock, Seam]:
+    clock, seam = ManualClock(NOON), Seam()
+    table = FakeTable(clock, seam=seam)
+    return Lookups(table, clock), table, clock, seam
+
+
+def put(table: FakeTable, key: keys.Key, **attributes: str) -> None:
+    table.write(Put({"pk": key.pk, "sk": key.sk, **attributes}))
+
+
+def test_a_name_is_looked_up_once_a_minute():
+    lookups, table, clock, seam = bench()
+    name = keys.alias("name", "train-a/n")
+    put(table, name, leads="here")
+    for _ in range(3):
+        assert lookups.get(name)["leads"] == "here"
+        clock.advance(15)
+    assert len(seam.named("table.get_many")) == 1
+    clock.advance(60)
+    lookups.get(name)
+    assert len(seam.named("table.get_many")) == 2
+
+
+def test_a_registration_takes_effect_within_seconds():
+    lookups, table, clock, _ = bench()
+    config = keys.cluster_config("train-a")
+    put(table, config, mode="observe")
+    lookups.get(config)
+    put(table, config, mode="act")
+    clock.advance(5)
+    assert lookups.get(config)["mode"] == "act"
+
+
+def test_a_node_that_is_registered_now_is_known_now():
+    lookups, table, _, _ = bench()
+    name = keys.alias("name", "train-a/late")
+    assert lookups.get(name) is None
+    put(table, name, leads="here")
+    assert lookups.get(name) is not None
+
+
+def test_that_nobody_put_a_policy_is_remembered():
+    lookups, _, _, seam = bench()
+    assert lookups.get(keys.CURRENT_POLICY) is None
+    assert lookups.get(keys.CURRENT_POLICY) is None
+    assert len(seam.named("table.get_many")) == 1
