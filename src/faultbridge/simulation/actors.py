@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from faultbridge.bootstrap import Application
@@ -22,6 +22,7 @@ from faultbridge.simulation.samples import HARD, SAMPLES
 from faultbridge.simulation.scene import ACTING, GROUPS, WATCHED, Scene
 from faultbridge.storage import keys
 from faultbridge.storage.codec import dump
+from faultbridge.storage.message import decode_message, encode_message
 from faultbridge.storage.writes import Update
 
 HOUR = 3600.0
@@ -42,7 +43,7 @@ class Actors:
 
     def __init__(self, scene: Scene) -> None:
         self.scene = scene
-        self.sent: list[tuple[str, str]] = []
+        self.sent: list[tuple[str, str, datetime]] = []
 
     def play(self, act: Act) -> None:
         """Let one act happen, now."""
@@ -89,7 +90,7 @@ class Actors:
         except (Crash, Exception):  # noqa: BLE001 - an agent that got no answer sends again
             accepted = False
         messages = self.scene.ports.queue.messages
-        self.sent += [(message.group, message.body) for message in messages[before:]]
+        self.sent += [(message.group, message.body, message.sent_at) for message in messages[before:]]
         self.scene.queue.wake()
         if not accepted and tries:
             self.scene.schedule.after(20, "agent", lambda: self._until_sent(parcel, skew, tries - 1))
@@ -107,7 +108,10 @@ class Actors:
     def _redrive(self, act: Act) -> None:
         if self.sent:
             self._tell("an old record is redriven")
-            self._put_raw(*self.sent[act.which % len(self.sent)])
+            group, text, at = self.sent[act.which % len(self.sent)]
+            message = decode_message(text)
+            # As the product redrives: the first time of receipt travels along, or a fast clock would make it newer.
+            self._put_raw(group, encode_message(replace(message, received_at=message.received_at or at)))
 
     def _put_raw(self, group: str, text: str) -> None:
         self.scene.ports.queue.send([(group, text)])
@@ -216,7 +220,7 @@ def _registered(app: Application, node: NewNode) -> None:
     try:
         app.registration.add_node(ACTING, node)
     except Rejected as error:
-        if error.reason != "node_exists":
+        if error.reason not in {"node_exists", "alias_taken"}:
             raise
 
 

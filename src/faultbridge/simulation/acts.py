@@ -54,6 +54,7 @@ _SAMPLES: Mapping[str, int] = {
     "xid 119": 3,
     "xid 31": 10,
     "xid 92": 4,
+    "unknown xid": 2,
     "healthy survey": 10,
     "survey: GPU lost": 4,
     "survey: remap pending": 5,

@@ -42,13 +42,12 @@ class Outage:
 
 @dataclass(slots=True)
 class Chaos:
-    """Breaks calls by the dice of a seed; `most` and `without` leave out faults by their number, for shrinking."""
+    """Breaks calls by the dice of a seed; `without` leaves out faults by their number, for shrinking."""
 
     weather: Weather
     random: Random
     schedule: Schedule
     journal: Journal
-    most: int | None = None
     without: frozenset[int] = frozenset()
     outages: list[Outage] = field(default_factory=list)
     calm: bool = True
@@ -78,16 +77,16 @@ class Chaos:
         if kind is None:
             return None
         self.injected += 1
-        if (self.most is not None and self.injected > self.most) or self.injected in self.without:
+        if self.injected in self.without:
             return None
         self.journal.note(Kind.FAULT, f"#{self.injected} {self._working[-1]}: {call.name} {kind.value}")
         if kind in _UNSEEN:
             return kind
-        raise _failure(kind, call)
+        raise failure(kind, call)
 
     def after(self, kind: FaultKind, call: Call) -> None:
         """Break a call whose effect is there."""
-        raise _failure(kind, call)
+        raise failure(kind, call)
 
     @contextmanager
     def worker(self, name: str) -> Iterator[None]:
@@ -106,7 +105,8 @@ class Chaos:
         return None if kind in _UNSEEN and call.name not in EFFECTS else kind
 
 
-def _failure(kind: FaultKind, call: Call) -> BaseException:
+def failure(kind: FaultKind, call: Call) -> BaseException:
+    """Return what a call raises that goes wrong in this way."""
     if kind in {FaultKind.CRASH_BEFORE, FaultKind.CRASH_AFTER}:
         return Crash(call.name)
     if kind is FaultKind.CONFLICT:

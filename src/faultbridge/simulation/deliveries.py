@@ -56,6 +56,7 @@ class QueueMapping:
     carrier: Carrier
     handler: Callable[[Sequence[Waiting]], set[str]]
     polls: int = 0
+    taken: dict[int, tuple[str, datetime]] = field(default_factory=dict)
 
     def wake(self) -> None:
         """Look at the queue soon."""
@@ -78,6 +79,7 @@ class QueueMapping:
         carrier, queue = self.carrier, self.carrier.ports.queue
         for message in batch:
             message.receive_count += 1
+            self.taken[message.number] = (message.body, message.sent_at)
             message.visible_at = carrier.schedule.clock.now() + queue.visibility
         try:
             failed = self.handler(batch)

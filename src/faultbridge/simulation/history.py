@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from random import Random
 
 from faultbridge.domain.edges import CaseStatus
 from faultbridge.simulation.actors import Actors
 from faultbridge.simulation.acts import Act, plan
-from faultbridge.simulation.chaos import EFFECTS
+from faultbridge.simulation.chaos import Chaos
 from faultbridge.simulation.invariants import check
 from faultbridge.simulation.journal import Journal, Kind
 from faultbridge.simulation.scene import ACTING, SWEEP, Scene
@@ -21,8 +22,7 @@ from faultbridge.storage.writes import Update
 STEPS = 40
 LONGEST_QUIET = timedelta(hours=60)
 CALM_ROUNDS = 3
-
-__all__ = ["EFFECTS", "STEPS", "History", "run"]
+ORDERED_WITHIN = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,14 +46,14 @@ class History:
         return f"faultbridge simulate --seed {self.seed} --steps {self.steps}"
 
 
-def run(seed: int, steps: int = STEPS, *, most: int | None = None, without: frozenset[int] = frozenset()) -> History:
-    """Run a seed's history; `most` and `without` leave out injected faults, for shrinking."""
-    return play(seed, plan(seed, steps, weather_of(Random(f"weather {seed}")).gap), most=most, without=without)
+def run(seed: int, steps: int = STEPS, *, without: frozenset[int] = frozenset()) -> History:
+    """Run a seed's history; `without` leaves out injected faults by their number, for shrinking."""
+    return play(seed, plan(seed, steps, weather_of(Random(f"weather {seed}")).gap), without=without)
 
 
-def play(seed: int, acts: tuple[Act, ...], *, most: int | None = None, without: frozenset[int] = frozenset()) -> History:
+def play(seed: int, acts: tuple[Act, ...], *, without: frozenset[int] = frozenset()) -> History:
     """Run given acts in a seed's weather."""
-    scene = scene_of(seed, most=most, without=without)
+    scene = scene_of(seed, without=without)
     actors = Actors(scene)
     scene.chaos.calm = False
     scene.sweep_soon()
@@ -66,18 +66,18 @@ def play(seed: int, acts: tuple[Act, ...], *, most: int | None = None, without: 
     return History(seed, len(acts), broken, scene.chaos.injected, scene.journal)
 
 
-def scene_of(seed: int, *, most: int | None = None, without: frozenset[int] = frozenset()) -> Scene:
+def scene_of(seed: int, *, without: frozenset[int] = frozenset()) -> Scene:
     """Set the scene of a seed: its weather and the size of its clusters."""
     random = Random(f"scene {seed}")
-    scene = Scene(seed, weather_of(Random(f"weather {seed}")), most=most, without=without)
+    scene = Scene(seed, weather_of(Random(f"weather {seed}")), chaos=partial(Chaos, without=without))
     scene.build(nodes=random.randint(1, 3), watched=random.randint(1, 2), scheduler=random.random() < 0.7)  # noqa: PLR2004 - most clusters have one
     return scene
 
 
-def calm_down(scene: Scene) -> None:
-    """Stop breaking things and let time run until nothing moves any more, at most some days."""
-    scene.journal.note(Kind.ACT, "from here on nothing breaks")
-    scene.chaos.calm = True
+def calm_down(scene: Scene, *, injecting: bool = False) -> None:
+    """Stop breaking things (unless `injecting`) and let time run until nothing moves any more, at most some days."""
+    scene.journal.note(Kind.ACT, "from here on nothing new happens")
+    scene.chaos.calm = not injecting
     scene.chaos.outages.clear()
     ports = scene.ports
     ports.provider.failures.clear()
@@ -87,8 +87,8 @@ def calm_down(scene: Scene) -> None:
     ports.verifier.results = {one: scene.graded(one) for one in ports.verifier.results if one in scene.lemons}
     scene.broken_arrivals = 0
     scene.fleet.restock(None)
-    place = keys.cluster_control(ACTING)
-    ports.table.write(Update(place, set={("paused",): False}, add={"version": 1}))
+    # By then whoever ordered a pause and got no answer has ordered it again.
+    scene.schedule.after(ORDERED_WITHIN, "operator", lambda: _resume(scene))
     scene.settle()
     scene.queue.wake()
     until, rounds = scene.clock.now() + LONGEST_QUIET, 0
@@ -100,6 +100,12 @@ def calm_down(scene: Scene) -> None:
             rounds = rounds + 1 if _quiet(scene) else 0
         elif scene.idle < before:
             rounds = 0
+
+
+def _resume(scene: Scene) -> None:
+    place = keys.cluster_control(ACTING)
+    if scene.ports.table.get(place) is not None:
+        scene.ports.table.write(Update(place, set={("paused",): False}, add={"version": 1}))
 
 
 def _quiet(scene: Scene) -> bool:

@@ -12,6 +12,7 @@ _XID = {
     48: "pid=4711, name=python, DBE (double bit error) ECC Error",
     31: "pid=4711, name=python, Ch 00000008, intr 10000000. MMU Fault: ENGINE GRAPHICS faulted",
     92: "pid=4711, name=python, High single-bit ECC error rate",
+    999: "pid=4711, name=python, something that nobody has written about",
     119: "pid=4711, name=python, Timeout after 6s of waiting for RPC response from GPU0 GSP!",
 }
 
@@ -70,6 +71,7 @@ SAMPLES: Mapping[str, tuple[str, Make]] = {
     "xid 119": ("kernel-log", lambda gpu, at: kernel_line(119, gpu, at)),
     "xid 31": ("kernel-log", lambda gpu, at: kernel_line(31, gpu, at)),
     "xid 92": ("kernel-log", lambda gpu, at: kernel_line(92, gpu, at)),
+    "unknown xid": ("kernel-log", lambda gpu, at: kernel_line(999, gpu, at)),
     "healthy survey": ("nvidia-smi-xml", lambda gpu, at: survey("", gpu, at)),
     "survey: GPU lost": ("nvidia-smi-xml", lambda gpu, at: survey("lost", gpu, at)),
     "survey: remap pending": ("nvidia-smi-xml", lambda gpu, at: survey("remap", gpu, at)),

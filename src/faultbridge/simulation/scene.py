@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from random import Random
 
@@ -27,15 +28,17 @@ SWEEP = "sweep"
 BROKEN = Verification(Verdict.FAILED, ("memory: a test of this machine fails",))
 
 
+MakeChaos = Callable[[Weather, Random, Schedule, Journal], Chaos]
+
+
 class Scene:
     """Everything that one history needs, put together; the product's part is its own composition."""
 
-    def __init__(self, seed: int, weather: Weather, *, most: int | None = None, without: frozenset[int]) -> None:
+    def __init__(self, seed: int, weather: Weather, *, chaos: MakeChaos = Chaos) -> None:
         self.clock = ManualClock(START)
         self.journal = Journal(self.clock, START)
         self.schedule = Schedule(self.clock, settle=self.settle, heard=lambda name: self.journal.note(Kind.TURN, name))
-        dice = Random(f"chaos {seed}")
-        self.chaos = Chaos(weather, dice, self.schedule, self.journal, most=most, without=without)
+        self.chaos = chaos(weather, Random(f"chaos {seed}"), self.schedule, self.journal)
         self.seam = ChaosSeam(self.chaos)
         self.ports = SimulatedPorts(self.clock, self.seam, self.schedule, weather)
         self.fleet: FakeFleet = self.ports.fleet
@@ -50,13 +53,11 @@ class Scene:
         self.rule = Rule(carrier, self.workers.page)
         self.watch = Watch(self.ports, self.journal)
         self.seam.watchers.append(self.watch.before)
-        self.put_on_queue: list[tuple[str, datetime]] = []
         self.hosts: dict[str, str] = {}
         self.lemons: set[str] = set()
         self.broken_arrivals = 0
         self._streamed = 0
         self._graded = 0
-        self._noted = 0
         self.idle = 0
         self.longest = LONGEST_PAUSE
         self._round = 0
@@ -72,8 +73,9 @@ class Scene:
             orchestrator=SCHEDULER if scheduler else NO_SCHEDULER,
         )
         registration = self.workers.application().registration
-        for config in (act, ClusterConfig(WATCHED)):
-            registration.add_cluster(config)
+        for config, number in ((act, nodes), (ClusterConfig(WATCHED), watched)):
+            if number:
+                registration.add_cluster(config)
         for cluster, number in ((ACTING, nodes), (WATCHED, watched)):
             for place in range(1, number + 1):
                 self._seat(cluster, f"node-{place}" if cluster == ACTING else f"seat-{place}")
@@ -140,10 +142,6 @@ class Scene:
                 mapping.take(record)
         if self.watch.activity != before:
             self.sweep_soon()
-        for message in self.ports.queue.messages:
-            if message.number > self._noted:
-                self._noted = message.number
-                self.put_on_queue.append((message.body, message.sent_at))
         self.rule.listen()
         self._grade_arrivals()
 

@@ -10,6 +10,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +27,9 @@ CALLBACK = ".waitForTaskToken"
 Handler = Callable[[dict[str, Any]], Mapping[str, Any]]
 
 
+@cache
 def definition() -> dict[str, Any]:
-    """Read the definition as it is deployed."""
+    """Read the definition as it is deployed, once; nobody changes it."""
     source = PACKAGED if PACKAGED.is_file() else CHECKED_OUT
     loaded: dict[str, Any] = yaml.safe_load(source.read_text(encoding="utf-8"))
     return loaded

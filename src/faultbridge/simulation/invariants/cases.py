@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from faultbridge.data.policies import default_policy
 from faultbridge.domain.cases import Case, WaitingFor
 from faultbridge.domain.clusters import Control
 from faultbridge.domain.edges import CASE_EDGES, Actor, CaseStatus, allowed
@@ -15,6 +16,7 @@ from faultbridge.storage import items, keys
 from faultbridge.storage.codec import dump
 
 CASE = "Case Status Change"
+ACT_WITHIN = default_policy().limits.act_within
 
 
 def _illegal(view: View) -> Iterator[str]:
@@ -102,11 +104,11 @@ def _unattended(view: View) -> Iterator[str]:
         wanted = {(one.code, one.component.pci, one.component.name) for one in state.active() if one.action.opens_case}
         for body in view.entries_of(state):
             meta, data = body["metadata"], body["data"]
-            if not meta["event_type"].startswith("Node Fault") or data["incarnation"] is None:
+            if not meta["event_type"].startswith("Node Fault") or data["incarnation"] is None or not data["source"]:
                 continue
             named = (data["code"], data["component"]["pci"], data["component"]["name"])
             age = from_text(meta["recorded_at"]) - from_text(data["observed_at"])
-            if named in wanted and age.total_seconds() < 3600 and meta["event_type"] != "Node Fault Cleared":  # noqa: PLR2004 - the default of act_within
+            if named in wanted and age < ACT_WITHIN:
                 yield f"{state.key.stream}: {data['code']} is active since {data['since']}, the node is {state.status}"
                 break
 

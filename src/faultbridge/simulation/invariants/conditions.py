@@ -9,6 +9,7 @@ from faultbridge import data
 from faultbridge.data.policies import default_policy
 from faultbridge.decoders import registry
 from faultbridge.domain.clusters import ClusterConfig
+from faultbridge.domain.faults import Survey
 from faultbridge.domain.nodes import NodeKey, NodeState
 from faultbridge.domain.records import Outcome
 from faultbridge.errors import Rejected
@@ -25,7 +26,8 @@ WATCHED = "watch-b"
 
 def _unlike(view: View) -> Iterator[str]:
     """Compare the cluster that nobody repairs: elsewhere a repair ends conditions, and when it does so is chance."""
-    parts, doubtful = _delivered(view)
+    parts = _delivered(view)
+    doubtful = _settled_as(view, Outcome.REJECTED) | _old_surveys(view, parts)
     for state in view.nodes:
         mine = [part for part in parts if part.record.node == state.key.node]
         if state.key.cluster != WATCHED or any(part.record.record_id in doubtful for part in mine):
@@ -40,28 +42,34 @@ def _asserting(state: NodeState, key: str) -> list[str]:
     return sorted(source for source, witness in state.conditions[key].witnesses.items() if witness.active)
 
 
-def _delivered(view: View) -> tuple[list[Part], set[str]]:
-    """Read again every message that can be read, once each, and name those that were rejected all the same.
+def _settled_as(view: View, outcome: Outcome) -> set[str]:
+    """Name the records that came to an outcome at any of their deliveries.
 
     A record is rejected when its worker died three times over it; whether it had its effect before is chance.
     """
-    rejected = {
-        record
-        for _, line in view.ports.receipts.lines
-        if line["kind"] == OUTCOME
-        for record, outcome in line["records"].items()
-        if outcome == Outcome.REJECTED
-    }
+    lines = (line["records"] for _, line in view.ports.receipts.lines if line["kind"] == OUTCOME)
+    return {record for line in lines for record, found in line.items() if found == outcome}
+
+
+def _old_surveys(view: View, parts: list[Part]) -> set[str]:
+    """Name the surveys that came after a newer one of their source: such a one says nothing, whatever it covered."""
+    effective = set().union(*(_settled_as(view, one) for one in (Outcome.CLEAN, Outcome.RECORDED, Outcome.FOLDED)))
+    surveys = {part.record.record_id for part in parts if any(isinstance(one, Survey) for one in part.observations)}
+    return (surveys & _settled_as(view, Outcome.STALE)) - effective
+
+
+def _delivered(view: View) -> list[Part]:
+    """Read again every message that can be read, once each."""
     reader = Reader(view.ports.objects, registry.decode)
     found: dict[str, Part] = {}
-    for text, at in view.scene.put_on_queue:
+    for text, at in view.scene.queue.taken.values():
         try:
             read = reader.read(Delivery("again", text, at))
         except Rejected:
             continue
         for part in read:
             found.setdefault(part.record.record_id, part)
-    return list(found.values()), rejected
+    return list(found.values())
 
 
 def _replayed(state: NodeState, parts: list[Part], end: datetime) -> dict[str, list[str]]:
