@@ -83,7 +83,8 @@ class Walk:
         epoch, sequence, body = int(str(entry["epoch"])), int(str(entry["sequence"])), str(entry["body"])
         breaks: list[Break] = []
         if epoch != self._epoch:
-            breaks += [] if epoch in self._restored else self.unseen()
+            if self._earliest() < epoch and epoch not in self._restored:
+                breaks += self.unseen()
             self._epoch, self._sequence, self._hash = epoch, 0, ""
         expected = self._sequence + 1
         previous = self._hash or self._stream.genesis(epoch)
@@ -113,13 +114,17 @@ class Walk:
 
     def unseen(self) -> list[Break]:
         """Judge whether every entry of this epoch that others saw was met; names the first that was cut off."""
-        epoch = self._epoch or min((place[0] for place in self._points), default=0)
+        epoch = self._earliest()
         missing = [place for place in self._points if place[0] == epoch and place > self.place]
         if not missing:
             return []
         first, last = min(missing), max(missing)
         said = f"{last[0]}/{last[1]} was there at {self._points[last].witness}"
         return [self._broken(epoch, min(self._sequence + 1, first[1]), BreakKind.ANCHOR, said)]
+
+    def _earliest(self) -> int:
+        """Return the epoch in which the walk is, or before its first entry that in which others saw one."""
+        return self._epoch or min((epoch for epoch, _ in self._points), default=0)
 
     def _contradicted(self, epoch: int, sequence: int) -> list[Break]:
         point = self._points.get((epoch, sequence))
