@@ -23,6 +23,7 @@ COMMANDS: Mapping[str, Row] = {
     "sources": Row("sources", "List the source names that can be decoded."),
     "catalog": Row("catalog", "Say what a fault code means, what others recommend, and why we do."),
     "schema": Row("schema", "Print the events' schemas, and validate an event."),
+    "simulate": Row("simulate", "Run one history of the product under injected faults, the same for the same seed."),
     "rule": Row("rule", "Run the golden cases of EventBridge rules."),
     "up": Row("up", "Start the embedded stack."),
     "demo": Row("demo", "Let a GPU fall off the bus, and watch the repair."),

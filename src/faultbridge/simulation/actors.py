@@ -101,7 +101,9 @@ class Actors:
         self._until_sent(Parcel(source, ACTING, make(0, None), node=f"new-{act.which % 3}"), 0.0, 2)
 
     def _noise(self, act: Act) -> None:
-        text = ('{"v": 1', '{"v": 9}', "", '{"v": 1, "record_id": "x", "source": "kernel-log", "body": 3}')[act.which % 4]
+        text = ('{"v": 1', '{"v": 9}', "", '{"v": 1, "record_id": "x", "source": "kernel-log", "body": 3}')[
+            act.which % 4
+        ]
         self._tell(f"a message that is none arrives: {text!r}")
         self._put_raw("train/noise", text)
 

@@ -15,7 +15,7 @@ from faultbridge.simulation.schedule import Schedule
 from faultbridge.simulation.weather import FaultKind, Weather
 
 
-class Crash(BaseException):  # noqa: N818 - a killed worker is no error: nothing of the product may catch it
+class Crash(BaseException):
     """A worker was killed: nothing that it would have done after this point happens."""
 
 
@@ -135,5 +135,3 @@ class ChaosSeam(Seam):
         yield
         if kind is not None:
             self._chaos.after(kind, call)
-
-

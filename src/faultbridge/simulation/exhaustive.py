@@ -7,13 +7,12 @@ at every later point of what that became, and so on: a fault after a fault meets
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
 from random import Random
 
-from faultbridge.services.send import Parcel
 from faultbridge.errors import Transient
+from faultbridge.services.send import Parcel
 from faultbridge.simulation.chaos import EFFECTS, Chaos, Crash, failure
 from faultbridge.simulation.fakes.seams import Call
 from faultbridge.simulation.history import calm_down
@@ -114,28 +113,25 @@ class Explored:
     broken: list[tuple[Faults, str]] = field(default_factory=list)
 
 
-def orderings(world: World, *, points: int, faults: int) -> Iterator[tuple[Faults, int, list[str]]]:
-    """Play every ordering of up to so many faults over the first so many points; yields each with what broke."""
-    todo: list[Faults] = [()]
+def explore(world: World, *, points: int, faults: int, first: int | None = None) -> Explored:
+    """Play all orderings of up to so many faults over the first so many points.
+
+    `first` keeps to those whose first fault is at this point (0: to the one without any), so that work can be shared.
+    """
+    explored = Explored()
+    todo: list[Faults] = [()] if first is None or first == 0 else _alone(first)
     while todo:
         given = todo.pop()
         script, broken = world.play(given)
-        yield given, len(script.points), broken
-        if len(given) < faults:
-            last = given[-1][0] if given else 0
-            met = min(points, len(script.points))
-            todo += [(*given, (point, kind)) for point in range(last + 1, met + 1) for kind in KINDS]
-
-
-def explore(
-    world: World, *, points: int, faults: int, part: Callable[[int], bool] = lambda _: True
-) -> Explored:
-    """Play all orderings; `part` chooses by the first point, so that the work can be shared out."""
-    explored = Explored()
-    for given, met, broken in orderings(world, points=points, faults=faults):
-        if given and not part(given[0][0]):
-            continue
         explored.runs[len(given)] += 1
-        explored.points = max(explored.points, met)
+        explored.points = max(explored.points, len(script.points))
         explored.broken += [(given, line) for line in broken]
+        if len(given) < faults and first != 0:
+            met = min(points, len(script.points))
+            last = given[-1][0] if given else 0
+            todo += [(*given, (point, kind)) for point in range(last + 1, met + 1) for kind in KINDS]
     return explored
+
+
+def _alone(point: int) -> list[Faults]:
+    return [((point, kind),) for kind in KINDS]

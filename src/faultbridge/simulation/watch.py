@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from datetime import datetime, timedelta
 
+from faultbridge.data.policies import default_policy
 from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.policy import Limits
 from faultbridge.domain.times import from_text
-from faultbridge.data.policies import default_policy
 from faultbridge.simulation.fakes.seams import Call
 from faultbridge.simulation.fakes.table import StreamRecord
 from faultbridge.simulation.journal import Journal, Kind
@@ -108,7 +108,16 @@ def told(item: Item) -> str:
     which = data.get("code") or data.get("kind") or ""
     why = data.get("reason") or data.get("text") or ""
     stream = f"{item['cluster']}/{item['node']}" if item["node"] else str(item["cluster"])
-    words = (stream, f"{item['sequence']}", str(item["type"]), which, moved, step, why, f"({body['metadata']['recorded_by']})")
+    words = (
+        stream,
+        f"{item['sequence']}",
+        str(item["type"]),
+        which,
+        moved,
+        step,
+        why,
+        f"({body['metadata']['recorded_by']})",
+    )
     return " ".join(word for word in words if word)
 
 

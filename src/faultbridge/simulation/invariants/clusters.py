@@ -29,7 +29,10 @@ def _expected(view: View) -> Iterator[str]:
         cluster = str(item["cluster"])
         config = items.read_config(view.at(*keys.cluster_config(cluster)) or {})
         seats = sum(state.key.cluster == cluster and state.registered for state in view.nodes)
-        roster = sum(str(one["pk"]).startswith(f"CLUSTER#{cluster}#") and str(one["sk"]).startswith("NODE#") for one in view.items)
+        roster = sum(
+            str(one["pk"]).startswith(f"CLUSTER#{cluster}#") and str(one["sk"]).startswith("NODE#")
+            for one in view.items
+        )
         if not config.expected == seats == roster:
             yield f"{cluster} expects {config.expected} seats, has {seats}, lists {roster}"
 

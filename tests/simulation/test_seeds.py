@@ -1,0 +1,22 @@
+"""Histories drawn from seeds: whatever goes wrong, the invariants hold."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.simulation.pool import broken_by, spread
+
+SEEDS = range(300)
+NIGHTLY_SEEDS = range(300, 20_300)
+
+
+def test_no_seed_breaks_an_invariant() -> None:
+    broken = [line for lines in spread(broken_by, SEEDS) for line in lines]
+    assert not broken, "\n".join(broken)
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(6 * 3600)
+def test_twenty_thousand_seeds_break_no_invariant() -> None:
+    broken = [line for lines in spread(broken_by, NIGHTLY_SEEDS, chunk=50) for line in lines]
+    assert not broken, "\n".join(broken[:50])
