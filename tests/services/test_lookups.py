@@ -19,7 +19,7 @@ def put(table: FakeTable, key: keys.Key, **attributes: str) -> None:
     table.write(Put({"pk": key.pk, "sk": key.sk, **attributes}))
 
 
-def test_a_name_is_looked_up_once_a_minute():
+def test_a_name_is_looked_up_once_in_ten_minutes():
     lookups, table, clock, seam = bench()
     name = keys.alias("name", "train-a/n")
     put(table, name, leads="here")
@@ -27,7 +27,7 @@ def test_a_name_is_looked_up_once_a_minute():
         assert lookups.get(name)["leads"] == "here"
         clock.advance(15)
     assert len(seam.named("table.get_many")) == 1
-    clock.advance(60)
+    clock.advance(600)
     lookups.get(name)
     assert len(seam.named("table.get_many")) == 2
 

@@ -30,6 +30,7 @@ from faultbridge.stages.changes import Arrival
 from faultbridge.stages.decide import Rules
 from faultbridge.stages.limit import MOST_FAULTS, weight
 from faultbridge.stages.resolve import aliases_of, learn_boot, resolve, sits
+from faultbridge.stages.worth import worth_writing
 from faultbridge.storage import items, keys
 
 RejectRecord = Callable[[Delivery, RawRecord | None, Rejected], None]
@@ -203,6 +204,8 @@ class _Folding:
             now=now,
         )
         self.outcomes = passed.outcomes
+        if not passed.drafts and not self.compared.with_faults and not worth_writing(state, passed.state):
+            return Revision(state)
         return Revision(passed.state, passed.drafts, self.compared.with_faults)
 
 
