@@ -1,7 +1,7 @@
 # What `sam build` calls, once for each function and layer, with ARTIFACTS_DIR set.
 
 # Parts of the package that never run in Lambda; tests/architecture proves that no handler reaches them.
-NOT_IN_LAMBDA := cli local policyfile simulation
+NOT_IN_LAMBDA := agent cli local policyfile simulation
 
 ARCHITECTURE ?= x86_64
 PLATFORM_x86_64 := manylinux2014_x86_64

@@ -39,4 +39,5 @@ COMMANDS: Mapping[str, Row] = {
     "account": Row("account", "Say whether every record that was sent has an outcome."),
     "reject": Row("reject", "Show the records that nobody could use, and try them again."),
     "redrive": Row("redrive", "Put dead letters back on the queue."),
+    "agent": Row("agent", "Report what ails this node, from the node itself."),
 }

@@ -31,6 +31,7 @@ MOST_BODY_BYTES = 64 * 1024 * 1024
 """What a gzipped body may unpack to."""
 
 _MOST_BOOT_ID = 128
+_WORTH_PACKING = 1024
 _SOURCE = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
 _POINTER = re.compile(r"raw/[A-Za-z0-9_-]{1,100}/\d{4}-\d{2}-\d{2}/[0-9a-f]{64}")
 
@@ -67,8 +68,11 @@ def raw_key(cluster: str, at: datetime, body: bytes) -> str:
     return f"raw/{cluster}/{at:%Y-%m-%d}/{hashlib.sha256(body).hexdigest()}"
 
 
-def encode_message(message: Message) -> str:
-    """Render a message in the lightest of the encodings that carry it; raises ValueError when none does."""
+def encode_message(message: Message, *, compact: bool = False) -> str:
+    """Render a message in the plainest of the encodings that carry it; raises ValueError when none does.
+
+    `compact` gzips at once what is worth it: a sender on a node pays for each byte.
+    """
     frame = {
         "v": VERSION,
         "record_id": message.record_id,
@@ -84,7 +88,8 @@ def encode_message(message: Message) -> str:
     if message.pointer is not None:
         return _render({**frame, "pointer": message.pointer})
     body = message.body or b""
-    for encoding, pack in _PACK.items():
+    packs = reversed(_PACK.items()) if compact and len(body) > _WORTH_PACKING else _PACK.items()
+    for encoding, pack in packs:
         carried = pack(body) if len(body) <= MOST_BODY_BYTES else None
         text = None if carried is None else _render({**frame, "encoding": encoding, "body": carried})
         if text is not None and len(text) <= MOST_MESSAGE_BYTES:
