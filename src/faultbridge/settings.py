@@ -19,6 +19,11 @@ MEANINGS: Mapping[str, str] = {
     "QUEUE_URL": "the URL of the queue of raw records",
     "DEAD_LETTER_QUEUE_URL": "the URL of the raw records' dead-letter queue",
     "BUCKET": "the name of the bucket for raw records and evidence",
+    "ARCHIVE_BUCKET": "the name of the bucket of the archive",
+    "ARCHIVE_STREAM": "the name of the Firehose stream into the archive; without one, objects are put directly",
+    "VAULT_BUCKET": "the name of the bucket of the anchors, whose objects nobody can change",
+    "ENTRY_DAYS": "how many days an entry stays in the table once it is sealed; 0 is for ever",
+    "TOKEN_SECRET": "the ARN or name of the secret that page tokens are signed with",
     "STATE_MACHINE": "the ARN of the replacement state machine",
     "URGENT_TOPIC": "the ARN of the SNS topic for pages that a person must answer now",
     "NOTICE_TOPIC": "the ARN of the SNS topic for pages that may be read later",
@@ -86,6 +91,31 @@ class Settings:
     def bucket(self) -> str:
         """Return the name of the bucket."""
         return self._text("BUCKET")
+
+    @property
+    def archive_bucket(self) -> str:
+        """Return the name of the bucket of the archive."""
+        return self._text("ARCHIVE_BUCKET")
+
+    @property
+    def archive_stream(self) -> str:
+        """Return the name of the delivery stream into the archive; empty where objects are put directly."""
+        return self._text("ARCHIVE_STREAM", "")
+
+    @property
+    def vault_bucket(self) -> str:
+        """Return the name of the bucket of the anchors."""
+        return self._text("VAULT_BUCKET")
+
+    @property
+    def entry_days(self) -> int:
+        """Return how long a sealed entry stays in the table, in days; 0 is for ever."""
+        return self._whole("ENTRY_DAYS", 0)
+
+    @property
+    def token_secret(self) -> str:
+        """Return the ARN or name of the secret that page tokens are signed with."""
+        return self._text("TOKEN_SECRET")
 
     @property
     def state_machine(self) -> str:

@@ -6,16 +6,17 @@ from typing import Any
 
 import pytest
 
-from faultbridge.adapters.aws import AwsPorts
 from faultbridge.adapters.clients import Clients
-from faultbridge.bootstrap import Application
-from faultbridge.services.append import Stack
+from faultbridge.bootstrap import of_settings
 from faultbridge.settings import PREFIX, Settings
 from tests.architecture.project import resources, template
 
 # Read for every function, with a default; the second is for tests of the embedded stack only.
-EVERYWHERE = {f"{PREFIX}PROBE_SECONDS", f"{PREFIX}CLOCK_OFFSET_SECONDS"}
-SERVICES = {"PagerFunction": "page"}  # where the service is not named as the function
+EVERYWHERE = {f"{PREFIX}PROBE_SECONDS", f"{PREFIX}CLOCK_OFFSET_SECONDS", f"{PREFIX}ENTRY_DAYS"}
+SERVICES = {  # where the services are not named as the function
+    "PagerFunction": ("page",),
+    "PublishFunction": ("publish", "write_archive"),
+}
 FUNCTIONS = sorted(resources("AWS::Serverless::Function"))
 
 
@@ -41,11 +42,11 @@ def given(function: str) -> set[str]:
 
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_a_function_is_given_what_it_reads_and_no_more(function: str) -> None:
-    variables = Remembering(dict.fromkeys(given(function), "1"))
-    settings = Settings(variables)
-    stack = Stack(settings.stack_id, settings.stack)
-    application = Application(
-        AwsPorts(settings, Clients(region="us-east-1")), stack, probe_seconds=settings.probe_seconds
-    )
-    getattr(application, SERVICES.get(function, function.removesuffix("Function").lower()))
-    assert variables.asked - EVERYWHERE == given(function) - EVERYWHERE
+    asked: set[str] = set()
+    for through in ("firehose", ""):
+        variables = Remembering(dict.fromkeys(given(function), "1") | {f"{PREFIX}ARCHIVE_STREAM": through})
+        application = of_settings(Settings(variables), Clients(region="us-east-1"))
+        for service in SERVICES.get(function, (function.removesuffix("Function").lower(),)):
+            getattr(application, service)
+        asked |= variables.asked
+    assert asked - EVERYWHERE == given(function) - EVERYWHERE

@@ -17,6 +17,8 @@ ROW = re.compile(r"^\| (?P<role>\w+) \| (?P<sid>\w+) \| (?P<may>`.+?) \| (?P<on>
 CALLS = {
     "dynamodb:ConditionCheckItem": ("transact_write_items",),
     "s3:ListBucket": ("get_object",),
+    "s3:GetObjectVersion": ("get_object",),
+    "s3:ListBucketVersions": ("list_object_versions",),
     "sqs:SendMessage": ("send_message_batch",),
 }
 

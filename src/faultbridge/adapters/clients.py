@@ -17,8 +17,10 @@ if TYPE_CHECKING:
     from mypy_boto3_dynamodb.client import DynamoDBClient
     from mypy_boto3_ec2.client import EC2Client
     from mypy_boto3_events.client import EventBridgeClient
+    from mypy_boto3_firehose.client import FirehoseClient
     from mypy_boto3_logs.client import CloudWatchLogsClient
     from mypy_boto3_s3.client import S3Client
+    from mypy_boto3_secretsmanager.client import SecretsManagerClient
     from mypy_boto3_sns.client import SNSClient
     from mypy_boto3_sqs.client import SQSClient
     from mypy_boto3_ssm.client import SSMClient
@@ -72,6 +74,16 @@ class Clients:
     def s3(self) -> S3Client:
         """Return the client of the bucket."""
         return self._watched(self._session.client("s3", **self._options("S3")))
+
+    @cached_property
+    def firehose(self) -> FirehoseClient:
+        """Return the client of the delivery stream into the archive."""
+        return self._watched(self._session.client("firehose", **self._options("FIREHOSE")))
+
+    @cached_property
+    def secrets(self) -> SecretsManagerClient:
+        """Return the client of the secrets."""
+        return self._watched(self._session.client("secretsmanager", **self._options("SECRETS_MANAGER")))
 
     @cached_property
     def sns(self) -> SNSClient:

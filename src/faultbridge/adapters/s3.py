@@ -1,6 +1,8 @@
-"""Raw records and evidence on S3."""
+"""Raw records, evidence and the archive on S3."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 from botocore.exceptions import ClientError
 
@@ -11,7 +13,7 @@ MISSING = frozenset({"NoSuchKey", "404"})
 
 
 class S3Objects:
-    """An ObjectStore in one bucket."""
+    """An ObjectStore, and an Archive, in one bucket."""
 
     def __init__(self, clients: Clients, bucket: str) -> None:
         self._clients = clients
@@ -32,3 +34,10 @@ class S3Objects:
                     return None
                 raise
             return answer["Body"].read()
+
+    def list(self, prefix: str) -> Iterator[str]:
+        """List every key that begins so, in order."""
+        pages = self._clients.s3.get_paginator("list_objects_v2").paginate(Bucket=self._bucket, Prefix=prefix)
+        with translated(f"listing s3://{self._bucket}/{prefix}"):
+            for page in pages:
+                yield from (found["Key"] for found in page.get("Contents", []))

@@ -21,6 +21,8 @@ OUTPUTS: Mapping[str, str] = {
     "RawRecordsQueueUrl": "QUEUE_URL",
     "RawRecordsDeadLettersUrl": "DEAD_LETTER_QUEUE_URL",
     "RawBucketName": "BUCKET",
+    "ArchiveBucketName": "ARCHIVE_BUCKET",
+    "VaultBucketName": "VAULT_BUCKET",
     "StateMachineArn": "STATE_MACHINE",
     "UrgentTopicArn": "URGENT_TOPIC",
     "NoticeTopicArn": "NOTICE_TOPIC",

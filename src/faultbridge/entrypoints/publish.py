@@ -1,18 +1,31 @@
-"""The table's stream: new entries to the bus."""
+"""The table's stream: new entries to the bus and to the archive."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from faultbridge.adapters.telemetry import emit
+from faultbridge.adapters.telemetry import emit, logger
 from faultbridge.entrypoints.stream import images
+from faultbridge.errors import FaultbridgeError
 
 if TYPE_CHECKING:
     from faultbridge.bootstrap import Application
+    from faultbridge.storage.writes import Item
 
 
 def publish(event: Mapping[str, Any], application: Application) -> None:
     """Take new entries from the table's stream; raises when the bus did not take all, so that the stream repeats."""
-    published = application.publish(list(images(event)))
-    emit({"EntriesPublished": published})
+    entries = list(images(event))
+    published = application.publish(entries)
+    archived = _archive(entries, application)
+    emit({"EntriesPublished": published, "EntriesArchived": archived, "EntriesNotArchived": len(entries) - archived})
+
+
+def _archive(entries: Sequence[Item], application: Application) -> int:
+    # The archive is completed from the table when its day is sealed: for its sake nobody is told anything twice.
+    try:
+        return application.write_archive(entries)
+    except FaultbridgeError as error:
+        logger.error("entries were not archived; the seal will complete them", failure=str(error))
+        return 0

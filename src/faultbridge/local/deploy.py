@@ -17,6 +17,7 @@ PARAMETERS = {
     "ProbeSeconds": "1",
     "IngestTimeoutSeconds": "20",
     "RawRecordsVisibilitySeconds": "20",
+    "ArchiveThrough": "objects",
     "TableDeletionProtection": "false",
     "TablePointInTimeRecovery": "false",
 }
