@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -40,17 +40,18 @@ class Story:
     outputs: Mapping[str, str]
     patience: float
     cluster: str
-    started: float = field(default_factory=time.monotonic)
+    started: float
 
     @classmethod
     def begin(cls, *, stack: str, fresh: bool, patience: float, form: Form) -> Story:
         """Bring the stack up."""
         from faultbridge.local import up
 
+        started = time.monotonic()
         info = up(fresh, notice, stack=stack)
         aim(info.environment)
         session = Session(Target(stack), form, embedded=True)
-        return cls(session, info.environment, info.outputs, patience, f"demo-{session.now():%H%M%S}")
+        return cls(session, info.environment, info.outputs, patience, f"demo-{session.now():%H%M%S}", started)
 
     def tell(self) -> Result:
         """Run the story and say what came of it."""
