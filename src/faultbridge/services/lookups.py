@@ -15,13 +15,13 @@ from faultbridge.storage import keys
 from faultbridge.storage.writes import Item, Key
 
 ALIAS_KEPT = timedelta(minutes=10)
-OTHERS_KEPT = timedelta(seconds=5)
+OTHERS_KEPT = timedelta(seconds=15)
 MOST_KEPT = 50_000
 
 
 @dataclass(frozen=True, slots=True)
 class Lookups:
-    """Remembers items by key; every answer was true ten minutes ago at most, that of a registration five seconds ago."""
+    """Remembers items by key; every answer was true ten minutes ago at most, that of a registration fifteen seconds ago."""
 
     table: Table
     clock: Clock

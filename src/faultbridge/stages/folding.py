@@ -79,14 +79,11 @@ class Folding:
         if survey.devices:
             self._learn_devices(survey, arrival)
         outcomes = [self.fault(fault, replace(arrival, observation=fault)) for fault in survey.present]
-        seen = {
-            condition_key(self._catalogue.canonical(fault.code), identity(fault.component, self._devices))
-            for fault in survey.present
-        }
+        asserted = {key for key, condition in self.conditions.items() if survey.source in condition.witnesses}
+        # Most looks find nothing that their source had found before: then there is nothing to compare.
         outcomes += [
             self._withdraw(key, survey.source, arrival.at, "no longer present", arrival.record_id)
-            for key in self._covered(survey) - seen
-            if key in self.conditions
+            for key in sorted(asserted and asserted & self._covered(survey) - self._present(survey))
         ]
         return max(outcomes, key=lambda one: one.rank, default=Outcome.CLEAN)
 
@@ -197,6 +194,12 @@ class Folding:
         else:
             self.end(key, quiet, at, reason, record_id)
         return Outcome.RECORDED
+
+    def _present(self, survey: Survey) -> set[str]:
+        return {
+            condition_key(self._catalogue.canonical(fault.code), identity(fault.component, self._devices))
+            for fault in survey.present
+        }
 
     def _covered(self, survey: Survey) -> set[str]:
         return {
