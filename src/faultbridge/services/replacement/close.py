@@ -9,8 +9,9 @@ from faultbridge.domain.cases import Attempt, Resolution, Rung
 from faultbridge.domain.edges import Actor, CaseStatus, NodeStatus
 from faultbridge.domain.faults import Severity
 from faultbridge.domain.nodes import Isolation, NodeState
+from faultbridge.errors import Transient
 from faultbridge.services.append import Revision
-from faultbridge.services.replacement import return_to_service
+from faultbridge.services.replacement import return_to_service, verify
 from faultbridge.services.replacement.outcomes import Answer, Outcome
 from faultbridge.services.replacement.progress import live, moved
 from faultbridge.services.replacement.work import Work
@@ -29,12 +30,32 @@ def close(work: Work) -> Answer:
     """Close the case of a node that was verified and returned."""
     if work.attempt.steps.get(return_to_service.NAME) != Outcome.DONE:
         return work.escalate("the case was to close before the node was returned")
-    work.commit(_closed, Actor.CLOSE)
+    try:
+        work.commit(_closed, Actor.CLOSE)
+    except _Overtaken:
+        return _keep_out(work)
     return Answer(Outcome.DONE)
+
+
+class _Overtaken(Exception):  # noqa: N818 - a fact, no error
+    """Something was seen on the node since it was verified."""
+
+
+def _keep_out(work: Work) -> Answer:
+    """Keep work off the node again: it was let back, but its verification holds no more."""
+    work = replace(work, state=work.tools.append.read(work.state.key))
+    answer = work.orchestrator.cordon(work.state.key.node)
+    if not answer.ok:
+        raise Transient(f"the node was let back and cannot be kept out again: {answer.reason}")
+    isolation = Isolation.CONFIRMED if work.orchestrator.applicable else Isolation.NOT_APPLICABLE
+    work = work.commit(lambda state, _: Revision(replace(state, isolation=isolation)))
+    return verify.overtaken(work, verify.seen_since(work.state))
 
 
 def _closed(state: NodeState, now: datetime) -> Revision:
     case, attempt = live(state)
+    if verify.seen_since(state):
+        raise _Overtaken
     harmed = state.severity is not None and state.severity.rank >= Severity.WARNING.rank
     target = NodeStatus.DEGRADED if harmed else NodeStatus.HEALTHY
     reason = "verification passed, a condition remains" if harmed else "verification passed"

@@ -20,6 +20,9 @@ def return_to_service(work: Work) -> Answer:
     """Un-cordon the node; where there is no orchestrator the step says that it does not apply."""
     if work.attempt.steps.get(verify.NAME) != Outcome.DONE:
         return work.escalate("the node was to return without a passed verification")
+    fresh = verify.seen_since(work.state)
+    if fresh:
+        return verify.overtaken(work, fresh)
     orchestrator = work.orchestrator
     if not orchestrator.applicable:
         return _returned(work, "not_applicable", "the cluster has no orchestrator")

@@ -35,10 +35,22 @@ def verify(work: Work) -> Answer:
         return waiting("the verification is running")
     if found.verdict is Verdict.UNKNOWN:
         return _once_more(work, found)
-    fresh = tuple(f"{one.code}: {one.message}" for one in _since(work.state, work))
+    fresh = tuple(f"{one.code}: {one.message}" for one in _since(work.state, work.case.rung, work.attempt.since))
     if found.verdict is Verdict.PASSED and not fresh:
         return _passed(work, found)
     return _failed(work, found, (*found.findings, *fresh))
+
+
+def seen_since(state: NodeState) -> tuple[str, ...]:
+    """List what was seen on the node since its verification began and is not mended by it, a line each."""
+    case, attempt = live(state)
+    began = case.marks.get(Phase.VERIFYING.value, attempt.since)
+    return tuple(f"{one.code}: {one.message}" for one in _since(state, case.rung, began))
+
+
+def overtaken(work: Work, findings: tuple[str, ...]) -> Answer:
+    """Take a passed verification back: the node was good, and is not any more."""
+    return _failed(work, Verification(Verdict.FAILED), findings)
 
 
 def verify_is_late(work: Work, reason: str) -> Answer:
@@ -120,10 +132,10 @@ def _higher(work: Work) -> Rung | None:
     return next_rung(work.case, work.rules.policy, at_least=following) if following else None
 
 
-def _since(state: NodeState, work: Work) -> list[Condition]:
+def _since(state: NodeState, rung: Rung, began: datetime | None) -> list[Condition]:
     """List what was seen on the node since it came under verification: no diagnosis outweighs that."""
-    sitting, began = state.incarnation, work.attempt.since
-    start = sitting.since if work.case.rung is Rung.REPLACE and sitting else began
+    sitting = state.incarnation
+    start = sitting.since if rung is Rung.REPLACE and sitting else began
     return [
         condition
         for condition in state.active()

@@ -1,0 +1,45 @@
+"""A node that breaks again between its verification and its return does not come back to work as it is."""
+
+from __future__ import annotations
+
+import pytest
+
+from faultbridge.domain.edges import CaseStatus, NodeStatus
+from faultbridge.simulation.fakes import Call
+from tests.scenarios.world import World
+
+
+class BreaksAgain:
+    """A hook that lets a fault be seen on the node at the first call to let it back to work."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.seen = False
+
+    def __call__(self, call: Call) -> None:
+        if call.name == "orchestrator.uncordon" and not self.seen:
+            self.seen = True
+            self.world.fault(code="xid.48")
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_a_fault_after_the_verification_keeps_the_node_out_of_service(moment: str) -> None:
+    world = World(orchestrated=True)
+    world.fault()
+    breaks = BreaksAgain(world)
+    setattr(world.seam, moment, breaks)
+    world.until(lambda: breaks.seen, minutes=120)
+    assert world.status() is NodeStatus.QUARANTINED or world.case().status is not CaseStatus.RESOLVED
+    assert world.orchestrator.cordoned == {"node-1"}
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_it_is_repaired_like_any_other_or_handed_to_a_person(moment: str) -> None:
+    world = World(orchestrated=True)
+    world.fault()
+    setattr(world.seam, moment, BreaksAgain(world))
+    world.until(lambda: not world.case().status.live or world.case().status is CaseStatus.ESCALATED, minutes=240)
+    assert world.case().status is CaseStatus.ESCALATED or not any(
+        one.action.opens_case for one in world.node().active()
+    )
+    assert world.control().holders == {}
