@@ -111,7 +111,10 @@ class Actors:
         if self.sent:
             self._tell("an old record is redriven")
             group, text, at = self.sent[act.which % len(self.sent)]
-            message = decode_message(text)
+            try:
+                message = decode_message(text)
+            except Rejected:
+                return
             # As the product redrives: the first time of receipt travels along, or a fast clock would make it newer.
             self._put_raw(group, encode_message(replace(message, received_at=message.received_at or at)))
 

@@ -1,4 +1,4 @@
-"""What must hold when all is quiet, as a list: each invariant is a sentence and a function that finds what breaks it."""
+"""What must hold when all is quiet, as a list: an invariant is a sentence and a function that finds what breaks it."""
 
 from __future__ import annotations
 

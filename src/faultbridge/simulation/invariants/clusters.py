@@ -18,7 +18,9 @@ def _statuses(view: View) -> Iterator[str]:
         config = items.read_config(view.at(*keys.cluster_config(cluster)) or {})
         found = items.read_cluster(cluster, view.at(*keys.cluster_state(cluster)))
         statuses = [state.status for state in view.nodes if state.key.cluster == cluster and state.status is not None]
-        bad = Counter(status for status in statuses if status not in {NodeStatus.HEALTHY, NodeStatus.RETIRED})
+        bad: Counter[NodeStatus] = Counter(
+            status for status in statuses if status not in {NodeStatus.HEALTHY, NodeStatus.RETIRED}
+        )
         true = cluster_status(bad, config.expected), counted(bad, config.expected)
         if (found.status, dict(found.counts)) != true:
             yield f"{cluster} says {found.status} {dict(found.counts)}, its nodes are {true[0]} {true[1]}"
@@ -29,10 +31,8 @@ def _expected(view: View) -> Iterator[str]:
         cluster = str(item["cluster"])
         config = items.read_config(view.at(*keys.cluster_config(cluster)) or {})
         seats = sum(state.key.cluster == cluster and state.registered for state in view.nodes)
-        roster = sum(
-            str(one["pk"]).startswith(f"CLUSTER#{cluster}#") and str(one["sk"]).startswith("NODE#")
-            for one in view.items
-        )
+        partition = f"CLUSTER#{cluster}#"
+        roster = sum(str(one["pk"]).startswith(partition) and str(one["sk"]).startswith("NODE#") for one in view.items)
         if not config.expected == seats == roster:
             yield f"{cluster} expects {config.expected} seats, has {seats}, lists {roster}"
 
