@@ -2,8 +2,8 @@
 
 A write each minute for each healthy node is most of what a fleet would cost. So two watermarks are kept only so
 precisely: a condition that is only heard of again to a minute, the last survey of a source that asserts nothing to
-five. What is lost by that: `count` is a lower bound, and a faulty survey that the queue delivers behind a clean one of the
-same five minutes opens a condition, which the next survey clears.
+five. What is lost by that: `count` is a lower bound, and a faulty survey that the queue delivers behind a clean one
+of the same five minutes opens a condition, which the next survey clears.
 """
 
 from __future__ import annotations
