@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any
 
 from faultbridge.domain.faults import Clear, Fault, Observation, Survey, normalise_pci
 
@@ -16,11 +17,17 @@ _PCI = re.compile(r"(?:PCI:)?(?:[0-9a-f]{1,8}:)?[0-9a-f]{2}:[0-9a-f]{2}(?:\.[0-7
 
 @dataclass(frozen=True, slots=True)
 class Hints:
-    """What the carrier of a record knows; it serves only to complete times that lack a year."""
+    """What the carrier of a record knows: it completes times that lack a year.
+
+    `instance_type` says how many GPUs there should be, where the carrier knows it.
+    `mappings` are a customer's own words for faults, by the name of the packaged mapping that each extends.
+    """
 
     received_at: datetime | None = None
     node: str | None = None
     cluster: str | None = None
+    instance_type: str | None = None
+    mappings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 NO_HINTS = Hints()
@@ -32,6 +39,7 @@ class Decoder:
 
     `recognise` tells from a body's first bytes whether it is probably of this format; `decode` turns a whole body
     into observations, in the order of the input, or raises `Rejected` when no part of it has the format's framing.
+    `decode_pieces`, where a format has it, does the same to a body of any length that comes in pieces.
     """
 
     name: str
@@ -39,6 +47,7 @@ class Decoder:
     example: str
     recognise: Callable[[bytes], bool]
     decode: Callable[[bytes, Hints], tuple[Observation, ...]]
+    decode_pieces: Callable[[Iterable[bytes], Hints], tuple[Observation, ...]] | None = None
 
 
 def over(fault: Fault) -> Clear:

@@ -12,6 +12,7 @@ from faultbridge.decoders.base import Decoder, Hints, cut, evidence, over
 from faultbridge.decoders.clock import iso_time
 from faultbridge.decoders.documents import objects, text_of
 from faultbridge.decoders.envelope import LogEvent, log_events
+from faultbridge.decoders.hyperpod_deep_check import failed_check, is_check, plain_fault, plain_lines
 from faultbridge.decoders.hyperpod_words import CODES_BY_CONDITION, asked
 from faultbridge.decoders.kernel_prefix import KernelMessage
 from faultbridge.decoders.kernel_sxid import SxidReader
@@ -50,24 +51,31 @@ def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
             framed = framed or MARKER in written or {"level", "msg"} <= written.keys()
             if written.get(MARKER) == "HealthEvent":
                 found.append(_observation(written, _time(written, prefix, event.at), event.instance_id))
+            elif is_check(written):
+                found.append(failed_check(SOURCE, written, event.at, event.instance_id))
+        for line in plain_lines(event.message):
+            framed = True
+            failed = plain_fault(SOURCE, line, event.instance_id)
+            found += [failed] if failed else []
     if not framed:
         raise Rejected("no_framing", "no JSON record of the health monitoring agent in it")
     return tuple(found)
 
 
 def recognise(body: bytes) -> bool:
-    """Tell whether the agent's marker is there, or a CloudWatch Logs envelope that may hold it."""
-    return MARKER.encode() in body or b'"awslogs"' in body[:256]
+    """Tell whether the agent's marker or a deep health check is there, or an envelope that may hold one."""
+    checks = b"Encountered FaultyInstance" in body or b"replacementRequired:" in body
+    return MARKER.encode() in body or checks or b'"awslogs"' in body[:256]
 
 
 def _observation(written: Mapping[str, Any], at: datetime | None, instance_id: str | None) -> Fault | Clear:
     told = _told(written)
-    named = _named(told)
-    attributes = {**named.attributes, **(told.attributes or {})}
+    fault = named(told)
+    attributes = {**fault.attributes, **(told.attributes or {})}
     attributes |= {"instance_id": instance_id} if instance_id else {}
     verdict = asked(told.reason, told.action, told.condition)
     fault = replace(
-        named,
+        fault,
         source=SOURCE,
         observed_at=at,
         attributes=attributes,
@@ -103,7 +111,7 @@ def _told(written: Mapping[str, Any]) -> Told:
     )
 
 
-def _named(told: Told) -> Fault:
+def named(told: Told) -> Fault:
     """Find out what the event is about: an Xid or SXid that it quotes or numbers, else its condition."""
     quoted = _quoted(told.text)
     if quoted is not None:

@@ -11,7 +11,10 @@ CODES_BY_CONDITION: Mapping[str, str] = {
     "NvidiaGPUUnhealthy": "agent.gpu_unhealthy",
     "NvidiaErrorReboot": "agent.reboot_required",
     "NvidiaErrorTerminate": "agent.replace_required",
+    "EfaError": "net.efa_error",
+    "InstanceUnreachable": "host.unreachable",
 }
+CODES_BY_ACTION: Mapping[str, str] = {"reboot": "agent.reboot_required", "replace": "agent.replace_required"}
 
 
 @dataclass(frozen=True, slots=True)

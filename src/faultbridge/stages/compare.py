@@ -1,14 +1,22 @@
-"""Compare: a reading beside the one before it; what rose is a fault, what fell was reset and is none."""
+"""Compare: a reading beside the one before it; what rose is a fault, what fell was reset and is none.
+
+Counters are judged by the packaged thresholds. A rate must have held for as long as its threshold says: a few errors
+just before a look are not many an hour. Gauges and states are judged by what their change means.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from faultbridge.data.counters import Threshold, thresholds
 from faultbridge.domain.faults import Component, Fault, Observation, Reading, Survey
 
 _Value = int | str
-_Judge = Callable[[Reading, _Value | None, _Value], Fault | None]
+_Judge = Callable[[Reading, Reading, str], Fault | None]
+STALLED = "train.stalled"
+# A step may take five times its usual time, and five minutes for a checkpoint, before it is called a stall.
+STALL_STEPS, STALL_SECONDS = 5, 300
 
 
 def differences(observations: Iterable[Observation]) -> tuple[Observation, ...]:
@@ -30,40 +38,109 @@ def differences(observations: Iterable[Observation]) -> tuple[Observation, ...]:
 
 def compare(previous: Reading, reading: Reading) -> tuple[Fault, ...]:
     """Return what went wrong between two readings of the same port; `previous` is the older."""
-    judged = (
-        _JUDGES[name](reading, previous.values.get(name), value)
-        for name, value in reading.values.items()
-        if name in _JUDGES and previous.values.get(name) != value
-    )
-    return tuple(fault for fault in judged if fault is not None)
+    return tuple(_compared(previous, reading, thresholds()))
+
+
+def _compared(previous: Reading, reading: Reading, limits: Mapping[tuple[str, str], Threshold]) -> Iterator[Fault]:
+    for name, value in reading.values.items():
+        judge = _JUDGES.get(name)
+        limit = None if judge else limits.get((reading.source, name))
+        if judge is not None:
+            fault = judge(previous, reading, name)
+        elif limit is not None and previous.values.get(name) != value:
+            fault = _rise_above(limit, previous, reading)
+        else:
+            continue
+        if fault is not None:
+            yield fault
+
+
+def _rise_above(limit: Threshold, previous: Reading, reading: Reading) -> Fault | None:
+    """Judge a counter by its threshold; a full one cannot rise, and what fell was reset."""
+    before, now = previous.values.get(limit.counter), reading.values.get(limit.counter)
+    if not isinstance(before, int) or not isinstance(now, int) or now <= before:
+        return None
+    rise, elapsed = now - before, _seconds(previous, reading)
+    periods = max(1.0, elapsed / limit.seconds) if limit.seconds else 1.0
+    if rise <= limit.limit * periods:
+        return None
+    allowed = f"{limit.limit} in {limit.seconds} s" if limit.seconds else str(limit.limit)
+    told = {
+        "counter": limit.counter,
+        "before": str(before),
+        "value": str(now),
+        "limit": allowed,
+        "seconds": f"{elapsed:.0f}",
+        "lower_bound": "true" if now == limit.full else "",
+        "side": "remote" if limit.remote else "",
+    }
+    where = "; the other side of the wire is the suspect" if limit.remote else ""
+    text = f"{limit.counter} rose by {rise} {limit.unit}, more than {allowed}{where}."
+    return _fault(reading, limit.code, text, **{name: value for name, value in told.items() if value})
+
+
+def _seconds(previous: Reading, reading: Reading) -> float:
+    if previous.observed_at is None or reading.observed_at is None:
+        return 0.0
+    return max(0.0, (reading.observed_at - previous.observed_at).total_seconds())
 
 
 @dataclass(frozen=True, slots=True)
 class _Rise:
-    """A counter that only rises while nothing is reset."""
+    """A counter of which every one is a fault."""
 
     code: str
     text: str
 
-    def __call__(self, reading: Reading, before: _Value | None, now: _Value) -> Fault | None:
+    def __call__(self, previous: Reading, reading: Reading, name: str) -> Fault | None:
+        before, now = previous.values.get(name), reading.values[name]
         if not isinstance(before, int) or not isinstance(now, int) or now <= before:
             return None
         return _fault(reading, self.code, self.text.format(now - before), before=str(before), value=str(now))
 
 
-def _last_xid(reading: Reading, before: _Value | None, now: _Value) -> Fault | None:
+@dataclass(frozen=True, slots=True)
+class _Lost:
+    """A port that had a link at the last look: whether it is configured or not, somebody used it."""
+
+    code: str
+
+    def __call__(self, previous: Reading, reading: Reading, name: str) -> Fault | None:
+        if previous.values.get(name) != 1 or reading.values[name] != 0:
+            return None
+        port = reading.component.name or "a port"
+        return _fault(reading, self.code, f"{port} has lost its link.", before="1", value="0")
+
+
+def _last_xid(previous: Reading, reading: Reading, name: str) -> Fault | None:
     """Judge the gauge of the last Xid: a change, or its first appearance, is a new one; 0 is none."""
-    if not isinstance(now, int) or now <= 0:
+    before, now = previous.values.get(name), reading.values[name]
+    if before == now or not isinstance(now, int) or now <= 0:
         return None
     return _fault(reading, f"xid.{now}", f"The last Xid is now {now}.", before=str(before or 0), value=str(now))
 
 
-def _carrier(reading: Reading, before: _Value | None, now: _Value) -> Fault | None:
-    """Judge a port that had a link at the last look: whether it is configured or not, somebody used it."""
-    if before != 1 or now != 0:
+def _slower(previous: Reading, reading: Reading, name: str) -> Fault | None:
+    """Judge a link's rate: one that stands but came back slower lost lanes or speed."""
+    before, now = previous.values.get(name), reading.values[name]
+    stands = previous.values.get("ib_link") == reading.values.get("ib_link") == 1
+    if not stands or not isinstance(before, int) or not isinstance(now, int) or now >= before:
         return None
-    name = reading.component.name or "a port"
-    return _fault(reading, "net.link_down", f"{name} has lost its link.", before="1", value="0")
+    text = f"{reading.component.name or 'a port'} fell from {before} to {now} Gb/s."
+    return _fault(reading, "net.ib_rate_reduced", text, before=str(before), value=str(now))
+
+
+def _standstill(previous: Reading, reading: Reading, name: str) -> Fault | None:
+    """Judge a job's iteration: the same one after many steps' time is a stall, a smaller one a restart."""
+    if previous.values.get(name) != reading.values[name] or reading.values.get("finished") == 1:
+        return None
+    step = reading.values.get("step_milliseconds")
+    usual = step * STALL_STEPS / 1000 if isinstance(step, int) else 0.0
+    elapsed, patience = _seconds(previous, reading), max(usual, STALL_SECONDS)
+    if elapsed < patience:
+        return None
+    text = f"Iteration {reading.values[name]} has not ended for {elapsed:.0f} s."
+    return _fault(reading, STALLED, text, iteration=str(reading.values[name]), limit=f"{patience:.0f} s")
 
 
 def _fault(reading: Reading, code: str, message: str, **told: str) -> Fault:
@@ -77,5 +154,8 @@ _JUDGES: Mapping[str, _Judge] = {
     "DCGM_FI_DEV_XID_ERRORS": _last_xid,
     "DCGM_FI_DEV_ECC_DBE_VOL_TOTAL": _Rise("dcgm.volatile_dbe_detected", "{} uncorrectable ECC errors more."),
     "DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS": _Rise("dcgm.uncorrectable_row_remap", "{} rows more were remapped."),
-    "carrier": _carrier,
+    "carrier": _Lost("net.link_down"),
+    "ib_link": _Lost("net.ib_port_down"),
+    "ib_rate": _slower,
+    "iteration": _standstill,
 }

@@ -1,0 +1,75 @@
+"""`ec2-event`: what Amazon EC2 says about an instance on EventBridge."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from faultbridge.decoders.base import Decoder, Hints, evidence
+from faultbridge.decoders.cloud_events import CloudEvent, cloud_events, instance_of
+from faultbridge.decoders.fields import text, told
+from faultbridge.domain.faults import NODE_COMPONENT, Fault, Observation, Survey
+from faultbridge.errors import Rejected
+
+SOURCE = "ec2-event"
+STATE_CHANGE = "EC2 Instance State-change Notification"
+STOPPED, GONE = "cloud.instance_stopped", "cloud.instance_gone"
+_STATES: Mapping[str, str] = {"stopping": STOPPED, "stopped": STOPPED, "shutting-down": GONE, "terminated": GONE}
+_WARNINGS: Mapping[str, tuple[str, str]] = {
+    "EC2 Spot Instance Interruption Warning": ("cloud.spot_interruption", "EC2 takes the Spot instance back"),
+    "EC2 Instance Rebalance Recommendation": ("cloud.rebalance_recommended", "EC2 may take the Spot instance back"),
+}
+
+
+def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
+    """Read state changes and warnings; an event of EC2 that names no instance's trouble says nothing here."""
+    events = tuple(cloud_events(body, "aws.ec2"))
+    if not events:
+        raise Rejected("no_framing", "no event of aws.ec2 in it")
+    return tuple(observation for event in events for observation in _observations(event))
+
+
+def recognise(body: bytes) -> bool:
+    """Tell whether the event bus's envelope names EC2."""
+    return b'"aws.ec2"' in body and b'"detail-type"' in body
+
+
+def _observations(event: CloudEvent) -> Iterator[Observation]:
+    instance_id = instance_of(event.detail.get("instance-id"))
+    state = text(event.detail.get("state"), 32) or ""
+    if instance_id is None:
+        return
+    if event.kind in _WARNINGS:
+        code, says = _WARNINGS[event.kind]
+        action = text(event.detail.get("instance-action"), 32)
+        yield _fault(event, code, f"{says}{f' ({action})' if action else ''}.", instance_id)
+    elif event.kind == STATE_CHANGE and state in _STATES:
+        yield _fault(event, _STATES[state], f"EC2 says that the instance is {state}.", instance_id)
+    elif event.kind == STATE_CHANGE and state == "running":
+        covers = {STOPPED: (NODE_COMPONENT,), GONE: (NODE_COMPONENT,)}
+        yield Survey(SOURCE, covers, (), event.at, node=instance_id)
+
+
+def _fault(event: CloudEvent, code: str, message: str, instance_id: str) -> Fault:
+    said = {name: text(event.detail.get(name), 64) for name in ("state", "instance-action")}
+    return Fault(
+        source=SOURCE,
+        code=code,
+        component=NODE_COMPONENT,
+        message=message,
+        observed_at=event.at,
+        evidence=evidence(f"{event.kind}: {', '.join(f'{name}={value}' for name, value in said.items() if value)}"),
+        attributes=told(
+            instance_id=instance_id, event_id=event.id, state=said["state"], action=said["instance-action"]
+        ),
+        node=instance_id,
+    )
+
+
+DECODER = Decoder(
+    name=SOURCE,
+    summary="Amazon EC2's events on EventBridge: state changes, Spot interruptions, rebalance recommendations",
+    example='{"source": "aws.ec2", "detail-type": "EC2 Spot Instance Interruption Warning", "time": '
+    '"2026-02-03T04:05:06Z", "detail": {"instance-id": "i-0123456789abcdef0", "instance-action": "terminate"}}',
+    recognise=recognise,
+    decode=decode,
+)
