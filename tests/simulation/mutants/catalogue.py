@@ -1,0 +1,167 @@
+"""Generates the mutants from the source: where something can be broken, and how it reads when it is."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+PACKAGE = Path(__file__).resolve().parents[3] / "src" / "faultbridge"
+WRITERS = (
+    "services/append.py",
+    "services/ingest.py",
+    "services/publish.py",
+    "services/react.py",
+    "services/rollup.py",
+    "services/isolate.py",
+    "services/dispatch.py",
+    "services/admission.py",
+    "services/sweep.py",
+    "services/rejects.py",
+    "services/registration.py",
+    "services/suspects.py",
+    "services/readings.py",
+    "services/pager/deliver.py",
+    "services/replacement/claim.py",
+    "services/replacement/close.py",
+    "services/replacement/give_up.py",
+    "services/replacement/machine.py",
+    "services/replacement/poke.py",
+    "services/replacement/work.py",
+)
+WATERMARKS = (
+    "stages/fold.py",
+    "stages/folding.py",
+    "stages/joining.py",
+    "stages/resolve.py",
+    "stages/expire.py",
+    "services/readings.py",
+    "services/pager/deliver.py",
+)
+# A call that says that something is done, failed or known; without it somebody believes the contrary.
+ACKNOWLEDGEMENTS = frozenset(
+    {
+        "failed.add",
+        "failed.update",
+        "self._mark_done",
+        "self.resume",
+        "self.machine.resume",
+        "self.suspects.clear",
+        "ingested.settle",
+        "swept.failures.append",
+        "passed_over.add",
+        "self.fence",
+        "work.fence",
+    }
+)
+_FLIPPED: dict[type[ast.cmpop], type[ast.cmpop]] = {
+    ast.Lt: ast.LtE,
+    ast.LtE: ast.Lt,
+    ast.Gt: ast.GtE,
+    ast.GtE: ast.Gt,
+    ast.Eq: ast.NotEq,
+    ast.NotEq: ast.Eq,
+}
+_OPPOSITE: dict[type[ast.cmpop], type[ast.cmpop]] = {
+    ast.Lt: ast.Gt,
+    ast.LtE: ast.GtE,
+    ast.Gt: ast.Lt,
+    ast.GtE: ast.LtE,
+}
+
+
+@dataclass(frozen=True, order=True)
+class Mutant:
+    """One mutant: the file, the number of the change within it, the line, and what it says."""
+
+    file: str
+    number: int
+    line: int
+    kind: str
+    text: str
+
+    @property
+    def name(self) -> str:
+        return f"{self.file}:{self.line} {self.kind}: {self.text}"
+
+    @property
+    def key(self) -> str:
+        """The mutant wherever its line has moved to."""
+        return f"{self.file} {self.kind}: {self.text}"
+
+
+class Changes(ast.NodeTransformer):
+    """Walks a module and lists each change, or makes the one that is wanted."""
+
+    def __init__(self, file: str, wanted: int | None = None) -> None:
+        self.file = file
+        self.wanted = wanted
+        self.found: list[Mutant] = []
+
+    def _is_wanted(self, node: ast.AST, kind: str, text: str) -> bool:
+        number = len(self.found)
+        self.found.append(Mutant(self.file, number, getattr(node, "lineno", 0), kind, text))
+        return number == self.wanted
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        self.generic_visit(node)
+        if self.file in WRITERS:
+            for keyword in node.keywords:
+                empty = isinstance(keyword.value, ast.Constant) and keyword.value.value is None
+                if keyword.arg == "when" and not empty and self._is_wanted(node, "condition dropped", _said(keyword)):
+                    keyword.value = ast.Constant(None)
+        return node
+
+    def visit_Expr(self, node: ast.Expr) -> ast.AST:
+        self.generic_visit(node)
+        called = ast.unparse(node.value.func) if isinstance(node.value, ast.Call) else ""
+        known = any(called == one or called.endswith(f".{one}") for one in ACKNOWLEDGEMENTS)
+        if self.file in WRITERS and known and self._is_wanted(node, "acknowledgement dropped", _said(node)):
+            return ast.copy_location(ast.Pass(), node)
+        return node
+
+    def visit_Raise(self, node: ast.Raise) -> ast.AST:
+        self.generic_visit(node)
+        raised = ast.unparse(node.exc) if node.exc else "the same again"
+        loud = node.exc is None or raised.startswith(
+            ("Transient", "Conflict", "Taken", "Superseded", "Settled", "_Over")
+        )
+        if self.file in WRITERS and loud and self._is_wanted(node, "failure swallowed", f"raise {raised}"[:80]):
+            return ast.copy_location(ast.Pass(), node)
+        return node
+
+    def visit_Compare(self, node: ast.Compare) -> ast.AST:
+        self.generic_visit(node)
+        if self.file not in WATERMARKS:
+            return node
+        for place, operator in enumerate(node.ops):
+            for kind, table in (("comparison moved", _FLIPPED), ("comparison turned", _OPPOSITE)):
+                other = table.get(type(operator))
+                if other is not None and self._is_wanted(node, kind, _said(node)):
+                    node.ops[place] = other()
+        return node
+
+
+def _said(node: ast.AST) -> str:
+    return " ".join(ast.unparse(node).split())[:80]
+
+
+def mutants_of(file: str) -> list[Mutant]:
+    """Every mutant of one file."""
+    changes = Changes(file)
+    changes.visit(ast.parse((PACKAGE / file).read_text(encoding="utf-8")))
+    return changes.found
+
+
+def mutants() -> Iterator[Mutant]:
+    """Every mutant, file by file."""
+    for file in dict.fromkeys((*WRITERS, *WATERMARKS)):
+        yield from mutants_of(file)
+
+
+def mutated(file: str, number: int, source: bytes) -> ast.Module:
+    """The module with one change made."""
+    tree = ast.parse(source)
+    changed: ast.Module = Changes(file, number).visit(tree)
+    return ast.fix_missing_locations(changed)

@@ -1,0 +1,94 @@
+"""Runs one mutant in a process of its own: histories first, then the unit tests about its file.
+
+    python -m tests.simulation.mutants.worker services/append.py 3
+
+Exit code 0: it lives. 1: something noticed it; the last line says what.
+"""
+
+from __future__ import annotations
+
+import importlib.abc
+import importlib.machinery
+import sys
+from types import CodeType
+
+from tests.simulation.mutants.catalogue import PACKAGE, mutated
+
+SEEDS = range(16)
+STEPS = 40
+TESTS = {
+    "stages": ("tests/stages", "tests/services/test_ingest.py"),
+    "services/replacement": (
+        "tests/services/replacement",
+        "tests/scenarios/test_replacement.py",
+        "tests/scenarios/test_relapse.py",
+    ),
+    "services/pager": ("tests/services/test_pager.py",),
+    "services": ("tests/services", "--ignore=tests/services/replacement"),
+}
+
+
+class Finder(importlib.abc.MetaPathFinder):
+    """Loads one module with one change."""
+
+    def __init__(self, file: str, number: int) -> None:
+        self.name = "faultbridge." + file.removesuffix(".py").replace("/", ".")
+        self.file = file
+        self.number = number
+
+    def find_spec(self, fullname, path=None, target=None):
+        if fullname != self.name:
+            return None
+        spec = importlib.machinery.PathFinder.find_spec(fullname, path, target)
+        assert spec is not None
+        spec.loader = Loader(fullname, str(PACKAGE / self.file), self)
+        return spec
+
+
+class Loader(importlib.machinery.SourceFileLoader):
+    """Compiles the changed source, whatever bytecode lies about."""
+
+    def __init__(self, name: str, path: str, finder: Finder) -> None:
+        super().__init__(name, path)
+        self.finder = finder
+
+    def get_code(self, fullname: str) -> CodeType:
+        source = self.get_data(self.path)
+        return compile(mutated(self.finder.file, self.finder.number, source), self.path, "exec", dont_inherit=True)
+
+
+def noticed() -> str | None:
+    """What notices the mutant, or None."""
+    from faultbridge.simulation.exhaustive import ADMISSION, PERSON, REPAIR, explore
+    from faultbridge.simulation.history import run
+
+    for seed in SEEDS:
+        found = run(seed, STEPS)
+        if found.broken:
+            return f"seed {seed}: {found.broken[0]}"
+    for world in (PERSON, ADMISSION, REPAIR):
+        explored = explore(world, points=25, faults=1)
+        if explored.broken:
+            return f"{world.name}, {explored.broken[0]}"
+    return None
+
+
+def main(file: str, number: int) -> int:
+    """Play the mutant."""
+    sys.meta_path.insert(0, Finder(file, number))
+    try:
+        what = noticed()
+    except Exception as error:  # noqa: BLE001 - a history that cannot run to its end notices the mutant, too
+        what = f"{type(error).__name__}: {error}"
+    if what is None:
+        import pytest
+
+        tests = next(tests for prefix, tests in TESTS.items() if file.startswith(prefix))
+        code = pytest.main(["-x", "-q", "-p", "no:cacheprovider", *tests])
+        what = "the unit tests" if code else None
+    print(what or "it lives")
+    return int(what is not None)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1], int(sys.argv[2])))
