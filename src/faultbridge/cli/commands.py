@@ -34,6 +34,7 @@ COMMANDS: Mapping[str, Row] = {
     "case": Row("case", "Show the troubles of nodes and how far their repair has come."),
     "timeline": Row("timeline", "Tell what happened, when, and what was done about it."),
     "verify": Row("verify", "Prove that nothing is missing from the record."),
+    "job": Row("job", "Note when jobs start and end, and where they run."),
     "policy": Row("policy", "Check a policy, put one, and show the one that holds."),
     "send": Row("send", "Put raw records on the queue."),
     "account": Row("account", "Say whether every record that was sent has an outcome."),

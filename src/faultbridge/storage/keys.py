@@ -92,6 +92,11 @@ def case(case_id: str) -> Key:
     return Key(f"CASE#{case_id}", "CASE")
 
 
+def job(cluster: str, job_id: str) -> Key:
+    """Return the key of a job: where it runs and since when."""
+    return Key(f"JOB#{cluster}#{job_id}", "JOB")
+
+
 def page_mark(case_id: str, page: str) -> Key:
     """Return the key of the mark that a page is being or was sent."""
     return Key(f"CASE#{case_id}", f"PAGE#{page}")
@@ -187,3 +192,8 @@ def stream_anchor(partition: str) -> Key:
 def cluster_sealed(cluster: str) -> Key:
     """Return the key that says up to which day a cluster's record is sealed."""
     return Key(cluster_partition(cluster), "SEALED")
+
+
+def answer(case_id: str, attempt: int) -> Key:
+    """Return the key of what a person answered to one attempt that waited for it."""
+    return Key(f"CASE#{case_id}", f"ANSWER#{attempt:04d}")
