@@ -1,1 +1,1 @@
-"""Mutants of the product: each breaks one condition of a write, one acknowledgement or one comparison of a watermark."""
+"""Mutants of the product: each breaks one condition of a write, one acknowledgement or one watermark's comparison."""

@@ -8,27 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parents[3] / "src" / "faultbridge"
-WRITERS = (
-    "services/append.py",
-    "services/ingest.py",
-    "services/publish.py",
-    "services/react.py",
-    "services/rollup.py",
-    "services/isolate.py",
-    "services/dispatch.py",
-    "services/admission.py",
-    "services/sweep.py",
-    "services/rejects.py",
-    "services/registration.py",
-    "services/suspects.py",
-    "services/readings.py",
-    "services/pager/deliver.py",
-    "services/replacement/claim.py",
-    "services/replacement/close.py",
-    "services/replacement/give_up.py",
-    "services/replacement/machine.py",
-    "services/replacement/poke.py",
-    "services/replacement/work.py",
+# Every service; the pager's rules have a `when` that is no condition of a write.
+WRITERS = tuple(
+    sorted(
+        path.relative_to(PACKAGE).as_posix()
+        for path in (PACKAGE / "services").rglob("*.py")
+        if path.name not in {"__init__.py", "rules.py"}
+    )
 )
 WATERMARKS = (
     "stages/fold.py",
