@@ -1,0 +1,307 @@
+"""What the sources of agents, clouds, schedulers, networks and jobs mean beyond the faults that they hold."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from faultbridge.cli.observed import Caller, documents
+from faultbridge.data import catalogue
+from faultbridge.decoders import registry
+from faultbridge.decoders.base import Hints, judgements
+from faultbridge.decoders.instants import instant
+from faultbridge.domain.faults import Clear, Fault, Observation, Reading, Severity, Survey
+from faultbridge.errors import Rejected
+from faultbridge.stages.compare import differences
+from tests.decoders.captures import HERE, held
+from tests.decoders.test_captures_part_two import SAMPLES
+
+NOON = datetime(2026, 2, 3, 12, 0, tzinfo=UTC)
+SCHEMA = json.loads((HERE.parents[1] / "schemas/normalised-fault/v1.json").read_text("utf-8"))
+
+
+def sample(source: str, file: str) -> tuple[Observation, ...]:
+    return registry.decode(source, (SAMPLES / file).read_bytes())
+
+
+def decoded(source: str, *written: Any) -> tuple[Observation, ...]:
+    return registry.decode(source, "\n".join(json.dumps(one) for one in written).encode())
+
+
+def surveys(observations: tuple[Observation, ...]) -> list[Survey]:
+    return [one for one in observations if isinstance(one, Survey)]
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        ("2026-02-03T20:00:00.123456789+08:00", NOON.replace(microsecond=123456)),
+        ("2026-02-03 12:00:00", NOON),
+        ("Tue, 3 Feb 2026 12:00:00 GMT", NOON),
+        (1770120000, NOON),
+        (1770120000000, NOON),
+        ("1770120000", NOON),
+        ({"seconds": 1770120000, "nanos": 5000}, NOON.replace(microsecond=5)),
+        ({"seconds": "1770120000"}, NOON),
+        ("0001-01-01T00:00:00Z", None),
+        (None, None),
+        (True, None),
+        (-5, None),
+        ("yesterday", None),
+        ("Tue, 31 Feb 2026 12:00:00 GMT", None),
+    ],
+)
+def test_a_time_is_read_in_any_shape_that_sources_use(written: Any, expected: datetime | None) -> None:
+    assert instant(written) == expected
+
+
+def test_a_healthy_node_event_clears_what_hyperpod_said_of_the_node() -> None:
+    summary = {"HealthStatus": "Healthy", "HealthStatusReason": None, "RepairAction": "None"}
+    detail = {"InstanceId": "i-0123456789abcdef0", "HealthSummary": summary, "EventTime": 1770120000000}
+    kind = "SageMaker HyperPod Cluster Node Health Event"
+    (survey,) = surveys(decoded("hyperpod-event", {"source": "aws.sagemaker", "detail-type": kind, "detail": detail}))
+    assert (survey.node, survey.observed_at, survey.present) == ("i-0123456789abcdef0", NOON, ())
+    assert {"agent.gpu_unhealthy", "agent.replace_required", "agent.node_unhealthy"} <= survey.covers.keys()
+
+
+def test_hyperpods_announced_repair_is_what_is_asked_for_and_the_instance_is_the_node() -> None:
+    first, second, third = sample("hyperpod-event", "hyperpod-event.jsonl")
+    assert isinstance(first, Fault)
+    assert (first.action, first.node, first.attributes["fault_type"]) == (
+        "reboot_node",
+        "i-0123456789abcdef0",
+        "NvidiaGPUUnhealthy",
+    )
+    assert (second.observed_at, third.node) == (
+        datetime(2026, 2, 3, 4, 7, 8, 350000, UTC),
+        "i-0123456789abcdef2",
+    )
+
+
+def test_a_ready_node_withdraws_that_it_was_lost_and_an_unknown_one_proves_nothing_else() -> None:
+    first, lost, down = surveys(sample("kubernetes-node", "kubernetes-node.json"))
+    assert (first.node, lost.node, down.node) == ("i-0123456789abcdef0", "ip-10-0-0-8", "ip-10-0-0-9")
+    assert {"host.not_ready", "host.unreachable", "agent.deep_check_failed"} <= first.covers.keys()
+    assert "host.memory_pressure" not in lost.covers
+    assert "host.not_ready" not in lost.covers
+
+
+def test_an_eks_condition_that_is_well_again_clears_the_xid_behind_it() -> None:
+    (survey,) = surveys(decoded("eks-node-condition", [{"type": "AcceleratedHardwareReady", "status": "True"}]))
+    assert {"xid.79", "dcgm.nvlink_down", "host.gpu_count_mismatch"} <= survey.covers.keys()
+
+
+def test_gpuds_advice_goes_along_and_the_catalogue_decides() -> None:
+    told = next(one for one in judgements(sample("gpud", "gpud-states.json")) if one.code == "xid.79")
+    assert isinstance(told, Fault)
+    assert (told.attributes["repair_actions"], told.action) == ("REBOOT_SYSTEM", None)
+    (survey,) = surveys(sample("gpud", "gpud-states.json"))
+    assert "host.gpu_count_mismatch" in survey.covers
+    assert "train.nccl_error" not in survey.covers
+
+
+def test_nvsentinels_recovery_clears_the_xids_of_the_devices_that_it_names() -> None:
+    (survey,) = surveys(sample("nvsentinel", "nvsentinel.jsonl"))
+    (component,) = survey.covers["xid.149"]
+    assert (component.pci, survey.node, survey.present) == ("0000:c1:00", "ip-10-0-0-7", ())
+    assert "dcgm.nvlink_down" not in survey.covers
+
+
+def test_an_unknown_error_of_nvsentinel_is_judged_by_its_own_words() -> None:
+    told = next(
+        one for one in sample("nvsentinel", "nvsentinel.jsonl") if getattr(one, "code", "") == "agent.condition"
+    )
+    assert isinstance(told, Fault)
+    assert (told.severity, told.action) == (Severity.WARNING, "reboot_node")
+
+
+def test_an_alerts_node_is_a_label_without_its_port_and_a_resolved_one_is_over_when_it_ended() -> None:
+    fired, resolved, other = sample("alertmanager", "alertmanager.json")
+    assert isinstance(fired, Fault)
+    assert isinstance(resolved, Clear)
+    assert (fired.node, resolved.node, other.node) == ("ip-10-0-0-7", "ip-10-0-0-8", "ip-10-0-0-9")
+    assert fired.observed_at == datetime(2026, 2, 3, 4, 5, 6, 39625, UTC)
+    assert resolved.observed_at == datetime(2026, 2, 3, 4, 5, 6, tzinfo=UTC)
+
+
+def test_a_running_instance_and_a_check_that_passes_clear() -> None:
+    (running,) = surveys(sample("ec2-event", "ec2-event.jsonl"))
+    assert (running.node, set(running.covers)) == (
+        "i-0123456789abcdef1",
+        {"cloud.instance_stopped", "cloud.instance_gone"},
+    )
+    impaired, starting, _ = surveys(sample("ec2-status", "ec2-status.json"))
+    assert {"cloud.system_impaired", "cloud.instance_impaired", "cloud.reboot_scheduled"} <= impaired.covers.keys()
+    assert starting.covers == {}
+
+
+def test_a_health_notice_is_dated_by_the_notice_and_not_by_what_it_announces() -> None:
+    retirement, *_ = sample("health-event", "health-event.jsonl")
+    assert isinstance(retirement, Fault)
+    assert retirement.observed_at == datetime(2026, 2, 3, 4, 0, tzinfo=UTC)
+    assert retirement.attributes["start_time"] == "2026-02-17T22:00:00.000Z"
+    assert retirement.attributes["page"] == "1 of 2"
+    assert "\\n" not in retirement.message
+
+
+def test_slurm_states_that_are_meant_prove_nothing_and_a_working_node_clears() -> None:
+    found = {survey.node: survey for survey in surveys(sample("slurm-node", "slurm-scontrol.txt"))}
+    assert set(found) == {f"gpu-{number}" for number in (1, 2, 4, 5, 6, 7, 9)}
+    assert found["gpu-6"].present == ()
+    assert {"host.unreachable", "host.gpu_count_mismatch", "host.down"} <= found["gpu-6"].covers.keys()
+    assert found["gpu-7"].present[0].severity is Severity.WARNING
+    assert found["gpu-2"].present[0].attributes["set_by"] == "slurm"
+    assert found["gpu-5"].present[0].attributes["reason"] == "key=value of a person"
+
+
+def test_slurms_flags_mean_loss_booting_or_parked(shared: Path) -> None:
+    states = (shared / "samples/slurm-states__parallelcluster-flag-combinations.txt").read_text("utf-8").split()
+    body = "\n".join(f"NodeName=n-{number} State={state}" for number, state in enumerate(states))
+    seen = {survey.node: survey.present for survey in surveys(registry.decode("slurm-node", body.encode()))}
+    lost = {
+        state
+        for number, state in enumerate(states)
+        if any(fault.code == "host.unreachable" and not fault.severity for fault in seen.get(f"n-{number}", ()))
+    }
+    assert lost == {
+        "DOWN+CLOUD+NOT_RESPONDING",
+        "ALLOCATED+CLOUD+DRAIN+NOT_RESPONDING",
+        "IDLE+CLOUD+DRAIN+NOT_RESPONDING",
+    }
+    for number, state in enumerate(states):
+        if any(flag in state for flag in ("POWER", "MAINT", "REBOOT")):
+            assert f"n-{number}" not in seen, state
+
+
+def test_an_efa_port_says_active_whatever_happens_so_nothing_is_concluded() -> None:
+    body = b"/sys/class/infiniband/rdmap0s6/ports/1/state: 4: ACTIVE\n/sys/class/infiniband/rdmap0s6/ports/1/rate: 100"
+    (survey, *readings) = registry.decode("infiniband-state", body)
+    assert isinstance(survey, Survey)
+    assert (survey.covers, readings) == ({}, [])
+
+
+def test_a_port_that_had_a_link_and_lost_it_is_a_fault_and_a_slower_one_too() -> None:
+    def look(phys: str, rate: int) -> bytes:
+        port = "/sys/class/infiniband/mlx5_0/ports/1/"
+        return f"{port}state: 4: ACTIVE\n{port}phys_state: {phys}\n{port}rate: {rate} Gb/sec (4X HDR)\n".encode()
+
+    def between(*looks: bytes) -> list[str]:
+        seen = [one for look in looks for one in registry.decode("infiniband-state", look)]
+        return [one.code for one in differences(seen) if isinstance(one, Fault)]
+
+    up, slow, down = look("5: LinkUp", 200), look("5: LinkUp", 100), look("2: Polling", 10)
+    assert between(down, down) == []
+    assert between(up, down) == ["net.ib_port_down"]
+    assert between(up, slow) == ["net.ib_rate_reduced"]
+    assert between(down, up) == []
+
+
+def test_only_counters_with_a_threshold_are_kept_and_unreadable_ones_are_no_zeros() -> None:
+    (reading,) = sample("rdma-counters", "rdma-counters.txt")
+    assert isinstance(reading, Reading)
+    assert set(reading.values) == {
+        "link_downed",
+        "excessive_buffer_overrun_errors",
+        "symbol_error",
+        "local_ack_timeout_err",
+    }
+    ens5, ens6 = sample("ethtool-stats", "ethtool.txt")
+    assert isinstance(ens5, Reading)
+    assert (ens5.component.name, ens6.component.name) == ("ens5", "ens6")  # type: ignore[union-attr]  # both are readings
+    assert "conntrack_allowance_available" not in ens5.values
+
+
+def test_the_rank_that_is_behind_is_named_and_the_one_that_reports_is_not_blamed() -> None:
+    hangs = [
+        one for one in sample("training-log", "training.log") if isinstance(one, Fault) and "seqnum" in one.attributes
+    ]
+    assert [(one.count, one.attributes["ranks"]) for one in hangs] == [(2, "0, 1"), (1, "7")]
+    assert {one.attributes["rank_behind"] for one in hangs} == {"7"}
+    assert {catalogue().classify(one).action for one in hangs} == {"none"}
+
+
+def test_an_unreachable_peer_is_named_and_the_fallout_is_not_counted() -> None:
+    (lost,) = [one for one in judgements(sample("training-log", "training.log")) if "peer" in one.attributes]
+    assert lost.attributes["peer"] == "10.0.0.9"
+
+
+def test_a_job_that_does_not_get_on_is_stalled_and_one_that_is_done_is_not() -> None:
+    def line(iteration: int, minutes: int) -> Reading:
+        text = f" iteration {iteration:8}/    8000 | elapsed time per iteration (ms): 7613.1 | lm loss: 1.0 |"
+        (reading,) = registry.decode("training-log", text.encode())
+        assert isinstance(reading, Reading)
+        return Reading(reading.source, reading.component, reading.values, NOON + timedelta(minutes=minutes))
+
+    def between(*readings: Reading) -> list[str]:
+        return [one.code for one in differences(readings) if isinstance(one, Fault)]
+
+    assert between(line(7, 0), line(7, 6)) == ["train.stalled"]
+    assert between(line(7, 0), line(7, 1)) == []
+    assert between(line(7, 0), line(8, 6)) == []
+    assert between(line(8000, 0), line(8000, 6)) == []
+
+
+def test_a_heartbeat_ends_silence_and_shows_a_wrong_clock() -> None:
+    body = json.dumps({"heartbeat": 1, "at": "2026-02-03T12:03:00Z", "node": "n-1"}).encode()
+    (right,) = surveys(registry.decode("heartbeat", body, Hints(received_at=NOON + timedelta(minutes=2))))
+    (wrong,) = surveys(registry.decode("heartbeat", body, Hints(received_at=NOON)))
+    assert (right.present, set(right.covers)) == ((), {"host.silent", "host.clock"})
+    assert (wrong.present[0].code, wrong.present[0].attributes["seconds_off"]) == ("host.clock", "180")
+    assert wrong.observed_at == NOON
+
+
+def test_what_decode_writes_the_source_faultbridge_reads_and_the_schema_allows() -> None:
+    caller = Caller(catalogue(), "train-a", "n-1")
+    check = Draft202012Validator(SCHEMA, format_checker=Draft202012Validator.FORMAT_CHECKER)
+    for file in sorted(SAMPLES.iterdir()):
+        source = registry.recognise(file.read_bytes()) if file.suffix != ".toml" else None
+        if source is None:
+            continue
+        told = list(documents(registry.decode(source, file.read_bytes()), caller, everything=False))
+        written = "\n".join(json.dumps(one) for one in told).encode()
+        for one in told:
+            check.validate(one)
+        if told:
+            assert held(registry.decode("faultbridge", written)) == held(registry.decode(source, file.read_bytes()))
+
+
+@pytest.mark.parametrize("path", sorted((HERE.parents[1] / "schemas/normalised-fault/samples").glob("*.json")))
+def test_a_sample_of_the_schema_is_valid_and_read(path: Path) -> None:
+    Draft202012Validator(SCHEMA).validate(json.loads(path.read_text("utf-8")))
+    assert len(registry.decode("faultbridge", path.read_bytes())) == 1
+
+
+WRONG = {
+    "kind": "alarm",
+    "code": "Xid 79",
+    "component": {"type": "toaster"},
+    "message": "",
+    "observed_at": "yesterday",
+    "severity": "bad",
+    "action": "panic",
+    "count": 0,
+    "attributes": {"a": 1},
+}
+
+
+@pytest.mark.parametrize("field", WRONG)
+def test_what_breaks_the_schema_is_rejected(field: str) -> None:
+    right = {"kind": "fault", "code": "xid.79", "component": {"type": "gpu"}, "message": "gone"}
+    decoded("faultbridge", right)
+    with pytest.raises(Rejected) as rejected:
+        decoded("faultbridge", right | {field: WRONG[field]})
+    assert rejected.value.reason == "wrong_shape"
+
+
+FOREIGN = sorted(set(registry.names()) - {"kernel-log", "heartbeat"})
+
+
+@pytest.mark.parametrize("source", FOREIGN)
+def test_what_has_none_of_the_framing_is_rejected(source: str) -> None:
+    with pytest.raises(Rejected):
+        registry.decode(source, b"just some words, and no more\n")
