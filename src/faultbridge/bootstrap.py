@@ -14,9 +14,9 @@ from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
 from faultbridge import data
+from faultbridge.composition import RecordKeeping
 from faultbridge.data.policies import default_policy
 from faultbridge.decoders import registry
-from faultbridge.errors import Misconfigured
 from faultbridge.services.append import Append, Stack
 from faultbridge.services.rulebook import Rulebook
 from faultbridge.settings import Settings
@@ -24,9 +24,6 @@ from faultbridge.settings import Settings
 if TYPE_CHECKING:
     from faultbridge.adapters.clients import Clients
     from faultbridge.ports import Ports
-    from faultbridge.ports.archive import ArchivePorts
-    from faultbridge.services.archive.daily import KeepRecord
-    from faultbridge.services.archive.write import WriteArchive
     from faultbridge.services.dispatch import Dispatch
     from faultbridge.services.ingest import Ingest
     from faultbridge.services.isolate import Isolate
@@ -48,23 +45,12 @@ class Chance:
     random: random.Random = random.Random()  # noqa: RUF009, S311 - jitter, not secrets; one for the whole process
 
 
-class Application:
+class Application(RecordKeeping):
     """Every service of one installation, over its ports."""
 
-    def __init__(
-        self,
-        ports: Ports,
-        stack: Stack,
-        *,
-        probe_seconds: int = 30,
-        chance: Chance | None = None,
-        keeping: ArchivePorts | None = None,
-        entry_days: int = 0,
-    ) -> None:
-        """Take the world, the installation's name, how often slow work is looked at and what keeps the record."""
+    def __init__(self, ports: Ports, stack: Stack, *, probe_seconds: int = 30, chance: Chance | None = None) -> None:
+        """Take the world, the installation's name and how often slow work is looked at."""
         self.ports = ports
-        self._keeping = keeping
-        self.entry_days = entry_days
         self.stack = stack
         self.probe_seconds = probe_seconds
         self.chance = chance or Chance()
@@ -114,33 +100,6 @@ class Application:
         from faultbridge.services.publish import Publish
 
         return Publish(self.ports.table, self.ports.bus, self.stack.id)
-
-    @property
-    def keeping(self) -> ArchivePorts:
-        """Reach what keeps the record for years."""
-        if self._keeping is None:
-            raise Misconfigured("this installation keeps no archive")
-        return self._keeping
-
-    @cached_property
-    def write_archive(self) -> WriteArchive:
-        """Hand entries to the archive."""
-        from faultbridge.services.archive.write import WriteArchive
-
-        return WriteArchive(self.keeping.sink)
-
-    @cached_property
-    def archive(self) -> KeepRecord:
-        """Anchor and seal."""
-        from faultbridge.services.archive.anchor import Anchor
-        from faultbridge.services.archive.daily import KeepRecord
-        from faultbridge.services.archive.seal import Seal
-
-        kept, stack = self.keeping, self.stack
-        keep = timedelta(days=self.entry_days) if self.entry_days else None
-        anchor = Anchor(kept.table, kept.vault, kept.clock, stack)
-        seal = Seal(kept.table, kept.archive, kept.vault, kept.clock, stack, keep)
-        return KeepRecord(kept.table, kept.clock, anchor, seal)
 
     @cached_property
     def rollup(self) -> Rollup:
@@ -231,10 +190,6 @@ def of_settings(settings: Settings, clients: Clients | None = None) -> Applicati
 
     ports = AwsPorts(settings, clients)
     stack = Stack(settings.stack_id, settings.stack)
-    return Application(
-        ports,
-        stack,
-        probe_seconds=settings.probe_seconds,
-        keeping=AwsArchivePorts(ports),
-        entry_days=settings.entry_days,
-    )
+    made = Application(ports, stack, probe_seconds=settings.probe_seconds)
+    made.archive_ports, made.entry_days = AwsArchivePorts(ports), settings.entry_days
+    return made

@@ -49,9 +49,11 @@ LAYERS = {
     "events": Layer(PURE | {"events", "storage"}, frozenset({"pydantic", "jsonschema", "referencing"})),
     "policyfile": Layer(PURE | {"policyfile"}, frozenset({"pydantic", "yaml"})),
     "data": Layer(PURE | {"data", "storage"}),
+    "api": Layer(CORE | {"api"}, frozenset({"pydantic"})),  # pydantic: its description, which is built, not served
     "adapters": Layer(CORE | {"adapters", "settings"}, AWS | POWERTOOLS),
-    "bootstrap": Layer(CORE | {"adapters", "settings", "data"}, POWERTOOLS),
-    "entrypoints": Layer(CORE | {"adapters", "bootstrap", "entrypoints"}, POWERTOOLS),
+    "composition": Layer(CORE | {"api"}),
+    "bootstrap": Layer(CORE | {"adapters", "settings", "data", "composition"}, POWERTOOLS),
+    "entrypoints": Layer(CORE | {"adapters", "api", "bootstrap", "entrypoints"}, POWERTOOLS),
     "__init__": Layer(frozenset()),
 }
 

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from faultbridge.adapters.aws import AwsPorts
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from faultbridge.ports import Clock, Table
     from faultbridge.ports.archive import Archive, ArchiveSink, Vault
 
@@ -54,3 +56,10 @@ class AwsArchivePorts:
         from faultbridge.adapters.firehose import FirehoseSink
 
         return FirehoseSink(self._ports.clients, stream)
+
+    @cached_property
+    def token_secret(self) -> Callable[[], bytes]:
+        """Reach the secret that page tokens are signed with."""
+        from faultbridge.adapters.secrets import StackSecret
+
+        return StackSecret(self._ports.clients, self._ports.settings.token_secret)

@@ -1,20 +1,13 @@
-"""Clusters, nodes, cases and entries as JSON documents and as columns for people."""
+"""Clusters, nodes, cases and entries as columns for people, beside their documents."""
 
 from __future__ import annotations
 
-from datetime import datetime
-from typing import Any
-
 from faultbridge.cli.output import Columns
-from faultbridge.cli.times import short, text_of
-from faultbridge.domain.conditions import Condition
-from faultbridge.domain.nodes import NodeState
-from faultbridge.services.directory import CaseView, ClusterView
+from faultbridge.cli.times import short
+from faultbridge.services.documents import Document, case_document, cluster_document, entry_document, node_document
 from faultbridge.services.telling import component_text, duration_text, tell
-from faultbridge.services.timeline import Line, is_late
-from faultbridge.stages.narrate import component_data
 
-Document = dict[str, Any]
+__all__ = ["case_document", "cluster_document", "entry_document", "node_document"]
 
 CLUSTERS: Columns = {
     "CLUSTER": lambda one: one["cluster"],
@@ -96,106 +89,6 @@ ENTRIES: Columns = {
     "WHAT": lambda one: tell(one).what,
     "WHY": lambda one: tell(one).why,
 }
-
-
-def cluster_document(view: ClusterView) -> Document:
-    """Describe a cluster."""
-    config = view.config
-    return {
-        "cluster": config.cluster,
-        "status": view.state.status,
-        "counts": dict(view.state.counts),
-        "expected": config.expected,
-        "mode": config.mode,
-        "repair_owner": config.repair_owner,
-        "provider": config.provider,
-        "orchestrator": config.orchestrator,
-        "verifier": config.verifier,
-        "shards": config.shards,
-        "policy": config.policy,
-        "version": config.version,
-        "paused": view.control.paused,
-        "holders": {case: text_of(since) for case, since in view.control.holders.items()},
-    }
-
-
-def node_document(state: NodeState) -> Document:
-    """Describe a node: who sits there, what is wrong, and the case that it has."""
-    sitting, case = state.incarnation, state.live_case
-    return {
-        "cluster": state.key.cluster,
-        "node": state.key.node,
-        "status": state.status,
-        "severity": state.severity,
-        "unverified": state.unverified,
-        "isolation": state.isolation,
-        "instance_id": sitting.instance_id if sitting else None,
-        "boot_id": sitting.boot_id if sitting else None,
-        "instance": sitting.instance if sitting else 0,
-        "boot": sitting.boot if sitting else 0,
-        "since": text_of(sitting.since) if sitting else None,
-        "former_instances": list(state.former_instances),
-        "group": state.seat.group,
-        "instance_type": state.seat.instance_type,
-        "domain": state.seat.domain,
-        "aliases": list(state.seat.aliases),
-        "conditions": [_condition(condition) for condition in state.active()],
-        "devices": [component_data(device) for device in state.devices],
-        "case": {"case_id": case.id, "status": case.status} if case else None,
-        "last_case": state.case.id if state.case else None,
-        "due_at": text_of(state.due_at),
-        "epoch": state.head.epoch,
-        "entries": state.head.sequence,
-    }
-
-
-def case_document(view: CaseView, now: datetime) -> Document:
-    """Describe a case, with the time it spent in each phase so far, in milliseconds."""
-    case = view.case
-    return {
-        "case_id": case.id,
-        "cluster": view.key.cluster,
-        "node": view.key.node,
-        "status": case.status,
-        "waiting_for": case.waiting_for,
-        "resolution": case.resolution,
-        "reason": case.reason,
-        "code": case.code,
-        "component": component_data(case.component),
-        "severity": case.severity,
-        "action": case.action,
-        "rung": case.rung,
-        "attempt": case.attempts,
-        "opened_at": text_of(case.opened_at),
-        "not_before": text_of(case.not_before),
-        "closed_at": text_of(case.closed_at),
-        "age_ms": view.age(now),
-        "phases": view.phases(now),
-        "rule": case.rule,
-        "policy": case.policy,
-        "previous_case": case.previous_case,
-    }
-
-
-def entry_document(line: Line) -> Document:
-    """Describe an entry: the event without its evidence, the hash of its stored body, and whether it came late."""
-    event = line.event
-    return {**event, "hash": line.hash, "late": is_late(event)}
-
-
-def _condition(condition: Condition) -> Document:
-    return {
-        "code": condition.code,
-        "component": component_data(condition.component),
-        "severity": condition.severity,
-        "action": condition.action,
-        "message": condition.message,
-        "since": text_of(condition.since),
-        "last_at": text_of(condition.last_at),
-        "count": condition.count,
-        "witnesses": sorted(source for source, witness in condition.witnesses.items() if witness.active),
-        "known_incarnation": condition.known_incarnation,
-    }
 
 
 def _condition_text(condition: Document) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
 from faultbridge.ports.keeping import Clock, Table
@@ -75,4 +75,9 @@ class ArchivePorts(Protocol):
     @property
     def sink(self) -> ArchiveSink:
         """Reach what carries lines to the archive."""
+        ...
+
+    @property
+    def token_secret(self) -> Callable[[], bytes]:
+        """Reach the secret that page tokens are signed with."""
         ...

@@ -75,6 +75,14 @@ class Directory:
         states = (items.read_state(key, found.get(place)) for place, key in places.items())
         return tuple(sorted(states, key=lambda state: state.key.node))
 
+    def page(self, cluster: str, after: str, limit: int) -> tuple[NodeState, ...]:
+        """List so many seats by name, those after a name; only their states are read."""
+        config = self.cluster(cluster).config
+        names = sorted(name for row in rows_of(self.table, config, ROSTER) if (name := str(row["node"])) > after)
+        places = {keys.node_state(key): key for key in (NodeKey(cluster, name) for name in names[:limit])}
+        found = self.table.get_many(places)
+        return tuple(items.read_state(key, found.get(place)) for place, key in places.items())
+
     def node(self, key: NodeKey) -> NodeState:
         """Show a node; `unknown_node` when nobody registered it."""
         state = items.read_state(key, self.table.get(keys.node_state(key)))

@@ -7,8 +7,6 @@ on how much was recorded before it.
 
 from __future__ import annotations
 
-import base64
-import binascii
 import heapq
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,6 +19,7 @@ from faultbridge.domain.nodes import Head, NodeKey
 from faultbridge.domain.times import from_text, to_text
 from faultbridge.errors import Rejected
 from faultbridge.ports import Table
+from faultbridge.services.places import make_token, read_token
 from faultbridge.storage import items, keys, links
 from faultbridge.storage.writes import CASES, DEVICES, TIMELINE, Index, Item, Key
 
@@ -115,6 +114,12 @@ class Timeline:
                 lines.append(Line(str(item["body"]), str(item["hash"]), here))
                 size += len(lines[-1].body)
         return tuple(lines), None
+
+    def stream(self, cluster: str, node: str | None, after: tuple[int, int], limit: int) -> tuple[Line, ...]:
+        """Read one stream in its own order, after an epoch and sequence; `node` None is the cluster's own."""
+        pk = keys.node_partition(NodeKey(cluster, node)) if node else keys.cluster_partition(cluster)
+        found = self._query(pk, prefix=keys.ENTRY, after=keys.entry(pk, *after).sk, chunk=limit)
+        return tuple(Line(str(one["body"]), str(one["hash"]), str(one["sk"])) for one in islice(found, limit))
 
     def _walk(self, wanted: Wanted, after: str | None, chunk: int | None) -> Iterator[tuple[Item, str]]:
         if wanted.case is not None:
@@ -230,16 +235,3 @@ def is_late(event: Mapping[str, Any]) -> bool:
 def in_order(lines: Sequence[Line]) -> list[Line]:
     """Sort a window by when things happened; entries of one instant stay in the order of recording."""
     return sorted(lines, key=lambda line: str(line.event["metadata"]["occurred_at"]))
-
-
-def make_token(place: str) -> str:
-    """Make a token of a place: opaque, and safe in an address."""
-    return base64.urlsafe_b64encode(place.encode()).decode().rstrip("=")
-
-
-def read_token(token: str) -> str:
-    """Read a token back; `bad_token` for what never was one."""
-    try:
-        return base64.b64decode(token + "=" * (-len(token) % 4), altchars=b"-_", validate=True).decode()
-    except (binascii.Error, ValueError):
-        raise Rejected("bad_token", "this is no token of a page") from None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from faultbridge.errors import Conflict
+from faultbridge.ports import Clock, Table
 from faultbridge.services.archive.write import ObjectSink
 from faultbridge.simulation.fakes.objects import FakeObjects
 from faultbridge.simulation.fakes.seams import Seam
@@ -49,3 +50,18 @@ class FakeDelivery:
         """Deliver some of it."""
         with self.seam.around("sink", "put", len(lines)):
             self._sink.put(self.misdeliver(lines) if self.misdeliver else lines)
+
+
+class FakeArchivePorts:
+    """Everything that keeping the record takes (fake), beside a table and a clock."""
+
+    def __init__(self, table: Table, clock: Clock) -> None:
+        self.table = table
+        self.clock = clock
+        self.archive = FakeArchive()
+        self.vault = FakeVault()
+        self.sink = FakeDelivery(self.archive)
+
+    def token_secret(self) -> bytes:
+        """Tell the secret."""
+        return b"a secret of tests"

@@ -1,0 +1,13 @@
+"""Questions about the record, over HTTP."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from faultbridge.bootstrap import application
+from faultbridge.entrypoints.timeline import timeline
+
+
+def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
+    """Answer one request."""
+    return timeline(event, context, application())

@@ -1,0 +1,45 @@
+"""Problems: what is said when a request cannot be answered, as RFC 9457 has it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any
+
+from faultbridge.errors import FaultbridgeError, Rejected, Transient
+
+MEDIA_TYPE = "application/problem+json"
+BAD_REQUEST = HTTPStatus.BAD_REQUEST
+
+_STATUS: Mapping[str, HTTPStatus] = {
+    "unauthorised": HTTPStatus.UNAUTHORIZED,
+    "forbidden": HTTPStatus.FORBIDDEN,
+    "unknown_route": HTTPStatus.NOT_FOUND,
+    "unknown_cluster": HTTPStatus.NOT_FOUND,
+    "unknown_node": HTTPStatus.NOT_FOUND,
+    "unknown_case": HTTPStatus.NOT_FOUND,
+    "not_waiting": HTTPStatus.CONFLICT,
+    "answered": HTTPStatus.CONFLICT,
+    "too_long": HTTPStatus.UNPROCESSABLE_ENTITY,
+}
+
+
+def status_of(error: FaultbridgeError) -> HTTPStatus:
+    """Return the status that says what may be done about an error."""
+    if isinstance(error, Rejected):
+        return _STATUS.get(error.reason, BAD_REQUEST)
+    return HTTPStatus.SERVICE_UNAVAILABLE if isinstance(error, Transient) else HTTPStatus.INTERNAL_SERVER_ERROR
+
+
+def problem_of(error: FaultbridgeError) -> tuple[HTTPStatus, dict[str, Any]]:
+    """Describe an error to its caller; what went wrong inside is not the caller's to know."""
+    status = status_of(error)
+    if isinstance(error, Rejected):
+        return status, problem(status, error.reason, error.detail)
+    word = "try_again" if isinstance(error, Transient) else "internal"
+    return status, problem(status, word, "")
+
+
+def problem(status: HTTPStatus, reason: str, detail: str) -> dict[str, Any]:
+    """Make the document of a problem; `reason` is a stable word."""
+    return {"type": f"urn:faultbridge:{reason}", "title": status.phrase, "status": status.value, "detail": detail[:300]}

@@ -1,0 +1,78 @@
+"""The part of the composition root that keeps the record and tells of it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from faultbridge.errors import Misconfigured
+
+if TYPE_CHECKING:
+    from faultbridge.api.answers import Answers
+    from faultbridge.ports import Ports
+    from faultbridge.ports.archive import ArchivePorts
+    from faultbridge.services.append import Append, Stack
+    from faultbridge.services.archive.daily import KeepRecord
+    from faultbridge.services.archive.write import WriteArchive
+
+
+class RecordKeeping:
+    """The services of an installation that write, seal, anchor and tell the record."""
+
+    ports: Ports
+    stack: Stack
+    archive_ports: ArchivePorts | None = None
+    entry_days: int = 0
+
+    @property
+    def append(self) -> Append:
+        """Write nodes."""
+        raise NotImplementedError  # pragma: no cover - the whole installation has it
+
+    @property
+    def keeping(self) -> ArchivePorts:
+        """Reach what keeps the record for years."""
+        if self.archive_ports is None:
+            raise Misconfigured("this installation keeps no archive")
+        return self.archive_ports
+
+    @cached_property
+    def write_archive(self) -> WriteArchive:
+        """Hand entries to the archive."""
+        from faultbridge.services.archive.write import WriteArchive
+
+        return WriteArchive(self.keeping.sink)
+
+    @cached_property
+    def archive(self) -> KeepRecord:
+        """Anchor and seal."""
+        from faultbridge.services.archive.anchor import Anchor
+        from faultbridge.services.archive.daily import KeepRecord
+        from faultbridge.services.archive.seal import Seal
+
+        kept, stack = self.keeping, self.stack
+        keep = timedelta(days=self.entry_days) if self.entry_days else None
+        anchor = Anchor(kept.table, kept.vault, kept.clock, stack)
+        seal = Seal(kept.table, kept.archive, kept.vault, kept.clock, stack, keep)
+        return KeepRecord(kept.table, kept.clock, anchor, seal)
+
+    @cached_property
+    def timeline(self) -> Answers:
+        """Answer questions about the record."""
+        from faultbridge.api.answers import Answers
+        from faultbridge.api.tokens import Tokens
+        from faultbridge.services.approval import Approval
+        from faultbridge.services.directory import Directory
+        from faultbridge.services.timeline import Timeline
+        from faultbridge.services.verify import Verify
+
+        table = self.ports.table
+        return Answers(
+            directory=Directory(table),
+            timeline=Timeline(table),
+            verify=Verify(table, self.stack),
+            approval=Approval(table, self.append),
+            clock=self.ports.clock,
+            tokens=Tokens(self.keeping.token_secret),
+        )

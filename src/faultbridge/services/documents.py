@@ -1,0 +1,136 @@
+"""Clusters, nodes, cases, entries and rejects as JSON documents, the same wherever they are asked for."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from faultbridge.domain.conditions import Condition
+from faultbridge.domain.nodes import NodeState
+from faultbridge.domain.times import to_text
+from faultbridge.services.directory import CaseView, ClusterView
+from faultbridge.services.timeline import Line, is_late
+from faultbridge.stages.narrate import component_data
+from faultbridge.storage.rejects import Reject
+
+Document = dict[str, Any]
+
+
+def cluster_document(view: ClusterView) -> Document:
+    """Describe a cluster."""
+    config = view.config
+    return {
+        "cluster": config.cluster,
+        "status": view.state.status,
+        "counts": dict(view.state.counts),
+        "expected": config.expected,
+        "mode": config.mode,
+        "repair_owner": config.repair_owner,
+        "provider": config.provider,
+        "orchestrator": config.orchestrator,
+        "verifier": config.verifier,
+        "shards": config.shards,
+        "policy": config.policy,
+        "version": config.version,
+        "paused": view.control.paused,
+        "holders": {case: _text_of(since) for case, since in view.control.holders.items()},
+    }
+
+
+def node_document(state: NodeState) -> Document:
+    """Describe a node: who sits there, what is wrong, and the case that it has."""
+    sitting, case = state.incarnation, state.live_case
+    return {
+        "cluster": state.key.cluster,
+        "node": state.key.node,
+        "status": state.status,
+        "severity": state.severity,
+        "unverified": state.unverified,
+        "isolation": state.isolation,
+        "instance_id": sitting.instance_id if sitting else None,
+        "boot_id": sitting.boot_id if sitting else None,
+        "instance": sitting.instance if sitting else 0,
+        "boot": sitting.boot if sitting else 0,
+        "since": _text_of(sitting.since) if sitting else None,
+        "former_instances": list(state.former_instances),
+        "group": state.seat.group,
+        "instance_type": state.seat.instance_type,
+        "domain": state.seat.domain,
+        "aliases": list(state.seat.aliases),
+        "conditions": [_condition(condition) for condition in state.active()],
+        "devices": [component_data(device) for device in state.devices],
+        "case": {"case_id": case.id, "status": case.status} if case else None,
+        "last_case": state.case.id if state.case else None,
+        "due_at": _text_of(state.due_at),
+        "epoch": state.head.epoch,
+        "entries": state.head.sequence,
+    }
+
+
+def case_document(view: CaseView, now: datetime) -> Document:
+    """Describe a case, with the time it spent in each phase so far, in milliseconds."""
+    case = view.case
+    return {
+        "case_id": case.id,
+        "cluster": view.key.cluster,
+        "node": view.key.node,
+        "status": case.status,
+        "waiting_for": case.waiting_for,
+        "resolution": case.resolution,
+        "reason": case.reason,
+        "code": case.code,
+        "component": component_data(case.component),
+        "severity": case.severity,
+        "action": case.action,
+        "rung": case.rung,
+        "attempt": case.attempts,
+        "opened_at": _text_of(case.opened_at),
+        "not_before": _text_of(case.not_before),
+        "closed_at": _text_of(case.closed_at),
+        "age_ms": view.age(now),
+        "phases": view.phases(now),
+        "rule": case.rule,
+        "policy": case.policy,
+        "previous_case": case.previous_case,
+    }
+
+
+def entry_document(line: Line) -> Document:
+    """Describe an entry: the event without its evidence, the hash of its stored body, and whether it came late."""
+    event = line.event
+    return {**event, "hash": line.hash, "late": is_late(event)}
+
+
+def _condition(condition: Condition) -> Document:
+    return {
+        "code": condition.code,
+        "component": component_data(condition.component),
+        "severity": condition.severity,
+        "action": condition.action,
+        "message": condition.message,
+        "since": _text_of(condition.since),
+        "last_at": _text_of(condition.last_at),
+        "count": condition.count,
+        "witnesses": sorted(source for source, witness in condition.witnesses.items() if witness.active),
+        "known_incarnation": condition.known_incarnation,
+    }
+
+
+def reject_document(reject: Reject) -> Document:
+    """Describe a record that nobody could use, without its bytes."""
+    message = reject.message
+    return {
+        "record_id": reject.record_id,
+        "cluster": reject.cluster,
+        "node": message.node,
+        "source": message.source,
+        "reason": reject.reason,
+        "detail": reject.detail,
+        "sent_at": to_text(message.sent_at),
+        "rejected_at": to_text(reject.rejected_at),
+        "size": reject.size,
+    }
+
+
+def _text_of(at: datetime | None) -> str | None:
+    return to_text(at) if at else None

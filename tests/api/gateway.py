@@ -1,0 +1,81 @@
+"""An HTTP API in memory: requests as the gateway hands them over, to the product's own entry point over fakes."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import unquote, urlencode, urlsplit
+
+from faultbridge.entrypoints.timeline import timeline
+from faultbridge.simulation.fakes.archive import FakeArchivePorts
+from tests.world import World
+
+ADMIN = ("*",)
+
+
+@dataclass(frozen=True)
+class Answered:
+    """What came back."""
+
+    status: int
+    media_type: str
+    text: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.text)
+
+
+class Gateway:
+    """Serves a World over events of an HTTP API, payload 2.0."""
+
+    def __init__(self, world: World | None = None) -> None:
+        self.world = world or World(nodes=("n-1", "n-2"))
+        self.world.app.archive_ports = FakeArchivePorts(self.world.ports.table, self.world.ports.clock)
+
+    def get(self, path: str, clusters: Iterable[str] | None = ADMIN, **query: Any) -> Answered:
+        """GET a path; a token that allows clusters, or None for a caller that IAM let through."""
+        return self.send("GET", path, urlencode(query, doseq=True), clusters=clusters)
+
+    def post(self, path: str, body: Any, clusters: Iterable[str] | None = ADMIN) -> Answered:
+        text = body if isinstance(body, str) else json.dumps(body)
+        return self.send("POST", path, body=text.encode(), clusters=clusters)
+
+    def send(
+        self, method: str, path: str, query: str = "", body: bytes = b"", clusters: Iterable[str] | None = ADMIN
+    ) -> Answered:
+        answer = timeline(event(method, path, query, body, clusters), None, self.world.app)
+        headers = {**answer.get("headers", {}), **answer.get("multiValueHeaders", {})}
+        return Answered(answer["statusCode"], str(headers["Content-Type"]), answer["body"])
+
+    def wsgi(self, environ: Mapping[str, Any], start_response: Any) -> list[bytes]:
+        """Serve as a WSGI application."""
+        size = int(environ.get("CONTENT_LENGTH") or 0)
+        path = environ["PATH_INFO"].encode("latin-1").decode("utf-8", "replace")
+        body = environ["wsgi.input"].read(size)
+        answer = self.send(environ["REQUEST_METHOD"], path, environ.get("QUERY_STRING", ""), body)
+        start_response(f"{answer.status} x", [("Content-Type", answer.media_type)])
+        return [answer.text.encode()]
+
+
+def event(method: str, path: str, query: str, body: bytes, clusters: Iterable[str] | None) -> dict[str, Any]:
+    """An event as an HTTP API makes it; a claim that is a list comes as the text `[a b]`."""
+    claims = {"sub": "a-person", "faultbridge_clusters": f"[{' '.join(clusters or ())}]"}
+    authorizer = {"jwt": {"claims": claims}} if clusters is not None else {"iam": {"userArn": "arn:aws:iam::1:user/a"}}
+    return {
+        "version": "2.0",
+        "routeKey": "$default",
+        "rawPath": unquote(urlsplit(path).path) if "%" in path else path,
+        "rawQueryString": query,
+        "headers": {"content-type": "application/json"},
+        "requestContext": {
+            "http": {"method": method, "path": path},
+            "stage": "$default",
+            "authorizer": authorizer,
+        },
+        "body": base64.b64encode(body).decode(),
+        "isBase64Encoded": True,
+    }

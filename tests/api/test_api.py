@@ -1,0 +1,337 @@
+"""What the API answers, and what it refuses."""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from faultbridge.api.problems import MEDIA_TYPE
+from faultbridge.api.shapes import SHAPES
+from faultbridge.api.tokens import Tokens
+from faultbridge.domain.cases import WaitingFor
+from faultbridge.domain.clusters import ClusterConfig
+from faultbridge.domain.edges import CaseStatus
+from faultbridge.domain.nodes import NodeKey
+from faultbridge.errors import Misconfigured, Rejected, Transient
+from faultbridge.services.registration import NewNode
+from faultbridge.simulation.fakes import Call
+from faultbridge.storage import items, keys
+from faultbridge.storage.writes import Put
+from tests.api.gateway import Answered, Gateway
+
+C = "/clusters/train-a"
+N1 = NodeKey("train-a", "n-1")
+
+
+@pytest.fixture
+def gateway() -> Gateway:
+    """Two clusters; in the first a node with a fatal fault and a case."""
+    made = Gateway()
+    app = made.world.app
+    app.registration.add_cluster(ClusterConfig("secret-b"))
+    app.registration.add_node("secret-b", NewNode("b-1", "i-0bbbbbbbbbbbbbbb1"))
+    app.ingest([made.world.message(node="n-1")])
+    app.rollup("train-a")
+    return made
+
+
+def case_of(gateway: Gateway) -> str:
+    case = gateway.world.node(N1).live_case
+    assert case is not None
+    return case.id
+
+
+def refused(answer: Answered, status: int, reason: str) -> None:
+    assert (answer.status, answer.media_type) == (status, MEDIA_TYPE), answer.text
+    assert answer.json["type"] == f"urn:faultbridge:{reason}"
+    SHAPES["Problem"].model_validate_json(answer.text)
+    assert "secret-b" not in answer.text
+    assert "Traceback" not in answer.text
+
+
+SHOWN = {
+    "Clusters": "/clusters",
+    "Cluster": C,
+    "Nodes": f"{C}/nodes",
+    "Node": f"{C}/nodes/n-1",
+    "Cases": f"{C}/cases",
+    "Entries": f"{C}/entries",
+    "Stream": f"{C}/streams/n-1/entries",
+    "Verified": f"{C}/streams/-/verify",
+    "Rejects": f"{C}/rejects",
+}
+
+
+@pytest.mark.parametrize("shape", SHOWN)
+def test_an_answer_has_the_shape_that_is_described(gateway: Gateway, shape: str) -> None:
+    gateway.world.app.ingest([gateway.world.message("nothing that is known", node="n-1")])
+    answer = gateway.get(SHOWN[shape])
+    assert answer.status == 200, answer.text
+    SHAPES[shape].model_validate_json(answer.text)
+    assert answer.json.get("items", ["one"]) or shape == "Rejects"
+
+
+def test_a_case_is_shown_with_its_phases(gateway: Gateway) -> None:
+    answer = gateway.get(f"{C}/cases/{case_of(gateway)}")
+    SHAPES["Case"].model_validate_json(answer.text)
+    assert answer.json["node"] == "n-1"
+
+
+def test_entries_come_page_by_page_and_each_once(gateway: Gateway) -> None:
+    whole = [one["hash"] for one in gateway.get(f"{C}/entries").json["items"]]
+    read, token = [], None
+    while True:
+        answer = gateway.get(f"{C}/entries", limit=2, **({"token": token} if token else {}))
+        read += [one["hash"] for one in answer.json["items"]]
+        token = answer.json["next"]
+        if token is None:
+            break
+    assert read == whole
+    assert len(whole) > 4
+
+
+def test_nodes_come_page_by_page(gateway: Gateway) -> None:
+    first = gateway.get(f"{C}/nodes", limit=1).json
+    second = gateway.get(f"{C}/nodes", limit=1, token=first["next"]).json
+    assert [one["node"] for one in (*first["items"], *second["items"])] == ["n-1", "n-2"]
+    assert second["next"] is None
+
+
+def test_whoever_counts_a_stream_can_tell_that_nothing_is_missing(gateway: Gateway) -> None:
+    whole = gateway.get(f"{C}/streams/n-1/entries").json
+    numbers = [one["metadata"]["sequence"] for one in whole["items"]]
+    assert numbers == list(range(1, whole["last"] + 1))
+    rest = gateway.get(f"{C}/streams/n-1/entries", after=2, limit=1).json
+    assert [one["metadata"]["sequence"] for one in rest["items"]] == [3]
+    own = gateway.get(f"{C}/streams/-/entries").json
+    assert [one["metadata"]["node"] for one in own["items"]] == [None]
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        ({"code": "xid.79"}, True),
+        ({"code": "xid.48"}, False),
+        ({"severity": "fatal"}, True),
+        ({"type": ["Case Status Change", "Node Fault Detected"]}, True),
+        ({"since": "2027-01-01T00:00:00Z"}, False),
+        ({"job": "4711"}, False),
+        ({"device": "1320923"}, False),
+    ],
+)
+def test_filters_let_through_what_they_name(gateway: Gateway, given: dict[str, Any], kept: bool) -> None:
+    answer = gateway.get(f"{C}/entries", **given)
+    assert answer.status == 200, answer.text
+    assert bool(answer.json["items"]) is kept
+
+
+PATHS = ["", "/nodes", "/nodes/b-1", "/cases", "/entries", "/streams/b-1/entries", "/streams/-/verify", "/rejects"]
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_token_of_one_cluster_opens_no_other_and_tells_nothing_of_it(gateway: Gateway, path: str) -> None:
+    there = gateway.get(f"/clusters/secret-b{path}", clusters=["train-a"])
+    nowhere = gateway.get(f"/clusters/no-such{path}", clusters=["train-a"])
+    refused(there, 403, "forbidden")
+    assert there.text == nowhere.text
+
+
+def test_only_who_may_see_all_clusters_may_list_them(gateway: Gateway) -> None:
+    refused(gateway.get("/clusters", clusters=["train-a"]), 403, "forbidden")
+    assert gateway.get("/clusters", clusters=["*"]).status == 200
+
+
+@pytest.mark.parametrize("claims", [[], ["train"], ["train-ab"], ["TRAIN-A"]])
+def test_a_token_that_does_not_name_the_cluster_exactly_opens_nothing(gateway: Gateway, claims: list[str]) -> None:
+    refused(gateway.get(C, clusters=claims), 403, "forbidden")
+
+
+def test_who_came_through_iam_was_judged_by_the_gateway(gateway: Gateway) -> None:
+    assert gateway.get(C, clusters=None).status == 200
+
+
+def test_a_node_entry_or_case_of_another_cluster_is_not_found_through_ones_own(gateway: Gateway) -> None:
+    refused(gateway.get(f"{C}/nodes/b-1"), 404, "unknown_node")
+    case = case_of(gateway)
+    refused(gateway.get(f"/clusters/secret-b/cases/{case}"), 404, "unknown_case")
+    assert gateway.get("/clusters/secret-b/entries", case=case).json["items"] == []
+
+
+def a_token(gateway: Gateway, **query: Any) -> str:
+    token = gateway.get(f"{C}/entries", limit=2, **query).json["next"]
+    assert token
+    return str(token)
+
+
+def forged(token: str) -> str:
+    raw = bytearray(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)))
+    raw[-1] ^= 1
+    return base64.urlsafe_b64encode(bytes(raw)).decode().rstrip("=")
+
+
+def test_a_forged_token_is_refused(gateway: Gateway) -> None:
+    refused(gateway.get(f"{C}/entries", token=forged(a_token(gateway))), 400, "bad_token")
+
+
+def test_a_token_signed_with_another_secret_is_refused(gateway: Gateway) -> None:
+    token = Tokens(lambda: b"another").sign("train-a\n", "2026")
+    refused(gateway.get(f"{C}/entries", token=token), 400, "bad_token")
+
+
+def test_a_truncated_token_is_refused_wherever_it_was_cut(gateway: Gateway) -> None:
+    token = a_token(gateway)
+    for end in range(1, len(token)):
+        refused(gateway.get(f"{C}/entries", token=token[:end]), 400, "bad_token")
+
+
+def test_a_token_belongs_to_its_own_cluster_and_question(gateway: Gateway) -> None:
+    token = a_token(gateway)
+    assert gateway.get(f"{C}/entries", limit=2, token=token).status == 200
+    for path, query in (("/clusters/secret-b/entries", {}), (f"{C}/entries", {"node": "n-1"}), (f"{C}/nodes", {})):
+        answer = gateway.get(path, token=token, **query)
+        assert (answer.status, answer.json["type"]) == (400, "urn:faultbridge:bad_token")
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        {"since": "2026-02-04T00:00:00Z", "until": "2026-02-03T00:00:00Z"},
+        {"since": "2026-02-03T00:00:00Z", "until": "2026-02-03T00:00:00Z"},
+        {"since": "0001-01-01T00:00:00Z"},
+        {"until": "9999-12-31T23:59:59.999Z"},
+        {"until": "0001-01-01T00:00:00+23:59"},
+        {"since": "yesterday"},
+        {"since": "2026-02-03T00:00:00"},
+        {"limit": 0},
+        {"limit": 501},
+        {"limit": -1},
+        {"limit": "1e3"},
+        {"limit": "٣"},
+        {"limit": 10**30},
+        {"type": "No Such Type"},
+        {"severity": "deadly"},
+        {"node": "n-1", "nodes": "n-2"},
+        {"node": ["n-1", "n-2"]},
+        {"device": ""},
+        {"job": "a\x00b"},
+        {"node": "n#1"},
+    ],
+)
+def test_absurd_parameters_are_refused_by_name(gateway: Gateway, query: dict[str, Any]) -> None:
+    answer = gateway.get(f"{C}/entries", **query)
+    assert (answer.status, answer.media_type) == (400, MEDIA_TYPE), answer.text
+
+
+@pytest.mark.parametrize(
+    "name", ["node", "case", "device", "job", "code", "type", "severity", "since", "until", "limit", "token"]
+)
+def test_a_parameter_of_ten_thousand_characters_is_refused_and_not_repeated(gateway: Gateway, name: str) -> None:
+    answer = gateway.get(f"{C}/entries", **{name: "x" * 10_000})
+    assert answer.status == 400
+    assert len(answer.text) < 1_000
+
+
+@pytest.mark.parametrize(
+    "path", [f"/clusters/{'x' * 10_000}", f"{C}/nodes/{'x' * 10_000}", f"{C}/cases/{'x' * 10_000}"]
+)
+def test_a_name_of_ten_thousand_characters_is_refused(gateway: Gateway, path: str) -> None:
+    answer = gateway.get(path)
+    assert answer.status in {400, 404}
+    assert len(answer.text) < 1_000
+
+
+def test_a_query_of_a_thousand_fields_is_refused(gateway: Gateway) -> None:
+    refused(gateway.send("GET", f"{C}/entries", "&".join(["code=x"] * 1000)), 400, "bad_parameter")
+
+
+@pytest.mark.parametrize(("method", "path"), [("GET", "/"), ("GET", "/nodes"), ("DELETE", C), ("POST", f"{C}/entries")])
+def test_what_is_no_route_is_not_found(gateway: Gateway, method: str, path: str) -> None:
+    refused(gateway.send(method, path), 404, "unknown_route")
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (Transient("the table named faultbridge-Table-1 throttles"), 503),
+        (Misconfigured("arn:aws:secret"), 500),
+        (KeyError("arn"), 500),
+    ],
+)
+def test_what_goes_wrong_inside_is_not_told_outside(gateway: Gateway, error: Exception, status: int) -> None:
+    def breaking(call: Call) -> None:
+        raise error
+
+    gateway.world.ports.seam.before = breaking
+    answer = gateway.get(C)
+    assert (answer.status, answer.media_type) == (status, MEDIA_TYPE)
+    assert "arn" not in answer.text
+    assert "Table-1" not in answer.text
+
+
+def waiting(gateway: Gateway) -> str:
+    """Let the case wait for a person, as admission will."""
+    app, world = gateway.world.app, gateway.world
+    state = app.append.read(N1)
+    case = state.live_case
+    assert case is not None
+    waits = replace(case, status=CaseStatus.QUEUED, waiting_for=WaitingFor.APPROVAL, attempts=1)
+    head = replace(state.head, version=state.head.version + 1)
+    world.ports.table.transact(
+        [
+            Put(items.state_item(replace(state, head=head, case=waits), world.now)),
+            Put(items.case_item(waits, N1, 0, world.now)),
+        ]
+    )
+    return case.id
+
+
+@pytest.mark.parametrize(("verb", "answer"), [("approve", "approved"), ("deny", "denied")])
+def test_an_answer_is_put_on_the_record_with_who_gave_it(gateway: Gateway, verb: str, answer: str) -> None:
+    case = waiting(gateway)
+    answered = gateway.post(f"{C}/cases/{case}/{verb}", {"attempt": 1, "reason": "known bad batch"})
+    assert answered.json == {"case_id": case, "attempt": 1, "answer": answer}
+    SHAPES["Answered"].model_validate_json(answered.text)
+    entry = gateway.get(f"{C}/entries", case=case).json["items"][-1]
+    assert entry["data"]["operator"] == "a-person"
+    assert entry["data"]["text"] == f"attempt 1 {answer}: known bad batch"
+    kept = gateway.world.ports.table.get(keys.answer(case, 1))
+    assert kept is not None
+    assert (kept["answer"], kept["by"]) == (answer, "a-person")
+
+
+def test_the_first_answer_stands_and_the_same_again_is_no_other(gateway: Gateway) -> None:
+    case = waiting(gateway)
+    before = gateway.post(f"{C}/cases/{case}/approve", {"attempt": 1})
+    assert gateway.post(f"{C}/cases/{case}/approve", {"attempt": 1}).text == before.text
+    refused(gateway.post(f"{C}/cases/{case}/deny", {"attempt": 1}), 409, "answered")
+
+
+def test_an_answer_to_another_attempt_or_to_a_case_that_does_not_wait_is_refused(gateway: Gateway) -> None:
+    refused(gateway.post(f"{C}/cases/{case_of(gateway)}/approve", {"attempt": 0}), 409, "not_waiting")
+    case = waiting(gateway)
+    refused(gateway.post(f"{C}/cases/{case}/approve", {"attempt": 2}), 409, "not_waiting")
+    refused(gateway.post(f"/clusters/secret-b/cases/{case}/approve", {"attempt": 1}), 404, "unknown_case")
+
+
+@pytest.mark.parametrize(
+    "body",
+    ["", "[]", "{", "null", '{"attempt": "1"}', '{"attempt": true}', '{"attempt": -1}', '{"attempt": 1, "x": 1}',
+     '{"attempt": 1, "reason": 1}', '{"attempt": 1, "reason": "' + "x" * 257 + '"}', "[" * 5000],
+)  # fmt: skip
+def test_an_answer_that_is_none_is_refused(gateway: Gateway, body: str) -> None:
+    refused(gateway.post(f"{C}/cases/{waiting(gateway)}/approve", body), 400, "bad_body")
+
+
+def test_a_get_approves_nothing(gateway: Gateway) -> None:
+    refused(gateway.get(f"{C}/cases/{waiting(gateway)}/approve"), 404, "unknown_route")
+
+
+def test_a_token_reads_back_as_it_was_signed_for_its_scope_only() -> None:
+    tokens = Tokens(lambda: b"secret")
+    token = tokens.sign("a", "place é")
+    assert tokens.read("a", token) == "place é"
+    with pytest.raises(Rejected, match="bad_token"):
+        tokens.read("ab", token)

@@ -1,0 +1,55 @@
+"""The committed description is the one that the code gives, and the API does as it says."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, settings
+from openapi_spec_validator import validate
+from schemathesis.checks import not_a_server_error
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
+
+from faultbridge.api.describe import description
+from faultbridge.api.routes import ROUTES
+from tests.api.gateway import Gateway
+from tests.architecture.project import ROOT
+
+CHECKS = [not_a_server_error, content_type_conformance, response_schema_conformance, status_code_conformance]
+
+
+def _gateway() -> Gateway:
+    gateway = Gateway()
+    gateway.world.app.ingest([gateway.world.message(node="n-1")])
+    return gateway
+
+
+schema = schemathesis.openapi.from_dict(description())
+schema.app = _gateway().wsgi
+
+
+def test_the_committed_description_is_what_the_code_says() -> None:
+    committed = json.loads((ROOT / "docs" / "openapi.json").read_text(encoding="utf-8"))
+    assert committed == description(), "run python infra/describe_api.py"
+
+
+def test_the_description_is_one() -> None:
+    validate(description())
+
+
+def test_every_route_is_described_once() -> None:
+    names = [op["operationId"] for path in description()["paths"].values() for op in path.values()]
+    assert sorted(names) == sorted({route.name for route in ROUTES})
+    assert len(names) == len(ROUTES)
+
+
+@pytest.mark.filterwarnings("default")
+@schema.parametrize()
+@settings(max_examples=40, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+def test_no_request_that_fits_or_does_not_fit_the_description_breaks_the_api(case) -> None:
+    case.call_and_validate(checks=CHECKS)
