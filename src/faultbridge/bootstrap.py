@@ -20,6 +20,7 @@ from faultbridge.decoders import registry
 from faultbridge.services.append import Append, Stack
 from faultbridge.services.rulebook import Rulebook
 from faultbridge.settings import Settings
+from faultbridge.stages.trust import BELIEVE_ALL, Trust
 
 if TYPE_CHECKING:
     from faultbridge.adapters.clients import Clients
@@ -48,8 +49,17 @@ class Chance:
 class Application(RecordKeeping):
     """Every service of one installation, over its ports."""
 
-    def __init__(self, ports: Ports, stack: Stack, *, probe_seconds: int = 30, chance: Chance | None = None) -> None:
-        """Take the world, the installation's name and how often slow work is looked at."""
+    def __init__(
+        self,
+        ports: Ports,
+        stack: Stack,
+        *,
+        probe_seconds: int = 30,
+        chance: Chance | None = None,
+        trust: Trust = BELIEVE_ALL,
+    ) -> None:
+        """Take the world, the installation's name, how often slow work is looked at, and whom to believe."""
+        self.trust = trust
         self.ports = ports
         self.stack = stack
         self.probe_seconds = probe_seconds
@@ -77,22 +87,24 @@ class Application(RecordKeeping):
         """Keep what nobody could use."""
         from faultbridge.services.rejects import Rejects
 
-        return Rejects(self.ports.table, self.ports.objects, self.ports.queue, self.ports.clock)
+        return Rejects(self.ports.table, self.ports.objects, self.ports.queue, self.ports.clock, self.trust)
 
     @cached_property
     def ingest(self) -> Ingest:
         """Take raw records."""
         from faultbridge.services.ingest import Ingest
         from faultbridge.services.lookups import Lookups
+        from faultbridge.services.placement import Placement
         from faultbridge.services.readings import Readings
         from faultbridge.services.records import Reader
         from faultbridge.services.suspects import Suspects
 
-        table, reader = self.ports.table, Reader(self.ports.objects, registry.decode)
+        table, reader = self.ports.table, Reader(self.ports.objects, registry.decode, self.trust)
         suspects = Suspects(table, self.ports.clock)
         lookups = Lookups(table, self.ports.clock)
         rulebook = replace(self.rulebook, table=lookups)
-        return Ingest(table, lookups, self.append, rulebook, reader, Readings(table), suspects, self.rejects)
+        placement = Placement(lookups, rulebook, self.trust)
+        return Ingest(table, placement, self.append, rulebook, reader, Readings(table), suspects, self.rejects)
 
     @cached_property
     def publish(self) -> Publish:
@@ -190,6 +202,7 @@ def of_settings(settings: Settings, clients: Clients | None = None) -> Applicati
 
     ports = AwsPorts(settings, clients)
     stack = Stack(settings.stack_id, settings.stack)
-    made = Application(ports, stack, probe_seconds=settings.probe_seconds)
+    trust = Trust(settings.sender_proof, settings.own_senders, settings.events_queue)
+    made = Application(ports, stack, probe_seconds=settings.probe_seconds, trust=trust)
     made.archive_ports, made.entry_days = AwsArchivePorts(ports), settings.entry_days
     return made

@@ -27,6 +27,9 @@ MEANINGS: Mapping[str, str] = {
     "STATE_MACHINE": "the ARN of the replacement state machine",
     "URGENT_TOPIC": "the ARN of the SNS topic for pages that a person must answer now",
     "NOTICE_TOPIC": "the ARN of the SNS topic for pages that may be read later",
+    "SENDER_PROOF": "`required`, or `off` where the queue does not say who sent (emulators)",
+    "OWN_SENDERS": "ids of the roles of our own functions that send records, apart by blanks",
+    "EVENTS_QUEUE": "the ARN of the queue on which only EventBridge may put",
     "INGEST_LOG_GROUP": "the log group of the ingest function, where its receipts are",
     "SENDERS_LOG_GROUP": "the log group where senders put their receipts",
     "OUTPUT_PREFIX": "the key prefix under which verification output is kept in the bucket",
@@ -131,6 +134,21 @@ class Settings:
     def notice_topic(self) -> str:
         """Return the ARN of the topic that wakes nobody."""
         return self._text("NOTICE_TOPIC")
+
+    @property
+    def sender_proof(self) -> bool:
+        """Tell whether a record counts only with a sender that may speak of its node."""
+        return self._text("SENDER_PROOF", "required") != "off"
+
+    @property
+    def own_senders(self) -> frozenset[str]:
+        """Return the role ids of our own functions that put records on the queue."""
+        return frozenset(self._text("OWN_SENDERS", " ").split())
+
+    @property
+    def events_queue(self) -> str:
+        """Return the ARN of the queue of cloud events; empty where there is none."""
+        return self._text("EVENTS_QUEUE", "-")
 
     @property
     def ingest_log_group(self) -> str:

@@ -12,7 +12,17 @@ from faultbridge.settings import PREFIX, Settings
 from tests.architecture.project import resources, template
 
 # Read for every function, with a default; the second is for tests of the embedded stack only.
-EVERYWHERE = {f"{PREFIX}PROBE_SECONDS", f"{PREFIX}CLOCK_OFFSET_SECONDS", f"{PREFIX}ENTRY_DAYS"}
+EVERYWHERE = {
+    f"{PREFIX}{name}"
+    for name in (
+        "PROBE_SECONDS",
+        "CLOCK_OFFSET_SECONDS",
+        "ENTRY_DAYS",
+        "SENDER_PROOF",
+        "OWN_SENDERS",
+        "EVENTS_QUEUE",
+    )
+}
 SERVICES = {  # where the services are not named as the function
     "PagerFunction": ("page",),
     "PublishFunction": ("publish", "write_archive"),

@@ -38,7 +38,10 @@ class ClusterStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ClusterConfig:
-    """How a cluster was registered; `expected` is the number of its seats, `shards` is fixed for ever."""
+    """How a cluster was registered; `expected` is the number of its seats, `shards` is fixed for ever.
+
+    `trusted_senders` may speak of any of its nodes: `<role id>:<session>`, or `<role id>:*`.
+    """
 
     cluster: str
     provider: str = "ec2-auto-scaling"
@@ -50,6 +53,7 @@ class ClusterConfig:
     expected: int = 0
     policy: str | None = None
     version: int = 0
+    trusted_senders: tuple[str, ...] = ()
 
     @property
     def acts(self) -> bool:

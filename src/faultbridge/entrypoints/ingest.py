@@ -12,6 +12,7 @@ from faultbridge.domain.records import Outcome
 from faultbridge.domain.times import from_milliseconds
 from faultbridge.services.account import OUTCOME
 from faultbridge.services.records import Delivery
+from faultbridge.stages.trust import EVENT_BUS
 
 if TYPE_CHECKING:
     from faultbridge.bootstrap import Application
@@ -19,23 +20,28 @@ if TYPE_CHECKING:
 
 def ingest(event: Mapping[str, Any], application: Application) -> dict[str, Any]:
     """Take a batch of the raw queue; the line it prints is the receipt of every record in it."""
-    ingested = application.ingest([_delivery(record) for record in event["Records"]])
+    ingested = application.ingest([_delivery(record, application.trust.events_queue) for record in event["Records"]])
     counts = Counter(ingested.outcomes.values())
     receipt = {record: outcome.value for record, outcome in ingested.outcomes.items()}
     emit(
         {f"Records{outcome.value.capitalize()}": counts[outcome] for outcome in Outcome}
-        | {"RecordsGivenBack": len(ingested.failed)},
+        | {
+            "RecordsGivenBack": len(ingested.failed),
+            "RecordsUntrusted": sum(reason == "untrusted" for reason in ingested.reasons.values()),
+        },
         **{MARK: VERSION, "kind": OUTCOME, "records": receipt, "reasons": ingested.reasons},
     )
     return {"batchItemFailures": [{"itemIdentifier": message} for message in sorted(ingested.failed)]}
 
 
-def _delivery(record: Mapping[str, Any]) -> Delivery:
+def _delivery(record: Mapping[str, Any], events_queue: str | None) -> Delivery:
     attributes = record["attributes"]
+    # On that queue nobody else may put; under which id EventBridge does is not documented.
+    from_bus = events_queue is not None and record.get("eventSourceARN") == events_queue
     return Delivery(
         id=record["messageId"],
         text=record["body"],
         received_at=from_milliseconds(int(attributes["SentTimestamp"])),
-        sender=attributes.get("SenderId"),
+        sender=EVENT_BUS if from_bus else attributes.get("SenderId"),
         receives=int(attributes.get("ApproximateReceiveCount", 1)),
     )

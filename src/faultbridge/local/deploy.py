@@ -18,6 +18,8 @@ PARAMETERS = {
     "IngestTimeoutSeconds": "20",
     "RawRecordsVisibilitySeconds": "20",
     "ArchiveThrough": "objects",
+    # The emulator names its account as the sender of everything.
+    "SenderProof": "off",
     "TableDeletionProtection": "false",
     "TablePointInTimeRecovery": "false",
 }

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from faultbridge.domain.aliases import Alias, AliasRow
+from faultbridge.domain.aliases import AliasRow
 from faultbridge.domain.catalogue import Catalogue
 from faultbridge.domain.clusters import ClusterConfig
 from faultbridge.domain.edges import Actor
@@ -21,7 +21,7 @@ from faultbridge.errors import Rejected, Transient
 from faultbridge.pipeline import observe
 from faultbridge.ports import Table
 from faultbridge.services.append import Append, Revision
-from faultbridge.services.lookups import Lookups
+from faultbridge.services.placement import Placement
 from faultbridge.services.readings import Compared, Readings
 from faultbridge.services.records import Delivery, Part, Reader
 from faultbridge.services.rulebook import Rulebook
@@ -29,10 +29,11 @@ from faultbridge.services.suspects import SUSPICIOUS_FROM, Suspects
 from faultbridge.stages.changes import Arrival
 from faultbridge.stages.decide import Rules
 from faultbridge.stages.limit import MOST_FAULTS, weight
-from faultbridge.stages.resolve import aliases_of, learn_boot, resolve, sits
+from faultbridge.stages.resolve import learn_boot, sits
 from faultbridge.stages.worth import worth_writing
 from faultbridge.storage import items, keys
 
+Placed = dict[NodeKey, tuple[ClusterConfig, list[tuple[Part, AliasRow]]]]
 RejectRecord = Callable[[Delivery, RawRecord | None, Rejected], None]
 
 
@@ -61,7 +62,7 @@ class Ingest:
     """Takes deliveries of the raw queue; `reject` keeps a record that nobody can use, with its reason."""
 
     table: Table
-    lookups: Lookups
+    placement: Placement
     append: Append
     rulebook: Rulebook
     reader: Reader
@@ -121,31 +122,17 @@ class Ingest:
         ingested.settle(record_id, Outcome.REJECTED)
         ingested.reasons[record_id] = error.reason
 
-    def _place(
-        self, parts: Sequence[Part], ingested: Ingested
-    ) -> dict[NodeKey, tuple[ClusterConfig, list[tuple[Part, AliasRow]]]]:
-        aliases = {part: aliases_of(part.record, part.named) for part in parts}
-        clusters = {part.record.cluster for part in parts}
-        known = self._known((alias for found in aliases.values() for alias in found), clusters)
-        configs = {cluster: self.rulebook.config(cluster) for cluster in clusters}
-        placed: dict[NodeKey, tuple[ClusterConfig, list[tuple[Part, AliasRow]]]] = {}
-        for part, candidates in aliases.items():
-            cluster = part.record.cluster
-            config, row = configs[cluster], resolve(candidates, known, cluster)
-            if config is None:
-                self._reject(part.delivery, part.record, Rejected("unknown_cluster", cluster), ingested)
-            elif row is None:
-                self._reject(part.delivery, part.record, Rejected("unknown_node", _called(part)), ingested)
+    def _place(self, parts: Sequence[Part], ingested: Ingested) -> Placed:
+        placed: Placed = {}
+        for part, place in self.placement(parts):
+            if isinstance(place, Rejected):
+                self._reject(part.delivery, part.record, place, ingested)
+            elif place is None:
+                ingested.settle(part.record.record_id, Outcome.CLEAN)
             else:
+                config, row = place
                 placed.setdefault(row.key, (config, []))[1].append((part, row))
         return placed
-
-    def _known(self, aliases: Iterable[Alias], clusters: Iterable[str]) -> Mapping[Alias, AliasRow]:
-        """Look aliases up, and with the same call what the rulebook will ask for next."""
-        wanted = {keys.alias(*alias): alias for alias in aliases}
-        registered = [keys.cluster_config(cluster) for cluster in clusters]
-        found = self.lookups.get_many([*wanted, *registered, keys.CURRENT_POLICY])
-        return {alias: items.read_alias(found[key]) for key, alias in wanted.items() if key in found}
 
     def _states(self, nodes: Iterable[NodeKey]) -> Mapping[NodeKey, NodeState]:
         wanted = {node: keys.node_state(node) for node in nodes}
@@ -172,10 +159,6 @@ class Ingest:
 
 
 Chunk = Sequence[tuple[Part, AliasRow]]
-
-
-def _called(part: Part) -> str:
-    return part.record.node or part.named or part.record.instance_id or "no node is named"
 
 
 @dataclass(slots=True)

@@ -15,6 +15,7 @@ from faultbridge.ports import ObjectStore
 from faultbridge.stages.evidence import any_cut, keep_whole
 from faultbridge.stages.limit import limit
 from faultbridge.stages.timestamp import settle
+from faultbridge.stages.trust import BELIEVE_ALL, Trust
 from faultbridge.storage.message import Message, decode_message, raw_key
 
 Decode = Callable[[str, bytes, Hints], tuple[Observation, ...]]
@@ -47,10 +48,11 @@ class Reader:
 
     objects: ObjectStore
     decode: Decode
+    trust: Trust = BELIEVE_ALL
 
     def read(self, delivery: Delivery) -> Sequence[Part]:
         """Read a delivery; raises Rejected when it cannot be read, Transient when its body cannot be fetched now."""
-        record = self._record(delivery, decode_message(delivery.text))
+        record = self.trust.proven(self._record(delivery, decode_message(delivery.text)))
         hints = Hints(received_at=record.received_at, node=record.node, cluster=record.cluster)
         decoded = limit(self.decode(record.source, record.body, hints), record.source)
         kept = keep_whole(decoded, self._put_aside(record, decoded))
@@ -93,5 +95,5 @@ class Reader:
             received_at=message.received_at or delivery.received_at,
             instance_id=message.instance_id,
             boot_id=message.boot_id,
-            sender=delivery.sender,
+            sender=self.trust.sender(delivery.sender, message.sender),
         )

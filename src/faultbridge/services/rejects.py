@@ -16,6 +16,7 @@ from faultbridge.domain.times import to_text
 from faultbridge.errors import Conflict, Rejected, Transient
 from faultbridge.ports import Clock, ObjectStore, RecordQueue, Table
 from faultbridge.services.records import Delivery
+from faultbridge.stages.trust import BELIEVE_ALL, Trust
 from faultbridge.storage import keys, rejects
 from faultbridge.storage.message import Message, decode_message, encode_message, fits, raw_key
 from faultbridge.storage.rejects import Reject
@@ -37,6 +38,7 @@ class Rejects:
     objects: ObjectStore
     queue: RecordQueue
     clock: Clock
+    trust: Trust = BELIEVE_ALL
 
     def __call__(self, delivery: Delivery, record: RawRecord | None, error: Rejected) -> None:
         """Keep a record that cannot be used; a repetition of it stands in the same place.
@@ -123,7 +125,7 @@ class Rejects:
             reason=error.reason,
             detail=error.detail[:MOST_DETAIL],
             rejected_at=now,
-            sender=delivery.sender,
+            sender=self.trust.sender(delivery.sender, message.sender),
             size=None if body is None else len(body),
             due_at=_due_at(error.reason, received, now),
         )
@@ -139,8 +141,9 @@ class Rejects:
             raise Rejected("raw_gone", f"the raw record {reject.record_id} is no longer kept")
         if reject.unread:
             return UNREAD, raw.decode()
-        whole = replace(reject.message, body=raw, pointer=None)
-        return whole.group, encode_message(whole if fits(whole) else reject.message)
+        pointing = replace(reject.message, sender=reject.sender)
+        whole = replace(pointing, body=raw, pointer=None)
+        return whole.group, encode_message(whole if fits(whole) else pointing)
 
     def _stop(self, found: Item) -> None:
         self.table.write(Update(Key(str(found["pk"]), str(found["sk"])), remove=(("gsi4pk",), ("gsi4sk",))))

@@ -34,10 +34,13 @@ def aliases_of(record: RawRecord, named: str | None) -> tuple[Alias, ...]:
     )
 
 
-def resolve(candidates: tuple[Alias, ...], known: Mapping[Alias, AliasRow], cluster: str) -> AliasRow | None:
-    """Return where the best known alias leads, or None: an instance of another cluster does not count."""
+def resolve(candidates: tuple[Alias, ...], known: Mapping[Alias, AliasRow], cluster: str | None) -> AliasRow | None:
+    """Return where the best known alias leads, or None: an instance of another cluster does not count.
+
+    A record that can name no cluster passes None: an instance id is unique in the world.
+    """
     rows = (known[alias] for alias in candidates if alias in known)
-    return next((row for row in rows if row.key.cluster == cluster), None)
+    return next((row for row in rows if cluster is None or row.key.cluster == cluster), None)
 
 
 def learn_boot(state: NodeState, record: RawRecord) -> NodeState:

@@ -22,6 +22,8 @@ from typing import Any, TypeVar
 from faultbridge.domain import names
 from faultbridge.domain.times import from_text, to_text
 from faultbridge.errors import Rejected
+from faultbridge.storage.cloud_event import fields_of, is_cloud_event
+from faultbridge.storage.keys import NO_CLUSTER
 
 VERSION = 1
 MOST_MESSAGE_BYTES = 240_000
@@ -31,6 +33,7 @@ MOST_BODY_BYTES = 64 * 1024 * 1024
 """What a gzipped body may unpack to."""
 
 _MOST_BOOT_ID = 128
+_MOST_SENDER = 200
 _WORTH_PACKING = 1024
 _SOURCE = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
 _POINTER = re.compile(r"raw/[A-Za-z0-9_-]{1,100}/\d{4}-\d{2}-\d{2}/[0-9a-f]{64}")
@@ -43,7 +46,8 @@ class Message:
     """One raw record on its way: it has either a body or a pointer to one.
 
     `sent_at` is the sender's clock; `received_at` is when the queue first took the record, kept by whoever sends it
-    again, so that a record grows only older by it.
+    again, so that a record grows only older by it. `sender` is who first sent it, and counts only where one of our own
+    functions sends it again.
     """
 
     record_id: str
@@ -56,6 +60,7 @@ class Message:
     received_at: datetime | None = None
     body: bytes | None = None
     pointer: str | None = None
+    sender: str | None = None
 
     @property
     def group(self) -> str:
@@ -85,10 +90,12 @@ def encode_message(message: Message, *, compact: bool = False) -> str:
     }
     if message.received_at is not None:
         frame["received_at"] = to_text(message.received_at)
+    if message.sender is not None:
+        frame["sender"] = message.sender
     if message.pointer is not None:
         return _render({**frame, "pointer": message.pointer})
     body = message.body or b""
-    packs = reversed(_PACK.items()) if compact and len(body) > _WORTH_PACKING else _PACK.items()
+    packs = reversed(list(_PACK.items())) if compact and len(body) > _WORTH_PACKING else iter(_PACK.items())
     for encoding, pack in packs:
         carried = pack(body) if len(body) <= MOST_BODY_BYTES else None
         text = None if carried is None else _render({**frame, "encoding": encoding, "body": carried})
@@ -109,10 +116,14 @@ def fits(message: Message) -> bool:
 def decode_message(text: str) -> Message:
     """Read a message back; every text that is none is Rejected with a stable reason."""
     frame = _frame(text)
+    if is_cloud_event(frame):
+        event = fields_of(frame)
+        record_id = names.record_id(event.pop("record_id"))
+        return Message(record_id=record_id, cluster=NO_CLUSTER, body=text.encode(errors="surrogatepass"), **event)
     return Message(
         record_id=names.record_id(_text(frame, "record_id")),
         source=_source(_text(frame, "source")),
-        cluster=names.cluster_name(_text(frame, "cluster")),
+        cluster=_cluster(_text(frame, "cluster")),
         node=_optional(frame, "node", names.node_name),
         instance_id=_optional(frame, "instance_id", names.instance_id),
         boot_id=_optional(frame, "boot_id", _boot),
@@ -120,6 +131,7 @@ def decode_message(text: str) -> Message:
         received_at=_optional(frame, "received_at", lambda one: _instant(one, "received_at")),
         body=None if "pointer" in frame else _body(frame),
         pointer=_pointer(frame) if "pointer" in frame else None,
+        sender=_optional(frame, "sender", lambda one: one[:_MOST_SENDER]),
     )
 
 
@@ -128,6 +140,8 @@ def _frame(text: str) -> Mapping[str, Any]:
         frame = json.loads(text)
     except (ValueError, RecursionError):
         raise Rejected("not_a_record", "the message is no JSON") from None
+    if isinstance(frame, dict) and is_cloud_event(frame):
+        return frame
     if not isinstance(frame, dict) or "v" not in frame:
         raise Rejected("not_a_record", "the message is no object with a version `v`")
     if frame["v"] != VERSION:
@@ -150,6 +164,10 @@ def _source(text: str) -> str:
     if _SOURCE.fullmatch(text) is None:
         raise Rejected("unknown_source", f"{text[:80]!r} is no name of a source")
     return text
+
+
+def _cluster(text: str) -> str:
+    return text if text == NO_CLUSTER else names.cluster_name(text)
 
 
 def _boot(text: str) -> str:

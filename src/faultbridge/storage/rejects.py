@@ -80,8 +80,12 @@ def read(found: Mapping[str, Any]) -> Reject:
 
 
 def counter(reject: Reject, now: datetime) -> Key:
-    """Return where rejects of one hour, node, source and reason are counted."""
-    who = f"{now:%Y-%m-%dT%H}#{reject.message.node or '-'}#{reject.message.source}#{reject.reason}"
+    """Return where rejects of one hour, node, source and reason are counted.
+
+    Whoever may not speak of a node can name a thousand of them, so that sender itself is counted.
+    """
+    about = reject.sender if reject.reason == "untrusted" else reject.message.node
+    who = f"{now:%Y-%m-%dT%H}#{about or '-'}#{reject.message.source}#{reject.reason}"
     return Key(keys.reject_partition(reject.cluster), COUNTERS + who)
 
 
