@@ -99,6 +99,10 @@ bench: build ## process start to first record committed, from the built artefact
 	@$(BIN)/python -m tests.bench.cold_start
 	@$(BIN)/python -m tests.bench.events_import
 
+.PHONY: mutants
+mutants: setup machines ## break the product on purpose, one place at a time, and count who notices (PART=file name)
+	@$(BIN)/python -m tests.simulation.mutants $(PART)
+
 .PHONY: nightly
 nightly: setup machines ## the tests that take minutes
 	@$(BIN)/pytest -m nightly

@@ -8,11 +8,9 @@ import pytest
 
 from faultbridge.cli.app import run as command_line
 from faultbridge.services.publish import Publish
-from faultbridge.services.replacement.work import Work
 from faultbridge.simulation.history import History, run
 from faultbridge.simulation.journal import Journal
 from faultbridge.simulation.shrink import invariants, shrink
-from faultbridge.storage.mirror import mirror
 
 UNPUBLISHED = "every entry is on the bus, and none waits any more"
 
@@ -45,14 +43,13 @@ def test_a_history_without_a_bug_is_well(capsys: pytest.CaptureFixture[str]) -> 
     assert '"broken": []' in capsys.readouterr().out
 
 
-def test_a_step_that_forgets_its_fence_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Work, "fence", lambda *_: None)
+def test_a_commit_that_overwrites_another_one_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("faultbridge.services.append._unchanged", lambda _: None)
     assert any(run(seed).broken for seed in range(12))
 
 
 def test_a_slot_that_is_never_given_back_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("faultbridge.storage.mirror._release", lambda *_: [])
-    assert mirror
     assert any("the slots are held by the repairs under way" in invariants(run(seed)) for seed in range(6))
 
 

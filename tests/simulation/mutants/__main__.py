@@ -15,6 +15,8 @@ from pathlib import Path
 from tests.simulation.mutants.catalogue import Mutant, mutants
 
 LEAST = 0.95
+# One file of each group of unit tests: without a change nobody may notice anything.
+SOUND = ("stages/fold.py", "services/append.py", "services/pager/deliver.py", "services/replacement/work.py")
 LONGEST = 300
 KNOWN = Path(__file__).parent / "known.json"
 
@@ -33,6 +35,11 @@ def play(mutant: Mutant) -> tuple[Mutant, str | None]:
 def main(part: str) -> int:
     """Play those of the files whose name has the part."""
     todo = [mutant for mutant in mutants() if part in mutant.file]
+    for file in SOUND:
+        unchanged = play(Mutant(file, -1, 0, "unchanged", ""))[1]
+        if unchanged is not None:
+            print(f"nothing is broken, and yet: {unchanged}")
+            return 2
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         results = list(pool.map(_told, todo))
     alive = [mutant for mutant, what in results if what is None]
