@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import Protocol, cast
 
 EVENT_PLANE = (
+    "callback_failures",
     "failed_updates",
     "lambda_error_names",
     "log_lines",
