@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 
 from faultbridge.decoders import registry
 from faultbridge.decoders.base import Hints
+from faultbridge.domain.faults import Observation
 from faultbridge.stages.compare import differences
 from faultbridge.stages.timestamp import settle
 
@@ -60,7 +61,7 @@ def measured(source: str, make: Callable[[int], bytes], looks: int = 50) -> dict
     bodies = [make(number // 10) for number in range(looks)]
 
     def act() -> None:
-        seen = []
+        seen: list[Observation] = []
         for number, body in enumerate(bodies):
             at = NOON + timedelta(minutes=number)
             seen += settle(registry.decode(source, body, Hints(at)), received_at=at)

@@ -16,8 +16,11 @@ from faultbridge.decoders import registry
 from faultbridge.decoders.base import Hints, judgements
 from faultbridge.decoders.instants import instant
 from faultbridge.domain.faults import Clear, Fault, Observation, Reading, Severity, Survey
+from faultbridge.domain.policy import Limits
 from faultbridge.errors import Rejected
 from faultbridge.stages.compare import differences
+from faultbridge.stages.fold import fold
+from tests.builders import arrival, node
 from tests.decoders.captures import HERE, held
 from tests.decoders.test_captures_part_two import SAMPLES
 
@@ -274,6 +277,42 @@ def test_what_decode_writes_the_source_faultbridge_reads_and_the_schema_allows()
 def test_a_sample_of_the_schema_is_valid_and_read(path: Path) -> None:
     Draft202012Validator(SCHEMA).validate(json.loads(path.read_text("utf-8")))
     assert len(registry.decode("faultbridge", path.read_bytes())) == 1
+
+
+LINE = "NVRM: Xid (PCI:0000:c1:00): 79, pid=1234, name=python, GPU has fallen off the bus."
+AGENT = {
+    "level": "info",
+    "ts": "2026-02-03T12:00:04Z",
+    "msg": "NPD caught event: %v",
+    "details: ": {
+        "reason": "NvidiaGpuXidErrorPendingReplacement",
+        "message": f'Node condition NvidiaGPUUnhealthy is now: True, message: "{LINE}"',
+    },
+    "HealthMonitoringAgentDetectionEvent": "HealthEvent",
+}
+EVENT = {
+    "source": "aws.sagemaker",
+    "detail-type": "SageMaker HyperPod Cluster Node Health Event",
+    "time": "2026-02-03T12:00:10Z",
+    "detail": {
+        "InstanceId": "i-0aaaaaaaaaaaaaaa1",
+        "HealthSummary": {"HealthStatus": "Unhealthy", "HealthStatusReason": LINE, "RepairAction": "Replace"},
+    },
+}
+
+
+def test_a_fault_that_kernel_log_agent_and_event_all_name_is_one_condition_with_three_witnesses() -> None:
+    heard = (
+        *registry.decode("kernel-log", f"[Tue Feb  3 12:00:00 2026] {LINE}\n".encode()),
+        *decoded("hyperpod-agent-log", AGENT),
+        *decoded("hyperpod-event", EVENT),
+    )
+    arrivals = [arrival(one, one.observed_at or NOON, f"r-{number}") for number, one in enumerate(heard)]
+    now = NOON + timedelta(minutes=1)
+    folded = fold(node(), arrivals, now=now, catalogue=catalogue(), limits=Limits())
+    (condition,) = folded.state.conditions.values()
+    assert (condition.code, condition.component.pci, condition.action) == ("xid.79", "0000:c1:00", "replace_node")
+    assert set(condition.witnesses) == {"kernel-log", "hyperpod-agent-log", "hyperpod-event"}
 
 
 WRONG = {

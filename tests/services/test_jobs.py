@@ -28,7 +28,7 @@ def jobs(world: World) -> Jobs:
 
 def stream(world: World) -> list[dict[str, Any]]:
     page = world.table.query("CLUSTER#train-a")
-    return [json.loads(item["body"]) for item in page.items if item["sk"].startswith("ENTRY#")]
+    return [json.loads(str(item["body"])) for item in page.items if str(item["sk"]).startswith("ENTRY#")]
 
 
 def told(world: World) -> list[dict[str, Any]]:
