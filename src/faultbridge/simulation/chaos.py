@@ -19,6 +19,13 @@ class Crash(BaseException):
     """A worker was killed: nothing that it would have done after this point happens."""
 
 
+class Endless(BaseException):
+    """The history makes calls and comes to no end."""
+
+
+MOST_CALLS = 200_000
+"""A history of 40 steps makes some five thousand calls."""
+
 EFFECTS = frozenset(
     {
         "table.write", "table.transact", "bus.put", "queue.send", "objects.put", "receipts.write", "pager.send",
@@ -123,12 +130,16 @@ class ChaosSeam(Seam):
     def __init__(self, chaos: Chaos) -> None:
         super().__init__()
         self._chaos = chaos
+        self._calls = 0
         self.watchers: list[Watcher] = []
 
     @contextmanager
     def around(self, port: str, operation: str, argument: object = None) -> Iterator[None]:
         """Run one call, broken before or after its effect if the dice say so."""
         call = Call(port, operation, argument)
+        self._calls += 1
+        if self._calls > MOST_CALLS:
+            raise Endless(call.name)
         kind = self._chaos.before(call)
         for watch in self.watchers:
             watch(call)

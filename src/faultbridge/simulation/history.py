@@ -10,7 +10,7 @@ from random import Random
 from faultbridge.domain.edges import CaseStatus
 from faultbridge.simulation.actors import Actors
 from faultbridge.simulation.acts import Act, plan
-from faultbridge.simulation.chaos import Chaos
+from faultbridge.simulation.chaos import Chaos, Endless
 from faultbridge.simulation.invariants import check
 from faultbridge.simulation.journal import Journal, Kind
 from faultbridge.simulation.scene import ACTING, SWEEP, Scene
@@ -54,6 +54,18 @@ def run(seed: int, steps: int = STEPS, *, without: frozenset[int] = frozenset())
 def play(seed: int, acts: tuple[Act, ...], *, without: frozenset[int] = frozenset()) -> History:
     """Run given acts in a seed's weather."""
     scene = scene_of(seed, without=without)
+    try:
+        _happen(scene, acts)
+    except Endless as endless:
+        scene.journal.problem("a history comes to its end", f"{endless} is called again and again")
+        found: tuple[str, ...] = ()
+    else:
+        found = tuple(check(View(scene)))
+    broken = (*dict.fromkeys(scene.journal.problems), *found)
+    return History(seed, len(acts), broken, scene.chaos.injected, scene.journal)
+
+
+def _happen(scene: Scene, acts: tuple[Act, ...]) -> None:
     actors = Actors(scene)
     scene.chaos.calm = False
     scene.sweep_soon()
@@ -62,8 +74,6 @@ def play(seed: int, acts: tuple[Act, ...], *, without: frozenset[int] = frozense
         actors.play(act)
         scene.settle()
     calm_down(scene)
-    broken = (*dict.fromkeys(scene.journal.problems), *check(View(scene)))
-    return History(seed, len(acts), broken, scene.chaos.injected, scene.journal)
 
 
 def scene_of(seed: int, *, without: frozenset[int] = frozenset()) -> Scene:

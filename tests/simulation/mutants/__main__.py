@@ -17,7 +17,7 @@ from tests.simulation.mutants.catalogue import Mutant, mutants
 LEAST = 0.95
 # One file of each group of unit tests: without a change nobody may notice anything.
 SOUND = ("stages/fold.py", "services/append.py", "services/pager/deliver.py", "services/replacement/work.py")
-LONGEST = 300
+LONGEST = 240
 KNOWN = Path(__file__).parent / "known.json"
 
 
