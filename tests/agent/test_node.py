@@ -17,6 +17,8 @@ from pathlib import Path
 import pytest
 
 from faultbridge.agent.limits import CPU_BURST_SECONDS, CPU_SHARE, DISK_BYTES, MEMORY_BYTES
+from faultbridge.decoders import registry
+from faultbridge.domain.faults import Severity
 from faultbridge.storage.message import Message, decode_message
 from tests.agent.fakes import BOOT, Ring, script
 
@@ -267,6 +269,8 @@ def test_programs_that_hang_and_flood_are_told_while_the_log_goes_on(tmp_path, q
     assert node.stop() == 0
     told = {json.loads(body)["code"] for body in queue.bodies("faultbridge")}
     assert told == {"smi.hang", "agent.flood"}
+    faults = registry.decode("faultbridge", "".join(queue.bodies("faultbridge")).encode())
+    assert {fault.severity for fault in faults} == {Severity.ERROR, Severity.WARNING}
 
 
 def test_a_heartbeat_says_who_is_alive_and_what_it_could_not_do(node, queue):
@@ -274,6 +278,8 @@ def test_a_heartbeat_says_who_is_alive_and_what_it_could_not_do(node, queue):
     wait_for(lambda: len(queue.bodies("heartbeat")) >= 2)
     node.stop()
     beat = json.loads(queue.bodies("heartbeat")[0])
+    decoded = registry.decode("heartbeat", queue.bodies("heartbeat")[0].encode())
+    assert decoded[0].node == "gpu-1"
     assert (beat["node"], beat["instance_id"], beat["boot_id"]) == ("gpu-1", "i-0aaaaaaaaaaaaaaa1", BOOT)
     assert beat["memory_bytes"] < MEMORY_BYTES
 

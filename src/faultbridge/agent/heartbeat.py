@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from faultbridge import __version__
@@ -32,11 +32,12 @@ class Pulse:
     followers: Sequence[Follower]
     governor: limits.Governor
     every: int
-    told: Mapping[str, Any] = field(default_factory=dict)
+    beats: int = 0
 
     def __call__(self) -> Outgoing:
         """Make one that is true now."""
         at = self.clock.now()
+        self.beats += 1
         packed = self.packer.pack(SOURCE, json.dumps(self.body(to_text(at))).encode(), at)
         if packed is None:
             raise ValueError("a heartbeat fits into every message")
@@ -45,6 +46,7 @@ class Pulse:
     def body(self, at: str) -> dict[str, Any]:
         """Say what is known; a count is since the agent began."""
         return {
+            "heartbeat": self.beats,
             "at": at,
             "agent": __version__,
             "interval_seconds": self.every,

@@ -21,7 +21,8 @@ ABSENT_SECONDS = 600.0
 class Look:
     """One question: how it is asked, how often and with what patience in seconds, what its answer begins with.
 
-    `family` is the first part of the codes under which its own failures are reported.
+    `family` is the first part of the codes under which its own failures are reported; `heading` goes before an answer
+    that does not say what it is about, and `also` names a second source that reads the same answer.
     """
 
     name: str
@@ -31,6 +32,8 @@ class Look:
     patience: int = 30
     starts: bytes = b""
     family: str = "agent"
+    heading: bytes = b""
+    also: str | None = None
 
 
 @dataclass(slots=True)
@@ -126,7 +129,9 @@ class Looks:
             return
         readable = ended.output.lstrip().startswith(look.starts) and ended.how in {How.DONE, How.FAILED}
         if readable and ended.output.strip():
-            yield look.source, ended.output
+            yield look.source, look.heading + ended.output
+            if look.also is not None:
+                yield look.also, ended.output
         failed = None if readable or (ended.how is How.DONE and not look.starts) else _worst(ended.how)
         yield from self._tell(look, standing, failed, ended)
 

@@ -54,6 +54,7 @@ def questions(settings: AgentSettings) -> tuple[Look, ...]:
             partial(_read_if_there, settings.sysfs / "class" / "infiniband"),
             settings.counter_seconds,
             patience,
+            also="infiniband-state",
         ),
         *_statistics(settings),
     )
@@ -62,7 +63,15 @@ def questions(settings: AgentSettings) -> tuple[Look, ...]:
 def _statistics(settings: AgentSettings) -> Iterator[Look]:
     for device in _physical(settings.sysfs / "class" / "net"):
         argv = ("ethtool", "-S", device)
-        yield Look(f"ethtool {device}", "ethtool-stats", partial(start, argv), settings.counter_seconds, 10, b"NIC")
+        yield Look(
+            f"ethtool {device}",
+            "ethtool-stats",
+            partial(start, argv),
+            settings.counter_seconds,
+            10,
+            b"NIC",
+            heading=f"{device}:\n".encode(),
+        )
 
 
 def _physical(folder: Path) -> list[str]:

@@ -10,6 +10,9 @@ from faultbridge.domain.times import to_text
 
 SOURCE = "faultbridge"
 MOST_EVIDENCE = 2048
+# What does not answer may be the driver; a monitor of ours that fails says nothing about the node.
+_WEIGHT = {"smi": ("error", "run_diagnostics")}
+_MILD = ("warning", "none")
 _SAYS = {
     How.HUNG: ("hang", "did not answer within {seconds} s"),
     How.CRASHED: ("crash", "crashed"),
@@ -31,10 +34,13 @@ def well_again(look: str, family: str, how: How, *, at: datetime) -> bytes:
 
 
 def _write(kind: str, look: str, code: str, message: str, at: datetime, evidence: str) -> bytes:
+    severity, action = _WEIGHT.get(code.partition(".")[0], _MILD)
     report = {
         "kind": kind,
         "source": SOURCE,
         "code": code,
+        "severity": severity,
+        "action": action,
         "component": {"type": "node", "name": None},
         "observed_at": to_text(at),
         "message": message,

@@ -1,0 +1,25 @@
+#!/bin/bash
+# Slurm's HealthCheckProgram, for nodes without the daemon: one look, what it sees is sent, done within 45 s.
+#   slurm.conf:  HealthCheckProgram=/opt/faultbridge/slurm-health-check.sh
+#                HealthCheckInterval=120
+#                HealthCheckNodeState=ANY
+# Slurm ends it after 60 s. It drains nothing and changes nothing: what is done about a fault is decided elsewhere, with
+# everything that is known. Where the daemon runs, this is not needed and does nothing.
+set -u
+
+readonly LOCK=${FAULTBRIDGE_LOCK:-/run/faultbridge-agent.lock}
+readonly PYTHON=${FAULTBRIDGE_PYTHON:-/opt/faultbridge/bin/python}
+
+if command -v systemctl >/dev/null && systemctl is-active --quiet faultbridge-agent.service; then
+  exit 0
+fi
+if [ -r /etc/faultbridge/agent.env ]; then
+  set -a
+  # shellcheck source=/dev/null
+  . /etc/faultbridge/agent.env
+  set +a
+fi
+exec 9>"$LOCK" || exit 0
+flock -n 9 || exit 0
+timeout --kill-after=5 50 nice -n 19 "$PYTHON" -m faultbridge.agent --once >/dev/null 2>&1
+exit 0

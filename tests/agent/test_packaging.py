@@ -1,0 +1,110 @@
+"""How the agent comes onto a node: it needs nothing beside it, and no script of ours can harm the node."""
+
+from __future__ import annotations
+
+import configparser
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from faultbridge.agent.settings import AgentSettings
+from faultbridge.errors import Misconfigured
+
+ROOT = Path(__file__).resolve().parents[2]
+INFRA = ROOT / "infra" / "agent"
+ALONE = """
+import sys
+sys.path.insert(0, {source!r})
+import faultbridge.agent.__main__, faultbridge.agent.transport, faultbridge.agent.credentials
+loaded = {{name.partition(".")[0] for name in sys.modules}}
+beside = loaded - set(sys.stdlib_module_names) - {{"__main__", "faultbridge"}}
+print(sorted(name for name in beside if not name.startswith("_")))
+"""
+
+
+def run(script: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    path = {"PATH": os.environ["PATH"]}
+    return subprocess.run(
+        ["bash", str(INFRA / script)], env=path | environment, capture_output=True, text=True, check=False, timeout=60
+    )
+
+
+def test_the_agent_needs_nothing_but_the_standard_library():
+    program = ALONE.format(source=str(ROOT / "src"))
+    ran = subprocess.run([sys.executable, "-I", "-S", "-c", program], capture_output=True, text=True, check=True)
+    assert ran.stdout.strip() == "[]"
+
+
+def test_the_unit_steps_back_for_everything_else_and_is_always_started_again():
+    unit = configparser.ConfigParser(strict=False, interpolation=None)
+    unit.optionxform = str
+    unit.read(INFRA / "faultbridge-agent.service")
+    service = unit["Service"]
+    assert (service["Nice"], service["IOSchedulingClass"], service["Restart"]) == ("19", "idle", "always")
+    assert {"MemoryMax", "CPUQuota", "TasksMax"} <= set(service)
+    assert unit["Unit"]["StartLimitIntervalSec"] == "0"
+
+
+def test_the_pod_runs_on_every_node_with_the_nodes_own_role():
+    documents = list(yaml.safe_load_all((INFRA / "daemonset.yaml").read_text()))
+    kinds = {document["kind"]: document for document in documents}
+    pod = kinds["DaemonSet"]["spec"]["template"]["spec"]
+    assert pod["tolerations"] == [{"operator": "Exists"}]
+    assert pod["hostNetwork"] is True
+    assert "annotations" not in kinds["ServiceAccount"]["metadata"]
+    assert {"cpu", "memory"} == set(pod["containers"][0]["resources"]["limits"])
+
+
+def test_the_settings_in_the_pods_file_are_settings(tmp_path):
+    documents = list(yaml.safe_load_all((INFRA / "daemonset.yaml").read_text()))
+    written = next(one for one in documents if one["kind"] == "ConfigMap")["data"]["agent.toml"]
+    (tmp_path / "agent.toml").write_text(written)
+    settings = AgentSettings.load(tmp_path / "agent.toml", {})
+    assert (settings.cluster, dict(settings.journal_units)) == ("CLUSTER", {})
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({}, "cluster"),
+        ({"FAULTBRIDGE_AGENT_CLUSTER": "train-a"}, "queue_url"),
+        ({"FAULTBRIDGE_AGENT_CLUSTER": "a/b", "FAULTBRIDGE_AGENT_QUEUE_URL": "https://q"}, "a/b"),
+        (
+            {
+                "FAULTBRIDGE_AGENT_CLUSTER": "a",
+                "FAULTBRIDGE_AGENT_QUEUE_URL": "https://q",
+                "FAULTBRIDGE_AGENT_SMI_SECONDS": "often",
+            },
+            "often",
+        ),
+        ({"FAULTBRIDGE_AGENT_TYPO": "x"}, "typo"),
+    ],
+)
+def test_a_setting_that_is_missing_or_wrong_is_named(given, says, tmp_path):
+    (tmp_path / "empty.toml").touch()
+    with pytest.raises(Misconfigured, match=says):
+        AgentSettings.load(tmp_path / "empty.toml", given)
+
+
+def test_the_life_cycle_script_never_fails_a_node():
+    nothing = run("hyperpod-lifecycle.sh")
+    assert (nothing.returncode, "not installed" in nothing.stdout) == (0, True)
+
+
+def test_the_health_check_never_fails_and_runs_one_look(tmp_path):
+    python = tmp_path / "python"
+    python.write_text(f"#!/bin/sh\necho $@ > {tmp_path}/asked\nexit 3\n")
+    python.chmod(0o755)
+    assert (
+        run("slurm-health-check.sh", FAULTBRIDGE_PYTHON=str(python), FAULTBRIDGE_LOCK=str(tmp_path / "lock")).returncode
+        == 0
+    )
+    assert (tmp_path / "asked").read_text().split() == ["-m", "faultbridge.agent", "--once"]
+    assert (
+        run("slurm-health-check.sh", FAULTBRIDGE_PYTHON="/nowhere", FAULTBRIDGE_LOCK=str(tmp_path / "lock")).returncode
+        == 0
+    )
