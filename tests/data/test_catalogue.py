@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import re
 import subprocess
 import sys
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import faultbridge
-from faultbridge.data import FOLDER, catalogue
+from faultbridge.data import FOLDER, catalogue, gpus_by_instance_type
 from faultbridge.decoders.dcgm_codes import CODES, SETTINGS
 from faultbridge.domain.catalogue import Kind, Row, Scope
 from faultbridge.domain.faults import Action, Severity
@@ -52,6 +53,39 @@ def code(row: Row) -> str:
 
 def test_every_xid_up_to_173_is_described() -> None:
     assert {f"xid.{number}" for number in range(1, 174)} <= catalogue().rows.keys()
+
+
+def test_what_is_recorded_failed_and_lost_is_told_apart() -> None:
+    names = {code: catalogue().row(code).name for code in ("xid.63", "xid.64", "xid.79")}
+    assert "recorded" in names["xid.63"]
+    assert "fail" in names["xid.64"]
+    assert "off the bus" in names["xid.79"]
+
+
+def test_no_row_lacks_a_source_or_a_reason() -> None:
+    assert [row.code for row in ROWS if not row.recommendations and not row.reason] == []
+    hardware = [row for row in ROWS if row.code.startswith(("xid.", "sxid.", "smi.")) and ":" not in row.code]
+    assert [row.code for row in hardware if not row.recommendations] == []
+
+
+def test_every_action_is_reached_by_some_code() -> None:
+    assert {row.action for row in ROWS} == set(Action)
+
+
+BUCKETS = {
+    "IGNORE": Action.NONE,
+    "RESTART_APP": Action.RESTART_APP,
+    "RESET_GPU": Action.RESET_GPU,
+    "RESTART_BM": Action.REBOOT_NODE,
+    "CONTACT_SUPPORT": Action.CONTACT_SUPPORT,
+}
+
+
+@pytest.mark.parametrize("row", [row for row in ROWS if row.code.startswith("xid.")], ids=code)
+def test_where_we_differ_from_nvidias_bucket_the_row_says_why(row: Row) -> None:
+    says = {told.source: told.says for told in row.recommendations}
+    bucket = BUCKETS.get(says.get("NVIDIA", "").partition(" ")[0])
+    assert bucket in {None, row.action} or row.reason
 
 
 def test_every_dcgm_error_is_described_and_settings_ask_for_nothing() -> None:
@@ -106,7 +140,11 @@ def test_info_asks_for_nothing_that_takes_a_node() -> None:
 def test_a_state_that_a_survey_shows_ends_when_the_survey_no_longer_shows_it() -> None:
     states = [row for row in ROWS if row.code.startswith("smi.") and row.same_as is None]
     assert all(row.kind is Kind.LEVEL for row in states)
-    assert all("survey:nvidia-smi-xml" in row.ends_on for row in states)
+    # Links are told by their list alone; everything else by each of the outputs.
+    outputs = {"nvidia-smi-xml", "nvidia-smi-text", "nvidia-smi-query-csv"}
+    told = {row.code: {end.removeprefix("survey:") for end in row.ends_on if "survey:" in end} for row in states}
+    assert told.pop("smi.nvlink_inactive") == {"nvidia-smi-text"}
+    assert {code for code, sources in told.items() if sources != outputs} == set()
 
 
 def test_every_code_that_the_package_names_has_a_row() -> None:
@@ -126,6 +164,28 @@ def test_no_row_is_written_twice() -> None:
     text = "".join(path.read_text("utf-8") for path in (FOLDER / "catalogue").glob("*.json"))
     codes = re.findall(r'"code": "([^"]+)"', text)
     assert len(codes) == len(set(codes)) == len(catalogue().rows)
+
+
+def test_the_gpus_of_instance_types_are_known() -> None:
+    counts = gpus_by_instance_type()
+    assert (counts["p5.48xlarge"], counts["p6e-gb200.36xlarge"], counts["g5.xlarge"]) == (8, 4, 1)
+    assert all(re.fullmatch(r"[a-z0-9-]+\.[a-z0-9]+", name) and 0 < count <= 16 for name, count in counts.items())
+
+
+CSV = {
+    "xid_catalog.csv": lambda row: f"xid.{row['code']}",
+    "sxid_catalog.csv": lambda row: f"sxid.{row['code']}",
+    "dcgm_errors.csv": lambda row: f"dcgm.{row['name'].removeprefix('DCGM_FR_').lower()}",
+    "nvlink5_decode.csv": lambda row: f"xid.{row['code']}:{row['mnemonic_or_name'].replace(' errstatus=', ':')}",
+}
+
+
+@pytest.mark.parametrize("file", CSV)
+def test_every_public_code_resolves(file: str, shared: Path) -> None:
+    with (shared / "catalogue" / file).open(encoding="utf-8", newline="") as stream:
+        codes = [CSV[file](row) for row in csv.DictReader(stream)]
+    assert codes
+    assert [one for one in codes if one not in catalogue().rows] == []
 
 
 def test_a_cold_start_pays_little_for_the_catalogue() -> None:

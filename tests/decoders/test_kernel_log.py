@@ -94,7 +94,7 @@ def test_a_repeated_message_counts_as_often_as_it_says() -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        "[    1.0] Out of memory: Killed process 4242 (NVRM: Xid (PCI:) total-vm:1024kB",
+        "[    1.0] Memory cgroup out of memory: Killed process 4242 (NVRM: Xid (PCI:) total-vm:1024kB",
         "[    1.0] nvidia-uvm: reported NVRM: Xid (PCI:0000:3b:00): 31",
         "[    1.0] nvrm: xid (PCI:0000:3b:00): 79",
         "[    1.0] NVRM: Xid (invalid): some error",

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, BinaryIO
 
 import typer
 
@@ -15,6 +17,7 @@ from faultbridge.cli.failures import failure_of
 from faultbridge.cli.observed import Caller, component_name, documents
 from faultbridge.cli.output import Columns, Document, JsonFlag, JsonlFlag, form_of, notice, show
 from faultbridge.data import catalogue
+from faultbridge.data.mapping import read_own
 from faultbridge.decoders import registry
 from faultbridge.decoders.base import Hints
 from faultbridge.domain.times import from_text
@@ -23,6 +26,8 @@ from faultbridge.stages.compare import differences
 from faultbridge.stages.timestamp import settle
 
 AUTO = "auto"
+HEAD = 64 * 1024
+PIECE = 64 * 1024
 STDIN = "-"
 COLUMNS: Columns = {
     "TIME": lambda one: one["observed_at"],
@@ -44,6 +49,12 @@ def command(
     cluster: Annotated[str | None, typer.Option(help="The cluster that the input is from.")] = None,
     node: Annotated[str | None, typer.Option(help="The node, where the input names none.")] = None,
     received_at: Annotated[str | None, typer.Option(help="When it came in (RFC 3339); now if not given.")] = None,
+    mappings: Annotated[
+        Path | None, typer.Option("--mappings", help="Your own words for faults (JSON), put before the packaged ones.")
+    ] = None,
+    instance_type: Annotated[
+        str | None, typer.Option(help="The node's instance type (p5.48xlarge): its GPUs are counted against it.")
+    ] = None,
     everything: Annotated[bool, typer.Option("--all", help="Surveys and readings too.")] = False,
     as_json: JsonFlag = False,
     as_jsonl: JsonlFlag = False,
@@ -52,7 +63,7 @@ def command(
     form = form_of(as_json=as_json, as_jsonl=as_jsonl)
     if source != AUTO and source not in registry.names():
         raise typer.BadParameter(f"{source!r} is no source of this release; there are {', '.join(registry.names())}")
-    hints = Hints(_instant(received_at), node, cluster)
+    hints = Hints(_instant(received_at), node, cluster, instance_type=instance_type, mappings=_own(mappings))
     reading = _Reading(source, hints, everything=everything)
     show(reading.read(files or [STDIN]), COLUMNS, form)
     if reading.rejected is not None:
@@ -79,18 +90,29 @@ class _Reading:
                 self.rejected = named
 
     def _decoded(self, file: str) -> Iterator[Document]:
-        body = sys.stdin.buffer.read() if file == STDIN else Path(file).read_bytes()
-        source = self.source
-        if source == AUTO:
-            source = registry.recognise(body)
-            notice(f"taking {_title(file)} for {source}")
-        observations = settle(registry.decode(source, body, self.hints), received_at=_received(self.hints))
+        with _opened(file) as stream:
+            head = stream.read(HEAD)
+            source = self.source
+            if source == AUTO:
+                source = registry.recognise(head)
+                notice(f"taking {_title(file)} for {source}")
+            pieces = chain([head], iter(lambda: stream.read(PIECE), b""))
+            found = registry.decode_pieces(source, pieces, self.hints)
+        observations = settle(found, received_at=_received(self.hints))
         caller = Caller(catalogue(), self.hints.cluster, self.hints.node)
         return documents(differences(observations), caller, everything=self.everything)
 
 
+def _opened(file: str) -> AbstractContextManager[BinaryIO]:
+    return nullcontext(sys.stdin.buffer) if file == STDIN else Path(file).open("rb")
+
+
 def _received(hints: Hints) -> datetime:
     return hints.received_at or datetime.now(UTC)
+
+
+def _own(file: Path | None) -> dict[str, Mapping[str, Any]]:
+    return read_own(file.read_text("utf-8")) if file else {}
 
 
 def _instant(text: str | None) -> datetime:

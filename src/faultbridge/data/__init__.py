@@ -1,4 +1,4 @@
-"""Packaged data: the catalogue of fault codes and the default policy."""
+"""Packaged data: the catalogue of fault codes, the GPUs of instance types, the default policy."""
 
 from __future__ import annotations
 
@@ -21,6 +21,13 @@ def catalogue() -> Catalogue:
     index = _read("index.json")
     written = (row for name in index["files"] for row in _read(name))
     return Catalogue(index["version"], _Rows({row["code"]: row for row in written}))
+
+
+@cache
+def gpus_by_instance_type() -> Mapping[str, int]:
+    """Return how many GPUs each EC2 instance type has (HyperPod's names are these with `ml.` before them)."""
+    counts: dict[str, int] = json.loads((FOLDER / "instance_types.json").read_bytes())["gpus"]
+    return counts
 
 
 class _Rows(Mapping[str, Row]):

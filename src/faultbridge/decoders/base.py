@@ -26,8 +26,8 @@ class Hints:
     received_at: datetime | None = None
     node: str | None = None
     cluster: str | None = None
-    instance_type: str | None = None
     mappings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    instance_type: str | None = None
 
 
 NO_HINTS = Hints()

@@ -30,7 +30,7 @@ def log_events(body: bytes) -> tuple[LogEvent, ...] | None:
 
     A control message has no messages. A subscription record that cannot be unpacked is `Rejected`.
     """
-    if b'"awslogs"' not in body[:256] and b'"logEvents"' not in body:
+    if body[:64].lstrip()[:1] != b"{" or (b'"awslogs"' not in body[:256] and b'"logEvents"' not in body):
         return None
     try:
         outer = loads(text_of(body))

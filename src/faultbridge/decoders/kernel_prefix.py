@@ -13,7 +13,10 @@ from faultbridge.decoders.documents import embedded
 from faultbridge.domain.times import from_milliseconds
 
 MOST_PREFIXES = 8
+# What no prefix begins with: there is nothing more to strip.
+_DRIVERS = ("NVRM: ", "nvidia", "pcieport ", "mlx5_core ")
 USER = "user"
+_NETWORKD = "systemd-networkd"
 _KERNEL_FACILITY, _USER_FACILITY = 0, 1
 
 
@@ -39,7 +42,7 @@ def unprefixed(line: str, received_at: datetime | None = None) -> KernelMessage:
     """Strip every prefix of one line; `received_at` gives the year to times without one."""
     message = KernelMessage(line)
     for _ in range(MOST_PREFIXES):
-        if not _strip_one(message, received_at):
+        if message.text.startswith(_DRIVERS) or not _strip_one(message, received_at):
             break
         message.framed = True
     return message
@@ -126,11 +129,12 @@ def _from_journal(message: KernelMessage) -> bool:
     if record is None or text is None:
         return False
     kernel = record.get("_TRANSPORT", "kernel") == "kernel" and record.get("SYSLOG_FACILITY", "0") != "1"
-    message.text = text
+    networkd = record.get("_TRANSPORT") == "journal" and record.get("SYSLOG_IDENTIFIER") == _NETWORKD
+    message.text = f"{_NETWORKD}[0]: {text}" if networkd else text
     message.observed_at = _journal_time(record)
     message.node = _named(record, "_HOSTNAME")
     message.boot_id = _named(record, "_BOOT_ID")
-    message.facility = "kern" if kernel else USER
+    message.facility = "kern" if kernel else "daemon" if networkd else USER
     return True
 
 

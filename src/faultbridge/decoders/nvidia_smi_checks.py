@@ -1,13 +1,14 @@
-"""What nvidia-smi's fields say about one GPU: each field is fine, wrong, or not readable, and only that."""
+"""What nvidia-smi's fields say about one GPU: each field is fine, wrong, or not readable, and only that.
+
+Fields are named by their place in the XML, whichever output they come from: `ecc_errors/volatile/dram_uncorrectable`.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from xml.etree.ElementTree import Element
 
-from faultbridge.decoders.nvidia_smi_tree import value
 from faultbridge.domain.faults import Action, Severity
 
 LOST = "GPU is lost"
@@ -26,10 +27,11 @@ class Finding:
     action: Action | None = None
 
 
-Check = Callable[[Element], Finding | None]
+Fields = Mapping[str, str]
+Check = Callable[[Fields], Finding | None]
 
 
-def findings(gpu: Element) -> Iterator[Finding]:
+def findings(gpu: Fields) -> Iterator[Finding]:
     """Yield a finding for each check whose fields could be read; the others are absent, not fine."""
     for check in CHECKS:
         found = check(gpu)
@@ -38,8 +40,8 @@ def findings(gpu: Element) -> Iterator[Finding]:
 
 
 def _flags(code: str, message: str, *paths: str, wrong: str = "Yes", fine: str = "No") -> Check:
-    def check(gpu: Element) -> Finding | None:
-        told = {path: text for path in paths if (text := value(gpu, path)) in {wrong, fine}}
+    def check(gpu: Fields) -> Finding | None:
+        told = {path: text for path in paths if (text := gpu.get(path)) in {wrong, fine}}
         if not told:
             return None
         bad = {path.rpartition("/")[2]: text for path, text in told.items() if text == wrong}
@@ -56,25 +58,50 @@ def _clocks(code: str, message: str, reason: str) -> Check:
     return _flags(code, message, *paths, wrong="Active", fine="Not Active")
 
 
-# Which of these exist depends on GPU and driver; the newer names are parts, so that whatever exists adds up.
-_VOLATILE = (
-    "dram_uncorrectable",
-    "sram_uncorrectable",
-    "sram_uncorrectable_parity",
-    "sram_uncorrectable_secded",
-    "double_bit/total",
+# SRAM errors are one number or two parts, by GPU and driver; old GPUs have a total; a GPU that is cut into MIG
+# instances may show them for each instance only.
+_VOLATILE = "ecc_errors/volatile/"
+_WAYS: tuple[tuple[str, ...], ...] = (
+    ("sram_uncorrectable_parity", "sram_uncorrectable_secded"),
+    ("sram_uncorrectable",),
+    ("double_bit/total",),
+    ("mig_sram_uncorrectable",),
 )
 
 
-def _ecc(gpu: Element) -> Finding | None:
-    written = {name: value(gpu, f"ecc_errors/volatile/{name}") for name in _VOLATILE}
-    counts = {name: int(text) for name, text in written.items() if text and text.isascii() and text.isdigit()}
+def _ecc(gpu: Fields) -> Finding | None:
+    dram = _counts(gpu, ("dram_uncorrectable",))
+    counts = dram | next((found for way in _WAYS if (found := _counts(gpu, way))), {})
     if not counts:
         return None
     some = {name.replace("/", "_"): str(count) for name, count in counts.items() if count}
     total = sum(counts.values())
     message = f"{total} uncorrectable ECC errors since the driver was loaded." if total else ""
     return Finding("smi.ecc_uncorrectable", message, some)
+
+
+def _counts(gpu: Fields, names: tuple[str, ...]) -> dict[str, int]:
+    return {name: count for name in names if (count := _count(gpu.get(_VOLATILE + name))) is not None}
+
+
+def _count(text: str | None) -> int | None:
+    return int(text) if text and text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS else None
+
+
+_MOST_DIGITS = 18
+# Where NVIDIA takes a board back: 60 pages, for whichever reason they were retired.
+MOST_RETIRED_PAGES = 60
+
+
+def _retired_pages(gpu: Fields) -> Finding | None:
+    names = ("single_bit", "double_bit")
+    counts = {name: count for name in names if (count := _count(gpu.get(f"retired_pages/{name}"))) is not None}
+    if not counts:
+        return None
+    if sum(counts.values()) < MOST_RETIRED_PAGES:
+        return Finding("smi.retired_pages_limit")
+    told = {f"{name}_pages": str(count) for name, count in counts.items()}
+    return Finding("smi.retired_pages_limit", f"{sum(counts.values())} memory pages are retired.", told)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +124,8 @@ _OLD_RECOVERY = (("reset_required", "Reset"), ("drain_and_reset_recommended", "D
 _UNREADABLE = re.compile(r"\[?N/?A\]?|\[?Not Supported\]?|Requested functionality has been deprecated|", re.IGNORECASE)
 
 
-def _recovery(gpu: Element) -> Finding | None:
-    asked = value(gpu, "gpu_recovery_action")
+def _recovery(gpu: Fields) -> Finding | None:
+    asked = gpu.get("gpu_recovery_action")
     if asked is None or _UNREADABLE.fullmatch(asked):
         asked = _old_recovery(gpu)
     if asked is None or asked == LOST:
@@ -116,15 +143,15 @@ def _recovery(gpu: Element) -> Finding | None:
     )
 
 
-def _old_recovery(gpu: Element) -> str | None:
-    told = {name: value(gpu, f"gpu_reset_status/{name}") for name, _ in _OLD_RECOVERY}
+def _old_recovery(gpu: Fields) -> str | None:
+    told = {name: gpu.get(f"gpu_reset_status/{name}") for name, _ in _OLD_RECOVERY}
     if not any(text in {"Yes", "No"} for text in told.values()):
         return None
     return next((action for name, action in _OLD_RECOVERY if told[name] == "Yes"), "None")
 
 
-def _fabric_health(gpu: Element) -> Finding | None:
-    summary = value(gpu, "fabric/health/summary")
+def _fabric_health(gpu: Fields) -> Finding | None:
+    summary = gpu.get("fabric/health/summary")
     if summary is None or _UNREADABLE.fullmatch(summary) or summary == LOST:
         return None
     if summary == "Healthy":
@@ -136,7 +163,7 @@ def _fabric_health(gpu: Element) -> Finding | None:
         "access_timeout_recovery",
         "incorrect_configuration",
     )
-    told = {name: text for name in names if (text := value(gpu, f"fabric/health/{name}")) not in _FABRIC_FINE}
+    told = {name: text for name in names if (text := gpu.get(f"fabric/health/{name}")) not in _FABRIC_FINE}
     bad = {name: text[:128] for name, text in told.items() if text}
     return Finding("smi.fabric_unhealthy", f"NVLink fabric health is {summary[:64]}.", bad | {"summary": summary[:64]})
 
@@ -144,17 +171,17 @@ def _fabric_health(gpu: Element) -> Finding | None:
 _FABRIC_FINE = frozenset({None, "", "N/A", "Full", "False", "None"})
 
 
-def _fabric_state(gpu: Element) -> Finding | None:
+def _fabric_state(gpu: Fields) -> Finding | None:
     """Judge a finished registration only: one in progress is normal for minutes after boot."""
-    state, status = value(gpu, "fabric/state"), value(gpu, "fabric/status")
+    state, status = gpu.get("fabric/state"), gpu.get("fabric/status")
     if state != "Completed" or status is None or _UNREADABLE.fullmatch(status):
         return None
     message = "" if status == "Success" else f"NVLink fabric registration ended with {status[:128]}."
     return Finding("smi.fabric_failed", message, {"status": status[:128]} if message else {})
 
 
-def _sensors(gpu: Element) -> Finding | None:
-    told = {name: text for name in _SENSORS if (text := value(gpu, name)) is not None}
+def _sensors(gpu: Fields) -> Finding | None:
+    told = {name: text for name in _SENSORS if (text := gpu.get(name)) is not None}
     bad = {path.rpartition("/")[2]: text for path, text in told.items() if text in SENSOR_ERRORS}
     if bad:
         return Finding("smi.sensor_unreadable", f"{', '.join(bad)} cannot be read.", bad)
@@ -173,7 +200,7 @@ _THERMAL = _clocks("smi.hw_thermal_slowdown", "The hardware cut the clocks for h
 _BRAKE = _clocks("smi.hw_power_brake", "An external power brake cut the clocks.", "hw_power_brake_slowdown")
 
 
-def _slowdown(gpu: Element) -> Finding | None:
+def _slowdown(gpu: Fields) -> Finding | None:
     """Report the umbrella reason only where neither of the causes below it is active."""
     found = _SLOWDOWN(gpu)
     causes = (_THERMAL(gpu), _BRAKE(gpu))
@@ -191,6 +218,7 @@ CHECKS: tuple[Check, ...] = (
         "retired_pages/pending_retirement",
         "retired_pages/pending_blacklist",
     ),
+    _retired_pages,
     _flags(
         "smi.sram_threshold_exceeded",
         "The SRAM error threshold is exceeded.",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Mapping
+from dataclasses import dataclass
 from xml.etree.ElementTree import Element, ParseError, XMLParser
 
 from faultbridge.errors import Rejected
@@ -10,15 +11,61 @@ from faultbridge.errors import Rejected
 MOST_BYTES = 16 * 1024 * 1024
 MOST_DEPTH = 24
 ROOT = "nvidia_smi_log"
+# The parts of a GPU that hold anything about its health; the others are left where they are.
+_SECTIONS = frozenset(
+    {
+        "clocks_event_reasons",
+        "clocks_throttle_reasons",
+        "ecc_errors",
+        "remapped_rows",
+        "retired_pages",
+        "fabric",
+        "gpu_reset_status",
+        "temperature",
+        "power_readings",
+        "gpu_power_readings",
+        "mig_devices",
+        "pci",
+    }
+)
+_COUNTS = {
+    "retired_pages/multiple_single_bit_retirement/retired_count": "retired_pages/single_bit",
+    "retired_pages/double_bit_retirement/retired_count": "retired_pages/double_bit",
+}
+_MIG = "mig_devices/mig_device/ecc_error_count/volatile_count/sram_uncorrectable"
+_BALLAST = tuple(
+    (f"<{section}>".encode(), f"</{section}>".encode())
+    for section in ("supported_clocks", "processes", "clocks", "max_clocks", "applications_clocks", "bar1_memory_usage")
+)
 
 
-def read_log(body: bytes) -> Element:
-    """Return the root element; anything that is not one whole, plain `nvidia_smi_log` document is `Rejected`.
+@dataclass(frozen=True, slots=True)
+class GpuLog:
+    """One GPU of a log: its address as printed, its fields, and every word that its fields hold where asked for."""
 
-    A DOCTYPE line is accepted and never followed; any entity declaration is refused.
+    address: str
+    fields: Mapping[str, str]
+    words: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class SmiLog:
+    """One log: its local time and its count of GPUs as printed, and the GPUs that are in it."""
+
+    timestamp: str
+    attached: str | None
+    gpus: tuple[GpuLog, ...]
+
+
+def read_log(body: bytes, words: tuple[bytes, ...] = ()) -> SmiLog:
+    """Read a log; anything that is not one whole, plain `nvidia_smi_log` document is `Rejected`.
+
+    A DOCTYPE line is accepted and never followed; any entity declaration is refused. All texts of a GPU are collected
+    only where one of `words` occurs anywhere in the body.
     """
     if len(body) > MOST_BYTES:
         raise Rejected("too_large", f"{len(body)} bytes of XML, at most {MOST_BYTES} are read")
+    body = _without_ballast(body)
     if b"<!ENTITY" in body:
         raise Rejected("entity_declaration", "the document declares XML entities, which nvidia-smi never does")
     if b"<" not in body:
@@ -27,47 +74,76 @@ def read_log(body: bytes) -> Element:
     if root.tag != ROOT:
         raise Rejected("wrong_shape", f"the root element is {root.tag[:64]!r}, not {ROOT!r}")
     _refuse_deep(root)
-    return root
+    searched = any(word in body for word in words)
+    gpus = tuple(
+        GpuLog(gpu.get("id", ""), _fields(gpu), _words(gpu) if searched else frozenset()) for gpu in root.findall("gpu")
+    )
+    attached = root.findtext("attached_gpus")
+    return SmiLog((root.findtext("timestamp") or "").strip(), attached.strip() if attached else None, gpus)
 
 
-def value(element: Element, path: str) -> str | None:
-    """Return the trimmed text of a field, or None where the element is absent."""
-    found = element.findtext(path)
-    return None if found is None else found.strip()
+def _fields(gpu: Element) -> dict[str, str]:
+    fields: dict[str, str] = {}
+    for child in gpu:
+        if len(child) == 0:
+            fields[child.tag] = (child.text or "").strip()
+        elif child.tag in _SECTIONS:
+            _collect(child, child.tag, fields)
+    for path, name in _COUNTS.items():
+        if path in fields:
+            fields[name] = fields[path]
+    return fields
 
 
-def texts(element: Element) -> Iterator[tuple[str, str]]:
-    """Yield the tag and the trimmed text of each field that has one."""
-    for field in element.iter():
-        if field.text and (text := field.text.strip()):
-            yield field.tag, text
+def _collect(element: Element, path: str, fields: dict[str, str]) -> None:
+    for child in element:
+        name = f"{path}/{child.tag}"
+        if len(child):
+            _collect(child, name, fields)
+        elif name == _MIG:
+            _add(fields, (child.text or "").strip())
+        else:
+            fields[name] = (child.text or "").strip()
+
+
+def _add(fields: dict[str, str], text: str) -> None:
+    """Add up what the MIG instances of a GPU count, each for itself."""
+    total = "ecc_errors/volatile/mig_sram_uncorrectable"
+    if text.isascii() and text.isdigit() and len(text) < len(str(2**63)):
+        fields[total] = str(int(fields.get(total, "0")) + int(text))
+
+
+def _words(element: Element) -> frozenset[str]:
+    return frozenset(field.text.strip() for field in element.iter() if field.text)
 
 
 def _parsed(body: bytes) -> Element:
     # The encoding is imposed: a declared one could hide what was looked for above.
-    parser = XMLParser(encoding="utf-8")  # noqa: S314 - as at the import
+    parser = XMLParser(encoding="utf-8")  # noqa: S314 - no entities, no files: both are refused above
     try:
-        parser.feed(_without_clock_lists(body))
+        parser.feed(body)
         root: Element = parser.close()
     except (ParseError, ValueError, LookupError) as error:
         raise Rejected("malformed_xml", str(error)[:200]) from error
     return root
 
 
-def _without_clock_lists(body: bytes) -> bytes:
-    """Leave out the lists of supported clocks: more than half of the text, of no use, and parsing is the cost."""
-    opening, closing = b"<supported_clocks>", b"</supported_clocks>"
-    kept, start = [], 0
-    while (begins := body.find(opening, start)) >= 0 and (ends := body.find(closing, begins)) >= 0:
-        kept.append(body[start:begins])
-        start = ends + len(closing)
-    return b"".join((*kept, body[start:]))
+def _without_ballast(body: bytes) -> bytes:
+    """Leave out what fills most of the text and says nothing about health, as parsing is the cost."""
+    for opening, closing in _BALLAST:
+        kept, start = [], 0
+        while (begins := body.find(opening, start)) >= 0 and (ends := body.find(closing, begins)) >= 0:
+            kept.append(body[start:begins])
+            start = ends + len(closing)
+        if start:
+            body = b"".join((*kept, body[start:]))
+    return body
 
 
 def _refuse_deep(root: Element) -> None:
     level = [root]
     for _ in range(MOST_DEPTH):
-        level = [child for element in level for child in element]
+        level = [child for element in level for child in element if len(child)]
         if not level:
             return
     raise Rejected("too_deep", f"elements are nested more than {MOST_DEPTH} deep")

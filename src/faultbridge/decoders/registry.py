@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib import import_module
+from itertools import chain, islice
 
 from faultbridge.decoders.base import NO_HINTS, Decoder, Hints
 from faultbridge.domain.faults import Observation
@@ -12,10 +13,14 @@ from faultbridge.errors import Rejected
 
 _MODULES: Mapping[str, str] = {
     "nvidia-smi-xml": "nvidia_smi_xml",
+    "nvidia-smi-query-csv": "nvidia_smi_query_csv",
+    "nvidia-smi-text": "nvidia_smi_text",
     "kernel-log": "kernel_log",
     "dcgm-health": "dcgm_health",
     "dcgm-diag": "dcgm_diag",
     "dcgm-metrics": "dcgm_metrics",
+    "dcgm-policy": "dcgm_policy",
+    "fabric-manager-log": "fabric_manager_log",
     "hyperpod-agent-log": "hyperpod_agent_log",
     "link-state": "link_state",
     "hyperpod-event": "hyperpod_event",
@@ -39,6 +44,9 @@ _MODULES: Mapping[str, str] = {
 }
 MOST_BYTES = 64 * 1024 * 1024
 _HEAD = 64 * 1024
+_START = 4096
+# As many pieces as are looked at before the first line decides how the rest is read.
+_ENVELOPES = 1
 
 
 def names() -> tuple[str, ...]:
@@ -59,7 +67,37 @@ def decode(source: str, body: bytes, hints: Hints = NO_HINTS) -> tuple[Observati
     """Turn the bytes of one record into observations; every unreadable input is `Rejected` with a stable reason."""
     decoder = get(source)
     _refuse_unreadable(body)
-    return decoder.decode(body, hints)
+    return _completed(decoder.decode(body, hints), hints)
+
+
+def decode_pieces(source: str, pieces: Iterable[bytes], hints: Hints = NO_HINTS) -> tuple[Observation, ...]:
+    """Do the same to a body that comes in pieces; one that is too large to be held can only be a log."""
+    decoder = get(source)
+    pieces = iter(pieces)
+    head = b"".join(islice(pieces, _ENVELOPES))
+    # What begins like JSON may be an envelope, which must be had whole to be opened.
+    if decoder.decode_pieces is None or head[:_START].lstrip()[:1] == b"{":
+        return decode(source, _joined(chain([head], pieces)), hints)
+    _refuse_unreadable(head)
+    return _completed(decoder.decode_pieces(chain([head], pieces), hints), hints)
+
+
+def _joined(pieces: Iterable[bytes]) -> bytes:
+    kept, size = [], 0
+    for piece in pieces:
+        kept.append(piece)
+        size += len(piece)
+        if size > MOST_BYTES:
+            raise Rejected("too_large", f"more than the {MOST_BYTES} bytes that are read at once")
+    return b"".join(kept)
+
+
+def _completed(found: tuple[Observation, ...], hints: Hints) -> tuple[Observation, ...]:
+    if hints.instance_type is None:
+        return found
+    from faultbridge.decoders.gpu_count import counted
+
+    return counted(found, hints.instance_type)
 
 
 def recognise(body: bytes) -> str:
@@ -74,7 +112,7 @@ def recognise(body: bytes) -> str:
 
 
 def _refuse_unreadable(body: bytes) -> None:
-    if not body.strip():
+    if not body[:_START].strip() and not body.strip():
         raise Rejected("empty", "the input holds nothing")
     if len(body) > MOST_BYTES:
         raise Rejected("too_large", f"{len(body)} bytes, at most {MOST_BYTES} are read at once")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -71,16 +71,39 @@ class Catalogue:
         return self.row(code).same_as or code
 
     def row_of(self, fault: Fault) -> Row:
-        """Return the row that fits a fault best: by its unit and error status, by its source's word, by its code.
+        """Return the row that fits a fault best: by what its source told in detail, else by its code.
 
-        NVLink5 errors (Xid 144 to 150) have rows `code:unit:errorstatus` and `code:Fatal`; all others one by code.
+        NVLink5 errors (Xid 144 to 150) have rows `code:unit:errorstatus[:cause]` and `code:Fatal`, Xid 74 has rows
+        `code:finding`; all others one by code. Where several bits of a status are set, the gravest row counts.
         """
-        told = fault.attributes
-        details = (f"{told.get('unit')}:{told.get('errorstatus')}", told.get("severity")) if "unit" in told else ()
-        rows = (self.rows.get(f"{fault.code}:{detail}") for detail in details)
-        return next((row for row in rows if row is not None), None) or self.row(fault.code)
+        for details in _details(fault.attributes):
+            rows = [row for detail in details if (row := self.rows.get(f"{fault.code}:{detail}")) is not None]
+            if rows:
+                return max(rows, key=lambda row: (row.severity.rank, row.action.rank))
+        return self.row(fault.code)
 
     def classify(self, fault: Fault) -> Fault:
         """Give a fault the catalogue's severity and action where its source stated none."""
         row = self.row_of(fault)
         return fault.classified(row.severity, row.action)
+
+
+def _details(told: Mapping[str, str]) -> Iterator[tuple[str, ...]]:
+    """Yield the endings of the rows that may fit, the most exact first."""
+    if "findings" in told:
+        yield (told["findings"].partition(",")[0],)
+    if "unit" not in told:
+        return
+    unit, status = told["unit"], told.get("errorstatus", "")
+    yield (f"{unit}:{status}:{told.get('cause')}",)
+    yield (f"{unit}:{status}",)
+    yield tuple(f"{unit}:{bit:#010x}" for bit in _set_bits(status))
+    yield (told.get("severity", ""),)
+
+
+def _set_bits(word: str) -> tuple[int, ...]:
+    try:
+        number = int(word, 16)
+    except ValueError:
+        return ()
+    return tuple(1 << place for place in range(32) if number >> place & 1)

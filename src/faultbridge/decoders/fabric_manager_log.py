@@ -1,0 +1,139 @@
+"""`fabric-manager-log`: `/var/log/fabricmanager.log`: errors of NVSwitches and what keeps the fabric from coming up.
+
+Grammar: `[Mon DD YYYY HH:MM:SS] [LEVEL] [tid N] TEXT`; a record may go on over lines without that head. A switch's
+error is `detected NVSwitch fatal|non-fatal error C on fid F on NVSwitch pci bus id BDF physical id P port N`, the
+SXid of that number. Time: the node's local time without a zone, taken as UTC. Errors: `Rejected(no_framing)` where no
+line has that head. Source: Fabric Manager 450 to 570.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from faultbridge.decoders.base import Decoder, Hints, cut, evidence
+from faultbridge.decoders.clock import calendar_time
+from faultbridge.decoders.documents import text_of
+from faultbridge.domain.faults import (
+    NODE_COMPONENT,
+    Action,
+    Component,
+    ComponentType,
+    Fault,
+    Observation,
+    Severity,
+    normalise_pci,
+)
+from faultbridge.errors import Rejected
+
+SOURCE = "fabric-manager-log"
+_RECORD = re.compile(
+    r"\[(Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) (\d{1,2}) (\d{4}) (\d\d:\d\d:\d\d)\] "
+    r"\[(\w{1,10})\] \[tid (\d{1,10})\] ?(.*)$"
+)
+_SWITCH_ERROR = re.compile(
+    r"detected NVSwitch (fatal|non-fatal) error (\d{1,6}) on fid (\d{1,5}) on NVSwitch pci bus id "
+    r"([0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]) physical id (\d{1,5}) port (\d{1,5})",
+    re.IGNORECASE,
+)
+_FAILED = re.compile(
+    r"fail(?:ed|ure)\b.{0,80}\b(?:initiali[sz]|topology|driver|NVLink|NVSwitch|fabric|train)|\bexiting\b|\baborting\b"
+    r"|degraded mode",
+    re.IGNORECASE,
+)
+_SERIOUS = frozenset({"ERROR", "CRITICAL", "FATAL"})
+_MOST_LINES = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One record of the log with the lines that it goes on over."""
+
+    at: datetime | None
+    level: str
+    text: str
+
+
+def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
+    """Return a fault for each switch error, and one for each kind of other error with how often it was logged."""
+    records = list(_records(text_of(body)))
+    if not records:
+        raise Rejected("no_framing", "no line has the head of a fabric manager's record")
+    others: dict[tuple[str, str], int] = {}
+    found: list[Fault] = []
+    for record in records:
+        fault = _fault(record)
+        if fault is None:
+            continue
+        key = (fault.code, fault.message)
+        if fault.component is NODE_COMPONENT and key in others:
+            place = others[key]
+            found[place] = replace(found[place], count=found[place].count + 1)
+            continue
+        others[key] = len(found)
+        found.append(fault)
+    return tuple(found)
+
+
+def recognise(body: bytes) -> bool:
+    """Tell whether one of the first lines has the head of a record."""
+    return any(_RECORD.match(line) for line in text_of(body).split("\n", 50)[:50])
+
+
+def _records(text: str) -> Iterator[Record]:
+    """Yield each record whole; what stands before the first head is the end of a record that was cut off."""
+    head: re.Match[str] | None = None
+    more: list[str] = []
+    for line in text.split("\n"):
+        found = _RECORD.match(line)
+        if found is None:
+            if head is not None and line.strip() and len(more) < _MOST_LINES:
+                more.append(line.strip())
+            continue
+        if head is not None:
+            yield _record(head, more)
+        head, more = found, []
+    if head is not None:
+        yield _record(head, more)
+
+
+def _record(head: re.Match[str], more: list[str]) -> Record:
+    month, day, year, clock, level, _, text = head.groups()
+    return Record(calendar_time(month, day, clock, year), level.upper(), "\n".join([text.strip(), *more]))
+
+
+def _fault(record: Record) -> Fault | None:
+    found = _SWITCH_ERROR.search(record.text)
+    if found is not None:
+        return _switch_error(record, found)
+    if record.level not in _SERIOUS:
+        return None
+    code = "host.fabric_manager_failed" if _FAILED.search(record.text) else "host.fabric_manager_error"
+    return _made(record, code, NODE_COMPONENT, {"level": record.level})
+
+
+def _switch_error(record: Record, found: re.Match[str]) -> Fault:
+    word, number, fabric, address, physical, port = found.groups()
+    switch = Component(ComponentType.NVSWITCH, pci=normalise_pci(address))
+    told = {"severity": word.lower(), "fid": fabric, "physical_id": physical, "port": port, "level": record.level}
+    fault = _made(record, f"sxid.{int(number)}", switch, told)
+    # The word for this very event is trusted, as in the kernel log: a non-fatal error asks for nothing.
+    if word.lower() == "fatal":
+        return replace(fault, severity=Severity.FATAL)
+    return fault.classified(Severity.WARNING, Action.NONE)
+
+
+def _made(record: Record, code: str, component: Component, told: Mapping[str, str]) -> Fault:
+    return Fault(SOURCE, code, component, cut(record.text), record.at, evidence(record.text), told)
+
+
+DECODER = Decoder(
+    name=SOURCE,
+    summary="log of NVIDIA's fabric manager: errors of NVSwitches, and of the fabric manager itself",
+    example="[Feb 03 2026 04:05:06] [ERROR] [tid 812] detected NVSwitch fatal error 20034 on fid 0 on "
+    "NVSwitch pci bus id 00000000:05:00.0 physical id 9 port 30",
+    recognise=recognise,
+    decode=decode,
+)

@@ -1,0 +1,36 @@
+"""How many GPUs a look at a node saw, beside how many its instance type has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from faultbridge.data import gpus_by_instance_type
+from faultbridge.domain.faults import NODE_COMPONENT, ComponentType, Fault, Observation, Survey
+
+CODE = "host.gpu_count_mismatch"
+
+
+def counted(observations: Iterable[Observation], instance_type: str) -> tuple[Observation, ...]:
+    """Add to each survey that saw all of a node's GPUs whether as many are there as the instance type has.
+
+    A GPU that is listed and lost is there. An instance type that has no GPUs in the table says nothing, and more GPUs
+    than the table has are no fault.
+    """
+    expected = gpus_by_instance_type().get(instance_type.removeprefix("ml."))
+    if expected is None:
+        return tuple(observations)
+    return tuple(_counted(one, expected, instance_type) if isinstance(one, Survey) else one for one in observations)
+
+
+def _counted(survey: Survey, expected: int, instance_type: str) -> Survey:
+    seen = sum(device.type is ComponentType.GPU for device in survey.devices)
+    if seen == 0:
+        return survey
+    covers = {**survey.covers, CODE: (NODE_COMPONENT,)}
+    if seen >= expected:
+        return replace(survey, covers=covers)
+    told = {"gpus": str(seen), "expected": str(expected), "instance_type": instance_type[:64]}
+    message = f"{seen} of {expected} GPUs are there."
+    fault = Fault(survey.source, CODE, NODE_COMPONENT, message, survey.observed_at, message, told, node=survey.node)
+    return replace(survey, covers=covers, present=(*survey.present, fault))
