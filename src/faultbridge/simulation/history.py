@@ -10,7 +10,7 @@ from random import Random
 from faultbridge.domain.edges import CaseStatus
 from faultbridge.simulation.actors import Actors
 from faultbridge.simulation.acts import Act, plan
-from faultbridge.simulation.chaos import Chaos, Endless
+from faultbridge.simulation.chaos import MOST_CALLS_A_STEP, Chaos, Endless
 from faultbridge.simulation.invariants import check
 from faultbridge.simulation.journal import Journal, Kind
 from faultbridge.simulation.scene import ACTING, SWEEP, Scene
@@ -54,6 +54,7 @@ def run(seed: int, steps: int = STEPS, *, without: frozenset[int] = frozenset())
 def play(seed: int, acts: tuple[Act, ...], *, without: frozenset[int] = frozenset()) -> History:
     """Run given acts in a seed's weather."""
     scene = scene_of(seed, without=without)
+    scene.seam.calls_left += MOST_CALLS_A_STEP * len(acts)
     try:
         _happen(scene, acts)
     except Endless as endless:
