@@ -14,6 +14,7 @@ from faultbridge.errors import Rejected
 from faultbridge.ports import ObjectStore
 from faultbridge.stages.evidence import any_cut, keep_whole
 from faultbridge.stages.limit import limit
+from faultbridge.stages.mask import mask
 from faultbridge.stages.timestamp import settle
 from faultbridge.stages.trust import BELIEVE_ALL, Trust
 from faultbridge.storage.message import Message, decode_message, raw_key
@@ -90,7 +91,7 @@ class Reader:
             source=message.source,
             cluster=message.cluster,
             node=message.node,
-            body=body,
+            body=mask(body),
             sent_at=message.sent_at,
             received_at=message.received_at or delivery.received_at,
             instance_id=message.instance_id,

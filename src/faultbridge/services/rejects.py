@@ -16,6 +16,7 @@ from faultbridge.domain.times import to_text
 from faultbridge.errors import Conflict, Rejected, Transient
 from faultbridge.ports import Clock, ObjectStore, RecordQueue, Table
 from faultbridge.services.records import Delivery
+from faultbridge.stages.mask import mask
 from faultbridge.stages.trust import BELIEVE_ALL, Trust
 from faultbridge.storage import keys, rejects
 from faultbridge.storage.message import Message, decode_message, encode_message, fits, raw_key
@@ -118,6 +119,7 @@ class Rejects:
         received = message.received_at or delivery.received_at
         cluster = keys.NO_CLUSTER if error.reason == "unknown_cluster" else message.cluster
         body = record.body if record is not None else message.body
+        body = None if body is None else mask(body)
         key = message.pointer or raw_key(message.cluster, message.sent_at, body or b"")
         reject = Reject(
             cluster=cluster,
@@ -156,9 +158,10 @@ def _due_at(reason: str, received: datetime, now: datetime) -> datetime | None:
 
 def _unread(delivery: Delivery, error: Rejected, now: datetime) -> tuple[Reject, bytes]:
     """Describe a message that is none: its whole text is the record, and the queue's time the only one known."""
-    raw = delivery.text.encode(errors="surrogatepass")
+    text = delivery.text.encode(errors="surrogatepass")
+    raw = mask(text)
     message = Message(
-        record_id=UNREAD + hashlib.sha256(raw).hexdigest()[:24],
+        record_id=UNREAD + hashlib.sha256(text).hexdigest()[:24],
         source="?",
         cluster=keys.NO_CLUSTER,
         sent_at=delivery.received_at,

@@ -9,6 +9,7 @@ from faultbridge.domain import names
 from faultbridge.errors import Transient
 from faultbridge.ports import Clock, ObjectStore, Receipts, RecordQueue
 from faultbridge.services.account import sent_lines
+from faultbridge.stages.mask import mask
 from faultbridge.storage.message import Message, encode_message, fits, raw_key
 
 PIECE_BYTES = 180 * 1024
@@ -83,7 +84,7 @@ class Send:
 
     def put_aside(self, message: Message) -> Message:
         """Keep a message's body in the object store and let the message point at it."""
-        body = message.body or b""
+        body = mask(message.body or b"")
         key = raw_key(message.cluster, message.sent_at, body)
         self.objects.put(key, body)
         return replace(message, body=None, pointer=key)
