@@ -25,8 +25,11 @@ from faultbridge.stages.trust import BELIEVE_ALL, Trust
 if TYPE_CHECKING:
     from faultbridge.adapters.clients import Clients
     from faultbridge.ports import Ports
+    from faultbridge.services.controls import Controls
     from faultbridge.services.dispatch import Dispatch
+    from faultbridge.services.guard import Guard
     from faultbridge.services.ingest import Ingest
+    from faultbridge.services.intake.doors import Intake
     from faultbridge.services.isolate import Isolate
     from faultbridge.services.pager.deliver import Paging
     from faultbridge.services.publish import Publish
@@ -48,6 +51,9 @@ class Chance:
 
 class Application(RecordKeeping):
     """Every service of one installation, over its ports."""
+
+    webhook_senders: Callable[[], Callable[[], bytes]] = staticmethod(lambda: lambda: b"{}")
+    """Returns what reads the document of who may post; nobody may where an installation has none."""
 
     def __init__(
         self,
@@ -170,6 +176,14 @@ class Application(RecordKeeping):
         return Paging(self.ports.table, self.ports.pager, self.ports.clock)
 
     @cached_property
+    def intake(self) -> Intake:
+        """Take what cannot come through the queue."""
+        from faultbridge.services.intake.doors import doors
+
+        ports = self.ports
+        return doors(ports.queue, ports.objects, ports.table, ports.clock, self.webhook_senders())
+
+    @cached_property
     def sweep(self) -> Sweep:
         """Do what time brings about and what was left undone."""
         from faultbridge.services.replacement.poke import Poke
@@ -204,5 +218,6 @@ def of_settings(settings: Settings, clients: Clients | None = None) -> Applicati
     stack = Stack(settings.stack_id, settings.stack)
     trust = Trust(settings.sender_proof, settings.own_senders, settings.events_queue)
     made = Application(ports, stack, probe_seconds=settings.probe_seconds, trust=trust)
+    made.webhook_senders = lambda: ports.webhook_senders
     made.archive_ports, made.entry_days = AwsArchivePorts(ports), settings.entry_days
     return made

@@ -29,6 +29,7 @@ MEANINGS: Mapping[str, str] = {
     "NOTICE_TOPIC": "the ARN of the SNS topic for pages that may be read later",
     "SENDER_PROOF": "`required`, or `off` where the queue does not say who sent (emulators)",
     "OWN_SENDERS": "ids of the roles of our own functions that send records, apart by blanks",
+    "WEBHOOK_SENDERS": "the name or ARN of the secret that says who may post",
     "EVENTS_QUEUE": "the ARN of the queue on which only EventBridge may put",
     "INGEST_LOG_GROUP": "the log group of the ingest function, where its receipts are",
     "SENDERS_LOG_GROUP": "the log group where senders put their receipts",
@@ -144,6 +145,11 @@ class Settings:
     def own_senders(self) -> frozenset[str]:
         """Return the role ids of our own functions that put records on the queue."""
         return frozenset(self._text("OWN_SENDERS", " ").split())
+
+    @property
+    def webhook_senders(self) -> str:
+        """Return the name of the secret of those who may post; empty where nobody may."""
+        return self._text("WEBHOOK_SENDERS", " ").strip()
 
     @property
     def events_queue(self) -> str:

@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from faultbridge.adapters.clients import Clients
     from faultbridge.ports import (
@@ -73,6 +73,14 @@ class AwsPorts:
         from faultbridge.adapters.s3 import S3Objects
 
         return S3Objects(self.clients, self.settings.bucket)
+
+    @cached_property
+    def webhook_senders(self) -> Callable[[], bytes]:
+        """Read who may post; nobody may where no secret is named."""
+        from faultbridge.adapters.secrets import StackSecret
+
+        name = self.settings.webhook_senders
+        return lambda: StackSecret(self.clients, name).value if name else b"{}"
 
     @cached_property
     def workflow(self) -> Workflow:

@@ -122,6 +122,11 @@ def suspect(message: str) -> Key:
     return Key(f"TRY#{message}", "TRY")
 
 
+def webhook(record: str) -> Key:
+    """Return the key of the note that a post was taken, so that it is taken once."""
+    return Key(f"WEBHOOK#{record}", "WEBHOOK")
+
+
 def reject(cluster: str, at: datetime, record_id: str) -> Key:
     """Return the key of a rejected record; the same record rejected again stands in the same place."""
     return Key(reject_partition(cluster), f"{to_text(at)}#{record_id}")
