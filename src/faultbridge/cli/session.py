@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from faultbridge.ports import Ports, Receipts, RecordQueue
     from faultbridge.services.directory import Directory
     from faultbridge.services.timeline import Timeline
-    from faultbridge.services.verify import Verify
+    from faultbridge.services.verify import Seen, Verify
     from faultbridge.settings import Settings
 
 DEFAULT_STACK = "faultbridge"
@@ -85,12 +85,10 @@ class Session:
     @cached_property
     def application(self) -> Application:
         """Put the stack's services together."""
-        from faultbridge.adapters.aws import AwsPorts
-        from faultbridge.bootstrap import Application
-        from faultbridge.services.append import Stack
+        from faultbridge.bootstrap import of_settings
 
         settings = self.settings
-        return Application(AwsPorts(settings, self.clients), Stack(settings.stack_id, settings.stack))
+        return of_settings(settings, self.clients)
 
     @property
     def ports(self) -> Ports:
@@ -128,6 +126,12 @@ class Session:
         from faultbridge.adapters.sqs import SqsQueue
 
         return SqsQueue(self.clients, self.settings.dead_letter_queue_url)
+
+    def witness(self, cluster: str) -> Seen:
+        """Read what the vault saw of a cluster."""
+        from faultbridge.services.archive.witness import Witness
+
+        return Witness(self.application.keeping.vault)(cluster)
 
     @cached_property
     def receipts(self) -> Receipts:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
 
+from faultbridge.cli.archived import ArchiveOption, archived_entries
 from faultbridge.cli.documents import ENTRIES, entry_document
 from faultbridge.cli.live import LiveTable
 from faultbridge.cli.output import notice
@@ -45,9 +47,10 @@ def command(
     ] = None,
     following: Annotated[bool, typer.Option("--follow", "-f", help="Go on as the timeline grows.")] = False,
     limit: Annotated[int, typer.Option(min=1, help="At most this many entries.")] = MOST,
+    archive: ArchiveOption = None,
 ) -> None:
     """Tell what happened, oldest first; what was recorded late stands where it happened and is marked."""
-    now = session.now()
+    now = session.now() if archive is None else datetime.now(UTC)
     wanted = Wanted(
         cluster=cluster,
         node=node,
@@ -60,12 +63,28 @@ def command(
         types=tuple(_type(kind) for kind in kinds or ()),
         severities=tuple(severity.value for severity in severities or ()),
     )
-    if following:
+    if archive is not None:
+        _show(session, archived_entries(archive, wanted), limit, more=None)
+    elif following:
         _follow(session, follow(session.timeline, wanted, session.ports.clock, _wait))
-        return
-    lines, more = session.timeline.page(wanted, limit)
-    session.show((entry_document(line) for line in in_order(lines)), ENTRIES)
-    if more is not None:
+    else:
+        _show(session, *_pages(session, wanted, limit))
+
+
+def _pages(session: Session, wanted: Wanted, limit: int) -> tuple[Sequence[Line], int, str | None]:
+    lines: list[Line] = []
+    token = None
+    while len(lines) < limit:
+        page, token = session.timeline.page(wanted, limit - len(lines), token)
+        lines += page
+        if token is None:
+            break
+    return lines, limit, token
+
+
+def _show(session: Session, lines: Sequence[Line], limit: int, more: str | None) -> None:
+    session.show((entry_document(line) for line in in_order(lines[:limit])), ENTRIES)
+    if more is not None or len(lines) > limit:
         notice(f"there are more than {limit} entries; narrow it with --since and --until, or raise --limit")
 
 

@@ -1,0 +1,41 @@
+"""Commands on an archive that was copied to a folder: no stack, no credentials."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from faultbridge.adapters.folder import Folder
+    from faultbridge.services.timeline import Line, Wanted
+    from faultbridge.services.verify import Verified
+
+ArchiveOption = Annotated[
+    Path | None, typer.Option("--archive", help="Read a copy of the archive in this folder instead of a stack.")
+]
+
+
+def open_folder(path: Path) -> Folder:
+    """Open a folder that holds a copy of the archive, and maybe of the vault."""
+    from faultbridge.adapters.folder import Folder
+
+    if not path.is_dir():
+        raise typer.BadParameter(f"{path} is no folder")
+    return Folder(path)
+
+
+def archived_entries(path: Path, wanted: Wanted) -> list[Line]:
+    """Read the entries that are wanted, each once, oldest recorded first."""
+    from faultbridge.services.archive.read import ReadArchive
+
+    return ReadArchive(open_folder(path)).entries(wanted)
+
+
+def verify_archived(path: Path, cluster: str, node: str | None, *, anchor: bool, stack_id: str | None) -> Verified:
+    """Verify a copy; with `anchor` also against the anchors beside it."""
+    from faultbridge.services.archive.check import VerifyArchive
+
+    folder = open_folder(path)
+    return VerifyArchive(folder, folder if anchor else None, stack_id)(cluster, node)

@@ -1,0 +1,85 @@
+"""An auditor with a copy of the archive and nothing else."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from faultbridge.cli.app import run
+from faultbridge.storage import archive as layout
+from tests.services.archive.world import Kept
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    """A copy of a sealed archive with its anchors."""
+    world = Kept()
+    world.story()
+    world.anchor(world.config)
+    world.seal_day()
+    for key, body in {**world.archive.kept, **world.vault.kept}.items():
+        path = tmp_path / key
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(body)
+    return tmp_path
+
+
+def call(*arguments: object) -> int:
+    return run([str(argument) for argument in arguments])
+
+
+@pytest.mark.parametrize("anchor", [[], ["--anchor"]])
+def test_a_copy_is_verified_without_a_stack(copy: Path, anchor: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert call("verify", "--cluster", "train-a", "--archive", copy, "--json", *anchor) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["streams"], told["entries"], told["whole"]) == (3, 11, True)
+
+
+def test_a_copy_that_was_changed_is_named_by_its_object(copy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    part = next((copy / layout.LINES).rglob("*.gz"))
+    part.write_bytes(layout.pack(list(layout.unpack(part.read_bytes()))[1:]))
+    assert call("verify", "--cluster", "train-a", "--archive", copy, "--anchor") == 1
+    captured = capsys.readouterr()
+    assert part.relative_to(copy).as_posix() in captured.err
+    assert "Traceback" not in captured.err
+
+
+def test_an_object_that_is_none_is_named_and_stops_nothing(copy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    part = next((copy / layout.LINES).rglob("*.gz"))
+    part.write_bytes(b"not gzip")
+    assert call("verify", "--cluster", "train-a", "--archive", copy, "--json") == 1
+    told = json.loads(capsys.readouterr().out)
+    assert part.relative_to(copy).as_posix() in {one["object"] for one in told["breaks"]}
+
+
+def test_a_copy_tells_its_timeline(copy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert call("timeline", "--cluster", "train-a", "--node", "n-1", "--archive", copy, "--jsonl") == 0
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [line["metadata"]["sequence"] for line in lines] == [1, 2, 3, 4, 5]
+    assert all("hash" in line for line in lines)
+
+
+def test_an_archive_that_nobody_sealed_needs_the_stacks_identity(
+    copy: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for key in (copy / layout.MANIFESTS).rglob("*.json"):
+        key.unlink()
+    assert call("verify", "--cluster", "train-a", "--archive", copy) == 2
+    assert "--stack-id" in capsys.readouterr().err
+
+
+def test_a_folder_that_is_none_is_wrong_usage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert call("verify", "--cluster", "train-a", "--archive", tmp_path / "none") == 2
+    assert call("timeline", "--cluster", "train-a", "--archive", tmp_path / "none") == 2
+    assert "is no folder" in capsys.readouterr().err
+
+
+def test_a_manifest_cannot_lead_out_of_the_folder(copy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    manifest = next((copy / layout.MANIFESTS).rglob("*.json"))
+    told = json.loads(manifest.read_text())
+    told["parts"][0]["key"] = "../../../etc/passwd"
+    manifest.write_text(json.dumps(told))
+    assert call("verify", "--cluster", "train-a", "--archive", copy) != 0
+    assert "leads out of the folder" in capsys.readouterr().err
