@@ -13,12 +13,15 @@ def to_text(instant: datetime) -> str:
 
 
 def from_text(text: str) -> datetime:
-    """Read an RFC 3339 instant with any offset; raises ValueError when it has none."""
+    """Read an RFC 3339 instant with any offset; raises ValueError when it has none, or is before year 1 in UTC."""
     instant = datetime.fromisoformat(text)
     if instant.tzinfo is None:
         message = f"{text!r} has no time zone"
         raise ValueError(message)
-    return instant.astimezone(UTC)
+    try:
+        return instant.astimezone(UTC)
+    except OverflowError as error:
+        raise ValueError(f"{text!r} lies outside of the calendar") from error
 
 
 def from_milliseconds(milliseconds: int) -> datetime:
