@@ -100,14 +100,6 @@ def _serial(part: Mapping[str, Any], node: NodeState | None) -> str | None:
     return next(same, None)
 
 
-def _commands(rule: PageRule, words: Mapping[str, str | None]) -> tuple[str, ...]:
-    return tuple(one.format_map(words) for one in rule.commands if "{case}" not in one or words.get("case"))
-
-
-def _severity(case: Case | None) -> str | None:
-    return case.severity.value if case else None
-
-
 def _since(data: Mapping[str, Any], case: Case | None) -> datetime | None:
     told = data.get("detected_at") or data.get("opened_at")
     if told:
