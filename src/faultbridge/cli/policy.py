@@ -13,6 +13,7 @@ import typer
 from faultbridge.cli.failures import EXIT_NOT_WELL
 from faultbridge.cli.output import Columns, Form, JsonFlag, JsonlFlag, form_of, notice, show
 from faultbridge.cli.session import Session, on_stack
+from faultbridge.errors import Rejected
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -80,7 +81,11 @@ def _checked(file: str, form: Form) -> dict[str, Any]:
     from faultbridge.data.policies import version_of
     from faultbridge.policyfile import InvalidPolicy, read_policy
 
-    text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
+    raw = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
+    try:
+        text = raw.decode()
+    except UnicodeDecodeError:
+        raise Rejected("binary", f"{file} is not text") from None
     try:
         document = read_policy(text)
     except InvalidPolicy as error:
