@@ -98,7 +98,8 @@ def _case(data: Data) -> Told:
 
 
 def _cluster(data: Data) -> Told:
-    return Told(f"cluster {_move(data)}", str(data.get("reason") or ""))
+    same = data.get("from") == data.get("to")
+    return Told(f"cluster {'still ' + str(data['to']) if same else _move(data)}", str(data.get("reason") or ""))
 
 
 def _step(data: Data) -> Told:
