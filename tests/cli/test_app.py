@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
+from typer.main import get_command
 
-from faultbridge.cli.app import run
+from faultbridge.cli.app import application, run
 from faultbridge.cli.commands import COMMANDS
 from faultbridge.cli.failures import failure_of
 from faultbridge.errors import Conflict, Misconfigured, Rejected, Transient
@@ -50,6 +53,28 @@ def test_help_lists_every_command_and_loads_none(capsys: pytest.CaptureFixture[s
     assert run(["--help"]) == 0
     out = capsys.readouterr().out
     assert all(name in out for name in COMMANDS)
+
+
+def test_a_command_without_a_verb_is_answered_with_its_help(capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments, verb in (([], "decode"), (["node"], "import")):
+        assert run(arguments) == 2
+        told = capsys.readouterr().err
+        assert "Commands:" in told
+        assert verb in told
+
+
+def helps(name: str) -> Iterator[list[str]]:
+    root: Any = get_command(application([name]))
+    verbs = getattr(root.commands[name], "commands", None)
+    yield from ([name, verb] for verb in verbs) if verbs else [[name]]
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_every_command_shows_an_example_of_itself(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    for path in helps(name):
+        run([*path, "--help"])
+        told = " ".join(capsys.readouterr().out.split())
+        assert f"faultbridge {' '.join(path)}" in told.partition("Example")[2], path
 
 
 def test_decode_never_waits_for_aws() -> None:

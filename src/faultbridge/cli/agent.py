@@ -10,6 +10,8 @@ import typer
 from faultbridge.agent.__main__ import run
 from faultbridge.agent.settings import AgentSettings
 
+EPILOG = "Example: faultbridge agent --once --config /etc/faultbridge/agent.toml"
+
 
 def command(
     config: Annotated[

@@ -11,9 +11,11 @@ from importlib import import_module
 import typer
 
 from faultbridge.cli.commands import COMMANDS, Row
-from faultbridge.cli.failures import EXIT_INTERRUPTED, failure_of
+from faultbridge.cli.failures import EXIT_INTERRUPTED, EXIT_USAGE, failure_of
 
 DEBUG = "FAULTBRIDGE_DEBUG"
+# Typer keeps the class for itself; its message is the help of the command that was named without a verb.
+_NOTHING_ASKED = "NoArgsIsHelpError"
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
@@ -33,6 +35,9 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:  # noqa: BLE001 - whatever it is, a person reads one line and a script an exit code
         if os.environ.get(DEBUG):
             traceback.print_exc()
+        if type(error).__name__ == _NOTHING_ASKED:
+            print(getattr(error, "message", error), file=sys.stderr)
+            return EXIT_USAGE
         failure = failure_of(error, _called(given))
         print(f"faultbridge: {failure.what} ({failure.mend})", file=sys.stderr)
         return failure.exit_code

@@ -11,6 +11,7 @@ from faultbridge.data import catalogue
 from faultbridge.decoders.dcgm_codes import code_of_number
 from faultbridge.domain.catalogue import Catalogue, Row
 
+EPILOG = "Examples: faultbridge catalog xid 79; faultbridge catalog dcgm 45; faultbridge catalog sxid --json"
 FAMILIES = ("xid", "sxid", "dcgm", "smi", "agent", "net", "host")
 LIST_COLUMNS: Columns = {
     "CODE": lambda one: one["code"],

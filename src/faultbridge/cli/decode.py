@@ -40,6 +40,8 @@ COLUMNS: Columns = {
     "MESSAGE": lambda one: one.get("message") or _counted(one),
 }
 
+EPILOG = "Examples: faultbridge decode /var/log/kern.log; nvidia-smi -q -x | faultbridge decode --jsonl"
+
 
 def command(
     files: Annotated[

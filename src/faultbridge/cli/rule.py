@@ -25,7 +25,7 @@ def rule() -> None:
     """EventBridge rules and their golden cases."""
 
 
-@app.command("test")
+@app.command("test", epilog="Example: faultbridge rule test rules")
 def run_cases(
     folder: Annotated[Path, typer.Argument(metavar="[DIR]", help="A folder of rule files.")] = Path("rules"),
     as_json: JsonFlag = False,

@@ -38,13 +38,13 @@ ClosedFlag = Annotated[
 app = typer.Typer()
 
 
-@app.command("list")
+@app.command("list", epilog="Example: faultbridge schema list")
 def list_(as_json: JsonFlag = False, as_jsonl: JsonlFlag = False) -> None:
     """List the events, their schemas' versions and what each says."""
     show((_row(name) for name in BY_NAME), LIST_COLUMNS, form_of(as_json=as_json, as_jsonl=as_jsonl))
 
 
-@app.command("show")
+@app.command("show", epilog="Example: faultbridge schema show node-fault-detected@1")
 def show_(
     event: Annotated[str, typer.Argument(metavar="EVENT[@1]", help="A name from `faultbridge schema list`.")],
     closed: ClosedFlag = False,
@@ -56,7 +56,7 @@ def show_(
     print(json.dumps(close(schema) if closed else schema, indent=2))
 
 
-@app.command()
+@app.command(epilog="Example: faultbridge schema validate event.json")
 def validate(
     file: Annotated[str, typer.Argument(metavar="FILE|-", help="An event, or a list of events, as JSON.")],
     closed: ClosedFlag = False,

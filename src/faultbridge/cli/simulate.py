@@ -9,6 +9,8 @@ import typer
 from faultbridge.cli.failures import EXIT_NOT_WELL
 from faultbridge.cli.output import JsonFlag, JsonlFlag, form_of, notice, show_one
 
+EPILOG = "Example: faultbridge simulate --seed 7 --story"
+
 
 def command(
     seed: Annotated[int, typer.Option(help="Which history; the same seed is the same history.")],

@@ -5,6 +5,7 @@ from __future__ import annotations
 from faultbridge.cli.output import Columns, JsonFlag, JsonlFlag, form_of, show
 from faultbridge.decoders import registry
 
+EPILOG = "Example: faultbridge sources --jsonl"
 COLUMNS: Columns = {
     "SOURCE": lambda one: one["source"],
     "FORMAT": lambda one: one["format"],
