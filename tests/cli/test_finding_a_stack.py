@@ -99,10 +99,9 @@ def test_a_stack_that_does_not_answer_is_one_line(
     assert len(err.splitlines()) == 1
 
 
-def test_no_stack_of_that_name_says_how_to_get_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def without_a_stack(monkeypatch: pytest.MonkeyPatch, target: Target) -> str:
+    """What is said where neither an embedded stack nor one on AWS is found."""
     from botocore.exceptions import ClientError
-
-    from faultbridge.adapters.stack_outputs import stack_outputs
 
     class Nothing:
         def describe_stacks(self, **_arguments: str) -> None:
@@ -112,5 +111,17 @@ def test_no_stack_of_that_name_says_how_to_get_one(monkeypatch: pytest.MonkeyPat
 
     clients = Clients(region="us-east-1")
     monkeypatch.setitem(clients.__dict__, "cloudformation", Nothing())
-    with pytest.raises(Misconfigured, match="faultbridge up"):
-        stack_outputs(clients, "x")
+    monkeypatch.setattr(stacks, "embedded_stack", lambda _stack: None)
+    with pytest.raises(Misconfigured) as raised:
+        stacks.settings_of(target, lambda: clients, lambda _text: None)
+    return str(raised.value)
+
+
+def test_whoever_has_no_stack_at_all_is_told_how_to_start_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = without_a_stack(monkeypatch, Target())
+    assert "`faultbridge up`" in said
+    assert "there is no stack" in said
+
+
+def test_whoever_named_an_aws_is_not_sent_to_an_embedded_stack(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "faultbridge up" not in without_a_stack(monkeypatch, Target(region="eu-west-1"))

@@ -16,9 +16,7 @@ def stack_outputs(clients: Clients, stack: str) -> dict[str, str]:
             answer = clients.cloudformation.describe_stacks(StackName=stack)
         except ClientError as error:
             if code_of(error) == "ValidationError" and "does not exist" in message_of(error):
-                raise Misconfigured(
-                    f"there is no stack {stack!r} here; `faultbridge up` starts an embedded one"
-                ) from None
+                raise Misconfigured(f"there is no stack {stack!r} here") from None
             raise
     outputs = answer["Stacks"][0].get("Outputs", [])
     return {one["OutputKey"]: one["OutputValue"] for one in outputs}

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
+from faultbridge.errors import Misconfigured
 from faultbridge.settings import PREFIX, Settings
 
 if TYPE_CHECKING:
@@ -42,7 +43,12 @@ def settings_of(
         say(f"the embedded stack {target.stack} is up, but options or environment name another AWS: taking that")
     from faultbridge.adapters.stack_outputs import stack_outputs
 
-    return settings_from(target.stack, stack_outputs(clients(), target.stack))
+    try:
+        return settings_from(target.stack, stack_outputs(clients(), target.stack))
+    except Misconfigured as error:
+        if target.said:
+            raise
+        raise Misconfigured(f"no embedded stack is up (`faultbridge up` starts one), and {error}") from error
 
 
 def embedded_stack(stack: str) -> StackInfo | None:
