@@ -8,7 +8,7 @@ import pytest
 
 from faultbridge.adapters.clients import Clients
 from faultbridge.adapters.inventory_ec2 import Ec2Inventory
-from faultbridge.errors import Misconfigured
+from faultbridge.errors import Rejected
 from faultbridge.services.registration import NewNode
 from tests.contracts.aws import ON_MOTO, aws
 from tests.contracts.test_provider import group_of
@@ -50,6 +50,6 @@ def test_a_large_group_is_read_in_parts(clients: Clients, monkeypatch: pytest.Mo
     assert len(Ec2Inventory(clients).machines(group)) == len(instances)
 
 
-def test_a_group_that_is_not_there_is_for_a_person_to_mend(clients: Clients) -> None:
-    with pytest.raises(Misconfigured, match="no Auto Scaling group"):
+def test_a_group_that_is_not_there_is_said_so(clients: Clients) -> None:
+    with pytest.raises(Rejected, match="no Auto Scaling group"):
         Ec2Inventory(clients).machines("nowhere")

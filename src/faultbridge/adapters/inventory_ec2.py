@@ -7,7 +7,7 @@ from typing import Any
 
 from faultbridge.adapters.aws_errors import translated
 from faultbridge.adapters.clients import Clients
-from faultbridge.errors import Misconfigured
+from faultbridge.errors import Rejected
 from faultbridge.services.inventory import Machine
 
 IN_SERVICE = "InService"
@@ -21,7 +21,7 @@ class Ec2Inventory:
         self._clients = clients
 
     def machines(self, group: str) -> tuple[Machine, ...]:
-        """List the instances in service of a group, by host name; Misconfigured when there is no such group."""
+        """List the instances in service of a group, by host name; `unknown_group` when there is no such group."""
         serving = self._serving(group)
         ids = list(serving)
         chunks = [ids[at : at + INSTANCES_AT_ONCE] for at in range(0, len(ids), INSTANCES_AT_ONCE)]
@@ -33,7 +33,7 @@ class Ec2Inventory:
         with translated(f"reading the Auto Scaling group {group}"):
             answer = self._clients.autoscaling.describe_auto_scaling_groups(AutoScalingGroupNames=[group])
         if not answer["AutoScalingGroups"]:
-            raise Misconfigured(f"there is no Auto Scaling group {group!r} here (is it another region or account?)")
+            raise Rejected("unknown_group", f"there is no Auto Scaling group {group!r} here")
         found = answer["AutoScalingGroups"][0]["Instances"]
         return {one["InstanceId"]: one["AvailabilityZone"] for one in found if one["LifecycleState"] == IN_SERVICE}
 

@@ -29,6 +29,9 @@ _MENDS: Mapping[str, str] = {
     "malformed_xml": "give it the whole output of `nvidia-smi -q -x`",
     "malformed_json": "give it the whole output of the tool",
     "entity_declaration": "give it the output of `nvidia-smi -q -x` as it is",
+    "malformed_yaml": "give it plain YAML or JSON",
+    "not_json": "give it JSON",
+    "not_yaml": "give it YAML or JSON",
     "wrong_shape": "`faultbridge sources` shows an example of each format",
 }
 # Told by their names: this module must not load botocore to say that something else did.

@@ -61,7 +61,7 @@ class Directory:
         found = self.table.get_many(places)
         config, state, control = (found.get(place) for place in places)
         if config is None:
-            raise Rejected("unknown_cluster", f"{cluster} is not registered (faultbridge cluster add {cluster})")
+            raise Rejected("unknown_cluster", f"{cluster} is not registered")
         return ClusterView(
             items.read_config(config), items.read_cluster(cluster, state), items.read_control(cluster, control)
         )

@@ -24,5 +24,5 @@ class Inventory(Protocol):
     """Lists the machines of a group."""
 
     def machines(self, group: str) -> tuple[Machine, ...]:
-        """List the instances that serve in a group, by name; Misconfigured when there is no such group."""
+        """List the instances that serve in a group, by name; `unknown_group` when there is no such group."""
         ...

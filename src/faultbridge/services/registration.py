@@ -92,7 +92,7 @@ class Registration:
         """Return how a cluster is registered; `unknown_cluster` when it is not."""
         config = self.find_cluster(cluster)
         if config is None:
-            raise Rejected("unknown_cluster", f"{cluster} is not registered (faultbridge cluster add {cluster})")
+            raise Rejected("unknown_cluster", f"{cluster} is not registered")
         return config
 
     def set_cluster(self, cluster: str, changes: Mapping[str, Any]) -> ClusterConfig:
