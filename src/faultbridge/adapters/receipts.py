@@ -73,7 +73,7 @@ class LogReceipts:
     def read(self, since: datetime) -> Iterator[Mapping[str, Any]]:
         """Read every receipt written at or after an instant, group by group; a group that is missing has none."""
         for group in self._groups:
-            for message in self._messages(group, to_milliseconds(since)):
+            for message in self._messages(group, max(to_milliseconds(since), 0)):
                 if (line := read_receipt(message)) is not None:
                     yield line
 
