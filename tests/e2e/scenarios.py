@@ -1,0 +1,282 @@
+"""What happens to the installation, once a session; tests look at what came of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from faultbridge import local
+from faultbridge.domain.cases import Case
+from faultbridge.domain.conditions import Condition
+from faultbridge.local.compute_script import healthy_diagnostics
+from faultbridge.services.registration import NewNode
+from faultbridge.services.send import Parcel
+from tests.e2e.bad_input import BAD, LONG_BUT_GOOD, NO_MESSAGE
+from tests.e2e.batches import FAULTY, LOST, Batch, mixed, reversed_and_interleaved
+from tests.e2e.installation import Installation, eventually
+from tests.e2e.wire import Accident
+
+RECORDS, NODES = 500, 100
+LATER_DAYS = 20
+
+
+@dataclass(frozen=True)
+class Sent:
+    """A cluster, what was sent to it and since when."""
+
+    cluster: str
+    since: datetime
+    messages: list[tuple[str, str]]
+    batch: Batch
+
+    @property
+    def records(self) -> list[str]:
+        """The ids of the records."""
+        return [json.loads(text)["record_id"] for _, text in self.messages]
+
+
+@dataclass(frozen=True)
+class Picture:
+    """What must not change when known records come again."""
+
+    conditions: dict[str, dict[str, Condition]]
+    cases: list[Case]
+    pages: list[tuple[str, str]]
+    executions: set[str]
+    entries: set[str]
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """The pictures before and after, and the outcomes of the deliveries in between."""
+
+    before: Picture
+    after: Picture
+    outcomes: list[str] = field(default_factory=list)
+
+
+@pytest.fixture(scope="session")
+def sent(installation: Installation) -> Sent:
+    """500 records of 100 nodes, worked until nothing moves any more."""
+    cluster = installation.cluster(NODES, fleet=len(FAULTY))
+    batch = mixed(cluster, records=RECORDS, nodes=NODES, seed=7)
+    since = datetime.now(UTC)
+    messages = installation.send(batch.parcels)
+    installation.settle(cluster, 120)
+    return Sent(cluster, since, messages, batch)
+
+
+@pytest.fixture(scope="session")
+def replayed(installation: Installation, sent: Sent) -> Replayed:
+    """The same records again twenty days later, from the last to the first, early ones among late ones."""
+    with later(installation, LATER_DAYS):
+        before = at_rest(installation, sent.cluster)
+        known = {record: len(told) for record, told in installation.outcomes(sent.since).items()}
+        installation.send_again(reversed_and_interleaved(sent.messages))
+        installation.settle(sent.cluster, 120)
+        installation.swept()
+        installation.settle(sent.cluster)
+        after = picture(installation, sent.cluster)
+        told = installation.outcomes(sent.since)
+    again = [outcome for record in sent.records for outcome in told[record][known[record] :]]
+    return Replayed(before, after, again)
+
+
+@contextmanager
+def later(installation: Installation, days: float, *functions: str) -> Iterator[None]:
+    """Let these functions, or every one, live so many days later meanwhile."""
+    offset = "FAULTBRIDGE_CLOCK_OFFSET_SECONDS"
+    installation.configure({offset: str(int(days * 86_400))}, *functions)
+    try:
+        yield
+    finally:
+        installation.configure({offset: "0"}, *functions)
+
+
+def at_rest(installation: Installation, cluster: str) -> Picture:
+    """The picture once a whole sweep has changed nothing in it."""
+    seen = picture(installation, cluster)
+    for _ in range(10):
+        installation.swept()
+        installation.settle(cluster)
+        before, seen = seen, picture(installation, cluster)
+        if seen == before:
+            return seen
+    raise AssertionError("the cluster does not come to rest")
+
+
+def picture(installation: Installation, cluster: str) -> Picture:
+    """Everything that people and machines could act upon."""
+    pages: list[dict[str, Any]] = [*installation.urgent.pages(cluster), *installation.notice.pages(cluster)]
+    return Picture(
+        conditions={node: dict(state.conditions) for node, state in installation.states(cluster).items()},
+        cases=installation.cases(cluster),
+        pages=sorted((page["dedup_key"], page["state"]) for page in pages),
+        executions=installation.executions(),
+        entries=set(installation.entries(cluster)),
+    )
+
+
+# ---------------------------------------------------------------- workers that are killed
+
+CRASHED_NODES, GPUS = 30, 8
+
+
+@dataclass(frozen=True)
+class Crashed:
+    """A cluster whose records were worked while workers were killed, and how often each call met its accident."""
+
+    cluster: str
+    since: datetime
+    messages: list[tuple[str, str]]
+    accidents: tuple[Accident, ...]
+    killed: tuple[int, ...]
+
+
+@pytest.fixture(scope="session")
+def crashed(installation: Installation) -> Crashed:
+    """240 faults, each of another GPU; ingest and publish are killed in mid-batch, before and after a call arrived."""
+    cluster = installation.cluster(CRASHED_NODES, acts=False)
+    killed: list[int] = []
+
+    def kill(function: str) -> Callable[[], None]:
+        return lambda: killed.append(installation.kill(function))
+
+    accidents = (
+        Accident("ingest", "dynamodb:TransactWriteItems", then=kill("ingest"), skip=10),
+        Accident("ingest", "dynamodb:TransactWriteItems", then=kill("ingest"), skip=5, arrives=False),
+        Accident("publish", "events:PutEvents", then=kill("publish"), skip=3),
+        Accident("publish", "events:PutEvents", then=kill("publish"), skip=3, arrives=False),
+    )
+    since = datetime.now(UTC)
+    with installation.wire_in_use.accidents(*accidents), hidden_for(installation, 5):
+        messages = installation.send(
+            Parcel("kernel-log", cluster, LOST.replace("c1", f"{16 * gpu + 1:02x}").encode(), node=f"node-{node:03}")
+            for gpu in range(GPUS)
+            for node in range(CRASHED_NODES)
+        )
+        eventually(lambda: all(one.happened for one in accidents), 60, lambda: accidents)
+        installation.settle(cluster)
+    return Crashed(cluster, since, messages, accidents, tuple(killed))
+
+
+@contextmanager
+def hidden_for(installation: Installation, seconds: int) -> Iterator[None]:
+    """Let a record that nobody acknowledged come back sooner, so that a test need not wait for it."""
+    queues, url = installation.stack.client("sqs"), installation.stack.outputs["RawRecordsQueueUrl"]
+    name = "VisibilityTimeout"
+    before = queues.get_queue_attributes(QueueUrl=url, AttributeNames=[name])["Attributes"][name]
+    queues.set_queue_attributes(QueueUrl=url, Attributes={name: str(seconds)})
+    try:
+        yield
+    finally:
+        queues.set_queue_attributes(QueueUrl=url, Attributes={name: before})
+
+
+# ---------------------------------------------------------------- repairs
+
+
+@dataclass(frozen=True)
+class Repairs:
+    """A cluster of three nodes: one whose successor is bad, one whose step is killed, one whose provider fails once."""
+
+    cluster: str
+    bad_successor: str = "node-000"
+    killed_step: str = "node-001"
+    provider_fails: str = "node-002"
+
+
+@pytest.fixture(scope="session")
+def repairs(installation: Installation) -> Repairs:
+    """Three repairs, each with its own trouble; the first alone, so that it gets the successor that is bad."""
+    scene = Repairs(installation.cluster(3, fleet=3))
+    compute = installation.stack.info.compute_endpoint
+
+    def break_down(node: str) -> None:
+        installation.send([Parcel("kernel-log", scene.cluster, LOST.encode(), node=node)])
+
+    local.script_bad_on_arrival(compute)
+    break_down(scene.bad_successor)
+    eventually(lambda: installation.cases(scene.cluster), 60)
+    installation.settle(scene.cluster)
+    terminate = "autoscaling:TerminateInstanceInAutoScalingGroup"
+    kill = Accident("replacement", terminate, then=lambda: installation.kill("replacement"))
+    fail = Accident("replacement", terminate, code="InternalFailure")
+    # Longer than what SSM answers with, so that it is read from the bucket.
+    local.script_command(compute, "next", exit_code=0, stdout=healthy_diagnostics() + " " * 30_000)
+    with installation.wire_in_use.accidents(kill):
+        break_down(scene.killed_step)
+        eventually(lambda: kill.happened, 60)
+    with installation.wire_in_use.accidents(fail):
+        break_down(scene.provider_fails)
+        eventually(lambda: fail.happened, 60)
+        installation.settle(scene.cluster)
+    return scene
+
+
+# ---------------------------------------------------------------- what was left undone
+
+
+@dataclass(frozen=True)
+class LeftUndone:
+    """A cluster whose event publish could not put on the bus, and a record whose node was registered afterwards."""
+
+    cluster: str
+    late_node: str = "node-late"
+
+
+@pytest.fixture(scope="session")
+def left_undone(installation: Installation) -> LeftUndone:
+    """Hours later only the sweep is left to do it."""
+    scene = LeftUndone(installation.cluster(1, acts=False))
+    installation.send([Parcel("kernel-log", scene.cluster, LOST.encode(), node=scene.late_node)])
+    eventually(lambda: list(installation.application.rejects.list(scene.cluster)), 60)
+    installation.application.registration.add_node(scene.cluster, NewNode(scene.late_node))
+    installation.settle(scene.cluster)
+    outage = Accident("publish", "events:PutEvents", code="InternalFailure", times=10_000)
+    with installation.wire_in_use.accidents(outage):
+        installation.send([Parcel("kernel-log", scene.cluster, LOST.encode(), node="node-000")])
+        eventually(lambda: outage.happened, 60)
+        recorded = set(installation.entries(scene.cluster))
+        with later(installation, 0.5, "sweep"):
+            eventually(lambda: recorded <= set(installation.tap.deliveries(scene.cluster)), 60)
+            eventually(lambda: not list(installation.application.rejects.list(scene.cluster)), 60)
+    installation.settle(scene.cluster)
+    return scene
+
+
+# ---------------------------------------------------------------- bad input
+
+
+@dataclass(frozen=True)
+class Mess:
+    """A batch of good and bad records in turn, the record ids by what each is called."""
+
+    cluster: str
+    since: datetime
+    ids: dict[str, str]
+    good: list[str]
+
+
+@pytest.fixture(scope="session")
+def mess(installation: Installation) -> Mess:
+    """Each bad record between two good ones, all in one batch."""
+    cluster = installation.cluster(2 * len(BAD), acts=False)
+    since = datetime.now(UTC)
+    parcels, names = [], []
+    for number, bad in enumerate(BAD):
+        good = Parcel("kernel-log", cluster, LONG_BUT_GOOD if number == 0 else LOST.encode(), node=f"node-{number:03}")
+        parcels += [good, Parcel(bad.source, cluster, bad.body, node=bad.node)]
+        names += ["", bad.name]
+    messages = installation.send(parcels)
+    installation.send_again([("nobody", text) for text in NO_MESSAGE])
+    installation.settle(cluster)
+    ids = [json.loads(text)["record_id"] for _, text in messages]
+    named = {name: one for name, one in zip(names, ids, strict=True) if name}
+    return Mess(cluster, since, named, [one for name, one in zip(names, ids, strict=True) if not name])
