@@ -35,6 +35,8 @@ COMMANDS: Mapping[str, Row] = {
     "timeline": Row("timeline", "Tell what happened, when, and what was done about it."),
     "verify": Row("verify", "Prove that nothing is missing from the record."),
     "job": Row("job", "Note when jobs start and end, and where they run."),
+    "restored": Row("restored", "Begin a new epoch after the table came back from a backup."),
+    "erase": Row("erase", "Delete what the table holds of a cluster."),
     "policy": Row("policy", "Check a policy, put one, and show the one that holds."),
     "send": Row("send", "Put raw records on the queue."),
     "account": Row("account", "Say whether every record that was sent has an outcome."),
