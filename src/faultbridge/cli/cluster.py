@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any
 
 import typer
@@ -11,6 +12,8 @@ from faultbridge.cli.output import notice
 from faultbridge.cli.session import Session, on_stack
 from faultbridge.domain.clusters import ClusterConfig, Mode, RepairOwner
 
+SENDER = re.compile(r"A[A-Z0-9]{3,127}(?::[\w+=,.@-]{2,64}|:\*)?")
+
 app = typer.Typer(rich_markup_mode=None)
 
 Name = Annotated[str, typer.Argument(metavar="CLUSTER", help="The cluster's name.")]
@@ -19,6 +22,10 @@ OwnerOption = Annotated[RepairOwner | None, typer.Option(help="Who repairs: Faul
 ProviderOption = Annotated[str | None, typer.Option(help="What replaces instances: ec2-auto-scaling.")]
 OrchestratorOption = Annotated[str | None, typer.Option(help="What cordons and drains: none.")]
 VerifierOption = Annotated[str | None, typer.Option(help="What proves a node good: ssm-dcgm.")]
+TrustOption = Annotated[
+    list[str] | None,
+    typer.Option("--trusted-sender", help="ROLE_ID:SESSION or ROLE_ID:*, may speak of all its nodes; repeatable."),
+]
 PolicyOption = Annotated[str | None, typer.Option(help="A policy version; the current one if not given.")]
 
 
@@ -47,6 +54,7 @@ def add_cluster(
     orchestrator: OrchestratorOption = None,
     verifier: VerifierOption = None,
     policy: PolicyOption = None,
+    trusted_sender: TrustOption = None,
     shards: Annotated[int, typer.Option(help="1 up to 500 nodes, 16 above; for ever.")] = 1,
 ) -> None:
     """Register a cluster. It is only observed unless told otherwise."""
@@ -57,6 +65,7 @@ def add_cluster(
         orchestrator=orchestrator,
         verifier=verifier,
         policy=policy,
+        trusted_senders=_senders(trusted_sender),
     )
     _known_parts(session, changes)
     session.application.registration.add_cluster(ClusterConfig(cluster, shards=shards, **changes))
@@ -74,6 +83,7 @@ def set_cluster(
     orchestrator: OrchestratorOption = None,
     verifier: VerifierOption = None,
     policy: PolicyOption = None,
+    trusted_sender: TrustOption = None,
     expected: Annotated[int | None, typer.Option(min=0, help="How many seats it has.")] = None,
 ) -> None:
     """Change how a cluster is run; what is not named stays."""
@@ -84,6 +94,7 @@ def set_cluster(
         orchestrator=orchestrator,
         verifier=verifier,
         policy=policy,
+        trusted_senders=_senders(trusted_sender),
         expected=expected,
     )
     if not changes:
@@ -95,6 +106,15 @@ def set_cluster(
 
 def _given(**options: Any) -> dict[str, Any]:  # noqa: ANN401 - each option has its own type
     return {name: value for name, value in options.items() if value is not None}
+
+
+def _senders(given: list[str] | None) -> tuple[str, ...] | None:
+    if given is None:
+        return None
+    wrong = [one for one in given if not SENDER.fullmatch(one)]
+    if any(wrong) and given != [""]:
+        raise typer.BadParameter(f"--trusted-sender {wrong[0]!r} is neither ROLE_ID:SESSION nor ROLE_ID:*")
+    return tuple(dict.fromkeys(filter(None, given)))
 
 
 def _known_parts(session: Session, changes: dict[str, Any]) -> None:
