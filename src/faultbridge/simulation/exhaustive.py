@@ -25,7 +25,7 @@ from faultbridge.simulation.view import View
 from faultbridge.simulation.weather import CALM, FaultKind, Weather
 
 Faults = tuple[tuple[int, FaultKind], ...]
-WARM_UP = timedelta(minutes=2)
+WARM_UP = timedelta(seconds=30)
 MOST_SENDS = 4
 KINDS = (FaultKind.CRASH_BEFORE, FaultKind.CRASH_AFTER, FaultKind.TRANSIENT, FaultKind.CONFLICT)
 

@@ -21,7 +21,7 @@ from faultbridge.storage.writes import Update
 
 STEPS = 40
 LONGEST_QUIET = timedelta(hours=60)
-CALM_ROUNDS = 3
+CALM_ROUNDS = 2
 ORDERED_WITHIN = 60.0
 
 
