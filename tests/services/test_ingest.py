@@ -9,7 +9,7 @@ import pytest
 
 from faultbridge.domain.edges import CaseStatus, NodeStatus
 from faultbridge.domain.records import Outcome
-from faultbridge.errors import Transient
+from faultbridge.errors import Conflict, Transient
 from faultbridge.services.records import Delivery
 from faultbridge.services.suspects import MOST_BEGINNINGS, SUSPICIOUS_FROM
 from faultbridge.simulation.fakes import breaking
@@ -224,3 +224,12 @@ def test_the_whole_record_is_kept_where_an_excerpt_was_cut():
     world.outcomes(world.message(long_line))
     (condition,) = world.node().active()
     assert world.ports.objects.kept[condition.attributes["evidence_object"]] == long_line.encode()
+
+
+def test_a_conflict_over_the_mark_of_a_suspect_gives_it_back_and_rejects_nothing() -> None:
+    world = World()
+    message = replace(world.message(), receives=SUSPICIOUS_FROM)
+    world.ports.seam.before = breaking(("table.write", Conflict("another transaction is at it")))
+    ingested = world.app.ingest([message])
+    assert ingested.failed == {message.id}
+    assert ingested.outcomes == {}

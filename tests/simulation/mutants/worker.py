@@ -1,4 +1,4 @@
-"""Runs one mutant in a process of its own: histories first, then the unit tests about its file.
+"""Runs one mutant in a process of its own: cheap looks first, dear ones only while nobody noticed it.
 
     python -m tests.simulation.mutants.worker services/append.py 3
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib.abc
 import importlib.machinery
 import sys
+from pathlib import Path
 from types import CodeType
 
 from tests.simulation.mutants.catalogue import PACKAGE, mutated
@@ -17,7 +18,7 @@ from tests.simulation.mutants.catalogue import PACKAGE, mutated
 SEEDS = range(8)
 STEPS = 40
 TESTS = {
-    "stages": ("tests/stages", "tests/services/test_ingest.py"),
+    "stages": ("tests/stages/test_watermarks.py", "tests/stages", "tests/services/test_ingest.py"),
     "services/replacement": (
         "tests/services/replacement",
         "tests/scenarios/test_replacement.py",
@@ -90,8 +91,10 @@ def main(file: str, number: int) -> int:
     """Play the mutant."""
     sys.meta_path.insert(0, Finder(file, number))
     tests = next(tests for prefix, tests in TESTS.items() if file.startswith(prefix))
+    own = Path("tests") / Path(file).parent / f"test_{Path(file).stem}.py"
+    looks = [lambda: by_units(str(own))] if own.exists() else []
     what = None
-    for look in (by_seeds, lambda: by_units(*tests), by_orderings):
+    for look in (*looks, by_seeds, lambda: by_units(*tests), by_orderings):
         try:
             what = what or look()
         except Exception as error:  # noqa: BLE001 - a history that cannot run to its end notices the mutant, too

@@ -1,0 +1,87 @@
+"""Watermarks at their edges: the very instant at which an observation stops to count, on both sides of it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from faultbridge.domain.catalogue import Scope
+from faultbridge.domain.nodes import NodeState
+from faultbridge.domain.policy import Limits
+from faultbridge.domain.records import Outcome
+from faultbridge.stages.changes import Arrival, Folded
+from faultbridge.stages.expire import end_scopes, quiet_until
+from faultbridge.stages.fold import fold
+from faultbridge.stages.folding import MOST_NOTED, MOST_TOMBSTONES
+from tests.builders import CATALOGUE, NOON, OTHER_GPU, after, arrival, fault, node
+
+KEY_OF_79 = "xid.79@gpu/pci=0000:c1:00"
+MILLISECOND = timedelta(milliseconds=1)
+
+
+def folded(state: NodeState, *arrivals: Arrival, now=NOON) -> Folded:
+    return fold(state, arrivals, now=now, catalogue=CATALOGUE, limits=Limits())
+
+
+def outcome(state: NodeState, *arrivals: Arrival, now=NOON) -> Outcome:
+    (only,) = folded(state, *arrivals, now=now).outcomes.values()
+    return only
+
+
+def relapsed() -> NodeState:
+    """A node whose condition ended at noon and began again a minute later."""
+    first = folded(node(), arrival(fault(), at=after(minutes=-1)))
+    ended = end_scopes(first.state, (Scope.INSTANCE,), at=NOON, reason="replaced")
+    return folded(ended.state, arrival(fault(evidence="again"), at=after(minutes=1)), now=after(minutes=1)).state
+
+
+def test_a_repeat_of_a_relapse_counts() -> None:
+    state = relapsed()
+    repeated = folded(state, arrival(fault(), at=after(minutes=2)), now=after(minutes=2))
+    assert set(repeated.outcomes.values()) == {Outcome.FOLDED}
+    assert repeated.state.conditions[KEY_OF_79].count == 2
+
+
+@pytest.mark.parametrize(("seconds", "expected"), [(-1, Outcome.STALE), (0, Outcome.STALE), (1, Outcome.RECORDED)])
+def test_what_another_witness_saw_up_to_the_end_belongs_to_the_former_life(seconds: int, expected: Outcome) -> None:
+    late = arrival(fault("smi.gpu_lost", source="nvidia-smi-xml"), at=after(seconds=seconds))
+    assert outcome(relapsed(), late, now=after(minutes=5)) is expected
+
+
+@pytest.mark.parametrize(("moved", "expected"), [(-MILLISECOND, Outcome.STALE), (timedelta(0), Outcome.RECORDED)])
+def test_what_is_remembered_for_sixteen_days_is_forgotten_a_millisecond_later(moved, expected) -> None:
+    at = NOON - Limits().remember_for + moved
+    assert outcome(node(), arrival(fault(), at=at)) is expected
+
+
+@pytest.mark.parametrize(("moved", "expected"), [(timedelta(0), Outcome.STALE), (MILLISECOND, Outcome.RECORDED)])
+def test_the_end_of_a_condition_covers_its_own_instant(moved, expected) -> None:
+    first = folded(node(), arrival(fault(), at=after(minutes=-1)))
+    ended = end_scopes(first.state, (Scope.INSTANCE,), at=NOON, reason="replaced")
+    assert outcome(ended.state, arrival(fault(evidence="new"), at=NOON + moved), now=after(minutes=1)) is expected
+
+
+def test_exactly_as_many_tombstones_and_notes_are_kept_as_there_is_room_for() -> None:
+    state = node()
+    for number in range(MOST_TOMBSTONES):
+        begun = folded(state, arrival(fault(f"xid.{1000 + number}"), at=NOON))
+        state = end_scopes(begun.state, tuple(Scope), at=NOON, reason="gone").state
+    assert len(state.tombstones) == MOST_TOMBSTONES
+    assert state.floor is None
+    noted = node()
+    for number in range(MOST_NOTED):
+        component = OTHER_GPU.__class__(OTHER_GPU.type, pci=f"0000:{number:02x}:00")
+        noted = folded(noted, arrival(fault("xid.31", component=component), at=NOON)).state
+    assert len(noted.noted) == MOST_NOTED
+
+
+def test_a_quiet_condition_ends_at_the_instant_at_which_its_time_is_over() -> None:
+    from faultbridge.stages.expire import expire
+
+    state = folded(node(), arrival(fault("xid.92"), at=NOON)).state
+    (condition,) = state.conditions.values()
+    until = quiet_until(condition)
+    assert until is not None
+    assert expire(state, now=until - MILLISECOND).changes == ()
+    assert len(expire(state, now=until).changes) == 1
