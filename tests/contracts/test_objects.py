@@ -6,6 +6,7 @@ import pytest
 
 from faultbridge.adapters.clients import Clients
 from faultbridge.adapters.s3 import S3Objects
+from faultbridge.errors import Rejected
 from faultbridge.ports import ObjectStore
 from faultbridge.simulation.fakes import FakeObjects
 from tests.contracts.aws import fresh
@@ -33,3 +34,13 @@ class TestObjects:
         objects.put("k", b"same")
         objects.put("k", b"same")
         assert objects.get("k") == b"same"
+
+
+def test_an_object_that_would_fill_the_memory_is_rejected_unread(clients: Clients) -> None:
+    name = fresh("bucket")
+    clients.s3.create_bucket(Bucket=name)
+    S3Objects(clients, name).put("raw/c/2026-02-03/large", b"12345")
+    assert S3Objects(clients, name, most_bytes=5).get("raw/c/2026-02-03/large") == b"12345"
+    with pytest.raises(Rejected) as raised:
+        S3Objects(clients, name, most_bytes=4).get("raw/c/2026-02-03/large")
+    assert raised.value.reason == "too_large"
