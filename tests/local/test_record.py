@@ -14,11 +14,18 @@ from faultbridge.adapters.clients import Clients
 from faultbridge.bootstrap import Application, of_settings
 from faultbridge.cli.stacks import settings_from
 from faultbridge.domain.clusters import ClusterConfig
-from faultbridge.domain.nodes import NodeKey
+from faultbridge.domain.edges import Actor
+from faultbridge.domain.nodes import NodeKey, NodeState
+from faultbridge.services.append import Revision
 from faultbridge.services.archive.check import VerifyArchive
 from faultbridge.services.archive.read import ReadArchive
 from faultbridge.services.registration import NewNode
+from faultbridge.services.restore import Restore
 from faultbridge.services.timeline import Timeline, Wanted
+from faultbridge.services.verify import Verify
+from faultbridge.settings import Settings
+from faultbridge.stages import narrate
+from tests.contracts.aws import make_table
 from tests.local.stack import PrivateStack
 from tests.local.waiting import eventually
 
@@ -86,3 +93,47 @@ def test_the_api_answers_over_http(embedded_stack: PrivateStack, application: Ap
     assert (status, len(answer["items"])) == (200, 1)
     assert ask(embedded_stack, "/clusters/no-such/nodes")[0] == 404
     assert ask(embedded_stack, f"/clusters/{CLUSTER}/entries?token=forged")[0] == 400
+
+
+def test_a_table_rebuilt_from_a_backup_goes_on_under_a_new_epoch_and_no_event_id_comes_twice(
+    embedded_stack: PrivateStack, application: Application
+) -> None:
+    config = application.registration.cluster(CLUSTER)
+    saved = [item for page in _pages(embedded_stack) for item in page["Items"]]
+    _note(application, config, "lost with the table")
+    before = _ids(application)
+
+    clients = Clients()
+    name = make_table(clients)
+    for item in saved:
+        clients.dynamodb.put_item(TableName=name, Item=item)
+    settings = settings_from(embedded_stack.info.stack, embedded_stack.outputs)
+    rebuilt = of_settings(Settings({**settings.variables, "FAULTBRIDGE_TABLE": name}), clients)
+    kept = rebuilt.keeping
+    done = Restore(kept.table, kept.vault, kept.clock, rebuilt.append, rebuilt.stack)(by="a drill")
+    _note(rebuilt, config, "after the restore")
+
+    assert done.epoch > 1
+    after = _ids(rebuilt)
+    assert after.keys() - before.keys()
+    assert {event_id: after[event_id] for event_id in after.keys() & before.keys()} == {
+        event_id: before[event_id] for event_id in after.keys() & before.keys()
+    }
+    assert Verify(kept.table, rebuilt.stack)(CLUSTER).breaks == []
+
+
+def _pages(stack: PrivateStack) -> Any:
+    return stack.client("dynamodb").get_paginator("scan").paginate(TableName=stack.outputs["TableName"])
+
+
+def _note(application: Application, config: ClusterConfig, text: str) -> None:
+    def revise(state: NodeState, now: datetime) -> Revision:
+        return Revision(state, (narrate.note(kind="operator", text=text, at=now),))
+
+    application.append(KEY, revise, actor=Actor.CLI, config=config)
+
+
+def _ids(application: Application) -> dict[str, str]:
+    """The hash of each event by its id."""
+    lines = Timeline(application.ports.table).entries(Wanted(CLUSTER))
+    return {line.event["metadata"]["event_id"]: line.hash for line in lines}
