@@ -17,6 +17,10 @@ Document = Mapping[str, Any]
 Columns = Mapping[str, Callable[[Document], object]]
 
 
+GAP = 2
+LEAST_LAST = 20
+
+
 class Form(StrEnum):
     """How to print: for people, as one JSON document, as JSON lines."""
 
@@ -75,7 +79,7 @@ def _table(documents: list[Document], columns: Columns) -> None:
 
 
 def _coloured(titles: list[str], rows: list[list[str]]) -> None:
-    """Fit a table to the terminal: the last column folds, the others stay whole."""
+    """Fit a table to the terminal: the last column folds, the others stay whole, for an id that is cut is no id."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
@@ -85,7 +89,11 @@ def _coloured(titles: list[str], rows: list[list[str]]) -> None:
         table.add_column(title, overflow="fold", no_wrap=title != titles[-1])
     for row in rows:
         table.add_row(*(Text(cell, style=_STYLES.get(cell, "")) for cell in row))
-    Console().print(table)
+    widths = [max(map(len, column)) for column in zip(titles, *rows, strict=True)]
+    least = sum(widths[:-1]) + GAP * (len(widths) - 1) + min(widths[-1], LEAST_LAST)
+    console = Console()
+    console.width = max(console.width, least)
+    console.print(table)
 
 
 _STYLES: Mapping[str, str] = {"fatal": "bold red", "error": "red", "warning": "yellow", "healthy": "green"}
