@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import yaml
 
+from faultbridge.simulation.fakes.table import PROJECTED
 from tests.architecture.project import FUNCTIONS, ROOT, resources, template
 from tests.architecture.roles import actions, statements
-from faultbridge.simulation.fakes.table import PROJECTED
 
 FUNCTION = "AWS::Serverless::Function"
 NAMES = sorted(resources(FUNCTION))

@@ -151,7 +151,9 @@ def test_one_machine_told_of_by_four_names_is_one_node_with_one_case(world):
         by(world.message(XID_79), node_role(world)),
         by(world.message(XID_79, node=instance(world)), node_role(world)),
         from_bus(world, state_change(instance(world))),
-        from_bus(world, event("SageMaker HyperPod Cluster Node Health Event", "aws.sagemaker", hyperpod, event_id="e-2")),
+        from_bus(
+            world, event("SageMaker HyperPod Cluster Node Health Event", "aws.sagemaker", hyperpod, event_id="e-2")
+        ),
     ]
     world.app.ingest(told)
     assert _state(world, KEY.node).live_case is not None
