@@ -14,7 +14,7 @@ from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
 from faultbridge import data
-from faultbridge.composition import RecordKeeping
+from faultbridge.composition import RecordIntake, RecordKeeping
 from faultbridge.data.policies import default_policy
 from faultbridge.decoders import registry
 from faultbridge.services.append import Append, Stack
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from faultbridge.services.dispatch import Dispatch
     from faultbridge.services.guard import Guard
     from faultbridge.services.ingest import Ingest
-    from faultbridge.services.intake.doors import Intake
     from faultbridge.services.isolate import Isolate
     from faultbridge.services.pager.deliver import Paging
     from faultbridge.services.publish import Publish
@@ -49,11 +48,8 @@ class Chance:
     random: random.Random = random.Random()  # noqa: RUF009, S311 - jitter, not secrets; one for the whole process
 
 
-class Application(RecordKeeping):
+class Application(RecordIntake, RecordKeeping):
     """Every service of one installation, over its ports."""
-
-    webhook_senders: Callable[[], Callable[[], bytes]] = staticmethod(lambda: lambda: b"{}")
-    """Returns what reads the document of who may post; nobody may where an installation has none."""
 
     def __init__(
         self,
@@ -176,14 +172,6 @@ class Application(RecordKeeping):
         return Paging(self.ports.table, self.ports.pager, self.ports.clock)
 
     @cached_property
-    def intake(self) -> Intake:
-        """Take what cannot come through the queue."""
-        from faultbridge.services.intake.doors import doors
-
-        ports = self.ports
-        return doors(ports.queue, ports.objects, ports.table, ports.clock, self.webhook_senders())
-
-    @cached_property
     def sweep(self) -> Sweep:
         """Do what time brings about and what was left undone."""
         from faultbridge.services.replacement.poke import Poke
@@ -219,5 +207,6 @@ def of_settings(settings: Settings, clients: Clients | None = None) -> Applicati
     trust = Trust(settings.sender_proof, settings.own_senders, settings.events_queue)
     made = Application(ports, stack, probe_seconds=settings.probe_seconds, trust=trust)
     made.webhook_senders = lambda: ports.webhook_senders
+    made.inventories = lambda: ports.inventories
     made.archive_ports, made.entry_days = AwsArchivePorts(ports), settings.entry_days
     return made

@@ -1,4 +1,4 @@
-"""The part of the composition root that keeps the record and tells of it."""
+"""Parts of the composition root: what takes records in beside the queue, what keeps the record and tells of it."""
 
 from __future__ import annotations
 
@@ -9,12 +9,49 @@ from typing import TYPE_CHECKING
 from faultbridge.errors import Misconfigured
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from faultbridge.api.answers import Answers
     from faultbridge.ports import Ports
     from faultbridge.ports.archive import ArchivePorts
     from faultbridge.services.append import Append, Stack
     from faultbridge.services.archive.daily import KeepRecord
     from faultbridge.services.archive.write import WriteArchive
+    from faultbridge.services.intake.doors import Intake
+    from faultbridge.services.inventory import Inventory
+    from faultbridge.services.inventory_sync import SyncInventory
+    from faultbridge.services.registration import Registration
+
+
+class RecordIntake:
+    """The services of an installation that take what does not come through the queue."""
+
+    ports: Ports
+    webhook_senders: Callable[[], Callable[[], bytes]] = staticmethod(lambda: lambda: b"{}")
+    """Returns what reads the document of who may post; nobody may where an installation has none."""
+
+    inventories: Callable[[], Mapping[str, Inventory]] = staticmethod(dict)
+    """Returns what lists the machines of a cluster, by the name of its provider."""
+
+    @property
+    def registration(self) -> Registration:
+        """Register clusters and nodes."""
+        raise NotImplementedError  # pragma: no cover - the whole installation has it
+
+    @cached_property
+    def intake(self) -> Intake:
+        """Take what cannot come through the queue."""
+        from faultbridge.services.intake.doors import doors
+
+        ports = self.ports
+        return doors(ports.queue, ports.objects, ports.table, ports.clock, self.webhook_senders())
+
+    @cached_property
+    def inventory(self) -> SyncInventory:
+        """Compare what providers have with what is registered."""
+        from faultbridge.services.inventory_sync import SyncInventory
+
+        return SyncInventory(self.ports.table, self.registration, self.inventories())
 
 
 class RecordKeeping:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         Verifier,
         Workflow,
     )
+    from faultbridge.services.inventory import Inventory
     from faultbridge.settings import Settings
 
 
@@ -74,6 +75,13 @@ class AwsPorts:
         from faultbridge.storage.message import MOST_BODY_BYTES
 
         return S3Objects(self.clients, self.settings.bucket, most_bytes=MOST_BODY_BYTES)
+
+    @cached_property
+    def inventories(self) -> Mapping[str, Inventory]:
+        """Reach what lists machines, by the name of the provider."""
+        from faultbridge.adapters.inventory_ec2 import Ec2Inventory
+
+        return {"ec2-auto-scaling": Ec2Inventory(self.clients)}
 
     @cached_property
     def webhook_senders(self) -> Callable[[], bytes]:

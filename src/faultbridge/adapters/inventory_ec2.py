@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from faultbridge.adapters.aws_errors import translated
@@ -12,6 +12,7 @@ from faultbridge.services.inventory import Machine
 
 IN_SERVICE = "InService"
 INSTANCES_AT_ONCE = 100
+GROUPS_AT_ONCE = 50
 
 
 class Ec2Inventory:
@@ -22,20 +23,37 @@ class Ec2Inventory:
 
     def machines(self, group: str) -> tuple[Machine, ...]:
         """List the instances in service of a group, by host name; `unknown_group` when there is no such group."""
-        serving = self._serving(group)
+        serving = self.serving([group])
+        if group not in serving:
+            raise Rejected("unknown_group", f"there is no Auto Scaling group {group!r} here")
+        return self.describe(group, serving[group])
+
+    def serving(self, groups: Collection[str]) -> dict[str, dict[str, str]]:
+        """Return the instances in service of each group that there is, with the zone of each; fifty groups a call."""
+        named = sorted(groups)
+        found: dict[str, dict[str, str]] = {}
+        for at in range(0, len(named), GROUPS_AT_ONCE):
+            for group in self._groups(named[at : at + GROUPS_AT_ONCE]):
+                found[group["AutoScalingGroupName"]] = {
+                    one["InstanceId"]: one["AvailabilityZone"]
+                    for one in group["Instances"]
+                    if one["LifecycleState"] == IN_SERVICE
+                }
+        return found
+
+    def describe(self, group: str, serving: Mapping[str, str]) -> tuple[Machine, ...]:
+        """Describe instances of a group, by host name; a hundred a call."""
         ids = list(serving)
         chunks = [ids[at : at + INSTANCES_AT_ONCE] for at in range(0, len(ids), INSTANCES_AT_ONCE)]
         described = (instance for chunk in chunks for instance in self._describe(chunk))
         machines = (_machine(instance, group, serving[instance["InstanceId"]]) for instance in described)
         return tuple(sorted(machines, key=lambda machine: machine.name))
 
-    def _serving(self, group: str) -> dict[str, str]:
-        with translated(f"reading the Auto Scaling group {group}"):
-            answer = self._clients.autoscaling.describe_auto_scaling_groups(AutoScalingGroupNames=[group])
-        if not answer["AutoScalingGroups"]:
-            raise Rejected("unknown_group", f"there is no Auto Scaling group {group!r} here")
-        found = answer["AutoScalingGroups"][0]["Instances"]
-        return {one["InstanceId"]: one["AvailabilityZone"] for one in found if one["LifecycleState"] == IN_SERVICE}
+    def _groups(self, names: Sequence[str]) -> Iterator[Any]:
+        with translated(f"reading {len(names)} Auto Scaling groups"):
+            pages = self._clients.autoscaling.get_paginator("describe_auto_scaling_groups")
+            for page in pages.paginate(AutoScalingGroupNames=list(names), PaginationConfig={"PageSize": 100}):
+                yield from page["AutoScalingGroups"]
 
     def _describe(self, ids: Sequence[str]) -> Iterator[Any]:
         with translated(f"reading {len(ids)} instances"):

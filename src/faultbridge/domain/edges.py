@@ -75,7 +75,7 @@ _A = Actor
 _NODE_ROWS = (
     (None, "provisioning", (_A.INVENTORY, _A.CLI), "seat registered, no instance"),
     (None, "validating", (_A.INVENTORY, _A.CLI), "seat registered, new instance"),
-    (None, "healthy", (_A.CLI,), "import of a serving fleet, unverified"),
+    (None, "healthy", (_A.CLI, _A.INVENTORY), "import of a serving fleet, unverified"),
     ("provisioning", "validating", (_A.STEP, _A.INVENTORY), "successor claimed, generation raised"),
     ("provisioning", "replacing", (_A.STEP,), "launch failed, attempts left"),
     ("provisioning", "failed", (_A.STEP, _A.SWEEP), "deadline or attempts used"),

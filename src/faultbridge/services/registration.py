@@ -107,7 +107,7 @@ class Registration:
             self.table.write(self._put_config(changed, self.clock.now()))
         return changed
 
-    def add_node(self, cluster: str, node: NewNode) -> NodeState:
+    def add_node(self, cluster: str, node: NewNode, actor: Actor = Actor.CLI) -> NodeState:
         """Register a seat: with an instance it serves, unverified; without one it is provisioning.
 
         A seat that is there already with the same instance stays as it is. `node_exists` when another instance sits
@@ -124,7 +124,7 @@ class Registration:
             # Read here, so that a lost race reads it again.
             return self._register(before, node, self.cluster(cluster), now)
 
-        return self.append(key, revise, actor=Actor.CLI, config=config).state
+        return self.append(key, revise, actor=actor, config=config).state
 
     def add_nodes(self, cluster: str, nodes: Iterable[NewNode]) -> Iterator[NodeState | Rejected]:
         """Register many seats one after the other; a refused one does not stop the others."""
