@@ -8,8 +8,8 @@ from faultbridge.data.policies import version_of
 from faultbridge.errors import Rejected
 from faultbridge.services.policies import Policies
 from faultbridge.services.rulebook import Rulebook
+from faultbridge.simulation.fakes import FakeTable, ManualClock
 from tests.builders import CATALOGUE, POLICY, STACK_ID, config
-from tests.fakes import FakeTable, ManualClock
 
 
 def document(concurrent: int) -> dict[str, object]:
