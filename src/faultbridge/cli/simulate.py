@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any
 
 import typer
 
@@ -10,6 +11,13 @@ from faultbridge.cli.failures import EXIT_NOT_WELL
 from faultbridge.cli.output import JsonFlag, JsonlFlag, form_of, notice, show_one
 
 EPILOG = "Example: faultbridge simulate --seed 7 --story"
+COLUMNS: Mapping[str, Callable[[Mapping[str, Any]], object]] = {
+    "SEED": lambda one: one["seed"],
+    "STEPS": lambda one: one["steps"],
+    "INJECTED": lambda one: one["injected"],
+    "DIGEST": lambda one: one["digest"],
+    "BROKEN": lambda one: "\n".join(one["broken"]),
+}
 
 
 def command(
@@ -36,17 +44,7 @@ def command(
         "broken": list(found.broken),
         "replay": found.replay,
     }
-    show_one(
-        document,
-        {
-            "SEED": lambda one: one["seed"],
-            "STEPS": lambda one: one["steps"],
-            "INJECTED": lambda one: one["injected"],
-            "DIGEST": lambda one: one["digest"],
-            "BROKEN": lambda one: "\n".join(one["broken"]),
-        },
-        form,
-    )
+    show_one(document, COLUMNS, form)
     if found.broken:
         smallest = shrink(found).history
         notice(f"the smallest story found, {smallest.steps} steps:")

@@ -21,7 +21,7 @@ MOST_KEPT = 50_000
 
 @dataclass(frozen=True, slots=True)
 class Lookups:
-    """Remembers items by key; an answer was true ten minutes ago at most, that of a registration fifteen seconds ago."""
+    """Remembers items by key: aliases for ten minutes at most, registrations and policies for fifteen seconds."""
 
     table: Table
     clock: Clock
