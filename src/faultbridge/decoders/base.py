@@ -6,12 +6,18 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from itertools import islice
+from typing import Any, TypeVar
 
 from faultbridge.domain.faults import Clear, Fault, Observation, Survey, normalise_pci
+from faultbridge.errors import Rejected
+
+_Thing = TypeVar("_Thing")
 
 MOST_EVIDENCE = 4096
 MOST_MESSAGE = 512
+# More GPUs than any node has: who names more is not looking at one.
+MOST_GPUS = 128
 _PCI = re.compile(r"(?:PCI:)?(?:[0-9a-f]{1,8}:)?[0-9a-f]{2}:[0-9a-f]{2}(?:\.[0-7])?", re.IGNORECASE)
 
 
@@ -71,6 +77,14 @@ def judgements(observations: Iterable[Observation]) -> Iterator[Fault | Clear]:
             yield from observation.present
         elif isinstance(observation, Fault | Clear):
             yield observation
+
+
+def bounded(things: Iterable[_Thing], most: int = MOST_GPUS) -> list[_Thing]:
+    """Return what one look names; more of it than a node can have is `Rejected` before it fills the memory."""
+    found = list(islice(things, most + 1))
+    if len(found) > most:
+        raise Rejected("too_many_devices", f"more than {most} devices of one node")
+    return found
 
 
 def cut(text: str, most: int = MOST_MESSAGE) -> str:

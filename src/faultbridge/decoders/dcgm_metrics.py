@@ -1,7 +1,12 @@
 """`dcgm-metrics`: a scrape of dcgm-exporter: states as a survey, counters and the last Xid as readings.
 
-The Xid gauge keeps the last Xid until the exporter restarts and says nothing of when: as a fault, each scrape would
-date it anew and reopen what has been repaired. So it is a reading, and its change is the fault.
+Grammar: Prometheus text, one sample a line; labels differ by exporter: `UUID`, `uuid` or `gpu_uuid`, `hostname` or
+`Hostname`. A GPU that is cut into MIG instances is listed once for each of them and is one GPU. DCGM's blanks (2^63 -
+16 and up) are no values. The Xid gauge keeps the last Xid until the exporter restarts and says nothing of when: as a
+fault, each scrape would date it anew and reopen what has been repaired. So it is a reading, and its change is the
+fault; the windowed count likewise. Times: a sample's own milliseconds where it has any. Errors:
+`Rejected(no_framing)` without a DCGM field. Source: dcgm-exporter 3.1 to 4.5. A GPU that is absent is not healthy: it
+is covered by nothing.
 """
 
 from __future__ import annotations
@@ -11,7 +16,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from faultbridge.decoders.base import Decoder, Hints, cut, evidence, pci_of
+from faultbridge.decoders.base import Decoder, Hints, bounded, cut, evidence, pci_of
 from faultbridge.decoders.dcgm_codes import CODES
 from faultbridge.decoders.dcgm_health import health_code
 from faultbridge.decoders.documents import text_of
@@ -21,6 +26,8 @@ from faultbridge.errors import Rejected
 
 SOURCE = "dcgm-metrics"
 XID_GAUGE = "DCGM_FI_DEV_XID_ERRORS"
+# How many Xids of the number in the label `xid` came within the exporter's own window.
+XID_COUNT = "DCGM_EXP_XID_ERRORS_COUNT"
 _PREFIXES = ("DCGM_FI_", "DCGM_EXP_")
 _FRAMING = re.compile(r"^(?:DCGM_(?:FI|EXP)_\w{1,100}[ {]|# (?:HELP|TYPE) DCGM_)", re.MULTILINE)
 _HEALTH = "DCGM_EXP_GPU_HEALTH_STATUS"
@@ -87,14 +94,20 @@ class _Scrape:
         self._present: dict[tuple[str, Component], Fault] = {}
         self._values: defaultdict[Component, dict[str, int | str]] = defaultdict(dict)
         self._node: str | None = None
+        self._gpus: set[Component] = set()
 
     def take(self, sample: Sample) -> None:
         gpu = _gpu(sample)
         if gpu is None or sample.value is None:
             return
+        if gpu not in self._gpus:
+            self._gpus.add(gpu)
+            bounded(self._gpus)
         self._node = self._node or sample.label("hostname", "Hostname")
         if sample.name in _COUNTERS:
-            self._values[gpu][sample.name] = int(sample.value)
+            self._count(gpu, sample.name, int(sample.value))
+        elif sample.name == XID_COUNT:
+            self._count(gpu, f"{XID_COUNT}/{sample.label('xid') or 'unnamed'}"[:64], int(sample.value))
         elif sample.name in _STATES:
             state = _STATES[sample.name]
             self._judge(state.code, gpu, sample, bad=sample.value > 0, message=state.message)
@@ -102,6 +115,11 @@ class _Scrape:
             watch = sample.label("health_watch") or ""
             message = f"DCGM health watch {watch or 'unnamed'}."
             self._judge(_watch_code(sample, watch), gpu, sample, bad=sample.value >= _HEALTH_WARNING, message=message)
+
+    def _count(self, gpu: Component, name: str, value: int) -> None:
+        """Keep one value of a GPU that is listed several times, for MIG instances or with another `err_code` each."""
+        before = self._values[gpu].get(name)
+        self._values[gpu][name] = max(value, before) if isinstance(before, int) else value
 
     def _judge(self, code: str, gpu: Component, sample: Sample, *, bad: bool, message: str) -> None:
         self._covers[code].add(gpu)

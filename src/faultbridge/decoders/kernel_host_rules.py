@@ -11,7 +11,7 @@ _BDF = r"[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]"
 _EFA = rf"(?:infiniband (?P<name>rdmap\d{{1,4}}s\d{{1,4}}|efa_\d{{1,3}})|efa (?P<pci>{_BDF})): "
 _MLX5 = (
     rf"(?:mlx5_core (?P<pci>{_BDF})(?: \w{{1,16}})?: )?"
-    r"(?:mlx5_\w{1,40}(?::\d{1,6})?(?:\(|:\()?(?:pid \d{1,10}\))?: )?"
+    r"(?:[a-z]\w{1,40}(?::\d{1,6})?:?(?:\(pid \d{1,10}\))?: )?"
 )
 _DISK = r"(?P<name>[\w!-]{1,32})"
 _FILESYSTEM = r"(?:EXT[234]-fs|XFS|BTRFS)(?: \w{1,16})?:? \((?:device )?(?P<name>[\w-]{1,32})\):? ?"

@@ -27,50 +27,51 @@ _CONCERN = re.compile(
     rb"|INFO: task |blk_update_request: |end_request: |systemd-networkd|kern|user|MESSAGE=|md|NETDEV|\{|\[|<"
     rb"|[\w.-]{1,15}: (?:NIC )?Link)"
 )
-# (a rare letter of the phrase, the phrase, how many lines after it belong to it)
-_PHRASES: tuple[tuple[str, str, int], ...] = (
-    ("X", "Xid (", 0),
-    ("V", "NVRM: GPU", 0),
-    ("V", "NVRM: The", 0),
-    ("V", "NVRM: (PCI", 0),
-    ("V", "NVRM: fallen", 0),
-    ("v", "NVRM: knvlink", 0),
-    ("O", "nvGpuOpsReport", 0),
-    ("B", "PCIe Bus Error: severity=", 10),
-    ("H", "[Hardware Error]: ", 0),
-    ("D", "EDAC MC", 0),
-    ("K", "Out of memory: Kill", 0),
-    ("K", "Kernel panic - not syncing", 0),
-    ("#", "soft lockup - CPU#", 0),
-    ("K", "hard LOCKUP on cpu", 0),
-    ("k", "blocked for more than ", 0),
-    ("/", "I/O error", 0),
-    ("I", " failing I/O", 0),
-    ("Q", " QID ", 0),
-    ("g", "Disabling device after reset failure", 0),
-    ("D", "Disk failure on ", 0),
-    ("X", "EXT4-fs error", 0),
-    ("X", "XFS (", 0),
-    ("R", "Remounting filesystem read-only", 0),
-    ("W", "Wait for completion (polling) timeout", 0),
-    ("'", "send any completion for admin cmd", 0),
-    ("q", "Admin queue is closed", 0),
-    ("'", "Reset indication didn't turn on", 0),
-    ("'", "Device isn't ready, abort com init", 0),
-    ("F", "Failed to process command", 0),
-    ("F", "Failed to submit command", 0),
-    ("D", "Detected insufficient power", 0),
-    ("P", "Port module event[error]", 0),
-    ("x", "mlx5_cmd_out_err", 0),
-    ("'", "device's health compromised", 0),
-    ("W", "NETDEV WATCHDOG: ", 0),
-    ("d", "ost carrier", 0),
-    ("G", "Gained carrier", 0),
-    ("L", "Link is Down", 0),
-    ("L", ": Link down", 0),
+# (a rare letter of the phrase, the phrase); where the letter does not occur, the phrase is not searched for
+_PHRASES: tuple[tuple[str, str], ...] = (
+    ("X", "Xid ("),
+    ("V", "NVRM: GPU"),
+    ("V", "NVRM: The"),
+    ("V", "NVRM: (PCI"),
+    ("V", "NVRM: fallen"),
+    ("v", "NVRM: knvlink"),
+    ("O", "nvGpuOpsReport"),
+    ("B", "PCIe Bus Error: severity="),
+    (":", ":    ["),
+    ("H", "[Hardware Error]: "),
+    ("D", "EDAC MC"),
+    ("K", "Out of memory: Kill"),
+    ("K", "Kernel panic - not syncing"),
+    ("#", "soft lockup - CPU#"),
+    ("K", "hard LOCKUP on cpu"),
+    ("k", "blocked for more than "),
+    ("/", "I/O error"),
+    ("I", " failing I/O"),
+    ("Q", " QID "),
+    ("g", "Disabling device after reset failure"),
+    ("D", "Disk failure on "),
+    ("X", "EXT4-fs error"),
+    ("X", "XFS ("),
+    ("R", "Remounting filesystem read-only"),
+    ("W", "Wait for completion (polling) timeout"),
+    ("'", "send any completion for admin cmd"),
+    ("q", "Admin queue is closed"),
+    ("'", "Reset indication didn't turn on"),
+    ("'", "Device isn't ready, abort com init"),
+    ("F", "Failed to process command"),
+    ("F", "Failed to submit command"),
+    ("D", "Detected insufficient power"),
+    ("P", "Port module event[error]"),
+    ("x", "mlx5_cmd_out_err"),
+    ("'", "device's health compromised"),
+    ("W", "NETDEV WATCHDOG: "),
+    ("d", "ost carrier"),
+    ("G", "Gained carrier"),
+    ("L", "Link is Down"),
+    ("L", ": Link down"),
     # A journal writes a message that is no plain text as numbers, which hide every phrase.
-    ("M", '"MESSAGE":[', 0),
-    ("M", '"MESSAGE" : [', 0),
+    ("M", '"MESSAGE":['),
+    ("M", '"MESSAGE" : ['),
 )
 
 
@@ -116,28 +117,20 @@ def concerning(text: bytes, heads: Heads) -> str:
 
 
 def telling(text: str) -> list[str]:
-    """Return the lines of a text that hold a phrase, and those that belong to them, in the order of the text."""
+    """Return the lines of a text that hold a phrase, in the order of the text."""
     begins: set[int] = set()
-    for letter, phrase, more in _PHRASES:
+    for letter, phrase in _PHRASES:
         if letter in text and phrase in text:
-            _collect(text, phrase, more, begins)
+            _collect(text, phrase, begins)
     return [_line(text, begin) for begin in sorted(begins)]
 
 
-def _collect(text: str, phrase: str, more: int, begins: set[int]) -> None:
+def _collect(text: str, phrase: str, begins: set[int]) -> None:
     place = text.find(phrase)
     while place >= 0:
         begins.add(text.rfind("\n", 0, place) + 1)
         end = text.find("\n", place)
-        following = end
-        for _ in range(more):
-            if following < 0 or following + 1 >= len(text):
-                break
-            begins.add(following + 1)
-            following = text.find("\n", following + 1)
-        if end < 0:
-            return
-        place = text.find(phrase, end)
+        place = text.find(phrase, end) if end >= 0 else -1
 
 
 def _line(text: str, begin: int) -> str:

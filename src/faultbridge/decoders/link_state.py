@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from faultbridge.decoders.base import Decoder, Hints, cut, evidence
+from faultbridge.decoders.base import Decoder, Hints, bounded, cut, evidence
 from faultbridge.decoders.documents import documents
 from faultbridge.domain.faults import Component, ComponentType, Fault, Observation, Reading, Survey
 from faultbridge.errors import Rejected
@@ -39,6 +39,7 @@ def _look(written: object) -> Iterator[Observation]:
     configured = _configured(written)
     by_name = {str(link["ifname"]): link for link in links}
     used = {name: link for name, link in by_name.items() if _in_use(link, configured)}
+    bounded(used)
     absent = sorted((configured or frozenset()) - by_name.keys())
     present = [_down(name, link) for name, link in used.items() if _is_down(link)]
     present += [_absent(name) for name in absent]

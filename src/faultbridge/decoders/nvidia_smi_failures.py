@@ -8,8 +8,9 @@ about the hardware. Source: nvidia-smi's man page (exit codes 6, 9, 14, 15, 255)
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
 
-from faultbridge.decoders.base import pci_of
+from faultbridge.decoders.base import bounded, pci_of
 from faultbridge.decoders.nvidia_smi_survey import index_of, stated
 from faultbridge.domain.faults import NODE_COMPONENT, Component, ComponentType, Fault, Survey
 from faultbridge.errors import Rejected
@@ -58,12 +59,16 @@ def failures(source: str, text: str) -> tuple[Survey, ...]:
 
 def stated_failures(source: str, text: str) -> tuple[Fault, ...]:
     """Return the faults that a text states in nvidia-smi's sentences, each once."""
-    found: dict[tuple[str, Component], Fault] = {}
-    for line in text.splitlines():
-        fault = _fault(source, line.strip())
-        if fault is not None:
-            found.setdefault((fault.code, fault.component), fault)
-    return tuple(found.values())
+    faults = (_fault(source, line.strip()) for line in text.split("\n") if names_failure(line))
+    return tuple(bounded(_once(fault for fault in faults if fault is not None)))
+
+
+def _once(faults: Iterable[Fault]) -> Iterator[Fault]:
+    seen: set[tuple[str, Component]] = set()
+    for fault in faults:
+        if (fault.code, fault.component) not in seen:
+            seen.add((fault.code, fault.component))
+            yield fault
 
 
 def _fault(source: str, line: str) -> Fault | None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from faultbridge.decoders.base import MOST_GPUS
 from faultbridge.decoders.nvidia_smi_survey import Look, gpu_component, local_time
 from faultbridge.errors import Rejected
 
@@ -64,6 +65,8 @@ def read_outline(text: str) -> Outline:
     found, gpus, head = Outline(), list[_Gpu](), dict[str, str]()
     begins = _HEAD in text
     for path, value in _fields(text):
+        if len(gpus) > MOST_GPUS:
+            raise Rejected("too_many_devices", f"more than {MOST_GPUS} devices of one node")
         if not path:
             gpus.append(_Gpu(value))
         elif begins and not gpus:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from datetime import datetime
 
+from faultbridge.decoders.base import bounded
 from faultbridge.decoders.nvidia_smi_survey import Look, gpu_component, index_of, local_time, stated
 from faultbridge.domain.faults import Component, Fault, Survey
 
@@ -42,9 +43,13 @@ def read_list(text: str) -> Iterator[Look]:
         yield Look({}, gpu_component("", found[2], "", index_of(found[1])))
 
 
-def read_table(text: str) -> tuple[list[Look], datetime | None]:
+def read_table(text: str) -> tuple[Iterator[Look], datetime | None]:
     """Read of each GPU the cells for the fan, the temperature, the power and the uncorrected ECC errors."""
-    looks = []
+    clock = _CLOCK.search(text)
+    return _rows(text), local_time(clock[0]) if clock else None
+
+
+def _rows(text: str) -> Iterator[Look]:
     for row in _ROW.finditer(text):
         cells = _CELLS.search(text, row.end())
         fields = {"ecc_errors/volatile/double_bit/total": row[3].strip()}
@@ -52,14 +57,12 @@ def read_table(text: str) -> tuple[list[Look], datetime | None]:
             names = ("fan_speed", "temperature/gpu_temp")
             fields |= dict(zip(names, cells.groups(), strict=False))
             fields["power_readings/power_draw"] = cells[4].partition("/")[0].strip()
-        looks.append(Look(fields, gpu_component(row[2], "", "", index_of(row[1])), frozenset(fields.values())))
-    clock = _CLOCK.search(text)
-    return looks, local_time(clock[0]) if clock else None
+        yield Look(fields, gpu_component(row[2], "", "", index_of(row[1])), frozenset(fields.values()))
 
 
 def read_links(source: str, text: str) -> Survey:
     """Survey the links: one that is inactive beside active ones of its GPU is wrong, a GPU without any has none."""
-    listed = list(_LISTED.finditer(text))
+    listed = bounded(_LISTED.finditer(text))
     present: list[Fault] = []
     covered: list[Component] = []
     for place, gpu in enumerate(listed):

@@ -10,10 +10,10 @@ rows that do not fit it. Source: nvidia-smi 418 to 610.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 
-from faultbridge.decoders.base import Decoder, Hints
+from faultbridge.decoders.base import Decoder, Hints, bounded
 from faultbridge.decoders.documents import text_of
 from faultbridge.decoders.nvidia_smi_failures import failures, names_failure, stated_failures
 from faultbridge.decoders.nvidia_smi_survey import Look, gpu_component, index_of, survey
@@ -53,19 +53,22 @@ _CLOCKS = re.compile(r"clocks_(event|throttle)_reasons\.(\w{1,40})")
 def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
     """Survey the GPUs that the rows are about; a query is about the GPUs and fields that were asked for."""
     text = text_of(body)
-    lines = [line.rstrip("\r") for line in text.split("\n")]
-    header = next((place for place, line in enumerate(lines) if _is_header(line)), None)
+    lines = iter(text.split("\n"))
+    header = next((line for line in lines if _is_header(line)), None)
     if header is None:
         if names_failure(text):
             return failures(SOURCE, text)
         raise Rejected("no_framing", "no header with fields of nvidia-smi")
-    names = [_UNIT.sub("", name.strip()) for name in lines[header].split(",")]
-    rows = [row for line in lines[header + 1 :] if (row := _row(line, names)) is not None]
+    names = _names(header)
     also = stated_failures(SOURCE, text)
-    at = next((found for row in rows if (found := _time(row.get("timestamp", ""))) is not None), None)
-    node = next((row["hostname"] for row in rows if row.get("hostname")), None)
-    looks = _pages(rows) if _PAGE in names else [_look(row) for row in rows]
-    return (survey(SOURCE, looks, at, whole=_whole(rows) and not also, also=also, node=node),)
+    rows = (row for line in lines if (row := _row(line.rstrip("\r"), names)) is not None)
+    if _PAGE in names:
+        return (survey(SOURCE, _pages(rows), None, whole=False, also=also),)
+    kept = bounded(rows)
+    at = next((found for row in kept if (found := _time(row.get("timestamp", ""))) is not None), None)
+    node = next((row["hostname"] for row in kept if row.get("hostname")), None)
+    whole = _whole(kept) and not also
+    return (survey(SOURCE, map(_look, kept), at, whole=whole, also=also, node=node),)
 
 
 def recognise(body: bytes) -> bool:
@@ -73,12 +76,20 @@ def recognise(body: bytes) -> bool:
     return any(_is_header(line) for line in text_of(body).split("\n", 20)[:20])
 
 
+def _names(line: str) -> list[str]:
+    return [_UNIT.sub("", name.strip()) for name in line.rstrip("\r").split(",")]
+
+
 def _is_header(line: str) -> bool:
-    names = {_UNIT.sub("", name.strip()) for name in line.rstrip("\r").split(",")}
+    if len(line) > _MOST_HEADER:
+        return False
+    names = set(_names(line))
     identified = bool(names & _IDENTITIES) or "name" in names or "gpu_name" in names
     return identified and any(name in _KNOWN or name.startswith(_FAMILIES) for name in names)
 
 
+# All fields of a driver at once make about 8 KB.
+_MOST_HEADER = 16 * 1024
 _KNOWN = frozenset({"gpu_bus_id", "gpu_uuid", "pci.bus_id", "driver_version", "gpu_recovery_action", *_NAMES})
 _FAMILIES = (
     "remapped_rows.",
@@ -126,19 +137,18 @@ def _plain(cell: str) -> str:
     return bracketed[1] if bracketed else cell
 
 
-def _pages(rows: list[dict[str, str]]) -> list[Look]:
+def _pages(rows: Iterable[dict[str, str]]) -> Iterator[Look]:
     """Count the retired pages of each GPU: a healthy one has rows too, but without addresses in them."""
     looks: dict[str, Look] = {}
     counts: dict[str, int] = {}
     for row in rows:
-        look = _look(row)
-        key = look.component.pci or look.component.uuid or ""
-        looks.setdefault(key, look)
-        counts[key] = counts.get(key, 0) + (_HEX.fullmatch(row[_PAGE]) is not None)
-    return [
-        Look({**look.fields, "retired_pages/single_bit": str(counts[key])}, look.component, look.words)
-        for key, look in looks.items()
-    ]
+        name = row.get("gpu_bus_id") or row.get("gpu_uuid") or ""
+        if name not in looks:
+            looks[name] = _look(row)
+            bounded(looks)
+        counts[name] = counts.get(name, 0) + (_HEX.fullmatch(row[_PAGE]) is not None)
+    for name, look in looks.items():
+        yield Look({**look.fields, "retired_pages/single_bit": str(counts[name])}, look.component, look.words)
 
 
 def _whole(rows: list[dict[str, str]]) -> bool:

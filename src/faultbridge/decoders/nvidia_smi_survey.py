@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from faultbridge.decoders.base import cut, evidence, pci_of
+from faultbridge.decoders.base import bounded, cut, evidence, pci_of
 from faultbridge.decoders.clock import MONTHS, calendar_time
 from faultbridge.decoders.nvidia_smi_checks import LOST, NEEDS_RESET, Fields, Finding, findings
 from faultbridge.domain.faults import Action, Component, ComponentType, Fault, Severity, Survey
@@ -47,7 +47,7 @@ def survey(
     present = list(also)
     for fault in present:
         covers[fault.code].append(fault.component)
-    looks = tuple(looks)
+    looks = bounded(looks)
     for look in looks:
         for found in _found(look):
             covers[found.code].append(look.component)

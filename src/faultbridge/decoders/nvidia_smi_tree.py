@@ -6,11 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from xml.etree.ElementTree import Element, ParseError, XMLParser
 
+from faultbridge.decoders.base import bounded
 from faultbridge.errors import Rejected
 
 MOST_BYTES = 16 * 1024 * 1024
 MOST_DEPTH = 24
 ROOT = "nvidia_smi_log"
+# Names alone are longer: a body that has more elements is made to fill the memory with them.
+_FEWEST_BYTES, _SMALL = 8, 4096
 # The parts of a GPU that hold anything about its health; the others are left where they are.
 _SECTIONS = frozenset(
     {
@@ -68,6 +71,8 @@ def read_log(body: bytes, words: tuple[bytes, ...] = ()) -> SmiLog:
     body = _without_ballast(body)
     if b"<!ENTITY" in body:
         raise Rejected("entity_declaration", "the document declares XML entities, which nvidia-smi never does")
+    if body.count(b"<") * _FEWEST_BYTES > max(len(body), _SMALL):
+        raise Rejected("too_dense", "more elements than nvidia-smi would write into so few bytes")
     if b"<" not in body:
         raise Rejected("no_framing", "no XML element in it")
     root = _parsed(body)
@@ -76,7 +81,8 @@ def read_log(body: bytes, words: tuple[bytes, ...] = ()) -> SmiLog:
     _refuse_deep(root)
     searched = any(word in body for word in words)
     gpus = tuple(
-        GpuLog(gpu.get("id", ""), _fields(gpu), _words(gpu) if searched else frozenset()) for gpu in root.findall("gpu")
+        GpuLog(gpu.get("id", ""), _fields(gpu), _words(gpu) if searched else frozenset())
+        for gpu in bounded(root.iterfind("gpu"))
     )
     attached = root.findtext("attached_gpus")
     return SmiLog((root.findtext("timestamp") or "").strip(), attached.strip() if attached else None, gpus)

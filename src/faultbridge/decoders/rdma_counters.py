@@ -34,7 +34,8 @@ def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
 def recognise(body: bytes) -> bool:
     """Tell whether a tree with counters, the rdma tool's statistics or their metrics are there."""
     tree = b"/infiniband/" in body and b"counters/" in body
-    return tree or b"node_infiniband_link_downed" in body or (b'"ifname"' in body and b'"port"' in body)
+    statistics = b'"ifname"' in body and b'"port"' in body and b'"operstate"' not in body
+    return tree or b"node_infiniband_link_downed" in body or statistics
 
 
 def _reading(port: Port, known: frozenset[str]) -> Reading:

@@ -43,7 +43,7 @@ def compare(previous: Reading, reading: Reading) -> tuple[Fault, ...]:
 
 def _compared(previous: Reading, reading: Reading, limits: Mapping[tuple[str, str], Threshold]) -> Iterator[Fault]:
     for name, value in reading.values.items():
-        judge = _JUDGES.get(name)
+        judge = _JUDGES.get(name.partition("/")[0])
         limit = None if judge else limits.get((reading.source, name))
         if judge is not None:
             fault = judge(previous, reading, name)
@@ -120,6 +120,14 @@ def _last_xid(previous: Reading, reading: Reading, name: str) -> Fault | None:
     return _fault(reading, f"xid.{now}", f"The last Xid is now {now}.", before=str(before or 0), value=str(now))
 
 
+def _counted_xid(previous: Reading, reading: Reading, name: str) -> Fault | None:
+    """Judge how many Xids of one number came within a window: more than at the last look are new ones."""
+    number, now, before = name.partition("/")[2], reading.values[name], previous.values.get(name, 0)
+    if not number.isdigit() or not isinstance(now, int) or not isinstance(before, int) or now <= before:
+        return None
+    return _fault(reading, f"xid.{int(number)}", f"Xid {number} came {now - before} times more.", value=str(now))
+
+
 def _slower(previous: Reading, reading: Reading, name: str) -> Fault | None:
     """Judge a link's rate: one that stands but came back slower lost lanes or speed."""
     before, now = previous.values.get(name), reading.values[name]
@@ -152,6 +160,7 @@ def _fault(reading: Reading, code: str, message: str, **told: str) -> Fault:
 
 _JUDGES: Mapping[str, _Judge] = {
     "DCGM_FI_DEV_XID_ERRORS": _last_xid,
+    "DCGM_EXP_XID_ERRORS_COUNT": _counted_xid,
     "DCGM_FI_DEV_ECC_DBE_VOL_TOTAL": _Rise("dcgm.volatile_dbe_detected", "{} uncorrectable ECC errors more."),
     "DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS": _Rise("dcgm.uncorrectable_row_remap", "{} rows more were remapped."),
     "carrier": _Lost("net.link_down"),

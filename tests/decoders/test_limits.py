@@ -1,0 +1,76 @@
+"""What any input may cost: 64 KB take at most 100 ms of one processor and 20 times their size in memory."""
+
+from __future__ import annotations
+
+import time
+import tracemalloc
+from collections.abc import Callable
+
+import pytest
+
+from faultbridge.decoders import registry
+from faultbridge.errors import Rejected
+from tests.decoders.nonsense import sized
+
+SIZE = 64 * 1024
+MOST_SECONDS = 0.1
+MOST_MEMORY = 20
+TRIES = 3
+INPUTS = sized(SIZE)
+OWN = (
+    "kernel-log",
+    "nvidia-smi-xml",
+    "nvidia-smi-text",
+    "nvidia-smi-query-csv",
+    "dcgm-health",
+    "dcgm-diag",
+    "dcgm-metrics",
+    "dcgm-policy",
+    "fabric-manager-log",
+    "hyperpod-agent-log",
+    "link-state",
+)
+
+
+def decoded(source: str, body: bytes) -> object:
+    try:
+        return registry.decode(source, body)
+    except Rejected as rejected:
+        return rejected
+
+
+def quick(costly: Callable[[], object]) -> bool:
+    """Whether something is done in time, at the first try or at the last."""
+    for _ in range(TRIES):
+        start = time.process_time()
+        costly()
+        if time.process_time() - start <= MOST_SECONDS:
+            return True
+    return False
+
+
+def peak(source: str, body: bytes) -> int:
+    tracemalloc.start()
+    decoded(source, body)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    return most
+
+
+@pytest.mark.parametrize("name", INPUTS)
+def test_no_input_costs_more_time_than_it_may(name: str) -> None:
+    body = INPUTS[name]
+    slow = [source for source in registry.names() if not quick(lambda source=source: decoded(source, body))]
+    slow += [
+        f"recognising {one}" for one in registry.names() if not quick(lambda one=one: registry.get(one).recognise(body))
+    ]
+    assert slow == [], f"more than {MOST_SECONDS * 1000:.0f} ms of one processor, {TRIES} times"
+
+
+@pytest.mark.parametrize("name", INPUTS)
+def test_no_input_costs_more_memory_than_it_may(name: str) -> None:
+    body = INPUTS[name]
+    for source in OWN:
+        decoded(source, body[:2048])
+    costs = {source: peak(source, body) / len(body) for source in OWN}
+    assert {source: cost for source, cost in costs.items() if cost > MOST_MEMORY} == {}
