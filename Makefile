@@ -72,8 +72,9 @@ architecture: setup ## the rules that keep the layout true
 	@$(BIN)/pytest -q tests/architecture
 
 .PHONY: test
-test: setup machines ## every test but the nightly ones
-	@$(BIN)/pytest
+test: setup machines ## every test but the nightly ones; those that start a stack come last, one at a time
+	@$(BIN)/pytest -n 2 --dist loadfile --ignore=tests/local --ignore=tests/e2e
+	@$(BIN)/pytest tests/local tests/e2e
 
 .PHONY: check
 check: format-check lint types template-lint test ## all that must hold before a change is merged; tests last
@@ -98,10 +99,15 @@ demo: setup ## a fault, its repair, its page and its timeline, on this machine
 bench: build ## process start to first record committed, from the built artefact
 	@$(BIN)/python -m tests.bench.cold_start
 	@$(BIN)/python -m tests.bench.events_import
+	@$(BIN)/python -m tests.bench.decoders
 
 .PHONY: mutants
 mutants: setup machines ## break the product on purpose, one place at a time, and count who notices (PART=file name)
 	@$(BIN)/python -m tests.simulation.mutants $(PART)
+
+.PHONY: fuzz
+fuzz: setup ## 200,000 damaged inputs: each decoder ends in observations or in a rejection
+	@$(BIN)/python -m tests.decoders.fuzz --inputs 200000
 
 .PHONY: nightly
 nightly: setup machines ## the tests that take minutes

@@ -20,6 +20,12 @@ DEFAULTS = {
     "verify_level": 3,
     "verify_seconds": 5400,
     "clock_offset_seconds": 0,
+    "archive_stream": "",
+    "entry_days": 0,
+    "events_queue": "-",
+    "own_senders": frozenset(),
+    "sender_proof": True,
+    "webhook_senders": "",
 }
 
 

@@ -19,6 +19,8 @@ def play(world: World, points: int, faults: int) -> Counter[int]:
     return sum((one.runs for one in found), Counter())
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
 def test_a_small_world_survives_every_ordering_of_three_faults() -> None:
     runs = play(SMALL, points=12, faults=3)
     assert runs[0] == 1

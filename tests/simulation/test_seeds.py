@@ -10,6 +10,8 @@ SEEDS = range(300)
 NIGHTLY_SEEDS = range(300, 20_300)
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
 def test_no_seed_breaks_an_invariant() -> None:
     broken = [line for lines in spread(broken_by, SEEDS) for line in lines]
     assert not broken, "\n".join(broken)

@@ -7,6 +7,7 @@ from datetime import timedelta
 import pytest
 
 from faultbridge.domain.catalogue import Scope
+from faultbridge.domain.faults import Survey
 from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.policy import Limits
 from faultbridge.domain.records import Outcome
@@ -85,3 +86,17 @@ def test_a_quiet_condition_ends_at_the_instant_at_which_its_time_is_over() -> No
     assert until is not None
     assert expire(state, now=until - MILLISECOND).changes == ()
     assert len(expire(state, now=until).changes) == 1
+
+
+def test_every_observation_of_one_instant_is_known_when_it_comes_again() -> None:
+    first, second = fault(evidence="one"), fault(evidence="two")
+    state = folded(node(), arrival(first), arrival(second, record_id="r-2")).state
+    assert outcome(state, arrival(first, record_id="r-3")) is Outcome.DUPLICATE
+    assert outcome(state, arrival(second, record_id="r-3")) is Outcome.DUPLICATE
+
+
+@pytest.mark.parametrize(("seconds", "expected"), [(0, Outcome.DUPLICATE), (-1, Outcome.STALE)])
+def test_a_survey_told_again_is_a_duplicate_and_an_older_one_is_stale(seconds: int, expected: Outcome) -> None:
+    look = Survey("nvidia-smi-xml", {"smi.row_remap_pending": (OTHER_GPU,)}, ())
+    state = folded(node(), arrival(look)).state
+    assert outcome(state, arrival(look, at=after(seconds=seconds), record_id="r-2")) is expected

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+from faultbridge.decoders.base import cut
 from faultbridge.decoders.kernel_prefix import KernelMessage
 from faultbridge.decoders.kernel_xid import device_fault
 from faultbridge.domain.faults import Action, Clear, Component, ComponentType, Fault, Severity, normalise_pci
@@ -60,7 +61,7 @@ def _event(message: KernelMessage, code: str, switch: Component, rest: str) -> F
     told |= {"link": str(int(link))} if link else {}
     told |= {"first": "true"} if first else {}
     text = text.removesuffix("(First)").strip()
-    return _worded(replace(fault, message=text or rest, attributes=told), word)
+    return _worded(replace(fault, message=cut(text or rest), attributes=told), word)
 
 
 def _worded(fault: Fault, word: str) -> Fault:

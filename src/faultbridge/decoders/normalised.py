@@ -20,7 +20,8 @@ from faultbridge.errors import Rejected
 SOURCE = "faultbridge"
 MOST_ATTRIBUTES, MOST_COUNT = 64, 1_000_000
 _CODE = re.compile(r"(?:xid|sxid|dcgm|smi|agent|net|host|cloud|train)\.[a-z0-9_]{1,64}")
-_SILENT_KINDS = frozenset({"survey", "reading"})
+# Tuples: what somebody else wrote there may be a list or an object, which no set can be asked for.
+_SILENT_KINDS, _KINDS = ("survey", "reading"), ("fault", "clear")
 
 
 def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
@@ -38,7 +39,7 @@ def recognise(body: bytes) -> bool:
 
 def _observation(written: Mapping[str, Any]) -> Fault | Clear:
     kind, code = written["kind"], written.get("code")
-    if kind not in {"fault", "clear"}:
+    if kind not in _KINDS:
         raise Rejected("wrong_shape", f"kind is {str(kind)[:32]!r}, not fault or clear")
     if not isinstance(code, str) or not _CODE.fullmatch(code):
         raise Rejected("wrong_shape", f"code is {str(code)[:64]!r}, not such as xid.79")
@@ -54,7 +55,7 @@ def _observation(written: Mapping[str, Any]) -> Fault | Clear:
     if kind == "clear":
         return Clear(SOURCE, code, component, short, observed_at, seen, attributes, node)
     severity, action = written.get("severity"), written.get("action")
-    if severity not in {None, *Severity} or action not in {None, *Action}:
+    if severity not in (None, *Severity) or action not in (None, *Action):
         raise Rejected("wrong_shape", "severity or action is none of the known words")
     count = written.get("count", 1)
     if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= MOST_COUNT:

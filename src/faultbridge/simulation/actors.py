@@ -171,7 +171,8 @@ class Actors:
 
     def _provider(self, act: Act) -> None:
         failure = _pick(_PROVIDER, act.which)
-        effect = failure in {ProviderFailure.AMBIGUOUS, ProviderFailure.TIMEOUT} and act.amount < 0.5  # noqa: PLR2004
+        uncertain = failure in {ProviderFailure.AMBIGUOUS, ProviderFailure.TIMEOUT}
+        effect = uncertain and act.amount < 0.5  # noqa: PLR2004 - every other one has its effect
         self._tell(f"the provider's next call: {failure.value}{', with effect' if effect else ''}")
         self.scene.ports.provider.fail_next(failure, effect=effect)
         self.scene.ports.provider.blind = act.amount > 0.8  # noqa: PLR2004 - one time in five

@@ -1,0 +1,154 @@
+"""What decoding costs, on one processor, each figure the best of several tries in processor time.
+
+A kernel log of 100 MB with one Xid in a thousand lines, beside a plain `for line in file` loop over the same file in
+the same run; a log of Xids alone; the XML of eight GPUs with as many elements as a driver of branch 580 writes. The log
+is made from a seed: what a GPU node's kernel prints day by day (audit, bridges of containers, links, mounts, switches).
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from faultbridge.decoders import registry
+
+TRIES = 5
+LOG_BYTES = 100_000_000
+XID_LINES = 100_000
+PIECE = 64 * 1024
+SHARE = 0.001
+LEAST_RATIO = 0.5
+LEAST_XIDS = 100_000.0
+MOST_XML_MS = 3.0
+GPUS = 8
+ORDINARY = (
+    'audit: type=1400 audit(1700000000.123:{n}): apparmor="ALLOWED" operation="open" pid={n}',
+    "IPv6: ADDRCONF(NETDEV_CHANGE): eth{d}: link becomes ready",
+    "docker0: port {d}({veth}) entered forwarding state",
+    "systemd[1]: Started Session {n} of user ubuntu.",
+    "nvidia-nvswitch3: open (major=508)",
+    "perf: interrupt took too long ({n} > 2500), lowering kernel.perf_event_max_sample_rate to 79000",
+    "nvidia-peermem nv_get_p2p_free_callback:127 ERROR detected invalid context, skipping further processing",
+    "EXT4-fs (nvme0n1p{d}): mounted filesystem with ordered data mode. Opts: (null)",
+)
+XID = "NVRM: Xid (PCI:0000:{d:02x}:00): 13, pid={n}, name=python3, Graphics SM Warp Exception on (GPC {d}, TPC 2, SM 1)"
+
+
+def lines(seed: int, share: float) -> Iterator[str]:
+    """Yield lines without end, a share of them Xids."""
+    chance, uptime = random.Random(seed), 0.0
+    interfaces = [f"veth{chance.randrange(16**7):07x}" for _ in range(400)]
+    while True:
+        uptime += chance.random() / 50
+        text = XID if chance.random() < share else chance.choice(ORDINARY)
+        told = text.format(n=chance.randrange(1, 99999), d=chance.randrange(1, 9), veth=chance.choice(interfaces))
+        yield f"[{uptime:12.6f}] {told}\n"
+
+
+def write_log(path: Path) -> int:
+    """Write the log and return how many lines it has."""
+    size = count = 0
+    with path.open("w", encoding="utf-8") as stream:
+        for line in lines(1, SHARE):
+            size += stream.write(line)
+            count += 1
+            if size >= LOG_BYTES:
+                return count
+    return count
+
+
+def xml() -> bytes:
+    """Write the log of eight GPUs as driver 580 does, lists of clocks and all: about 200 KB."""
+    clocks = "".join(f"<supported_graphics_clock>{n} MHz</supported_graphics_clock>\n" for n in range(1980, 210, -6))
+    names = (
+        "volatile",
+        "aggregate",
+        "remapped_rows",
+        "clocks_event_reasons",
+        "fabric",
+        "temperature",
+        "power_smoothing",
+    )
+    filler = "".join(
+        f"<section_{n}>\n" + "".join(f"<field_{n}_{m}>N/A</field_{n}_{m}>\n" for m in range(6)) + f"</section_{n}>\n"
+        for n in range(32)
+    )
+    health = (
+        "<gpu_recovery_action>None</gpu_recovery_action><fan_speed>N/A</fan_speed><ecc_errors><volatile>"
+        "<sram_uncorrectable_parity>0</sram_uncorrectable_parity><dram_uncorrectable>0</dram_uncorrectable></volatile>"
+        "<aggregate><sram_threshold_exceeded>No</sram_threshold_exceeded></aggregate></ecc_errors><remapped_rows>"
+        "<remapped_row_pending>No</remapped_row_pending><remapped_row_failure>No</remapped_row_failure></remapped_rows>"
+        "<fabric><state>Completed</state><status>Success</status><health><summary>Healthy</summary></health></fabric>"
+    )
+    reasons = "".join(
+        f"<clocks_event_reason_{name}>Not Active</clocks_event_reason_{name}>\n"
+        for name in (
+            "gpu_idle",
+            "sw_power_cap",
+            "hw_slowdown",
+            "hw_thermal_slowdown",
+            "hw_power_brake_slowdown",
+            *names,
+        )
+    )
+    body = f"{health}<clocks_event_reasons>{reasons}</clocks_event_reasons>{filler}"
+    body += f"<supported_clocks>{clocks}</supported_clocks>"
+    gpus = "".join(f'<gpu id="00000000:{n:02X}:00.0"><uuid>GPU-{n}</uuid>{body}</gpu>\n' for n in range(1, GPUS + 1))
+    return f"<nvidia_smi_log><attached_gpus>{GPUS}</attached_gpus>{gpus}</nvidia_smi_log>".encode()
+
+
+def best(work: Callable[[], object]) -> float:
+    """Return the least processor time that some work took, in seconds."""
+    least = float("inf")
+    for _ in range(TRIES):
+        start = time.process_time()
+        work()
+        least = min(least, time.process_time() - start)
+    return least
+
+
+def loop(path: Path) -> int:
+    """Read a file line by line and do nothing but count."""
+    count = 0
+    with path.open(encoding="utf-8") as stream:
+        for _ in stream:
+            count += 1
+    return count
+
+
+def decode(path: Path) -> int:
+    """Decode a log piece by piece, as the command line does."""
+    with path.open("rb") as stream:
+        return len(registry.decode_pieces("kernel-log", iter(lambda: stream.read(PIECE), b"")))
+
+
+def main() -> int:
+    """Print the figures; returns 1 when one misses its mark."""
+    with tempfile.TemporaryDirectory() as scratch:
+        path = Path(scratch) / "kernel.log"
+        count = write_log(path)
+        plain, decoded = best(lambda: loop(path)), best(lambda: decode(path))
+    generator = lines(2, 1.0)
+    xids = "".join(next(generator) for _ in range(XID_LINES)).encode()
+    storm = XID_LINES / best(lambda: registry.decode("kernel-log", xids))
+    document = xml()
+    elapsed = best(lambda: registry.decode("nvidia-smi-xml", document)) * 1000
+    ratio = plain / decoded
+    sys.stdout.write(f"kernel log: {count / decoded / 1e6:.2f} M lines/s, a plain loop {count / plain / 1e6:.2f} M\n")
+    sys.stdout.write(f"nvidia-smi XML: {len(document) / 1000:.0f} KB, {elapsed:.2f} ms\n")
+    figures = (
+        ("kernel log, share of a plain loop's lines/s", ratio, LEAST_RATIO),
+        ("Xid lines alone, lines/s", storm, LEAST_XIDS),
+        (f"nvidia-smi XML of {GPUS} GPUs, documents/s", 1000 / elapsed, 1000 / MOST_XML_MS),
+    )
+    for name, figure, least in figures:
+        sys.stdout.write(f"{name}: {figure:,.2f} (at least {least:,.2f}): {'kept' if figure >= least else 'missed'}\n")
+    return 0 if all(figure >= least for _, figure, least in figures) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
