@@ -11,10 +11,7 @@ from faultbridge.domain.nodes import NodeKey
 
 @dataclass(frozen=True, slots=True)
 class QueuedCase:
-    """One waiting case; `priority` 0 goes first, `since` is when it was first queued.
-
-    `approved` says whether a person let its next attempt begin, `asking` whether one is being asked.
-    """
+    """One waiting case; `priority` 0 goes first, `since` is when it was first queued."""
 
     key: NodeKey
     case: str
@@ -23,8 +20,3 @@ class QueuedCase:
     since: datetime
     waiting_for: WaitingFor | None = None
     not_before: datetime | None = None
-    rule: str = ""
-    domain: str | None = None
-    group: str | None = None
-    approved: bool = False
-    asking: bool = False
