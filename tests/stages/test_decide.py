@@ -118,6 +118,28 @@ def test_a_rule_overrides_severity_and_action_and_the_entry_says_so() -> None:
     assert (passed.drafts[0].data["severity"], passed.drafts[0].data["rule"]) == ("warning", "mild")
 
 
+def test_a_rule_that_lowers_a_severity_lowers_it_once_and_not_at_each_repetition():
+    mild = Policy("p", (Rule("mild", Match(codes=("xid.79",)), severity=Severity.WARNING, action=Action.NONE),))
+    begun = seen(arrival(fault()), policy=mild)
+    again = seen(arrival(fault(), at=after(minutes=2)), state=begun.state, now=after(minutes=2), policy=mild)
+    assert told(again) == []
+    assert [condition.severity for condition in again.state.active()] == [Severity.WARNING]
+
+
+def test_rules_judge_a_condition_as_it_was_told_and_never_each_others_verdict():
+    chained = Policy(
+        "p",
+        (
+            Rule("first", Match(severities=(Severity.FATAL,)), severity=Severity.ERROR),
+            Rule("second", Match(severities=(Severity.ERROR,)), severity=Severity.WARNING),
+        ),
+    )
+    begun = seen(arrival(fault()), policy=chained)
+    later = tick(begun.state, rules=rules(policy=chained), now=after(minutes=1))
+    assert [condition.severity for condition in later.state.active()] == [Severity.ERROR]
+    assert later.drafts == ()
+
+
 def test_a_rule_whose_ladder_has_no_fitting_rung_asks_a_person() -> None:
     careful = Policy("p", (Rule("careful", ladder=(Rung.VERIFY, Rung.RESET)),))
     passed = seen(arrival(fault()), policy=careful)

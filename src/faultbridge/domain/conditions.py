@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from faultbridge.domain.catalogue import Scope
@@ -27,7 +27,9 @@ class Witness:
 class Condition:
     """Something that is wrong with a node; `count` is a lower bound of how often it was observed.
 
-    `ended_before` is when the same trouble last ended: what was observed up to then belongs to its former life.
+    `severity` and `action` are those that hold, after the policy had its say; `told_severity` and `told_action` those
+    of the catalogue and the source, which the policy judges anew each time. `ended_before` is when the same trouble
+    last ended: what was observed up to then belongs to its former life.
     """
 
     code: str
@@ -44,6 +46,13 @@ class Condition:
     witnesses: Mapping[str, Witness] = field(default_factory=dict)
     attributes: Mapping[str, str] = field(default_factory=dict)
     ended_before: datetime | None = None
+    told_severity: Severity | None = None
+    told_action: Action | None = None
+
+    @property
+    def as_told(self) -> Condition:
+        """Return the condition as it was before any policy."""
+        return replace(self, severity=self.told_severity or self.severity, action=self.told_action or self.action)
 
     @property
     def active(self) -> bool:

@@ -85,4 +85,5 @@ class Policy:
 
     def rule_for(self, condition: Condition, cluster: str) -> Rule:
         """Return the first rule that matches, or the one that leaves all to the catalogue."""
-        return next((rule for rule in self.rules if rule.match.covers(condition, cluster)), _EVERYTHING)
+        told = condition.as_told
+        return next((rule for rule in self.rules if rule.match.covers(told, cluster)), _EVERYTHING)

@@ -68,10 +68,8 @@ def due_at(state: NodeState) -> datetime | None:
 def _override(state: NodeState, rules: Rules) -> NodeState:
     conditions = {}
     for key, condition in state.conditions.items():
-        rule = rules.policy.rule_for(condition, state.key.cluster)
-        conditions[key] = replace(
-            condition, severity=rule.severity or condition.severity, action=rule.action or condition.action
-        )
+        rule, told = rules.policy.rule_for(condition, state.key.cluster), condition.as_told
+        conditions[key] = replace(condition, severity=rule.severity or told.severity, action=rule.action or told.action)
     return replace(state, conditions=conditions)
 
 

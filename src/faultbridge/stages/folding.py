@@ -133,6 +133,8 @@ class Folding:
             witnesses={**heard, fault.source: Witness(True, arrival.at, (digest(fault),))},
             attributes=dict(fault.attributes),
             ended_before=former.ended_at if former else None,
+            told_severity=fault.severity,
+            told_action=fault.action,
         )
         self.conditions[key] = condition
         self.changes.append(Change(ChangeKind.BEGAN, arrival.at, condition, fault, arrival.record_id))
@@ -146,13 +148,16 @@ class Folding:
             return Outcome.STALE
         digests = witness.digests if witness is not None and witness.last_at == arrival.at else ()
         heard = Witness(True, arrival.at, (*digests, mark)[-MOST_DIGESTS:])
+        told = known.as_told
+        severity = max(told.severity, fault.severity or Severity.INFO, key=lambda one: one.rank)
+        action = max(told.action, fault.action or Action.NONE, key=lambda one: one.rank)
         condition = replace(
             known,
             count=known.count + fault.count,
             since=min(known.since, arrival.at),
             last_at=max(known.last_at, arrival.at),
-            severity=max(known.severity, fault.severity or Severity.INFO, key=lambda one: one.rank),
-            action=max(known.action, fault.action or Action.NONE, key=lambda one: one.rank),
+            told_severity=severity,
+            told_action=action,
             known_incarnation=known.known_incarnation or arrival.sits is Sits.CURRENT,
             witnesses={**known.witnesses, fault.source: heard},
         )

@@ -21,6 +21,8 @@ def merge(one: Condition, other: Condition) -> Condition:
         count=one.count + other.count,
         severity=max(one.severity, other.severity, key=lambda severity: severity.rank),
         action=max(one.action, other.action, key=lambda action: action.rank),
+        told_severity=max(one.as_told.severity, other.as_told.severity, key=lambda severity: severity.rank),
+        told_action=max(one.as_told.action, other.as_told.action, key=lambda action: action.rank),
         witnesses={**other.witnesses, **one.witnesses},
     )
 
@@ -41,9 +43,10 @@ def difference(before: Condition, after: Condition) -> tuple[str, ...]:
     crossed = len(str(after.count)) > len(str(before.count))
     active = {source for source, witness in before.witnesses.items() if witness.active}
     asserting = {source for source, witness in after.witnesses.items() if witness.active}
+    known, told = before.as_told, after.as_told
     parts = (
         ("count", crossed),
-        ("severity", after.severity is not before.severity or after.action is not before.action),
+        ("severity", (told.severity, told.action) != (known.severity, known.action)),
         ("witnesses", asserting != active),
     )
     return tuple(name for name, differs in parts if differs)
