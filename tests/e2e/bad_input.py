@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from random import Random
 
 from tests.e2e.batches import LOST, NOBODY, healthy_smi
 
 LINE_BYTES = 200 * 1024
 EXIT_USAGE, EXIT_UNDECODABLE = 2, 65
+
+INCOMPRESSIBLE = Random(7).randbytes(200 * 1024).hex().encode()
+"""What neither the queue takes nor gzip makes smaller: it travels beside the queue."""
 
 BOMB = (
     '<?xml version="1.0"?><!DOCTYPE nvidia_smi_log ['
@@ -34,7 +38,7 @@ BAD = (
     Bad("truncated-xml", "nvidia-smi-xml", healthy_smi().encode()[:700], "malformed_xml"),
     Bad("entity-bomb", "nvidia-smi-xml", BOMB.encode(), "entity_declaration"),
     Bad("line-of-200-kb", "kernel-log", b"A" * LINE_BYTES, "no_framing"),
-    Bad("document-of-400-kb", "dcgm-health", b'{"body": "' + b"\xf0\x9f\x94\xa5" * 100_000, "malformed_json"),
+    Bad("document-of-400-kb", "dcgm-health", b'{"body": "' + INCOMPRESSIBLE, "malformed_json"),
     Bad("json-of-the-wrong-shape", "dcgm-health", b'{"body": [], "header": 7}', "wrong_shape"),
     Bad("unknown-source", "crystal-ball", b"tomorrow", "unknown_source", exit_code=EXIT_USAGE),
     Bad("unknown-node", "kernel-log", LOST.encode(), "unknown_node", node=NOBODY, exit_code=0),

@@ -11,6 +11,7 @@ from random import Random
 from faultbridge.services.send import Parcel
 
 LOST = "NVRM: Xid (PCI:0000:c1:00): 79, pid=1234, name=python, GPU has fallen off the bus."
+DOUBLE_BIT = "NVRM: Xid (PCI:0000:1b:00): 48, pid=9, name=python, DBE (double bit error) of GPU"
 NOISE = "NVRM: Xid (PCI:0000:{bus}:00): 31, pid={pid}, name=python, Ch 00000008, intr 00000000. MMU Fault"
 NOBODY = "node-unheard-of"
 
@@ -81,7 +82,7 @@ FAULTY = (
     Kind("nvidia-smi-xml", lost_smi(), "node-001"),
     Kind("dcgm-health", failed_dcgm(), "node-002"),
     Kind("hyperpod-agent-log", agent_wants_replacement(), "node-003"),
-    Kind("kernel-log", "NVRM: Xid (PCI:0000:1b:00): 48, pid=9, name=python, DBE (double bit error) of GPU", "node-004"),
+    Kind("kernel-log", DOUBLE_BIT, "node-004"),
 )
 """Each calls for a repair, in the words of another source; these nodes sit in a group that fills their seats."""
 

@@ -2,23 +2,34 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
 import json
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
 from faultbridge import local
-from faultbridge.domain.cases import Case
+from faultbridge.domain.cases import Case, WaitingFor
 from faultbridge.domain.conditions import Condition
+from faultbridge.domain.edges import NodeStatus
+from faultbridge.domain.policy import Policy
 from faultbridge.local.compute_script import healthy_diagnostics
+from faultbridge.local.fleet import INSTANCE_TYPE
 from faultbridge.services.registration import NewNode
 from faultbridge.services.send import Parcel
-from tests.e2e.bad_input import BAD, LONG_BUT_GOOD, NO_MESSAGE
-from tests.e2e.batches import FAULTY, LOST, Batch, mixed, reversed_and_interleaved
+from faultbridge.storage import items, keys
+from faultbridge.storage.codec import dump, load
+from faultbridge.storage.message import Message, encode_message, raw_key
+from faultbridge.storage.writes import Put
+from tests.e2e.bad_input import BAD, INCOMPRESSIBLE, LONG_BUT_GOOD, NO_MESSAGE
+from tests.e2e.batches import DOUBLE_BIT, FAULTY, LOST, Batch, mixed, reversed_and_interleaved
 from tests.e2e.installation import Installation, eventually
 from tests.e2e.wire import Accident
 
@@ -192,32 +203,68 @@ class Repairs:
     provider_fails: str = "node-002"
 
 
+TERMINATE = "autoscaling:TerminateInstanceInAutoScalingGroup"
+
+
 @pytest.fixture(scope="session")
 def repairs(installation: Installation) -> Repairs:
     """Three repairs, each with its own trouble; the first alone, so that it gets the successor that is bad."""
     scene = Repairs(installation.cluster(3, fleet=3))
-    compute = installation.stack.info.compute_endpoint
-
-    def break_down(node: str) -> None:
-        installation.send([Parcel("kernel-log", scene.cluster, LOST.encode(), node=node)])
-
-    local.script_bad_on_arrival(compute)
-    break_down(scene.bad_successor)
+    local.script_bad_on_arrival(installation.stack.info.compute_endpoint)
+    _break_down(installation, scene.cluster, scene.bad_successor)
     eventually(lambda: installation.cases(scene.cluster), 60)
     installation.settle(scene.cluster)
-    terminate = "autoscaling:TerminateInstanceInAutoScalingGroup"
-    kill = Accident("replacement", terminate, then=lambda: installation.kill("replacement"))
-    fail = Accident("replacement", terminate, code="InternalFailure")
-    # Longer than what SSM answers with, so that it is read from the bucket.
-    local.script_command(compute, "next", exit_code=0, stdout=healthy_diagnostics() + " " * 30_000)
-    with installation.wire_in_use.accidents(kill):
-        break_down(scene.killed_step)
-        eventually(lambda: kill.happened, 60)
-    with installation.wire_in_use.accidents(fail):
-        break_down(scene.provider_fails)
-        eventually(lambda: fail.happened, 60)
-        installation.settle(scene.cluster)
+    _kill_steps(installation, scene)
+    _let_the_provider_fail(installation, scene)
     return scene
+
+
+def _break_down(installation: Installation, cluster: str, node: str) -> None:
+    installation.send([Parcel("kernel-log", cluster, LOST.encode(), node=node)])
+
+
+def _kill_steps(installation: Installation, scene: Repairs) -> None:
+    """Kill the step's worker once the instance was given up, and once more when its successor is being verified."""
+
+    def kill() -> None:
+        installation.kill("replacement")
+
+    # Longer than what SSM answers with, so that it is read from the bucket.
+    long = healthy_diagnostics() + " " * 30_000
+    local.script_command(installation.stack.info.compute_endpoint, "next", exit_code=0, stdout=long)
+    accidents = (
+        Accident("replacement", TERMINATE, then=kill),
+        Accident("replacement", "dynamodb:TransactWriteItems", then=kill, about='\\"outcome\\":\\"begun\\"'),
+    )
+    with installation.wire_in_use.accidents(*accidents):
+        _break_down(installation, scene.cluster, scene.killed_step)
+        eventually(lambda: all(one.happened for one in accidents), 60, lambda: accidents)
+        installation.settle(scene.cluster)
+
+
+def _let_the_provider_fail(installation: Installation, scene: Repairs) -> None:
+    """The provider fails at the call, then has no instance, and the first verification leaves no report."""
+    compute = installation.stack.info.compute_endpoint
+    fail = Accident("replacement", TERMINATE, code="InternalFailure")
+    local.script_capacity(compute, INSTANCE_TYPE, available=False)
+    local.script_command(compute, "next", exit_code=1, stdout="dcgmi: command not found")
+    with installation.wire_in_use.accidents(fail):
+        _break_down(installation, scene.cluster, scene.provider_fails)
+        eventually(lambda: _at_step(installation, scene, "await_successor"), 60)
+        installation.swept()
+        local.script_capacity(compute, INSTANCE_TYPE, available=True)
+        eventually(lambda: _at_step(installation, scene, "verify"), 60)
+        installation.swept()
+        sitting = installation.states(scene.cluster)[scene.provider_fails].incarnation
+        assert sitting is not None
+        assert sitting.instance_id is not None
+        local.script_command(compute, sitting.instance_id, exit_code=0, stdout=healthy_diagnostics())
+        installation.settle(scene.cluster)
+
+
+def _at_step(installation: Installation, scene: Repairs, step: str) -> bool:
+    case = installation.states(scene.cluster)[scene.provider_fails].live_case
+    return case is not None and case.attempt is not None and case.attempt.step == step
 
 
 # ---------------------------------------------------------------- what was left undone
@@ -264,6 +311,9 @@ class Mess:
     good: list[str]
 
 
+GONE = "body-that-is-gone"
+
+
 @pytest.fixture(scope="session")
 def mess(installation: Installation) -> Mess:
     """Each bad record between two good ones, all in one batch."""
@@ -276,7 +326,115 @@ def mess(installation: Installation) -> Mess:
         names += ["", bad.name]
     messages = installation.send(parcels)
     installation.send_again([("nobody", text) for text in NO_MESSAGE])
+    lost = Message(str(uuid.uuid4()), "kernel-log", cluster, since, pointer=raw_key(cluster, since, b"was never kept"))
+    installation.send_again([(lost.group, encode_message(lost))])
     installation.settle(cluster)
     ids = [json.loads(text)["record_id"] for _, text in messages]
-    named = {name: one for name, one in zip(names, ids, strict=True) if name}
+    named = {name: one for name, one in zip(names, ids, strict=True) if name} | {GONE: lost.record_id}
     return Mess(cluster, since, named, [one for name, one in zip(names, ids, strict=True) if not name])
+
+
+# ---------------------------------------------------------------- the doors beside the queue, and those who ask
+
+
+@dataclass(frozen=True)
+class Doors:
+    """A cluster whose agent log came through CloudWatch Logs, whose repair a person approved, and whose day is kept."""
+
+    cluster: str
+    case: str
+    answers: dict[str, Any]
+    kept: dict[str, Any]
+
+
+ASKS_FIRST = {
+    "version": "asks-first",
+    "rules": [{"name": "asks-first", "ladder": ["reset"]}],
+}
+"""A reset cannot be done here, and nothing else may be: a person is asked."""
+
+
+@pytest.fixture(scope="session")
+def doors(installation: Installation) -> Doors:
+    """Everything that comes in or is asked beside the queue, once."""
+    application = installation.application
+    now = application.ports.clock.now()
+    policy = items.item(keys.policy(ASKS_FIRST["version"]), now, {"policy": dump(load(Policy, ASKS_FIRST))})
+    application.ports.table.write(Put(policy))
+    cluster = installation.cluster(2, fleet=3)
+    installation.invoke("inventory", {})
+    application.registration.set_cluster(cluster, {"policy": ASKS_FIRST["version"]})
+
+    instance = installation.states(cluster)["node-000"].incarnation
+    assert instance is not None
+    assert instance.instance_id is not None
+    installation.invoke("intake", subscription(instance.instance_id, DOUBLE_BIT))
+    installation.invoke("intake", subscription(instance.instance_id, INCOMPRESSIBLE.decode()))
+    waiting = eventually(lambda: _waiting_for_approval(installation, cluster), 60)
+    answers = {
+        path: installation.ask(path.format(cluster=cluster, case=waiting))
+        for path in (
+            "/clusters",
+            "/clusters/{cluster}",
+            "/clusters/{cluster}/nodes",
+            "/clusters/{cluster}/cases/{case}",
+        )
+    }
+    first = installation.ask(f"/clusters/{cluster}/entries?limit=1")
+    answers["next page"] = installation.ask(f"/clusters/{cluster}/entries?limit=1&token={quote(first['next'])}")
+    answers["approve"] = installation.ask(f"/clusters/{cluster}/cases/{waiting}/approve", {"attempt": 0})
+    kept = {"now": installation.invoke("archive", {}), "again": installation.invoke("archive", {})}
+    with later(installation, 2, "archive"):
+        kept["later"] = installation.invoke("archive", {})
+    return Doors(cluster, waiting, answers, kept)
+
+
+def _waiting_for_approval(installation: Installation, cluster: str) -> str | None:
+    waiting = (case.id for case in installation.cases(cluster) if case.waiting_for is WaitingFor.APPROVAL)
+    return next(waiting, None)
+
+
+def subscription(instance: str, message: str) -> dict[str, Any]:
+    """What CloudWatch Logs hands to a function that is subscribed to a node's log."""
+    at = int(datetime.now(UTC).timestamp() * 1000)
+    batch = {
+        "messageType": "DATA_MESSAGE",
+        "owner": "111122223333",
+        "logGroup": "/nodes/kernel",
+        "logStream": instance,
+        "subscriptionFilters": ["faultbridge"],
+        "logEvents": [{"id": "1", "timestamp": at, "message": message}],
+    }
+    return {"awslogs": {"data": base64.b64encode(gzip.compress(json.dumps(batch).encode())).decode()}}
+
+
+# ---------------------------------------------------------------- trouble that ends by itself
+
+
+@dataclass(frozen=True)
+class Recovered:
+    """A cluster that is only observed, where a link was down and came back."""
+
+    cluster: str
+    node: str = "node-000"
+
+
+@pytest.fixture(scope="session")
+def recovered(installation: Installation) -> Recovered:
+    """Two looks at the links of one node."""
+    scene = Recovered(installation.cluster(2, acts=False))
+    for up, status in ((False, NodeStatus.DEGRADED), (True, NodeStatus.HEALTHY)):
+        body = json.dumps({"configured": ["ens6"], "interfaces": [_interface("ens6", up=up)]}).encode()
+        installation.send([Parcel("link-state", scene.cluster, body, node=scene.node)])
+        _until(installation, scene, status)
+    installation.settle(scene.cluster)
+    return scene
+
+
+def _until(installation: Installation, scene: Recovered, status: NodeStatus) -> None:
+    eventually(lambda: installation.states(scene.cluster)[scene.node].status is status, 60)
+
+
+def _interface(name: str, *, up: bool) -> dict[str, Any]:
+    flags = ["BROADCAST", "UP", *(["LOWER_UP"] if up else ["NO-CARRIER"])]
+    return {"ifname": name, "flags": flags, "operstate": "UP" if up else "DOWN", "link_type": "ether"}

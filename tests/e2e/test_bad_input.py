@@ -11,7 +11,7 @@ from faultbridge.storage import keys
 from tests.e2e.bad_input import BAD, NO_MESSAGE, Bad
 from tests.e2e.batches import NOBODY
 from tests.e2e.installation import Installation, call_command, eventually
-from tests.e2e.scenarios import Mess
+from tests.e2e.scenarios import GONE, Mess
 
 pytestmark = [pytest.mark.embedded, pytest.mark.slow]
 
@@ -25,6 +25,12 @@ def test_a_record_that_nobody_can_use_is_kept_with_its_reason(installation: Inst
     assert reject is not None
     assert reject.reason == bad.reason
     assert rejects.raw(reject) == bad.body
+
+
+def test_a_record_whose_body_is_gone_is_kept_with_its_reason(installation: Installation, mess: Mess) -> None:
+    reject = installation.application.rejects.find(mess.ids[GONE], mess.cluster)
+    assert reject is not None
+    assert reject.reason == "body_missing"
 
 
 def test_what_is_no_message_at_all_is_kept_too(installation: Installation, mess: Mess) -> None:

@@ -9,7 +9,7 @@ import pytest
 from faultbridge.domain.cases import Case, Resolution
 from faultbridge.domain.edges import CaseStatus, NodeStatus
 from tests.e2e.installation import Installation, eventually
-from tests.e2e.scenarios import LeftUndone, Repairs
+from tests.e2e.scenarios import LeftUndone, Recovered, Repairs
 
 pytestmark = [pytest.mark.embedded, pytest.mark.slow]
 
@@ -119,6 +119,17 @@ def test_who_may_read_it_later_hears_of_the_beginning_and_of_the_end(
     wanted = [(key, "triggered"), (key, "resolved")]
     eventually(lambda: pages(installation.notice.pages(repairs.cluster), case) == wanted, 30)
     assert pages(installation.urgent.pages(repairs.cluster), case) == []
+
+
+def test_a_trouble_that_a_later_look_does_not_find_is_over(installation: Installation, recovered: Recovered) -> None:
+    told = [
+        event["metadata"]["event_type"]
+        for event in installation.entries(recovered.cluster).values()
+        if event["metadata"]["node"] == recovered.node and event["metadata"]["causation_id"]
+    ]
+    assert told.count("Node Fault Detected") == told.count("Node Fault Cleared") == 1
+    assert list(installation.states(recovered.cluster)[recovered.node].active()) == []
+    assert installation.cases(recovered.cluster) == []
 
 
 def test_the_sweep_puts_on_the_bus_what_publish_could_not(installation: Installation, left_undone: LeftUndone) -> None:

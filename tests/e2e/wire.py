@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 EVENT, COMPUTE = "event", "compute"
 _COMPUTE_SERVICES = ("EC2", "AUTO_SCALING", "SSM")
@@ -26,6 +26,8 @@ _SERVICES = {
     "AmazonSQS": "sqs",
     "AWSStepFunctions": "states",
     "AmazonSSM": "ssm",
+    "Firehose": "firehose",
+    "secretsmanager": "secretsmanager",
 }
 _QUERY_SERVICES = {"Publish": "sns", "DescribeInstances": "ec2"}
 
@@ -51,8 +53,8 @@ class Accident:
     """What happens to calls of one name that one function makes.
 
     `then` is done when a call was answered, before the function hears of it; where the call never `arrives`, instead
-    of forwarding it. `code` answers the call with an error in the service's place. The first `skip` calls are spared;
-    it happens `times` times.
+    of forwarding it. `code` answers the call with an error in the service's place. Of the calls in which the text
+    `about` occurs the first `skip` are spared; it happens `times` times.
     """
 
     function: str
@@ -60,6 +62,7 @@ class Accident:
     then: Callable[[], object] | None = None
     arrives: bool = True
     code: str | None = None
+    about: str = ""
     skip: int = 0
     times: int = 1
     happened: int = 0
@@ -111,6 +114,8 @@ class Wire:
         with self._lock:
             for accident in self._accidents:
                 if (accident.function, accident.call) != (call.function, call.name):
+                    continue
+                if accident.about and accident.about not in json.dumps(call.arguments):
                     continue
                 if accident.skip:
                     accident.skip -= 1
@@ -239,5 +244,13 @@ def read_call(function: str, method: str, path: str, headers: Any, body: bytes) 
     if "form-urlencoded" in headers.get("Content-Type", ""):
         arguments = dict(parse_qsl(body.decode()))
         return Call(function, _QUERY_SERVICES.get(arguments["Action"], "autoscaling"), arguments["Action"], arguments)
-    bucket, _, key = urlsplit(path).path.lstrip("/").partition("/")
-    return Call(function, "s3", _S3_OPERATIONS.get(method, method), {"Bucket": bucket, "Key": key})
+    split = urlsplit(path)
+    bucket, _, key = unquote(split.path).lstrip("/").partition("/")
+    query = dict(parse_qsl(split.query, keep_blank_values=True))
+    return Call(function, "s3", _s3_operation(method, key, query), {"Bucket": bucket, "Key": key})
+
+
+def _s3_operation(method: str, key: str, query: Mapping[str, str]) -> str:
+    if key:
+        return f"{_S3_OPERATIONS[method]}Version" if "versionId" in query else _S3_OPERATIONS[method]
+    return "ListObjectVersions" if "versions" in query else "ListObjects"

@@ -1,0 +1,40 @@
+"""What comes in beside the queue, and who asks: CloudWatch Logs, the API, the archive."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.e2e.installation import Installation
+from tests.e2e.scenarios import Doors
+
+pytestmark = [pytest.mark.embedded, pytest.mark.slow]
+
+
+def test_a_log_that_cloudwatch_hands_over_finds_its_node_by_the_instance(
+    installation: Installation, doors: Doors
+) -> None:
+    (condition,) = installation.states(doors.cluster)["node-000"].active()
+    assert condition.code == "xid.48"
+
+
+def test_a_case_that_no_rung_is_permitted_for_waits_for_a_person_and_the_answer_is_on_the_record(
+    installation: Installation, doors: Doors
+) -> None:
+    assert doors.answers["approve"]["answer"] == "approved"
+    notes = [
+        event["data"]
+        for event in installation.entries(doors.cluster).values()
+        if event["metadata"]["event_type"] == "Node Note Recorded" and event["metadata"]["case_id"] == doors.case
+    ]
+    assert [note["kind"] for note in notes if "approved" in note["text"]] == ["operator"]
+
+
+def test_the_api_turns_pages_that_nobody_else_can_ask_for(doors: Doors) -> None:
+    assert len(doors.answers["next page"]["items"]) == 1
+    assert doors.cluster in {one["cluster"] for one in doors.answers["/clusters"]["items"]}
+
+
+def test_every_cluster_is_anchored_and_its_day_is_sealed(doors: Doors) -> None:
+    assert doors.kept["now"]["failures"] == []
+    assert doors.cluster in doors.kept["now"]["roots"]
+    assert doors.kept["later"]["sealed"] > 0

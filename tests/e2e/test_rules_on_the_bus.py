@@ -1,0 +1,115 @@
+"""Rules that customers start from, on a bus that delivers: each golden case and each sample of the contract."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from faultbridge.cli.rulefile import read_rule
+from tests.e2e.installation import Installation, eventually
+from tests.e2e.listeners import Mailbox
+from tests.events.patterns import PATTERNS, envelope
+from tests.events.samples import FILES, ROOT, label
+
+pytestmark = pytest.mark.embedded
+
+RULES = [read_rule(path) for path in sorted((ROOT / "rules").glob("*.yaml"))]
+BUS = "customer-rules"
+LAST_WORD = "all events were put"
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A pattern, and which of the events that were put it must pick."""
+
+    name: str
+    pattern: Mapping[str, Any]
+    picks: frozenset[str]
+
+
+def golden(rule: str, says: str) -> str:
+    """The name of a golden case."""
+    return f"{rule}: {says}"
+
+
+def events() -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every golden case and every sample with its name."""
+    for rule in RULES:
+        for case in (*rule.cases.must, *rule.cases.must_not):
+            yield golden(rule.name, case.says), case.whole()
+    for path in FILES:
+        yield label(path), envelope(path)
+
+
+def asked() -> Sequence[Asked]:
+    """Rules are asked about their own golden cases, patterns about the samples."""
+    return [
+        *(
+            Asked(rule.name, rule.pattern, frozenset(golden(rule.name, case.says) for case in rule.cases.must))
+            for rule in RULES
+        ),
+        *(Asked(wanted.name, wanted.pattern, wanted.matches) for wanted in PATTERNS),
+    ]
+
+
+@pytest.fixture(scope="module")
+def delivered(installation: Installation) -> dict[str, list[str]]:
+    """The names of the events that came through each rule, on a bus where nobody else listens."""
+    bus = installation.stack.client("events")
+    bus.create_event_bus(Name=BUS)
+    boxes = {one.name: behind(installation, one.name, one.pattern) for one in asked()}
+    everything = behind(installation, "everything", {"source": [{"prefix": ""}]})
+    sent = dict(events())
+    for name, event in sent.items():
+        put(bus, name, event["source"], event["detail-type"], event["detail"])
+    put(bus, LAST_WORD, "tests", LAST_WORD, {})
+    came = names(everything)
+    eventually(
+        lambda: came.extend(names(everything)) or set(came) == {*sent, LAST_WORD}, 30, lambda: set(sent) - set(came)
+    )
+    return {name: names(box) for name, box in boxes.items()}
+
+
+def behind(installation: Installation, name: str, pattern: Mapping[str, Any]) -> Mailbox:
+    """A queue behind a rule with this pattern."""
+    box = Mailbox(installation.stack, "rule")
+    client, rule = installation.stack.client("events"), name.replace(" ", "-").lower()
+    client.put_rule(Name=rule, EventBusName=BUS, EventPattern=json.dumps(pattern))
+    assert not client.put_targets(Rule=rule, EventBusName=BUS, Targets=[{"Id": "box", "Arn": box.arn}])[
+        "FailedEntryCount"
+    ]
+    return box
+
+
+def put(bus: Any, name: str, source: str, detail_type: str, detail: Mapping[str, Any]) -> None:
+    """Put one event; its name goes where no pattern looks."""
+    entry = {
+        "EventBusName": BUS,
+        "Source": source,
+        "DetailType": detail_type,
+        "Detail": json.dumps(detail),
+        "Resources": [name],
+    }
+    assert not bus.put_events(Entries=[entry])["FailedEntryCount"]
+
+
+def names(box: Mailbox) -> list[str]:
+    """The names of the events that lie in a queue now."""
+    return [json.loads(message["Body"])["resources"][0] for message in box.drain()]
+
+
+@pytest.mark.parametrize("one", asked(), ids=lambda one: one.name)
+def test_a_rule_delivers_what_it_must_and_nothing_else(one: Asked, delivered: dict[str, list[str]]) -> None:
+    of_interest = {name for name, _ in events() if name.startswith(f"{one.name}: ")} or {label(path) for path in FILES}
+    assert {name for name in delivered[one.name] if name in of_interest} == one.picks
+
+
+@pytest.mark.parametrize("one", asked(), ids=lambda one: one.name)
+def test_no_rule_takes_what_is_not_ours_or_delivers_twice(one: Asked, delivered: dict[str, list[str]]) -> None:
+    came = delivered[one.name]
+    assert LAST_WORD not in came
+    assert len(set(came)) == len(came)
