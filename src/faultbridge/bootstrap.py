@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from faultbridge.services.dispatch import Dispatch
     from faultbridge.services.ingest import Ingest
     from faultbridge.services.isolate import Isolate
+    from faultbridge.services.orders import Orders
     from faultbridge.services.pager.deliver import Paging
     from faultbridge.services.publish import Publish
     from faultbridge.services.react import React
@@ -125,7 +126,28 @@ class Application(RecordIntake, RecordKeeping):
         """Keep work off nodes."""
         from faultbridge.services.isolate import Isolate
 
-        return Isolate(self.append, self.rulebook, self.ports.orchestrators)
+        return Isolate(self.append, self.rulebook, self.ports.orchestrators, self.controls)
+
+    @cached_property
+    def controls(self) -> Controls:
+        """Change what bounds repairs."""
+        from faultbridge.services.controls import Controls
+
+        return Controls(self.ports.table, self.ports.clock, self.stack)
+
+    @cached_property
+    def orders(self) -> Orders:
+        """Take what people decide about cases."""
+        from faultbridge.services.orders import Orders
+
+        return Orders(self.ports.table, self.append, self.rulebook)
+
+    @cached_property
+    def guard(self) -> Guard:
+        """Judge breakers."""
+        from faultbridge.services.guard import Guard
+
+        return Guard(self.ports.table, self.rulebook, self.controls)
 
     @cached_property
     def dispatch(self) -> Dispatch:
@@ -140,7 +162,7 @@ class Application(RecordIntake, RecordKeeping):
         """Answer the doorbell of new entries."""
         from faultbridge.services.react import React
 
-        return React(self.isolate, self.rollup, self.dispatch)
+        return React(self.guard, self.isolate, self.rollup, self.dispatch)
 
     @cached_property
     def replacement(self) -> Replacement:
@@ -172,6 +194,7 @@ class Application(RecordIntake, RecordKeeping):
     @cached_property
     def sweep(self) -> Sweep:
         """Do what time brings about and what was left undone."""
+        from faultbridge.services.orphans import ReleaseOrphans
         from faultbridge.services.replacement.poke import Poke
         from faultbridge.services.sweep import Sweep
 
@@ -180,10 +203,12 @@ class Application(RecordIntake, RecordKeeping):
             clock=self.ports.clock,
             append=self.append,
             rulebook=self.rulebook,
+            guard=self.guard,
             isolate=self.isolate,
             rollup=self.rollup,
             dispatch=self.dispatch,
             poke=Poke(self.replacement),
+            release=ReleaseOrphans(self.ports.table),
             publish=self.publish.from_table,
             retry_reject=self.rejects.retry_at,
         )

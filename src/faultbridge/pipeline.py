@@ -14,6 +14,7 @@ from faultbridge.stages.changes import Arrival
 from faultbridge.stages.decide import Rules, decide
 from faultbridge.stages.expire import end_scopes, expire
 from faultbridge.stages.fold import fold
+from faultbridge.stages.lapse import lapse
 
 REBOOT_ENDS = (Scope.PROCESS, Scope.BOOT)
 
@@ -44,7 +45,8 @@ def observe(
 
 
 def tick(state: NodeState, *, rules: Rules, now: datetime) -> Passed:
-    """Pass time alone through the same stages: quiet conditions end, waits are over."""
+    """Pass time alone through the same stages: quiet conditions end, waits and questions are over."""
     expired = expire(state, now=now)
     decided = decide(expired.state, expired.changes, rules, now)
-    return Passed(decided.state, decided.drafts, {})
+    lapsed = lapse(decided, now)
+    return Passed(lapsed.state, lapsed.drafts, {})

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
+from faultbridge.services.pager.rules import RULES, PageRule
 from faultbridge.simulation.fakes.table import PROJECTED
 from tests.architecture.project import FUNCTIONS, ROOT, resources, template
 from tests.architecture.roles import actions, statements
@@ -169,3 +170,13 @@ def test_the_fake_table_projects_what_the_indexes_project() -> None:
 
 def test_every_parameter_is_explained() -> None:
     assert [name for name, body in template()["Parameters"].items() if not body.get("Description")] == []
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: f"{rule.transition} {rule.state.value}")
+def test_the_pager_is_told_of_every_event_that_asks_for_a_page(rule: PageRule) -> None:
+    patterns = [event["Properties"]["Pattern"] for event in properties("PagerFunction")["Events"].values()]
+    heard = [one for one in patterns if rule.event_type in one["detail-type"]]
+    assert heard
+    for one in heard:
+        asked = one.get("detail", {}).get("data", {})
+        assert all(set(rule.when[field]) <= set(allowed) for field, allowed in asked.items())

@@ -17,6 +17,8 @@ from faultbridge.services.records import Delivery
 from faultbridge.simulation.fakes import FakeReceipts
 from tests.world import World
 
+OPERATOR = "arn:aws:iam::123456789012:user/ada"
+
 
 @dataclass(frozen=True)
 class Ran:
@@ -40,6 +42,7 @@ class Desk:
         self._capture = capfdbinary
         self._monkeypatch = monkeypatch
         monkeypatch.setattr(Session, "application", property(lambda _session: self.world.app))
+        monkeypatch.setattr(Session, "operator", property(lambda _session: OPERATOR))
         monkeypatch.setattr(Session, "receipts", property(lambda _session: self.receipts))
 
     def __call__(self, *arguments: str, given: str | bytes = b"") -> Ran:

@@ -10,9 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from faultbridge.data import policies
+from faultbridge.domain.breakers import BreakerScope
 from faultbridge.domain.cases import Rung
 from faultbridge.domain.faults import Action, ComponentType, Severity
 from faultbridge.domain.policy import Limits, Policy
+from faultbridge.domain.windows import Window
 from faultbridge.errors import Rejected
 from faultbridge.policyfile import InvalidPolicy, read_policy, write_policy
 from faultbridge.policyfile.durations import seconds, text
@@ -179,3 +181,53 @@ def test_a_duration_reads_back_as_it_was_written(whole: int) -> None:
 def test_what_is_no_duration_is_refused(bad: object) -> None:
     with pytest.raises(ValueError, match="a duration"):
         seconds(bad)
+
+
+DEPTH = """
+breakers:
+  - {scope: cluster, nodes: 10, percent: 15, quiet: 15m, trial: 2}
+  - {scope: domain, nodes: 4, percent: 50}
+rules:
+  - name: often
+    match: {codes: [xid.63], count: 3, hours: 6, sources: [kernel-log], instance_types: ["p5*"]}
+    approval: [replace]
+    approval_deadline: 4h
+    windows:
+      - {cron: "0 22 * * mon-fri", duration: 6h, zone: Europe/Berlin}
+    verify_level: 4
+    give_up_blind: false
+    dry_run: true
+"""
+
+
+def test_a_policy_says_everything_that_admission_asks_it() -> None:
+    policy = built(read_policy(DEPTH))
+    (rule,) = policy.rules
+    assert (rule.match.count, rule.match.hours, rule.match.sources) == (3, 6, ("kernel-log",))
+    assert (rule.approval, rule.approval_deadline) == ((Rung.REPLACE,), timedelta(hours=4))
+    assert rule.windows == (Window("0 22 * * mon-fri", timedelta(hours=6), "Europe/Berlin"),)
+    assert (rule.verify_level, rule.give_up_blind, rule.dry_run) == (4, False, True)
+    assert [(one.scope, one.quiet) for one in policy.breakers] == [
+        (BreakerScope.CLUSTER, timedelta(minutes=15)),
+        (BreakerScope.DOMAIN, timedelta(minutes=10)),
+    ]
+    assert read_policy(write_policy(read_policy(DEPTH))) == read_policy(DEPTH)
+
+
+@pytest.mark.parametrize(
+    ("text", "field", "expected"),
+    [
+        ("rules: [{name: a, windows: [{cron: '0 22 * *', duration: 1h}]}]", "windows[0].cron", "five fields"),
+        ("rules: [{name: a, windows: [{cron: '61 * * * *', duration: 1h}]}]", "windows[0].cron", "minute (0 to 59)"),
+        ("rules: [{name: a, windows: [{cron: '* * * * *', duration: 9d}]}]", "windows[0].duration", "604800"),
+        ("rules: [{name: a, windows: [{cron: '* * * * *', duration: 1h, zone: Mars/One}]}]", "windows[0].zone", "zone"),
+        ("rules: [{name: a, ladder: [verify], approval: [replace]}]", "approval", "rungs of the rule's ladder"),
+        ("breakers: [{nodes: 3}, {nodes: 4}]", "breakers", "one breaker of each scope"),
+    ],
+)
+def test_what_is_wrong_at_depth_names_its_place_and_what_was_expected(text: str, field: str, expected: str) -> None:
+    with pytest.raises(InvalidPolicy) as caught:
+        read_policy(text)
+    (problem,) = caught.value.problems
+    assert problem.field == field
+    assert expected in problem.expected

@@ -9,7 +9,7 @@ from faultbridge.domain.edges import CaseStatus, NodeStatus
 from faultbridge.domain.faults import Action, Severity
 from faultbridge.domain.nodes import Isolation
 from faultbridge.domain.policy import Match, Rule
-from faultbridge.ports import ProviderFailure, Verdict, Verification
+from faultbridge.ports import Capacity, Evidence, ProviderFailure, Verdict, Verification
 from tests.scenarios.world import World, limits
 
 RESOLVED, IN_PROGRESS, QUEUED = CaseStatus.RESOLVED, CaseStatus.IN_PROGRESS, CaseStatus.QUEUED
@@ -65,6 +65,7 @@ def test_the_hourly_limit_holds_however_many_slots_are_free():
 def test_the_worse_fault_is_repaired_first_and_then_the_older_one():
     rule = Rule("mild", Match(codes=("xid.48",)), severity=Severity.ERROR)
     world = World(nodes=3, limits=limits(concurrent=1), rules=(rule,))
+    world.provider.known_capacity = Capacity(Evidence.LAUNCH_FIRST)
     world.pause_repairs(paused=True)
     world.fault(1, code="xid.48")
     world.clock.advance(1)
@@ -179,14 +180,14 @@ def test_a_reset_that_cannot_be_done_here_yet_climbs_and_says_so():
     assert moves[0]["rung"] == "replace"
 
 
-def test_a_ladder_that_permits_nothing_that_can_be_done_waits_for_a_person():
+def test_a_ladder_that_permits_nothing_that_can_be_done_goes_to_a_person():
     rule = Rule("mild", Match(codes=("xid.48",)), action=Action.RESET_GPU, ladder=(Rung.RESET, Rung.REBOOT))
     world = World(rules=(rule,))
     world.fault(code="xid.48")
     world.listen()
     world.minute(3)
-    assert (world.case().status, world.case().waiting_for) == (QUEUED, WaitingFor.APPROVAL)
-    assert (world.given_up(), world.story().count("note refused")) == ([], 1)
+    assert (world.case().status, world.given_up()) == (CaseStatus.ESCALATED, [])
+    assert "permits no rung" in world.case().reason
 
 
 def test_a_case_that_the_policy_leaves_in_service_is_isolated_only_when_its_repair_begins():

@@ -164,7 +164,7 @@ def test_a_refusal_before_any_effect_keeps_the_node_and_tries_again_later(failur
 def test_refusals_without_end_go_to_a_person_when_the_attempts_are_used_up() -> None:
     world = world_with_a_fault()
     for _ in range(3):
-        world.provider.fail_next(ProviderFailure.CAPACITY)
+        world.provider.fail_next(ProviderFailure.THROTTLED)
     world.listen()
     world.until(world.case_is(CaseStatus.ESCALATED))
     assert (world.status(), world.case().attempts) == (NodeStatus.FAILED, 3)

@@ -244,5 +244,6 @@ def test_a_dry_run_says_what_it_would_have_done_and_closes_the_case():
     world.fault()
     world.listen()
     note = next(body["data"] for body in world.bodies() if body["data"].get("kind") == "would_have_done")
-    assert note["facts"] == {"isolate": True, "rung": "replace", "instance_id": "i-00000000000000001"}
+    told = {"isolate": True, "rung": "replace", "instance_id": "i-00000000000000001"}
+    assert note["facts"] == told | {"rule": "default", "policy": "test-policy"}
     assert world.case().resolution is Resolution.DRY_RUN

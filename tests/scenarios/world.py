@@ -9,6 +9,7 @@ from datetime import timedelta
 from random import Random
 from typing import Any
 
+from faultbridge.domain.breakers import BreakerLimit
 from faultbridge.domain.cases import Case
 from faultbridge.domain.clusters import ClusterConfig, Control, Mode, RepairOwner
 from faultbridge.domain.edges import Actor, CaseStatus, NodeStatus
@@ -18,8 +19,12 @@ from faultbridge.domain.policy import Limits, Policy, Rule
 from faultbridge.errors import Transient
 from faultbridge.pipeline import observe
 from faultbridge.services.append import Append, Revision, Stack
+from faultbridge.services.controls import Controls
 from faultbridge.services.dispatch import Dispatch
+from faultbridge.services.guard import Guard
 from faultbridge.services.isolate import Isolate
+from faultbridge.services.orders import Orders
+from faultbridge.services.orphans import ReleaseOrphans
 from faultbridge.services.react import React
 from faultbridge.services.registration import NewNode, Registration
 from faultbridge.services.replacement.machine import Replacement
@@ -60,6 +65,8 @@ class World:
         mode: Mode = Mode.ACT,
         orchestrated: bool = False,
         rules: tuple[Rule, ...] = (),
+        breakers: tuple[BreakerLimit, ...] = (),
+        domain: Callable[[int], str | None] = lambda _: None,
         launch_delay: timedelta = timedelta(minutes=3),
     ) -> None:
         self.clock = ManualClock(NOON)
@@ -72,13 +79,16 @@ class World:
         self.workflow = FakeStateMachine(self.clock, seam=self.seam)
         self.objects = FakeObjects()
         stack = Stack(STACK_ID, "faultbridge")
-        self.policy = Policy("test-policy", rules, limits or Limits())
+        self.policy = Policy("test-policy", rules, limits or Limits(), breakers)
         self.append = Append(self.table, self.clock, stack, lambda _: None, Random(7))
         self.rulebook = Rulebook(self.table, STACK_ID, lambda: CATALOGUE, lambda: self.policy)
-        self.isolate = Isolate(self.append, self.rulebook, {"none": self.orchestrator})
+        self.controls = Controls(self.table, self.clock, stack)
+        self.guard = Guard(self.table, self.rulebook, self.controls)
+        self.orders = Orders(self.table, self.append, self.rulebook)
+        self.isolate = Isolate(self.append, self.rulebook, {"none": self.orchestrator}, self.controls)
         self.rollup = Rollup(self.table, self.clock, stack, self.rulebook)
         self.dispatch = Dispatch(self.table, self.clock, self.append, self.isolate, self.workflow, self.rulebook)
-        self.react = React(self.isolate, self.rollup, self.dispatch)
+        self.react = React(self.guard, self.isolate, self.rollup, self.dispatch)
         self.machine = Replacement(self._tools())
         self.workflow.handler = self.machine
         self.published: list[Key] = []
@@ -87,14 +97,17 @@ class World:
             self.clock,
             self.append,
             self.rulebook,
+            self.guard,
             self.isolate,
             self.rollup,
             self.dispatch,
             Poke(self.machine),
+            ReleaseOrphans(self.table),
             self._publish,
             lambda _: True,
         )
         self._heard = 0
+        self._domain = domain
         self._register(nodes, mode)
 
     def _tools(self) -> Tools:
@@ -116,7 +129,7 @@ class World:
         day_before = NOON - timedelta(days=1)
         for number in range(1, nodes + 1):
             instance = self.fleet.launch(GROUP, f"i-{number:017x}", day_before)
-            seat = NewNode(f"node-{number}", instance, GROUP, "p5.48xlarge", since=day_before)
+            seat = NewNode(f"node-{number}", instance, GROUP, "p5.48xlarge", self._domain(number), since=day_before)
             registration.add_node(CLUSTER, seat)
         self.listen()
 
@@ -185,8 +198,7 @@ class World:
 
     def pause_repairs(self, *, paused: bool) -> None:
         """Pause or resume the cluster, as an operator does."""
-        place = keys.cluster_control(CLUSTER)
-        self.table.write(Update(place, set={("paused",): paused}, add={"version": 1}))
+        self.controls.pause(CLUSTER, paused=paused)
 
     def set_mode(self, mode: Mode) -> None:
         """Change how far Faultbridge goes in the cluster."""
@@ -241,7 +253,9 @@ def told(kind: str, data: dict[str, Any]) -> str:
     if kind == "Node Replacement Step":
         return f"{data['step']} {data['outcome']}"
     if kind == "Node Note Recorded":
-        return f"note {data['kind']}"
+        return f"note {data['kind']}" + (f" {data['stage']}" if data.get("stage") else "")
+    if kind == "Cluster Safety Change":
+        return f"{data['kind']} {data['from']} -> {data['to']}"
     return f"{kind.rsplit(maxsplit=1)[-1].lower()} {data['code']}"
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from faultbridge.domain.cases import Rung, WaitingFor
 from faultbridge.domain.clusters import Control
 from faultbridge.domain.nodes import NodeKey
-from faultbridge.domain.policy import Limits
+from faultbridge.domain.policy import Limits, Policy
 from faultbridge.domain.queue import QueuedCase
 from faultbridge.stages.admit import MOST_PICKS, admit
 from tests.builders import NOON, after
@@ -31,11 +31,13 @@ def picked(admission) -> list[str]:
 
 def test_the_most_urgent_go_first_then_the_oldest():
     waiting = [queued(1, priority=1), queued(2, since=after(minutes=1)), queued(3)]
-    assert picked(admit(control(), Limits(concurrent=2), waiting, NOON)) == ["c-3", "c-2"]
+    assert picked(admit(control(), Policy("p", limits=Limits(concurrent=2)), waiting, NOON)) == ["c-3", "c-2"]
 
 
 def test_a_slot_that_is_held_is_not_given_twice():
-    admission = admit(control(holders={"c-9": NOON}), Limits(concurrent=2), [queued(1), queued(2)], NOON)
+    admission = admit(
+        control(holders={"c-9": NOON}), Policy("p", limits=Limits(concurrent=2)), [queued(1), queued(2)], NOON
+    )
     assert picked(admission) == ["c-1"]
     assert [refused.waiting_for for refused in admission.refusals] == [WaitingFor.BUDGET]
 
@@ -43,32 +45,32 @@ def test_a_slot_that_is_held_is_not_given_twice():
 def test_a_start_counts_for_an_hour():
     starts = (NOON - timedelta(minutes=59),)
     limits = Limits(concurrent=5, per_hour=1)
-    assert picked(admit(control(starts=starts), limits, [queued()], NOON)) == []
-    assert picked(admit(control(starts=starts), limits, [queued()], after(minutes=1))) == ["c-1"]
+    assert picked(admit(control(starts=starts), Policy("p", limits=limits), [queued()], NOON)) == []
+    assert picked(admit(control(starts=starts), Policy("p", limits=limits), [queued()], after(minutes=1))) == ["c-1"]
 
 
 def test_a_pause_refuses_every_rung():
     waiting = [queued(1), queued(2, rung=Rung.VERIFY)]
-    admission = admit(control(paused=True), Limits(), waiting, NOON)
+    admission = admit(control(paused=True), Policy("p", limits=Limits()), waiting, NOON)
     assert {refused.waiting_for for refused in admission.refusals} == {WaitingFor.PAUSE}
     assert not admission.picks
 
 
 def test_a_case_whose_time_has_not_come_keeps_what_it_waits_for():
     later = queued(not_before=after(minutes=1), waiting_for=WaitingFor.CAPACITY)
-    (refused,) = admit(control(), Limits(), [later], NOON).refusals
+    (refused,) = admit(control(), Policy("p", limits=Limits()), [later], NOON).refusals
     assert refused.waiting_for is WaitingFor.CAPACITY
-    assert picked(admit(control(), Limits(), [later], after(minutes=1))) == ["c-1"]
+    assert picked(admit(control(), Policy("p", limits=Limits()), [later], after(minutes=1))) == ["c-1"]
 
 
 def test_a_verification_needs_no_slot_and_takes_none():
     waiting = [queued(1, rung=Rung.VERIFY), queued(2)]
-    assert picked(admit(control(), Limits(concurrent=1), waiting, NOON)) == ["c-1", "c-2"]
+    assert picked(admit(control(), Policy("p", limits=Limits(concurrent=1)), waiting, NOON)) == ["c-1", "c-2"]
 
 
 def test_one_admission_is_bounded_and_those_behind_it_are_not_refused():
     waiting = [queued(number) for number in range(40)]
-    admission = admit(control(), Limits(concurrent=40, per_hour=40), waiting, NOON)
+    admission = admit(control(), Policy("p", limits=Limits(concurrent=40, per_hour=40)), waiting, NOON)
     assert (len(admission.picks), admission.refusals) == (MOST_PICKS, ())
 
 
@@ -92,7 +94,7 @@ cases = st.builds(
 def test_no_limit_is_ever_passed_and_nobody_is_passed_over(waiting, held, begun, concurrent, per_hour):
     now = after(minutes=45)
     slots = control(holders={f"c-h{n}": NOON for n in range(held)}, starts=(now,) * begun)
-    admission = admit(slots, Limits(concurrent=concurrent, per_hour=per_hour), waiting, now)
+    admission = admit(slots, Policy("p", limits=Limits(concurrent=concurrent, per_hour=per_hour)), waiting, now)
     taking = [pick for pick in admission.picks if pick.rung.needs_slot]
     assert not taking or held + len(taking) <= concurrent
     assert not taking or begun + len(taking) <= per_hour

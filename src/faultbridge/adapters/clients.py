@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from mypy_boto3_sqs.client import SQSClient
     from mypy_boto3_ssm.client import SSMClient
     from mypy_boto3_stepfunctions.client import SFNClient
+    from mypy_boto3_sts.client import STSClient
 
 CONNECT_SECONDS = 3
 READ_SECONDS = 15
@@ -120,6 +121,11 @@ class Clients:
     def ssm(self) -> SSMClient:
         """Return the client that runs commands on instances."""
         return self._watched(self._session.client("ssm", **self._options("SSM")))
+
+    @cached_property
+    def sts(self) -> STSClient:
+        """Return the client that tells who calls."""
+        return self._watched(self._session.client("sts", **self._options("STS")))
 
     @cached_property
     def cloudformation(self) -> CloudFormationClient:

@@ -9,6 +9,7 @@ import typer
 from faultbridge.cli.documents import CASE, CASES, case_document
 from faultbridge.cli.session import Session, on_stack
 from faultbridge.domain.edges import CaseStatus
+from faultbridge.services.orders import Order
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -33,4 +34,33 @@ def list_cases(
 @on_stack
 def show_case(session: Session, case: Annotated[str, typer.Argument(metavar="ID", help="The case's id.")]) -> None:
     """Show a case, with the time that it spent in each phase."""
+    session.show_one(case_document(session.directory.case(case), session.now()), CASE)
+
+
+Id = Annotated[str, typer.Argument(metavar="ID", help="The case's id.")]
+Reason = Annotated[str, typer.Option("--reason", help="Why, in a few words; it goes on the record.")]
+AttemptOption = Annotated[int | None, typer.Option("--attempt", min=1, help="The attempt that you were asked about.")]
+
+
+@app.command("approve", epilog="Example: faultbridge case approve c-abcdefghijklmnopqrstuvwxyz --reason 'seen'")
+@on_stack
+def approve(session: Session, case: Id, reason: Reason = "", attempt: AttemptOption = None) -> None:
+    """Let the repair begin that a case asks about."""
+    session.application.orders.approve(case, Order(session.operator, reason), attempt)
+    session.show_one(case_document(session.directory.case(case), session.now()), CASE)
+
+
+@app.command("deny", epilog="Example: faultbridge case deny c-abcdefghijklmnopqrstuvwxyz --reason 'needed'")
+@on_stack
+def deny(session: Session, case: Id, reason: Reason = "", attempt: AttemptOption = None) -> None:
+    """Refuse the repair that a case asks about; the case is yours then."""
+    session.application.orders.deny(case, Order(session.operator, reason), attempt)
+    session.show_one(case_document(session.directory.case(case), session.now()), CASE)
+
+
+@app.command("cancel", epilog="Example: faultbridge case cancel c-abcdefghijklmnopqrstuvwxyz --reason 'false alarm'")
+@on_stack
+def cancel(session: Session, case: Id, reason: Reason = "") -> None:
+    """Give nothing up for a case. A node that is kept off work already is verified and returned."""
+    session.application.orders.cancel(case, Order(session.operator, reason))
     session.show_one(case_document(session.directory.case(case), session.now()), CASE)

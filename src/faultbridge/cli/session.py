@@ -90,6 +90,14 @@ class Session:
         settings = self.settings
         return of_settings(settings, self.clients)
 
+    @cached_property
+    def operator(self) -> str:
+        """Return the ARN of who gives an order."""
+        from faultbridge.adapters.caller import caller_arn
+
+        self.settings  # noqa: B018 - finds the stack, and with it where AWS answers
+        return caller_arn(self.clients)
+
     @property
     def ports(self) -> Ports:
         """Reach the stack's parts."""

@@ -107,10 +107,23 @@ class Attempt:
 
 
 @dataclass(frozen=True, slots=True)
+class Approval:
+    """What a person is asked about one attempt, until when, and what the answer was (None: none yet)."""
+
+    attempt: int
+    asked_at: datetime
+    answer_by: datetime
+    granted: bool | None = None
+    operator: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Case:
     """The live case of a node, kept inside its state: at most one, by construction.
 
     `marks` says when the case first reached each status or phase; the closing entry turns it into durations.
+    `uncounted` attempts ended for want of capacity or by a pause and are none of those that the policy allows;
+    `cancelled` cases give nothing up any more and only bring their node back.
     """
 
     id: str
@@ -127,7 +140,10 @@ class Case:
     waiting_for: WaitingFor | None = None
     not_before: datetime | None = None
     attempts: int = 0
+    uncounted: int = 0
     attempt: Attempt | None = None
+    approval: Approval | None = None
+    cancelled: bool = False
     resolution: Resolution | None = None
     reason: str = ""
     marks: Mapping[str, datetime] = field(default_factory=dict)
@@ -138,6 +154,28 @@ class Case:
     def execution(self) -> str:
         """Return the name under which the live attempt's execution runs."""
         return f"{self.id}-{self.attempts}"
+
+    @property
+    def tried(self) -> int:
+        """Return how many attempts count against those that the policy allows."""
+        return self.attempts - self.uncounted
+
+    @property
+    def asking(self) -> Approval | None:
+        """Return what a person is asked and has not answered yet."""
+        unanswered = self.approval is not None and self.approval.granted is None
+        return self.approval if unanswered and self.status is CaseStatus.QUEUED else None
+
+    @property
+    def approved_attempt(self) -> int | None:
+        """Return which attempt a person let begin last."""
+        found = self.approval
+        return found.attempt if found is not None and found.granted is True else None
+
+    @property
+    def approved(self) -> bool:
+        """Tell whether a person let the next attempt begin."""
+        return self.approved_attempt == self.attempts + 1
 
 
 def case_id(stack_id: str, cluster: str, node: str, epoch: int, sequence: int) -> str:

@@ -8,6 +8,7 @@ from datetime import datetime
 from enum import StrEnum
 from zlib import crc32
 
+from faultbridge.domain.breakers import Breaker, BreakerScope, BreakerState, breaker_name
 from faultbridge.domain.nodes import Head
 
 
@@ -82,10 +83,25 @@ class ClusterState:
 
 @dataclass(frozen=True, slots=True)
 class Control:
-    """Who holds a repair slot since when, and what forbids new ones; every admission commits on its version."""
+    """Who holds a repair slot since when, and what forbids new ones; every admission commits on its version.
+
+    `breakers` has those that tripped once, by name; `dry` the groups that had no capacity, and until when each is
+    left alone.
+    """
 
     cluster: str
     version: int = 0
     holders: Mapping[str, datetime] = field(default_factory=dict)
     starts: tuple[datetime, ...] = ()
     paused: bool = False
+    breakers: Mapping[str, Breaker] = field(default_factory=dict)
+    dry: Mapping[str, datetime] = field(default_factory=dict)
+
+    def breaker(self, domain: str | None) -> Breaker | None:
+        """Return the strictest breaker that is not closed and watches nodes of a failure domain, or None."""
+        names = [breaker_name(BreakerScope.CLUSTER)]
+        names += [breaker_name(BreakerScope.DOMAIN, domain)] if domain else []
+        tripped = [self.breakers[name] for name in names if name in self.breakers]
+        order = list(BreakerState)
+        strictest = max(tripped, key=lambda one: order.index(one.state), default=None)
+        return None if strictest is None or strictest.state is BreakerState.CLOSED else strictest

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from faultbridge.domain.catalogue import Scope
 from faultbridge.domain.faults import Action, Component, ComponentType, Severity
+
+HOURS_KEPT = 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +31,8 @@ class Condition:
 
     `severity` and `action` are those that hold, after the policy had its say; `told_severity` and `told_action` those
     of the catalogue and the source, which the policy judges anew each time. `ended_before` is when the same trouble
-    last ended: what was observed up to then belongs to its former life.
+    last ended: what was observed up to then belongs to its former life. `hours` counts its observations by the hour in
+    which they were made, for the last day.
     """
 
     code: str
@@ -48,6 +51,7 @@ class Condition:
     ended_before: datetime | None = None
     told_severity: Severity | None = None
     told_action: Action | None = None
+    hours: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def as_told(self) -> Condition:
@@ -58,6 +62,28 @@ class Condition:
     def active(self) -> bool:
         """Tell whether any witness still asserts it."""
         return any(witness.active for witness in self.witnesses.values())
+
+    @property
+    def sources(self) -> frozenset[str]:
+        """Return who asserts it."""
+        return frozenset(source for source, witness in self.witnesses.items() if witness.active)
+
+    def counted_within(self, hours: int) -> int:
+        """Return how often it was observed at least, in whole hours of the clock up to its last observation."""
+        earliest = hour_of(self.last_at - timedelta(hours=hours - 1))
+        return sum(number for hour, number in self.hours.items() if hour >= earliest)
+
+
+def hour_of(at: datetime) -> str:
+    """Name the hour of an instant so that later ones sort behind."""
+    return f"{at:%Y-%m-%dT%H}"
+
+
+def counted_at(hours: Mapping[str, int], at: datetime, count: int) -> dict[str, int]:
+    """Count an observation in its hour, and forget what is older than a day."""
+    earliest = hour_of(at - timedelta(hours=HOURS_KEPT - 1))
+    kept = {hour: number for hour, number in hours.items() if hour >= earliest}
+    return kept | {hour_of(at): kept.get(hour_of(at), 0) + count}
 
 
 @dataclass(frozen=True, slots=True)

@@ -130,7 +130,7 @@ _CASE_ROWS = (
     ("open", "expired", (_A.SWEEP,), "nothing new and nothing actionable left"),
     ("queued", "in_progress", (_A.DISPATCH,), "admitted"),
     ("queued", "resolved", (_A.INGEST, _A.SWEEP, _A.CLI, _A.DISPATCH), "recovered, cancelled or dry run"),
-    ("queued", "escalated", (_A.CLI, _A.SWEEP), "denied, or time over"),
+    ("queued", "escalated", (_A.CLI, _A.SWEEP, _A.DISPATCH), "denied, time over, or no rung permitted"),
     ("queued", "absorbed", (_A.CORRELATE,), "a cluster incident takes it"),
     ("queued", "expired", (_A.SWEEP,), "approval over, policy drops it"),
     ("in_progress", "resolved", (_A.CLOSE, _A.STEP), "back in service, or cancelled before the intent"),

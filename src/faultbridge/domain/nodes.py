@@ -77,7 +77,8 @@ class NodeState:
     `conditions` is keyed by `condition_key`; `tombstones` and `floor` keep a late observation of an ended one from
     counting again; `surveys` holds the time of the last survey of each source; `noted` the day on which an
     informational code was last put on the record. `case` is the latest one, live or not: at most one live case a
-    node, by construction.
+    node, by construction. `isolation_since` is when isolation was asked for, `isolation_overdue` says that a person
+    was told how long it takes.
     """
 
     key: NodeKey
@@ -94,6 +95,8 @@ class NodeState:
     devices: tuple[Component, ...] = ()
     case: Case | None = None
     isolation: Isolation = Isolation.NONE
+    isolation_since: datetime | None = None
+    isolation_overdue: bool = False
     unverified: bool = False
     due_at: datetime | None = None
 

@@ -6,30 +6,46 @@ from dataclasses import dataclass
 from datetime import timedelta
 from fnmatch import fnmatchcase
 
+from faultbridge.domain.breakers import BreakerLimit
 from faultbridge.domain.cases import RUNG_OF_ACTION, Rung
 from faultbridge.domain.conditions import Condition
 from faultbridge.domain.faults import Action, ComponentType, Severity
+from faultbridge.domain.windows import Window
 
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """Which conditions a rule is about; an empty field matches all. `codes` are shell patterns (`xid.*`)."""
+    """Which conditions a rule is about; an empty field matches all. `codes` are shell patterns (`xid.*`).
+
+    `count` is how often a condition must have been observed within `hours` hours (1 to 24) up to its last observation.
+    """
 
     codes: tuple[str, ...] = ()
     severities: tuple[Severity, ...] = ()
     actions: tuple[Action, ...] = ()
     components: tuple[ComponentType, ...] = ()
     clusters: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
+    instance_types: tuple[str, ...] = ()
+    count: int = 1
+    hours: int = 24
 
-    def covers(self, condition: Condition, cluster: str) -> bool:
-        """Tell whether the rule is about this condition of this cluster."""
+    def covers(self, condition: Condition, cluster: str, instance_type: str | None = None) -> bool:
+        """Tell whether the rule is about this condition of a node of this type in this cluster."""
         return (
-            (not self.codes or any(fnmatchcase(condition.code, pattern) for pattern in self.codes))
+            (not self.codes or _any(condition.code, self.codes))
             and (not self.severities or condition.severity in self.severities)
             and (not self.actions or condition.action in self.actions)
             and (not self.components or condition.component.type in self.components)
-            and (not self.clusters or any(fnmatchcase(cluster, pattern) for pattern in self.clusters))
+            and (not self.clusters or _any(cluster, self.clusters))
+            and (not self.sources or not condition.sources.isdisjoint(self.sources))
+            and (not self.instance_types or _any(instance_type or "", self.instance_types))
+            and (self.count == 1 or condition.counted_within(self.hours) >= self.count)
         )
+
+
+def _any(text: str, patterns: tuple[str, ...]) -> bool:
+    return any(fnmatchcase(text, pattern) for pattern in patterns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +53,10 @@ class Rule:
     """What to do about the conditions it matches; the first rule that matches decides.
 
     `wait_seconds` is the time a case stays open before it may be queued; `severity`, `action` and `rung` override
-    the catalogue's when given. `ladder` holds the rungs that may be used, mildest first.
+    the catalogue's when given. `ladder` holds the rungs that may be used, mildest first; those in `approval` begin
+    only when a person said so within `approval_deadline`, and with `windows` only while one of them is open.
+    `give_up_blind` lets an unusable instance go although nothing proves that there is another; `dry_run` only says
+    what would have been done.
     """
 
     name: str
@@ -47,6 +66,12 @@ class Rule:
     isolate: bool = True
     wait_seconds: int = 0
     ladder: tuple[Rung, ...] = (Rung.VERIFY, Rung.RESET, Rung.REBOOT, Rung.REPLACE)
+    verify_level: int | None = None
+    approval: tuple[Rung, ...] = ()
+    approval_deadline: timedelta = timedelta(hours=24)
+    windows: tuple[Window, ...] = ()
+    give_up_blind: bool = True
+    dry_run: bool = False
 
     def rung(self, action: Action) -> Rung | None:
         """Return the mildest permitted rung that is at least what the action asks for, or None: a person must act."""
@@ -82,8 +107,14 @@ class Policy:
     version: str
     rules: tuple[Rule, ...] = ()
     limits: Limits = Limits()
+    breakers: tuple[BreakerLimit, ...] = ()
 
-    def rule_for(self, condition: Condition, cluster: str) -> Rule:
+    def rule_for(self, condition: Condition, cluster: str, instance_type: str | None = None) -> Rule:
         """Return the first rule that matches, or the one that leaves all to the catalogue."""
         told = condition.as_told
-        return next((rule for rule in self.rules if rule.match.covers(told, cluster)), _EVERYTHING)
+        matching = (rule for rule in self.rules if rule.match.covers(told, cluster, instance_type))
+        return next(matching, _EVERYTHING)
+
+    def rule_named(self, name: str) -> Rule:
+        """Return the rule under which a case was opened; one that is not there any more leaves all to the catalogue."""
+        return next((rule for rule in self.rules if rule.name == name), Rule(name))

@@ -11,7 +11,10 @@ from faultbridge.domain.nodes import NodeKey
 
 @dataclass(frozen=True, slots=True)
 class QueuedCase:
-    """One waiting case; `priority` 0 goes first, `since` is when it was first queued."""
+    """One waiting case; `priority` 0 goes first, `since` is when it was first queued.
+
+    `approved` says whether a person let its next attempt begin, `asking` whether one is being asked.
+    """
 
     key: NodeKey
     case: str
@@ -20,3 +23,8 @@ class QueuedCase:
     since: datetime
     waiting_for: WaitingFor | None = None
     not_before: datetime | None = None
+    rule: str = ""
+    domain: str | None = None
+    group: str | None = None
+    approved: bool = False
+    asking: bool = False

@@ -20,6 +20,9 @@ class NoteData(Model):
     about: Subject | None = Field(description="The fault that it is about, if it is about one.")
     facts: Facts
     operator: Text | None = Field(default=None, description="The caller's ARN where a person spoke or gave an order.")
+    stage: Text | None = Field(
+        default=None, description="Where it stands what one note begins and another ends: `begun`, `over`, `overdue`."
+    )
     evidence: str | None = Field(default=None, description="The raw text behind it, at most 4 KB.")
     evidence_sha256: Sha256 | None = Field(default=None, description="SHA-256 of the evidence before any cut.")
     evidence_uri: Text | None = Field(default=None, description="Where the whole raw record is kept, if it is.")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from typing import Any
 
 _UNITS = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
 _TEXT = re.compile(r"(?:(\d{1,6})d)?(?:(\d{1,6})h)?(?:(\d{1,6})m)?(?:(\d{1,9})s)?")
@@ -26,3 +28,13 @@ def text(whole: int) -> str:
         if count:
             parts.append(f"{count}{name}")
     return "".join(parts) or "0s"
+
+
+def converted(value: object, names: frozenset[str], convert: Callable[[int], object]) -> Any:  # noqa: ANN401 - JSON
+    """Copy JSON with each number under one of the names converted, however deep it stands."""
+    if isinstance(value, dict):
+        return {
+            name: convert(one) if name in names and isinstance(one, int) else converted(one, names, convert)
+            for name, one in value.items()
+        }
+    return [converted(one, names, convert) for one in value] if isinstance(value, list) else value

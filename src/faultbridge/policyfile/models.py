@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from typing import Annotated
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
+from faultbridge.domain import windows
+from faultbridge.domain.breakers import BreakerScope
 from faultbridge.domain.cases import Rung
 from faultbridge.domain.faults import Action, ComponentType, Severity
 from faultbridge.policyfile import durations
@@ -17,6 +20,24 @@ Duration = Annotated[int, BeforeValidator(durations.seconds), Field(ge=1, le=90 
 Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")]
 CodePattern = Annotated[str, Field(pattern=r"^[a-z0-9_.*?\[\]!-]{1,100}$")]
 ClusterPattern = Annotated[str, Field(pattern=r"^[A-Za-z0-9_*?\[\]!-]{1,100}$")]
+TypePattern = Annotated[str, Field(pattern=r"^[a-z0-9.*?\[\]!-]{1,60}$")]
+
+
+def _cron(value: str) -> str:
+    windows.read_cron(value)
+    return value
+
+
+def _zone(value: str) -> str:
+    try:
+        ZoneInfo(value)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise ValueError("the name of a time zone such as Europe/Berlin is expected") from None
+    return value
+
+
+Cron = Annotated[str, AfterValidator(_cron)]
+Zone = Annotated[str, AfterValidator(_zone)]
 
 
 class _Part(BaseModel):
@@ -31,11 +52,33 @@ class MatchPart(_Part):
     actions: tuple[Action, ...] = ()
     components: tuple[ComponentType, ...] = ()
     clusters: tuple[ClusterPattern, ...] = ()
+    sources: tuple[Name, ...] = ()
+    instance_types: tuple[TypePattern, ...] = ()
+    count: Annotated[int, Field(ge=1, le=10_000)] = 1
+    hours: Annotated[int, Field(ge=1, le=24)] = 24
 
     @property
     def matches_all(self) -> bool:
         """Tell whether no later rule can ever be reached."""
-        return not (self.codes or self.severities or self.actions or self.components or self.clusters)
+        return not self.model_dump(exclude_defaults=True, exclude={"hours"})
+
+
+class WindowPart(_Part):
+    """A time in which repairs may begin: five cron fields, how long it lasts, and the time zone they are meant in."""
+
+    cron: Cron
+    duration: Annotated[int, BeforeValidator(durations.seconds), Field(ge=60, le=7 * _DAY)]
+    zone: Zone = "UTC"
+
+
+class BreakerPart(_Part):
+    """How many nodes, and what share of the seats, may fail at once before nothing more is taken out of service."""
+
+    scope: BreakerScope = BreakerScope.CLUSTER
+    nodes: Annotated[int, Field(ge=1, le=100_000)] = 5
+    percent: Annotated[int, Field(ge=0, le=100)] = 20
+    quiet: Duration = 600
+    trial: Annotated[int, Field(ge=1, le=100)] = 1
 
 
 class RulePart(_Part):
@@ -48,6 +91,12 @@ class RulePart(_Part):
     isolate: bool = True
     wait_seconds: Seconds = 0
     ladder: tuple[Rung, ...] = tuple(Rung)
+    verify_level: Annotated[int, Field(ge=1, le=4)] | None = None
+    approval: tuple[Rung, ...] = ()
+    approval_deadline: Duration = _DAY
+    windows: Annotated[tuple[WindowPart, ...], Field(max_length=20)] = ()
+    give_up_blind: bool = True
+    dry_run: bool = False
 
 
 class LimitsPart(_Part):
@@ -69,6 +118,19 @@ class PolicyPart(_Part):
 
     rules: tuple[RulePart, ...] = ()
     limits: LimitsPart = LimitsPart()
+    breakers: Annotated[tuple[BreakerPart, ...], Field(max_length=2)] = ()
 
 
-DURATIONS = ("act_within", "remember_for", "drain_deadline", "launch_deadline", "verify_deadline")
+DURATIONS = frozenset(
+    {
+        "act_within",
+        "remember_for",
+        "drain_deadline",
+        "launch_deadline",
+        "verify_deadline",
+        "approval_deadline",
+        "duration",
+        "quiet",
+    }
+)
+"""The fields that people write as durations and the table keeps in milliseconds, wherever they stand."""

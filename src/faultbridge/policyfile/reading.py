@@ -10,7 +10,8 @@ import yaml
 from pydantic import ValidationError
 
 from faultbridge.errors import Rejected
-from faultbridge.policyfile.models import DURATIONS, PolicyPart, RulePart
+from faultbridge.policyfile import durations
+from faultbridge.policyfile.models import DURATIONS, BreakerPart, PolicyPart, RulePart
 
 MOST_CHARACTERS = 200_000
 
@@ -51,7 +52,7 @@ def read_policy(text: str) -> dict[str, Any]:
         policy = PolicyPart.model_validate(parsed)
     except ValidationError as error:
         raise InvalidPolicy([_problem(one, parsed) for one in error.errors(include_url=False)]) from None
-    problems = list(_contradictions(policy.rules))
+    problems = list(_contradictions(policy.rules, policy.breakers))
     if problems:
         raise InvalidPolicy(problems)
     return _document(policy)
@@ -128,8 +129,10 @@ def _shown(value: object) -> str:
 _MOST_SHOWN = 60
 
 
-def _contradictions(rules: Sequence[RulePart]) -> Iterator[Problem]:
+def _contradictions(rules: Sequence[RulePart], breakers: Sequence[BreakerPart]) -> Iterator[Problem]:
     """Find what each part alone does not show: names twice, rules out of reach, rungs in no order."""
+    if len({one.scope for one in breakers}) < len(breakers):
+        yield Problem(None, "breakers", "one breaker of each scope, cluster and domain, is expected")
     known: set[str] = set()
     catches_all: str | None = None
     for rule in rules:
@@ -143,12 +146,13 @@ def _contradictions(rules: Sequence[RulePart]) -> Iterator[Problem]:
         if list(rule.ladder) != mildest_first:
             expected = ", ".join(rung.value for rung in mildest_first)
             yield Problem(rule.name, "ladder", f"each rung once, mildest first, is expected: {expected}")
+        beyond = [rung.value for rung in rule.approval if rung not in rule.ladder]
+        if beyond:
+            yield Problem(rule.name, "approval", "rungs of the rule's ladder are expected", ", ".join(beyond))
 
 
 def _document(policy: PolicyPart) -> dict[str, Any]:
-    document = policy.model_dump(mode="json", exclude_unset=True)
-    limits = document.get("limits", {})
-    for name in DURATIONS:
-        if name in limits:
-            limits[name] *= 1000
+    document: dict[str, Any] = durations.converted(
+        policy.model_dump(mode="json", exclude_unset=True), DURATIONS, lambda seconds: seconds * 1000
+    )
     return document

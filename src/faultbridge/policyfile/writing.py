@@ -13,10 +13,6 @@ from faultbridge.policyfile.models import DURATIONS
 
 def write_policy(document: Mapping[str, Any]) -> str:
     """Render a policy as the YAML that reads back as the same document."""
-    limits = {
-        name: durations.text(value // 1000) if name in DURATIONS else value
-        for name, value in document.get("limits", {}).items()
-    }
-    shown = {"rules": document.get("rules", []), "limits": limits}
-    kept = {name: value for name, value in shown.items() if name in document}
+    written = durations.converted(dict(document), DURATIONS, lambda value: durations.text(value // 1000))
+    kept = {name: written[name] for name in ("rules", "limits", "breakers") if name in written}
     return yaml.safe_dump(kept, sort_keys=False, default_flow_style=False, allow_unicode=True)

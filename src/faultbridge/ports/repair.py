@@ -60,6 +60,25 @@ class Presence(StrEnum):
     UNKNOWN = "unknown"
 
 
+class Evidence(StrEnum):
+    """What speaks for a successor before an instance is given up, the best first."""
+
+    SPARE = "spare"
+    RESERVATION = "reservation"
+    OWN_RESERVATION = "own_reservation"
+    LAUNCH_FIRST = "launch_first"
+    NONE = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    """What a provider knows of capacity for one seat; `free` is whether the evidence has room now."""
+
+    evidence: Evidence = Evidence.NONE
+    free: bool = True
+    reason: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class Candidate:
     """An instance that may take a seat: running, same group, launched after the intent."""
@@ -80,6 +99,10 @@ class Provider(Protocol):
 
     def probe(self, instance_id: str) -> Presence:
         """Tell whether the instance is still there."""
+        ...
+
+    def capacity(self, instance_id: str, group: str) -> Capacity:
+        """Tell what speaks for a successor of an instance; `NONE` where nobody can know before trying."""
         ...
 
     def candidates(self, group: str, launched_after: datetime) -> tuple[Candidate, ...]:
@@ -129,10 +152,10 @@ class Verification:
 class Verifier(Protocol):
     """What proves a node good."""
 
-    def begin(self, instance_id: str, token: str) -> str:
-        """Start a verification and return its operation id."""
+    def begin(self, instance_id: str, token: str, level: int | None = None) -> str:
+        """Start a verification, as thorough as `level` (1 to 4) or the installation says; returns its operation id."""
         ...
 
-    def look(self, instance_id: str, operation: str) -> Verification:
-        """Read how the verification stands."""
+    def look(self, instance_id: str, operation: str, level: int | None = None) -> Verification:
+        """Read how the verification stands, judged by the level at which it was begun."""
         ...

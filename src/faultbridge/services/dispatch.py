@@ -11,11 +11,12 @@ from faultbridge.domain.cases import WaitingFor
 from faultbridge.domain.clusters import Control, Mode
 from faultbridge.domain.edges import Actor, CaseStatus
 from faultbridge.domain.nodes import NodeState
+from faultbridge.domain.policy import Rule
 from faultbridge.domain.queue import QueuedCase
 from faultbridge.domain.times import truncate
 from faultbridge.errors import Conflict, Misconfigured, Transient
 from faultbridge.ports import Clock, Table, Workflow
-from faultbridge.services.admission import Ready, admitted, dry_run, refused, take_slots
+from faultbridge.services.admission import Ready, admitted, dry_run, handed_over, refused, take_slots
 from faultbridge.services.append import Append, Revision, token
 from faultbridge.services.isolate import Isolate
 from faultbridge.services.replacement.request import execution_input
@@ -57,13 +58,16 @@ class Dispatch:
         if not rules.config.acts:
             return Dispatched()
         if rules.config.mode is Mode.DRY_RUN:
-            self._say_what_would_be_done(rules)
+            self._say_what_would_be_done(rules, self._waiting(rules))
             return Dispatched()
         taken: list[NodeState] = []
         passed_over: set[str] = set()
+        only_said = [one for one in self._waiting(rules) if rules.policy.rule_named(one.rule).dry_run]
+        self._say_what_would_be_done(rules, only_said)
+        passed_over |= {one.case for one in only_said}
         while rows := self._waiting(rules, passed_over):
             control, now = self._control(cluster), truncate(self.clock.now())
-            admission = admit(control, rules.policy.limits, rows, now)
+            admission = admit(control, rules.policy, rows, now)
             self._refuse(admission.refusals, rules)
             if not admission.picks:
                 break
@@ -97,7 +101,7 @@ class Dispatch:
 
     def _admit_alone(self, pick: QueuedCase, rules: Rules) -> list[NodeState]:
         control, now = self._control(rules.config.cluster), truncate(self.clock.now())
-        picks = admit(control, rules.policy.limits, (pick,), now).picks
+        picks = admit(control, rules.policy, (pick,), now).picks
         return self._admit(control, picks, rules, now)
 
     def _make_ready(self, pick: QueuedCase, rules: Rules) -> Ready | None:
@@ -110,7 +114,11 @@ class Dispatch:
             return None
         choice = choose(state, case, rules.policy)
         if choice.rung is None:
-            self._refuse((Refused(pick, WaitingFor.APPROVAL, choice.reason),), rules)
+            self._hand_over(pick, choice.reason, rules)
+            return None
+        # What a person must approve is the rung that is really taken.
+        if choice.rung in rules.policy.rule_named(case.rule).approval and not case.approved:
+            self._refuse((Refused(pick, WaitingFor.APPROVAL, f"{choice.rung.value} begins by approval"),), rules)
             return None
         return Ready(state, case, choice.rung, choice.reason)
 
@@ -151,14 +159,24 @@ class Dispatch:
         """Put on the record what a case waits for, once for each thing."""
         changed = (one for one in refusals if one.queued.waiting_for is not one.waiting_for)
         for refusal in islice(changed, MOST_REFUSALS):
+            rule = rules.policy.rule_named(refusal.queued.rule)
 
-            def revise(state: NodeState, now: datetime, refusal: Refused = refusal) -> Revision:
-                return refused(state, refusal, now)
+            def revise(state: NodeState, now: datetime, refusal: Refused = refusal, rule: Rule = rule) -> Revision:
+                return refused(state, refusal, rule, now)
 
             self.append(refusal.queued.key, revise, actor=Actor.DISPATCH, config=rules.config)
 
-    def _say_what_would_be_done(self, rules: Rules) -> None:
-        for queued in self._waiting(rules):
+    def _hand_over(self, pick: QueuedCase, reason: str, rules: Rules) -> None:
+        """Give a case to a person for which the policy has no rung."""
+        self.append(
+            pick.key,
+            lambda state, now: handed_over(state, pick.case, reason, now),
+            actor=Actor.DISPATCH,
+            config=rules.config,
+        )
+
+    def _say_what_would_be_done(self, rules: Rules, waiting: Iterable[QueuedCase]) -> None:
+        for queued in waiting:
 
             def revise(state: NodeState, now: datetime, queued: QueuedCase = queued) -> Revision:
                 case = state.live_case

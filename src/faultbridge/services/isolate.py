@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 
+from faultbridge.domain.breakers import BreakerState
 from faultbridge.domain.catalogue import Catalogue
 from faultbridge.domain.clusters import ClusterConfig, Mode
 from faultbridge.domain.edges import Actor, NodeStatus
@@ -19,6 +20,7 @@ from faultbridge.domain.nodes import Isolation, NodeKey, NodeState
 from faultbridge.errors import Misconfigured
 from faultbridge.ports import Answer, Orchestrator
 from faultbridge.services.append import Append, Revision
+from faultbridge.services.controls import Controls
 from faultbridge.services.rulebook import Rulebook
 from faultbridge.services.rules_of import rules_of
 from faultbridge.stages import narrate
@@ -30,6 +32,11 @@ ISOLATES = {
 }
 
 
+MINUTE = timedelta(minutes=1)
+OVERDUE = 5 * MINUTE
+"""How long the orchestrator may refuse before a person is told."""
+
+
 class Isolated(StrEnum):
     """What came of one call."""
 
@@ -37,6 +44,7 @@ class Isolated(StrEnum):
     DONE = "done"
     WITHDRAWN = "withdrawn"
     FAILED = "failed"
+    HELD = "held"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +54,13 @@ class Isolate:
     append: Append
     rulebook: Rulebook
     orchestrators: Mapping[str, Orchestrator]
+    controls: Controls
 
     def __call__(self, key: NodeKey, *, ordered: bool = False) -> Isolated:
         """Isolate one node, or let it go where the reason is gone; a failed call is for the sweep to repeat.
 
-        `ordered` isolates although the policy leaves the node alone until its repair begins.
+        `ordered` isolates although the policy leaves the node alone until its repair begins. A breaker that is open
+        keeps every node in service, a half open one all but those whose repair begins; nothing else does.
         """
         state = self.append.read(key)
         if not state.registered:
@@ -60,10 +70,16 @@ class Isolate:
             return Isolated.NOTHING
         orchestrator = self._orchestrator(config)
         if _wanted(state, ordered=ordered):
+            if self._held(state, ordered=ordered):
+                return Isolated.HELD
             return self._isolate(state, config, orchestrator, ordered=ordered)
         if state.isolation is Isolation.REQUESTED and _in_service(state):
             return self._withdraw(state, config, orchestrator)
         return Isolated.NOTHING
+
+    def _held(self, state: NodeState, *, ordered: bool) -> bool:
+        breaker = self.controls.read(state.key.cluster).breaker(state.seat.domain)
+        return breaker is not None and (breaker.state is BreakerState.OPEN or not ordered)
 
     def _isolate(
         self, state: NodeState, config: ClusterConfig, orchestrator: Orchestrator, *, ordered: bool
@@ -81,9 +97,9 @@ class Isolate:
         return self._confirm(state, config, Isolation.CONFIRMED, ordered=ordered)
 
     def _request(self, state: NodeState, config: ClusterConfig, *, ordered: bool) -> NodeState:
-        def revise(now: NodeState, _: datetime) -> Revision:
+        def revise(now: NodeState, at: datetime) -> Revision:
             wanted = _wanted(now, ordered=ordered) and now.isolation is Isolation.NONE
-            return Revision(replace(now, isolation=Isolation.REQUESTED) if wanted else now)
+            return Revision(replace(now, isolation=Isolation.REQUESTED, isolation_since=at) if wanted else now)
 
         return self.append(state.key, revise, actor=Actor.ISOLATE, config=config, known=state).state
 
@@ -92,9 +108,9 @@ class Isolate:
             # Recovered meanwhile: what was asked for stays on the record until it is withdrawn.
             if not _wanted(now, ordered=ordered):
                 return Revision(now)
-            isolated = replace(now, isolation=how)
+            isolated, over = _in_time_again(replace(now, isolation=how), at)
             draft = narrate.status_change(isolated, NodeStatus.QUARANTINED, at, ISOLATES[how])
-            return Revision(replace(isolated, status=NodeStatus.QUARANTINED), (draft,))
+            return Revision(replace(isolated, status=NodeStatus.QUARANTINED), (*over, draft))
 
         after = self.append(state.key, revise, actor=Actor.ISOLATE, config=config).state
         return Isolated.DONE if after.status is NodeStatus.QUARANTINED else Isolated.NOTHING
@@ -110,7 +126,8 @@ class Isolate:
                 return Revision(now)
             draft = _note(now, "isolation withdrawn: nothing is wrong any more", at)
             # Only a tick may call a node healthy; it is due at once.
-            return Revision(replace(now, isolation=Isolation.NONE, due_at=at), (draft,))
+            free, over = _in_time_again(replace(now, isolation=Isolation.NONE, due_at=at), at)
+            return Revision(free, (draft, *over))
 
         self.append(state.key, revise, actor=Actor.ISOLATE, config=config)
         return Isolated.WITHDRAWN
@@ -119,6 +136,10 @@ class Isolate:
         failure = answer.failure.value if answer.failure else ""
 
         def revise(now: NodeState, at: datetime) -> Revision:
+            if _is_overdue(now, at):
+                text = f"the orchestrator has not done it for {OVERDUE // MINUTE} minutes: {answer.reason or failure}"
+                late = replace(now, isolation_overdue=True)
+                return Revision(late, (_note(now, text, at, failure, stage="overdue"),))
             folding = Folding(now, Catalogue(""))
             if not folding.first_of_the_day(f"isolation:{failure}", at):
                 return Revision(now)
@@ -144,7 +165,21 @@ def _wanted(state: NodeState, *, ordered: bool) -> bool:
     return case is not None and (case.isolate or ordered) and _in_service(state) and troubled
 
 
-def _note(state: NodeState, text: str, at: datetime, failure: str = "") -> Draft:
+def _is_overdue(state: NodeState, at: datetime) -> bool:
+    since = state.isolation_since
+    return since is not None and not state.isolation_overdue and at - since >= OVERDUE
+
+
+def _in_time_again(state: NodeState, at: datetime) -> tuple[NodeState, tuple[Draft, ...]]:
+    """Forget since when isolation was asked for, and end the page of one that took too long."""
+    settled = replace(state, isolation_since=None, isolation_overdue=False)
+    if not state.isolation_overdue:
+        return settled, ()
+    return settled, (_note(state, "the orchestrator answers again", at, stage="over"),)
+
+
+def _note(state: NodeState, text: str, at: datetime, failure: str = "", stage: str | None = None) -> Draft:
     case = state.live_case
     facts = {"failure": failure} if failure else {}
-    return narrate.note(kind="isolation", text=text, at=at, case_id=case.id if case else None, facts=facts)
+    case_id = case.id if case else None
+    return narrate.note(kind="isolation", text=text, at=at, case_id=case_id, facts=facts, stage=stage)

@@ -9,14 +9,16 @@ from faultbridge.domain.nodes import NodeKey
 from faultbridge.errors import Transient
 from faultbridge.services.dispatch import Dispatch
 from faultbridge.services.failures import Failures
+from faultbridge.services.guard import Guard
 from faultbridge.services.isolate import Isolate
 from faultbridge.services.rollup import Rollup
 
 
 @dataclass(frozen=True, slots=True)
 class React:
-    """Isolates touched nodes first, then recomputes their clusters, then gives out repair slots."""
+    """Judges breakers, isolates touched nodes, recomputes their clusters, then gives out repair slots."""
 
+    guard: Guard
     isolate: Isolate
     rollup: Rollup
     dispatch: Dispatch
@@ -28,6 +30,9 @@ class React:
         """
         rung = frozenset(doorbells)
         failures = Failures()
+        for cluster in sorted({cluster for cluster, _ in rung}):
+            with failures.of(f"guarding {cluster}"):
+                self.guard(cluster)
         for cluster, node in sorted((cluster, node) for cluster, node in rung if node is not None):
             with failures.of(f"isolating {node}"):
                 self.isolate(NodeKey(cluster, node))

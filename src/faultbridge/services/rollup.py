@@ -13,18 +13,18 @@ from typing import Any
 
 from faultbridge.domain.clusters import ClusterConfig, ClusterState
 from faultbridge.domain.edges import Actor, NodeStatus
-from faultbridge.domain.entries import Draft, EntryType, seal
+from faultbridge.domain.entries import Draft, EntryType
 from faultbridge.domain.faults import Severity
 from faultbridge.domain.times import truncate
 from faultbridge.errors import Conflict
 from faultbridge.ports import Clock, Table
 from faultbridge.services.append import Stack
+from faultbridge.services.cluster_stream import next_writes
 from faultbridge.services.rows import rows_of
 from faultbridge.services.rulebook import Rulebook
 from faultbridge.services.rules_of import rules_of
 from faultbridge.stages.rollup import cluster_status, counted
 from faultbridge.storage import items, keys
-from faultbridge.storage.writes import Absent, Equals, Put, Write
 
 MOST_TRIES = 20
 BAD = "BAD#"
@@ -54,15 +54,10 @@ class Rollup:
         rows = tuple(rows_of(self.table, config, BAD))
         now = truncate(self.clock.now())
         after, drafts = _judge(before, rows, config, now)
-        head = replace(before.head, version=before.head.version + 1)
-        stream = self.stack.stream(config.cluster)
-        entries, head = seal(stream, head, drafts, actor=Actor.ROLLUP, severity=_worst(rows), recorded_at=now)
-        after = replace(after, head=head)
-        unchanged = Equals("version", before.head.version) if before.head.version else Absent()
-        writes: list[Write] = [Put(items.cluster_item(after, now), when=unchanged)]
-        partition = keys.cluster_partition(config.cluster)
-        writes += [Put(items.entry_item(entry, partition, shard=0), when=Absent()) for entry in entries]
-        if entries:
+        after, writes = next_writes(
+            self.stack, before, after, drafts, actor=Actor.ROLLUP, severity=_worst(rows), now=now
+        )
+        if drafts:
             self.table.transact(writes)
         else:
             self.table.write(writes[0])

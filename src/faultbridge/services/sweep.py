@@ -14,7 +14,9 @@ from faultbridge.ports import Clock, Table
 from faultbridge.services.append import Append, Revision
 from faultbridge.services.dispatch import Dispatch
 from faultbridge.services.failures import Failures
+from faultbridge.services.guard import Guard
 from faultbridge.services.isolate import Isolate
+from faultbridge.services.orphans import ReleaseOrphans
 from faultbridge.services.replacement.poke import Poke, Poked
 from faultbridge.services.rollup import BAD, Rollup
 from faultbridge.services.rows import every, rows_of
@@ -40,6 +42,7 @@ class Swept:
     published: int = 0
     rejects: int = 0
     clusters: int = 0
+    released: int = 0
     unfinished: bool = False
     failures: list[str] = field(default_factory=list)
 
@@ -52,10 +55,12 @@ class Sweep:
     clock: Clock
     append: Append
     rulebook: Rulebook
+    guard: Guard
     isolate: Isolate
     rollup: Rollup
     dispatch: Dispatch
     poke: Poke
+    release: ReleaseOrphans
     publish: Callable[[Sequence[Key]], object]
     retry_reject: Callable[[Key], object]
 
@@ -118,6 +123,10 @@ class Sweep:
             if self._out_of_time(swept, until):
                 return
             cluster = str(row["sk"])
+            with failures.of(f"guarding {cluster}"):
+                self.guard(cluster)
+            with failures.of(f"releasing slots of {cluster}"):
+                swept.released += len(self.release(cluster))
             with failures.of(f"isolating in {cluster}"):
                 self._isolate(cluster, failures)
             with failures.of(f"rolling up {cluster}"):

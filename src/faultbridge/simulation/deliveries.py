@@ -14,6 +14,7 @@ from random import Random
 from typing import Any
 
 from faultbridge.domain.entries import EntryType
+from faultbridge.services.pager.rules import EVENT_TYPES
 from faultbridge.simulation.chaos import Crash
 from faultbridge.simulation.fakes.queue import Waiting
 from faultbridge.simulation.fakes.table import StreamRecord
@@ -168,7 +169,7 @@ class Rule:
         taken = self.carrier.ports.bus.taken
         fresh, self.heard = taken[self.heard :], len(taken)
         for event in fresh:
-            if event.detail_type in RINGS:
+            if event.detail_type in EVENT_TYPES:
                 for _ in range(2 if self.carrier.doubled() else 1):
                     self._send(json.loads(event.detail), self.carrier.delay(), 0)
 

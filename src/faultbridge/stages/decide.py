@@ -21,6 +21,7 @@ from faultbridge.domain.times import earliest
 from faultbridge.stages import narrate
 from faultbridge.stages.changes import Change, ChangeKind
 from faultbridge.stages.expire import quiet_until
+from faultbridge.stages.override import override
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,8 @@ class Decided:
 def decide(state: NodeState, changes: Iterable[Change], rules: Rules, now: datetime) -> Decided:
     """Judge a node whose conditions may have changed."""
     changes = tuple(changes)
-    state = _override(state, rules)
+    state, raised = override(state, changes, rules.policy)
+    changes += raised
     decided = Decided(state)
     if state.live_case is None:
         decided = _open_case(decided, changes, rules, now)
@@ -58,19 +60,13 @@ def due_at(state: NodeState) -> datetime | None:
     """Return when the node must be looked at again although nothing arrives."""
     case = state.live_case
     timers = [quiet_until(condition) for condition in state.active()]
+    if case is not None and case.asking is not None:
+        timers.append(case.asking.answer_by)
     if case is not None and case.status is CaseStatus.OPEN:
         timers.append(case.not_before)
     if case is not None and case.attempt is not None:
         timers += [case.attempt.probe_at, case.attempt.deadline]
     return earliest(*timers)
-
-
-def _override(state: NodeState, rules: Rules) -> NodeState:
-    conditions = {}
-    for key, condition in state.conditions.items():
-        rule, told = rules.policy.rule_for(condition, state.key.cluster), condition.as_told
-        conditions[key] = replace(condition, severity=rule.severity or told.severity, action=rule.action or told.action)
-    return replace(state, conditions=conditions)
 
 
 def _record_changes(decided: Decided, changes: tuple[Change, ...], rules: Rules) -> Decided:
@@ -118,7 +114,7 @@ def _open_case(decided: Decided, changes: tuple[Change, ...], rules: Rules, now:
     cause = _cause(state, changes, rules, now)
     if cause is None:
         return decided
-    rule = rules.policy.rule_for(cause, state.key.cluster)
+    rule = rules.policy.rule_for(cause, state.key.cluster, state.seat.instance_type)
     opening = state.head.sequence + 1
     identity = case_id(rules.stack_id, state.key.cluster, state.key.node, state.head.epoch, opening)
     rung = rule.rung(cause.action)
@@ -204,4 +200,13 @@ def move_case(decided: Decided, case: Case, now: datetime, reason: str) -> Decid
     before = decided.state.live_case
     marked = replace(case, marks={**case.marks, case.status.value: case.marks.get(case.status.value, now)})
     draft = narrate.case_change(before.status if before else None, marked, now, reason, decided.state)
-    return Decided(replace(decided.state, case=marked), (*decided.drafts, draft))
+    over = _question_over(before, case, now)
+    return Decided(replace(decided.state, case=marked), (*decided.drafts, *over, draft))
+
+
+def _question_over(before: Case | None, case: Case, now: datetime) -> tuple[Draft, ...]:
+    """Note that nobody needs to answer any more, where a case goes on without the answer it asked for."""
+    if before is None or before.asking is None or case.status is CaseStatus.QUEUED:
+        return ()
+    text = "the question is over: the case goes on without an answer"
+    return (narrate.note(kind="approval", text=text, at=now, case_id=case.id, stage="over"),)

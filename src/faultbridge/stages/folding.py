@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from faultbridge.domain.catalogue import Catalogue
-from faultbridge.domain.conditions import Condition, Tombstone, Witness, condition_key, identity
+from faultbridge.domain.conditions import Condition, Tombstone, Witness, condition_key, counted_at, identity
 from faultbridge.domain.faults import NODE_COMPONENT, Action, Clear, Fault, Severity, Survey
 from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.records import Outcome
@@ -129,6 +129,7 @@ class Folding:
             last_at=arrival.at,
             message=fault.message,
             count=fault.count,
+            hours=counted_at({}, arrival.at, fault.count),
             known_incarnation=arrival.sits is Sits.CURRENT,
             witnesses={**heard, fault.source: Witness(True, arrival.at, (digest(fault),))},
             attributes=dict(fault.attributes),
@@ -154,6 +155,7 @@ class Folding:
         condition = replace(
             known,
             count=known.count + fault.count,
+            hours=counted_at(known.hours, arrival.at, fault.count),
             since=min(known.since, arrival.at),
             last_at=max(known.last_at, arrival.at),
             told_severity=severity,

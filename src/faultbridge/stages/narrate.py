@@ -97,7 +97,7 @@ def _condition_data(condition: Condition, state: NodeState, policy: Policy) -> d
         "witnesses": sorted(source for source, witness in condition.witnesses.items() if witness.active),
         "incarnation": incarnation_data(state.incarnation) if condition.known_incarnation else None,
         "seat": seat_data(state.seat),
-        "rule": policy.rule_for(condition, state.key.cluster).name,
+        "rule": policy.rule_for(condition, state.key.cluster, state.seat.instance_type).name,
         "policy": policy.version,
     }
 
@@ -148,6 +148,7 @@ def case_change(
             "opened_at": to_text(case.opened_at),
             "detected_at": to_text(case.marks["detected"]) if "detected" in case.marks else None,
             "not_before": to_text(case.not_before) if case.not_before else None,
+            "answer_by": to_text(case.asking.answer_by) if case.asking else None,
             "phases": {} if case.status.live else durations(case, at),
             "previous_case": case.previous_case,
             "rule": case.rule,
@@ -189,13 +190,24 @@ def note(
     case_id: str | None = None,
     facts: Mapping[str, Any] | None = None,
     operator: str | None = None,
+    stage: str | None = None,
 ) -> Draft:
-    """Draft what changed nothing but belongs on the record; `operator` is the ARN of a person who gave an order."""
+    """Draft what changed nothing but belongs on the record; `operator` is the ARN of a person who gave an order.
+
+    `stage` tells where something stands that a note begins and another ends, such as a question to a person.
+    """
     about = None if fault is None else {"code": fault.code, "component": component_data(fault.component)}
     return Draft(
         type=EntryType.NOTE,
         occurred_at=at,
-        data={"kind": kind, "text": text, "about": about, "facts": dict(facts or {}), "operator": operator},
+        data={
+            "kind": kind,
+            "text": text,
+            "about": about,
+            "facts": dict(facts or {}),
+            "operator": operator,
+            **({"stage": stage} if stage else {}),
+        },
         case_id=case_id,
         causation_id=record_id,
         evidence=fault.evidence if fault else "",

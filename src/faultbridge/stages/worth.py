@@ -16,6 +16,7 @@ from faultbridge.domain.nodes import NodeState
 
 REPEAT_KEPT = timedelta(minutes=1)
 SURVEY_KEPT = timedelta(minutes=5)
+COUNTED_EACH = 16
 
 
 def worth_writing(before: NodeState, after: NodeState) -> bool:
@@ -34,10 +35,13 @@ def worth_writing(before: NodeState, after: NodeState) -> bool:
 
 
 def _moved(before: Condition, after: Condition) -> bool:
+    # The first few are counted one by one: a rule may ask for that many in an hour.
+    if before.count < COUNTED_EACH and after.count > before.count:
+        return True
     if after.last_at - before.last_at > REPEAT_KEPT or after.witnesses.keys() != before.witnesses.keys():
         return True
     heard = {
         source: replace(witness, last_at=before.witnesses[source].last_at, digests=before.witnesses[source].digests)
         for source, witness in after.witnesses.items()
     }
-    return replace(after, last_at=before.last_at, count=before.count, witnesses=heard) != before
+    return replace(after, last_at=before.last_at, count=before.count, hours=before.hours, witnesses=heard) != before

@@ -58,6 +58,7 @@ def _bad_row(state: NodeState, config: ClusterConfig, now: datetime) -> Item | N
             "severity": state.severity.value if state.severity else None,
             "domain": state.seat.domain,
             "case": case.id if case else None,
+            "opened": to_text(case.opened_at) if case else None,
         },
     )
 
@@ -76,6 +77,11 @@ def _queue_row(state: NodeState, config: ClusterConfig, now: datetime) -> Item |
             "rung": case.rung.value,
             "waiting_for": case.waiting_for.value if case.waiting_for else None,
             "not_before": to_text(case.not_before) if case.not_before else None,
+            "rule": case.rule,
+            "domain": state.seat.domain,
+            "group": state.seat.group,
+            "approved": case.approved,
+            "asking": case.asking is not None,
         },
     )
 

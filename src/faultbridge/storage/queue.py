@@ -25,4 +25,13 @@ def read_queued(cluster: str, found: Mapping[str, Any]) -> QueuedCase:
         since=from_text(since),
         waiting_for=WaitingFor(waiting_for) if waiting_for else None,
         not_before=from_text(not_before) if not_before else None,
+        rule=str(found.get("rule", "")),
+        domain=_text(found.get("domain")),
+        group=_text(found.get("group")),
+        approved=bool(found.get("approved")),
+        asking=bool(found.get("asking")),
     )
+
+
+def _text(value: Any) -> str | None:  # noqa: ANN401 - what an item may hold
+    return None if value is None else str(value)

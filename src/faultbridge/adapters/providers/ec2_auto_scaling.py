@@ -19,7 +19,7 @@ from botocore.parsers import ResponseParserError
 from faultbridge.adapters.aws_errors import code_of, is_outage, is_throttle, message_of, translate, translated
 from faultbridge.adapters.clients import Clients
 from faultbridge.errors import Misconfigured, Transient
-from faultbridge.ports import Answer, Candidate, Presence, ProviderFailure
+from faultbridge.ports import Answer, Candidate, Capacity, Evidence, Presence, ProviderFailure
 
 INSTANCES_AT_ONCE = 200
 GONE_STATES = frozenset({"shutting-down", "terminated"})
@@ -98,6 +98,17 @@ class AutoScalingProvider:
             found = list(self._running(self._members(group)))
         young = (candidate for candidate in found if candidate.launched_at >= earliest)
         return tuple(sorted(young, key=lambda candidate: (candidate.launched_at, candidate.instance_id)))
+
+    def capacity(self, instance_id: str, group: str) -> Capacity:  # noqa: ARG002 - a group alone knows nothing
+        """Tell that the seat's own reservation has its slot back once the instance is gone, where it runs in one.
+
+        Nothing in the service tells of capacity otherwise.
+        """
+        with translated(f"looking for the reservation of {instance_id}"):
+            answer = self._clients.ec2.describe_instances(InstanceIds=[instance_id])
+        found = (one for each in answer["Reservations"] for one in each["Instances"])
+        reservation = next((one.get("CapacityReservationId") for one in found), None)
+        return Capacity(Evidence.OWN_RESERVATION, reason=reservation) if reservation else Capacity()
 
     def _presence(self, instance_id: str) -> Presence:
         try:

@@ -100,16 +100,16 @@ class SsmDcgmVerifier:
         self._read_report = read_report
         self._output = output
 
-    def begin(self, instance_id: str, token: str) -> str:
+    def begin(self, instance_id: str, token: str, level: int | None = None) -> str:
         """Send the command, or find the one that was sent with this token; its id is the operation.
 
         An instance whose agent has not reported yet is Transient.
         """
         comment = token[:COMMENT_CHARACTERS]
         with translated(f"verifying {instance_id}"):
-            return self._sent(instance_id, comment) or self._send(instance_id, comment)
+            return self._sent(instance_id, comment) or self._send(instance_id, comment, level or self._level)
 
-    def look(self, instance_id: str, operation: str) -> Verification:
+    def look(self, instance_id: str, operation: str, level: int | None = None) -> Verification:
         """Read how the command stands; what cannot be read, or proves nothing, is `unknown`."""
         with translated(f"reading the verification of {instance_id}"):
             try:
@@ -124,14 +124,14 @@ class SsmDcgmVerifier:
             return Verification(verdict)
         if verdict is not None:
             return Verification(verdict, (f"the command ended as {details or answer['Status']}",))
-        return self._judge(self._report(answer, instance_id, operation))
+        return self._judge(level or self._level, self._report(answer, instance_id, operation))
 
     def _sent(self, instance_id: str, comment: str) -> str | None:
         pages = self._clients.ssm.get_paginator("list_commands").paginate(InstanceId=instance_id)
         commands = (command for page in pages for command in page["Commands"])
         return next((command["CommandId"] for command in commands if command.get("Comment") == comment), None)
 
-    def _send(self, instance_id: str, comment: str) -> str:
+    def _send(self, instance_id: str, comment: str, level: int) -> str:
         arguments: dict[str, Any] = {}
         if self._output is not None:
             arguments = {"OutputS3BucketName": self._output.bucket, "OutputS3KeyPrefix": self._output.prefix}
@@ -142,7 +142,7 @@ class SsmDcgmVerifier:
                 Comment=comment,
                 TimeoutSeconds=DELIVERY_SECONDS,
                 Parameters={
-                    "commands": [f"dcgmi diag -r {self._level} -j"],
+                    "commands": [f"dcgmi diag -r {level} -j"],
                     "executionTimeout": [str(self._timeout_seconds)],
                 },
                 **arguments,
@@ -161,12 +161,12 @@ class SsmDcgmVerifier:
         key = output_key(str(answer.get("StandardOutputUrl", "")), self._output, instance_id, operation)
         return self._output.objects.get(key) or text.encode()
 
-    def _judge(self, report: bytes) -> Verification:
+    def _judge(self, level: int, report: bytes) -> Verification:
         try:
             tests = self._read_report(report)
         except Rejected as error:
             return Verification(Verdict.UNKNOWN, (f"no report: {error}",), report)
-        return Verification(verdict_of(tests, self._level), findings_of(tests), report)
+        return Verification(verdict_of(tests, level), findings_of(tests), report)
 
 
 def verdict_of(tests: Sequence[DiagTest], level: int) -> Verdict:

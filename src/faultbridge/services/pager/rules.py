@@ -18,6 +18,7 @@ Data = Mapping[str, Any]
 _CASE = EntryType.CASE_STATUS.value
 _NODE = EntryType.NODE_STATUS.value
 _SAFETY = EntryType.CLUSTER_SAFETY.value
+_NOTE = EntryType.NOTE.value
 
 TIMELINE = "faultbridge timeline --cluster {cluster} --case {case}"
 CASE_SHOW = "faultbridge case show {case}"
@@ -182,6 +183,54 @@ RULES: tuple[PageRule, ...] = (
         reader="Nothing.",
         commands=_CLUSTER_COMMANDS,
         runbook="stuck-case",
+    ),
+    PageRule(
+        transition="approval",
+        event_type=_NOTE,
+        when={"kind": frozenset({"approval"}), "stage": frozenset({"begun"})},
+        state=PageState.TRIGGERED,
+        urgency=_URGENT,
+        headline="a repair waits for your word",
+        doing="The node is kept off work and waits ({text}).",
+        reader="Approve it (faultbridge case approve {case}) or deny it (faultbridge case deny {case}).",
+        commands=_CASE_COMMANDS,
+        runbook="approval",
+    ),
+    PageRule(
+        transition="approval",
+        event_type=_NOTE,
+        when={"kind": frozenset({"approval"}), "stage": frozenset({"over"})},
+        state=PageState.RESOLVED,
+        urgency=_URGENT,
+        headline="the repair waits for your word no more",
+        doing="It goes on as told ({text}).",
+        reader="Nothing.",
+        commands=_CASE_COMMANDS,
+        runbook="approval",
+    ),
+    PageRule(
+        transition="isolation",
+        event_type=_NOTE,
+        when={"kind": frozenset({"isolation"}), "stage": frozenset({"overdue"})},
+        state=PageState.TRIGGERED,
+        urgency=_URGENT,
+        headline="work cannot be kept off a faulty node",
+        doing="The orchestrator is asked again each minute ({text}).",
+        reader="Mend the orchestrator or its permissions, or drain the node by hand: jobs still land on it.",
+        commands=(TIMELINE, NODE_SHOW),
+        runbook="isolation",
+    ),
+    PageRule(
+        transition="isolation",
+        event_type=_NOTE,
+        when={"kind": frozenset({"isolation"}), "stage": frozenset({"over"})},
+        state=PageState.RESOLVED,
+        urgency=_URGENT,
+        headline="the orchestrator answers again",
+        doing="Done ({text}).",
+        reader="Nothing.",
+        commands=(TIMELINE, NODE_SHOW),
+        runbook="isolation",
     ),
 )
 

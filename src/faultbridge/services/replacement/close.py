@@ -60,7 +60,7 @@ def _closed(state: NodeState, now: datetime) -> Revision:
     target = NodeStatus.DEGRADED if harmed else NodeStatus.HEALTHY
     reason = "verification passed, a condition remains" if harmed else "verification passed"
     state, draft = moved(replace(state, isolation=Isolation.NONE, unverified=False), target, now, reason)
-    resolution = RESOLUTIONS[case.rung]
+    resolution = Resolution.CANCELLED if case.cancelled else RESOLUTIONS[case.rung]
     resolved = replace(
         case,
         status=CaseStatus.RESOLVED,

@@ -19,6 +19,9 @@ NAME = "drain"
 
 def drain(work: Work) -> Answer:
     """Drain the node; where there is no orchestrator the step says that it does not apply."""
+    stopped = work.stop_if_cancelled()
+    if stopped is not None:
+        return stopped
     if work.state.status is NodeStatus.QUARANTINED:
         work = work.commit(_begin)
     orchestrator = work.orchestrator

@@ -66,6 +66,14 @@ def requeued(
     return _finished(Decided(state, drafts), waiting, now, reason)
 
 
+def uncounted(revision: Revision) -> Revision:
+    """Let the attempt that ended be none of those that the policy allows."""
+    case = revision.state.live_case
+    if case is None:
+        return revision
+    return replace(revision, state=replace(revision.state, case=replace(case, uncounted=case.uncounted + 1)))
+
+
 def again_at(case: Case, now: datetime) -> datetime:
     """Return when a case may be tried again: a minute after the first attempt, doubling to half an hour."""
     return now + min(FIRST_PAUSE * (1 << max(case.attempts - 1, 0)), LONGEST_PAUSE)

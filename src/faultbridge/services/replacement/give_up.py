@@ -14,8 +14,9 @@ from faultbridge.domain.edges import NodeStatus
 from faultbridge.domain.nodes import NodeState
 from faultbridge.errors import Transient
 from faultbridge.ports import Answer as Reply
-from faultbridge.ports import Presence, ProviderFailure
+from faultbridge.ports import Evidence, Presence, ProviderFailure
 from faultbridge.services.append import Revision
+from faultbridge.services.replacement import capacity
 from faultbridge.services.replacement.outcomes import Answer, Outcome
 from faultbridge.services.replacement.progress import live, moved, reached, with_attempt
 from faultbridge.services.replacement.work import Work, waiting
@@ -32,13 +33,19 @@ def give_up(work: Work) -> Answer:
     intent = work.attempt.intent
     if intent is not None:
         return _go_on(work, intent)
-    if _paused(work):
-        return work.requeue(WaitingFor.PAUSE, "repairs were paused before the intent", later=False)
+    stopped = work.stop_if_cancelled() or _stop_if_paused(work)
+    return stopped or _begin(work)
+
+
+def _begin(work: Work) -> Answer:
     if work.instance_id is None:
         return _refused(work, Reply(ProviderFailure.NOT_FOUND, "no instance is known to sit in the seat"))
     if work.state.seat.group is None:
         return _refused(work, Reply(ProviderFailure.NOT_FOUND, "the seat has no group that would fill it again"))
-    work = work.commit(_commit_intent)
+    sought = capacity.seek(work, work.instance_id, work.state.seat.group)
+    if sought.answer is not None:
+        return sought.answer
+    work = work.commit(lambda state, now: _commit_intent(state, now, sought.evidence))
     intent = work.attempt.intent
     return _act(work, intent) if intent else waiting("the intent was withdrawn")
 
@@ -49,13 +56,19 @@ def give_up_is_late(work: Work, reason: str) -> Answer:
     return work.escalate(f"AMBIGUOUS: nobody can tell whether the instance was given up: {reason}", draft)
 
 
-def _commit_intent(state: NodeState, now: datetime) -> Revision:
+def _commit_intent(state: NodeState, now: datetime, evidence: Evidence) -> Revision:
     case, attempt = live(state)
     sitting = state.incarnation
-    if attempt.intent is not None or sitting is None or sitting.instance_id is None:
+    if case.cancelled or attempt.intent is not None or sitting is None or sitting.instance_id is None:
         return Revision(state)
     intent = Intent(case.rung, sitting.instance_id, sitting.instance, case.execution, now)
-    facts = {"generation": intent.generation, "token": intent.token, "capacity_evidence": "none"}
+    facts = {
+        "generation": intent.generation,
+        "token": intent.token,
+        "capacity_evidence": evidence.value,
+        "rule": case.rule,
+        "policy": case.policy,
+    }
     step = narrate.step(case, INTENT, "committed", now, old_instance=intent.instance_id, facts=facts)
     state = reached(with_attempt(state, intent=intent), Phase.INTENT, now)
     state, draft = moved(state, NodeStatus.REPLACING, now, "drained; intent committed")
@@ -101,7 +114,9 @@ def _given_up(work: Work, intent: Intent, reply: Reply) -> Answer:
         state, draft = moved(state, NodeStatus.PROVISIONING, now, "old instance given up")
         return Revision(state, (step, draft))
 
-    return work.settle(Outcome.DONE, Phase.ACTED, finish)
+    answer = work.settle(Outcome.DONE, Phase.ACTED, finish)
+    capacity.there_is_some(work)
+    return answer
 
 
 def _refused(work: Work, reply: Reply) -> Answer:
@@ -112,10 +127,13 @@ def _refused(work: Work, reply: Reply) -> Answer:
     reason = f"{failure.value}: {reply.reason}"
     if not failure.retriable:
         return work.escalate(reason, draft)
-    capacity = failure is ProviderFailure.CAPACITY
-    return work.retry_or_escalate(WaitingFor.CAPACITY if capacity else WaitingFor.WAIT, reason, draft)
+    if failure is ProviderFailure.CAPACITY:
+        return capacity.none_left(work, reply.reason)
+    return work.retry_or_escalate(WaitingFor.WAIT, reason, draft)
 
 
-def _paused(work: Work) -> bool:
+def _stop_if_paused(work: Work) -> Answer | None:
     cluster = work.state.key.cluster
-    return items.read_control(cluster, work.tools.table.get(keys.cluster_control(cluster))).paused
+    if not items.read_control(cluster, work.tools.table.get(keys.cluster_control(cluster))).paused:
+        return None
+    return work.requeue(WaitingFor.PAUSE, "repairs were paused before the intent", later=False, counts=False)

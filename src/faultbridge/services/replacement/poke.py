@@ -94,7 +94,7 @@ class Poke:
     def _recover(self, state: NodeState, case: Case) -> Poked:
         """Follow up an execution that ended without ending the attempt."""
         limits = rules_of(self.machine.tools.rulebook, state.key.cluster).policy.limits
-        if case.attempts >= limits.attempts + MOST_LOST:
+        if case.tried >= limits.attempts + MOST_LOST:
             reason = f"{case.attempts} executions were lost"
             self._append(state, case, lambda now, at: escalated(now, at, reason))
             return Poked.GIVEN_BACK

@@ -30,7 +30,7 @@ def verify(work: Work) -> Answer:
         raise Misconfigured(f"no instance is known to sit in {work.state.key.stream}")
     if work.attempt.operation is None:
         return _begin(work, work.instance_id)
-    found = work.verifier.look(work.instance_id, work.attempt.operation)
+    found = work.verifier.look(work.instance_id, work.attempt.operation, _level(work))
     if found.verdict is Verdict.PENDING:
         return waiting("the verification is running")
     if found.verdict is Verdict.UNKNOWN:
@@ -63,7 +63,7 @@ def verify_is_late(work: Work, reason: str) -> Answer:
 def _begin(work: Work, instance_id: str) -> Answer:
     # The number of looks so far makes the token: a repetition after a crash finds what it began itself.
     token = f"{work.case.execution}-{work.attempt.tries}"
-    operation = work.verifier.begin(instance_id, token)
+    operation = work.verifier.begin(instance_id, token, _level(work))
 
     def revise(state: NodeState, now: datetime) -> Revision:
         case, attempt = live(state)
@@ -74,6 +74,10 @@ def _begin(work: Work, instance_id: str) -> Answer:
 
     work.commit(revise)
     return waiting("the verification has begun")
+
+
+def _level(work: Work) -> int | None:
+    return work.rules.policy.rule_named(work.case.rule).verify_level
 
 
 def _once_more(work: Work, found: Verification) -> Answer:
@@ -121,7 +125,7 @@ def _failed(work: Work, found: Verification, findings: tuple[str, ...]) -> Answe
         evidence=evidence,
     )
     higher = _higher(work)
-    if higher is not None and work.case.attempts < work.rules.policy.limits.attempts:
+    if higher is not None and not work.case.cancelled and work.case.tried < work.rules.policy.limits.attempts:
         reason = f"{FAILED}: {reason}; {higher.value} is the next rung"
         return work.requeue(WaitingFor.BUDGET, reason, draft, rung=higher, later=False)
     return work.escalate(f"{FAILED}: {reason}", draft)

@@ -13,13 +13,17 @@ from faultbridge.domain.entries import Draft
 from faultbridge.domain.nodes import NodeState
 from faultbridge.errors import Misconfigured
 from faultbridge.ports import Clock, ObjectStore, Orchestrator, Provider, Table, Verifier, Workflow
+from faultbridge.services.admission import asked
 from faultbridge.services.append import Append, Revision
-from faultbridge.services.replacement.endings import again_at, escalated, requeued
+from faultbridge.services.replacement.endings import again_at, escalated, requeued, uncounted
 from faultbridge.services.replacement.outcomes import Answer, Outcome, Settled, Superseded
 from faultbridge.services.replacement.progress import live, reached, settled
 from faultbridge.services.replacement.request import Request
 from faultbridge.services.rulebook import Rulebook
 from faultbridge.stages.decide import Rules
+
+DRY_FOR = timedelta(minutes=10)
+"""How long a group without capacity is left alone before one repair looks again."""
 
 P = TypeVar("P")
 Change = Callable[[NodeState, datetime], Revision]
@@ -130,19 +134,42 @@ class Work:
         *drafts: Draft,
         rung: Rung | None = None,
         later: bool = True,
+        counts: bool = True,
     ) -> Answer:
-        """End the attempt with the case back in the queue, for `later` with a pause that grows by the attempts."""
+        """End the attempt with the case back in the queue, for `later` with a pause that grows by the attempts.
+
+        An attempt that does not count is none of those that the policy allows.
+        """
 
         def revise(state: NodeState, now: datetime) -> Revision:
             not_before = again_at(self.case, now) if later else None
-            return requeued(state, now, waiting_for, reason, drafts=drafts, rung=rung, not_before=not_before)
+            back = requeued(state, now, waiting_for, reason, drafts=drafts, rung=rung, not_before=not_before)
+            return back if counts else uncounted(back)
 
         self.commit(revise)
         return Answer(Outcome.STOPPED, reason)
 
+    def ask(self, reason: str, *drafts: Draft) -> Answer:
+        """End the attempt with the case waiting for a person's word about the next one."""
+        patience = self.rules.policy.rule_named(self.case.rule).approval_deadline
+
+        def revise(state: NodeState, now: datetime) -> Revision:
+            back = uncounted(requeued(state, now, WaitingFor.APPROVAL, reason, drafts=drafts))
+            question = asked(back.state, reason, now, now + patience)
+            return Revision(question.state, (*back.drafts, *question.drafts))
+
+        self.commit(revise)
+        return Answer(Outcome.STOPPED, reason)
+
+    def stop_if_cancelled(self) -> Answer | None:
+        """End the attempt where a person cancelled the case: nothing is given up, the node is only brought back."""
+        if not self.case.cancelled or self.case.rung is Rung.VERIFY:
+            return None
+        return self.requeue(WaitingFor.BUDGET, "cancelled before the intent", rung=Rung.VERIFY, later=False)
+
     def retry_or_escalate(self, waiting_for: WaitingFor, reason: str, *drafts: Draft) -> Answer:
         """Try the case again later as long as it has attempts left."""
-        if self.case.attempts >= self.rules.policy.limits.attempts:
+        if self.case.tried >= self.rules.policy.limits.attempts:
             return self.escalate(f"{reason} (attempt {self.case.attempts}, the last one)", *drafts)
         return self.requeue(waiting_for, reason, *drafts)
 

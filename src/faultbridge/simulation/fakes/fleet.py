@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from faultbridge.errors import Misconfigured
-from faultbridge.ports import Answer, Candidate, Clock, Presence, ProviderFailure
+from faultbridge.ports import Answer, Candidate, Capacity, Clock, Presence, ProviderFailure
 from faultbridge.simulation.fakes.clock import ManualClock
 from faultbridge.simulation.fakes.seams import Seam
 
@@ -99,6 +99,7 @@ class FakeProvider:
         self.seam = seam or Seam()
         self.failures: deque[Failure] = deque()
         self.blind = False
+        self.known_capacity = Capacity()
         self.replaced: list[tuple[str, str]] = []
 
     def fail_next(self, failure: ProviderFailure, *, effect: bool = False) -> None:
@@ -124,6 +125,11 @@ class FakeProvider:
                 return Presence.UNKNOWN
             instance = self.fleet.instances.get(instance_id)
             return Presence.ALIVE if instance is not None and instance.alive else Presence.GONE
+
+    def capacity(self, instance_id: str, group: str) -> Capacity:
+        """Tell what a test says is known of capacity."""
+        with self.seam.around("provider", "capacity", (instance_id, group)):
+            return self.known_capacity
 
     def candidates(self, group: str, launched_after: datetime) -> tuple[Candidate, ...]:
         """List what may take a seat."""

@@ -1,0 +1,37 @@
+"""The stream of a cluster: its own state and entries, written on its version."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import datetime
+
+from faultbridge.domain.clusters import ClusterState
+from faultbridge.domain.edges import Actor
+from faultbridge.domain.entries import Draft, seal
+from faultbridge.domain.faults import Severity
+from faultbridge.services.append import Stack
+from faultbridge.storage import items, keys
+from faultbridge.storage.writes import Absent, Equals, Put, Write
+
+
+def next_writes(
+    stack: Stack,
+    before: ClusterState,
+    after: ClusterState,
+    drafts: Iterable[Draft],
+    *,
+    actor: Actor,
+    severity: Severity | None,
+    now: datetime,
+) -> tuple[ClusterState, list[Write]]:
+    """Return a cluster's next state and the writes that bring it about, if nobody wrote it meanwhile."""
+    head = replace(before.head, version=before.head.version + 1)
+    stream = stack.stream(before.cluster)
+    entries, head = seal(stream, head, drafts, actor=actor, severity=severity, recorded_at=now)
+    after = replace(after, head=head)
+    unchanged = Equals("version", before.head.version) if before.head.version else Absent()
+    writes: list[Write] = [Put(items.cluster_item(after, now), when=unchanged)]
+    partition = keys.cluster_partition(before.cluster)
+    writes += [Put(items.entry_item(entry, partition, shard=0), when=Absent()) for entry in entries]
+    return after, writes

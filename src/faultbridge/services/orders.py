@@ -1,0 +1,131 @@
+"""Orders: what a person decides about one case, on the record with the caller's name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from faultbridge.domain.cases import Approval, Case, Resolution, Rung, WaitingFor
+from faultbridge.domain.edges import Actor, CaseStatus
+from faultbridge.domain.entries import Draft
+from faultbridge.domain.nodes import NodeKey, NodeState
+from faultbridge.errors import Rejected
+from faultbridge.ports import Table
+from faultbridge.services.append import Append, Revision
+from faultbridge.services.rulebook import Rulebook
+from faultbridge.services.rules_of import rules_of
+from faultbridge.stages import narrate
+from faultbridge.stages.decide import Decided, due_at, move_case
+from faultbridge.storage import keys
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """Who ordered it and why, in the person's own words."""
+
+    operator: str | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Orders:
+    """Takes the answers of people to cases that wait, and their orders to stop one."""
+
+    table: Table
+    append: Append
+    rulebook: Rulebook
+
+    def approve(self, case_id: str, order: Order, attempt: int | None = None) -> NodeState:
+        """Let the attempt begin that was asked about; `not_asked` when none was, `expired` when it is too late."""
+
+        def revise(state: NodeState, case: Case, now: datetime) -> Revision:
+            question = _question(case, attempt, now)
+            granted = replace(question, granted=True, operator=order.operator)
+            waiting = replace(case, approval=granted, waiting_for=WaitingFor.BUDGET)
+            state = replace(state, case=waiting)
+            draft = _note(case, "approved", order, now, stage="over", attempt=question.attempt)
+            return Revision(replace(state, due_at=due_at(state)), (draft,))
+
+        return self._order(case_id, revise)
+
+    def deny(self, case_id: str, order: Order, attempt: int | None = None) -> NodeState:
+        """Refuse the attempt that was asked about: the case is the person's now."""
+
+        def revise(state: NodeState, case: Case, now: datetime) -> Revision:
+            question = _question(case, attempt, now)
+            reason = f"denied{': ' if order.reason else ''}{order.reason}"
+            answered = replace(question, granted=False, operator=order.operator)
+            draft = _note(case, "denied", order, now, stage="over", attempt=question.attempt)
+            settled = replace(state, case=replace(case, approval=answered))
+            denied = replace(case, status=CaseStatus.ESCALATED, approval=answered, waiting_for=None, reason=reason)
+            return _moved(Decided(settled, (draft,)), denied, now, reason)
+
+        return self._order(case_id, revise)
+
+    def cancel(self, case_id: str, order: Order) -> NodeState:
+        """Give nothing up for this case any more; `past_intent` when something is being given up already.
+
+        A node that still serves is left alone and its case ends. One that is kept off work is verified and returned.
+        """
+
+        def revise(state: NodeState, case: Case, now: datetime) -> Revision:
+            if case.cancelled:
+                return Revision(state)
+            if case.attempt is not None and case.attempt.intent is not None:
+                raise Rejected("past_intent", f"{case.id} has passed its intent and can only go forward")
+            draft = _note(case, "cancelled", order, now)
+            if case.status is CaseStatus.IN_PROGRESS:
+                return Revision(replace(state, case=replace(case, cancelled=True)), (draft,))
+            if case.status not in {CaseStatus.OPEN, CaseStatus.QUEUED}:
+                raise Rejected("not_cancellable", f"{case.id} is {case.status.value}; a person has it already")
+            if state.status is not None and state.status.in_service:
+                ended = replace(case, status=CaseStatus.RESOLVED, waiting_for=None, cancelled=True, closed_at=now)
+                ended = replace(ended, resolution=Resolution.CANCELLED, reason=order.reason)
+                return _moved(Decided(state, (draft,)), ended, now, "cancelled")
+            kept = replace(case, cancelled=True, rung=Rung.VERIFY, approval=None, waiting_for=WaitingFor.BUDGET)
+            changed = replace(state, case=replace(kept, not_before=None))
+            return Revision(replace(changed, due_at=due_at(changed)), (draft,))
+
+        return self._order(case_id, revise)
+
+    def _order(self, case_id: str, revise: Callable[[NodeState, Case, datetime], Revision]) -> NodeState:
+        found = self.table.get(keys.case(case_id))
+        if found is None:
+            raise Rejected("unknown_case", f"there is no case {case_id}")
+        key = NodeKey(str(found["cluster"]), str(found["node"]))
+
+        def of_live(state: NodeState, now: datetime) -> Revision:
+            case = state.live_case
+            if case is None or case.id != case_id:
+                raise Rejected("case_over", f"{case_id} has ended")
+            return revise(state, case, now)
+
+        config = rules_of(self.rulebook, key.cluster).config
+        return self.append(key, of_live, actor=Actor.CLI, config=config).state
+
+
+def _question(case: Case, attempt: int | None, now: datetime) -> Approval:
+    question = case.asking
+    if question is None or attempt not in {None, question.attempt}:
+        which = f"attempt {attempt}" if attempt else "anything"
+        raise Rejected("not_asked", f"{case.id} does not ask about {which}")
+    if question.answer_by <= now:
+        raise Rejected("too_late", f"{case.id} was to be answered by {question.answer_by:%Y-%m-%dT%H:%MZ}")
+    return question
+
+
+def _note(
+    case: Case, word: str, order: Order, now: datetime, *, stage: str | None = None, attempt: int | None = None
+) -> Draft:
+    facts = {"order": word, "rule": case.rule, "policy": case.policy} | ({"attempt": attempt} if attempt else {})
+    text = f"{word}{': ' if order.reason else ''}{order.reason}"
+    kind = "approval" if stage else "operator"
+    return narrate.note(
+        kind=kind, text=text, at=now, case_id=case.id, facts=facts, operator=order.operator, stage=stage
+    )
+
+
+def _moved(decided: Decided, case: Case, now: datetime, reason: str) -> Revision:
+    done = move_case(decided, case, now, reason)
+    return Revision(replace(done.state, due_at=due_at(done.state)), done.drafts)

@@ -1,0 +1,80 @@
+"""What people order at the command line, and what is put on the record of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from faultbridge.data.policies import version_of
+from faultbridge.policyfile import read_policy
+from faultbridge.services.policies import Policies
+from tests.builders import KEY
+from tests.cli.desk import OPERATOR, Desk
+
+CAREFUL = "rules: [{name: careful, approval: [replace]}]"
+
+
+def asking(desk: Desk) -> str:
+    """Put a case in front of a person, and return its id."""
+    document = read_policy(CAREFUL)
+    ports = desk.world.ports
+    Policies(ports.table, ports.clock).put({**document, "version": version_of(document)})
+    desk.world.app.ingest([desk.world.message()])
+    desk.world.app.react([(KEY.cluster, KEY.node)])
+    (case,) = desk.json("case", "list", "--cluster", KEY.cluster)
+    assert case["waiting_for"] == "approval"
+    return str(case["case_id"])
+
+
+def operators(desk: Desk, *arguments: str) -> list[str]:
+    entries = desk.json("timeline", *arguments)
+    return [one["data"]["operator"] for one in entries if one["data"].get("operator")]
+
+
+def test_an_approved_repair_begins(desk: Desk) -> None:
+    case = asking(desk)
+    assert desk.json("case", "approve", case, "--reason", "seen")["waiting_for"] == "budget"
+    desk.world.app.dispatch(KEY.cluster)
+    assert desk.json("case", "show", case)["status"] == "in_progress"
+    assert operators(desk, "--case", case) == [OPERATOR]
+
+
+def test_a_denied_repair_is_yours(desk: Desk) -> None:
+    case = asking(desk)
+    assert desk.json("case", "deny", case, "--reason", "needed")["status"] == "escalated"
+
+
+def test_an_answer_to_a_question_that_nobody_asked_is_refused(desk: Desk) -> None:
+    case = asking(desk)
+    desk.json("case", "deny", case)
+    for verb in ("approve", "deny"):
+        ran = desk("case", verb, case)
+        assert (ran.code, ran.out) == (2, "")
+        assert "does not ask" in ran.err
+    assert "with a person" in desk("case", "cancel", case).err or desk("case", "cancel", case).code == 2
+
+
+def test_a_cancelled_case_is_verified_only(desk: Desk) -> None:
+    case = asking(desk)
+    assert desk.json("case", "cancel", case, "--reason", "false alarm")["rung"] == "verify"
+
+
+def test_a_pause_is_told_with_who_ordered_it_and_ends(desk: Desk) -> None:
+    assert desk.json("pause", "--cluster", KEY.cluster)["paused"] is True
+    assert desk.json("pause", "--cluster", KEY.cluster)["paused"] is True
+    assert desk.json("resume", "--cluster", KEY.cluster)["paused"] is False
+    assert operators(desk, "--cluster", KEY.cluster) == [OPERATOR, OPERATOR]
+
+
+@pytest.mark.parametrize("close", [(), ("--close",)])
+def test_a_cluster_without_tripped_breakers_lists_none(desk: Desk, close: tuple[str, ...]) -> None:
+    assert desk.json("breaker", "--cluster", KEY.cluster, *close) == []
+
+
+def test_orders_for_what_is_not_there_are_refused(desk: Desk) -> None:
+    for arguments in (
+        ("pause", "--cluster", "nowhere"),
+        ("breaker", "--cluster", "nowhere"),
+        ("case", "cancel", "c-x"),
+    ):
+        ran = desk(*arguments)
+        assert (ran.code, ran.out) == (2, "")

@@ -1,0 +1,173 @@
+"""The breaker: many nodes that fail at once are left where they are, until it is clear that not all of them will."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from faultbridge.domain.breakers import BreakerLimit, BreakerScope, BreakerState
+from faultbridge.domain.cases import WaitingFor
+from faultbridge.domain.edges import Actor, CaseStatus, NodeStatus
+from faultbridge.services.append import Revision
+from tests.scenarios.world import CLUSTER, World, limits
+
+RESOLVED, QUEUED = CaseStatus.RESOLVED, CaseStatus.QUEUED
+CLUSTER_LIMIT = BreakerLimit(nodes=5, percent=20)
+RACK_LIMIT = BreakerLimit(BreakerScope.DOMAIN, nodes=4, percent=50)
+
+
+def rack(number: int) -> str:
+    return f"rack-{(number - 1) // 8 + 1}"
+
+
+def world_of(nodes: int, *breakers: BreakerLimit, **others) -> World:
+    return World(nodes=nodes, breakers=breakers or (CLUSTER_LIMIT, RACK_LIMIT), domain=rack, **others)
+
+
+def fail(world: World, *nodes: int) -> None:
+    for node in nodes:
+        world.fault(node)
+    world.listen()
+
+
+def states(world: World) -> dict[str, BreakerState]:
+    return {name: breaker.state for name, breaker in world.control().breakers.items()}
+
+
+def safety(world: World) -> list[str]:
+    return [line for line in world.story(None) if line.startswith("breaker")]
+
+
+def test_a_breaker_trips_on_one_rack_holds_only_that_rack_and_closes_itself():
+    world = world_of(40)
+    fail(world, 1, 2, 3, 4, 5)
+    assert states(world) == {"domain:rack-1": BreakerState.OPEN}
+    assert [world.status(node) for node in range(1, 6)] == [NodeStatus.DEGRADED] * 5
+    assert {world.case(node).waiting_for for node in range(1, 6)} == {WaitingFor.BREAKER}
+    fail(world, 30)
+    assert world.given_up() == ["i-0000000000000001e"]
+    world.minute()
+    for node in range(1, 6):
+        world.clear(node)
+    world.listen()
+    world.minute(11)
+    assert states(world) == {"domain:rack-1": BreakerState.CLOSED}
+    assert [world.status(node) for node in range(1, 6)] == [NodeStatus.HEALTHY] * 5
+    assert safety(world) == ["breaker None -> open", "breaker open -> closed"]
+
+
+def test_nodes_that_stay_broken_are_repaired_one_at_a_time_through_a_half_open_breaker():
+    world = world_of(40, limits=limits(concurrent=4))
+    fail(world, 1, 2, 3, 4, 5)
+    world.minute(9)
+    assert world.given_up() == []
+    most = 0
+    for _ in range(200):
+        world.minute()
+        if states(world)["domain:rack-1"] is BreakerState.HALF_OPEN:
+            most = max(most, len(world.control().holders))
+    assert most == 1
+    assert {world.case(node).status for node in range(1, 6)} == {RESOLVED}
+    assert safety(world) == ["breaker None -> open", "breaker open -> half_open", "breaker half_open -> closed"]
+
+
+def test_another_node_that_begins_to_fail_opens_a_half_open_breaker_again():
+    world = world_of(40)
+    fail(world, 1, 2, 3, 4, 5, 6)
+    world.until(lambda: states(world)["domain:rack-1"] is BreakerState.HALF_OPEN)
+    world.clock.advance(1)
+    fail(world, 7)
+    assert states(world)["domain:rack-1"] is BreakerState.OPEN
+    assert world.status(7) is NodeStatus.DEGRADED
+
+
+def test_the_breaker_of_the_cluster_holds_every_rack():
+    world = world_of(40, CLUSTER_LIMIT)
+    fail(world, *range(1, 33, 4))
+    assert states(world) == {"cluster": BreakerState.OPEN}
+    fail(world, 40)
+    assert (world.status(40), world.case(40).waiting_for) == (NodeStatus.DEGRADED, WaitingFor.BREAKER)
+
+
+def test_nodes_that_are_not_there_yet_trip_nothing():
+    world = world_of(20, CLUSTER_LIMIT)
+    for node in range(1, 7):
+
+        def gone(state, now):
+            from dataclasses import replace
+
+            from faultbridge.stages import narrate
+
+            draft = narrate.status_change(state, NodeStatus.PROVISIONING, now, "growing")
+            return Revision(replace(state, status=NodeStatus.PROVISIONING), (draft,))
+
+        world.append(world.key(node), gone, actor=Actor.INVENTORY, config=world.rulebook.config(CLUSTER))
+    fail(world, 20)
+    assert states(world) == {}
+    world.until(world.case_is(RESOLVED, 20))
+
+
+def test_work_goes_back_to_verified_nodes_while_the_breaker_is_open():
+    world = world_of(40, CLUSTER_LIMIT, orchestrated=True)
+    fail(world, 1)
+    world.until(lambda: world.status(1) is NodeStatus.VALIDATING)
+    fail(world, *range(2, 12))
+    assert states(world) == {"cluster": BreakerState.OPEN}
+    assert world.orchestrator.cordoned == {"node-1"}
+    world.until(world.case_is(RESOLVED, 1))
+    assert "node-1" not in world.orchestrator.cordoned
+    assert world.story().index("return_to_service returned") > 0
+
+
+def test_a_person_closes_the_breaker_in_spite_of_what_fails_and_only_others_trip_it_again():
+    world = world_of(40, CLUSTER_LIMIT, limits=limits(concurrent=40, per_hour=40))
+    fail(world, *range(1, 9))
+    world.controls.close_breakers(CLUSTER, "arn:aws:iam::123456789012:user/ada")
+    world.minute(2)
+    assert states(world) == {"cluster": BreakerState.CLOSED}
+    assert not [node for node in range(1, 9) if world.node(node).status.in_service]
+    closing = world.bodies(None)[-1]
+    last = next(body for body in reversed(world.bodies(None)) if body["data"].get("kind") == "breaker")
+    assert (last["data"]["operator"], last["metadata"]["recorded_by"]) == ("arn:aws:iam::123456789012:user/ada", "cli")
+    assert closing["metadata"]["sequence"] >= last["metadata"]["sequence"]
+
+
+def test_forty_of_four_hundred_nodes_are_isolated_within_a_minute_and_two_repaired_at_a_time():
+    world = World(nodes=400, breakers=(CLUSTER_LIMIT,), orchestrated=True, limits=limits(concurrent=2, per_hour=100))
+    fail(world, *range(1, 41))
+    world.minute()
+    assert world.orchestrator.cordoned == {f"node-{node}" for node in range(1, 41)}
+    for _ in range(30):
+        world.minute()
+        assert len(world.control().holders) <= 2
+    assert len(world.given_up()) >= 2
+
+
+@pytest.mark.parametrize("lost", ["gone", "over"])
+def test_a_slot_that_nobody_uses_is_given_back(lost):
+    world = World()
+    if lost == "over":
+        world.fault()
+        world.listen()
+        world.until(world.case_is(RESOLVED))
+        case = world.case().id
+    else:
+        case = "c-of-nobody"
+    from faultbridge.storage import keys
+    from faultbridge.storage.writes import Update
+
+    held = {("holders", case): "2026-02-03T12:00:00.000Z"}
+    world.table.write(Update(keys.cluster_control(CLUSTER), set=held, add={"version": 1}))
+    assert world.minute().released == 1
+    assert world.control().holders == {}
+
+
+def test_a_slot_in_use_is_never_given_back():
+    world = World()
+    world.fault()
+    world.listen()
+    for _ in range(10):
+        assert world.minute().released == 0
+    assert list(world.control().holders) == [world.case().id]
+    assert timedelta(0) <= world.clock.now() - world.control().starts[0]

@@ -1,0 +1,236 @@
+"""What people are asked and what they order: approval, denial, cancelling, windows, capacity that nobody can prove."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from faultbridge.domain.cases import Resolution, Rung, WaitingFor
+from faultbridge.domain.edges import CaseStatus, NodeStatus
+from faultbridge.domain.faults import Action, Severity
+from faultbridge.domain.policy import Match, Rule
+from faultbridge.domain.windows import Window
+from faultbridge.errors import Rejected
+from faultbridge.ports import Capacity, Evidence, ProviderFailure
+from faultbridge.services.orders import Order
+from faultbridge.services.pager.rules import rules_for
+from tests.scenarios.world import World, limits
+
+RESOLVED, QUEUED, ESCALATED = CaseStatus.RESOLVED, CaseStatus.QUEUED, CaseStatus.ESCALATED
+ADA = Order("arn:aws:iam::123456789012:user/ada", "seen in the rack")
+BY_APPROVAL = Rule("careful", approval=(Rung.REPLACE,), approval_deadline=timedelta(hours=2))
+
+
+def pages(world: World, node: int = 1) -> list[str]:
+    return [f"{rule.transition} {rule.state}" for body in world.bodies(node) for rule in rules_for(body)]
+
+
+def asked(**others) -> World:
+    world = World(rules=(BY_APPROVAL,), **others)
+    world.fault()
+    world.listen()
+    return world
+
+
+def facts(world: World, step: str) -> dict:
+    return next(body["data"]["facts"] for body in world.bodies() if body["data"].get("step") == step)
+
+
+def test_a_repair_that_needs_approval_isolates_at_once_asks_once_and_waits():
+    world = asked()
+    world.minute(30)
+    assert (world.status(), world.case().waiting_for, world.given_up()) == (
+        NodeStatus.QUARANTINED,
+        WaitingFor.APPROVAL,
+        [],
+    )
+    assert world.story().count("note approval begun") == 1
+    assert "approval triggered" in pages(world)
+    world.orders.approve(world.case().id, ADA)
+    world.until(world.case_is(RESOLVED))
+    note = next(body["data"] for body in world.bodies() if body["data"].get("stage") == "over")
+    assert (note["operator"], note["facts"]["attempt"]) == (ADA.operator, 1)
+    assert "approval resolved" in pages(world)
+    assert world.case().resolution is Resolution.REPLACED
+
+
+def test_an_approval_holds_for_the_attempt_that_was_asked_about_only():
+    world = asked(limits=limits(attempts=3))
+    case = world.case().id
+    with pytest.raises(Rejected, match="attempt 2"):
+        world.orders.approve(case, ADA, attempt=2)
+    world.provider.fail_next(ProviderFailure.THROTTLED)
+    world.orders.approve(case, ADA, attempt=1)
+    world.until(lambda: world.story().count("note approval begun") == 2)
+    world.minute(10)
+    assert (world.case().waiting_for, len(world.given_up())) == (WaitingFor.APPROVAL, 1)
+    world.orders.approve(case, ADA, attempt=2)
+    world.until(world.case_is(RESOLVED))
+
+
+def test_a_denied_repair_is_a_persons_and_the_node_stays_out():
+    world = asked()
+    world.orders.deny(world.case().id, ADA)
+    world.minute(5)
+    assert (world.case().status, world.status(), world.given_up()) == (ESCALATED, NodeStatus.QUARANTINED, [])
+    assert world.case().reason == "denied: seen in the rack"
+    with pytest.raises(Rejected, match="does not ask"):
+        world.orders.approve(world.case().id, ADA)
+
+
+def test_a_question_that_nobody_answers_in_time_goes_to_a_person():
+    world = asked()
+    assert 119 <= world.until(world.case_is(ESCALATED)) <= 121
+    assert world.story()[-2:] == ["note approval over", "case queued -> escalated"]
+    assert world.given_up() == []
+
+
+def test_a_repair_begins_only_while_a_window_of_its_rule_is_open():
+    # Noon in UTC is 13:00 in Berlin in winter.
+    rule = Rule("at-night", windows=(Window("0 22 * * mon-fri", timedelta(hours=4), "Europe/Berlin"),))
+    world = World(rules=(rule,))
+    world.fault()
+    world.listen()
+    assert (world.status(), world.case().waiting_for) == (NodeStatus.QUARANTINED, WaitingFor.WINDOW)
+    minutes = world.until(lambda: bool(world.given_up()), 24 * 60)
+    assert minutes == 9 * 60
+    world.until(world.case_is(RESOLVED))
+
+
+def test_a_case_that_is_cancelled_before_anything_was_done_ends_and_leaves_the_node_alone():
+    world = World(rules=(Rule("gentle", isolate=False, wait_seconds=600),))
+    world.fault()
+    world.listen()
+    world.orders.cancel(world.case().id, ADA)
+    world.minute(20)
+    assert (world.case().resolution, world.status()) == (Resolution.CANCELLED, NodeStatus.DEGRADED)
+    assert world.given_up() == []
+
+
+@pytest.mark.parametrize("draining", [False, True])
+def test_a_cancelled_case_of_an_isolated_node_gives_nothing_up_and_returns_the_node_verified(draining):
+    world = World(orchestrated=True)
+    world.orchestrator.busy_until["node-1"] = world.clock.now() + timedelta(minutes=30)
+    if not draining:
+        world.pause_repairs(paused=True)
+    world.fault()
+    world.listen()
+    world.orders.cancel(world.case().id, ADA)
+    world.pause_repairs(paused=False)
+    world.until(world.case_is(RESOLVED))
+    assert world.given_up() == []
+    assert "intent committed" not in world.story()
+    assert world.case().resolution is Resolution.CANCELLED
+    assert world.status().in_service
+    assert world.orchestrator.cordoned == set()
+
+
+def test_a_case_cannot_be_cancelled_after_its_intent():
+    world = World()
+    world.fault()
+    world.listen()
+    assert "intent committed" in world.story()
+    with pytest.raises(Rejected, match="passed its intent"):
+        world.orders.cancel(world.case().id, ADA)
+    world.until(world.case_is(RESOLVED))
+
+
+def test_a_node_that_works_still_is_not_given_up_on_no_evidence_without_a_persons_word():
+    world = World(rules=(Rule("mild", Match(codes=("xid.48",)), severity=Severity.ERROR),))
+    world.fault(code="xid.48")
+    world.listen()
+    assert (world.case().waiting_for, world.given_up()) == (WaitingFor.APPROVAL, [])
+    assert "capacity unproven" in world.story()
+    world.orders.approve(world.case().id, ADA)
+    world.until(world.case_is(RESOLVED))
+    assert facts(world, "intent")["capacity_evidence"] == "none"
+
+
+def test_even_an_unusable_node_is_kept_where_the_policy_does_not_give_up_blindly():
+    world = World(rules=(Rule("never-blind", give_up_blind=False),))
+    world.fault()
+    world.listen()
+    assert (world.case().waiting_for, world.given_up()) == (WaitingFor.APPROVAL, [])
+
+
+@pytest.mark.parametrize("evidence", [one for one in Evidence if one is not Evidence.NONE])
+def test_what_proves_capacity_is_on_the_record_with_the_intent(evidence):
+    rule = Rule("never-blind", give_up_blind=False)
+    world = World(rules=(rule,))
+    world.provider.known_capacity = Capacity(evidence)
+    world.fault()
+    world.listen()
+    world.until(world.case_is(RESOLVED))
+    told = facts(world, "intent")
+    assert (told["capacity_evidence"], told["rule"], told["policy"]) == (evidence.value, "never-blind", "test-policy")
+
+
+def test_capacity_that_is_missing_for_eight_hours_keeps_all_nodes_and_is_looked_for_by_one():
+    world = World(nodes=6, limits=limits(concurrent=6, per_hour=500))
+    world.provider.known_capacity = Capacity(Evidence.RESERVATION, free=False)
+    for node in range(1, 7):
+        world.fault(node)
+    world.listen()
+    world.minute(60)
+    seen = len(world.seam.named("provider.capacity"))
+    world.minute(7 * 60)
+    assert world.given_up() == []
+    assert {world.case(node).status for node in range(1, 7)} == {QUEUED}
+    assert len(world.seam.named("provider.capacity")) - seen <= 7 * 12
+    assert world.control().holders == {}
+    world.provider.known_capacity = Capacity(Evidence.RESERVATION)
+    for node in range(1, 7):
+        world.until(world.case_is(RESOLVED, node))
+    assert len(world.given_up()) == len(set(world.given_up())) == 6
+
+
+def test_an_isolation_that_fails_for_five_minutes_pages_a_person_and_ends_the_page_when_it_works():
+    world = World(orchestrated=True)
+    world.orchestrator.fail_next(*[ProviderFailure.TIMEOUT] * 100)
+    world.fault()
+    world.listen()
+    world.minute(4)
+    assert "isolation triggered" not in pages(world)
+    world.minute(3)
+    assert pages(world).count("isolation triggered") == 1
+    world.orchestrator.failures.clear()
+    world.minute(2)
+    assert pages(world).count("isolation resolved") == 1
+    world.until(world.case_is(RESOLVED))
+
+
+def test_a_rule_that_only_says_what_it_would_do_does_nothing():
+    world = World(rules=(Rule("trial", Match(codes=("xid.48",)), dry_run=True, isolate=False),), nodes=2)
+    world.fault(1, code="xid.48")
+    world.fault(2)
+    world.listen()
+    assert (world.case(1).resolution, world.status(1)) == (Resolution.DRY_RUN, NodeStatus.DEGRADED)
+    world.until(world.case_is(RESOLVED, 2))
+    assert world.given_up() == ["i-00000000000000002"]
+
+
+def test_a_fault_becomes_serious_when_it_comes_often_enough():
+    often = Rule(
+        "often", Match(codes=("xid.92",), count=3, hours=2), severity=Severity.FATAL, action=Action.REPLACE_NODE
+    )
+    world = World(rules=(often,))
+    world.fault(code="xid.92")
+    world.minute(2)
+    world.fault(code="xid.92")
+    assert world.node().case is None
+    world.minute(2)
+    world.fault(code="xid.92")
+    world.listen()
+    assert (world.case().rule, world.case().severity) == ("often", Severity.FATAL)
+    world.until(world.case_is(RESOLVED))
+    assert facts(world, "intent")["rule"] == "often"
+
+
+def test_a_rule_says_how_thorough_the_verification_is():
+    world = World(rules=(Rule("thorough", verify_level=4),))
+    world.fault()
+    world.listen()
+    world.until(world.case_is(RESOLVED))
+    (begun,) = world.seam.named("verifier.begin")
+    assert begun.argument[2] == 4
