@@ -25,7 +25,9 @@ from faultbridge.stages.trust import BELIEVE_ALL, Trust
 if TYPE_CHECKING:
     from faultbridge.adapters.clients import Clients
     from faultbridge.ports import Ports
+    from faultbridge.services.controls import Controls
     from faultbridge.services.dispatch import Dispatch
+    from faultbridge.services.guard import Guard
     from faultbridge.services.ingest import Ingest
     from faultbridge.services.isolate import Isolate
     from faultbridge.services.orders import Orders

@@ -15,6 +15,8 @@ from faultbridge.domain.times import to_text
 if TYPE_CHECKING:
     from faultbridge.domain.clusters import Control
 
+EPILOG = "Example: faultbridge breaker --cluster train-a --close"
+
 BREAKERS: Columns = {
     "SCOPE": lambda one: one["domain"] or "the cluster",
     "STATE": lambda one: one["state"],

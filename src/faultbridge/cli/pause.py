@@ -9,6 +9,8 @@ import typer
 from faultbridge.cli.documents import CLUSTER, cluster_document
 from faultbridge.cli.session import Session, on_stack
 
+EPILOG = "Example: faultbridge pause --cluster train-a"
+
 
 @on_stack
 def command(session: Session, cluster: Annotated[str, typer.Option("--cluster", help="The cluster.")]) -> None:

@@ -34,6 +34,7 @@ class Workers:
         self._journal = journal
         self._random = random
         self._records = 0
+        self.orphans = 0
         self._applications: dict[str, Application] = {}
 
     def application(self, name: str = "operator") -> Application:
@@ -82,7 +83,9 @@ class Workers:
     def sweep(self) -> None:
         """Do the minute's round."""
         with self._process("sweep") as application:
-            self._judge("sweep", application.sweep().failures)
+            swept = application.sweep()
+            self.orphans += swept.released
+            self._judge("sweep", swept.failures)
 
     def send(self, parcel: Parcel, skew: float = 0.0) -> tuple[str, ...]:
         """Send a raw record as an agent whose clock is off by so many seconds does."""

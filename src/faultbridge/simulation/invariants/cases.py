@@ -81,6 +81,8 @@ def _holders(view: View) -> Iterator[str]:
             yield f"{item['pk']}: {sorted(set(control.holders) - held)} hold a slot and are not being repaired"
     everybody = {str(one) for item in view.items if item["sk"] == "CONTROL" for one in _named(item.get("holders"))}
     yield from (f"{case} is being repaired without a slot" for case in sorted(held - everybody))
+    if view.scene.workers.orphans:
+        yield f"the sweep had to give {view.scene.workers.orphans} slots back that a closed case had kept"
 
 
 def _named(holders: object) -> list[object]:
