@@ -32,6 +32,8 @@ def client_error(code: str, message: str = "words", status: int = 400, operation
 
 NAMES = (
     "dynamodb",
+    "eks",
+    "sagemaker",
     "events",
     "sqs",
     "s3",

@@ -9,6 +9,7 @@ import pytest
 from moto import mock_aws
 
 from faultbridge.adapters.clients import Clients
+from faultbridge.domain.clusters import ProviderRole
 from tests.adapters.stubs import ENVIRONMENT
 
 
@@ -66,3 +67,17 @@ def test_an_observer_hears_of_every_call() -> None:
     clients.sqs.create_queue(QueueName="q")
     clients.s3.list_buckets()
     assert heard == [("sqs", "CreateQueue"), ("s3", "ListBuckets")]
+
+
+def test_another_account_is_reached_as_its_role_under_its_external_id() -> None:
+    role = ProviderRole("arn:aws:iam::222233334444:role/faultbridge", "shared-by-both")
+    with mock_aws():
+        own = Clients()
+        asked: list[Any] = []
+        own.sts.meta.events.register("before-parameter-build.sts.AssumeRole", lambda params, **_: asked.append(params))
+        others = own.assuming(role)
+        assert asked == []
+        assert others.sts.get_caller_identity()["Arn"].startswith("arn:aws:sts::222233334444:assumed-role/faultbridge/")
+        assert own.sts.get_caller_identity()["Account"] == "123456789012"
+    assert asked == [{"RoleArn": role.arn, "ExternalId": "shared-by-both", "RoleSessionName": "faultbridge"}]
+    assert own.assuming(role) is others

@@ -38,10 +38,19 @@ class ClusterStatus(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class ProviderRole:
+    """A role through which the machines of another account are reached; its trust asks for the external id."""
+
+    arn: str
+    external_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ClusterConfig:
     """How a cluster was registered; `expected` is the number of its seats, `shards` is fixed for ever.
 
-    `trusted_senders` may speak of any of its nodes: `<role id>:<session>`, or `<role id>:*`.
+    `trusted_senders` may speak of any of its nodes: `<role id>:<session>`, or `<role id>:*`. `eks_cluster` and
+    `hyperpod_cluster` are what AWS calls it there; `provider_role` reaches it where it is in another account.
     """
 
     cluster: str
@@ -55,6 +64,9 @@ class ClusterConfig:
     policy: str | None = None
     version: int = 0
     trusted_senders: tuple[str, ...] = ()
+    eks_cluster: str | None = None
+    hyperpod_cluster: str | None = None
+    provider_role: ProviderRole | None = None
 
     @property
     def acts(self) -> bool:

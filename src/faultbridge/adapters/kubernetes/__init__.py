@@ -1,0 +1,1 @@
+"""Kubernetes: the API of EKS clusters, reached as an AWS identity."""
