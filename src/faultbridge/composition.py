@@ -14,12 +14,13 @@ if TYPE_CHECKING:
     from faultbridge.api.answers import Answers
     from faultbridge.ports import Ports
     from faultbridge.ports.archive import ArchivePorts
-    from faultbridge.services.append import Append, Stack
+    from faultbridge.services.append import Stack
     from faultbridge.services.archive.daily import KeepRecord
     from faultbridge.services.archive.write import WriteArchive
     from faultbridge.services.intake.doors import Intake
     from faultbridge.services.inventory import Inventory
     from faultbridge.services.inventory_sync import SyncInventory
+    from faultbridge.services.orders import Orders
     from faultbridge.services.registration import Registration
 
 
@@ -63,8 +64,8 @@ class RecordKeeping:
     entry_days: int = 0
 
     @property
-    def append(self) -> Append:
-        """Write nodes."""
+    def orders(self) -> Orders:
+        """Take what people decide about cases."""
         raise NotImplementedError  # pragma: no cover - the whole installation has it
 
     @property
@@ -99,7 +100,6 @@ class RecordKeeping:
         """Answer questions about the record."""
         from faultbridge.api.answers import Answers
         from faultbridge.api.tokens import Tokens
-        from faultbridge.services.approval import Approval
         from faultbridge.services.directory import Directory
         from faultbridge.services.timeline import Timeline
         from faultbridge.services.verify import Verify
@@ -109,7 +109,7 @@ class RecordKeeping:
             directory=Directory(table),
             timeline=Timeline(table),
             verify=Verify(table, self.stack),
-            approval=Approval(table, self.append),
+            orders=self.orders,
             clock=self.ports.clock,
             tokens=Tokens(self.keeping.token_secret),
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -11,19 +11,20 @@ import pytest
 from faultbridge.api.problems import MEDIA_TYPE
 from faultbridge.api.shapes import SHAPES
 from faultbridge.api.tokens import Tokens
-from faultbridge.domain.cases import WaitingFor
+from faultbridge.domain.cases import Rung
 from faultbridge.domain.clusters import ClusterConfig
-from faultbridge.domain.edges import CaseStatus
 from faultbridge.domain.nodes import NodeKey
+from faultbridge.domain.policy import Policy, Rule
 from faultbridge.errors import Misconfigured, Rejected, Transient
 from faultbridge.services.registration import NewNode
 from faultbridge.simulation.fakes import Call
 from faultbridge.storage import items, keys
+from faultbridge.storage.codec import dump
 from faultbridge.storage.writes import Put
 from tests.api.gateway import Answered, Gateway
 
 C = "/clusters/train-a"
-N1 = NodeKey("train-a", "n-1")
+N1, N2 = NodeKey("train-a", "n-1"), NodeKey("train-a", "n-2")
 
 
 @pytest.fixture
@@ -38,8 +39,8 @@ def gateway() -> Gateway:
     return made
 
 
-def case_of(gateway: Gateway) -> str:
-    case = gateway.world.node(N1).live_case
+def case_of(gateway: Gateway, key: NodeKey = N1) -> str:
+    case = gateway.world.node(key).live_case
     assert case is not None
     return case.id
 
@@ -271,54 +272,75 @@ def test_what_goes_wrong_inside_is_not_told_outside(gateway: Gateway, error: Exc
     assert "Table-1" not in answer.text
 
 
+BY_APPROVAL = Policy("by-approval", (Rule("careful", approval=tuple(Rung)),))
+
+
 def waiting(gateway: Gateway) -> str:
-    """Let the case wait for a person, as admission will."""
+    """The case of another node, under a policy by which a person is asked before every rung."""
     app, world = gateway.world.app, gateway.world
-    state = app.append.read(N1)
-    case = state.live_case
-    assert case is not None
-    waits = replace(case, status=CaseStatus.QUEUED, waiting_for=WaitingFor.APPROVAL, attempts=1)
-    head = replace(state.head, version=state.head.version + 1)
-    world.ports.table.transact(
-        [
-            Put(items.state_item(replace(state, head=head, case=waits), world.now)),
-            Put(items.case_item(waits, N1, 0, world.now)),
-        ]
-    )
-    return case.id
+    world.ports.table.write(Put(items.item(keys.policy(BY_APPROVAL.version), world.now, {"policy": dump(BY_APPROVAL)})))
+    app.registration.set_cluster("train-a", {"policy": BY_APPROVAL.version})
+    world.ports.clock.advance(timedelta(hours=1))
+    app.ingest([world.message(node="n-2")])
+    app.sweep()
+    return case_of(gateway, N2)
 
 
 @pytest.mark.parametrize(("verb", "answer"), [("approve", "approved"), ("deny", "denied")])
 def test_an_answer_is_put_on_the_record_with_who_gave_it(gateway: Gateway, verb: str, answer: str) -> None:
     case = waiting(gateway)
-    answered = gateway.post(f"{C}/cases/{case}/{verb}", {"attempt": 1, "reason": "known bad batch"})
+    question = gateway.get(f"{C}/cases/{case}").json["approval"]
+    assert (question["attempt"], question["answer"]) == (1, None)
+    answered = gateway.post(f"{C}/cases/{case}/{verb}", {"attempt": question["attempt"], "reason": "known bad batch"})
     assert answered.json == {"case_id": case, "attempt": 1, "answer": answer}
     SHAPES["Answered"].model_validate_json(answered.text)
-    entry = gateway.get(f"{C}/entries", case=case).json["items"][-1]
-    assert entry["data"]["operator"] == "a-person"
-    assert entry["data"]["text"] == f"attempt 1 {answer}: known bad batch"
-    kept = gateway.world.ports.table.get(keys.answer(case, 1))
-    assert kept is not None
-    assert (kept["answer"], kept["by"]) == (answer, "a-person")
+    entries = gateway.get(f"{C}/entries", case=case).json["items"]
+    (note,) = [entry["data"] for entry in entries if entry["data"].get("operator")]
+    assert (note["operator"], note["text"]) == ("a-person", f"{answer}: known bad batch")
+    kept = gateway.get(f"{C}/cases/{case}").json["approval"]
+    assert (kept["answer"], kept["operator"]) == (answer, "a-person")
+
+
+def test_what_a_person_approves_begins(gateway: Gateway) -> None:
+    case = waiting(gateway)
+    gateway.post(f"{C}/cases/{case}/approve", {"attempt": 1})
+    gateway.world.app.sweep()
+    assert gateway.get(f"{C}/cases/{case}").json["status"] == "in_progress"
+
+
+def test_what_a_person_denies_is_theirs(gateway: Gateway) -> None:
+    case = waiting(gateway)
+    gateway.post(f"{C}/cases/{case}/deny", {"attempt": 1})
+    gateway.world.app.sweep()
+    assert gateway.get(f"{C}/cases/{case}").json["status"] == "escalated"
 
 
 def test_the_first_answer_stands_and_the_same_again_is_no_other(gateway: Gateway) -> None:
     case = waiting(gateway)
     before = gateway.post(f"{C}/cases/{case}/approve", {"attempt": 1})
+    told = len(gateway.get(f"{C}/entries", case=case).json["items"])
     assert gateway.post(f"{C}/cases/{case}/approve", {"attempt": 1}).text == before.text
     refused(gateway.post(f"{C}/cases/{case}/deny", {"attempt": 1}), 409, "answered")
+    assert len(gateway.get(f"{C}/entries", case=case).json["items"]) == told
 
 
-def test_an_answer_to_another_attempt_or_to_a_case_that_does_not_wait_is_refused(gateway: Gateway) -> None:
-    refused(gateway.post(f"{C}/cases/{case_of(gateway)}/approve", {"attempt": 0}), 409, "not_waiting")
+def test_an_answer_to_another_attempt_or_to_a_case_that_does_not_ask_is_refused(gateway: Gateway) -> None:
+    refused(gateway.post(f"{C}/cases/{case_of(gateway)}/approve", {"attempt": 1}), 409, "not_asked")
     case = waiting(gateway)
-    refused(gateway.post(f"{C}/cases/{case}/approve", {"attempt": 2}), 409, "not_waiting")
+    refused(gateway.post(f"{C}/cases/{case}/approve", {"attempt": 2}), 409, "not_asked")
     refused(gateway.post(f"/clusters/secret-b/cases/{case}/approve", {"attempt": 1}), 404, "unknown_case")
+
+
+def test_an_answer_that_comes_too_late_is_refused(gateway: Gateway) -> None:
+    case = waiting(gateway)
+    gateway.world.ports.clock.advance(timedelta(days=8))
+    refused(gateway.post(f"{C}/cases/{case}/approve", {"attempt": 1}), 409, "too_late")
 
 
 @pytest.mark.parametrize(
     "body",
-    ["", "[]", "{", "null", '{"attempt": "1"}', '{"attempt": true}', '{"attempt": -1}', '{"attempt": 1, "x": 1}',
+    ["", "[]", "{", "null", '{"attempt": "1"}', '{"attempt": true}', '{"attempt": -1}', '{"attempt": 0}',
+     '{"attempt": 1, "x": 1}',
      '{"attempt": 1, "reason": 1}', '{"attempt": 1, "reason": "' + "x" * 257 + '"}', "[" * 5000],
 )  # fmt: skip
 def test_an_answer_that_is_none_is_refused(gateway: Gateway, body: str) -> None:

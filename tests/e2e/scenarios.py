@@ -382,7 +382,7 @@ def doors(installation: Installation) -> Doors:
     }
     first = installation.ask(f"/clusters/{cluster}/entries?limit=1")
     answers["next page"] = installation.ask(f"/clusters/{cluster}/entries?limit=1&token={quote(first['next'])}")
-    answers["approve"] = installation.ask(f"/clusters/{cluster}/cases/{waiting}/approve", {"attempt": 0})
+    answers["approve"] = installation.ask(f"/clusters/{cluster}/cases/{waiting}/approve", {"attempt": 1})
     kept = {"now": installation.invoke("archive", {}), "again": installation.invoke("archive", {})}
     with later(installation, 2, "archive"):
         kept["later"] = installation.invoke("archive", {})

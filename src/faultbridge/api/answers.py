@@ -10,13 +10,13 @@ from datetime import datetime
 from faultbridge.api.requests import MOST_CHARACTERS, Request
 from faultbridge.api.tokens import Tokens
 from faultbridge.domain import names
+from faultbridge.domain.cases import APPROVED, DENIED
 from faultbridge.domain.edges import CaseStatus
 from faultbridge.domain.entries import EntryType
 from faultbridge.domain.faults import Severity
 from faultbridge.domain.nodes import NodeKey
 from faultbridge.errors import Rejected
 from faultbridge.ports import Clock
-from faultbridge.services.approval import Approval
 from faultbridge.services.directory import CaseView, Directory
 from faultbridge.services.documents import (
     Document,
@@ -26,6 +26,7 @@ from faultbridge.services.documents import (
     node_document,
     reject_document,
 )
+from faultbridge.services.orders import Order, Orders
 from faultbridge.services.timeline import Timeline, Wanted
 from faultbridge.services.verify import Verified, Verify
 from faultbridge.storage import keys, rejects
@@ -48,7 +49,7 @@ class Answers:
     directory: Directory
     timeline: Timeline
     verify: Verify
-    approval: Approval
+    orders: Orders
     clock: Clock
     tokens: Tokens
 
@@ -151,12 +152,13 @@ class Answers:
         request.only()
         view, body = self._case(request), request.document()
         attempt, reason = body.get("attempt"), body.get("reason", "")
-        if type(attempt) is not int or not 0 <= attempt <= MOST_EPOCH:
-            raise Rejected("bad_body", "`attempt` is no whole number")
+        if type(attempt) is not int or not 1 <= attempt <= MOST_EPOCH:
+            raise Rejected("bad_body", "`attempt` is no whole number from 1 on")
         if not isinstance(reason, str) or len(reason) > MOST_CHARACTERS or set(body) - {"attempt", "reason"}:
             raise Rejected("bad_body", "the body has an `attempt` and may have a `reason` of 256 characters")
-        answer = self.approval(view, attempt, approved=approved, by=request.caller.name, reason=reason)
-        return {"case_id": view.case.id, "attempt": attempt, "answer": answer}
+        answer = self.orders.approve if approved else self.orders.deny
+        answer(view.case.id, Order(request.caller.name, reason), attempt)
+        return {"case_id": view.case.id, "attempt": attempt, "answer": APPROVED if approved else DENIED}
 
     def _page(self, request: Request, scope: str) -> tuple[int, str | None]:
         limit, token = request.whole("limit", PAGE, 1, MOST_PAGE), request.text("token")

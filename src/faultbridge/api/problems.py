@@ -18,7 +18,9 @@ _STATUS: Mapping[str, HTTPStatus] = {
     "unknown_cluster": HTTPStatus.NOT_FOUND,
     "unknown_node": HTTPStatus.NOT_FOUND,
     "unknown_case": HTTPStatus.NOT_FOUND,
-    "not_waiting": HTTPStatus.CONFLICT,
+    "not_asked": HTTPStatus.CONFLICT,
+    "too_late": HTTPStatus.CONFLICT,
+    "case_over": HTTPStatus.CONFLICT,
     "answered": HTTPStatus.CONFLICT,
     "too_long": HTTPStatus.UNPROCESSABLE_ENTITY,
 }

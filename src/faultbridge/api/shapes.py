@@ -106,6 +106,16 @@ class Node(Shape):
     entries: Count
 
 
+class Asked(Shape):
+    """What a person was asked about an attempt, until when, and what the answer was; `null`: none yet."""
+
+    attempt: Count
+    asked_at: Instant
+    answer_by: Instant
+    answer: Literal["approved", "denied"] | None
+    operator: str | None
+
+
 class Case(Shape):
     """A case, with the time it spent in each phase so far, in milliseconds."""
 
@@ -122,6 +132,7 @@ class Case(Shape):
     action: str
     rung: str
     attempt: Count
+    approval: Asked | None
     opened_at: Instant
     not_before: Instant | None
     closed_at: Instant | None
@@ -219,7 +230,7 @@ class Rejects(Shape):
 class Answer(Shape):
     """The answer to an attempt that waits for a person."""
 
-    attempt: int = Field(ge=0, le=9999, description="The attempt that is answered, and no other.")
+    attempt: int = Field(ge=1, le=9999, description="The attempt that is answered, and no other.")
     reason: str = Field(default="", max_length=256)
 
 

@@ -12,6 +12,8 @@ from enum import StrEnum
 from faultbridge.domain.edges import CaseStatus
 from faultbridge.domain.faults import Action, Component, Severity
 
+APPROVED, DENIED = "approved", "denied"
+
 
 class Rung(StrEnum):
     """A step of the repair ladder, mildest first."""
@@ -115,6 +117,11 @@ class Approval:
     answer_by: datetime
     granted: bool | None = None
     operator: str | None = None
+
+    @property
+    def answer(self) -> str | None:
+        """Return the answer in a word; None where there is none yet."""
+        return None if self.granted is None else APPROVED if self.granted else DENIED
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
+from faultbridge.domain.cases import Approval
 from faultbridge.domain.conditions import Condition
 from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.times import to_text
@@ -84,6 +85,7 @@ def case_document(view: CaseView, now: datetime) -> Document:
         "action": case.action,
         "rung": case.rung,
         "attempt": case.attempts,
+        "approval": _approval(case.approval),
         "opened_at": _text_of(case.opened_at),
         "not_before": _text_of(case.not_before),
         "closed_at": _text_of(case.closed_at),
@@ -99,6 +101,18 @@ def entry_document(line: Line) -> Document:
     """Describe an entry: the event without its evidence, the hash of its stored body, and whether it came late."""
     event = line.event
     return {**event, "hash": line.hash, "late": is_late(event)}
+
+
+def _approval(asked: Approval | None) -> Document | None:
+    if asked is None:
+        return None
+    return {
+        "attempt": asked.attempt,
+        "asked_at": _text_of(asked.asked_at),
+        "answer_by": _text_of(asked.answer_by),
+        "answer": asked.answer,
+        "operator": asked.operator,
+    }
 
 
 def _condition(condition: Condition) -> Document:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from faultbridge.domain.cases import Approval, Case, Resolution, Rung, WaitingFor
+from faultbridge.domain.cases import APPROVED, DENIED, Approval, Case, Resolution, Rung, WaitingFor
 from faultbridge.domain.edges import Actor, CaseStatus
 from faultbridge.domain.entries import Draft
 from faultbridge.domain.nodes import NodeKey, NodeState
@@ -37,26 +37,30 @@ class Orders:
     rulebook: Rulebook
 
     def approve(self, case_id: str, order: Order, attempt: int | None = None) -> NodeState:
-        """Let the attempt begin that was asked about; `not_asked` when none was, `expired` when it is too late."""
+        """Let the attempt begin that was asked about; refused as `not_asked`, `too_late` or `answered` otherwise."""
 
         def revise(state: NodeState, case: Case, now: datetime) -> Revision:
+            if _stands(case, attempt, granted=True):
+                return Revision(state)
             question = _question(case, attempt, now)
             granted = replace(question, granted=True, operator=order.operator)
             waiting = replace(case, approval=granted, waiting_for=WaitingFor.BUDGET)
             state = replace(state, case=waiting)
-            draft = _note(case, "approved", order, now, stage="over", attempt=question.attempt)
+            draft = _note(case, APPROVED, order, now, stage="over", attempt=question.attempt)
             return Revision(replace(state, due_at=due_at(state)), (draft,))
 
         return self._order(case_id, revise)
 
     def deny(self, case_id: str, order: Order, attempt: int | None = None) -> NodeState:
-        """Refuse the attempt that was asked about: the case is the person's now."""
+        """Refuse the attempt that was asked about: the case is the person's now. Errors as for `approve`."""
 
         def revise(state: NodeState, case: Case, now: datetime) -> Revision:
+            if _stands(case, attempt, granted=False):
+                return Revision(state)
             question = _question(case, attempt, now)
             reason = f"denied{': ' if order.reason else ''}{order.reason}"
             answered = replace(question, granted=False, operator=order.operator)
-            draft = _note(case, "denied", order, now, stage="over", attempt=question.attempt)
+            draft = _note(case, DENIED, order, now, stage="over", attempt=question.attempt)
             settled = replace(state, case=replace(case, approval=answered))
             denied = replace(case, status=CaseStatus.ESCALATED, approval=answered, waiting_for=None, reason=reason)
             return _moved(Decided(settled, (draft,)), denied, now, reason)
@@ -103,6 +107,16 @@ class Orders:
 
         config = rules_of(self.rulebook, key.cluster).config
         return self.append(key, of_live, actor=Actor.CLI, config=config).state
+
+
+def _stands(case: Case, attempt: int | None, *, granted: bool) -> bool:
+    """Whether the attempt was answered so before; the first answer stands, and another one is refused."""
+    given = case.approval
+    if given is None or given.granted is None or given.attempt != attempt:
+        return False
+    if given.granted is not granted:
+        raise Rejected("answered", f"attempt {attempt} was {given.answer} already")
+    return True
 
 
 def _question(case: Case, attempt: int | None, now: datetime) -> Approval:

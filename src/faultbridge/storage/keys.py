@@ -197,8 +197,3 @@ def stream_anchor(partition: str) -> Key:
 def cluster_sealed(cluster: str) -> Key:
     """Return the key that says up to which day a cluster's record is sealed."""
     return Key(cluster_partition(cluster), "SEALED")
-
-
-def answer(case_id: str, attempt: int) -> Key:
-    """Return the key of what a person answered to one attempt that waited for it."""
-    return Key(f"CASE#{case_id}", f"ANSWER#{attempt:04d}")
