@@ -19,9 +19,10 @@ from faultbridge.decoders.documents import text_of
 from faultbridge.decoders.envelope import log_events
 from faultbridge.decoders.kernel_gpu import GpuReader
 from faultbridge.decoders.kernel_host import HostReader
-from faultbridge.decoders.kernel_lines import Heads, concerning, pieces_of, telling, whole_lines
+from faultbridge.decoders.kernel_lines import pieces_of, telling, whole_lines
 from faultbridge.decoders.kernel_pcie import PcieReader
 from faultbridge.decoders.kernel_prefix import KernelMessage, unprefixed
+from faultbridge.decoders.kernel_sieve import Sieve
 from faultbridge.decoders.kernel_sxid import SxidReader
 from faultbridge.decoders.kernel_xid import SOURCE, read_xid
 from faultbridge.domain.faults import Clear, Fault, Observation
@@ -77,7 +78,7 @@ class _Reading:
         self.framed = False
         self._received_at = received_at
         self._unframed = 0
-        self._heads = Heads()
+        self._sieve = Sieve()
         self._found: list[Fault | Clear] = []
         self._sxid = SxidReader(self._found)
         self._gpu = GpuReader(self._found)
@@ -88,7 +89,7 @@ class _Reading:
         """Take the lines of a piece of log that say something."""
         if not self.framed and self._unframed < _FRAMED_AT_MOST:
             self._frame(text_of(text).split("\n", _FRAMED_AT_MOST)[:_FRAMED_AT_MOST])
-        for line in telling(concerning(text, self._heads)):
+        for line in telling(self._sieve.concerning(text)):
             self._take(line)
 
     def _take(self, line: str) -> None:

@@ -36,6 +36,8 @@ _COUNTS = {
     "retired_pages/double_bit_retirement/retired_count": "retired_pages/double_bit",
 }
 _MIG = "mig_devices/mig_device/ecc_error_count/volatile_count/sram_uncorrectable"
+# nvidia-smi breaks lines and indents between elements only; each of these would be parsed as a text of its own.
+_BREAKS = b"\t\r\n"
 _BALLAST = tuple(
     (f"<{section}>".encode(), f"</{section}>".encode())
     for section in ("supported_clocks", "processes", "clocks", "max_clocks", "applications_clocks", "bar1_memory_usage")
@@ -68,7 +70,7 @@ def read_log(body: bytes, words: tuple[bytes, ...] = ()) -> SmiLog:
     """
     if len(body) > MOST_BYTES:
         raise Rejected("too_large", f"{len(body)} bytes of XML, at most {MOST_BYTES} are read")
-    body = _without_ballast(body)
+    body = _without_ballast(body).translate(None, _BREAKS)
     if b"<!ENTITY" in body:
         raise Rejected("entity_declaration", "the document declares XML entities, which nvidia-smi never does")
     if body.count(b"<") * _FEWEST_BYTES > max(len(body), _SMALL):
