@@ -87,13 +87,15 @@ class RecordKeeping:
         """Anchor and seal."""
         from faultbridge.services.archive.anchor import Anchor
         from faultbridge.services.archive.daily import KeepRecord
+        from faultbridge.services.archive.on_chain import PutOnChain
         from faultbridge.services.archive.seal import Seal
 
         kept, stack = self.keeping, self.stack
         keep = timedelta(days=self.entry_days) if self.entry_days else None
         anchor = Anchor(kept.table, kept.vault, kept.clock, stack)
         seal = Seal(kept.table, kept.archive, kept.vault, kept.clock, stack, keep)
-        return KeepRecord(kept.table, kept.clock, anchor, seal)
+        on_chain = PutOnChain(kept.table, kept.clock, stack)
+        return KeepRecord(kept.table, kept.clock, anchor, on_chain, seal)
 
     @cached_property
     def timeline(self) -> Answers:

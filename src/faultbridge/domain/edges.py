@@ -59,6 +59,7 @@ class Actor(StrEnum):
     STEP = "step"
     CLOSE = "step:close"
     INVENTORY = "inventory"
+    ARCHIVE = "archive"
     CLI = "cli"
 
 

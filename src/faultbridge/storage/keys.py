@@ -194,6 +194,11 @@ def stream_anchor(partition: str) -> Key:
     return Key(partition, "ANCHOR")
 
 
+def cluster_anchored(cluster: str) -> Key:
+    """Return the key that says which anchor of a cluster is on its record last."""
+    return Key(cluster_partition(cluster), "ANCHORED")
+
+
 def cluster_sealed(cluster: str) -> Key:
     """Return the key that says up to which day a cluster's record is sealed."""
     return Key(cluster_partition(cluster), "SEALED")

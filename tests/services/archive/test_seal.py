@@ -9,6 +9,7 @@ from random import Random
 import pytest
 
 from faultbridge.errors import Misconfigured, Transient
+from faultbridge.services.archive.anchor import read_anchor
 from faultbridge.services.archive.check import VerifyArchive
 from faultbridge.services.archive.manifests import Manifest
 from faultbridge.services.archive.read import ReadArchive
@@ -236,6 +237,32 @@ def test_a_round_anchors_each_hour_and_seals_each_day_once() -> None:
     world.pass_time(hours=1)
     assert world.keep_record().sealed == 0
     assert world.archive.seam.calls == []
+
+
+def anchors_on_chain(world: Kept) -> list[dict]:
+    own = Timeline(world.table).entries(Wanted("train-a"))
+    return [line.event["data"]["facts"] for line in own if line.event["data"].get("kind") == "anchor"]
+
+
+def test_each_anchor_is_on_its_clusters_own_chain_once_by_its_root() -> None:
+    world = kept()
+    for _ in range(3):
+        world.keep_record()
+    world.pass_time(hours=1)
+    world.keep_record()
+    put = [read_anchor(key, world.vault.get(key) or b"") for key in world.vault.list(layout.ANCHORS)]
+    seen = {one.key: one.root for one in put}
+    assert {told["anchor"]: told["root"] for told in anchors_on_chain(world)} == seen
+    assert len(seen) == len(anchors_on_chain(world)) == 2
+    assert world.verify(anchor=True).breaks == []
+
+
+def test_an_anchor_that_was_put_before_a_crash_comes_onto_the_chain_with_the_next_round() -> None:
+    world = kept()
+    world.anchor(world.config)
+    assert anchors_on_chain(world) == []
+    world.keep_record()
+    assert len(anchors_on_chain(world)) == 1
 
 
 def test_a_cluster_in_trouble_does_not_stop_the_others() -> None:

@@ -13,6 +13,7 @@ from faultbridge.domain.nodes import Head, NodeKey
 from faultbridge.services.archive.anchor import Anchor
 from faultbridge.services.archive.check import VerifyArchive
 from faultbridge.services.archive.daily import KeepRecord
+from faultbridge.services.archive.on_chain import PutOnChain
 from faultbridge.services.archive.seal import Seal, Sealed
 from faultbridge.services.archive.witness import Witness
 from faultbridge.services.archive.write import WriteArchive
@@ -39,7 +40,9 @@ class Kept(World):
         self.sink = FakeDelivery(self.archive, misdeliver)
         self.anchor = Anchor(self.table, self.vault, self.clock, self.stack)
         self.seal = Seal(self.table, self.archive, self.vault, self.clock, self.stack, keep)
-        self.keep_record = KeepRecord(self.table, self.clock, self.anchor, self.seal)
+        self.keep_record = KeepRecord(
+            self.table, self.clock, self.anchor, PutOnChain(self.table, self.clock, self.stack), self.seal
+        )
         self._published = 0
 
     def publish(self) -> None:

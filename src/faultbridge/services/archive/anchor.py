@@ -35,19 +35,20 @@ class Anchored:
 
 @dataclass(frozen=True, slots=True)
 class Anchor:
-    """Writes anchors; the first one of an hour stands."""
+    """Writes anchors; the first one of an hour stands and is returned again."""
 
     table: Table
     vault: Vault
     clock: Clock
     stack: Stack
 
-    def __call__(self, config: ClusterConfig) -> str | None:
-        """Anchor a cluster's heads; returns the Merkle root, or None when this hour has its anchor."""
+    def __call__(self, config: ClusterConfig) -> Anchored:
+        """Anchor a cluster's heads; `bad_object` when what stands for this hour is no anchor."""
         now = self.clock.now()
         key = layout.anchor_key(config.cluster, f"{now:%Y-%m-%dT%H}")
-        if self.vault.get(key) is not None:
-            return None
+        known = self.vault.get(key)
+        if known is not None:
+            return read_anchor(key, known)
         heads = {name: head for name, head in heads_of(self.table, self.stack, config).items() if head.sequence}
         root = merkle_root([leaf(name, head) for name, head in sorted(heads.items())])
         document = {
@@ -59,11 +60,12 @@ class Anchor:
             "root": root,
             "heads": {name: [head.epoch, head.sequence, head.hash] for name, head in heads.items()},
         }
+        body = gzip.compress(canonical_json(document).encode(), mtime=0)
         try:
-            self.vault.put(key, gzip.compress(canonical_json(document).encode(), mtime=0))
+            self.vault.put(key, body)
         except Conflict:
-            return None
-        return root
+            body = self.vault.get(key) or b""
+        return read_anchor(key, body)
 
 
 def read_anchor(key: str, body: bytes) -> Anchored:

@@ -8,6 +8,7 @@ from datetime import timedelta
 from faultbridge.errors import FaultbridgeError
 from faultbridge.ports import Clock, Table
 from faultbridge.services.archive.anchor import Anchor
+from faultbridge.services.archive.on_chain import PutOnChain
 from faultbridge.services.archive.seal import Seal
 from faultbridge.services.rows import every
 from faultbridge.storage import items, keys
@@ -35,6 +36,7 @@ class KeepRecord:
     table: Table
     clock: Clock
     anchor: Anchor
+    put_on_chain: PutOnChain
     seal: Seal
 
     def __call__(self) -> Kept:
@@ -53,9 +55,9 @@ class KeepRecord:
         if found is None:
             return
         config = items.read_config(found)
-        root = self.anchor(config)
-        if root is not None:
-            kept.roots[cluster] = root
+        anchored = self.anchor(config)
+        if self.put_on_chain(anchored):
+            kept.roots[cluster] = anchored.root
         day = (self.clock.now() - SETTLED_AFTER - timedelta(days=1)).date().isoformat()
         if self._sealed(cluster) >= day:
             return
