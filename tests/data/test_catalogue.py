@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import csv
+import gzip
+import json
 import re
 import subprocess
 import sys
+from importlib import resources
 from pathlib import Path
 
 import pytest
 
 import faultbridge
-from faultbridge.data import FOLDER, catalogue, gpus_by_instance_type
+from faultbridge.data import FOLDER, catalogue, gpus_by_instance_type, nvlink5_units
 from faultbridge.decoders.dcgm_codes import CODES, SETTINGS
 from faultbridge.domain.catalogue import Kind, Row, Scope
 from faultbridge.domain.faults import Action, Severity
@@ -172,6 +175,22 @@ def test_the_gpus_of_instance_types_are_known() -> None:
     assert all(re.fullmatch(r"[a-z0-9-]+\.[a-z0-9]+", name) and 0 < count <= 16 for name, count in counts.items())
 
 
+def test_the_gpus_of_instance_types_are_as_many_as_ec2_says() -> None:
+    with gzip.open(resources.files("moto") / "ec2" / "resources" / "instance_types.json.gz") as stream:
+        recorded = json.load(stream)
+    told = {
+        name: sum(gpu["Count"] for gpu in row["GpuInfo"]["Gpus"]) for name, row in recorded.items() if "GpuInfo" in row
+    }
+    ours = gpus_by_instance_type()
+    assert {name: told[name] for name in ours if name in told} == {name: ours[name] for name in ours if name in told}
+    assert {name for name in ours if name not in told} == {
+        "p3.2xlarge",
+        "p3.8xlarge",
+        "p3.16xlarge",
+        "p6e-gb200.36xlarge",
+    }
+
+
 CSV = {
     "xid_catalog.csv": lambda row: f"xid.{row['code']}",
     "sxid_catalog.csv": lambda row: f"sxid.{row['code']}",
@@ -186,6 +205,24 @@ def test_every_public_code_resolves(file: str, shared: Path) -> None:
         codes = [CSV[file](row) for row in csv.DictReader(stream)]
     assert codes
     assert [one for one in codes if one not in catalogue().rows] == []
+
+
+def test_the_units_of_nvlink5_are_numbered_as_in_the_public_rules(shared: Path) -> None:
+    rules = json.loads((shared / "samples" / "catalogue__oci-xid-actions.json").read_text())["nvl5_decoding_rules"]
+    for code, listed in rules.items():
+        known = nvlink5_units()[code]
+        assert {rule["mnemonic"] for rule in listed} == set(known)
+        for rule in listed:
+            unit = known[rule["mnemonic"]]
+            assert int(rule["intr_info_binary_pre_r575"][-10:], 2) == unit["before"]
+            assert int(rule["intr_info_binary_r575"][-7:], 2) == unit["since"]
+
+
+def test_no_number_of_a_unit_means_another_unit_in_the_other_branch() -> None:
+    for code, known in nvlink5_units().items():
+        before = {unit["before"] & 0x7F for unit in known.values()}
+        since = {unit["since"] for unit in known.values()}
+        assert before & since <= {0}, code
 
 
 def test_a_cold_start_pays_little_for_the_catalogue() -> None:

@@ -171,22 +171,60 @@ def test_a_consequence_names_its_cause_and_asks_for_nothing() -> None:
 
 
 def test_an_nvlink5_error_is_judged_by_unit_and_status_before_the_drivers_word() -> None:
-    line = "NVRM: Xid (PCI:0000:04:00): 145, {} {} XC0 i0 Link 03 (0x00000004 {} 0x00000000)"
+    line = "NVRM: Xid (PCI:0000:04:00): 145, {} {} XC0 i0 Link 03 ({} {} 0x00000000)"
     judged = {
         key: catalogue().classify(only(line.format(*key)))
         for key in (
-            ("RLW_REMAP", "Nonfatal", "0x00000040"),
-            ("RLW_REMAP", "Fatal", "0x00000100"),
-            ("RLW_NEW", "Fatal", "0x00000001"),
-            ("RLW_NEW", "Nonfatal", "0x00000001"),
+            ("RLW_REMAP", "Nonfatal", "0x00000004", "0x00000040"),
+            ("RLW_REMAP", "Fatal", "0x00000004", "0x00000100"),
+            ("RLW_NEW", "Fatal", "0x00000077", "0x00000001"),
+            ("RLW_NEW", "Nonfatal", "0x00000077", "0x00000001"),
         )
     }
     assert [fault.action for fault in judged.values()] == [Action.RESET_GPU, Action.NONE, Action.RESET_GPU, Action.NONE]
-    told = judged["RLW_REMAP", "Fatal", "0x00000100"].attributes
+    told = judged["RLW_REMAP", "Fatal", "0x00000004", "0x00000100"].attributes
     assert told == {
         "unit": "RLW_REMAP", "severity": "Fatal", "xc": "0", "injected": "0", "link": "3",
-        "intrinfo": "0x00000004", "errorstatus": "0x00000100", "words": "0x00000000",
+        "intrinfo": "0x00000004", "errorstatus": "0x00000100", "words": "0x00000000", "driver_branch": "r575",
     }  # fmt: skip
+
+
+NVLINK5 = "NVRM: Xid (PCI:0000:04:00): {}, {} Nonfatal XC0 i0 Link 03 ({} {} 0x00000000)"
+
+
+@pytest.mark.parametrize(
+    ("code", "unit", "info", "branch"),
+    [
+        (144, "SAW_MVB", "0x00000021", "before r575"),
+        (144, "SAW_MVB", "0x00000001", "r575"),
+        (149, "NETIR_LINK_EVT", "0x021425c6", "before r575"),
+        (149, "NETIR_LINK_EVT", "0x02142591", "r575"),
+        (146, "TLW_RX_PIPE1", "0x00000143", "before r575"),
+        (146, "TLW_RX_PIPE1", "0x0000000b", "r575"),
+        (150, "MSE_WATCHDOG", "0x00000000", None),
+        (144, "SAW_MVB", "0x00000077", None),
+    ],
+)
+def test_the_number_of_a_unit_tells_which_branch_of_the_driver_wrote_the_line(
+    code: int, unit: str, info: str, branch: str | None
+) -> None:
+    assert only(NVLINK5.format(code, unit, info, "0x00000001")).attributes.get("driver_branch") == branch
+
+
+@pytest.mark.parametrize("info", ["0x000000a2", "0x00000005"])
+def test_a_unit_under_a_strange_name_is_judged_by_its_number_in_either_branch(info: str) -> None:
+    fault = only(NVLINK5.format(145, "RLW_NEW", info, "0x00000002"))
+    assert fault.attributes["decoded_unit"] == "RLW_RSPCOL"
+    assert catalogue().classify(fault).action is Action.RESET_GPU
+
+
+@pytest.mark.parametrize(
+    ("info", "bound"), [("0x000004c2", True), ("0x000000c2", False), ("0x00000086", True), ("0x00000406", False)]
+)
+def test_an_exception_that_each_branch_marks_with_another_bit_leaves_the_drivers_word(info: str, bound: bool) -> None:
+    line = NVLINK5.replace("Nonfatal", "Fatal").format(145, "RLW_RXPIPE", info, "0x00000001")
+    judged = catalogue().classify(only(line))
+    assert ("exception" in judged.attributes, judged.action is Action.RESET_GPU) == (bound, bound)
 
 
 def test_the_lines_that_follow_a_switch_error_belong_to_it() -> None:

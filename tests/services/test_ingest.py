@@ -11,11 +11,12 @@ from faultbridge.domain.edges import CaseStatus, NodeStatus
 from faultbridge.domain.records import Outcome
 from faultbridge.errors import Conflict, Transient
 from faultbridge.services.records import Delivery
+from faultbridge.services.registration import NewNode
 from faultbridge.services.suspects import MOST_BEGINNINGS, SUSPICIOUS_FROM
 from faultbridge.simulation.fakes import breaking
 from faultbridge.storage import keys
 from tests.builders import KEY, NOON
-from tests.world import XID_31, XID_79, World
+from tests.world import GROUP, XID_31, XID_79, World
 
 SMI_NOISE = "NVRM: loading NVIDIA UNIX x86_64 Kernel Module  570.86.15"
 
@@ -233,3 +234,39 @@ def test_a_conflict_over_the_mark_of_a_suspect_gives_it_back_and_rejects_nothing
     ingested = world.app.ingest([message])
     assert ingested.failed == {message.id}
     assert ingested.outcomes == {}
+
+
+SIX_GPUS = (
+    b"<nvidia_smi_log><attached_gpus>6</attached_gpus>"
+    + b"".join(b'<gpu id="00000000:%02X:00.0"><uuid>GPU-%d</uuid></gpu>' % (n, n) for n in range(1, 7))
+    + b"</nvidia_smi_log>"
+)
+
+
+@pytest.mark.parametrize(
+    ("instance_type", "minutes", "missing"),
+    [("p5.48xlarge", 3, True), ("p5.48xlarge", 1, False), ("g5.12xlarge", 3, False), (None, 3, False)],
+)
+def test_gpus_are_counted_against_the_seats_instance_type_once_the_node_has_booted(instance_type, minutes, missing):
+    world = World(nodes=())
+    world.app.registration.add_node(
+        KEY.cluster, NewNode(KEY.node, world.ports.fleet.launch(GROUP), instance_type=instance_type)
+    )
+    world.ports.clock.advance(timedelta(minutes=minutes))
+    world.outcomes(world.message(SIX_GPUS, source="nvidia-smi-xml"))
+    assert ("host.gpu_count_mismatch@node" in world.node().conditions) == missing
+
+
+def test_a_gpu_that_is_back_ends_the_want_of_it():
+    world = World(nodes=())
+    world.app.registration.add_node(
+        KEY.cluster, NewNode(KEY.node, world.ports.fleet.launch(GROUP), instance_type="ml.p5.48xlarge")
+    )
+    world.ports.clock.advance(timedelta(minutes=3))
+    world.outcomes(world.message(SIX_GPUS, source="nvidia-smi-xml"))
+    world.ports.clock.advance(timedelta(minutes=3))
+    eight = SIX_GPUS.replace(b">6<", b">8<").replace(
+        b"</nvidia_smi_log>", b'<gpu id="7:00.0"/><gpu id="8:00.0"/></nvidia_smi_log>'
+    )
+    world.outcomes(world.message(eight, source="nvidia-smi-xml"))
+    assert world.node().conditions == {}

@@ -26,8 +26,15 @@ def catalogue() -> Catalogue:
 @cache
 def gpus_by_instance_type() -> Mapping[str, int]:
     """Return how many GPUs each EC2 instance type has (HyperPod's names are these with `ml.` before them)."""
-    counts: dict[str, int] = json.loads((FOLDER / "instance_types.json").read_bytes())["gpus"]
+    counts: dict[str, int] = _read_beside("instance_types.json")["gpus"]
     return counts
+
+
+@cache
+def nvlink5_units() -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
+    """Return the units that NVLink5 errors name, by Xid: their numbers before driver R575 and since."""
+    units: dict[str, dict[str, dict[str, Any]]] = _read_beside("nvlink5_units.json")["units"]
+    return units
 
 
 class _Rows(Mapping[str, Row]):
@@ -69,4 +76,8 @@ def _row(written: Mapping[str, Any]) -> Row:
 
 
 def _read(name: str) -> Any:  # noqa: ANN401 - whatever the file holds, known to its reader
-    return json.loads((FOLDER / "catalogue" / name).read_bytes())
+    return _read_beside(f"catalogue/{name}")
+
+
+def _read_beside(name: str) -> Any:  # noqa: ANN401 - whatever the file holds, known to its reader
+    return json.loads((FOLDER / name).read_bytes())

@@ -1,9 +1,7 @@
-"""What NVLink errors carry beside their number: the registers of Xid 74, unit and status words of Xid 144 to 150.
+"""What an NVLink error of Hopper and before (Xid 74) carries beside its number: its registers.
 
 Xid 74 ends in `link N(r1, r2, ..., r7)`. NVIDIA's catalogue (`WORKFLOW_NVLINK_ERR`, for Hopper) gives bits of the
-first, third, fourth and fifth register a meaning; `findings` names what the set bits stand for, gravest first. Xid
-144 to 150 are `UNIT[/SUB] Fatal|Nonfatal XCn iN Link L (intrInfo errorStatus w w ...)`; the words may be cut off.
-Bits 0 to 9 of intrInfo number the unit (0 to 6 since driver R575), bits 20 to 25 the cause of a link event.
+first, third, fourth and fifth register a meaning; `findings` names what the set bits stand for, gravest first.
 """
 
 from __future__ import annotations
@@ -12,11 +10,7 @@ import re
 from collections.abc import Iterator
 
 _NVLINK = re.compile(r"link (\d{1,3}) ?\(([0-9a-fA-Fx, ]{1,200})\)")
-_NVLINK5 = re.compile(
-    r"(\S{1,64}) +(Fatal|Nonfatal) +XC(\d{1,3}) +i(\d{1,3}) +Link +(-?\d{1,4})(?: +\(([0-9a-fA-Fx ]{0,200}))?"
-)
 _REGISTERS = 7
-_CAUSE_SHIFT, _CAUSE_MASK = 20, 0x3F
 
 
 def _bits(*numbers: int) -> int:
@@ -69,20 +63,3 @@ def _word(text: str) -> int | None:
         return int(text.strip(), 16)
     except ValueError:
         return None
-
-
-def nvlink5_attributes(text: str) -> dict[str, str]:
-    """Read unit, driver's word, crossing, injection, link and the status words of an Xid 144 to 150."""
-    found = _NVLINK5.match(text)
-    if found is None:
-        return {}
-    unit, severity, crossing, injected, link, registers = found.groups()
-    words = (registers or "").split()
-    told = {"unit": unit, "severity": severity, "xc": crossing, "injected": injected, "link": str(int(link))}
-    told |= dict(zip(("intrinfo", "errorstatus"), words, strict=False))
-    if len(words) > len(("intrinfo", "errorstatus")):
-        told["words"] = " ".join(words[2:])
-    cause = _word(words[0]) if len(words) > 1 else None
-    if cause is not None and (cause := cause >> _CAUSE_SHIFT & _CAUSE_MASK):
-        told["cause"] = f"{cause:#04x}"
-    return told

@@ -10,10 +10,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from faultbridge.decoders.base import cut, evidence, over
-from faultbridge.decoders.kernel_nvlink import nvlink5_attributes, nvlink_attributes
+from faultbridge.decoders.kernel_nvlink import nvlink_attributes
+from faultbridge.decoders.kernel_nvlink5 import nvlink5_attributes
 from faultbridge.decoders.kernel_prefix import USER, KernelMessage
 from faultbridge.domain.faults import Action, Clear, Component, ComponentType, Fault, Severity, normalise_pci
 
@@ -32,7 +33,6 @@ _RECOVERY = re.compile(
 )
 _UNKNOWN = frozenset({"'<unknown>'", "<unknown>"})
 _NVLINK_ERROR, _RECOVERY_CHANGED = 74, 154
-_NVLINK5_CODES = range(144, 151)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +154,7 @@ def _recovery(text: str) -> dict[str, str]:
 _DETAILS = {
     _NVLINK_ERROR: nvlink_attributes,
     _RECOVERY_CHANGED: _recovery,
-    **dict.fromkeys(_NVLINK5_CODES, nvlink5_attributes),
+    **{code: partial(nvlink5_attributes, code) for code in range(144, 151)},
 }
 
 

@@ -74,7 +74,8 @@ class Catalogue:
         """Return the row that fits a fault best: by what its source told in detail, else by its code.
 
         NVLink5 errors (Xid 144 to 150) have rows `code:unit:errorstatus[:cause]` and `code:Fatal`, Xid 74 has rows
-        `code:finding`; all others one by code. Where several bits of a status are set, the gravest row counts.
+        `code:finding`; all others one by code. Where several bits of a status are set, the gravest row counts; an
+        `exception` leaves the driver's own word.
         """
         for details in _details(fault.attributes):
             rows = [row for detail in details if (row := self.rows.get(f"{fault.code}:{detail}")) is not None]
@@ -94,11 +95,17 @@ def _details(told: Mapping[str, str]) -> Iterator[tuple[str, ...]]:
         yield (told["findings"].partition(",")[0],)
     if "unit" not in told:
         return
-    unit, status = told["unit"], told.get("errorstatus", "")
+    if "exception" not in told:
+        for unit in (told["unit"], told.get("decoded_unit")):
+            yield from _details_of_unit(unit, told)
+    yield (told.get("severity", ""),)
+
+
+def _details_of_unit(unit: str | None, told: Mapping[str, str]) -> Iterator[tuple[str, ...]]:
+    status = told.get("errorstatus", "")
     yield (f"{unit}:{status}:{told.get('cause')}",)
     yield (f"{unit}:{status}",)
     yield tuple(f"{unit}:{bit:#010x}" for bit in _set_bits(status))
-    yield (told.get("severity", ""),)
 
 
 def _set_bits(word: str) -> tuple[int, ...]:

@@ -7,9 +7,10 @@ written because something was in the way is given back to the queue, and nothing
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
+from faultbridge.decoders.gpu_count import counted
 from faultbridge.domain.aliases import AliasRow
 from faultbridge.domain.catalogue import Catalogue
 from faultbridge.domain.clusters import ClusterConfig
@@ -29,7 +30,7 @@ from faultbridge.services.suspects import SUSPICIOUS_FROM, Suspects
 from faultbridge.stages.changes import Arrival
 from faultbridge.stages.decide import Rules
 from faultbridge.stages.limit import MOST_FAULTS, weight
-from faultbridge.stages.resolve import learn_boot, sits
+from faultbridge.stages.resolve import MARGIN, learn_boot, sits
 from faultbridge.stages.worth import worth_writing
 from faultbridge.storage import items, keys
 
@@ -97,7 +98,8 @@ class Ingest:
         placed = self._place(parts, ingested)
         states = self._states(placed)
         for node, (config, found) in placed.items():
-            self._fold(states[node], self.rulebook.rules(config), found, ingested)
+            parts_of_node = [(_counted(part, states[node]), row) for part, row in found]
+            self._fold(states[node], self.rulebook.rules(config), parts_of_node, ingested)
         for part in parts:
             if part.delivery.id in ingested.failed:
                 ingested.outcomes.pop(part.record.record_id, None)
@@ -190,6 +192,14 @@ class _Folding:
         if not passed.drafts and not self.compared.with_faults and not worth_writing(state, passed.state):
             return Revision(state)
         return Revision(passed.state, passed.drafts, self.compared.with_faults)
+
+
+def _counted(part: Part, state: NodeState) -> Part:
+    """Compare what a look at the node saw with the GPUs of its instance type, once the node has had time to boot."""
+    instance_type, sitting = state.seat.instance_type, state.incarnation
+    if instance_type is None or sitting is None or part.record.sent_at < sitting.since + MARGIN:
+        return part
+    return replace(part, observations=counted(part.observations, instance_type))
 
 
 def _boot(state: NodeState) -> int:
