@@ -145,6 +145,7 @@ class Actor(Word):
     STEP = "step"
     CLOSE = "step:close"
     INVENTORY = "inventory"
+    ARCHIVE = "archive"
     CLI = "cli"
     UNKNOWN = "unknown"
 
