@@ -8,7 +8,7 @@ Source: open-gpu-kernel-modules and captures; the meaning of numbers is the cata
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache, partial
 
@@ -151,7 +151,7 @@ def _recovery(text: str) -> dict[str, str]:
     }
 
 
-_DETAILS = {
+_DETAILS: Mapping[int, Callable[[str], dict[str, str]]] = {
     _NVLINK_ERROR: nvlink_attributes,
     _RECOVERY_CHANGED: _recovery,
     **{code: partial(nvlink5_attributes, code) for code in range(144, 151)},
