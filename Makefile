@@ -119,8 +119,9 @@ LOCK = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generat
 .PHONY: lock
 lock: setup ## resolve the requirements again (LOCKFLAGS=--upgrade for newer versions)
 	@printf 'pip>=25\nuv>=0.9\n' | $(LOCK) --no-annotate - -o requirements/uv.txt
-	@$(LOCK) pyproject.toml --group lambda --group dev --extra local -o requirements/dev.txt
+	@$(LOCK) pyproject.toml --group lambda --group kubernetes --group dev --extra local -o requirements/dev.txt
 	@$(LOCK) --group lambda --constraint requirements/dev.txt -o requirements/lambda.txt
+	@$(LOCK) --group kubernetes --constraint requirements/dev.txt -o requirements/kubernetes.txt
 
 .PHONY: clean
 clean: ## remove what was built and every cache, but not .venv

@@ -21,9 +21,13 @@ build-%Function:
 # `sam build` does not look into DefinitionUri and `sam deploy` does, so here is early enough, whoever calls it.
 build-ReplacementFunction: infra/statemachines/replacement.asl.json
 
-build-DependenciesLayer:
+# Nothing in a layer is built here: wheels for Lambda's platform, whatever this machine is.
+LAYER_OF_DependenciesLayer := lambda
+LAYER_OF_KubernetesLayer := kubernetes
+
+build-%Layer:
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes \
 	  --only-binary :all: --platform $(PLATFORM_$(ARCHITECTURE)) --implementation cp --python-version 3.11 \
-	  --target "$(ARTIFACTS_DIR)/python" -r requirements/lambda.txt
+	  --target "$(ARTIFACTS_DIR)/python" -r requirements/$(LAYER_OF_$*Layer).txt
 	@rm -rf "$(ARTIFACTS_DIR)/python/bin"
 	@$(COMPILE) -s "$(ARTIFACTS_DIR)" -p /opt "$(ARTIFACTS_DIR)"

@@ -11,9 +11,11 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from lightkube import Client
+from lightkube.resources.core_v1 import Node
 
 from faultbridge.adapters.clients import Clients
-from faultbridge.adapters.kubernetes.client import PAGE, Access, Kubernetes, eks_access
+from faultbridge.adapters.kubernetes.client import PAGE, Access, Kubernetes, Refused, eks_access
 from faultbridge.errors import Misconfigured, Transient
 from tests.adapters.stubs import ENVIRONMENT, stubbed
 
@@ -33,6 +35,7 @@ class Api:
                 status, document = outer.answers.pop(0)
                 data = document if isinstance(document, bytes) else json.dumps(document).encode()
                 self.send_response(status)
+                self.send_header("content-type", "text/html" if isinstance(document, bytes) else "application/json")
                 self.send_header("content-length", str(len(data)))
                 self.end_headers()
                 self.wfile.write(data)
@@ -75,37 +78,64 @@ def kubernetes(api: Api, tokens: list[str]) -> Kubernetes:
     return Kubernetes(access, monotonic=lambda: float(len(api.asked)))
 
 
-def test_a_list_is_read_page_by_page(api: Api, kubernetes: Kubernetes) -> None:
-    first = {"items": [{"n": 1}, {"n": 2}], "metadata": {"continue": "there+is more"}}
-    api.answers = [(200, first), (200, {"items": [{"n": 3}]})]
-    assert [one["n"] for one in kubernetes.items("/api/v1/nodes", {"labelSelector": "a=b"})] == [1, 2, 3]
+def node(name: str) -> dict[str, Any]:
+    return {"metadata": {"name": name}, "spec": {"providerID": f"aws:///us-east-1a/i-{name}"}}
+
+
+def look(client: Client) -> Node:
+    return client.get(Node, "a")
+
+
+def test_nodes_are_listed_page_by_page(api: Api, kubernetes: Kubernetes) -> None:
+    first = {"items": [node("a"), node("b")], "metadata": {"continue": "there+is more"}}
+    api.answers = [(200, first), (200, {"metadata": {}, "items": [node("c")]})]
+    found = list(kubernetes.nodes({"a": "b"}))
+    assert [one.spec.providerID for one in found if one.spec] == [f"aws:///us-east-1a/i-{name}" for name in "abc"]
     asked = [parse_qs(urlsplit(path).query) for _, path, _, _ in api.asked]
     assert asked[0] == {"labelSelector": ["a=b"], "limit": [str(PAGE)]}
     assert asked[1]["continue"] == ["there+is more"]
 
 
 def test_a_token_that_ran_out_is_made_anew_once(api: Api, kubernetes: Kubernetes, tokens: list[str]) -> None:
-    api.answers = [(401, {"message": "Unauthorized"}), (200, {"kind": "Node"})]
-    assert kubernetes.call("GET", "/api/v1/nodes/a").document == {"kind": "Node"}
+    api.answers = [(401, {"message": "Unauthorized", "code": 401}), (200, node("a"))]
+    assert kubernetes.ask("reading node a", look).spec is not None
     assert [authorization for _, _, authorization, _ in api.asked] == ["Bearer token-1", "Bearer token-2"]
-    api.answers = [(401, {}), (401, {"message": "Unauthorized"})]
-    with pytest.raises(Misconfigured, match="refuses GET /api/v1/nodes/a: Unauthorized"):
-        kubernetes.call("GET", "/api/v1/nodes/a")
+    api.answers = [(401, {"message": "Unauthorized", "code": 401})] * 2
+    with pytest.raises(Misconfigured, match="reading node a: Unauthorized"):
+        kubernetes.ask("reading node a", look)
 
 
-def test_what_the_api_does_not_do_is_for_the_caller_to_judge(api: Api, kubernetes: Kubernetes) -> None:
-    api.answers = [(429, {"message": "Cannot evict pod as it would violate the pod's disruption budget."})]
-    reply = kubernetes.call("POST", "/api/v1/namespaces/a/pods/b/eviction", body={"kind": "Eviction"})
-    assert (reply.ok, reply.status) == (False, 429)
-    assert "disruption budget" in reply.message
-    assert json.loads(api.asked[0][3]) == {"kind": "Eviction"}
+def test_a_token_is_renewed_long_before_it_runs_out(api: Api, tokens: list[str]) -> None:
+    now = [0.0]
+
+    def access() -> Access:
+        tokens.append(f"token-{len(tokens) + 1}")
+        return Access(api.url, None, tokens[-1])
+
+    kubernetes = Kubernetes(access, monotonic=lambda: now[0])
+    api.answers = [(200, node("a"))] * 3
+    for at in (0.0, 599.0, 601.0):
+        now[0] = at
+        kubernetes.ask("reading node a", look)
+    assert len(tokens) == 2
+
+
+@pytest.mark.parametrize("status", [404, 409, 422, 429])
+def test_what_the_api_does_not_do_is_for_the_caller_to_judge(api: Api, kubernetes: Kubernetes, status: int) -> None:
+    words = "Cannot evict pod as it would violate the pod's disruption budget."
+    api.answers = [(status, {"message": words, "code": status})]
+    with pytest.raises(Refused, match="disruption budget") as refused:
+        kubernetes.ask("reading node a", look)
+    assert refused.value.status == status
 
 
 @pytest.mark.parametrize(
     ("answer", "error"),
     [
-        ((403, {"message": 'nodes is forbidden: User "x" cannot list'}), Misconfigured),
-        ((503, {"message": "etcd is ill"}), Transient),
+        ((403, {"message": 'nodes is forbidden: User "x" cannot list', "code": 403}), Misconfigured),
+        ((503, {"message": "etcd is ill", "code": 503}), Transient),
+        ((410, {"message": "the continue parameter is too old", "code": 410}), Transient),
+        ((502, b"<html>"), Transient),
         ((200, b"<html>"), Transient),
     ],
 )
@@ -114,19 +144,20 @@ def test_a_refusal_and_an_outage_are_told_apart(
 ) -> None:
     api.answers = [answer]
     with pytest.raises(error):
-        kubernetes.call("GET", "/api/v1/nodes")
+        kubernetes.ask("reading node a", look)
 
 
 def test_an_api_that_is_not_there_may_come_back(api: Api, kubernetes: Kubernetes) -> None:
     api.close()
-    with pytest.raises(Transient, match="does not answer"):
-        kubernetes.call("GET", "/api/v1/nodes")
+    with pytest.raises(Transient, match="no whole answer"):
+        kubernetes.ask("reading node a", look)
 
 
-def test_nobody_is_given_a_token_over_a_line_that_all_can_read() -> None:
-    kubernetes = Kubernetes(lambda: Access("http://kubernetes.example.com", None, "token"))
+@pytest.mark.parametrize("endpoint", ["http://kubernetes.example.com", "", "ftp://127.0.0.1"])
+def test_nobody_is_given_a_token_over_a_line_that_all_can_read(endpoint: str) -> None:
+    kubernetes = Kubernetes(lambda: Access(endpoint, None, "token"))
     with pytest.raises(Misconfigured, match="no address"):
-        kubernetes.call("GET", "/api/v1/nodes")
+        kubernetes.ask("reading node a", look)
 
 
 def test_the_token_is_a_signed_question_who_we_are_bound_to_the_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -137,7 +168,7 @@ def test_the_token_is_a_signed_question_who_we_are_bound_to_the_cluster(monkeypa
         found = {"endpoint": "https://a.eks.amazonaws.com", "certificateAuthority": {"data": authority}}
         stub.add_response("describe_cluster", {"cluster": found}, {"name": "train"})
         access = eks_access(clients, "train")
-    assert (access.endpoint, access.authority) == ("https://a.eks.amazonaws.com", "-----BEGIN CERTIFICATE-----")
+    assert (access.endpoint, access.authority) == ("https://a.eks.amazonaws.com", authority)
     prefix, _, packed = access.token.rpartition(".")
     url = base64.urlsafe_b64decode(packed + "=" * (-len(packed) % 4)).decode()
     asked = parse_qs(urlsplit(url).query)

@@ -44,27 +44,32 @@ def _is_type_checking(node: ast.stmt) -> bool:
     return isinstance(node, ast.If) and ast.unparse(node.test) in {"TYPE_CHECKING", "typing.TYPE_CHECKING"}
 
 
-def _statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
-    """Every statement at any depth that may run, so without what only a type checker reads."""
+def _statements(body: list[ast.stmt], *, at_once: bool = False) -> Iterator[ast.stmt]:
+    """Every statement at any depth that may run, so without what only a type checker reads.
+
+    `at_once` leaves functions out: what is left runs as soon as the file is imported.
+    """
     for node in body:
         if _is_type_checking(node):
-            yield from _statements(node.orelse)  # type: ignore[attr-defined]  # an If has one
+            yield from _statements(node.orelse, at_once=at_once)  # type: ignore[attr-defined]  # an If has one
             continue
         yield node
+        if at_once and isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
         for name in ("body", "orelse", "finalbody"):
-            yield from _statements(getattr(node, name, []))
+            yield from _statements(getattr(node, name, []), at_once=at_once)
         for part in [*getattr(node, "handlers", []), *getattr(node, "cases", [])]:
-            yield from _statements(part.body)
+            yield from _statements(part.body, at_once=at_once)
 
 
 @cache
-def imports(path: Path) -> frozenset[str]:
-    """Dotted names that the file imports when it runs, at the top or within functions.
+def imports(path: Path, *, at_once: bool = False) -> frozenset[str]:
+    """Dotted names that the file imports when it runs, at the top or within functions (not these with `at_once`).
 
     `from a.b import c` gives `a.b` and `a.b.c`: either may be the module.
     """
     names: set[str] = set()
-    for node in _statements(parse(path).body):
+    for node in _statements(parse(path).body, at_once=at_once):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -83,13 +88,13 @@ def module_file(name: str) -> Path | None:
     return next((path for path in candidates if path.is_file()), None)
 
 
-def reachable(starts: list[Path]) -> dict[Path, Path | None]:
+def reachable(starts: list[Path], *, at_once: bool = False) -> dict[Path, Path | None]:
     """Our files that importing the starts may load, each with the file that asks for it."""
     asked_by: dict[Path, Path | None] = dict.fromkeys(starts)
     todo = list(starts)
     while todo:
         path = todo.pop()
-        for name in imports(path):
+        for name in imports(path, at_once=at_once):
             parts = name.split(".")
             for prefix in (".".join(parts[: n + 1]) for n in range(len(parts))):
                 file = module_file(prefix)

@@ -17,6 +17,7 @@ from tests.architecture.project import (
     module_file,
     modules,
     not_in_lambda,
+    reachable,
     relative,
 )
 
@@ -24,6 +25,7 @@ PURE = frozenset({"domain", "errors"})
 CORE = PURE | {"decoders", "stages", "storage", "pipeline", "ports", "services", "events", "policyfile"}
 AWS = frozenset({"boto3", "botocore"})
 POWERTOOLS = frozenset({"aws_lambda_powertools"})
+KUBERNETES = frozenset({"httpx2", "lightkube", "msgspec"})
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,7 @@ LAYERS = {
     "policyfile": Layer(PURE | {"policyfile"}, frozenset({"pydantic", "yaml"})),
     "data": Layer(PURE | {"data", "storage"}),
     "api": Layer(CORE | {"api"}, frozenset({"pydantic"})),  # pydantic: its description, which is built, not served
-    "adapters": Layer(CORE | {"adapters", "settings"}, AWS | POWERTOOLS),
+    "adapters": Layer(CORE | {"adapters", "settings"}, AWS | POWERTOOLS | KUBERNETES),
     "composition": Layer(CORE | {"api"}),
     "bootstrap": Layer(CORE | {"adapters", "settings", "data", "composition"}, POWERTOOLS),
     "entrypoints": Layer(CORE | {"adapters", "api", "bootstrap", "entrypoints"}, POWERTOOLS),
@@ -114,7 +116,7 @@ def test_no_handler_reaches_what_the_build_leaves_out() -> None:
 
 
 def test_handlers_import_only_what_the_layer_or_the_runtime_brings() -> None:
-    brought = AWS | POWERTOOLS | {"jmespath", "typing_extensions"}
+    brought = AWS | POWERTOOLS | KUBERNETES | {"jmespath", "typing_extensions"}
     hits = {relative(path): extra for path in lambda_files() if (extra := theirs(path) - brought)}
     assert not hits
 
@@ -122,3 +124,14 @@ def test_handlers_import_only_what_the_layer_or_the_runtime_brings() -> None:
 def test_pydantic_and_jsonschema_stay_off_the_path_of_the_handlers() -> None:
     hits = {relative(p) for p in lambda_files() if theirs(p) & {"pydantic", "jsonschema", "yaml"}}
     assert not hits
+
+
+def test_only_what_speaks_to_kubernetes_imports_its_client() -> None:
+    hits = {relative(path) for path in FILES if theirs(path) & KUBERNETES and part(path) != "local"}
+    assert {hit for hit in hits if "/adapters/kubernetes/" not in hit} == set()
+
+
+def test_no_handler_loads_the_kubernetes_client_before_a_cluster_needs_it() -> None:
+    """Its layer is there for some functions only, and costs a quarter of a second."""
+    starts = [*FUNCTIONS.glob("*/handler.py"), *modules(PACKAGE / "entrypoints"), PACKAGE / "adapters" / "aws.py"]
+    assert [relative(path) for path in reachable(starts, at_once=True) if theirs(path) & KUBERNETES] == []

@@ -58,8 +58,19 @@ def test_the_python_that_builds_is_the_python_that_runs(name: str) -> None:
 
 def test_the_layer_and_the_version_file_name_the_same_python() -> None:
     runtime = template()["Globals"]["Function"]["Runtime"]
-    assert properties("DependenciesLayer")["CompatibleRuntimes"] == [runtime]
+    for layer in ("DependenciesLayer", "KubernetesLayer"):
+        assert properties(layer)["CompatibleRuntimes"] == [runtime]
     assert f"python{(ROOT / '.python-version').read_text(encoding='utf-8').strip()}" == runtime
+
+
+def test_who_may_look_for_kubernetes_clusters_has_the_client_for_them() -> None:
+    roles = {
+        role.removesuffix("Role")
+        for role in resources("AWS::IAM::Role")
+        if any("eks:DescribeCluster" in actions(statement) for statement in statements(role))
+    }
+    layer = [{"Ref": "KubernetesLayer"}]
+    assert {name.removesuffix("Function") for name in NAMES if properties(name).get("Layers") == layer} == roles
 
 
 def test_no_role_may_do_everything_of_a_service() -> None:

@@ -38,6 +38,12 @@ def layer(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
+def kubernetes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The artefact of the layer that some functions have beside it."""
+    return make("build-KubernetesLayer", tmp_path_factory.mktemp("kubernetes") / "out")
+
+
+@pytest.fixture(scope="module")
 def runtime(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with nothing but what the AWS runtime brings."""
     return link_runtime(tmp_path_factory.mktemp("runtime"))
@@ -66,8 +72,8 @@ def test_every_module_of_a_function_is_compiled(function: Path) -> None:
     assert uncompiled(function) == []
 
 
-def test_every_module_of_the_layer_is_compiled(layer: Path) -> None:
-    assert uncompiled(layer) == []
+def test_every_module_of_the_layers_is_compiled(layer: Path, kubernetes: Path) -> None:
+    assert uncompiled(layer) == uncompiled(kubernetes) == []
 
 
 def test_two_builds_are_alike_to_the_byte(function: Path, tmp_path: Path) -> None:
@@ -77,11 +83,12 @@ def test_two_builds_are_alike_to_the_byte(function: Path, tmp_path: Path) -> Non
 
 
 def test_what_the_handlers_load_runs_on_the_layer_and_the_runtime_alone(
-    function: Path, layer: Path, runtime: Path
+    function: Path, layer: Path, kubernetes: Path, runtime: Path
 ) -> None:
     files = [p.relative_to(PACKAGE.parent).with_suffix("") for p in lambda_files() if p.is_relative_to(PACKAGE)]
     names = sorted({".".join(path.parts).removesuffix(".__init__") for path in files})
-    program = f"import sys, importlib; sys.path += {[str(function), str(layer / 'python'), str(runtime)]!r}\n"
+    places = [str(place) for place in (function, layer / "python", kubernetes / "python", runtime)]
+    program = f"import sys, importlib; sys.path += {places!r}\n"
     program += "\n".join(f"importlib.import_module({name!r})" for name in names)
     # -I -S: neither this environment's packages nor the user's are seen.
     done = subprocess.run([sys.executable, "-I", "-S", "-c", program], capture_output=True, text=True, check=False)

@@ -44,7 +44,7 @@ def test_a_lock_names_no_address(lock: Path) -> None:
     assert not re.search(r"://|--(extra-)?index-url|--find-links| @ |^-e ", text, re.MULTILINE)
 
 
-@pytest.mark.parametrize("group", ["cli", "local", "lambda", "dev"])
+@pytest.mark.parametrize("group", ["cli", "local", "eks", "lambda", "kubernetes", "dev"])
 def test_the_development_lock_fulfils_what_the_project_asks_for(group: str) -> None:
     pinned = pins("dev.txt")
     unmet = [str(r) for r in project()[group] if pinned.get(canonicalize_name(r.name), "") not in r.specifier]
@@ -52,7 +52,8 @@ def test_the_development_lock_fulfils_what_the_project_asks_for(group: str) -> N
 
 
 def test_lambda_runs_the_versions_that_the_tests_run() -> None:
-    assert pins("lambda.txt").items() <= pins("dev.txt").items()
+    for layer in ("lambda.txt", "kubernetes.txt"):
+        assert pins(layer).items() <= pins("dev.txt").items()
 
 
 def test_the_layer_leaves_out_what_the_runtime_brings_and_what_only_the_edges_need() -> None:
