@@ -93,10 +93,11 @@ class BulkTable:
 
 def history(entries: int, nodes: int, shards: int) -> BulkTable:
     """A cluster whose nodes have lived equally long, each with one device and one case that never ends."""
-    return BulkTable(_rows(entries, nodes, shards))
+    return BulkTable(rows(entries, nodes, shards))
 
 
-def _rows(entries: int, nodes: int, shards: int) -> Iterator[Item]:
+def rows(entries: int, nodes: int, shards: int) -> Iterator[Item]:
+    """The items of such a history, in the order in which they were written."""
     config = ClusterConfig(CLUSTER, shards=shards, expected=nodes)
     yield items.config_item(config, NOON)
     heads = {NodeKey(CLUSTER, f"n-{number:04d}"): Head() for number in range(nodes)}

@@ -1,0 +1,68 @@
+"""What one page of the timeline costs on DynamoDB, counted at the adapter: requests sent and items evaluated for them.
+
+The emulator's own speed proves nothing and is not looked at. It is filled past its API, which would take hours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from moto.core import DEFAULT_ACCOUNT_ID
+from moto.dynamodb.models import dynamodb_backends
+
+from faultbridge.adapters.clients import Clients
+from faultbridge.adapters.dynamodb import DynamoTable
+from faultbridge.adapters.dynamodb_values import to_typed_item
+from faultbridge.services.timeline import Timeline
+from tests.contracts.aws import ON_MOTO, REGION, aws, make_table
+from tests.services.bulk import rows
+from tests.services.test_timeline_cost import ASKED, MOST, NODES, PAGE, SHARDS
+
+pytestmark = [
+    pytest.mark.nightly,
+    pytest.mark.skipif(not ON_MOTO, reason="only moto can be filled past its API"),
+]
+
+SIZES = (10_000, 100_000, 300_000)
+
+
+class Meter:
+    """Counts what DynamoDB is asked: requests, and the items that it evaluated or returned."""
+
+    def __init__(self, clients: Clients) -> None:
+        self.requests = self.read = 0
+        clients.dynamodb.meta.events.register("after-call.dynamodb", self._count)
+
+    def _count(self, parsed: dict[str, Any], **_: Any) -> None:
+        self.requests += 1
+        got = sum(len(found) for found in parsed.get("Responses", {}).values())
+        self.read += parsed.get("ScannedCount", got or int("Item" in parsed))
+
+
+@pytest.fixture(scope="module", params=SIZES)
+def filled(request: pytest.FixtureRequest) -> Iterator[tuple[DynamoTable, Meter]]:
+    """A table with that many entries of 2,000 nodes."""
+    with aws() as clients:
+        name = make_table(clients)
+        backend = dynamodb_backends[DEFAULT_ACCOUNT_ID][REGION]
+        for row in rows(request.param, NODES, SHARDS):
+            backend.put_item(name, to_typed_item(row))
+        yield DynamoTable(clients, name), Meter(clients)
+
+
+@pytest.mark.parametrize("asked", ASKED)
+def test_a_page_on_dynamodb_costs_the_same_whatever_was_recorded_before(
+    asked: str, filled: tuple[DynamoTable, Meter]
+) -> None:
+    table, meter = filled
+    timeline, token = Timeline(table), None
+    for _ in range(2):
+        before = meter.requests, meter.read
+        lines, token = timeline.page(ASKED[asked], PAGE, token)
+        assert lines
+        assert meter.requests - before[0] <= MOST[asked][0]
+        assert meter.read - before[1] <= MOST[asked][1]
+        if token is None:
+            break
