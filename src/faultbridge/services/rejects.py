@@ -16,6 +16,7 @@ from faultbridge.domain.times import to_text
 from faultbridge.errors import Conflict, Rejected, Transient
 from faultbridge.ports import Clock, ObjectStore, RecordQueue, Table
 from faultbridge.services.records import Delivery
+from faultbridge.services.rows import every
 from faultbridge.stages.mask import mask
 from faultbridge.stages.trust import BELIEVE_ALL, Trust
 from faultbridge.storage import keys, rejects
@@ -62,13 +63,7 @@ class Rejects:
 
     def list(self, cluster: str) -> Iterator[Reject]:
         """List the rejects of a cluster, oldest first; `-` has those of clusters that nobody registered."""
-        start = None
-        while True:
-            page = self.table.query(keys.reject_partition(cluster), upto=rejects.COUNTERS, start=start)
-            yield from map(rejects.read, page.items)
-            start = page.next
-            if start is None:
-                return
+        yield from map(rejects.read, every(self.table, keys.reject_partition(cluster), upto=rejects.COUNTERS))
 
     def dropped(self, cluster: str) -> int:
         """Return how many rejects of the last hours were only counted."""

@@ -18,8 +18,8 @@ from faultbridge.errors import Conflict, Rejected
 from faultbridge.ports import Clock, Table
 from faultbridge.ports.archive import Vault
 from faultbridge.services.append import Append, Revision, Stack
-from faultbridge.services.archive.streams import heads_of
 from faultbridge.services.rows import every, rows_of
+from faultbridge.services.streams import heads_of
 from faultbridge.stages import narrate
 from faultbridge.storage import archive as layout
 from faultbridge.storage import items, keys

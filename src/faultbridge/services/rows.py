@@ -1,4 +1,4 @@
-"""Rows of a cluster, of every shard: troubled nodes, roster, queue."""
+"""Rows, read page after page: of any query, and of a cluster in every shard (troubled nodes, roster, queue)."""
 
 from __future__ import annotations
 
@@ -17,11 +17,20 @@ def rows_of(table: Table, config: ClusterConfig, prefix: str) -> Iterator[Item]:
 
 
 def every(
-    table: Table, pk: str, *, prefix: str = "", upto: str | None = None, index: Index | None = None
+    table: Table,
+    pk: str,
+    *,
+    prefix: str = "",
+    after: str | None = None,
+    upto: str | None = None,
+    index: Index | None = None,
+    chunk: int | None = None,
 ) -> Iterator[Item]:
-    """Read a query to its end, page after page."""
-    page = table.query(pk, prefix=prefix, upto=upto, index=index)
-    yield from page.items
-    while page.next is not None:
-        page = table.query(pk, prefix=prefix, upto=upto, index=index, start=page.next)
+    """Read a query to its end, at most `chunk` items at a time; nothing is asked for before it is needed."""
+    start = None
+    while True:
+        page = table.query(pk, prefix=prefix, after=after, upto=upto, index=index, start=start, limit=chunk)
         yield from page.items
+        start = page.next
+        if start is None:
+            return

@@ -20,6 +20,7 @@ from faultbridge.domain.times import from_text, to_text
 from faultbridge.errors import Rejected
 from faultbridge.ports import Table
 from faultbridge.services.places import make_token, read_token
+from faultbridge.services.rows import every
 from faultbridge.storage import items, keys, links
 from faultbridge.storage.writes import CASES, DEVICES, TIMELINE, Index, Item, Key
 
@@ -118,7 +119,7 @@ class Timeline:
     def stream(self, cluster: str, node: str | None, after: tuple[int, int], limit: int) -> tuple[Line, ...]:
         """Read one stream in its own order, after an epoch and sequence; `node` None is the cluster's own."""
         pk = keys.node_partition(NodeKey(cluster, node)) if node else keys.cluster_partition(cluster)
-        found = self._query(pk, prefix=keys.ENTRY, after=keys.entry(pk, *after).sk, chunk=limit)
+        found = every(self.table, pk, prefix=keys.ENTRY, after=keys.entry(pk, *after).sk, chunk=limit)
         return tuple(Line(str(one["body"]), str(one["hash"]), str(one["sk"])) for one in islice(found, limit))
 
     def _walk(self, wanted: Wanted, after: str | None, chunk: int | None) -> Iterator[tuple[Item, str]]:
@@ -152,7 +153,7 @@ class Timeline:
         return heapq.merge(*walks, key=lambda found: found[1])
 
     def _job(self, cluster: str, job: str, after: str | None, chunk: int | None) -> Iterator[tuple[Item, str]]:
-        found = self._query(keys.job_partition(cluster, job), after=after, chunk=chunk)
+        found = every(self.table, keys.job_partition(cluster, job), after=after, chunk=chunk)
         while rows := list(islice(found, chunk or LINKS_AT_ONCE)):
             places = {Key(str(row["entry_pk"]), str(row["entry_sk"])): str(row["sk"]) for row in rows}
             entries = self.table.get_many(places)
@@ -170,7 +171,7 @@ class Timeline:
         since = to_text(wanted.since) if wanted.since else ""
         bound = max(after or "", since) or None
         upto = to_text(wanted.until) + AFTER_ALL if wanted.until else None
-        for item in self._query(pk, after=bound, upto=upto, index=index, chunk=chunk):
+        for item in every(self.table, pk, after=bound, upto=upto, index=index, chunk=chunk):
             if "body" in item:
                 yield item, str(item[index.sk])
 
@@ -178,7 +179,7 @@ class Timeline:
         pk, head = keys.node_partition(key), self._head(key)
         bound = after or (self._first(pk, head, wanted.since - SKEW) if wanted.since else None)
         until = to_text(wanted.until + SKEW) if wanted.until else None
-        for item in self._query(pk, prefix=keys.ENTRY, after=bound, chunk=chunk):
+        for item in every(self.table, pk, prefix=keys.ENTRY, after=bound, chunk=chunk):
             if until is not None and str(item["recorded_at"]) >= until:
                 return
             yield item, str(item["sk"])
@@ -200,24 +201,6 @@ class Timeline:
             else:
                 high = middle - 1
         return keys.entry(pk, head.epoch, low).sk if low else None
-
-    def _query(
-        self,
-        pk: str,
-        *,
-        prefix: str = "",
-        after: str | None,
-        upto: str | None = None,
-        index: Index | None = None,
-        chunk: int | None = None,
-    ) -> Iterator[Item]:
-        start = None
-        while True:
-            page = self.table.query(pk, prefix=prefix, after=after, upto=upto, index=index, start=start, limit=chunk)
-            yield from page.items
-            start = page.next
-            if start is None:
-                return
 
 
 def data_of(item: Mapping[str, Any]) -> Mapping[str, Any]:

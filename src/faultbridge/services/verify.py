@@ -15,10 +15,10 @@ from faultbridge.domain.nodes import Head, NodeKey
 from faultbridge.errors import Rejected
 from faultbridge.ports import Table
 from faultbridge.services.append import Stack
-from faultbridge.services.rows import rows_of
+from faultbridge.services.rows import every, rows_of
+from faultbridge.services.streams import partition
 from faultbridge.services.walk import Break, BreakKind, Points, Walk
 from faultbridge.storage import items, keys
-from faultbridge.storage.writes import Item
 
 __all__ = ["Break", "BreakKind", "Seen", "Verified", "Verify"]
 
@@ -99,7 +99,7 @@ class Verify:
         if seen is not None and start is not None:
             verified.breaks += _unsealed(stream, start, seen.sealed.get(stream.name, {}))
         walk = Walk(stream, start, points, seen.restored if seen else frozenset())
-        after = keys.entry(_partition(stream), start.epoch, start.sequence).sk if start else None
+        after = keys.entry(partition(stream), start.epoch, start.sequence).sk if start else None
         after = self._read(stream, walk, verified, after, None)
         # Entries and head are committed together, so a head read now is behind no entry that was read.
         head = self._head(stream)
@@ -108,7 +108,7 @@ class Verify:
         verified.breaks += [*walk.end(head), *walk.unseen()]
 
     def _read(self, stream: Stream, walk: Walk, verified: Verified, after: str | None, upto: Head | None) -> str | None:
-        for item in _entries(self.table, stream, after=after):
+        for item in every(self.table, partition(stream), prefix=keys.ENTRY, after=after):
             verified.entries += 1
             verified.breaks += walk.take(item)
             after = str(item["sk"])
@@ -118,7 +118,7 @@ class Verify:
 
     def _sealed(self, stream: Stream) -> Head | None:
         """Return up to where entries may have expired: what stands before is proven by the archive."""
-        found = self.table.get(keys.stream_anchor(_partition(stream)))
+        found = self.table.get(keys.stream_anchor(partition(stream)))
         if found is None or not found.get("expiring"):
             return None
         return Head(epoch=int(str(found["epoch"])), sequence=int(str(found["seq"])), hash=str(found["hash"]))
@@ -148,19 +148,3 @@ def _vanished(seen: Seen, met: set[str]) -> list[Break]:
         for name, points in sorted(seen.points.items())
         if points and name not in met
     ]
-
-
-def _entries(table: Table, stream: Stream, after: str | None) -> Iterator[Item]:
-    start = None
-    while True:
-        page = table.query(_partition(stream), prefix=keys.ENTRY, after=after, start=start)
-        yield from page.items
-        start = page.next
-        if start is None:
-            return
-
-
-def _partition(stream: Stream) -> str:
-    if stream.node is None:
-        return keys.cluster_partition(stream.cluster)
-    return keys.node_partition(NodeKey(stream.cluster, stream.node))

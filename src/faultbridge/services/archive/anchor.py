@@ -17,7 +17,7 @@ from faultbridge.errors import Conflict, Rejected
 from faultbridge.ports import Clock, Table
 from faultbridge.ports.archive import Vault
 from faultbridge.services.append import Stack
-from faultbridge.services.archive.streams import heads_of
+from faultbridge.services.streams import heads_of
 from faultbridge.storage import archive as layout
 
 

@@ -16,7 +16,7 @@ from faultbridge.ports.archive import Archive, Vault
 from faultbridge.services.append import Stack
 from faultbridge.services.archive.expire import Expire, sealed_up_to
 from faultbridge.services.archive.manifests import Manifest, Part, Stretch
-from faultbridge.services.archive.streams import entries_after, partition, streams_of
+from faultbridge.services.streams import entries_after, partition, streams_of
 from faultbridge.services.walk import Break, Walk
 from faultbridge.storage import archive as layout
 from faultbridge.storage.archive import ArchiveLine, line_of

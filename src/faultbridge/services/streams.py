@@ -9,7 +9,7 @@ from faultbridge.domain.entries import Stream
 from faultbridge.domain.nodes import Head, NodeKey
 from faultbridge.ports import Table
 from faultbridge.services.append import Stack
-from faultbridge.services.rows import rows_of
+from faultbridge.services.rows import every, rows_of
 from faultbridge.storage import items, keys
 from faultbridge.storage.writes import Item
 
@@ -47,10 +47,4 @@ def entries_after(table: Table, stream: Stream, start: Head | None) -> Iterator[
     """Read a stream's entries after a place, in their order, consistently."""
     pk = partition(stream)
     after = keys.entry(pk, start.epoch, start.sequence).sk if start else None
-    token = None
-    while True:
-        page = table.query(pk, prefix=keys.ENTRY, after=after, start=token)
-        yield from page.items
-        token = page.next
-        if token is None:
-            return
+    yield from every(table, pk, prefix=keys.ENTRY, after=after)
