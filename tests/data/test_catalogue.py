@@ -163,6 +163,12 @@ def test_a_code_that_nobody_has_described_is_an_error_for_support() -> None:
     assert (row.severity, row.action) == (Severity.ERROR, Action.CONTACT_SUPPORT)
 
 
+def test_what_a_word_stands_for_is_in_the_catalogue() -> None:
+    meant = [code for row in ROWS for code in row.stands_for]
+    assert meant
+    assert [one for one in meant if not any(re.fullmatch(one.replace("*", ".*"), row.code) for row in ROWS)] == []
+
+
 def test_no_row_is_written_twice() -> None:
     text = "".join(path.read_text("utf-8") for path in (FOLDER / "catalogue").glob("*.json"))
     codes = re.findall(r'"code": "([^"]+)"', text)

@@ -70,6 +70,7 @@ def _row(written: Mapping[str, Any]) -> Row:
         kind=Kind(written.get("kind", Kind.EDGE)),
         scope=Scope(written.get("scope", Scope.BOOT)),
         ends_on=tuple(written.get("ends_on", _ENDS_ON)),
+        stands_for=tuple(written.get("stands_for", ())),
         recommendations=tuple(Recommendation(who, says) for who, says in written.get("says", {}).items()),
         **given,
     )

@@ -31,6 +31,8 @@ MARKER = "HealthMonitoringAgentDetectionEvent"
 _IS_NOW = re.compile(r"Node condition (\w{1,64}) is now: (\w{1,16})")
 _ELIDED_XID = re.compile(r"\bXid \([^()]{0,64}\): (\d{1,5})\b")
 _UNKNOWN_GPU = Component(ComponentType.GPU)
+# What a condition is about, where it is not the whole node; which one of them it does not say.
+COMPONENTS = {"NvidiaGPUUnhealthy": _UNKNOWN_GPU, "EfaError": Component(ComponentType.NIC)}
 _MEMBERS = ("details", "event detail", "condition details", "data", "condition")
 
 
@@ -127,8 +129,7 @@ def named(told: Told) -> Fault:
     if number is not None:
         return _fault(told, f"xid.{number}", _UNKNOWN_GPU)
     if told.condition is not None and told.condition in CODES_BY_CONDITION:
-        component = _UNKNOWN_GPU if "GPU" in told.condition else NODE_COMPONENT
-        return _fault(told, CODES_BY_CONDITION[told.condition], component)
+        return _fault(told, CODES_BY_CONDITION[told.condition], COMPONENTS.get(told.condition, NODE_COMPONENT))
     return _fault(
         told, "agent.policy_violation" if "violation" in told.text.lower() else "agent.condition", NODE_COMPONENT
     )

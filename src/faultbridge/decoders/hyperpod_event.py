@@ -15,10 +15,10 @@ from typing import Any
 from faultbridge.decoders.base import Decoder, Hints, cut, evidence
 from faultbridge.decoders.documents import objects, text_of
 from faultbridge.decoders.fields import members, objects_in, text, told
-from faultbridge.decoders.hyperpod_agent_log import Told, named
+from faultbridge.decoders.hyperpod_agent_log import COMPONENTS, Told, named
 from faultbridge.decoders.hyperpod_words import CODES_BY_ACTION, CODES_BY_CONDITION, asked
 from faultbridge.decoders.instants import instant
-from faultbridge.domain.faults import NODE_COMPONENT, Component, ComponentType, Fault, Observation, Survey
+from faultbridge.domain.faults import NODE_COMPONENT, Fault, Observation, Survey
 from faultbridge.errors import Rejected
 
 SOURCE = "hyperpod-event"
@@ -27,7 +27,7 @@ NODE_HEALTH, CLUSTER_EVENT = f"{PREFIX} Cluster Node Health Event", f"{PREFIX} C
 _FAULT_TYPE = re.compile(r"fault type (\w{1,64})")
 _REPAIR = re.compile(r"Repair action: (\w{1,32})")
 _UNHEALTHY = frozenset({"unhealthy", "degraded"})
-_GPU = Component(ComponentType.GPU)
+_SOMEWHERE = (NODE_COMPONENT, *COMPONENTS.values())
 _COVERED = (*CODES_BY_CONDITION.values(), *CODES_BY_ACTION.values(), "agent.node_unhealthy")
 
 
@@ -127,7 +127,7 @@ def _record(record: Mapping[str, Any], at: datetime | None) -> Health | None:
 
 def _observation(health: Health) -> Fault | Survey:
     if health.status.lower() not in _UNHEALTHY:
-        covers = dict.fromkeys(_COVERED, (NODE_COMPONENT, _GPU)) if health.status.lower() == "healthy" else {}
+        covers = dict.fromkeys(_COVERED, _SOMEWHERE) if health.status.lower() == "healthy" else {}
         return Survey(SOURCE, covers, (), health.at, node=health.instance_id)
     fault_type = _FAULT_TYPE.search(health.reason or "")
     condition = fault_type[1] if fault_type else None

@@ -38,7 +38,8 @@ class Row:
     """One code of the catalogue.
 
     `ends_on` holds any of `reset`, `reboot`, `replace`, `verified`, `survey:<source>`, `quiet:<seconds>`.
-    `same_as` names the code under which this one is counted (a lost GPU seen by nvidia-smi is `xid.79`).
+    `same_as` names the code under which this one is counted (a lost GPU seen by nvidia-smi is `xid.79`), `stands_for`
+    the codes and families (`xid.*`) of which this one is but a word, as when an agent calls a node unhealthy.
     """
 
     code: str
@@ -49,6 +50,7 @@ class Row:
     scope: Scope = Scope.BOOT
     ends_on: tuple[str, ...] = ("reboot", "replace", "verified")
     same_as: str | None = None
+    stands_for: tuple[str, ...] = ()
     recommendations: tuple[Recommendation, ...] = ()
     conflict: bool = False
     reason: str = ""

@@ -17,12 +17,14 @@ class Witness:
     """What one source last said about one condition.
 
     `last_at` is its watermark: an older observation changes nothing. `digests` are those of the observations made
-    at exactly `last_at` (at most 8), so that a repetition of one of them changes nothing either.
+    at exactly `last_at` (at most 8), so that a repetition of one of them changes nothing either. `word` is the key
+    under which it spoke, where that was a word without a code or a device.
     """
 
     active: bool
     last_at: datetime
     digests: tuple[str, ...] = ()
+    word: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,13 +6,13 @@ from dataclasses import replace
 from datetime import datetime
 
 from faultbridge.domain.catalogue import Catalogue
-from faultbridge.domain.conditions import Condition, Tombstone, Witness, condition_key, counted_at, identity
-from faultbridge.domain.faults import NODE_COMPONENT, Action, Clear, Fault, Severity, Survey
+from faultbridge.domain.conditions import Condition, Tombstone, Witness, condition_key, identity
+from faultbridge.domain.faults import NODE_COMPONENT, Clear, Fault, Severity, Survey
 from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.records import Outcome
+from faultbridge.stages import attribution
 from faultbridge.stages.changes import Arrival, Change, ChangeKind
-from faultbridge.stages.joining import MOST_DIGESTS, counted, difference, digest, merge
-from faultbridge.stages.resolve import Sits
+from faultbridge.stages.joining import begun, counted, difference, digest, given_name, merge, repeated
 
 MOST_CONDITIONS = 64
 MOST_TOMBSTONES = 128
@@ -54,20 +54,24 @@ class Folding:
         key = condition_key(self._catalogue.canonical(fault.code), component)
         if fault.severity is Severity.INFO:
             return self._note(key, fault, arrival)
-        known = self.conditions.get(key)
-        if known is not None:
-            return self._repeat(key, known, fault, arrival)
+        if key in self.conditions:
+            return self._repeat(key, fault, arrival)
+        fault = replace(fault, component=component)
+        named = attribution.named(key, fault, arrival.at, self.conditions, self._catalogue)
+        if named is not None:
+            return self._repeat(named, fault, arrival, word=key)
         if self._past(key, fault, arrival.at):
             return Outcome.STALE
         if len(self.conditions) >= MOST_CONDITIONS and fault.code != OVERFLOW:
-            return self._overflow(key, replace(fault, component=component), arrival)
-        self._begin(key, replace(fault, component=component), arrival)
+            return self._overflow(key, fault, arrival)
+        self._begin(key, fault, arrival)
         return Outcome.RECORDED
 
     def clear(self, clear: Clear, arrival: Arrival) -> Outcome:
         """Let one source withdraw its word about one condition."""
         component = identity(clear.component, self._devices)
         key = condition_key(self._catalogue.canonical(clear.code), component)
+        key = attribution.withdrawn(key, clear.source, self.conditions)
         return self._withdraw(key, clear.source, arrival.at, clear.message, arrival.record_id)
 
     def survey(self, survey: Survey, arrival: Arrival) -> Outcome:
@@ -79,11 +83,15 @@ class Folding:
         if survey.devices:
             self._learn_devices(survey, arrival)
         outcomes = [self.fault(fault, replace(arrival, observation=fault)) for fault in survey.present]
-        asserted = {key for key, condition in self.conditions.items() if survey.source in condition.witnesses}
+        asserted = {
+            condition.witnesses[survey.source].word or key: key
+            for key, condition in self.conditions.items()
+            if survey.source in condition.witnesses
+        }
         # Most looks find nothing that their source had found before: then there is nothing to compare.
         outcomes += [
-            self._withdraw(key, survey.source, arrival.at, "no longer present", arrival.record_id)
-            for key in sorted(asserted and asserted & self._covered(survey) - self._present(survey))
+            self._withdraw(asserted[word], survey.source, arrival.at, "no longer present", arrival.record_id)
+            for word in sorted(asserted and asserted.keys() & self._covered(survey) - self._present(survey))
         ]
         return max(outcomes, key=lambda one: one.rank, default=Outcome.CLEAN)
 
@@ -112,58 +120,27 @@ class Folding:
         tombstone = self._tombstones.get(key)
         if tombstone is not None:
             return at <= max(tombstone.ended_at, tombstone.witnesses.get(fault.source, tombstone.ended_at))
+        if attribution.settled(fault, at, self._tombstones, self._catalogue):
+            return True
         return self._floor is not None and at <= self._floor
 
     def _begin(self, key: str, fault: Fault, arrival: Arrival) -> None:
-        row = self._catalogue.row(self._catalogue.canonical(fault.code))
-        former = self._tombstones.pop(key, None)
-        heard = {source: Witness(False, at) for source, at in former.witnesses.items()} if former else {}
-        condition = Condition(
-            code=self._catalogue.canonical(fault.code),
-            component=fault.component,
-            severity=fault.severity or row.severity,
-            action=fault.action or row.action,
-            scope=row.scope,
-            ends_on=row.ends_on,
-            since=arrival.at,
-            last_at=arrival.at,
-            message=fault.message,
-            count=fault.count,
-            hours=counted_at({}, arrival.at, fault.count),
-            known_incarnation=arrival.sits is Sits.CURRENT,
-            witnesses={**heard, fault.source: Witness(True, arrival.at, (digest(fault),))},
-            attributes=dict(fault.attributes),
-            ended_before=former.ended_at if former else None,
-            told_severity=fault.severity,
-            told_action=fault.action,
-        )
+        code = self._catalogue.canonical(fault.code)
+        condition = begun(code, self._catalogue.row(code), fault, arrival, self._tombstones.pop(key, None))
+        for word in attribution.vague(condition, self.conditions, self._catalogue):
+            condition = given_name(condition, self.conditions[word], word)
+            self.end(word, self.conditions[word], arrival.at, f"it is {key}", arrival.record_id)
         self.conditions[key] = condition
         self.changes.append(Change(ChangeKind.BEGAN, arrival.at, condition, fault, arrival.record_id))
 
-    def _repeat(self, key: str, known: Condition, fault: Fault, arrival: Arrival) -> Outcome:
-        mark = digest(fault)
+    def _repeat(self, key: str, fault: Fault, arrival: Arrival, word: str | None = None) -> Outcome:
+        known = self.conditions[key]
         witness = known.witnesses.get(fault.source)
-        if witness is not None and (arrival.at < witness.last_at or counted(witness, arrival.at, mark)):
+        if witness is not None and (arrival.at < witness.last_at or counted(witness, arrival.at, digest(fault))):
             return Outcome.DUPLICATE
         if known.ended_before is not None and arrival.at <= known.ended_before:
             return Outcome.STALE
-        digests = witness.digests if witness is not None and witness.last_at == arrival.at else ()
-        heard = Witness(True, arrival.at, (*digests, mark)[-MOST_DIGESTS:])
-        told = known.as_told
-        severity = max(told.severity, fault.severity or Severity.INFO, key=lambda one: one.rank)
-        action = max(told.action, fault.action or Action.NONE, key=lambda one: one.rank)
-        condition = replace(
-            known,
-            count=known.count + fault.count,
-            hours=counted_at(known.hours, arrival.at, fault.count),
-            since=min(known.since, arrival.at),
-            last_at=max(known.last_at, arrival.at),
-            told_severity=severity,
-            told_action=action,
-            known_incarnation=known.known_incarnation or arrival.sits is Sits.CURRENT,
-            witnesses={**known.witnesses, fault.source: heard},
-        )
-        self.conditions[key] = condition
+        condition = self.conditions[key] = repeated(known, fault, arrival, word)
         what = difference(known, condition)
         if not what:
             return Outcome.FOLDED
