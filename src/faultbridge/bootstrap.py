@@ -14,7 +14,7 @@ from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
 from faultbridge import data
-from faultbridge.composition import RecordIntake, RecordKeeping
+from faultbridge.composition import PagePeople, RecordIntake, RecordKeeping, pager_settings
 from faultbridge.data.policies import default_policy
 from faultbridge.decoders import registry
 from faultbridge.services.append import Append, Stack
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from faultbridge.services.ingest import Ingest
     from faultbridge.services.isolate import Isolate
     from faultbridge.services.orders import Orders
-    from faultbridge.services.pager.deliver import Paging
     from faultbridge.services.publish import Publish
     from faultbridge.services.react import React
     from faultbridge.services.registration import Registration
@@ -49,7 +48,7 @@ class Chance:
     random: random.Random = random.Random()  # noqa: RUF009, S311 - jitter, not secrets; one for the whole process
 
 
-class Application(RecordIntake, RecordKeeping):
+class Application(RecordIntake, RecordKeeping, PagePeople):
     """Every service of one installation, over its ports."""
 
     def __init__(
@@ -187,13 +186,6 @@ class Application(RecordIntake, RecordKeeping):
         return Replacement(tools)
 
     @cached_property
-    def page(self) -> Paging:
-        """Turn events into pages."""
-        from faultbridge.services.pager.deliver import Paging
-
-        return Paging(self.ports.table, self.ports.pager, self.ports.clock)
-
-    @cached_property
     def sweep(self) -> Sweep:
         """Do what time brings about and what was left undone."""
         from faultbridge.services.orphans import ReleaseOrphans
@@ -233,5 +225,6 @@ def of_settings(settings: Settings, clients: Clients | None = None) -> Applicati
     made = Application(ports, stack, probe_seconds=settings.probe_seconds, trust=trust)
     made.webhook_senders = lambda: ports.webhook_senders
     made.inventories = lambda: ports.inventories
+    made.pager_settings = lambda: pager_settings(settings)
     made.archive_ports, made.entry_days = AwsArchivePorts(ports), settings.entry_days
     return made

@@ -1,4 +1,4 @@
-"""Parts of the composition root: what takes records in beside the queue, what keeps the record and tells of it."""
+"""Parts of the composition root: taking records in beside the queue, keeping the record, paging people."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from faultbridge.services.inventory import Inventory
     from faultbridge.services.inventory_sync import SyncInventory
     from faultbridge.services.orders import Orders
+    from faultbridge.services.pager import PagerSettings, Paging, Remind
     from faultbridge.services.registration import Registration
+    from faultbridge.settings import Settings
 
 
 class RecordIntake:
@@ -115,3 +117,41 @@ class RecordKeeping:
             clock=self.ports.clock,
             tokens=Tokens(self.keeping.token_secret),
         )
+
+
+def pager_settings(settings: Settings) -> PagerSettings:
+    """Read how people are paged from the settings of a deployment."""
+    from faultbridge.services.pager import Links, PagerSettings
+
+    return PagerSettings(
+        links=Links(settings.runbook_url, settings.timeline_url),
+        most_an_hour=settings.pages_an_hour,
+        remind_after=timedelta(hours=settings.reminder_hours),
+    )
+
+
+class PagePeople:
+    """The services of an installation that reach people."""
+
+    ports: Ports
+    pager_settings: Callable[[], PagerSettings] | None = None
+
+    @cached_property
+    def page(self) -> Paging:
+        """Turn events into pages."""
+        from faultbridge.services.pager import Paging
+
+        return Paging(self.ports.table, self.ports.pager, self.ports.clock, self._how)
+
+    @cached_property
+    def remind(self) -> Remind:
+        """Send summaries and reminders."""
+        from faultbridge.services.pager import Remind
+
+        return Remind(self.ports.table, self.ports.pager, self.ports.clock, self._how)
+
+    @property
+    def _how(self) -> PagerSettings:
+        from faultbridge.services.pager import PagerSettings
+
+        return self.pager_settings() if self.pager_settings else PagerSettings()

@@ -27,6 +27,10 @@ MEANINGS: Mapping[str, str] = {
     "STATE_MACHINE": "the ARN of the replacement state machine",
     "URGENT_TOPIC": "the ARN of the SNS topic for pages that a person must answer now",
     "NOTICE_TOPIC": "the ARN of the SNS topic for pages that may be read later",
+    "PAGES_AN_HOUR": "how many pages about single nodes a cluster may have in a clock hour, for each urgency",
+    "REMINDER_HOURS": "after how many hours an urgent page that nobody ends is repeated",
+    "RUNBOOK_URL": "where the runbooks are read; empty names their files in the repository",
+    "TIMELINE_URL": "where the record is read, without the path of a cluster",
     "SENDER_PROOF": "`required`, or `off` where the queue does not say who sent (emulators)",
     "OWN_SENDERS": "ids of the roles of our own functions that send records, apart by blanks",
     "WEBHOOK_SENDERS": "the name or ARN of the secret that says who may post",
@@ -135,6 +139,26 @@ class Settings:
     def notice_topic(self) -> str:
         """Return the ARN of the topic that wakes nobody."""
         return self._text("NOTICE_TOPIC")
+
+    @property
+    def pages_an_hour(self) -> int:
+        """Return how many pages about single nodes a cluster may have in a clock hour."""
+        return self._whole("PAGES_AN_HOUR", 10)
+
+    @property
+    def reminder_hours(self) -> int:
+        """Return after how many hours an urgent page is repeated."""
+        return self._whole("REMINDER_HOURS", 4)
+
+    @property
+    def runbook_url(self) -> str:
+        """Return where the runbooks are read; empty where no place was given."""
+        return self._text("RUNBOOK_URL", " ").strip()
+
+    @property
+    def timeline_url(self) -> str:
+        """Return where the record is read; empty where no place was given."""
+        return self._text("TIMELINE_URL", " ").strip()
 
     @property
     def sender_proof(self) -> bool:

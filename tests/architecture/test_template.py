@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 import yaml
 
-from faultbridge.services.pager.rules import RULES, PageRule
+from faultbridge.services.pager.rule import PageRule
+from faultbridge.services.pager.rules import RULES
 from faultbridge.simulation.fakes.table import PROJECTED
 from tests.architecture.project import FUNCTIONS, ROOT, resources, template
 from tests.architecture.roles import actions, statements
@@ -185,7 +186,8 @@ def test_every_parameter_is_explained() -> None:
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: f"{rule.transition} {rule.state.value}")
 def test_the_pager_is_told_of_every_event_that_asks_for_a_page(rule: PageRule) -> None:
-    patterns = [event["Properties"]["Pattern"] for event in properties("PagerFunction")["Events"].values()]
+    events = properties("PagerFunction")["Events"].values()
+    patterns = [event["Properties"]["Pattern"] for event in events if event["Type"] == "EventBridgeRule"]
     heard = [one for one in patterns if rule.event_type in one["detail-type"]]
     assert heard
     for one in heard:

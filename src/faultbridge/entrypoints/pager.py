@@ -1,20 +1,27 @@
-"""The bus: one event that may want a person."""
+"""The bus: one event that may want a person; the schedule: one round of summaries and reminders a minute."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from faultbridge.adapters.telemetry import emit
-from faultbridge.services.pager.deliver import Fate
+from faultbridge.services.pager.marks import Fate
 
 if TYPE_CHECKING:
     from faultbridge.bootstrap import Application
 
+SCHEDULED = "Scheduled Event"
+
 
 def pager(event: Mapping[str, Any], application: Application) -> None:
-    """Take one event of the bus and send the pages that it asks for; raises when a page could not be sent."""
+    """Take one event of the bus, or the minute's; raises when a page could not be sent."""
+    if event.get("detail-type") == SCHEDULED:
+        reminded = application.remind()
+        emit({f"Pages{name.title()}": count for name, count in asdict(reminded).items()})
+        return
     delivered = application.page(event["detail"])
     fates = Counter(page.fate.value for page in delivered)
     emit({f"Pages{fate.value.title().replace('_', '')}": fates[fate.value] for fate in Fate})

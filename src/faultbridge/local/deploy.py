@@ -18,6 +18,8 @@ PARAMETERS = {
     "IngestTimeoutSeconds": "20",
     "RawRecordsVisibilitySeconds": "20",
     "ArchiveThrough": "objects",
+    # A demonstration breaks more nodes an hour than anybody wants to be paged for.
+    "PagesAnHour": "1000",
     # The emulator names its account as the sender of everything.
     "SenderProof": "off",
     "TableDeletionProtection": "false",

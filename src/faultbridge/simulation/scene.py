@@ -106,10 +106,11 @@ class Scene:
         self._sweep_at = None
         before = self.watch.activity
         self.ports.workflow.end_old()
-        try:
-            self.workers.sweep()
-        except (Crash, Exception) as gone:  # noqa: BLE001 - the next minute sweeps again
-            self.journal.note(Kind.TURN, f"sweep ended: {type(gone).__name__}")
+        for part in (self.workers.sweep, self.workers.remind):
+            try:
+                part()
+            except (Crash, Exception) as gone:  # noqa: BLE001 - the next minute does it again
+                self.journal.note(Kind.TURN, f"{part.__name__} ended: {type(gone).__name__}")
         if self.ports.queue.messages:
             self.queue.wake()
         self.idle = self.idle + 1 if self.watch.activity == before else 0

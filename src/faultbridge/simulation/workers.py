@@ -12,6 +12,7 @@ from faultbridge.bootstrap import Application, Chance
 from faultbridge.errors import Transient
 from faultbridge.services.account import outcome_lines
 from faultbridge.services.append import Stack
+from faultbridge.services.pager import PagerSettings
 from faultbridge.services.records import Delivery
 from faultbridge.services.send import Parcel, Send
 from faultbridge.simulation.chaos import Chaos, Crash
@@ -41,7 +42,9 @@ class Workers:
         """Return the services as one process has them; a killed process leaves nothing to the next."""
         if name not in self._applications:
             chance = Chance(self._chaos.schedule.let_others, self._random)
-            self._applications[name] = Application(self._ports, STACK, probe_seconds=30, chance=chance)
+            made = Application(self._ports, STACK, probe_seconds=30, chance=chance)
+            made.pager_settings = lambda: PagerSettings(remind_after=timedelta(days=90))
+            self._applications[name] = made
         return self._applications[name]
 
     def ingest(self, batch: Sequence[Waiting]) -> set[str]:
@@ -86,6 +89,11 @@ class Workers:
             swept = application.sweep()
             self.orphans += swept.released
             self._judge("sweep", swept.failures)
+
+    def remind(self) -> None:
+        """Send the summaries that are due; reminders are months away, for a history ends when nothing moves."""
+        with self._process("pager") as application:
+            application.remind()
 
     def send(self, parcel: Parcel, skew: float = 0.0) -> tuple[str, ...]:
         """Send a raw record as an agent whose clock is off by so many seconds does."""

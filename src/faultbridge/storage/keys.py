@@ -102,6 +102,29 @@ def page_mark(case_id: str, page: str) -> Key:
     return Key(f"CASE#{case_id}", f"PAGE#{page}")
 
 
+LIVE_PAGE = "LIVE#"
+
+
+def pages(cluster: str, urgency: str) -> str:
+    """Return the partition of what is live among a cluster's pages of one urgency."""
+    return f"PAGES#{cluster}#{urgency}"
+
+
+def live_page(cluster: str, urgency: str, key: str) -> Key:
+    """Return the key under which a page stands from its trigger to its end."""
+    return Key(pages(cluster, urgency), f"{LIVE_PAGE}{key}")
+
+
+def summary_page(cluster: str, urgency: str) -> Key:
+    """Return the key of the page that speaks for those which had none of their own."""
+    return Key(pages(cluster, urgency), "SUMMARY")
+
+
+def page_tally(cluster: str, urgency: str, now: datetime) -> Key:
+    """Return the key of the count of pages in a clock hour."""
+    return Key(pages(cluster, urgency), f"HOUR#{to_text(now)[:13]}")
+
+
 def alias(kind: str, value: str) -> Key:
     """Return the key of one name of a node."""
     return Key(f"ALIAS#{kind}#{value}", "ALIAS")

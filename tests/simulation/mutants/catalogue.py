@@ -13,7 +13,7 @@ WRITERS = tuple(
     sorted(
         path.relative_to(PACKAGE).as_posix()
         for path in (PACKAGE / "services").rglob("*.py")
-        if path.name not in {"__init__.py", "rules.py"}
+        if path.name != "__init__.py" and not path.name.endswith("rules.py")
     )
 )
 WATERMARKS = (

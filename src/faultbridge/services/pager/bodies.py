@@ -10,7 +10,7 @@ from datetime import datetime
 from faultbridge.domain.times import to_text
 from faultbridge.ports import PageMessage
 from faultbridge.services.pager.page import Page, PageState
-from faultbridge.services.telling import duration_text
+from faultbridge.services.telling import duration_text, in_phase_order
 
 MOST_SUBJECT = 100
 MOST_SMS = 140
@@ -69,7 +69,9 @@ def plain_text(page: Page) -> str:
     lines = [f"{page.headline[:1].upper()}{page.headline[1:]}.", ""]
     lines += [f"{label:<{width}}{value}" for label, value in rows]
     lines += ["", *(f"  {command}" for command in page.commands), ""]
-    lines.append(f"Key {page.key}, event {page.event_id}.")
+    if page.members:
+        lines += [*(f"  {one.node:<{width}}{one.code}  {one.key}" for one in page.members), ""]
+    lines.append(f"Key {page.key}{f', event {page.event_id}' if page.event_id else ''}.")
     if page.note:
         lines.append(page.note)
     return "\n".join(lines) + "\n"
@@ -80,10 +82,9 @@ def json_text(page: Page) -> str:
     document = {
         "version": 1,
         "dedup_key": page.key,
-        **{name: value for name, value in asdict(page).items() if name not in {"key", "phases"}},
+        **{name: value for name, value in asdict(page).items() if name != "key"},
         "at": to_text(page.at),
         "since": _instant(page.since),
-        "phases": dict(page.phases),
         "subject": subject(page),
     }
     return json.dumps(document, ensure_ascii=False, indent=2, sort_keys=True)
@@ -101,8 +102,9 @@ def _rows(page: Page) -> Iterator[tuple[str, str]]:
     yield "Since", _instant(page.since) or ""
     yield "Being done", page.doing
     yield "You must", page.reader
-    yield "Phases", ", ".join(f"{name} {duration_text(length)}" for name, length in page.phases)
+    yield "Phases", ", ".join(f"{name} {duration_text(length)}" for name, length in in_phase_order(page.phases))
     yield "Case", page.case_id or ""
+    yield "Timeline", page.timeline
     yield "Runbook", page.runbook
 
 

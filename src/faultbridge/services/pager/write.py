@@ -10,10 +10,12 @@ from typing import Any
 from faultbridge.domain.cases import Case
 from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.times import from_text
-from faultbridge.services.pager.page import Page, Place
-from faultbridge.services.pager.rules import PageRule
-from faultbridge.services.telling import component_text, in_phase_order
+from faultbridge.services.pager.page import Links, Page, Place
+from faultbridge.services.pager.rule import PageRule
+from faultbridge.services.telling import component_text
 from faultbridge.stages.narrate import component_data, incarnation_data
+
+UNKNOWN_STATUS = "unknown"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,12 +27,13 @@ class Known:
     note: str = ""
 
 
-def write_page(event: Mapping[str, Any], rule: PageRule, known: Known) -> Page:
+def write_page(event: Mapping[str, Any], rule: PageRule, known: Known, links: Links) -> Page:
     """Say what broke, where, since when, what is being done, and what the reader must do."""
     metadata, data = event["metadata"], event["data"]
     words = _Words(
         {name: str(value) for name, value in data.items() if value is not None and not isinstance(value, dict)}
         | {"case": metadata.get("case_id"), "cluster": metadata["cluster"], "node": metadata.get("node")}
+        | {"status": known.node.status.value if known.node and known.node.status else UNKNOWN_STATUS}
     )
     cause = data.get("cause") or _cause_of(known.case)
     code = cause.get("code")
@@ -46,7 +49,8 @@ def write_page(event: Mapping[str, Any], rule: PageRule, known: Known) -> Page:
         commands=tuple(
             one.format_map(words) for one in rule.commands if "{case}" not in one or metadata.get("case_id")
         ),
-        runbook=f"docs/runbooks/{rule.runbook}.md",
+        runbook=links.runbook(rule.runbook),
+        timeline=links.timeline(metadata["cluster"], metadata.get("case_id")),
         event_type=metadata["event_type"],
         event_id=metadata["event_id"],
         at=from_text(metadata["occurred_at"]),
@@ -56,7 +60,7 @@ def write_page(event: Mapping[str, Any], rule: PageRule, known: Known) -> Page:
         or (known.case.severity.value if known.case else None),
         case_id=metadata.get("case_id"),
         since=_since(data, known.case),
-        phases=in_phase_order(data.get("phases") or {}),
+        phases=data.get("phases") or {},
         note=known.note,
     )
 

@@ -1,12 +1,17 @@
-"""Pages: each that is due, at least once, and no other."""
+"""Pages: each that is due, at least once, no other, and every key that was triggered resolved or still live."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
+from faultbridge.domain.edges import NodeStatus
 from faultbridge.services.pager.rules import rules_for
 from faultbridge.simulation.invariants.base import Invariant
 from faultbridge.simulation.view import View
+
+TRIGGERED, RESOLVED = "triggered", "resolved"
+SUMMARY = ":summary:"
 
 
 def _expected(view: View) -> dict[str, str]:
@@ -20,25 +25,50 @@ def _expected(view: View) -> dict[str, str]:
     return {key: state for key, (_, state) in last.items()}
 
 
+def _said(view: View) -> set[tuple[str, str]]:
+    return {(page.key, page.attributes["state"]) for page in view.ports.pager.sent}
+
+
+def _summarised(view: View) -> set[str]:
+    """Find the keys that summaries spoke for."""
+    bodies = (page.bodies["sqs"] for page in view.ports.pager.sent if SUMMARY in page.key)
+    return {member["key"] for body in bodies for member in json.loads(body)["members"]}
+
+
 def _missing(view: View) -> Iterator[str]:
-    said = {(page.key, page.attributes["state"]) for page in view.ports.pager.sent}
-    yield from (f"{key} {state}" for key, state in _expected(view).items() if (key, state) not in said)
+    """Find what is owed; a trouble that was over before its page was out is told to nobody."""
+    said, summarised = _said(view), _summarised(view)
+    for key, state in _expected(view).items():
+        if (key, state) in said or (state == TRIGGERED and key in summarised):
+            continue
+        if state == TRIGGERED or (key, TRIGGERED) in said:
+            yield f"{key} {state}"
 
 
 def _surplus(view: View) -> Iterator[str]:
-    yield from sorted({page.key for page in view.ports.pager.sent} - _expected(view).keys())
+    asked = _expected(view)
+    yield from sorted({page.key for page in view.ports.pager.sent if SUMMARY not in page.key} - asked.keys())
+
+
+def _unannounced(view: View) -> Iterator[str]:
+    said = _said(view)
+    yield from sorted(key for key, state in said if state == RESOLVED and (key, TRIGGERED) not in said)
 
 
 def _escalations(view: View) -> Iterator[str]:
-    keys = {page.key for page in view.ports.pager.sent}
+    keys = {page.key for page in view.ports.pager.sent} | _summarised(view)
     for state in view.nodes:
         case = state.live_case
-        if case is not None and case.status == "escalated" and f"{case.id}:escalated" not in keys:
+        waits = case is not None and case.status == "escalated"
+        if waits and case is not None and f"{case.id}:escalated" not in keys:
             yield f"{state.key.stream} {case.id}"
+        elif state.status is NodeStatus.FAILED and not waits:
+            yield f"{state.key.stream} failed and nobody has its case"
 
 
 INVARIANTS = (
     Invariant("every page that is due was sent, its last word too", _missing),
     Invariant("no page is sent that nothing asks for", _surplus),
-    Invariant("a case that waits for a person has paged one", _escalations),
+    Invariant("no end is told of what was never told", _unannounced),
+    Invariant("a case that waits for a person, or whose node failed, has paged one", _escalations),
 )
