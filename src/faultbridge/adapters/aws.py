@@ -115,9 +115,10 @@ class AwsPorts:
     @cached_property
     def orchestrators(self) -> Mapping[str, Orchestrator]:
         """Reach what cordons and drains, by name."""
+        from faultbridge.adapters.orchestrators.eks import EksOrchestrator
         from faultbridge.adapters.orchestrators.none import NoOrchestrator
 
-        return {"none": NoOrchestrator()}
+        return {"none": NoOrchestrator(), "eks": EksOrchestrator(self.clients, self.clock)}
 
     @cached_property
     def verifiers(self) -> Mapping[str, Verifier]:

@@ -7,6 +7,9 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Protocol
 
+from faultbridge.domain.clusters import ClusterConfig
+from faultbridge.domain.nodes import NodeState
+
 
 class ProviderFailure(StrEnum):
     """Why a provider, orchestrator or verifier did not do what it was asked."""
@@ -110,23 +113,45 @@ class Provider(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A node as its orchestrator is asked about it: how its cluster is registered, what it is called, who sits there.
+
+    A name may outlive the machine that bore it, so an orchestrator that knows instances goes by the instance.
+    """
+
+    cluster: ClusterConfig
+    node: str
+    instance_id: str | None = None
+    aliases: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, state: NodeState, cluster: ClusterConfig) -> Member:
+        """Take a node as it is now."""
+        sitting = state.incarnation
+        return cls(cluster, state.key.node, sitting.instance_id if sitting else None, state.seat.aliases)
+
+
 class Orchestrator(Protocol):
-    """What keeps work off a node and takes it away. `applicable` is False where a cluster has none."""
+    """What keeps work off a node and takes it away. `applicable` is False where a cluster has none.
+
+    A node that the orchestrator does not have (yet) is `NOT_FOUND`, but nothing is left to be drained from it.
+    """
 
     @property
     def applicable(self) -> bool:
         """Tell whether there is anything to cordon."""
         ...
 
-    def cordon(self, node: str) -> Answer:
+    def cordon(self, node: Member) -> Answer:
         """Keep new work off the node; repeating it is harmless."""
         ...
 
-    def uncordon(self, node: str) -> Answer:
+    def uncordon(self, node: Member) -> Answer:
         """Let work on the node again; repeating it is harmless."""
         ...
 
-    def drain(self, node: str, deadline: datetime) -> Answer:
+    def drain(self, node: Member, deadline: datetime) -> Answer:
         """Ask running work to leave; ok once none is left."""
         ...
 

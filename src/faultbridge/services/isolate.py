@@ -18,7 +18,7 @@ from faultbridge.domain.edges import Actor, NodeStatus
 from faultbridge.domain.entries import Draft
 from faultbridge.domain.nodes import Isolation, NodeKey, NodeState
 from faultbridge.errors import Misconfigured
-from faultbridge.ports import Answer, Orchestrator
+from faultbridge.ports import Answer, Member, Orchestrator
 from faultbridge.services.append import Append, Revision
 from faultbridge.services.controls import Controls
 from faultbridge.services.rulebook import Rulebook
@@ -90,7 +90,7 @@ class Isolate:
             state = self._request(state, config, ordered=ordered)
             if state.isolation is not Isolation.REQUESTED:
                 return Isolated.NOTHING
-        answer = orchestrator.cordon(state.key.node)
+        answer = orchestrator.cordon(Member.of(state, config))
         if not answer.ok:
             self._note_failure(state, config, answer)
             return Isolated.FAILED
@@ -116,7 +116,7 @@ class Isolate:
         return Isolated.DONE if after.status is NodeStatus.QUARANTINED else Isolated.NOTHING
 
     def _withdraw(self, state: NodeState, config: ClusterConfig, orchestrator: Orchestrator) -> Isolated:
-        answer = orchestrator.uncordon(state.key.node)
+        answer = orchestrator.uncordon(Member.of(state, config))
         if not answer.ok:
             self._note_failure(state, config, answer)
             return Isolated.FAILED

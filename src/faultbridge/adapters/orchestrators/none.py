@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from faultbridge.ports import Answer
+from faultbridge.ports import Answer, Member
 
 NOT_APPLICABLE = Answer(reason="not applicable: the cluster has no orchestrator")
 
@@ -17,14 +17,14 @@ class NoOrchestrator:
         """Tell that there is nothing to cordon."""
         return False
 
-    def cordon(self, node: str) -> Answer:  # noqa: ARG002 - the port's signature
+    def cordon(self, node: Member) -> Answer:  # noqa: ARG002 - the port's signature
         """Answer that it does not apply."""
         return NOT_APPLICABLE
 
-    def uncordon(self, node: str) -> Answer:  # noqa: ARG002 - the port's signature
+    def uncordon(self, node: Member) -> Answer:  # noqa: ARG002 - the port's signature
         """Answer that it does not apply."""
         return NOT_APPLICABLE
 
-    def drain(self, node: str, deadline: datetime) -> Answer:  # noqa: ARG002 - the port's signature
+    def drain(self, node: Member, deadline: datetime) -> Answer:  # noqa: ARG002 - the port's signature
         """Answer that it does not apply."""
         return NOT_APPLICABLE

@@ -44,7 +44,7 @@ class _Overtaken(Exception):  # noqa: N818 - a fact, no error
 def _keep_out(work: Work) -> Answer:
     """Keep work off the node again: it was let back, but its verification holds no more."""
     work = replace(work, state=work.tools.append.read(work.state.key))
-    answer = work.orchestrator.cordon(work.state.key.node)
+    answer = work.orchestrator.cordon(work.member)
     if not answer.ok:
         raise Transient(f"the node was let back and cannot be kept out again: {answer.reason}")
     isolation = Isolation.CONFIRMED if work.orchestrator.applicable else Isolation.NOT_APPLICABLE

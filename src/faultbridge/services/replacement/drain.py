@@ -27,7 +27,7 @@ def drain(work: Work) -> Answer:
     orchestrator = work.orchestrator
     if not orchestrator.applicable:
         return _drained(work, "not_applicable", "the cluster has no orchestrator")
-    answer = orchestrator.drain(work.state.key.node, work.attempt.deadline or work.tools.clock.now())
+    answer = orchestrator.drain(work.member, work.attempt.deadline or work.tools.clock.now())
     if answer.failure is None:
         return _drained(work, "drained", answer.reason)
     if answer.failure.retriable:

@@ -26,7 +26,7 @@ def return_to_service(work: Work) -> Answer:
     orchestrator = work.orchestrator
     if not orchestrator.applicable:
         return _returned(work, "not_applicable", "the cluster has no orchestrator")
-    answer = orchestrator.uncordon(work.state.key.node)
+    answer = orchestrator.uncordon(work.member)
     if answer.ok:
         return _returned(work, "returned", answer.reason)
     return waiting(f"{answer.failure.value if answer.failure else ''}: {answer.reason}")

@@ -12,7 +12,7 @@ from faultbridge.domain.edges import Actor, CaseStatus
 from faultbridge.domain.entries import Draft
 from faultbridge.domain.nodes import NodeState
 from faultbridge.errors import Misconfigured
-from faultbridge.ports import Clock, ObjectStore, Orchestrator, Provider, Table, Verifier, Workflow
+from faultbridge.ports import Clock, Member, ObjectStore, Orchestrator, Provider, Table, Verifier, Workflow
 from faultbridge.services.admission import asked
 from faultbridge.services.append import Append, Revision
 from faultbridge.services.replacement.endings import again_at, escalated, requeued, uncounted
@@ -79,6 +79,11 @@ class Work:
     def orchestrator(self) -> Orchestrator:
         """Return what keeps work off nodes of the cluster."""
         return _named(self.tools.orchestrators, "orchestrator", self.rules.config.orchestrator)
+
+    @property
+    def member(self) -> Member:
+        """Return the node as its orchestrator is asked about it."""
+        return Member.of(self.state, self.rules.config)
 
     @property
     def verifier(self) -> Verifier:

@@ -5,18 +5,23 @@ from __future__ import annotations
 from collections import deque
 from datetime import datetime
 
-from faultbridge.ports import Answer, Clock, ProviderFailure
+from faultbridge.ports import Answer, Clock, Member, ProviderFailure
 from faultbridge.simulation.fakes.clock import ManualClock
 from faultbridge.simulation.fakes.seams import Seam
 
 
 class FakeOrchestrator:
-    """An Orchestrator (fake). `busy_until` says when a node's work is gone; scripted failures come first."""
+    """An Orchestrator (fake). `busy_until` says when a node's work is gone; scripted failures come first.
+
+    It goes by names; `kept_off` has the instances that no work may come to, `absent` the nodes that it does not have.
+    """
 
     def __init__(self, clock: Clock | None = None, *, applicable: bool = True, seam: Seam | None = None) -> None:
         self.clock = clock or ManualClock()
         self.seam = seam or Seam()
         self.cordoned: set[str] = set()
+        self.kept_off: set[str | None] = set()
+        self.absent: set[str] = set()
         self.busy_until: dict[str, datetime] = {}
         self.failures: deque[ProviderFailure] = deque()
         self._applicable = applicable
@@ -30,27 +35,31 @@ class FakeOrchestrator:
         """Let the next calls fail in these ways, without effect."""
         self.failures.extend(failures)
 
-    def cordon(self, node: str) -> Answer:
+    def cordon(self, node: Member) -> Answer:
         """Keep work off a node."""
-        with self.seam.around("orchestrator", "cordon", node):
-            answer = self._answer()
+        with self.seam.around("orchestrator", "cordon", node.node):
+            answer = self._answer(node)
             if answer.ok and self._applicable:
-                self.cordoned.add(node)
+                self.cordoned.add(node.node)
+                self.kept_off.add(node.instance_id)
             return answer
 
-    def uncordon(self, node: str) -> Answer:
+    def uncordon(self, node: Member) -> Answer:
         """Let work on a node."""
-        with self.seam.around("orchestrator", "uncordon", node):
-            answer = self._answer()
+        with self.seam.around("orchestrator", "uncordon", node.node):
+            answer = self._answer(node)
             if answer.ok:
-                self.cordoned.discard(node)
+                self.cordoned.discard(node.node)
+                self.kept_off.discard(node.instance_id)
             return answer
 
-    def drain(self, node: str, deadline: datetime) -> Answer:
+    def drain(self, node: Member, deadline: datetime) -> Answer:
         """Ask work to leave."""
-        with self.seam.around("orchestrator", "drain", node):
-            answer = self._answer()
-            if answer.ok and self._applicable and self._busy(node):
+        with self.seam.around("orchestrator", "drain", node.node):
+            answer = self._answer(node)
+            if answer.failure is ProviderFailure.NOT_FOUND and node.node in self.absent:
+                return Answer(reason="not a node of the cluster: nothing runs there")
+            if answer.ok and self._applicable and self._busy(node.node):
                 return Answer(ProviderFailure.TIMEOUT, "work is still running")
             return answer
 
@@ -58,7 +67,9 @@ class FakeOrchestrator:
         until = self.busy_until.get(node)
         return until is not None and self.clock.now() < until
 
-    def _answer(self) -> Answer:
+    def _answer(self, node: Member) -> Answer:
         if self.failures:
             return Answer(self.failures.popleft(), "scripted")
+        if self._applicable and node.node in self.absent:
+            return Answer(ProviderFailure.NOT_FOUND, "not a node of the cluster")
         return Answer(reason="" if self._applicable else "not applicable: the cluster has no orchestrator")
