@@ -1,0 +1,1 @@
+"""A small Kubernetes API (fake): nodes, pods, evictions and disruption budgets as the documented contract has them."""
