@@ -224,7 +224,7 @@ def of_settings(settings: Settings, clients: Clients | None = None) -> Applicati
     trust = Trust(settings.sender_proof, settings.own_senders, settings.events_queue)
     made = Application(ports, stack, probe_seconds=settings.probe_seconds, trust=trust)
     made.webhook_senders = lambda: ports.webhook_senders
-    made.inventories = lambda: ports.inventories
+    made.inventories, made.roll = (lambda: ports.inventories), (lambda: ports.roll)
     made.pager_settings = lambda: pager_settings(settings)
     made.archive_ports, made.entry_days = AwsArchivePorts(ports), settings.entry_days
     return made

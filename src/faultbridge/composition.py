@@ -14,15 +14,16 @@ if TYPE_CHECKING:
     from faultbridge.api.answers import Answers
     from faultbridge.ports import Ports
     from faultbridge.ports.archive import ArchivePorts
-    from faultbridge.services.append import Stack
+    from faultbridge.services.append import Append, Stack
     from faultbridge.services.archive.daily import KeepRecord
     from faultbridge.services.archive.write import WriteArchive
     from faultbridge.services.intake.doors import Intake
-    from faultbridge.services.inventory import Inventory
+    from faultbridge.services.inventory import Inventory, Roll
     from faultbridge.services.inventory_sync import SyncInventory
     from faultbridge.services.orders import Orders
     from faultbridge.services.pager import PagerSettings, Paging, Remind
     from faultbridge.services.registration import Registration
+    from faultbridge.services.rulebook import Rulebook
     from faultbridge.settings import Settings
 
 
@@ -35,6 +36,19 @@ class RecordIntake:
 
     inventories: Callable[[], Mapping[str, Inventory]] = staticmethod(dict)
     """Returns what lists the machines of a cluster, by the name of its provider."""
+
+    roll: Callable[[], Roll | None] = staticmethod(lambda: None)
+    """Returns what lists the nodes of a cluster's orchestrator."""
+
+    @property
+    def append(self) -> Append:
+        """Write nodes."""
+        raise NotImplementedError  # pragma: no cover - the whole installation has it
+
+    @property
+    def rulebook(self) -> Rulebook:
+        """Read registrations and policies."""
+        raise NotImplementedError  # pragma: no cover - the whole installation has it
 
     @property
     def registration(self) -> Registration:
@@ -53,8 +67,10 @@ class RecordIntake:
     def inventory(self) -> SyncInventory:
         """Compare what providers have with what is registered."""
         from faultbridge.services.inventory_sync import SyncInventory
+        from faultbridge.services.seating import Seating
 
-        return SyncInventory(self.ports.table, self.registration, self.inventories())
+        seating = Seating(self.ports.table, self.append, self.rulebook)
+        return SyncInventory(self.ports.table, self.registration, seating, self.inventories(), self.roll())
 
 
 class RecordKeeping:

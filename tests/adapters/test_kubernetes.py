@@ -16,6 +16,8 @@ from lightkube.resources.core_v1 import Node
 
 from faultbridge.adapters.clients import Clients
 from faultbridge.adapters.kubernetes.client import PAGE, Access, Kubernetes, Refused, eks_access
+from faultbridge.adapters.kubernetes.nodes import EksRoll
+from faultbridge.domain.clusters import ClusterConfig
 from faultbridge.errors import Misconfigured, Transient
 from tests.adapters.stubs import ENVIRONMENT, stubbed
 
@@ -177,3 +179,38 @@ def test_the_token_is_a_signed_question_who_we_are_bound_to_the_cluster(monkeypa
     assert asked["Action"] == ["GetCallerIdentity"]
     assert asked["X-Amz-SignedHeaders"] == ["host;x-k8s-aws-id"]
     assert isinstance(clients, Clients)
+
+
+def test_the_nodes_of_a_cluster_are_known_by_the_instance_they_run_on(api: Api, kubernetes: Kubernetes) -> None:
+    def told(name: str, provider: str | None, **labels: str) -> dict[str, Any]:
+        addresses = [{"type": "InternalIP", "address": "10.0.0.7"}, {"type": "Hostname", "address": f"{name}.host"}]
+        return {
+            "metadata": {"name": name, "labels": {key.replace("__", "/"): value for key, value in labels.items()}},
+            "spec": {"providerID": provider} if provider else {},
+            "status": {"addresses": addresses},
+        }
+
+    labels = {
+        "topology.kubernetes.io__zone": "us-west-2a",
+        "topology.k8s.aws__network-node-layer-1": "nn-top",
+        "topology.k8s.aws__network-node-layer-3": "nn-bottom",
+        "faultbridge__opt-out": "true",
+    }
+    first, second = "i-0aaaaaaaaaaaaaaa1", "i-0aaaaaaaaaaaaaaa2"
+    nodes = [
+        told("ip-10-0-0-7.us-west-2.compute.internal", f"aws:///us-west-2a/{first}", **labels),
+        told(f"hyperpod-{second}", None),
+        told("fargate-ip-10-0-0-9", "aws:///us-west-2a/8f3d-fargate"),
+    ]
+    api.answers = [(200, {"items": nodes})]
+    roll = EksRoll(Clients())
+    roll._known["train", None] = kubernetes
+    found = roll.call(ClusterConfig("train-a", eks_cluster="train"))
+    assert set(found) == {first, second}
+    assert found[first].names == (
+        "ip-10-0-0-7.us-west-2.compute.internal",
+        "ip-10-0-0-7.us-west-2.compute.internal.host",
+    )
+    assert found[first].domains == {"zone": "us-west-2a", "network_node": "nn-bottom"}
+    assert (found[first].opted_out, found[second].opted_out) == (True, False)
+    assert roll.call(ClusterConfig("train-b")) == {}

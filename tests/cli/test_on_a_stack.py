@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from faultbridge.errors import Transient
-from faultbridge.services.inventory import Machine
 from faultbridge.simulation.fakes import breaking
 from faultbridge.storage import keys
 from faultbridge.storage.writes import Delete
 from tests.builders import KEY
 from tests.cli.desk import Desk
+from tests.services.fake_inventory import FakeInventory
 from tests.world import XID_79
 
 CLUSTER, NODE = KEY
@@ -67,17 +67,40 @@ def test_one_node_that_is_refused_does_not_stop_an_import_but_is_told(desk: Desk
     assert "refused" in ran.out
 
 
-def test_a_fleet_is_imported_from_its_group(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Inventory:
-        def __init__(self, _clients: object) -> None:
-            pass
+def test_a_fleet_is_imported_from_its_group(desk: Desk) -> None:
+    inventory = FakeInventory(desk.world.ports.fleet)
+    desk.world.app.inventories = lambda: {"ec2-auto-scaling": inventory}
+    serving = desk.world.ports.fleet.launch("another-group")
+    (row,) = desk.json("node", "import", "--cluster", CLUSTER, "--group", "another-group")
+    assert (row["node"], row["instance_id"]) == (f"ip-{serving[-4:]}", serving)
+    shown = desk.json("node", "show", f"ip-{serving[-4:]}", "--cluster", CLUSTER)
+    assert (shown["domain"], shown["domains"]["zone"]) == (f"nn-{serving[-1]}", "use1-az1")
 
-        def machines(self, group: str) -> tuple[Machine, ...]:
-            return (Machine("i-0123456789abcdef7", "ip-7", group),)
 
-    monkeypatch.setattr("faultbridge.adapters.inventory_ec2.Ec2Inventory", Inventory)
-    (row,) = desk.json("node", "import", "--cluster", CLUSTER, "--group", "gpu-workers")
-    assert (row["node"], row["instance_id"]) == ("ip-7", "i-0123456789abcdef7")
+def test_a_provider_whose_machines_nobody_lists_needs_a_file(desk: Desk) -> None:
+    ran = desk("node", "import", "--cluster", CLUSTER, "--group", "gpu-workers")
+    assert (ran.code, "give a file" in ran.err) == (2, True)
+
+
+def test_a_cluster_of_another_account_names_the_role_that_reaches_it(desk: Desk) -> None:
+    role = "arn:aws:iam::222233334444:role/faultbridge-provider"
+    options = ["--provider-role", role, "--external-id", "agreed", "--eks-cluster", "train"]
+    shown = desk.json("cluster", "set", CLUSTER, *options)
+    assert (shown["provider_role"], shown["eks_cluster"]) == (role, "train")
+    assert "agreed" not in desk("cluster", "show", CLUSTER, "--json").out
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--external-id", "agreed"], "goes with --provider-role"),
+        (["--provider-role", "faultbridge"], "is no ARN of a role"),
+        (["--provider-role", "arn:aws:iam::222233334444:role/r", "--external-id", "x"], "2 to 1224"),
+    ],
+)
+def test_a_role_that_cannot_be_one_is_wrong_usage(desk: Desk, options: list[str], told: str) -> None:
+    ran = desk("cluster", "set", CLUSTER, *options)
+    assert (ran.code, told in " ".join(ran.err.split())) == (2, True)
 
 
 @pytest.mark.parametrize(

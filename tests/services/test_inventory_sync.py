@@ -1,43 +1,27 @@
-"""Inventory: what a group has more than seats becomes a seat; what may be a successor is left to the repair."""
+"""Inventory: seats follow the machines that their groups have; what a repair is at work on is left to it."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 import pytest
 
-from faultbridge.domain.edges import NodeStatus
+from faultbridge.domain.clusters import Mode
+from faultbridge.domain.edges import CaseStatus, NodeStatus
 from faultbridge.domain.records import Outcome
-from faultbridge.services.inventory import Machine
+from faultbridge.errors import Transient
+from faultbridge.services.inventory import Called, Machine
 from faultbridge.services.inventory_sync import SyncInventory
 from faultbridge.services.registration import NewNode
+from faultbridge.services.seating import Seating
 from tests.builders import KEY
+from tests.services.fake_inventory import FakeInventory, FakeRoll
 from tests.world import GROUP, XID_79, World
-
-
-class FakeInventory:
-    """An Inventory (fake) over the fake fleet; it counts calls."""
-
-    def __init__(self, fleet) -> None:
-        self.fleet = fleet
-        self.calls = 0
-
-    def serving(self, groups: Collection[str]) -> Mapping[str, Mapping[str, str]]:
-        self.calls += 1
-        return {group: {one.instance_id: "use1-az1" for one in self.fleet.running(group)} for group in groups}
-
-    def describe(self, group: str, serving: Mapping[str, str]) -> tuple[Machine, ...]:
-        self.calls += -(-len(serving) // 100)
-        return tuple(Machine(one, f"ip-{one[-4:]}", group, domain=zone) for one, zone in serving.items())
-
-    def machines(self, group: str) -> tuple[Machine, ...]:
-        return self.describe(group, self.serving([group])[group])
 
 
 @pytest.fixture
 def world():
-    return World(nodes=("a", "b"))
+    return World(nodes=("a", "b"), eks_cluster="train")
 
 
 @pytest.fixture
@@ -45,70 +29,184 @@ def inventory(world):
     return FakeInventory(world.ports.fleet)
 
 
-def sync(world, inventory):
-    (synced,) = SyncInventory(world.ports.table, world.app.registration, {"ec2-auto-scaling": inventory})()
-    return synced
+@pytest.fixture
+def roll():
+    return FakeRoll()
 
 
-def test_a_group_as_registered_costs_one_call_and_changes_nothing(world, inventory):
-    before = list(world.ports.table.items())
-    assert (sync(world, inventory).seats, inventory.calls) == (2, 1)
+@pytest.fixture
+def sync(world, inventory, roll):
+    app = world.app
+    seating = Seating(world.ports.table, app.append, app.rulebook)
+    looks = SyncInventory(world.ports.table, app.registration, seating, {"ec2-auto-scaling": inventory}, roll)
+
+    def look(only=None):
+        return looks.sync(app.registration.cluster(KEY.cluster), only)
+
+    look()
+    return look
+
+
+def seat(world, node="a"):
+    return world.node(KEY._replace(node=node))
+
+
+def instance(world, node="a") -> str:
+    return seat(world, node).incarnation.instance_id
+
+
+def replaced_by_somebody(world, node="a") -> tuple[str, str]:
+    """The instance that left a seat, and the one that its group launched for it."""
+    old, fleet = instance(world, node), world.ports.fleet
+    fleet.instances[old] = replace(fleet.instances[old], alive=False)
+    return old, fleet.launch(GROUP)
+
+
+def test_a_group_as_registered_changes_nothing_after_the_first_look(world, sync, inventory):
+    before, calls = list(world.ports.table.items()), inventory.calls
+    assert sync().quiet
     assert list(world.ports.table.items()) == before
+    assert inventory.calls - calls == 1
 
 
-def test_a_group_that_grew_has_a_seat_more_that_serves_unverified_and_takes_records(world, inventory):
+def test_a_seat_that_a_person_registered_learns_what_its_machine_is_called_and_shares(world, sync):
+    found = seat(world).seat
+    host = f"ip-{instance(world)[-4:]}"
+    assert found.host_names == (host, f"{host}.internal")
+    assert dict(found.domains) == {"zone": "use1-az1", "network_node": f"nn-{instance(world)[-1]}"}
+    assert found.domain == f"nn-{instance(world)[-1]}"
+    assert world.outcomes(world.message(XID_79, node=host)) == [Outcome.RECORDED]
+
+
+def test_a_group_that_grew_has_a_seat_more_that_serves_unverified_and_takes_records(world, sync):
     new = world.ports.fleet.launch(GROUP)
-    assert sync(world, inventory).added == (f"ip-{new[-4:]}",)
-    state = world.node(KEY._replace(node=f"ip-{new[-4:]}"))
-    assert (state.status, state.unverified, state.seat.domain) == (NodeStatus.HEALTHY, True, "use1-az1")
+    assert sync().added == [f"ip-{new[-4:]}"]
+    state = seat(world, f"ip-{new[-4:]}")
+    assert (state.status, state.unverified, state.seat.domain) == (NodeStatus.HEALTHY, True, f"nn-{new[-1]}")
     assert world.outcomes(world.message(XID_79, node=new)) == [Outcome.RECORDED]
-    assert sync(world, inventory).added == ()
+    assert sync().added == []
 
 
-def test_the_successor_of_a_seat_is_left_to_its_repair(world, inventory):
-    gone = world.node(KEY._replace(node="a")).incarnation.instance_id
-    fleet = world.ports.fleet
-    fleet.instances[gone] = replace(fleet.instances[gone], alive=False)
-    new = fleet.launch(GROUP)
-    synced = sync(world, inventory)
-    assert (synced.added, synced.gone, synced.waiting) == ((), ("a",), (new,))
-    assert world.node(KEY._replace(node="a")).incarnation.instance_id == gone
+def test_a_name_that_the_orchestrator_gives_later_leads_to_the_seat(world, sync, roll):
+    roll.called = {instance(world): Called(("k8s-name", "k8s-name.internal"), {"zone": "us-east-1a"})}
+    assert sync().refreshed == ["a"]
+    assert sync().refreshed == []
+    assert world.outcomes(world.message(XID_79, node="k8s-name.internal")) == [Outcome.RECORDED]
+    assert seat(world).seat.domains["network_node"]
 
 
-def test_an_empty_seat_keeps_new_instances_for_itself(world, inventory):
+def test_an_instance_that_somebody_else_replaced_is_verified_before_its_seat_serves_again(world, sync):
+    old, new = replaced_by_somebody(world)
+    assert sync().reseated == ["a"]
+    state = seat(world)
+    assert (state.status, state.incarnation.instance_id, state.incarnation.instance) == (NodeStatus.VALIDATING, new, 2)
+    assert state.former_instances == (old,)
+    assert (state.case.status, state.case.code) == (CaseStatus.QUEUED, "cloud.instance_replaced")
+    assert sync().reseated == []
+
+
+def test_where_we_only_observe_the_seat_serves_on_unverified(world, sync):
+    world.app.registration.set_cluster(KEY.cluster, {"mode": Mode.OBSERVE})
+    _, new = replaced_by_somebody(world)
+    assert sync().reseated == ["a"]
+    state = seat(world)
+    assert (state.status, state.incarnation.instance_id, state.unverified) == (NodeStatus.HEALTHY, new, True)
+    assert state.case is None
+
+
+def test_the_trouble_of_the_old_instance_ends_with_it(world, sync):
+    world.app.ingest([world.message(XID_79, node="a")])
+    assert seat(world).live_case is not None
+    opened = seat(world).live_case.id
+    replaced_by_somebody(world)
+    assert sync().reseated == ["a"]
+    state = seat(world)
+    assert (list(state.active()), state.case.id, state.case.status) == ([], opened, CaseStatus.QUEUED)
+    assert state.case.rung.value == "verify"
+
+
+def test_a_late_log_tail_of_the_old_instance_changes_nothing_whatever_it_calls_itself(world, sync, roll):
+    old = instance(world)
+    roll.called = {old: Called((f"hyperpod-{old}", "kept-name"))}
+    sync()
+    host, tail_began = f"ip-{old[-4:]}", world.now
+    _, new = replaced_by_somebody(world)
+    roll.called = {new: Called((f"hyperpod-{new}", "kept-name"))}
+    assert sync().reseated == ["a"]
+    before = seat(world)
+    tail = [
+        world.message(XID_79, node=name, sent_at=tail_began, instance_id=by)
+        for name, by in [(host, None), (f"hyperpod-{old}", None), (old, None), (None, old), (f"{host}.internal", None)]
+    ]
+    world.app.ingest(tail)
+    after = seat(world)
+    assert (after.status, list(after.active()), after.case) == (before.status, [], before.case)
+    assert not list(world.app.rejects.list(KEY.cluster))
+
+
+def test_an_empty_seat_takes_the_machine_that_comes(world, sync):
     world.app.registration.add_node(KEY.cluster, NewNode("c", group=GROUP))
     new = world.ports.fleet.launch(GROUP)
-    assert sync(world, inventory).waiting == (new,)
+    assert sync().reseated == ["c"]
+    assert (instance(world, "c"), seat(world, "c").status) == (new, NodeStatus.VALIDATING)
 
 
-def test_a_group_that_is_not_there_says_nothing_about_its_seats(world, inventory):
-    inventory.serving = lambda _groups: {}
-    assert sync(world, inventory).gone == ()
+def test_a_seat_whose_instance_is_gone_waits_out_of_service_for_the_next(world, sync):
+    old, fleet = instance(world), world.ports.fleet
+    fleet.instances[old] = replace(fleet.instances[old], alive=False)
+    assert sync().gone == ["a"]
+    assert seat(world).status is NodeStatus.PROVISIONING
+    new = fleet.launch(GROUP)
+    assert sync().reseated == ["a"]
+    assert (instance(world), seat(world).status) == (new, NodeStatus.VALIDATING)
 
 
-def test_a_machine_whose_name_is_taken_is_refused_and_stops_no_other(world, inventory):
+def test_an_instance_that_only_stands_by_keeps_its_seat(world, sync, inventory):
+    inventory.standby.add(instance(world))
+    new = world.ports.fleet.launch(GROUP)
+    synced = sync()
+    assert (synced.gone, synced.reseated, synced.added, synced.waiting) == (["a"], [], [], [new])
+    assert seat(world).status is NodeStatus.HEALTHY
+
+
+def test_a_group_that_is_not_there_says_nothing_about_its_seats(world, sync, inventory):
+    inventory.away.add(GROUP)
+    assert sync().gone == []
+
+
+def test_a_source_that_does_not_answer_is_said_so_and_changes_nothing(world, sync, inventory):
+    def away(*_):
+        raise Transient("EC2 does not answer")
+
+    inventory.look = away
+    replaced_by_somebody(world)
+    synced = sync()
+    assert (synced.unread, synced.reseated) == (["EC2 does not answer"], [])
+
+
+def test_only_the_groups_that_are_asked_for_are_looked_at(world, sync, inventory):
+    replaced_by_somebody(world)
+    assert sync(["another"]).reseated == []
+    assert sync([GROUP]).reseated == ["a"]
+
+
+def test_a_machine_whose_name_is_taken_is_refused_and_stops_no_other(world, sync, inventory):
     first, second = world.ports.fleet.launch(GROUP), world.ports.fleet.launch(GROUP)
-    inventory.describe = lambda group, serving: tuple(
-        Machine(one, {first: "a"}.get(one, "free"), group) for one in serving
-    )
-    synced = sync(world, inventory)
-    assert (synced.added, dict(synced.refused)) == (("free",), {first: "node_exists"})
+    inventory.machine = lambda group, one: Machine(one, {first: "a"}.get(one, "free"), group)
+    synced = sync()
+    assert (synced.added, synced.refused) == (["free"], {first: "node_exists"})
     assert second
 
 
-@pytest.mark.slow
-def test_twelve_thousand_five_hundred_nodes_cost_a_call_a_look():
-    world = World(nodes=(), shards=16)
-    rows = []
-    for number in range(12_500):
-        group = f"group-{number // 500:02d}"
-        instance = world.ports.fleet.launch(group)
-        rows.append(NewNode(f"n-{number:05d}", instance, group=group))
-    for row in rows[::250]:  # a seat of each group is enough to name it; the rest is new to the sync
-        world.app.registration.add_node(KEY.cluster, row)
-    inventory = FakeInventory(world.ports.fleet)
-    sync(world, inventory)
-    first = inventory.calls
-    sync(world, inventory)
-    assert first <= 1 + 25 * 5
-    assert inventory.calls - first == 1
+def test_a_host_name_that_another_machine_bears_now_leads_to_it(world, sync, inventory):
+    old = instance(world)
+    host = f"ip-{old[-4:]}"
+    replaced_by_somebody(world)
+    sync()
+    grown = world.ports.fleet.launch(GROUP)
+    usual = inventory.machine
+    inventory.machine = lambda group, one: replace(usual(group, one), aliases=(host,) if one == grown else ())
+    assert sync().added == [f"ip-{grown[-4:]}"]
+    world.app.ingest([world.message(XID_79, node=host)])
+    assert list(seat(world, f"ip-{grown[-4:]}").active())
+    assert not list(seat(world).active())

@@ -198,11 +198,14 @@ def test_one_refused_node_does_not_stop_an_import() -> None:
 def test_a_machine_of_an_inventory_becomes_a_seat_named_as_it_is() -> None:
     registration = with_cluster()
     launched = registration.clock.now() - timedelta(days=3)
-    machine = Machine("i-0123456789abcdef0", "ip-10-0-0-7", "gpu", "p5", "us-east-1a", ("ip-10-0-0-7.int",), launched)
+    machine = Machine(
+        "i-0123456789abcdef0", "ip-10-0-0-7", "gpu", "p5", {"zone": "us-east-1a"}, ("ip-10-0-0-7.int",), launched
+    )
     state = registration.add_node("train-a", NewNode.of_machine(machine))
     assert state.seat.group == "gpu"
     assert state.incarnation is not None
     assert state.incarnation.since == launched
+    assert (state.seat.domain, state.seat.host_names) == ("us-east-1a", ("ip-10-0-0-7.int",))
 
 
 def test_an_import_is_on_the_record() -> None:

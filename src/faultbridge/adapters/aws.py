@@ -21,7 +21,7 @@ if TYPE_CHECKING:
         Verifier,
         Workflow,
     )
-    from faultbridge.services.inventory import Inventory
+    from faultbridge.services.inventory import Inventory, Roll
     from faultbridge.settings import Settings
 
 
@@ -80,8 +80,16 @@ class AwsPorts:
     def inventories(self) -> Mapping[str, Inventory]:
         """Reach what lists machines, by the name of the provider."""
         from faultbridge.adapters.inventory_ec2 import Ec2Inventory
+        from faultbridge.adapters.inventory_hyperpod import HyperPodInventory
 
-        return {"ec2-auto-scaling": Ec2Inventory(self.clients)}
+        return {"ec2-auto-scaling": Ec2Inventory(self.clients), "hyperpod": HyperPodInventory(self.clients)}
+
+    @cached_property
+    def roll(self) -> Roll:
+        """Reach what lists the nodes of an EKS cluster."""
+        from faultbridge.adapters.kubernetes.nodes import EksRoll
+
+        return EksRoll(self.clients)
 
     @cached_property
     def webhook_senders(self) -> Callable[[], bytes]:

@@ -96,6 +96,7 @@ class Node(Shape):
     group: str | None
     instance_type: str | None
     domain: str | None
+    domains: dict[str, str]
     aliases: list[str]
     conditions: list[Condition]
     devices: list[Component]

@@ -10,8 +10,10 @@ import typer
 from faultbridge.cli.documents import CLUSTER, CLUSTERS, cluster_document
 from faultbridge.cli.output import notice
 from faultbridge.cli.session import Session, on_stack
-from faultbridge.domain.clusters import ClusterConfig, Mode, RepairOwner
+from faultbridge.domain.clusters import ClusterConfig, Mode, ProviderRole, RepairOwner
 
+LEAST_EXTERNAL_ID, MOST_EXTERNAL_ID = 2, 1224  # as IAM has it
+ROLE = re.compile(r"arn:aws[a-z-]*:iam::\d{12}:role/[\w+=,.@/-]{1,512}")
 SENDER = re.compile(r"A[A-Z0-9]{3,127}(?::[\w+=,.@-]{2,64}|:\*)?")
 
 app = typer.Typer(rich_markup_mode=None)
@@ -19,13 +21,17 @@ app = typer.Typer(rich_markup_mode=None)
 Name = Annotated[str, typer.Argument(metavar="CLUSTER", help="The cluster's name.")]
 ModeOption = Annotated[Mode | None, typer.Option(help="Only look, say what would be done, or do it.")]
 OwnerOption = Annotated[RepairOwner | None, typer.Option(help="Who repairs: Faultbridge, the provider, or nobody.")]
-ProviderOption = Annotated[str | None, typer.Option(help="What replaces instances: ec2-auto-scaling.")]
+ProviderOption = Annotated[str | None, typer.Option(help="What has the machines: ec2-auto-scaling, hyperpod.")]
 OrchestratorOption = Annotated[str | None, typer.Option(help="What cordons and drains: none.")]
 VerifierOption = Annotated[str | None, typer.Option(help="What proves a node good: ssm-dcgm.")]
 TrustOption = Annotated[
     list[str] | None,
     typer.Option("--trusted-sender", help="ROLE_ID:SESSION or ROLE_ID:*, may speak of all its nodes; repeatable."),
 ]
+EksOption = Annotated[str | None, typer.Option(help="What Amazon EKS calls it, where it is an EKS cluster.")]
+HyperPodOption = Annotated[str | None, typer.Option(help="Its name or ARN in SageMaker HyperPod.")]
+RoleOption = Annotated[str | None, typer.Option(help="ARN of the role that reaches it in another account.")]
+ExternalIdOption = Annotated[str | None, typer.Option(help="The external id that the role's trust asks for.")]
 PolicyOption = Annotated[str | None, typer.Option(help="A policy version; the current one if not given.")]
 
 
@@ -55,6 +61,10 @@ def add_cluster(
     verifier: VerifierOption = None,
     policy: PolicyOption = None,
     trusted_sender: TrustOption = None,
+    eks_cluster: EksOption = None,
+    hyperpod_cluster: HyperPodOption = None,
+    provider_role: RoleOption = None,
+    external_id: ExternalIdOption = None,
     shards: Annotated[int, typer.Option(help="1 up to 500 nodes, 16 above; for ever.")] = 1,
 ) -> None:
     """Register a cluster. It is only observed unless told otherwise."""
@@ -66,6 +76,9 @@ def add_cluster(
         verifier=verifier,
         policy=policy,
         trusted_senders=_senders(trusted_sender),
+        eks_cluster=eks_cluster,
+        hyperpod_cluster=hyperpod_cluster,
+        provider_role=_role(provider_role, external_id),
     )
     _known_parts(session, changes)
     session.application.registration.add_cluster(ClusterConfig(cluster, shards=shards, **changes))
@@ -84,6 +97,10 @@ def set_cluster(
     verifier: VerifierOption = None,
     policy: PolicyOption = None,
     trusted_sender: TrustOption = None,
+    eks_cluster: EksOption = None,
+    hyperpod_cluster: HyperPodOption = None,
+    provider_role: RoleOption = None,
+    external_id: ExternalIdOption = None,
     expected: Annotated[int | None, typer.Option(min=0, help="How many seats it has.")] = None,
 ) -> None:
     """Change how a cluster is run; what is not named stays."""
@@ -95,6 +112,9 @@ def set_cluster(
         verifier=verifier,
         policy=policy,
         trusted_senders=_senders(trusted_sender),
+        eks_cluster=eks_cluster,
+        hyperpod_cluster=hyperpod_cluster,
+        provider_role=_role(provider_role, external_id),
         expected=expected,
     )
     if not changes:
@@ -117,10 +137,22 @@ def _senders(given: list[str] | None) -> tuple[str, ...] | None:
     return tuple(dict.fromkeys(filter(None, given)))
 
 
+def _role(arn: str | None, external_id: str | None) -> ProviderRole | None:
+    if arn is None:
+        if external_id is not None:
+            raise typer.BadParameter("--external-id goes with --provider-role")
+        return None
+    if not ROLE.fullmatch(arn):
+        raise typer.BadParameter(f"--provider-role {arn!r} is no ARN of a role")
+    if external_id is not None and not LEAST_EXTERNAL_ID <= len(external_id) <= MOST_EXTERNAL_ID:
+        raise typer.BadParameter(f"--external-id has {LEAST_EXTERNAL_ID} to {MOST_EXTERNAL_ID} characters")
+    return ProviderRole(arn, external_id)
+
+
 def _known_parts(session: Session, changes: dict[str, Any]) -> None:
     ports = session.ports
     for name, known in (
-        ("provider", ports.providers),
+        ("provider", {**session.application.inventories(), **ports.providers}),
         ("orchestrator", ports.orchestrators),
         ("verifier", ports.verifiers),
     ):

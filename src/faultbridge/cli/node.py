@@ -76,12 +76,12 @@ def import_nodes(
     file: Annotated[
         str | None, typer.Argument(metavar="[FILE|-]", help="CSV or JSON lines: node, instance_id, group, ...")
     ] = None,
-    group: Annotated[str | None, typer.Option(help="Take the instances of an Auto Scaling group.")] = None,
+    group: Annotated[str | None, typer.Option(help="Take the instances of a group of the provider.")] = None,
 ) -> None:
     """Register a running fleet; a node that is refused does not stop the others. Exit code 1 when one was."""
     if (file is None) == (group is None):
         raise typer.BadParameter("give either a file or --group")
-    seats = read_seats(file) if file is not None else _of_group(session, str(group))
+    seats = read_seats(file) if file is not None else _of_group(session, cluster, str(group))
     registered = session.application.registration.add_nodes(cluster, seats)
     with progress("registering nodes", len(seats)) as advance:
         rows = [_row(seat, one, advance(1)) for seat, one in zip(seats, registered, strict=True)]
@@ -93,11 +93,12 @@ def import_nodes(
         raise typer.Exit(EXIT_NOT_WELL)
 
 
-def _of_group(session: Session, group: str) -> list[NewNode]:
-    from faultbridge.adapters.inventory_ec2 import Ec2Inventory
-
-    session.application  # noqa: B018 - finds the stack, and with it where AWS answers
-    return [NewNode.of_machine(machine) for machine in Ec2Inventory(session.clients).machines(group)]
+def _of_group(session: Session, cluster: str, group: str) -> list[NewNode]:
+    config = session.application.registration.cluster(cluster)
+    inventory = session.application.inventories().get(config.provider)
+    if inventory is None:
+        raise typer.BadParameter(f"nothing lists the machines of provider {config.provider!r}; give a file")
+    return [NewNode.of_machine(machine) for machine in inventory.machines(config, group)]
 
 
 def _row(seat: NewNode, registered: NodeState | Rejected, _advanced: None) -> dict[str, str | None]:

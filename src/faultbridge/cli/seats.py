@@ -61,4 +61,5 @@ def _seat(row: Mapping[str, Any], number: int) -> NewNode:
     if any(not isinstance(one, str) for one in (*(value for value in texts.values() if value), *listed)):
         raise typer.BadParameter(f"line {number}: every field is text, aliases are a list of texts or joined by `;`")
     name = str(texts.pop("node"))
-    return NewNode(name, **texts, aliases=tuple(one.strip() for one in listed if one.strip()))
+    aliases = tuple(one.strip() for one in listed if one.strip())
+    return NewNode(name, texts["instance_id"], texts["group"], texts["instance_type"], texts["domain"], aliases=aliases)

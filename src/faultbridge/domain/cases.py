@@ -63,6 +63,10 @@ class Resolution(StrEnum):
     RETIRED = "retired"
 
 
+EXTERNAL = "external"
+"""The mark of a case whose node was replaced by somebody else before Faultbridge gave anything up."""
+
+
 class Phase(StrEnum):
     """How far the live attempt has come; everything right of `intent` goes only forward."""
 

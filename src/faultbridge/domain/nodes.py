@@ -62,12 +62,19 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class Seat:
-    """What is known of the place a node fills, whoever sits in it."""
+    """What is known of the place a node fills, whoever sits in it.
+
+    `domains` are its failure domains by kind, `domain` the narrowest of them; `host_names` are names of the machine
+    that sits there now and go with it, `aliases` stay; `slot` is the provider's own lasting name of the seat.
+    """
 
     group: str | None = None
     instance_type: str | None = None
     domain: str | None = None
     aliases: tuple[str, ...] = ()
+    domains: Mapping[str, str] = field(default_factory=dict)
+    host_names: tuple[str, ...] = ()
+    slot: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,9 +17,11 @@ def inventory(_event: Mapping[str, Any], application: Application) -> dict[str, 
     synced = application.inventory()
     counts = {
         "SeatsAdded": sum(len(one.added) for one in synced),
+        "SeatsReplacedByOthers": sum(len(one.reseated) for one in synced),
         "SeatsGone": sum(len(one.gone) for one in synced),
         "SeatsRefused": sum(len(one.refused) for one in synced),
+        "SourcesUnread": sum(len(one.unread) for one in synced),
     }
-    document = {"clusters": [asdict(one) for one in synced if one.added or one.gone or one.refused]}
+    document = {"clusters": [asdict(one) for one in synced if not one.quiet]}
     emit(counts, **document)
     return document

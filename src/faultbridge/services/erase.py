@@ -61,7 +61,8 @@ class Erase:
         key = state.key
         instances = {*state.former_instances, state.incarnation.instance_id if state.incarnation else None} - {None}
         for instance in (None, *sorted(map(str, instances))):
-            for alias in aliases_of(key, NewNode(key.node, instance, aliases=state.seat.aliases)):
+            seat = NewNode(key.node, instance, aliases=state.seat.aliases, host_names=state.seat.host_names)
+            for alias in aliases_of(key, seat):
                 found = self.table.get(keys.alias(*alias))
                 if found is not None and items.read_alias(found).key == key:
                     yield keys.alias(*alias)

@@ -1,37 +1,93 @@
-"""Inventory: which machines a group has, as its provider tells it."""
+"""Inventory: which machines a group has, as its provider tells it, and what its orchestrator calls them."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
+
+from faultbridge.domain.clusters import ClusterConfig
+from faultbridge.domain.failure_domains import narrowest
+
+OPT_OUT_TAG = "faultbridge:opt-out"
+"""The tag of an instance that is to be left alone; `true` is the value that counts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One instance as its group lists it; `slot` is the provider's own lasting name of the seat, where it has one."""
+
+    instance_id: str
+    zone: str | None = None
+    serving: bool = True
+    slot: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """One running instance of a group; `name` is the host's own name, `aliases` are what else it is called."""
+    """One running instance of a group.
+
+    `name` is what a seat of it is called, `aliases` are the other names it goes by, `domains` what it shares with
+    others, by kind.
+    """
 
     instance_id: str
     name: str
     group: str
     instance_type: str | None = None
-    domain: str | None = None
+    domains: Mapping[str, str] = field(default_factory=dict)
     aliases: tuple[str, ...] = ()
     launched_at: datetime | None = None
+    slot: str | None = None
+
+    @property
+    def domain(self) -> str | None:
+        """Return the narrowest failure domain that is known."""
+        return narrowest(self.domains)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return every name under which records may speak of it."""
+        return tuple(dict.fromkeys((self.name, *self.aliases)))
 
 
 class Inventory(Protocol):
-    """Lists the machines of groups."""
+    """Lists the machines of a cluster's groups."""
 
-    def serving(self, groups: Collection[str]) -> Mapping[str, Mapping[str, str]]:
-        """Return the instances in service of each group that there is, with the zone of each."""
+    def look(self, config: ClusterConfig, groups: Collection[str]) -> Mapping[str, Mapping[str, Member]]:
+        """Return the members of each group that there is, by instance id."""
         ...
 
-    def describe(self, group: str, serving: Mapping[str, str]) -> tuple[Machine, ...]:
-        """Describe instances of a group, given with their zones, by name."""
+    def describe(self, config: ClusterConfig, group: str, members: Mapping[str, Member]) -> tuple[Machine, ...]:
+        """Describe members of a group, by name."""
         ...
 
-    def machines(self, group: str) -> tuple[Machine, ...]:
-        """List the instances that serve in a group, by name; `unknown_group` when there is no such group."""
+    def machines(self, config: ClusterConfig, group: str) -> tuple[Machine, ...]:
+        """List the machines that serve in a group, by name; `unknown_group` when there is no such group."""
+        ...
+
+    def gone(self, config: ClusterConfig, instances: Collection[str]) -> frozenset[str]:
+        """Return those of the instances that are proven to be gone for good."""
+        ...
+
+    def opted_out(self, config: ClusterConfig) -> frozenset[str]:
+        """Return the instances whose tag says that they are to be left alone."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Called:
+    """What an orchestrator calls an instance, what it knows of where it is, and whether its label opts it out."""
+
+    names: tuple[str, ...]
+    domains: Mapping[str, str] = field(default_factory=dict)
+    opted_out: bool = False
+
+
+class Roll(Protocol):
+    """Lists the nodes of a cluster as its orchestrator has them."""
+
+    def call(self, config: ClusterConfig) -> Mapping[str, Called]:
+        """Return what the nodes are called, by instance id; a cluster without an orchestrator has none."""
         ...

@@ -1,53 +1,79 @@
-"""Inventory sync: what the provider has beside what is registered. It adds seats; it never empties or re-seats one."""
+"""Inventory sync: what the provider has beside what is registered, and the seats brought up to date with it.
+
+A machine more becomes a seat, one that somebody else replaced is seated in place of the old one, and what machines are
+called and share is noted. A seat that a repair is at work on is left to it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from faultbridge.domain.clusters import ClusterConfig
 from faultbridge.domain.edges import Actor
-from faultbridge.errors import Rejected
+from faultbridge.domain.failure_domains import DomainKind
+from faultbridge.domain.nodes import NodeKey, NodeState
+from faultbridge.errors import Misconfigured, Rejected, Transient
 from faultbridge.ports import Table
 from faultbridge.services.directory import ROSTER
-from faultbridge.services.inventory import Inventory
+from faultbridge.services.inventory import Called, Inventory, Machine, Member, Roll
 from faultbridge.services.registration import NewNode, Registration
 from faultbridge.services.rows import every, rows_of
+from faultbridge.services.seating import Seating, Sitter, may_be_reseated
+from faultbridge.stages.pair import Newcomer, Pairing, Vacancy, pair
 from faultbridge.storage import items, keys
+from faultbridge.storage.writes import Item
+
+MOST_DESCRIBED = 500
+"""How many machines of one group one look asks about; those left over come with the next."""
+
+NO_NAMES = Called(())
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Synced:
     """What a look at one cluster's groups found.
 
-    `added` are new seats, `gone` seats whose instance serves no longer, `waiting` instances that may be the successor
-    of such a seat, and so are left to its repair; `refused` are those that could not be registered, with the reason.
+    `added` are new seats, `reseated` those whose machine somebody else replaced, `gone` those whose machine serves no
+    longer, `waiting` machines that are left to the repairs of such seats; `refused` are machines that could not be
+    registered, with the reason, and `unread` says which source did not answer.
     """
 
     cluster: str
     seats: int = 0
-    added: tuple[str, ...] = ()
-    gone: tuple[str, ...] = ()
-    waiting: tuple[str, ...] = ()
-    refused: Mapping[str, str] = field(default_factory=dict)
+    added: list[str] = field(default_factory=list)
+    reseated: list[str] = field(default_factory=list)
+    refreshed: list[str] = field(default_factory=list)
+    gone: list[str] = field(default_factory=list)
+    waiting: list[str] = field(default_factory=list)
+    refused: dict[str, str] = field(default_factory=dict)
+    unread: list[str] = field(default_factory=list)
+
+    @property
+    def quiet(self) -> bool:
+        """Tell whether nothing was found that anybody would want to know."""
+        return not (self.added or self.reseated or self.refreshed or self.gone or self.refused or self.unread)
 
 
 @dataclass(frozen=True, slots=True)
-class _Group:
-    """One group: its seats by instance, its empty seats, what serves in it."""
+class Group:
+    """One group: its rows of the roster, what is in it, and who is whose."""
 
     name: str
-    seats: Mapping[str, str]
-    empty: tuple[str, ...]
-    serving: Mapping[str, str]
+    rows: Sequence[Item]
+    members: Mapping[str, Member]
+    newcomers: Mapping[str, Member]
 
     @property
-    def gone(self) -> tuple[str, ...]:
-        return tuple(sorted(node for instance, node in self.seats.items() if instance not in self.serving))
+    def sitting(self) -> list[Item]:
+        """List the rows whose machine is a member."""
+        return [row for row in self.rows if row.get("instance") in self.members]
 
     @property
-    def new(self) -> dict[str, str]:
-        return {instance: zone for instance, zone in self.serving.items() if instance not in self.seats}
+    def missing(self) -> list[Item]:
+        """List the rows whose machine serves no longer, and the empty ones."""
+        served = {one for one, member in self.members.items() if member.serving}
+        return [row for row in self.rows if row.get("instance") not in served]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,51 +82,154 @@ class SyncInventory:
 
     table: Table
     registration: Registration
+    seating: Seating
     inventories: Mapping[str, Inventory]
+    roll: Roll | None = None
 
     def __call__(self) -> tuple[Synced, ...]:
         """Bring every cluster up to date whose provider has an inventory."""
         clusters = [str(row["cluster"]) for row in every(self.table, keys.CLUSTERS)]
-        configs = [items.read_config(found) for found in self._configs(clusters)]
+        found = self.table.get_many(keys.cluster_config(cluster) for cluster in clusters)
+        configs = [items.read_config(item) for item in found.values()]
         return tuple(self.sync(config) for config in configs if config.provider in self.inventories)
 
-    def sync(self, config: ClusterConfig) -> Synced:
-        """Bring one cluster up to date: an instance more than there are seats becomes a seat, unverified."""
-        inventory = self.inventories[config.provider]
-        groups = self._groups(config, inventory)
-        added: list[str] = []
-        refused: dict[str, str] = {}
-        waiting: list[str] = []
-        for group in groups:
-            if group.gone or group.empty:
-                waiting += sorted(group.new)
-                continue
-            for machine in inventory.describe(group.name, group.new) if group.new else ():
-                try:
-                    self.registration.add_node(config.cluster, NewNode.of_machine(machine), Actor.INVENTORY)
-                except Rejected as error:
-                    refused[machine.instance_id] = error.reason
-                else:
-                    added.append(machine.name)
-        seats = sum(len(group.seats) + len(group.empty) for group in groups)
-        gone = tuple(node for group in groups for node in group.gone)
-        return Synced(config.cluster, seats, tuple(added), gone, tuple(waiting), refused)
+    def sync(self, config: ClusterConfig, only: Collection[str] | None = None) -> Synced:
+        """Bring one cluster up to date, or only some of its groups; a source that does not answer is said so."""
+        synced = Synced(config.cluster)
+        try:
+            called = self.roll.call(config) if self.roll and config.eks_cluster else {}
+            for group in self._groups(config, only):
+                synced.seats += len(group.rows)
+                self._fill(config, group, called, synced)
+                self._refresh(config, group, called, synced)
+        except (Transient, Misconfigured) as error:
+            synced.unread.append(str(error))
+        return synced
 
-    def _groups(self, config: ClusterConfig, inventory: Inventory) -> tuple[_Group, ...]:
-        seats: dict[str, dict[str, str]] = {}
-        empty: dict[str, list[str]] = {}
+    def _groups(self, config: ClusterConfig, only: Collection[str] | None) -> list[Group]:
+        rows: dict[str, list[Item]] = {}
+        seated: set[str] = set()
         for row in rows_of(self.table, config, ROSTER):
-            group = str(row.get("group") or "")
-            if row.get("instance"):
-                seats.setdefault(group, {})[str(row["instance"])] = str(row["node"])
-            else:
-                empty.setdefault(group, []).append(str(row["node"]))
-        named = {group for group in seats.keys() | empty.keys() if group}
-        serving = inventory.serving(named) if named else {}
-        return tuple(
-            _Group(group, seats.get(group, {}), tuple(empty.get(group, ())), serving[group])
-            for group in sorted(serving)
-        )
+            rows.setdefault(str(row.get("group") or ""), []).append(row)
+            seated.add(str(row.get("instance")))
+        named = {group for group in rows if group and (only is None or group in only)}
+        found = self.inventories[config.provider].look(config, named) if named else {}
+        return [Group(group, rows[group], members, _new(members, seated)) for group, members in sorted(found.items())]
 
-    def _configs(self, clusters: list[str]) -> Iterator[Mapping[str, object]]:
-        yield from self.table.get_many(keys.cluster_config(cluster) for cluster in clusters).values()
+    def _fill(self, config: ClusterConfig, group: Group, called: Mapping[str, Called], synced: Synced) -> None:
+        missing = group.missing
+        synced.gone += sorted(str(row["node"]) for row in missing if row.get("instance"))
+        if not missing and not group.newcomers:
+            return
+        machines = {one.instance_id: one for one in self._described(config, group, group.newcomers)}
+        vacancies = self._vacancies(config, missing)
+        pairing = pair(vacancies, [_newcomer(one) for one in machines.values()])
+        synced.waiting += pairing.waiting
+        self._seat(config, pairing, machines, called, synced)
+        seated = {node for node, _ in pairing.seated}
+        for row, vacancy in zip(missing, vacancies, strict=True):
+            if vacancy.open and row.get("instance") and vacancy.node not in seated:
+                self.seating.vacate(config, vacancy.node, str(row["instance"]))
+
+    def _seat(
+        self,
+        config: ClusterConfig,
+        pairing: Pairing,
+        machines: Mapping[str, Machine],
+        called: Mapping[str, Called],
+        synced: Synced,
+    ) -> None:
+        for node, instance in pairing.seated:
+            sitter = sitter_of(machines[instance], called.get(instance, NO_NAMES))
+            try:
+                if self.seating.reseat(config, node, sitter):
+                    synced.reseated.append(node)
+            except Rejected as error:
+                synced.refused[instance] = error.reason
+        for instance in pairing.added:
+            self._add(config, machines[instance], called.get(instance, NO_NAMES), synced)
+
+    def _add(self, config: ClusterConfig, machine: Machine, called: Called, synced: Synced) -> None:
+        known = sitter_of(machine, called)
+        whole = Machine(
+            machine.instance_id,
+            machine.name,
+            machine.group,
+            machine.instance_type,
+            known.domains,
+            known.names,
+            machine.launched_at,
+            machine.slot,
+        )
+        try:
+            self.registration.add_node(config.cluster, NewNode.of_machine(whole), Actor.INVENTORY)
+        except Rejected as error:
+            synced.refused[machine.instance_id] = error.reason
+        else:
+            synced.added.append(machine.name)
+
+    def _vacancies(self, config: ClusterConfig, missing: Sequence[Item]) -> list[Vacancy]:
+        if not missing:
+            return []
+        places = {str(row["node"]): keys.node_state(NodeKey(config.cluster, str(row["node"]))) for row in missing}
+        found = self.table.get_many(places.values())
+        instances = [str(row["instance"]) for row in missing if row.get("instance")]
+        gone = self.inventories[config.provider].gone(config, instances) if instances else frozenset()
+        states = {node: items.read_state(NodeKey(config.cluster, node), found.get(at)) for node, at in places.items()}
+        return [_vacancy(row, states[str(row["node"])], gone) for row in missing]
+
+    def _refresh(self, config: ClusterConfig, group: Group, called: Mapping[str, Called], synced: Synced) -> None:
+        """Note what is new of the machines that sit where they sat."""
+        unknown = [row for row in group.sitting if row.get("described") != row.get("instance")]
+        asked = {str(row["instance"]): group.members[str(row["instance"])] for row in unknown}
+        machines = {one.instance_id: one for one in self._described(config, group, asked)}
+        for row in group.sitting:
+            instance = str(row["instance"])
+            known, machine = called.get(instance, NO_NAMES), machines.get(instance)
+            sitter = sitter_of(machine, known) if machine else _with_names(row, known)
+            if sitter is not None and self.seating.refresh(config, str(row["node"]), sitter):
+                synced.refreshed.append(str(row["node"]))
+
+    def _described(self, config: ClusterConfig, group: Group, wanted: Mapping[str, Member]) -> Iterable[Machine]:
+        some = dict(list(wanted.items())[:MOST_DESCRIBED])
+        return self.inventories[config.provider].describe(config, group.name, some) if some else ()
+
+
+def sitter_of(machine: Machine, called: Called) -> Sitter:
+    """Join what the provider and the orchestrator say of one machine."""
+    return Sitter(
+        machine.instance_id,
+        tuple(dict.fromkeys((*machine.names, *called.names))),
+        {**called.domains, **machine.domains},
+        machine.instance_type,
+        machine.launched_at,
+        machine.slot,
+    )
+
+
+def _with_names(row: Item, called: Called) -> Sitter | None:
+    """Add what an orchestrator calls a machine that is known already; None where it says nothing new."""
+    had = row.get("names")
+    known = tuple(str(name) for name in had) if isinstance(had, list) else ()
+    if not set(called.names) - {*known, str(row["node"])}:
+        return None
+    return Sitter(str(row["instance"]), (*known, *called.names), called.domains)
+
+
+def _new(members: Mapping[str, Member], seated: set[str]) -> dict[str, Member]:
+    return {one: member for one, member in members.items() if member.serving and one not in seated}
+
+
+def _newcomer(machine: Machine) -> Newcomer:
+    return Newcomer(machine.instance_id, machine.launched_at, machine.domains.get(DomainKind.ZONE), machine.slot)
+
+
+def _vacancy(row: Item, state: NodeState, gone: Collection[str]) -> Vacancy:
+    instance = row.get("instance")
+    return Vacancy(
+        node=str(row["node"]),
+        zone=str(row["zone"]) if row.get("zone") else None,
+        slot=str(row["slot"]) if row.get("slot") else None,
+        proven=not instance or str(instance) in gone,
+        held=not may_be_reseated(state),
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from typing import Any
 
@@ -11,6 +11,7 @@ from faultbridge.domain import names
 from faultbridge.domain.aliases import Alias, AliasRow
 from faultbridge.domain.clusters import ClusterConfig, ClusterState, Control
 from faultbridge.domain.edges import Actor, NodeStatus
+from faultbridge.domain.failure_domains import DomainKind
 from faultbridge.domain.nodes import Head, Incarnation, NodeKey, NodeState, Seat
 from faultbridge.domain.times import to_text, truncate
 from faultbridge.errors import Conflict, Rejected
@@ -23,7 +24,7 @@ from faultbridge.storage.writes import Absent, Equals, Put, Write
 
 MOST_SHARDS = 64
 MOST_ALIASES = 20
-SETTABLE = frozenset(field.name for field in fields(ClusterConfig)) - {"cluster", "shards", "version"}
+SETTABLE = frozenset(one.name for one in fields(ClusterConfig)) - {"cluster", "shards", "version"}
 IMPORTED = "import of a serving fleet, unverified"
 EMPTY_SEAT = "seat registered, no instance"
 
@@ -39,19 +40,38 @@ class NewNode:
     domain: str | None = None
     aliases: tuple[str, ...] = ()
     since: datetime | None = None
+    domains: Mapping[str, str] = field(default_factory=dict)
+    host_names: tuple[str, ...] = ()
+    slot: str | None = None
 
     @classmethod
-    def of_machine(cls, machine: Machine) -> NewNode:
-        """Take a machine of an inventory for a seat named as the machine is."""
+    def of_machine(cls, machine: Machine, name: str | None = None) -> NewNode:
+        """Take a machine of an inventory for a seat named as the machine is, unless told otherwise."""
         return cls(
-            name=machine.name,
+            name=name or machine.name,
             instance_id=machine.instance_id,
             group=machine.group,
             instance_type=machine.instance_type,
             domain=machine.domain,
-            aliases=machine.aliases,
             since=machine.launched_at,
+            domains=machine.domains,
+            host_names=machine.names,
+            slot=machine.slot,
         )
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return every name under which records may speak of the seat."""
+        return tuple(dict.fromkeys((self.name, *self.aliases, *self.host_names)))
+
+    @property
+    def others(self) -> tuple[str, ...]:
+        """Return the names of the machine that are not the seat's own."""
+        return tuple(name for name in self.host_names if name != self.name)
+
+    def bears(self, alias: Alias) -> bool:
+        """Tell whether a name is the machine's, and not one that the seat keeps whoever sits in it."""
+        return alias.kind == "instance" or alias.value.partition("/")[2] in self.host_names
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +158,7 @@ class Registration:
         status = NodeStatus.HEALTHY if node.instance_id else NodeStatus.PROVISIONING
         state = replace(
             before,
-            seat=Seat(node.group, node.instance_type, node.domain, node.aliases),
+            seat=_seat(node),
             incarnation=_incarnation(node, now),
             unverified=node.instance_id is not None,
         )
@@ -157,7 +177,7 @@ class Registration:
             taken = items.read_alias(found[place]) if place in found else None
             if taken is not None and taken.valid_to is None and taken.key != key:
                 raise Rejected("alias_taken", f"{alias.kind} {alias.value} leads to {taken.key.stream}")
-            row = AliasRow(key, node.instance_id if alias.kind == "instance" else None, node.since or now)
+            row = AliasRow(key, node.instance_id if node.bears(alias) else None, node.since or now)
             unchanged = Absent() if taken is None else Equals("valid_from", to_text(taken.valid_from))
             yield Put(items.alias_item(alias, row, now), when=unchanged)
 
@@ -167,7 +187,7 @@ class Registration:
 
 def aliases_of(key: NodeKey, node: NewNode) -> tuple[Alias, ...]:
     """List the names under which records may claim a seat; names count within their cluster, instances everywhere."""
-    called = [Alias("name", f"{key.cluster}/{name}") for name in (node.name, *node.aliases)]
+    called = [Alias("name", f"{key.cluster}/{name}") for name in node.names]
     instances = [Alias("instance", node.instance_id)] if node.instance_id else []
     return tuple(dict.fromkeys([*called, *instances]))
 
@@ -177,6 +197,8 @@ def _checked(node: NewNode) -> NewNode:
     if node.instance_id is not None:
         names.instance_id(node.instance_id)
     aliases = tuple(dict.fromkeys(names.node_name(one) for one in node.aliases if one != node.name))
+    for called in node.host_names:
+        names.node_name(called)
     if len(aliases) > MOST_ALIASES:
         raise Rejected("too_many_aliases", f"{node.name} has {len(aliases)} aliases, at most {MOST_ALIASES} are kept")
     since = truncate(node.since) if node.since else None
@@ -189,6 +211,18 @@ def _same_seat(before: NodeState, node: NewNode) -> None:
     sitting = before.incarnation.instance_id if before.incarnation else None
     if node.instance_id not in {None, sitting}:
         raise Rejected("node_exists", f"{before.key.stream} is registered already, with {sitting or 'no instance'}")
+
+
+def _seat(node: NewNode) -> Seat:
+    return Seat(
+        group=node.group,
+        instance_type=node.instance_type,
+        domain=node.domain,
+        aliases=node.aliases,
+        domains=node.domains,
+        host_names=node.others,
+        slot=node.slot,
+    )
 
 
 def _incarnation(node: NewNode, now: datetime) -> Incarnation | None:
@@ -208,5 +242,9 @@ def _roster_item(key: NodeKey, node: NewNode, config: ClusterConfig, now: dateti
             "group": node.group,
             "type": node.instance_type,
             "domain": node.domain,
+            "zone": node.domains.get(DomainKind.ZONE),
+            "names": list(node.others),
+            "slot": node.slot,
+            "described": node.instance_id if node.host_names else None,
         },
     )

@@ -167,7 +167,8 @@ def _move_case(decided: Decided, now: datetime) -> Decided:
     case = state.live_case
     if case is None or case.status not in {CaseStatus.OPEN, CaseStatus.QUEUED}:
         return decided
-    if state.isolation is Isolation.NONE and not any(one.action.opens_case for one in state.active()):
+    serves = state.status is not None and state.status.in_service
+    if serves and state.isolation is Isolation.NONE and not any(one.action.opens_case for one in state.active()):
         return _resolve(decided, now)
     if case.status is CaseStatus.OPEN and case.not_before is not None and case.not_before <= now:
         waiting = replace(case, status=CaseStatus.QUEUED, waiting_for=WaitingFor.BUDGET)

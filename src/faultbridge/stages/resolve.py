@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -12,6 +13,8 @@ from faultbridge.domain.nodes import Incarnation, NodeState
 from faultbridge.domain.records import RawRecord
 
 MARGIN = timedelta(minutes=2)
+# HyperPod names the Kubernetes nodes of its instances so.
+_OF_INSTANCE = re.compile(r"(?:hyperpod-)?(m?i-[0-9a-f]{8,17})")
 
 
 class Sits(StrEnum):
@@ -25,7 +28,7 @@ class Sits(StrEnum):
 def aliases_of(record: RawRecord, named: str | None) -> tuple[Alias, ...]:
     """List the aliases to look a record up by, best proof first; `named` is a node name found inside the record."""
     names = [name for name in (record.node, named) if name]
-    instances = [name for name in (record.instance_id, *names) if name and name.startswith("i-")]
+    instances = [one for name in (record.instance_id, *names) if name and (one := instance_in(name))]
     return tuple(
         dict.fromkeys(
             [Alias("instance", instance) for instance in instances]
@@ -37,10 +40,21 @@ def aliases_of(record: RawRecord, named: str | None) -> tuple[Alias, ...]:
 def resolve(candidates: tuple[Alias, ...], known: Mapping[Alias, AliasRow], cluster: str | None) -> AliasRow | None:
     """Return where the best known alias leads, or None: an instance of another cluster does not count.
 
-    A record that can name no cluster passes None: an instance id is unique in the world.
+    A record that can name no cluster passes None: an instance id is unique in the world. The row's instance is one that
+    the record proves: a name that one machine after the other may bear proves none until it has ended.
     """
-    rows = (known[alias] for alias in candidates if alias in known)
+    rows = (_proven(alias, known[alias]) for alias in candidates if alias in known)
     return next((row for row in rows if cluster is None or row.key.cluster == cluster), None)
+
+
+def instance_in(name: str) -> str | None:
+    """Return the instance id that a name is made of (`i-...`, `hyperpod-i-...`), or None."""
+    found = _OF_INSTANCE.fullmatch(name)
+    return found[1] if found else None
+
+
+def _proven(alias: Alias, row: AliasRow) -> AliasRow:
+    return row if alias.kind == "instance" or row.valid_to is not None else replace(row, instance_id=None)
 
 
 def learn_boot(state: NodeState, record: RawRecord) -> NodeState:

@@ -78,7 +78,7 @@ class Story:
         create_fleet(self.cluster, NODES, stack=self.session.target.stack, environment=self.environment)
         registration = self.session.application.registration
         registration.add_cluster(ClusterConfig(self.cluster, mode=Mode.ACT, repair_owner=RepairOwner.FAULTBRIDGE))
-        machines = Ec2Inventory(self.session.clients).machines(self.cluster)
+        machines = Ec2Inventory(self.session.clients).machines(ClusterConfig(self.cluster), self.cluster)
         for machine in machines:
             registration.add_node(self.cluster, NewNode.of_machine(machine))
         return [machine.name for machine in machines]

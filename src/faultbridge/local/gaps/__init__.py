@@ -31,6 +31,7 @@ COMPUTE_PLANE = (
     "command_output",
     "command_targets",
     "gone_instances",
+    "instance_topology",
     "managed_instances",
     "scaling_activities",
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime
 
-from faultbridge.domain.cases import Attempt, Resolution, Rung
+from faultbridge.domain.cases import EXTERNAL, Attempt, Case, Resolution, Rung
 from faultbridge.domain.edges import Actor, CaseStatus, NodeStatus
 from faultbridge.domain.faults import Severity
 from faultbridge.domain.nodes import Isolation, NodeState
@@ -60,7 +60,7 @@ def _closed(state: NodeState, now: datetime) -> Revision:
     target = NodeStatus.DEGRADED if harmed else NodeStatus.HEALTHY
     reason = "verification passed, a condition remains" if harmed else "verification passed"
     state, draft = moved(replace(state, isolation=Isolation.NONE, unverified=False), target, now, reason)
-    resolution = Resolution.CANCELLED if case.cancelled else RESOLUTIONS[case.rung]
+    resolution = _resolution(case)
     resolved = replace(
         case,
         status=CaseStatus.RESOLVED,
@@ -72,6 +72,14 @@ def _closed(state: NodeState, now: datetime) -> Revision:
     )
     done = move_case(Decided(state, (draft,)), resolved, now, resolution.value)
     return Revision(replace(done.state, due_at=due_at(done.state)), done.drafts)
+
+
+def _resolution(case: Case) -> Resolution:
+    if case.cancelled:
+        return Resolution.CANCELLED
+    # Somebody else replaced the machine; ours was only the verification.
+    external = case.rung is Rung.VERIFY and EXTERNAL in case.marks
+    return Resolution.EXTERNAL if external else RESOLUTIONS[case.rung]
 
 
 def _at_rest(attempt: Attempt) -> Attempt:

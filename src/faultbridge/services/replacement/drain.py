@@ -58,8 +58,8 @@ def _drained(work: Work, how: str, reason: str) -> Answer:
 
     def finish(state: NodeState, now: datetime) -> Revision:
         step = narrate.step(work.case, NAME, how, now, reason=reason)
-        if not diagnosis:
-            return Revision(state, (step,))
+        if not diagnosis or state.status is NodeStatus.VALIDATING:
+            return Revision(state, (step,))  # a machine that somebody else put there is validating already
         state, draft = moved(state, NodeStatus.VALIDATING, now, "diagnosis only")
         return Revision(state, (step, draft))
 

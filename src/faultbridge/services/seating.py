@@ -1,0 +1,241 @@
+"""Seating: who sits in a seat after somebody else changed it, and what is known of whoever sits there.
+
+Where Faultbridge repairs, a machine that came without our intent is verified before it serves. Where it only observes,
+nobody would verify it: the seat goes on serving, marked unverified, like one that was imported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from faultbridge.domain.cases import EXTERNAL, Case, Rung, WaitingFor, case_id
+from faultbridge.domain.catalogue import Scope
+from faultbridge.domain.clusters import ClusterConfig
+from faultbridge.domain.edges import Actor, CaseStatus, NodeStatus
+from faultbridge.domain.entries import Draft
+from faultbridge.domain.failure_domains import DomainKind, narrowest
+from faultbridge.domain.faults import Action, Component, ComponentType, Severity
+from faultbridge.domain.nodes import Incarnation, Isolation, NodeKey, NodeState, Seat
+from faultbridge.domain.times import truncate
+from faultbridge.ports import Table
+from faultbridge.services.aliases import Renaming, renamed, usable
+from faultbridge.services.append import Append, Revision
+from faultbridge.services.rulebook import Rulebook
+from faultbridge.stages import narrate
+from faultbridge.stages.decide import Decided, Rules, due_at, move_case
+from faultbridge.stages.expire import end_scopes
+from faultbridge.storage import keys
+from faultbridge.storage.writes import Update, Value, Write
+
+CODE = "cloud.instance_replaced"
+RULE = "inventory"
+MOST_FORMER = 8
+MOST_NAMES = 20
+LEFT_TO_ITS_REPAIR = frozenset({CaseStatus.IN_PROGRESS, CaseStatus.ABSORBED})
+
+
+@dataclass(frozen=True, slots=True)
+class Sitter:
+    """A machine in, or for, a seat: what it is called and where it is."""
+
+    instance_id: str
+    names: tuple[str, ...] = ()
+    domains: Mapping[str, str] = field(default_factory=dict)
+    instance_type: str | None = None
+    launched_at: datetime | None = None
+    slot: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Seating:
+    """Writes what the inventory found of seats that are registered; each call twice is each call once."""
+
+    table: Table
+    append: Append
+    rulebook: Rulebook
+
+    def refresh(self, config: ClusterConfig, node: str, sitter: Sitter) -> bool:
+        """Take note of what the machine that sits in a seat is called and shares; False where another sits there."""
+        key = NodeKey(config.cluster, node)
+
+        def revise(state: NodeState, now: datetime) -> Revision:
+            sitting = state.incarnation
+            if sitting is None or sitting.instance_id != sitter.instance_id:
+                return Revision(state)
+            known = replace(state, seat=_seat(state, sitter, state.seat.domains))
+            renaming = _renaming(state, sitter, sitting.since, former=None)
+            return Revision(known, (), (*renamed(self.table, renaming, now), _roster(known, config, sitter)))
+
+        after = self.append(key, revise, actor=Actor.INVENTORY, config=config).state
+        return after.incarnation is not None and after.incarnation.instance_id == sitter.instance_id
+
+    def vacate(self, config: ClusterConfig, node: str, instance_id: str) -> bool:
+        """Take a seat out of service whose instance went without our intent; False where that is not for us to do."""
+
+        def revise(state: NodeState, now: datetime) -> Revision:
+            if not _sits(state, instance_id) or state.live_case is not None or state.status is NodeStatus.PROVISIONING:
+                return Revision(state)
+            draft = narrate.status_change(state, NodeStatus.PROVISIONING, now, f"{EXTERNAL}: {instance_id} is gone")
+            return Revision(replace(state, status=NodeStatus.PROVISIONING), (draft,))
+
+        key = NodeKey(config.cluster, node)
+        after = self.append(key, revise, actor=Actor.INVENTORY, config=config).state
+        return after.status is NodeStatus.PROVISIONING
+
+    def reseat(self, config: ClusterConfig, node: str, sitter: Sitter) -> bool:
+        """Seat a machine that came without our intent; False where the seat's own repair goes on instead."""
+        rules = self.rulebook.rules(config)
+
+        def revise(state: NodeState, now: datetime) -> Revision:
+            if not may_be_reseated(state) or _sits(state, sitter.instance_id):
+                return Revision(state)
+            former = state.incarnation.instance_id if state.incarnation else None
+            seated = _seated(state, sitter, now)
+            since = seated.incarnation.since if seated.incarnation else now
+            beside: tuple[Write, ...] = (
+                *renamed(self.table, _renaming(state, sitter, since, former), now),
+                _roster(seated, config, sitter),
+            )
+            changed = _changed(state, seated, former, rules, now)
+            return Revision(replace(changed.state, due_at=_due(changed.state, now)), changed.drafts, beside)
+
+        after = self.append(NodeKey(config.cluster, node), revise, actor=Actor.INVENTORY, config=config).state
+        return _sits(after, sitter.instance_id)
+
+
+def may_be_reseated(state: NodeState) -> bool:
+    """Tell whether a seat is the inventory's to fill: no attempt is at work on it, and it is not retired."""
+    if state.status in {None, NodeStatus.RETIRED, NodeStatus.REPLACING}:
+        return False
+    return state.live_case is None or state.live_case.status not in LEFT_TO_ITS_REPAIR
+
+
+def _sits(state: NodeState, instance_id: str) -> bool:
+    return state.incarnation is not None and state.incarnation.instance_id == instance_id
+
+
+def _seated(state: NodeState, sitter: Sitter, now: datetime) -> NodeState:
+    old = state.incarnation
+    leaving = (old.instance_id,) if old and old.instance_id else ()
+    since = truncate(sitter.launched_at) if sitter.launched_at else now
+    number = (old.instance if old else 0) + 1
+    return replace(
+        state,
+        incarnation=Incarnation(number, 1, sitter.instance_id, None, since),
+        former_instances=(*state.former_instances, *leaving)[-MOST_FORMER:],
+        seat=_seat(state, sitter, {}),
+        devices=(),
+        isolation=Isolation.NONE,
+        unverified=True,
+    )
+
+
+def _changed(state: NodeState, seated: NodeState, former: str | None, rules: Rules, now: datetime) -> Decided:
+    """End what was wrong with the machine that left, and begin the verification of the one that came."""
+    reason = f"{EXTERNAL}: {former or 'an empty seat'} was replaced by somebody else"
+    ended = end_scopes(seated, Scope, at=now, reason=reason)
+    faults = tuple(narrate.fault_change(one, ended.state, rules.catalogue, rules.policy) for one in ended.changes)
+    told = Decided(ended.state, (*faults, _note(seated, former, reason, now)))
+    if state.status is not None and state.status.in_service and not rules.config.acts:
+        return told
+    if state.status is not NodeStatus.PROVISIONING:
+        told = _to(told, NodeStatus.PROVISIONING, reason, now)
+    told = _to(told, NodeStatus.VALIDATING, "a new instance was seen, generation raised", now)
+    return _verified_next(told, reason, rules, now)
+
+
+def _to(decided: Decided, target: NodeStatus, reason: str, now: datetime) -> Decided:
+    draft = narrate.status_change(decided.state, target, now, reason)
+    return Decided(replace(decided.state, status=target), (*decided.drafts, draft))
+
+
+def _verified_next(decided: Decided, reason: str, rules: Rules, now: datetime) -> Decided:
+    """Leave a case that asks for a verification only: the one that is there, or a new one."""
+    live = decided.state.live_case
+    if live is None:
+        decided = _opened(decided, rules, now, reason)
+        live = decided.state.live_case
+    if live is None:
+        return decided
+    waiting = replace(
+        live,
+        status=CaseStatus.QUEUED,
+        rung=Rung.VERIFY,
+        waiting_for=WaitingFor.BUDGET,
+        not_before=None,
+        attempts=0 if live.status is CaseStatus.ESCALATED else live.attempts,
+        reason=reason,
+        marks={**live.marks, EXTERNAL: now},
+    )
+    if live.status is CaseStatus.QUEUED:
+        return Decided(replace(decided.state, case=waiting), decided.drafts)
+    return move_case(decided, waiting, now, reason)
+
+
+def _opened(decided: Decided, rules: Rules, now: datetime, reason: str) -> Decided:
+    state = decided.state
+    sequence = state.head.sequence + 1
+    case = Case(
+        id=case_id(rules.stack_id, state.key.cluster, state.key.node, state.head.epoch, sequence),
+        status=CaseStatus.OPEN,
+        opened_at=now,
+        code=CODE,
+        component=Component(ComponentType.NODE),
+        severity=Severity.WARNING,
+        action=Action.RUN_DIAGNOSTICS,
+        rung=Rung.VERIFY,
+        rule=RULE,
+        policy=rules.policy.version,
+        isolate=False,
+        marks={CaseStatus.OPEN.value: now},
+        previous_case=state.case.id if state.case else None,
+    )
+    draft = narrate.case_change(None, case, now, reason, state)
+    return Decided(replace(state, case=case), (*decided.drafts, draft))
+
+
+def _note(state: NodeState, former: str | None, text: str, now: datetime) -> Draft:
+    sitting = state.incarnation
+    facts = {"old_instance": former, "new_instance": sitting.instance_id if sitting else None}
+    case = state.live_case
+    return narrate.note(kind="inventory", text=text, at=now, case_id=case.id if case else None, facts=facts)
+
+
+def _due(state: NodeState, now: datetime) -> datetime | None:
+    # Only a tick may call a node healthy; one that serves on with nothing wrong any more is due at once.
+    return now if state.status is NodeStatus.DEGRADED else due_at(state)
+
+
+def _seat(state: NodeState, sitter: Sitter, known: Mapping[str, str]) -> Seat:
+    names, before = usable(sitter.names, state.key.node)[-MOST_NAMES:], state.seat
+    domains = {**known, **sitter.domains}
+    return replace(
+        before,
+        instance_type=sitter.instance_type or before.instance_type,
+        domain=narrowest(domains) or before.domain,
+        domains=domains,
+        host_names=names,
+        aliases=tuple(name for name in before.aliases if name not in names),
+        slot=sitter.slot or before.slot,
+    )
+
+
+def _renaming(state: NodeState, sitter: Sitter, since: datetime, former: str | None) -> Renaming:
+    begin = usable(sitter.names, state.key.node)[-MOST_NAMES:]
+    return Renaming(state.key, sitter.instance_id, since, begin, state.seat.host_names, former)
+
+
+def _roster(state: NodeState, config: ClusterConfig, sitter: Sitter) -> Update:
+    written: dict[tuple[str, ...], Value] = {
+        ("generation",): state.incarnation.instance if state.incarnation else 0,
+        ("instance",): sitter.instance_id,
+        ("described",): sitter.instance_id,
+        ("type",): state.seat.instance_type,
+        ("domain",): state.seat.domain,
+        ("zone",): state.seat.domains.get(DomainKind.ZONE),
+        ("names",): list(state.seat.host_names),
+        ("slot",): state.seat.slot,
+    }
+    return Update(keys.roster(state.key.cluster, config.shard(state.key.node), state.key.node), set=written)
