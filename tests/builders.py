@@ -10,7 +10,7 @@ from faultbridge.domain.clusters import ClusterConfig, Mode, RepairOwner
 from faultbridge.domain.edges import NodeStatus
 from faultbridge.domain.faults import Action, Component, ComponentType, Fault, Severity
 from faultbridge.domain.nodes import Head, Incarnation, NodeKey, NodeState, Seat
-from faultbridge.domain.policy import Policy
+from faultbridge.domain.policy import Policy, Rule
 from faultbridge.stages.changes import Arrival
 from faultbridge.stages.decide import Rules
 from faultbridge.stages.resolve import Sits
@@ -30,7 +30,10 @@ ROWS = (
     Row("smi.row_remap_pending", "row remap pending", Severity.WARNING, Action.NONE, scope=Scope.BOOT),
 )
 CATALOGUE = Catalogue("test.1", {row.code: row for row in ROWS})
-POLICY = Policy("test-policy")
+ANYTHING = Rule("default", give_up_blind=True)
+"""The rule for what no other is about."""
+
+POLICY = Policy("test-policy", (ANYTHING,))
 
 
 def after(**units: float) -> datetime:

@@ -39,12 +39,13 @@ LATER_DAYS = 20
 
 @dataclass(frozen=True)
 class Sent:
-    """A cluster, what was sent to it and since when."""
+    """A cluster, what was sent to it and since when, and the case that a person was asked about."""
 
     cluster: str
     since: datetime
     messages: list[tuple[str, str]]
     batch: Batch
+    asked: str
 
     @property
     def records(self) -> list[str]:
@@ -74,13 +75,15 @@ class Replayed:
 
 @pytest.fixture(scope="session")
 def sent(installation: Installation) -> Sent:
-    """500 records of 100 nodes, worked until nothing moves any more."""
+    """500 records of 100 nodes, worked until nothing moves any more; a person answers for the node still in use."""
     cluster = installation.cluster(NODES, fleet=len(FAULTY))
     batch = mixed(cluster, records=RECORDS, nodes=NODES, seed=7)
     since = datetime.now(UTC)
     messages = installation.send(batch.parcels)
+    asked = eventually(lambda: _waiting_for_approval(installation, cluster), 120)
+    installation.as_json("case", "approve", asked, "--reason", "its group has another")
     installation.settle(cluster, 120)
-    return Sent(cluster, since, messages, batch)
+    return Sent(cluster, since, messages, batch, asked)
 
 
 @pytest.fixture(scope="session")
@@ -343,15 +346,16 @@ class Doors:
 
     cluster: str
     case: str
+    codes: list[str]
     answers: dict[str, Any]
     kept: dict[str, Any]
 
 
 ASKS_FIRST = {
     "version": "asks-first",
-    "rules": [{"name": "asks-first", "ladder": ["reset"]}],
+    "rules": [{"name": "asks-first", "approval": ["reset", "reboot", "replace"]}],
 }
-"""A reset cannot be done here, and nothing else may be: a person is asked."""
+"""Whatever is done to a node, a person is asked before."""
 
 
 @pytest.fixture(scope="session")
@@ -371,6 +375,7 @@ def doors(installation: Installation) -> Doors:
     installation.invoke("intake", subscription(instance.instance_id, DOUBLE_BIT))
     installation.invoke("intake", subscription(instance.instance_id, INCOMPRESSIBLE.decode()))
     waiting = eventually(lambda: _waiting_for_approval(installation, cluster), 60)
+    codes = [condition.code for condition in installation.states(cluster)["node-000"].active()]
     answers = {
         path: installation.ask(path.format(cluster=cluster, case=waiting))
         for path in (
@@ -383,10 +388,11 @@ def doors(installation: Installation) -> Doors:
     first = installation.ask(f"/clusters/{cluster}/entries?limit=1")
     answers["next page"] = installation.ask(f"/clusters/{cluster}/entries?limit=1&token={quote(first['next'])}")
     answers["approve"] = installation.ask(f"/clusters/{cluster}/cases/{waiting}/approve", {"attempt": 1})
+    installation.settle(cluster)
     kept = {"now": installation.invoke("archive", {}), "again": installation.invoke("archive", {})}
     with later(installation, 2, "archive"):
         kept["later"] = installation.invoke("archive", {})
-    return Doors(cluster, waiting, answers, kept)
+    return Doors(cluster, waiting, codes, answers, kept)
 
 
 def _waiting_for_approval(installation: Installation, cluster: str) -> str | None:

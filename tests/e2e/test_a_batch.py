@@ -73,6 +73,23 @@ def test_each_fault_is_repaired_by_another_instance_and_the_unknown_one_goes_to_
     assert cases[NEEDS_A_PERSON.node].status is CaseStatus.ESCALATED
 
 
+def test_a_person_is_asked_before_a_node_that_may_still_work_goes_for_an_instance_that_may_not_come(
+    installation: Installation, sent: Sent
+) -> None:
+    asked = {
+        event["metadata"]["case_id"]: event["metadata"]["severity"]
+        for event in installation.entries(sent.cluster).values()
+        if event["metadata"]["event_type"] == "Node Note Recorded" and event["data"]["kind"] == "approval"
+    }
+    assert asked == {sent.asked: "error"}
+    # Six of a hundred nodes: the breaker that the packaged policy names has no reason to trip.
+    assert not [
+        event
+        for event in installation.entries(sent.cluster).values()
+        if event["metadata"]["event_type"] == "Cluster Safety Change"
+    ]
+
+
 def test_there_is_one_case_and_one_intent_for_one_trouble(installation: Installation, sent: Sent) -> None:
     assert len(installation.cases(sent.cluster)) == len(FAULTY) + 1
     steps = [

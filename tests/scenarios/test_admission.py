@@ -160,7 +160,7 @@ def test_a_diagnosis_holds_no_slot_and_gives_nothing_up():
 
 
 def test_a_diagnosis_that_fails_climbs_to_the_next_rung():
-    rule = Rule("look", Match(codes=("xid.48",)), action=Action.RUN_DIAGNOSTICS)
+    rule = Rule("look", Match(codes=("xid.48",)), action=Action.RUN_DIAGNOSTICS, give_up_blind=True)
     world = World(rules=(rule,))
     world.verifier.results["i-00000000000000001"] = Verification(Verdict.FAILED, ("memory: fail",))
     world.fault(code="xid.48")
@@ -191,7 +191,7 @@ def test_a_ladder_that_permits_nothing_that_can_be_done_goes_to_a_person():
 
 
 def test_a_case_that_the_policy_leaves_in_service_is_isolated_only_when_its_repair_begins():
-    rule = Rule("gentle", Match(codes=("xid.48",)), isolate=False)
+    rule = Rule("gentle", Match(codes=("xid.48",)), isolate=False, give_up_blind=True)
     world = World(nodes=2, limits=limits(concurrent=1), rules=(rule,))
     world.fault(1)
     world.listen()

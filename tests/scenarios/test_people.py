@@ -88,7 +88,8 @@ def test_a_question_that_nobody_answers_in_time_goes_to_a_person():
 
 def test_a_repair_begins_only_while_a_window_of_its_rule_is_open():
     # Noon in UTC is 13:00 in Berlin in winter.
-    rule = Rule("at-night", windows=(Window("0 22 * * mon-fri", timedelta(hours=4), "Europe/Berlin"),))
+    window = Window("0 22 * * mon-fri", timedelta(hours=4), "Europe/Berlin")
+    rule = Rule("at-night", windows=(window,), give_up_blind=True)
     world = World(rules=(rule,))
     world.fault()
     world.listen()
@@ -147,8 +148,8 @@ def test_a_node_that_works_still_is_not_given_up_on_no_evidence_without_a_person
     assert facts(world, "intent")["capacity_evidence"] == "none"
 
 
-def test_even_an_unusable_node_is_kept_where_the_policy_does_not_give_up_blindly():
-    world = World(rules=(Rule("never-blind", give_up_blind=False),))
+def test_even_an_unusable_node_is_kept_where_no_rule_says_to_give_up_blindly():
+    world = World(rules=(Rule("says-nothing"),))
     world.fault()
     world.listen()
     assert (world.case().waiting_for, world.given_up()) == (WaitingFor.APPROVAL, [])
@@ -212,7 +213,11 @@ def test_a_rule_that_only_says_what_it_would_do_does_nothing():
 
 def test_a_fault_becomes_serious_when_it_comes_often_enough():
     often = Rule(
-        "often", Match(codes=("xid.92",), count=3, hours=2), severity=Severity.FATAL, action=Action.REPLACE_NODE
+        "often",
+        Match(codes=("xid.92",), count=3, hours=2),
+        severity=Severity.FATAL,
+        action=Action.REPLACE_NODE,
+        give_up_blind=True,
     )
     world = World(rules=(often,))
     world.fault(code="xid.92")
@@ -228,7 +233,7 @@ def test_a_fault_becomes_serious_when_it_comes_often_enough():
 
 
 def test_a_rule_says_how_thorough_the_verification_is():
-    world = World(rules=(Rule("thorough", verify_level=4),))
+    world = World(rules=(Rule("thorough", verify_level=4, give_up_blind=True),))
     world.fault()
     world.listen()
     world.until(world.case_is(RESOLVED))

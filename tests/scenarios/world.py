@@ -47,7 +47,7 @@ from faultbridge.simulation.fakes import (
 from faultbridge.simulation.fakes.state_machine import FakeStateMachine
 from faultbridge.storage import items, keys
 from faultbridge.storage.writes import Key, Update
-from tests.builders import CATALOGUE, GPU, NOON, STACK_ID, arrival, fault
+from tests.builders import ANYTHING, CATALOGUE, GPU, NOON, STACK_ID, arrival, fault
 
 CLUSTER = "train-a"
 GROUP = "gpu-workers"
@@ -79,7 +79,7 @@ class World:
         self.workflow = FakeStateMachine(self.clock, seam=self.seam)
         self.objects = FakeObjects()
         stack = Stack(STACK_ID, "faultbridge")
-        self.policy = Policy("test-policy", rules, limits or Limits(), breakers)
+        self.policy = Policy("test-policy", (*rules, ANYTHING), limits or Limits(), breakers)
         self.append = Append(self.table, self.clock, stack, lambda _: None, Random(7))
         self.rulebook = Rulebook(self.table, STACK_ID, lambda: CATALOGUE, lambda: self.policy)
         self.controls = Controls(self.table, self.clock, stack)

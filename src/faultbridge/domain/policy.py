@@ -55,8 +55,8 @@ class Rule:
     `wait_seconds` is the time a case stays open before it may be queued; `severity`, `action` and `rung` override
     the catalogue's when given. `ladder` holds the rungs that may be used, mildest first; those in `approval` begin
     only when a person said so within `approval_deadline`, and with `windows` only while one of them is open.
-    `give_up_blind` lets an unusable instance go although nothing proves that there is another; `dry_run` only says
-    what would have been done.
+    Only a rule with `give_up_blind` lets an unusable instance go although nothing proves that there is another; by
+    any other a person is asked. `dry_run` only says what would have been done.
     """
 
     name: str
@@ -70,7 +70,7 @@ class Rule:
     approval: tuple[Rung, ...] = ()
     approval_deadline: timedelta = timedelta(hours=24)
     windows: tuple[Window, ...] = ()
-    give_up_blind: bool = True
+    give_up_blind: bool = False
     dry_run: bool = False
 
     def rung(self, action: Action) -> Rung | None:

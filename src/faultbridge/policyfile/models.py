@@ -95,7 +95,7 @@ class RulePart(_Part):
     approval: tuple[Rung, ...] = ()
     approval_deadline: Duration = _DAY
     windows: Annotated[tuple[WindowPart, ...], Field(max_length=20)] = ()
-    give_up_blind: bool = True
+    give_up_blind: bool = False
     dry_run: bool = False
 
 
