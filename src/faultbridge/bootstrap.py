@@ -99,14 +99,15 @@ class Application(RecordIntake, RecordKeeping, PagePeople):
         from faultbridge.services.placement import Placement
         from faultbridge.services.readings import Readings
         from faultbridge.services.records import Reader
+        from faultbridge.services.silence import Silence
         from faultbridge.services.suspects import Suspects
 
         table, reader = self.ports.table, Reader(self.ports.objects, registry.decode, self.trust)
-        suspects = Suspects(table, self.ports.clock)
+        suspects, silence = Suspects(table, self.ports.clock), Silence(table, self.append, self.rulebook)
         lookups = Lookups(table, self.ports.clock)
         rulebook = replace(self.rulebook, table=lookups)
         placement = Placement(lookups, rulebook, self.trust)
-        return Ingest(table, placement, self.append, rulebook, reader, Readings(table), suspects, self.rejects)
+        return Ingest(table, placement, self.append, rulebook, reader, Readings(table), suspects, silence, self.rejects)
 
     @cached_property
     def publish(self) -> Publish:
@@ -190,6 +191,7 @@ class Application(RecordIntake, RecordKeeping, PagePeople):
         """Do what time brings about and what was left undone."""
         from faultbridge.services.orphans import ReleaseOrphans
         from faultbridge.services.replacement.poke import Poke
+        from faultbridge.services.silence import Silence
         from faultbridge.services.sweep import Sweep
 
         return Sweep(
@@ -202,6 +204,7 @@ class Application(RecordIntake, RecordKeeping, PagePeople):
             rollup=self.rollup,
             dispatch=self.dispatch,
             poke=Poke(self.replacement),
+            silence=Silence(self.ports.table, self.append, self.rulebook),
             release=ReleaseOrphans(self.ports.table),
             publish=self.publish.from_table,
             retry_reject=self.rejects.retry_at,

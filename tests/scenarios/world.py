@@ -33,6 +33,7 @@ from faultbridge.services.replacement.work import Tools
 from faultbridge.services.rollup import Rollup
 from faultbridge.services.rulebook import Rulebook
 from faultbridge.services.rules_of import rules_of
+from faultbridge.services.silence import Silence
 from faultbridge.services.sweep import Sweep, Swept
 from faultbridge.simulation.fakes import (
     FakeFleet,
@@ -102,6 +103,7 @@ class World:
             self.rollup,
             self.dispatch,
             Poke(self.machine),
+            Silence(self.table, self.append, self.rulebook),
             ReleaseOrphans(self.table),
             self._publish,
             lambda _: True,

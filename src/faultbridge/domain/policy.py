@@ -84,13 +84,14 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much may be done at once, and how old a fault may be and still be acted upon or remembered."""
+    """How much may be done at once, how old a fault may be and still count, how long a heartbeat may stay away."""
 
     concurrent: int = 2
     per_hour: int = 20
     attempts: int = 3
     act_within: timedelta = timedelta(hours=1)
     remember_for: timedelta = timedelta(days=16)
+    silent_after: timedelta = timedelta(minutes=5)
     drain_deadline: timedelta = timedelta(minutes=30)
     launch_deadline: timedelta = timedelta(hours=8)
     verify_deadline: timedelta = timedelta(hours=2)

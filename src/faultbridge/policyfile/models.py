@@ -107,6 +107,7 @@ class LimitsPart(_Part):
     attempts: Annotated[int, Field(ge=1, le=10)] = 3
     act_within: Duration = 3_600
     remember_for: Duration = 16 * _DAY
+    silent_after: Duration = 300
     drain_deadline: Duration = 1_800
     launch_deadline: Duration = 8 * 3_600
     verify_deadline: Duration = 2 * 3_600
@@ -125,6 +126,7 @@ DURATIONS = frozenset(
     {
         "act_within",
         "remember_for",
+        "silent_after",
         "drain_deadline",
         "launch_deadline",
         "verify_deadline",

@@ -26,6 +26,7 @@ from faultbridge.services.placement import Placement
 from faultbridge.services.readings import Compared, Readings
 from faultbridge.services.records import Delivery, Part, Reader
 from faultbridge.services.rulebook import Rulebook
+from faultbridge.services.silence import Silence, beats
 from faultbridge.services.suspects import SUSPICIOUS_FROM, Suspects
 from faultbridge.stages.changes import Arrival
 from faultbridge.stages.decide import Rules
@@ -69,6 +70,7 @@ class Ingest:
     reader: Reader
     readings: Readings
     suspects: Suspects
+    silence: Silence
     reject: RejectRecord
 
     def __call__(self, deliveries: Sequence[Delivery]) -> Ingested:
@@ -100,6 +102,7 @@ class Ingest:
         for node, (config, found) in placed.items():
             parts_of_node = [(_counted(part, states[node]), row) for part, row in found]
             self._fold(states[node], self.rulebook.rules(config), parts_of_node, ingested)
+        self._hear(placed, states, ingested)
         for part in parts:
             if part.delivery.id in ingested.failed:
                 ingested.outcomes.pop(part.record.record_id, None)
@@ -140,6 +143,13 @@ class Ingest:
         wanted = {node: keys.node_state(node) for node in nodes}
         found = self.table.get_many(wanted.values()) if wanted else {}
         return {node: items.read_state(node, found.get(key)) for node, key in wanted.items()}
+
+    def _hear(self, placed: Placed, states: Mapping[NodeKey, NodeState], ingested: Ingested) -> None:
+        heard = [beat for node, (_, found) in placed.items() for beat in beats(node, states[node], found)]
+        try:
+            self.silence.heard({node: part.record.sent_at for node, part in sorted(heard, key=_sent)})
+        except Transient:
+            ingested.failed.update(part.delivery.id for _, part in heard)
 
     def _fold(
         self, state: NodeState, rules: Rules, placed: Sequence[tuple[Part, AliasRow]], ingested: Ingested
@@ -200,6 +210,10 @@ def _counted(part: Part, state: NodeState) -> Part:
     if instance_type is None or sitting is None or part.record.sent_at < sitting.since + MARGIN:
         return part
     return replace(part, observations=counted(part.observations, instance_type))
+
+
+def _sent(beat: tuple[NodeKey, Part]) -> datetime:
+    return beat[1].record.sent_at
 
 
 def _boot(state: NodeState) -> int:

@@ -22,6 +22,7 @@ from faultbridge.services.rollup import BAD, Rollup
 from faultbridge.services.rows import every, rows_of
 from faultbridge.services.rulebook import Rulebook
 from faultbridge.services.rules_of import rules_of
+from faultbridge.services.silence import Silence
 from faultbridge.storage import keys
 from faultbridge.storage.rejects import is_reject
 from faultbridge.storage.writes import WORK, Key
@@ -43,6 +44,7 @@ class Swept:
     rejects: int = 0
     clusters: int = 0
     released: int = 0
+    deaf: int = 0
     unfinished: bool = False
     failures: list[str] = field(default_factory=list)
 
@@ -60,6 +62,7 @@ class Sweep:
     rollup: Rollup
     dispatch: Dispatch
     poke: Poke
+    silence: Silence
     release: ReleaseOrphans
     publish: Callable[[Sequence[Key]], object]
     retry_reject: Callable[[Key], object]
@@ -87,6 +90,7 @@ class Sweep:
                     swept.published += len(waiting)
 
     def _due(self, swept: Swept, failures: Failures, until: datetime) -> None:
+        silent: list[NodeKey] = []
         for key in self._timers():
             if self._out_of_time(swept, until):
                 return
@@ -94,10 +98,23 @@ class Sweep:
                 with failures.of(f"retrying {key.pk} {key.sk}"):
                     self.retry_reject(key)
                     swept.rejects += 1
+            elif keys.is_seen(key.sk):
+                _, cluster, node = key.pk.split("#", 2)
+                silent.append(NodeKey(cluster, node))
             elif key.pk.startswith(NODE):
                 _, cluster, node = key.pk.split("#", 2)
                 with failures.of(f"looking after {cluster}/{node}"):
                     self._look_after(NodeKey(cluster, node), swept)
+        self._silent(silent, swept, failures)
+
+    def _silent(self, overdue: list[NodeKey], swept: Swept, failures: Failures) -> None:
+        with failures.of("listening for others"):
+            if self.silence.deaf(len(overdue)):
+                swept.deaf = len(overdue)
+                return
+        for node in overdue:
+            with failures.of(f"judging the silence of {node.stream}"):
+                self.silence.judge(node)
 
     def _timers(self) -> Iterator[Key]:
         now = to_text(self.clock.now())

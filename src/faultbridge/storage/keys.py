@@ -12,6 +12,7 @@ from faultbridge.storage.writes import Key
 WORK_SHARDS = 16
 ENTRY = "ENTRY#"
 NO_CLUSTER = "-"
+_SEEN = "SEEN"
 
 
 def node_partition(key: NodeKey) -> str:
@@ -26,7 +27,12 @@ def node_state(key: NodeKey) -> Key:
 
 def seen(key: NodeKey) -> Key:
     """Return the key of a node's last sign of life."""
-    return Key(node_partition(key), "SEEN")
+    return Key(node_partition(key), _SEEN)
+
+
+def is_seen(sort_key: str) -> bool:
+    """Tell whether a sort key is that of a last sign of life."""
+    return sort_key == _SEEN
 
 
 def reading(key: NodeKey, source: str) -> Key:

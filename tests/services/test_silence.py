@@ -1,0 +1,120 @@
+"""Silence: a heartbeat that stays away is a fault, whoever else is quiet; that nobody is heard is our own deafness."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+
+from faultbridge.domain.edges import NodeStatus
+from faultbridge.domain.nodes import NodeKey
+from faultbridge.domain.times import to_text
+from faultbridge.services.policies import Policies
+from faultbridge.storage import keys
+from tests.builders import KEY
+from tests.world import World
+
+SILENT = "host.silent@node"
+LOOK_ONLY = {"mode": "observe", "repair_owner": "observe"}
+
+
+def beat(world: World, *nodes: str, **others: object) -> None:
+    body = json.dumps({"heartbeat": 1, "at": to_text(world.now)})
+    for node in nodes or (KEY.node,):
+        world.app.ingest([world.message(body, source="heartbeat", node=node, **others)])
+
+
+def pass_time(world: World, minutes: float, *alive: str) -> None:
+    """Let a sweep run each minute while some nodes go on beating."""
+    for _ in range(round(minutes)):
+        world.ports.clock.advance(timedelta(minutes=1))
+        if alive:
+            beat(world, *alive)
+        assert world.app.sweep().failures == []
+
+
+def silent(world: World, *nodes: str) -> list[bool]:
+    return [SILENT in world.node(NodeKey(KEY.cluster, node)).conditions for node in nodes or (KEY.node,)]
+
+
+def test_a_node_whose_heartbeats_stop_is_silent_after_the_limit_and_not_before() -> None:
+    world = World()
+    beat(world)
+    pass_time(world, 5)
+    assert silent(world) == [False]
+    pass_time(world, 3)
+    assert silent(world) == [True]
+    state = world.node()
+    assert (state.status, state.live_case.code) == (NodeStatus.QUARANTINED, "host.silent")
+
+
+def test_a_node_that_never_sent_a_heartbeat_is_not_missed() -> None:
+    world = World()
+    pass_time(world, 20)
+    assert silent(world) == [False]
+
+
+def test_the_next_heartbeat_ends_the_silence() -> None:
+    world = World(**LOOK_ONLY)
+    beat(world)
+    pass_time(world, 8)
+    beat(world)
+    assert silent(world) == [False]
+    pass_time(world, 8)
+    assert silent(world) == [True]
+
+
+def test_silence_is_raised_once_however_often_the_sweep_runs() -> None:
+    world = World()
+    beat(world)
+    pass_time(world, 8)
+    before = world.node()
+    pass_time(world, 5)
+    assert world.node().conditions == before.conditions
+
+
+def test_when_nobody_is_heard_any_more_it_is_we_who_are_deaf() -> None:
+    nodes = ("a", "b", "c")
+    world = World(nodes=nodes)
+    beat(world, *nodes)
+    pass_time(world, 10)
+    assert silent(world, *nodes) == [False] * 3
+    assert world.app.sweep().deaf == 3
+    beat(world, *nodes)
+    pass_time(world, 10, "a", "b")
+    assert silent(world, *nodes) == [False, False, True]
+
+
+def test_a_node_that_is_not_in_service_is_not_missed() -> None:
+    world = World()
+    beat(world)
+    pass_time(world, 8)
+    assert world.node().status is NodeStatus.QUARANTINED
+    beat(world)
+    pass_time(world, 8)
+    assert silent(world) == [False]
+
+
+def test_a_heartbeat_of_a_former_instance_is_no_sign_of_life() -> None:
+    world = World()
+    beat(world, instance_id="i-0000000000000dead")
+    assert world.ports.table.get(keys.seen(KEY)) is None
+
+
+def test_most_heartbeats_write_nothing() -> None:
+    world = World()
+    for _ in range(10):
+        beat(world)
+        world.ports.clock.advance(timedelta(seconds=30))
+    written = [record for record in world.ports.table.stream if record.new and record.new["sk"] == "SEEN"]
+    assert len(written) == 4
+
+
+def test_how_long_a_heartbeat_may_stay_away_is_the_policys() -> None:
+    world = World()
+    half_an_hour = timedelta(minutes=30) // timedelta(milliseconds=1)
+    Policies(world.ports.table, world.ports.clock).put({"version": "p-1", "limits": {"silent_after": half_an_hour}})
+    beat(world)
+    pass_time(world, 20)
+    assert silent(world) == [False]
+    pass_time(world, 20)
+    assert silent(world) == [True]
