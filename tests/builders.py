@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from faultbridge import data
 from faultbridge.domain.catalogue import Catalogue, Row, Scope
 from faultbridge.domain.clusters import ClusterConfig, Mode, RepairOwner
 from faultbridge.domain.edges import NodeStatus
@@ -29,7 +30,8 @@ ROWS = (
     Row("smi.gpu_lost", "GPU is lost", Severity.FATAL, Action.REPLACE_NODE, same_as="xid.79"),
     Row("smi.row_remap_pending", "row remap pending", Severity.WARNING, Action.NONE, scope=Scope.BOOT),
 )
-CATALOGUE = Catalogue("test.1", {row.code: row for row in ROWS})
+ORDERED = [row for code, row in data.catalogue().rows.items() if code.startswith("operator.")]
+CATALOGUE = Catalogue("test.1", {row.code: row for row in (*ROWS, *ORDERED)})
 ANYTHING = Rule("default", give_up_blind=True)
 """The rule for what no other is about."""
 

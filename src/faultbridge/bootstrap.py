@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from faultbridge.services.guard import Guard
     from faultbridge.services.ingest import Ingest
     from faultbridge.services.isolate import Isolate
+    from faultbridge.services.node_orders import NodeOrders
     from faultbridge.services.orders import Orders
     from faultbridge.services.publish import Publish
     from faultbridge.services.react import React
@@ -143,6 +144,13 @@ class Application(RecordIntake, RecordKeeping, PagePeople):
         from faultbridge.services.orders import Orders
 
         return Orders(self.ports.table, self.append, self.rulebook)
+
+    @cached_property
+    def node_orders(self) -> NodeOrders:
+        """Take what people order about nodes."""
+        from faultbridge.services.node_orders import NodeOrders
+
+        return NodeOrders(self.append, self.rulebook)
 
     @cached_property
     def guard(self) -> Guard:

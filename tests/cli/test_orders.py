@@ -78,3 +78,17 @@ def test_orders_for_what_is_not_there_are_refused(desk: Desk) -> None:
     ):
         ran = desk(*arguments)
         assert (ran.code, ran.out) == (2, "")
+
+
+def test_what_is_ordered_about_a_node_is_on_its_record_with_the_person_and_the_reason(desk: Desk) -> None:
+    node = (KEY.node, "--cluster", KEY.cluster)
+    assert desk.json("node", "quarantine", *node, "--reason", "cable")["status"] == "degraded"
+    desk.world.app.react([(KEY.cluster, KEY.node)])
+    assert desk.json("node", "return", *node)["case"]["status"] == "queued"
+    assert desk.json("node", "replace", *node)["status"] == "quarantined"
+    assert operators(desk, "--cluster", KEY.cluster) == [OPERATOR] * 3
+
+
+def test_an_order_that_cannot_be_followed_says_how_to_mend_it(desk: Desk) -> None:
+    ran = desk("node", "return", KEY.node, "--cluster", KEY.cluster)
+    assert (ran.code, "faultbridge node show" in ran.err) == (2, True)

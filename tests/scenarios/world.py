@@ -23,6 +23,7 @@ from faultbridge.services.controls import Controls
 from faultbridge.services.dispatch import Dispatch
 from faultbridge.services.guard import Guard
 from faultbridge.services.isolate import Isolate
+from faultbridge.services.node_orders import NodeOrders
 from faultbridge.services.orders import Orders
 from faultbridge.services.orphans import ReleaseOrphans
 from faultbridge.services.react import React
@@ -86,6 +87,7 @@ class World:
         self.controls = Controls(self.table, self.clock, stack)
         self.guard = Guard(self.table, self.rulebook, self.controls)
         self.orders = Orders(self.table, self.append, self.rulebook)
+        self.node_orders = NodeOrders(self.append, self.rulebook)
         self.isolate = Isolate(self.append, self.rulebook, {"none": self.orchestrator}, self.controls)
         self.rollup = Rollup(self.table, self.clock, stack, self.rulebook)
         self.dispatch = Dispatch(self.table, self.clock, self.append, self.isolate, self.workflow, self.rulebook)

@@ -15,11 +15,14 @@ from faultbridge.cli.session import Session, on_stack
 from faultbridge.domain.edges import NodeStatus
 from faultbridge.domain.nodes import NodeKey, NodeState
 from faultbridge.errors import Rejected
+from faultbridge.services.orders import Order
 from faultbridge.services.registration import NewNode
 
 app = typer.Typer(rich_markup_mode=None)
 
 Cluster = Annotated[str, typer.Option("--cluster", help="The cluster.")]
+Named = Annotated[str, typer.Argument(metavar="NODE", help="The node.")]
+Reason = Annotated[str, typer.Option("--reason", help="Why, in a few words; it goes on the record.")]
 IMPORTED: Columns = {
     "NODE": lambda one: one["node"],
     "OUTCOME": lambda one: one["outcome"],
@@ -42,9 +45,7 @@ def list_nodes(
 
 @app.command("show", epilog="Example: faultbridge node show ip-10-0-0-7 --cluster train-a")
 @on_stack
-def show_node(
-    session: Session, node: Annotated[str, typer.Argument(metavar="NODE", help="The node.")], cluster: Cluster
-) -> None:
+def show_node(session: Session, node: Named, cluster: Cluster) -> None:
     """Show a node: who sits there, what is wrong with it, its case."""
     session.show_one(node_document(session.directory.node(NodeKey(cluster, node))), NODE)
 
@@ -91,6 +92,22 @@ def import_nodes(
         notice(f"{len(rows) - refused} of {len(rows)} nodes are registered")
     if refused:
         raise typer.Exit(EXIT_NOT_WELL)
+
+
+def _ordered(word: str, does: str, example: str) -> None:
+    """Add a command by which a person orders something about a node."""
+
+    @app.command(word, epilog=f"Example: faultbridge node {word} n-7 --cluster train-a --reason '{example}'", help=does)
+    @on_stack
+    def order(session: Session, node: Named, cluster: Cluster, reason: Reason = "") -> None:
+        orders = session.application.node_orders
+        take = {"replace": orders.replace, "quarantine": orders.quarantine, "return": orders.give_back}[word]
+        session.show_one(node_document(take(NodeKey(cluster, node), Order(session.operator, reason))), NODE)
+
+
+_ordered("replace", "Have a node replaced, within the budget, the windows and the breakers.", "burnt smell")
+_ordered("quarantine", "Keep work off a node until you return it or have it replaced.", "cable to be changed")
+_ordered("return", "Give a node back that a person had: it is verified, and serves again.", "cable changed")
 
 
 def _of_group(session: Session, cluster: str, group: str) -> list[NewNode]:

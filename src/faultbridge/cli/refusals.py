@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 REFUSALS: Mapping[str, str] = {
     "alias_taken": "a name leads to one node only; leave it out or choose another",
+    "answered": "`faultbridge case show` tells what was answered and by whom",
     "bad_cluster_name": "choose another name",
     "bad_instance_id": "give the id as EC2 writes it",
     "bad_job": "give it the id that the scheduler gave it",
@@ -22,9 +23,13 @@ REFUSALS: Mapping[str, str] = {
     "cluster_lives": "`faultbridge case list --cluster C` lists them; end them first",
     "no_stack_id": "give --stack-id, or copy the manifests and anchors too",
     "not_settable": "see `faultbridge cluster set --help`",
+    "not_acting": "`faultbridge cluster set --mode act` lets it",
     "not_asked": "`faultbridge case show` tells what it waits for",
     "not_cancellable": "`faultbridge case show` tells why",
+    "not_replaceable": "`faultbridge node show` tells how far it is",
+    "not_with_a_person": "`faultbridge node show` tells its case",
     "nothing_asked": "name a cluster with --cluster, or a case with --case",
+    "out_of_service": "`faultbridge node show` tells why",
     "past_intent": "wait for its end; `faultbridge case show` tells how far it is",
     "raw_gone": "send it again from its source",
     "too_late": "the case is with a person now; `faultbridge case show` tells with whom",

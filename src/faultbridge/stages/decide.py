@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from faultbridge.domain.cases import Case, Resolution, WaitingFor, case_id
+from faultbridge.domain.cases import Case, Resolution, Rung, WaitingFor, case_id
 from faultbridge.domain.clusters import ClusterConfig
 from faultbridge.domain.conditions import Condition
 from faultbridge.domain.edges import CaseStatus, NodeStatus
@@ -126,7 +126,7 @@ def _open_case(decided: Decided, changes: tuple[Change, ...], rules: Rules, now:
         component=cause.component,
         severity=cause.severity,
         action=cause.action,
-        rung=rung or rule.ladder[-1],
+        rung=rung or next(reversed(rule.ladder), Rung.VERIFY),
         rule=rule.name,
         policy=rules.policy.version,
         isolate=rule.isolate and cause.severity.rank >= Severity.ERROR.rank,

@@ -1,0 +1,117 @@
+"""What people order about nodes: a replacement, a quarantine, and to have a node back that they mended."""
+
+from __future__ import annotations
+
+import pytest
+
+from faultbridge.domain.cases import Resolution, Rung, WaitingFor
+from faultbridge.domain.clusters import Mode
+from faultbridge.domain.edges import CaseStatus, NodeStatus
+from faultbridge.domain.policy import Match, Rule
+from faultbridge.errors import Rejected
+from faultbridge.services.node_orders import QUARANTINE, REPLACE
+from faultbridge.services.orders import Order
+from tests.scenarios.world import World
+
+RESOLVED, ESCALATED = CaseStatus.RESOLVED, CaseStatus.ESCALATED
+ADA = Order("arn:aws:iam::123456789012:user/ada", "burnt smell")
+
+
+def codes(world: World) -> list[str]:
+    return [condition.code for condition in world.node().active()]
+
+
+def operators(world: World) -> list[tuple[str, str]]:
+    data = (body["data"] for body in world.bodies())
+    return [(one["operator"], one["text"]) for one in data if one.get("kind") == "operator"]
+
+
+def test_a_person_has_a_well_node_replaced_and_the_record_says_who() -> None:
+    world = World()
+    world.node_orders.replace(world.key(), ADA)
+    world.listen()
+    world.until(world.case_is(RESOLVED))
+    assert (world.case().resolution, world.status(), codes(world)) == (Resolution.REPLACED, NodeStatus.HEALTHY, [])
+    assert operators(world) == [(ADA.operator, "replace: burnt smell")]
+    assert world.case().code == REPLACE
+
+
+def test_an_ordered_replacement_is_bounded_as_any_repair_and_a_rule_may_ask_another_person_first() -> None:
+    world = World(rules=(Rule("two-people", Match(codes=("operator.*",)), approval=(Rung.REPLACE,)),))
+    world.node_orders.replace(world.key(), ADA)
+    world.listen()
+    world.minute(5)
+    assert (world.case().waiting_for, world.given_up()) == (WaitingFor.APPROVAL, [])
+    assert world.case().rule == "two-people"
+
+
+def test_a_second_order_for_the_same_node_gives_up_no_second_instance() -> None:
+    world = World()
+    world.node_orders.replace(world.key(), ADA)
+    world.node_orders.replace(world.key(), ADA)
+    world.listen()
+    world.until(world.case_is(RESOLVED))
+    assert len(world.given_up()) == 1
+
+
+def test_a_quarantined_node_is_a_persons_until_it_is_returned_and_verified() -> None:
+    world = World(orchestrated=True)
+    world.node_orders.quarantine(world.key(), ADA)
+    world.listen()
+    world.minute(60)
+    assert (world.case().status, world.status(), codes(world)) == (ESCALATED, NodeStatus.QUARANTINED, [QUARANTINE])
+    world.node_orders.give_back(world.key(), Order(ADA.operator, "cable changed"))
+    world.listen()
+    world.until(world.case_is(RESOLVED))
+    assert (world.status(), codes(world), world.given_up()) == (NodeStatus.HEALTHY, [], [])
+    assert [text for _, text in operators(world)] == ["quarantine: burnt smell", "return: cable changed"]
+
+
+def test_a_quarantined_node_can_be_replaced_by_order() -> None:
+    world = World()
+    world.node_orders.quarantine(world.key(), ADA)
+    world.listen()
+    world.node_orders.replace(world.key(), ADA)
+    world.listen()
+    world.until(world.case_is(RESOLVED))
+    assert (world.case().resolution, codes(world), len(world.given_up())) == (Resolution.REPLACED, [], 1)
+
+
+def test_a_case_that_a_person_has_goes_back_to_the_machine_with_all_its_attempts() -> None:
+    world = World(rules=(Rule("ask", approval=(Rung.REPLACE,)),))
+    world.fault()
+    world.listen()
+    world.orders.deny(world.case().id, ADA)
+    world.listen()
+    world.node_orders.replace(world.key(), ADA)
+    assert (world.case().status, world.case().rung, world.case().tried) == (CaseStatus.QUEUED, Rung.REPLACE, 0)
+
+
+def test_a_node_that_a_person_has_and_that_still_serves_is_returned_without_a_verification() -> None:
+    world = World(rules=(Rule("look", Match(codes=("xid.79",)), isolate=False, ladder=()),))
+    world.fault()
+    world.listen()
+    assert world.case().status is ESCALATED
+    world.node_orders.give_back(world.key(), ADA)
+    assert (world.case().resolution, world.status()) == (Resolution.BY_PERSON, NodeStatus.DEGRADED)
+
+
+def test_orders_that_cannot_be_followed_are_refused_with_their_reason() -> None:
+    world = World()
+    with pytest.raises(Rejected, match="no case"):
+        world.node_orders.give_back(world.key(), ADA)
+    with pytest.raises(Rejected, match="not registered"):
+        world.node_orders.replace(world.key(9), ADA)
+    world.node_orders.replace(world.key(), ADA)
+    world.listen()
+    with pytest.raises(Rejected, match="serves nobody"):
+        world.node_orders.quarantine(world.key(), ADA)
+    world.until(lambda: world.status() is NodeStatus.PROVISIONING)
+    with pytest.raises(Rejected, match="no instance"):
+        world.node_orders.replace(world.key(), ADA)
+
+
+def test_nothing_is_ordered_where_faultbridge_only_observes() -> None:
+    world = World(mode=Mode.OBSERVE)
+    with pytest.raises(Rejected, match="repairs nothing"):
+        world.node_orders.quarantine(world.key(), ADA)
