@@ -7,7 +7,8 @@ import inspect
 import pytest
 
 from faultbridge.errors import Misconfigured
-from faultbridge.settings import MEANINGS, Settings
+from faultbridge.settings import Settings
+from faultbridge.variables import MEANINGS
 
 NAMES = sorted(name for name, member in inspect.getmembers(Settings) if isinstance(member, property))
 DEFAULTS = {
@@ -22,6 +23,9 @@ DEFAULTS = {
     "clock_offset_seconds": 0,
     "archive_stream": "",
     "entry_days": 0,
+    "chat_topic": "",
+    "pagerduty": "",
+    "pagerduty_topic": "",
     "pages_an_hour": 10,
     "reminder_hours": 4,
     "runbook_url": "",

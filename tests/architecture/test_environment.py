@@ -8,7 +8,8 @@ import pytest
 
 from faultbridge.adapters.clients import Clients
 from faultbridge.bootstrap import of_settings
-from faultbridge.settings import PREFIX, Settings
+from faultbridge.settings import Settings
+from faultbridge.variables import PREFIX
 from tests.architecture.project import resources, template
 
 # Read for every function, with a default; the second is for tests of the embedded stack only.
@@ -54,7 +55,8 @@ def given(function: str) -> set[str]:
 def test_a_function_is_given_what_it_reads_and_no_more(function: str) -> None:
     asked: set[str] = set()
     for through in ("firehose", ""):
-        variables = Remembering(dict.fromkeys(given(function), "1") | {f"{PREFIX}ARCHIVE_STREAM": through})
+        chosen = {f"{PREFIX}ARCHIVE_STREAM": through, f"{PREFIX}PAGERDUTY": "bus"}
+        variables = Remembering(dict.fromkeys(given(function), "1") | chosen)
         application = of_settings(Settings(variables), Clients(region="us-east-1"))
         for service in SERVICES.get(function, (function.removesuffix("Function").lower(),)):
             getattr(application, service)

@@ -6,7 +6,7 @@ import pytest
 
 from faultbridge.adapters.clients import Clients
 from faultbridge.adapters.sns import SnsPager
-from faultbridge.ports import PageMessage, Pager, PageUrgency
+from faultbridge.ports import PageForm, PageFormed, PageMessage, Pager, PageUrgency
 from faultbridge.simulation.fakes import FakePager
 from tests.contracts.aws import fresh
 
@@ -16,7 +16,8 @@ def pager(request: pytest.FixtureRequest, clients: Clients) -> Pager:
     if request.param == "fake":
         return FakePager()
     urgent, notice = (clients.sns.create_topic(Name=fresh(kind))["TopicArn"] for kind in ("urgent", "notice"))
-    return SnsPager(clients, urgent_topic=urgent, notice_topic=notice)
+    chat = clients.sns.create_topic(Name=fresh("chat"))["TopicArn"]
+    return SnsPager(clients, urgent_topic=urgent, notice_topic=notice, form_topics={PageForm.CHAT: chat})
 
 
 def page(**changes: object) -> PageMessage:
@@ -37,6 +38,9 @@ class TestPager:
 
     def test_a_repetition_is_another_message(self, pager: Pager) -> None:
         assert pager.send(page()) != pager.send(page())
+
+    def test_a_service_gets_its_own_shape(self, pager: Pager) -> None:
+        assert pager.send(page(forms={PageForm.CHAT: PageFormed("s\u00fc\u00df", "{}")}))
 
     def test_an_awkward_subject_does_not_stop_a_page(self, pager: Pager) -> None:
         assert pager.send(page(subject="Knoten süß\n" + "x" * 200))

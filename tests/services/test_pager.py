@@ -13,7 +13,7 @@ import pytest
 from faultbridge.domain.edges import CaseStatus
 from faultbridge.domain.entries import EntryType
 from faultbridge.errors import Misconfigured, Transient
-from faultbridge.ports import PageMessage, PageUrgency
+from faultbridge.ports import PageForm, PageMessage, PageUrgency
 from faultbridge.services.pager import Fate, Paging
 from faultbridge.services.pager.bodies import MOST_SMS, MOST_SUBJECT
 from faultbridge.services.pager.rules import EVENT_TYPES, RULES
@@ -54,8 +54,14 @@ def rendering(page: PageMessage) -> str:
         "sms": page.bodies["sms"],
         "email": page.bodies["email"],
         "sqs": page.bodies["sqs"],
+        "pagerduty behind sns: subject": page.forms[PageForm.ALARM].subject,
+        **{form.value: _indented(formed.body) for form, formed in page.forms.items()},
     }
     return "".join(f"== {part}\n{body.rstrip()}\n\n" for part, body in parts.items())
+
+
+def _indented(body: str) -> str:
+    return json.dumps(json.loads(body), indent=2, ensure_ascii=False)
 
 
 @pytest.mark.parametrize("name", PAGES)

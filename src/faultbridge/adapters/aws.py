@@ -108,10 +108,10 @@ class AwsPorts:
 
     @cached_property
     def pager(self) -> Pager:
-        """Reach people."""
-        from faultbridge.adapters.sns import SnsPager
+        """Reach people, in every way that the deployment names."""
+        from faultbridge.adapters.pagers import pager_of
 
-        return SnsPager(self.clients, urgent_topic=self.settings.urgent_topic, notice_topic=self.settings.notice_topic)
+        return pager_of(self.settings, self.clients)
 
     @cached_property
     def providers(self) -> Mapping[str, Provider]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from faultbridge.adapters.aws_errors import translated
 from faultbridge.adapters.clients import Clients
-from faultbridge.ports import PageMessage, PageUrgency
+from faultbridge.ports import PageForm, PageMessage, PageUrgency
 
 SUBJECT_CHARACTERS = 100
 # A subscription with raw delivery to SQS loses a message that has more.
@@ -16,11 +16,22 @@ ATTRIBUTES = 10
 
 
 class SnsPager:
-    """A Pager with a topic for each urgency, so that only one of them needs to wake anybody."""
+    """A Pager with a topic for each urgency, so that only one of them needs to wake anybody.
 
-    def __init__(self, clients: Clients, *, urgent_topic: str, notice_topic: str) -> None:
+    `form_topics` are for services that read a shape of their own; who subscribes there filters by `urgency`.
+    """
+
+    def __init__(
+        self,
+        clients: Clients,
+        *,
+        urgent_topic: str,
+        notice_topic: str,
+        form_topics: Mapping[PageForm, str] | None = None,
+    ) -> None:
         self._clients = clients
         self._topics = {PageUrgency.URGENT: urgent_topic, PageUrgency.NOTICE: notice_topic}
+        self._form_topics = form_topics or {}
 
     def send(self, page: PageMessage) -> str:
         """Publish the page and return the message id; ValueError without a `default` body or with 11 attributes."""
@@ -28,15 +39,23 @@ class SnsPager:
             raise ValueError(f"page {page.key} has no default body")
         if len(page.attributes) > ATTRIBUTES:
             raise ValueError(f"page {page.key} has more than {ATTRIBUTES} attributes")
-        topic = self._topics[page.urgency]
+        attributes = _attributes(page.attributes)
+        message_id = self._publish(
+            self._topics[page.urgency],
+            page.subject,
+            Message=json.dumps(dict(page.bodies)),
+            MessageStructure="json",
+            MessageAttributes=attributes,
+        )
+        for form, topic in self._form_topics.items():
+            if form in page.forms:
+                formed = page.forms[form]
+                self._publish(topic, formed.subject, Message=formed.body, MessageAttributes=attributes)
+        return message_id
+
+    def _publish(self, topic: str, subject: str, **message: Any) -> str:  # noqa: ANN401 - the call's own arguments
         with translated(f"paging through {topic}"):
-            answer = self._clients.sns.publish(
-                TopicArn=topic,
-                Subject=subject_line(page.subject),
-                Message=json.dumps(dict(page.bodies)),
-                MessageStructure="json",
-                MessageAttributes=_attributes(page.attributes),
-            )
+            answer = self._clients.sns.publish(TopicArn=topic, Subject=subject_line(subject), **message)
         return answer["MessageId"]
 
 

@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from faultbridge.errors import Misconfigured
-from faultbridge.settings import PREFIX, Settings
+from faultbridge.settings import Settings
+from faultbridge.variables import PREFIX
 
 if TYPE_CHECKING:
     from faultbridge.adapters.clients import Clients

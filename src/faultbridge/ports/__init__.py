@@ -16,7 +16,7 @@ from faultbridge.ports.messages import (
     RecordQueueDepth,
     Refusal,
 )
-from faultbridge.ports.people import PageMessage, Pager, PageUrgency
+from faultbridge.ports.people import PageForm, PageFormed, PageMessage, Pager, PageUrgency
 from faultbridge.ports.repair import (
     Answer,
     Candidate,
@@ -46,6 +46,8 @@ __all__ = [
     "Member",
     "ObjectStore",
     "Orchestrator",
+    "PageForm",
+    "PageFormed",
     "PageMessage",
     "PageUrgency",
     "Pager",

@@ -6,9 +6,9 @@ import json
 from collections.abc import Iterator
 from dataclasses import asdict
 from datetime import datetime
+from typing import Any
 
 from faultbridge.domain.times import to_text
-from faultbridge.ports import PageMessage
 from faultbridge.services.pager.page import Page, PageState
 from faultbridge.services.telling import duration_text, in_phase_order
 
@@ -16,18 +16,6 @@ MOST_SUBJECT = 100
 MOST_SMS = 140
 MACHINE_READ = ("sqs", "lambda", "http", "https", "firehose", "email-json")
 """Protocols of SNS behind which a program reads."""
-
-
-def message_of(page: Page) -> PageMessage:
-    """Render a page for every protocol at once."""
-    text, document = plain_text(page), json_text(page)
-    return PageMessage(
-        key=page.key,
-        urgency=page.urgency,
-        subject=subject(page),
-        bodies={"default": text, "email": text, "sms": sms(page), **dict.fromkeys(MACHINE_READ, document)},
-        attributes=attributes(page),
-    )
 
 
 def attributes(page: Page) -> dict[str, str]:
@@ -64,10 +52,10 @@ def sms(page: Page) -> str:
 
 def plain_text(page: Page) -> str:
     """Return the page as a person reads it in a mail."""
-    rows = [(label, value) for label, value in _rows(page) if value]
-    width = max(len(label) for label, _ in rows) + 2
+    filled = [(label, value) for label, value in rows(page) if value]
+    width = max(len(label) for label, _ in filled) + 2
     lines = [f"{page.headline[:1].upper()}{page.headline[1:]}.", ""]
-    lines += [f"{label:<{width}}{value}" for label, value in rows]
+    lines += [f"{label:<{width}}{value}" for label, value in filled]
     lines += ["", *(f"  {command}" for command in page.commands), ""]
     if page.members:
         lines += [*(f"  {one.node:<{width}}{one.code}  {one.key}" for one in page.members), ""]
@@ -77,9 +65,9 @@ def plain_text(page: Page) -> str:
     return "\n".join(lines) + "\n"
 
 
-def json_text(page: Page) -> str:
+def document(page: Page) -> dict[str, Any]:
     """Return the page as a program reads it; version 1 of its shape."""
-    document = {
+    return {
         "version": 1,
         "dedup_key": page.key,
         **{name: value for name, value in asdict(page).items() if name != "key"},
@@ -87,10 +75,15 @@ def json_text(page: Page) -> str:
         "since": _instant(page.since),
         "subject": subject(page),
     }
-    return json.dumps(document, ensure_ascii=False, indent=2, sort_keys=True)
 
 
-def _rows(page: Page) -> Iterator[tuple[str, str]]:
+def json_text(page: Page) -> str:
+    """Return the page's document as text."""
+    return json.dumps(document(page), ensure_ascii=False, indent=2, sort_keys=True)
+
+
+def rows(page: Page) -> Iterator[tuple[str, str]]:
+    """Yield what a page says, by its label; some of it is empty."""
     place = page.place
     severity = f"{page.severity}: " if page.severity else ""
     yield "What broke", f"{severity}{page.broke}" if page.broke else ""

@@ -12,9 +12,9 @@ from faultbridge.domain.nodes import NodeKey
 from faultbridge.domain.times import from_text, to_text
 from faultbridge.errors import Conflict, Misconfigured, Transient
 from faultbridge.ports import Clock, Pager, Table
-from faultbridge.services.pager.bodies import message_of
 from faultbridge.services.pager.live import LivePage, LivePages
 from faultbridge.services.pager.marks import Fate, Marks
+from faultbridge.services.pager.message import message_of
 from faultbridge.services.pager.page import Page, PagerSettings, PageState
 from faultbridge.services.pager.rule import PageRule
 from faultbridge.services.pager.rules import rules_for

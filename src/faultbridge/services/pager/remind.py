@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
 from faultbridge.ports import Clock, Pager, PageUrgency, Table
-from faultbridge.services.pager.bodies import message_of
 from faultbridge.services.pager.live import LivePage, LivePages
 from faultbridge.services.pager.marks import Marks
+from faultbridge.services.pager.message import message_of
 from faultbridge.services.pager.page import Page, PagerSettings
 from faultbridge.services.pager.summary import MOST_NAMED, ended, summarise
 from faultbridge.services.rows import every
