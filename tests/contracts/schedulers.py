@@ -104,7 +104,7 @@ def served(cluster: Cluster) -> Iterator[str]:
     """The API of a cluster at an address on loopback."""
 
     def application(environ: Any, start: Any) -> Any:
-        return api.answer(cluster, environ["PATH_INFO"], environ, start)
+        return api.answer(lambda: cluster, environ["PATH_INFO"], environ, start)
 
     with make_server("127.0.0.1", 0, application, WSGIServer, _Quiet) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)

@@ -17,7 +17,7 @@ from typing import Any, Self
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 EVENT, COMPUTE = "event", "compute"
-_COMPUTE_SERVICES = ("EC2", "AUTO_SCALING", "SSM")
+_COMPUTE_SERVICES = ("EC2", "AUTO_SCALING", "SSM", "EKS")
 _NOT_PASSED_ON = frozenset({"host", "connection", "content-length", "transfer-encoding", "expect", "keep-alive"})
 _S3_OPERATIONS = {"GET": "GetObject", "PUT": "PutObject", "DELETE": "DeleteObject"}
 _SERVICES = {

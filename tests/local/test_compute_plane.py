@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from typing import Any
 from uuid import uuid4
@@ -10,7 +11,10 @@ import pytest
 from botocore.exceptions import ClientError
 
 from faultbridge import local
+from faultbridge.adapters.kubernetes.client import Access, Kubernetes, Refused
+from faultbridge.errors import Misconfigured
 from tests.local.stack import PrivateStack
+from tests.local.waiting import eventually
 
 pytestmark = pytest.mark.embedded
 
@@ -209,3 +213,57 @@ def test_the_control_routes_refuse_what_they_do_not_understand(tiny_stack: Priva
         requests.call(f"{endpoint}/faultbridge/ssm", {"instance_id": "i-1"})
     with pytest.raises(Transient, match="404"):
         requests.call(f"{endpoint}/faultbridge/nothing", {})
+
+
+def states(stack: PrivateStack, group: str) -> list[str]:
+    filters = [{"Name": "tag:aws:autoscaling:groupName", "Values": [group]}]
+    found = stack.client("ec2").describe_instances(Filters=filters)["Reservations"]
+    return [instance["State"]["Name"] for reservation in found for instance in reservation["Instances"]]
+
+
+def test_a_slow_launch_is_pending_for_a_while(tiny_stack: PrivateStack, group: str) -> None:
+    climate = local.Climate(slow=1.0, slow_seconds=0.5)
+    local.script_weather(tiny_stack.info.compute_endpoint, 1, climate)
+    fleet(tiny_stack, group, 1)
+    assert states(tiny_stack, group) == ["pending"]
+    eventually(lambda: states(tiny_stack, group) == ["running"])
+
+
+def test_a_group_whose_launch_failed_says_so_and_tries_again(
+    tiny_stack: PrivateStack, group: str, scaling: Any
+) -> None:
+    endpoint = tiny_stack.info.compute_endpoint
+    local.script_weather(endpoint, 1, local.Climate(failing=1.0, again_seconds=0.5))
+    assert fleet(tiny_stack, group, 1) == []
+    failed = scaling.describe_scaling_activities(AutoScalingGroupName=group)["Activities"]
+    assert failed[-1]["StatusCode"] == "Failed"
+    local.script_weather(endpoint, 1, local.Climate())
+    eventually(lambda: states(tiny_stack, group) == ["running"])
+
+
+def test_an_instance_that_arrives_bad_fails_its_diagnostics(tiny_stack: PrivateStack, group: str) -> None:
+    local.script_weather(tiny_stack.info.compute_endpoint, 1, local.Climate(bad=1.0))
+    (instance_id,) = fleet(tiny_stack, group, 1)
+    assert diagnose(tiny_stack, instance_id)["Status"] == "Failed"
+
+
+def test_the_running_instances_of_an_eks_cluster_are_its_nodes(tiny_stack: PrivateStack, group: str) -> None:
+    tags = {f"kubernetes.io/cluster/{group}": "owned"}
+    eks = tiny_stack.client("eks")
+    eks.create_cluster(name=group, roleArn="arn:aws:iam::000000000000:role/eks", resourcesVpcConfig={"subnetIds": []})
+    stack = tiny_stack.info.stack
+    ids = local.create_fleet(group, 2, stack=stack, environment=tiny_stack.environment, tags=tags)
+    fleet(tiny_stack, f"{group}-other", 1)
+    endpoint = eks.describe_cluster(name=group)["cluster"]["endpoint"]
+    kubernetes = Kubernetes(lambda: Access(endpoint, None, token()))
+    found = [node.spec.providerID for node in kubernetes.nodes() if node.spec and node.spec.providerID]
+    assert sorted(one.rpartition("/")[2] for one in found) == sorted(ids)
+    with pytest.raises(Misconfigured, match="Unauthorized"):
+        list(Kubernetes(lambda: Access(endpoint, None, "no-token")).nodes())
+    with pytest.raises(Refused, match="EKS has no cluster"):
+        list(Kubernetes(lambda: Access(f"{endpoint}-other", None, token())).nodes())
+
+
+def token() -> str:
+    url = "https://sts/?Action=GetCallerIdentity&X-Amz-SignedHeaders=host%3Bx-k8s-aws-id"
+    return f"k8s-aws-v1.{base64.urlsafe_b64encode(url.encode()).decode().rstrip('=')}"

@@ -4,12 +4,21 @@
 that is up. The emulators are fakes of AWS: what they lack is mended in `gaps`, one module each.
 """
 
-from faultbridge.local.compute_control import forget_script, script_bad_on_arrival, script_capacity, script_command
+from faultbridge.local.compute_control import (
+    forget_script,
+    script_bad_on_arrival,
+    script_capacity,
+    script_cluster,
+    script_command,
+    script_weather,
+)
+from faultbridge.local.compute_weather import Climate
 from faultbridge.local.fleet import create_fleet
 from faultbridge.local.launcher import StackInfo, down, endpoint_environment, stack_info, up
 from faultbridge.local.status import StackStatus, status
 
 __all__ = [
+    "Climate",
     "StackInfo",
     "StackStatus",
     "create_fleet",
@@ -18,7 +27,9 @@ __all__ = [
     "forget_script",
     "script_bad_on_arrival",
     "script_capacity",
+    "script_cluster",
     "script_command",
+    "script_weather",
     "stack_info",
     "status",
     "up",

@@ -5,8 +5,12 @@ The far end is `compute_script`, which lives in the compute plane's own process.
 
 from __future__ import annotations
 
+from dataclasses import asdict
+from typing import Any
+
 from faultbridge.local import requests
 from faultbridge.local.compute_script import ANY_ZONE, NEXT_LAUNCH, failed_diagnostics
+from faultbridge.local.compute_weather import Climate
 
 # What `dcgmi diag` ends with when a test of it failed.
 DIAGNOSTICS_FAILED = 226
@@ -27,6 +31,16 @@ def script_capacity(endpoint: str, instance_type: str, *, available: bool, zone:
     """Take the capacity of a type away, or give it back; then Auto Scaling groups launch what they miss."""
     body = {"instance_type": instance_type, "zone": zone, "available": available}
     requests.call(f"{endpoint}/faultbridge/capacity", body, timeout=30.0)
+
+
+def script_weather(endpoint: str, seed: int, climate: Climate) -> None:
+    """Let launches be slow, fail or bring bad instances from now on, as the seed draws it."""
+    requests.call(f"{endpoint}/faultbridge/weather", {"seed": seed, "climate": asdict(climate)})
+
+
+def script_cluster(endpoint: str, cluster: str, **what: Any) -> None:  # noqa: ANN401 - any JSON
+    """Let pods run in an EKS cluster (`pods`), be protected (`budgets`), or its API not answer (`reachable`)."""
+    requests.call(f"{endpoint}/faultbridge/cluster", {"cluster": cluster, **what})
 
 
 def forget_script(endpoint: str) -> None:

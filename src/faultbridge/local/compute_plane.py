@@ -1,7 +1,8 @@
 """The compute plane: a moto server with our additions, on loopback (`python -m faultbridge.local.compute_plane`).
 
-A fake of EC2, Auto Scaling, Systems Manager and SageMaker. Routes of its own: `GET /faultbridge/identity`,
-`POST /faultbridge/ssm`, `/faultbridge/capacity`, `/faultbridge/reset`.
+A fake of EC2, Auto Scaling, Systems Manager, EKS and SageMaker. Routes of its own: `GET /faultbridge/identity`,
+`POST /faultbridge/ssm`, `/faultbridge/capacity`, `/faultbridge/weather`, `/faultbridge/cluster`, `/faultbridge/reset`;
+`/faultbridge/kubernetes/<name>/...` is the Kubernetes API of an EKS cluster.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import sys
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from faultbridge.local import gaps
+from faultbridge.local import gaps, kubernetes
 from faultbridge.local.compute_script import ANY_ZONE, SCRIPT, CommandOutput
 from faultbridge.local.environment import FOLDER_VARIABLE, PORT_VARIABLE, TOKEN_VARIABLE
 from faultbridge.local.ports import LOOPBACK
@@ -46,6 +47,8 @@ def with_own_routes(application: WSGIApplication) -> WSGIApplication:
 
     def serve(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         path = str(environ.get("PATH_INFO", ""))
+        if path.startswith(kubernetes.PATH):
+            return _kubernetes(path.removeprefix(kubernetes.PATH), environ, start_response)
         if not path.startswith(PREFIX):
             return application(environ, start_response)
         status, answer = _answer(path.removeprefix(PREFIX), environ)
@@ -54,6 +57,13 @@ def with_own_routes(application: WSGIApplication) -> WSGIApplication:
         return [body]
 
     return serve
+
+
+def _kubernetes(path: str, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+    from faultbridge.local.kubernetes import api, clusters
+
+    name, slash, rest = path.partition("/")
+    return api.answer(lambda: clusters.cluster_of(name), slash + rest, environ, start_response)
 
 
 def _answer(route: str, environ: WSGIEnvironment) -> tuple[str, object]:
@@ -88,8 +98,27 @@ def _script_capacity(body: dict[str, Any]) -> object:
     return {}
 
 
+def _change_weather(body: dict[str, Any]) -> object:
+    from faultbridge.local.compute_weather import WEATHER, Climate
+
+    WEATHER.change(int(body["seed"]), Climate(**{name: float(share) for name, share in body["climate"].items()}))
+    return {}
+
+
+def _script_cluster(body: dict[str, Any]) -> object:
+    from faultbridge.local.kubernetes import clusters
+
+    clusters.script(body)
+    return {}
+
+
 def _reset(_body: dict[str, Any]) -> object:
+    from faultbridge.local.compute_weather import WEATHER, Climate
+    from faultbridge.local.kubernetes import clusters
+
     SCRIPT.reset()
+    WEATHER.change(0, Climate())
+    clusters.forget()
     return {}
 
 
@@ -97,6 +126,8 @@ _ROUTES: dict[tuple[str, str], Callable[[dict[str, Any]], object]] = {
     ("GET", "identity"): _identity,
     ("POST", "ssm"): _script_command,
     ("POST", "capacity"): _script_capacity,
+    ("POST", "weather"): _change_weather,
+    ("POST", "cluster"): _script_cluster,
     ("POST", "reset"): _reset,
 }
 

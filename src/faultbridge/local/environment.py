@@ -23,7 +23,7 @@ EVENT_PLANE_VARIABLE = "FAULTBRIDGE_LOCAL_EVENT_PLANE"
 # How long a minute of a schedule's rate lasts.
 MINUTE_SECONDS = 3
 
-_COMPUTE_SERVICES = ("EC2", "AUTO_SCALING", "SSM", "SAGEMAKER")
+_COMPUTE_SERVICES = ("EC2", "AUTO_SCALING", "SSM", "SAGEMAKER", "EKS")
 _KEPT = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "SYSTEMROOT")
 # Both emulators take any credentials; these say on sight that they are not real.
 _CREDENTIALS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}

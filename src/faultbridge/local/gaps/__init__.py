@@ -32,6 +32,8 @@ COMPUTE_PLANE = (
     "command_targets",
     "gone_instances",
     "instance_topology",
+    "kubernetes_endpoints",
+    "launches",
     "managed_instances",
     "scaling_activities",
 )

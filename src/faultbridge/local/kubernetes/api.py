@@ -33,10 +33,10 @@ VERSION = re.compile(r"/version")
 Query = dict[str, list[str]]
 
 
-def answer(cluster: Cluster, path: str, environ: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:
-    """Answer one request to the API of a cluster; `path` is what follows the cluster's own address."""
+def answer(find: Callable[[], Cluster], path: str, environ: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:
+    """Answer one request to the API of the cluster that is found; `path` is what follows its own address."""
     try:
-        code, document = _answer(cluster, path, environ)
+        code, document = _answer(find(), path, environ)
     except Refusal as refusal:
         code, document = refusal.code, _status(refusal)
     body = json.dumps(document).encode()
