@@ -96,6 +96,7 @@ class Application(RecordIntake, RecordKeeping, PagePeople):
     def ingest(self) -> Ingest:
         """Take raw records."""
         from faultbridge.services.ingest import Ingest
+        from faultbridge.services.known import KnownNodes
         from faultbridge.services.lookups import Lookups
         from faultbridge.services.placement import Placement
         from faultbridge.services.readings import Readings
@@ -108,7 +109,8 @@ class Application(RecordIntake, RecordKeeping, PagePeople):
         lookups = Lookups(table, self.ports.clock)
         rulebook = replace(self.rulebook, table=lookups)
         placement = Placement(lookups, rulebook, self.trust)
-        return Ingest(table, placement, self.append, rulebook, reader, Readings(table), suspects, silence, self.rejects)
+        nodes, readings = KnownNodes(lookups), Readings(table)
+        return Ingest(nodes, placement, self.append, rulebook, reader, readings, suspects, silence, self.rejects)
 
     @cached_property
     def publish(self) -> Publish:

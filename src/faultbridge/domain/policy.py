@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from datetime import timedelta
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from fnmatch import fnmatchcase
 
 from faultbridge.domain.breakers import BreakerLimit
@@ -42,6 +42,12 @@ class Match:
             and (not self.instance_types or _any(instance_type or "", self.instance_types))
             and (self.count == 1 or condition.counted_within(self.hours) >= self.count)
         )
+
+    def awaits(self, condition: Condition, at: datetime) -> bool:
+        """Tell whether the rule may be about this condition once it was observed more often than it was by `at`."""
+        if self.count == 1 or (self.codes and not _any(condition.code, self.codes)):
+            return False
+        return replace(condition, last_at=at).counted_within(self.hours) < self.count
 
 
 def _any(text: str, patterns: tuple[str, ...]) -> bool:
@@ -115,6 +121,10 @@ class Policy:
         told = condition.as_told
         matching = (rule for rule in self.rules if rule.match.covers(told, cluster, instance_type))
         return next(matching, _EVERYTHING)
+
+    def counts(self, condition: Condition, at: datetime) -> bool:
+        """Tell whether some rule asks how often such a condition was observed and had not seen enough by an instant."""
+        return any(rule.match.awaits(condition, at) for rule in self.rules)
 
     def rule_named(self, name: str) -> Rule:
         """Return the rule under which a case was opened; one that is not there any more leaves all to the catalogue."""

@@ -6,34 +6,26 @@ written because something was in the way is given back to the queue, and nothing
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 
-from faultbridge.decoders.gpu_count import counted
 from faultbridge.domain.aliases import AliasRow
-from faultbridge.domain.catalogue import Catalogue
 from faultbridge.domain.clusters import ClusterConfig
 from faultbridge.domain.edges import Actor
-from faultbridge.domain.nodes import NodeKey, NodeState
+from faultbridge.domain.nodes import NodeKey
 from faultbridge.domain.records import Outcome, RawRecord
-from faultbridge.domain.times import truncate
 from faultbridge.errors import Rejected, Transient
-from faultbridge.pipeline import observe
-from faultbridge.ports import Table
-from faultbridge.services.append import Append, Revision
+from faultbridge.services.append import Append
+from faultbridge.services.chunk import ReviseByChunk, chunks
+from faultbridge.services.known import Known, KnownNodes
 from faultbridge.services.placement import Placement
-from faultbridge.services.readings import Compared, Readings
+from faultbridge.services.readings import Readings
 from faultbridge.services.records import Delivery, Part, Reader
 from faultbridge.services.rulebook import Rulebook
 from faultbridge.services.silence import Silence, beats
 from faultbridge.services.suspects import SUSPICIOUS_FROM, Suspects
-from faultbridge.stages.changes import Arrival
 from faultbridge.stages.decide import Rules
-from faultbridge.stages.limit import MOST_FAULTS, weight
-from faultbridge.stages.resolve import MARGIN, learn_boot, sits
-from faultbridge.stages.worth import worth_writing
-from faultbridge.storage import items, keys
 
 Placed = dict[NodeKey, tuple[ClusterConfig, list[tuple[Part, AliasRow]]]]
 RejectRecord = Callable[[Delivery, RawRecord | None, Rejected], None]
@@ -63,7 +55,7 @@ class Ingested:
 class Ingest:
     """Takes deliveries of the raw queue; `reject` keeps a record that nobody can use, with its reason."""
 
-    table: Table
+    nodes: KnownNodes
     placement: Placement
     append: Append
     rulebook: Rulebook
@@ -98,11 +90,10 @@ class Ingest:
         ingested = Ingested()
         parts = [part for delivery in deliveries for part in self._read(delivery, ingested)]
         placed = self._place(parts, ingested)
-        states = self._states(placed)
+        known = self.nodes.read(placed)
         for node, (config, found) in placed.items():
-            parts_of_node = [(_counted(part, states[node]), row) for part, row in found]
-            self._fold(states[node], self.rulebook.rules(config), parts_of_node, ingested)
-        self._hear(placed, states, ingested)
+            self._fold(known[node], self.rulebook.rules(config), found, ingested)
+        self._hear(placed, known, ingested)
         for part in parts:
             if part.delivery.id in ingested.failed:
                 ingested.outcomes.pop(part.record.record_id, None)
@@ -139,102 +130,33 @@ class Ingest:
                 placed.setdefault(row.key, (config, []))[1].append((part, row))
         return placed
 
-    def _states(self, nodes: Iterable[NodeKey]) -> Mapping[NodeKey, NodeState]:
-        wanted = {node: keys.node_state(node) for node in nodes}
-        found = self.table.get_many(wanted.values()) if wanted else {}
-        return {node: items.read_state(node, found.get(key)) for node, key in wanted.items()}
-
-    def _hear(self, placed: Placed, states: Mapping[NodeKey, NodeState], ingested: Ingested) -> None:
-        heard = [beat for node, (_, found) in placed.items() for beat in beats(node, states[node], found)]
+    def _hear(self, placed: Placed, known: Mapping[NodeKey, Known], ingested: Ingested) -> None:
+        heard = [beat for node, (_, found) in placed.items() for beat in beats(node, known[node].stored, found)]
         try:
             self.silence.heard({node: part.record.sent_at for node, part in sorted(heard, key=_sent)})
         except Transient:
             ingested.failed.update(part.delivery.id for _, part in heard)
 
-    def _fold(
-        self, state: NodeState, rules: Rules, placed: Sequence[tuple[Part, AliasRow]], ingested: Ingested
-    ) -> None:
-        known: NodeState | None = state
-        for chunk in _chunks(placed):
-            folding = _Folding(chunk, rules, self.rulebook.catalogue(), self.readings)
+    def _fold(self, known: Known, rules: Rules, placed: Sequence[tuple[Part, AliasRow]], ingested: Ingested) -> None:
+        key, latest = known.stored.key, known
+        read: Known | None = known
+        for chunk in chunks(placed, known.now):
+            revising = ReviseByChunk(chunk, rules, self.rulebook.catalogue(), self.readings, latest)
             try:
-                appended = self.append(state.key, folding, actor=Actor.INGEST, config=rules.config, known=known)
-                known = appended.state
-                self.readings.keep(folding.compared)
+                appended = self.append(
+                    key, revising, actor=Actor.INGEST, config=rules.config, known=read.now if read else None
+                )
+                self.readings.keep(revising.compared)
             except Transient:
-                known = None
+                read = None
                 ingested.failed.update(part.delivery.id for part, _ in chunk)
                 continue
+            latest = read = revising.known or Known(appended.state, appended.state)
+            self.nodes.keep(latest)
             for part, _ in chunk:
                 record_id = part.record.record_id
-                ingested.settle(record_id, folding.outcomes.get(record_id, Outcome.CLEAN))
-
-
-Chunk = Sequence[tuple[Part, AliasRow]]
-
-
-@dataclass(slots=True)
-class _Folding:
-    """Revises a node by a chunk of records, as often as it takes; the outcomes are those of the last time."""
-
-    chunk: Chunk
-    rules: Rules
-    catalogue: Catalogue
-    readings: Readings
-    outcomes: Mapping[str, Outcome] = field(default_factory=dict)
-    compared: Compared = field(default_factory=Compared)
-
-    def __call__(self, state: NodeState, now: datetime) -> Revision:
-        learnt = state
-        for part, _ in self.chunk:
-            learnt = learn_boot(learnt, part.record)
-        arrivals = [arrival for part, row in self.chunk for arrival in _arrivals(part, row, learnt)]
-        self.compared = self.readings.compare(learnt, arrivals, now)
-        passed = observe(
-            learnt,
-            [*arrivals, *self.compared.faults],
-            rebooted=_boot(learnt) > _boot(state),
-            rules=self.rules,
-            catalogue=self.catalogue,
-            now=now,
-        )
-        self.outcomes = passed.outcomes
-        if not passed.drafts and not self.compared.with_faults and not worth_writing(state, passed.state):
-            return Revision(state)
-        return Revision(passed.state, passed.drafts, self.compared.with_faults)
-
-
-def _counted(part: Part, state: NodeState) -> Part:
-    """Compare what a look at the node saw with the GPUs of its instance type, once the node has had time to boot."""
-    instance_type, sitting = state.seat.instance_type, state.incarnation
-    if instance_type is None or sitting is None or part.record.sent_at < sitting.since + MARGIN:
-        return part
-    return replace(part, observations=counted(part.observations, instance_type))
+                ingested.settle(record_id, revising.outcomes.get(record_id, Outcome.CLEAN))
 
 
 def _sent(beat: tuple[NodeKey, Part]) -> datetime:
     return beat[1].record.sent_at
-
-
-def _boot(state: NodeState) -> int:
-    return state.incarnation.boot if state.incarnation else 0
-
-
-def _arrivals(part: Part, row: AliasRow, state: NodeState) -> Iterator[Arrival]:
-    for observation in part.observations:
-        at = truncate(observation.observed_at or part.record.sent_at)
-        yield Arrival(observation, at, part.record.record_id, sits(state, part.record, row.instance_id, at))
-
-
-def _chunks(placed: Sequence[tuple[Part, AliasRow]]) -> Iterator[Chunk]:
-    """Cut a node's records, never within one, so that each commit holds what its faults can bring forth."""
-    chunk: list[tuple[Part, AliasRow]] = []
-    weighs = 0
-    for part, row in placed:
-        heavy = weight(part.observations)
-        if chunk and weighs + heavy > MOST_FAULTS:
-            yield chunk
-            chunk, weighs = [], 0
-        chunk.append((part, row))
-        weighs += heavy
-    yield chunk

@@ -2,6 +2,8 @@
 
 An alias that is out of date does no harm: which incarnation an observation is about is decided by the node's state.
 A registration or policy takes effect within seconds. That something is absent is kept only of the policy pointer.
+What is asked for in the second half of its time is renewed with the next read of anything else, so that a worker with
+enough to do makes no call for lookups alone.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from faultbridge.storage.writes import Item, Key
 ALIAS_KEPT = timedelta(minutes=10)
 OTHERS_KEPT = timedelta(seconds=15)
 MOST_KEPT = 50_000
+MOST_AT_ONCE = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +29,7 @@ class Lookups:
     table: Table
     clock: Clock
     _kept: dict[Key, tuple[datetime, Item | None]] = field(default_factory=dict)
+    _ageing: set[Key] = field(default_factory=set)
 
     def get(self, key: Key) -> Item | None:
         """Read one item."""
@@ -41,10 +45,26 @@ class Lookups:
             self._kept.clear()
         for key in asked:
             self._keep(key, found.get(key), now)
-        remembered = {key: self._kept[key][1] for key in wanted if key in self._kept}
-        return {key: item for key, item in remembered.items() if item is not None}
+        remembered = {key: self._kept[key] for key in wanted if key in self._kept}
+        self._ageing.update(key for key, (until, _) in remembered.items() if until - now <= _kept_for(key) / 2)
+        return {key: item for key, (_, item) in remembered.items() if item is not None}
+
+    def read(self, wanted: Iterable[Key]) -> Mapping[Key, Item]:
+        """Read items as they are stored now; with the same call renews what it remembers and will soon forget."""
+        wanted, now = list(dict.fromkeys(wanted)), self.clock.now()
+        room = max(0, MOST_AT_ONCE - len(wanted))
+        renewed = sorted(self._ageing.difference(wanted))[:room]
+        found = self.table.get_many([*wanted, *renewed])
+        self._ageing.clear()
+        for key in renewed:
+            self._keep(key, found.get(key), now)
+        return found
 
     def _keep(self, key: Key, item: Item | None, now: datetime) -> None:
         self._kept.pop(key, None)
         if item is not None or key == keys.CURRENT_POLICY:
-            self._kept[key] = (now + (ALIAS_KEPT if keys.is_alias(key) else OTHERS_KEPT), item)
+            self._kept[key] = (now + _kept_for(key), item)
+
+
+def _kept_for(key: Key) -> timedelta:
+    return ALIAS_KEPT if keys.is_alias(key) else OTHERS_KEPT

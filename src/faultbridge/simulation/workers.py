@@ -35,6 +35,7 @@ class Workers:
         self._journal = journal
         self._random = random
         self._records = 0
+        self._batches = 0
         self.orphans = 0
         self._applications: dict[str, Application] = {}
 
@@ -48,8 +49,12 @@ class Workers:
         return self._applications[name]
 
     def ingest(self, batch: Sequence[Waiting]) -> set[str]:
-        """Work a batch of the raw queue; returns the ids of the messages that come again."""
-        with self._process("ingest") as application:
+        """Work a batch of the raw queue; returns the ids of the messages that come again.
+
+        Two processes take turns, so that each knows things that the other does not.
+        """
+        self._batches += 1
+        with self._process(f"ingest-{self._batches % 2}") as application:
             found = application.ingest([_delivery(message) for message in batch])
             for line in outcome_lines(found.outcomes):
                 self._ports.receipts.write(line)

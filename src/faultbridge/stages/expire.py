@@ -47,8 +47,14 @@ def expire(state: NodeState, *, now: datetime) -> Folded:
 
 def quiet_until(condition: Condition) -> datetime | None:
     """Return when a condition ends if nothing more is heard of it, or None where silence ends nothing."""
+    quiet = quiet_for(condition)
+    return None if quiet is None else condition.last_at + quiet
+
+
+def quiet_for(condition: Condition) -> timedelta | None:
+    """Return how long a condition must be quiet to end, or None where silence ends nothing."""
     seconds = [int(end.removeprefix("quiet:")) for end in condition.ends_on if end.startswith("quiet:")]
-    return condition.last_at + timedelta(seconds=min(seconds)) if seconds else None
+    return timedelta(seconds=min(seconds)) if seconds else None
 
 
 def _end(state: NodeState, now: datetime, reason: str, ends_at: Callable[[Condition], datetime | None]) -> Folded:
