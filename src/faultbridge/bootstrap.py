@@ -172,9 +172,12 @@ class Application(RecordIntake, RecordKeeping, PagePeople):
     @cached_property
     def react(self) -> React:
         """Answer the doorbell of new entries."""
+        from faultbridge.services.jobs import Jobs
         from faultbridge.services.react import React
+        from faultbridge.services.strikes import TellJobs
 
-        return React(self.guard, self.isolate, self.rollup, self.dispatch)
+        tell_jobs = TellJobs(self.append, Jobs(self.ports.table, self.ports.clock, self.stack))
+        return React(self.guard, self.isolate, self.rollup, self.dispatch, tell_jobs)
 
     @cached_property
     def replacement(self) -> Replacement:

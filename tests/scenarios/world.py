@@ -23,6 +23,7 @@ from faultbridge.services.controls import Controls
 from faultbridge.services.dispatch import Dispatch
 from faultbridge.services.guard import Guard
 from faultbridge.services.isolate import Isolate
+from faultbridge.services.jobs import Jobs
 from faultbridge.services.node_orders import NodeOrders
 from faultbridge.services.orders import Orders
 from faultbridge.services.orphans import ReleaseOrphans
@@ -35,6 +36,7 @@ from faultbridge.services.rollup import Rollup
 from faultbridge.services.rulebook import Rulebook
 from faultbridge.services.rules_of import rules_of
 from faultbridge.services.silence import Silence
+from faultbridge.services.strikes import TellJobs
 from faultbridge.services.sweep import Sweep, Swept
 from faultbridge.simulation.fakes import (
     FakeFleet,
@@ -91,7 +93,13 @@ class World:
         self.isolate = Isolate(self.append, self.rulebook, {"none": self.orchestrator}, self.controls)
         self.rollup = Rollup(self.table, self.clock, stack, self.rulebook)
         self.dispatch = Dispatch(self.table, self.clock, self.append, self.isolate, self.workflow, self.rulebook)
-        self.react = React(self.guard, self.isolate, self.rollup, self.dispatch)
+        self.react = React(
+            self.guard,
+            self.isolate,
+            self.rollup,
+            self.dispatch,
+            TellJobs(self.append, Jobs(self.table, self.clock, stack)),
+        )
         self.machine = Replacement(self._tools())
         self.workflow.handler = self.machine
         self.published: list[Key] = []

@@ -8,8 +8,12 @@ from typing import Any
 
 import pytest
 
+from faultbridge.domain.jobs import Job
+from faultbridge.domain.nodes import NodeKey
 from faultbridge.errors import Rejected
-from faultbridge.services.jobs import Job, Jobs
+from faultbridge.services.jobs import Jobs
+from faultbridge.services.strikes import TellJobs
+from faultbridge.services.timeline import Timeline, Wanted
 from tests.events.validate import assert_valid_event
 from tests.services.world import World
 
@@ -99,3 +103,52 @@ def test_a_running_job_does_not_start_elsewhere_and_ends_not_before_it_began(wor
         jobs(world).start("train-a", "1", ["n-2"])
     with pytest.raises(Rejected, match="bad_time"):
         jobs(world).end("train-a", "1", at=started.started_at - timedelta(seconds=1))
+
+
+def strike(world: World, name: str) -> tuple[str, ...]:
+    return TellJobs(world.append, jobs(world))(NodeKey("train-a", name))
+
+
+def test_a_fault_on_a_node_hits_the_jobs_that_run_there_and_no_other(world: World) -> None:
+    jobs(world).start("train-a", "1", ["n-1", "n-2"])
+    jobs(world).start("train-a", "2", ["n-3"])
+    world.pass_time(minutes=5)
+    world.happens(NodeKey("train-a", "n-2"))
+    assert strike(world, "n-2") == ("1",)
+    hit = told(world)[-1]
+    assert_valid_event(hit)
+    assert (hit["data"]["job_id"], hit["data"]["change"], hit["data"]["ended_at"]) == ("1", "hit", None)
+    assert (hit["data"]["hit"]["node"], hit["data"]["hit"]["about"]["code"]) == ("n-2", "xid.79")
+    assert (hit["metadata"]["case_id"], hit["metadata"]["severity"]) == (
+        world.append.read(NodeKey("train-a", "n-2")).case.id,  # type: ignore[union-attr]  # the fault opened one
+        "fatal",
+    )
+
+
+def test_one_trouble_hits_a_job_once(world: World) -> None:
+    jobs(world).start("train-a", "1", ["n-1"])
+    world.happens(NodeKey("train-a", "n-1"))
+    for _ in range(3):
+        strike(world, "n-1")
+    assert [event["data"]["change"] for event in told(world)] == ["started", "hit"]
+
+
+def test_neither_a_job_that_ended_nor_one_that_began_behind_the_fault_is_hit(world: World) -> None:
+    jobs(world).start("train-a", "1", ["n-1"])
+    jobs(world).end("train-a", "1")
+    world.happens(NodeKey("train-a", "n-1"))
+    world.pass_time(minutes=5)
+    jobs(world).start("train-a", "2", ["n-1"])
+    strike(world, "n-1")
+    assert [event["data"]["change"] for event in told(world)] == ["started", "ended", "started"]
+
+
+def test_the_timeline_of_a_job_has_its_start_what_hit_it_and_its_end(world: World) -> None:
+    jobs(world).start("train-a", "1", ["n-1"])
+    jobs(world).start("train-a", "2", ["n-2"])
+    world.happens(NodeKey("train-a", "n-1"))
+    strike(world, "n-1")
+    world.pass_time(minutes=5)
+    jobs(world).end("train-a", "1", outcome="failed")
+    lines = list(Timeline(world.table).entries(Wanted("train-a", job="1")))
+    assert [json.loads(line.body)["data"]["change"] for line in lines] == ["started", "hit", "ended"]

@@ -11,7 +11,8 @@ from faultbridge.cli.session import Session, on_stack
 from faultbridge.cli.times import HELP, instant, text_of
 
 if TYPE_CHECKING:
-    from faultbridge.services.jobs import Job, Jobs
+    from faultbridge.domain.jobs import Job
+    from faultbridge.services.jobs import Jobs
 
 app = typer.Typer(rich_markup_mode=None)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime
 
@@ -12,6 +11,7 @@ from faultbridge.domain.entries import Draft, seal
 from faultbridge.domain.faults import Severity
 from faultbridge.services.append import Stack
 from faultbridge.storage import items, keys
+from faultbridge.storage.links import links
 from faultbridge.storage.writes import Absent, Equals, Put, Write
 
 
@@ -19,7 +19,7 @@ def next_writes(
     stack: Stack,
     before: ClusterState,
     after: ClusterState,
-    drafts: Iterable[Draft],
+    drafts: tuple[Draft, ...],
     *,
     actor: Actor,
     severity: Severity | None,
@@ -34,4 +34,5 @@ def next_writes(
     writes: list[Write] = [Put(items.cluster_item(after, now), when=unchanged)]
     partition = keys.cluster_partition(before.cluster)
     writes += [Put(items.entry_item(entry, partition, shard=0), when=Absent()) for entry in entries]
+    writes += links(drafts, entries, partition, now)
     return after, writes

@@ -1,44 +1,63 @@
 """Jobs: which of them run where, so that a trouble can name the job that it hit.
 
-A job's start and end are entries of its cluster's stream; what runs where is kept beside them.
+A job's start and end, and what strikes its nodes in between, are entries of its cluster's stream; what runs where is
+kept beside them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
 from faultbridge.domain.aliases import Alias
+from faultbridge.domain.conditions import Condition, condition_key
 from faultbridge.domain.edges import Actor
-from faultbridge.domain.entries import Draft, EntryType, seal
-from faultbridge.domain.times import from_text, to_text, truncate
+from faultbridge.domain.entries import Draft, EntryType
+from faultbridge.domain.jobs import Job
+from faultbridge.domain.times import to_text, truncate
 from faultbridge.errors import Conflict, Rejected
 from faultbridge.ports import Clock, Table
 from faultbridge.services.append import Stack
+from faultbridge.services.cluster_stream import next_writes
+from faultbridge.services.rows import every
+from faultbridge.stages import narrate
 from faultbridge.storage import items, keys
-from faultbridge.storage.writes import Absent, Equals, Put, Write
+from faultbridge.storage.jobs import job_writes, read_job, runs_on
 
 MOST_TRIES = 20
 MOST_NODES = 5000
 MOST_LISTED = 50
+MOST_HITS = 64
+MOST_REASON = 512
 OUTCOMES = ("succeeded", "failed", "cancelled", "unreported")
 _LONGEST_ID = 128
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
-    """A job as it is known: `ended_at` and `outcome` are None while it runs."""
+class Struck:
+    """What struck a node, and the case that it led to."""
 
-    cluster: str
-    id: str
-    nodes: tuple[str, ...]
-    started_at: datetime
-    name: str | None = None
-    ended_at: datetime | None = None
-    outcome: str | None = None
-    version: int = 0
+    node: str
+    condition: Condition
+    case_id: str | None = None
+
+    @property
+    def mark(self) -> str:
+        """Name it once and for all."""
+        one = self.condition
+        return f"{self.node} {condition_key(one.code, one.component)} {to_text(one.since)}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    name: str
+    reason: str
+    struck: Struck | None = None
+
+
+Revise = Callable[[Job | None, datetime], Job | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +89,7 @@ class Jobs:
             version = before.version if before else 0
             return Job(cluster, job_id, seats, started_at, name, version=version)
 
-        return self._change(cluster, job_id, revise, "started", f"started on {len(seats)} nodes")
+        return self._change(cluster, job_id, revise, _Change("started", f"started on {len(seats)} nodes"))
 
     def end(
         self, cluster: str, job_id: str, *, outcome: str = "unreported", reason: str = "", at: datetime | None = None
@@ -89,12 +108,29 @@ class Jobs:
                 raise Rejected("bad_time", f"{job_id} started at {to_text(before.started_at)}, after that")
             return replace(before, ended_at=ended_at, outcome=outcome)
 
-        return self._change(cluster, job_id, revise, "ended", reason or f"ended: {outcome}")
+        return self._change(cluster, job_id, revise, _Change("ended", reason or f"ended: {outcome}"))
+
+    def strike(self, cluster: str, struck: Struck) -> tuple[str, ...]:
+        """Note for each job that runs on a node what struck it there, once; returns the jobs that it hit."""
+        rows = every(self.table, keys.cluster_partition(cluster), prefix=keys.RUNNING)
+        hit = [str(row["job_id"]) for row in rows if runs_on(row, struck.node)]
+        condition = struck.condition
+
+        def revise(before: Job | None, _: datetime) -> Job | None:
+            begun_late = before is not None and condition.last_at < before.started_at
+            if before is None or not before.runs or begun_late or struck.mark in before.hits:
+                return None
+            return replace(before, hits=(*before.hits, struck.mark)[-MOST_HITS:])
+
+        reason = f"{struck.node}: {condition.code}, {condition.message}"
+        for job_id in hit:
+            self._change(cluster, job_id, revise, _Change("hit", reason[:MOST_REASON], struck))
+        return tuple(hit)
 
     def find(self, cluster: str, job_id: str) -> Job | None:
         """Return a job, or None when its start was never noted."""
         found = self.table.get(keys.job(cluster, job_id))
-        return _read(found) if found else None
+        return read_job(found) if found else None
 
     def _seats(self, cluster: str, nodes: Sequence[str]) -> tuple[str, ...]:
         if self.table.get(keys.cluster_config(cluster)) is None:
@@ -112,90 +148,56 @@ class Jobs:
             seats[key.node] = None
         return tuple(sorted(seats))
 
-    def _change(
-        self,
-        cluster: str,
-        job_id: str,
-        revise: Callable[[Job | None, datetime], Job | None],
-        change: str,
-        reason: str,
-    ) -> Job:
+    def _change(self, cluster: str, job_id: str, revise: Revise, change: _Change) -> Job:
         for attempt in range(MOST_TRIES):
             before, now = self.find(cluster, job_id), truncate(self.clock.now())
             after = revise(before, now)
             if after is None:
                 return before or _never()
+            after = replace(after, version=after.version + 1)
             try:
-                self._write(replace(after, version=after.version + 1), before, _data(after, change, reason), now)
+                self._write(after, before, change, now)
             except Conflict:
                 if attempt == MOST_TRIES - 1:
                     raise
                 continue
-            return replace(after, version=after.version + 1)
+            return after
         return _never()  # pragma: no cover - the last try returns or raises
 
-    def _write(self, job: Job, before: Job | None, data: Mapping[str, Any], now: datetime) -> None:
+    def _write(self, job: Job, before: Job | None, change: _Change, now: datetime) -> None:
         """Write the job and its entry together; the cluster's version keeps its stream without a fork."""
         state = items.read_cluster(job.cluster, self.table.get(keys.cluster_state(job.cluster)))
-        at = job.ended_at or job.started_at
-        head = replace(state.head, version=state.head.version + 1)
-        drafts = (Draft(EntryType.JOB, at, data),)
-        stream = self.stack.stream(job.cluster)
-        entries, head = seal(stream, head, drafts, actor=Actor.CLI, severity=None, recorded_at=now)
-        unchanged = Equals("version", state.head.version) if state.head.version else Absent()
-        mine = Equals("version", before.version) if before else Absent()
-        writes: list[Write] = [
-            Put(items.cluster_item(replace(state, head=head), now), when=unchanged),
-            Put(items.item(keys.job(job.cluster, job.id), now, _stored(job)), when=mine),
-        ]
-        partition = keys.cluster_partition(job.cluster)
-        writes += [Put(items.entry_item(entry, partition, shard=0), when=Absent()) for entry in entries]
-        self.table.transact(writes)
+        struck = change.struck
+        at = struck.condition.last_at if struck else job.ended_at or job.started_at
+        draft = Draft(EntryType.JOB, at, _data(job, change), case_id=struck.case_id if struck else None)
+        severity = struck.condition.severity if struck else None
+        actor = Actor.CORRELATE if struck else Actor.CLI
+        _, writes = next_writes(self.stack, state, state, (draft,), actor=actor, severity=severity, now=now)
+        self.table.transact([*writes, *job_writes(job, before, now)])
 
 
 def _alias(cluster: str, name: str) -> Alias:
     return Alias("instance", name) if name.startswith("i-") else Alias("name", f"{cluster}/{name}")
 
 
-def _data(job: Job, change: str, reason: str) -> dict[str, Any]:
+def _data(job: Job, change: _Change) -> dict[str, Any]:
+    struck = change.struck
     return {
         "job_id": job.id,
         "name": job.name,
-        "change": change,
-        "reason": reason,
+        "change": change.name,
+        "reason": change.reason,
         "nodes": {"count": len(job.nodes), "listed": list(job.nodes[:MOST_LISTED])},
         "started_at": to_text(job.started_at),
         "ended_at": to_text(job.ended_at) if job.ended_at else None,
         "outcome": job.outcome,
-        "hit": None,
+        "hit": _hit(struck) if struck else None,
     }
 
 
-def _stored(job: Job) -> dict[str, Any]:
-    return {
-        "cluster": job.cluster,
-        "job_id": job.id,
-        "name": job.name,
-        "nodes": list(job.nodes),
-        "started_at": to_text(job.started_at),
-        "ended_at": to_text(job.ended_at) if job.ended_at else None,
-        "outcome": job.outcome,
-        "version": job.version,
-    }
-
-
-def _read(found: Mapping[str, Any]) -> Job:
-    ended_at = found["ended_at"]
-    return Job(
-        cluster=found["cluster"],
-        id=found["job_id"],
-        nodes=tuple(found["nodes"]),
-        started_at=from_text(found["started_at"]),
-        name=found["name"],
-        ended_at=from_text(ended_at) if ended_at else None,
-        outcome=found["outcome"],
-        version=int(found["version"]),
-    )
+def _hit(struck: Struck) -> dict[str, Any]:
+    about = {"code": struck.condition.code, "component": narrate.component_data(struck.condition.component)}
+    return {"node": struck.node, "about": about}
 
 
 def _never() -> Job:

@@ -153,7 +153,7 @@ class Timeline:
         return heapq.merge(*walks, key=lambda found: found[1])
 
     def _job(self, cluster: str, job: str, after: str | None, chunk: int | None) -> Iterator[tuple[Item, str]]:
-        found = every(self.table, keys.job_partition(cluster, job), after=after, chunk=chunk)
+        found = every(self.table, keys.job_partition(cluster, job), after=after, upto=keys.LAST_LINK, chunk=chunk)
         while rows := list(islice(found, chunk or LINKS_AT_ONCE)):
             places = {Key(str(row["entry_pk"]), str(row["entry_sk"])): str(row["sk"]) for row in rows}
             entries = self.table.get_many(places)

@@ -103,6 +103,14 @@ def job(cluster: str, job_id: str) -> Key:
     return Key(f"JOB#{cluster}#{job_id}", "JOB")
 
 
+RUNNING = "RUNNING#"
+
+
+def running_job(cluster: str, job_id: str) -> Key:
+    """Return the key of the row by which a job is found while it runs."""
+    return Key(cluster_partition(cluster), f"{RUNNING}{job_id}")
+
+
 def page_mark(case_id: str, page: str) -> Key:
     """Return the key of the mark that a page is being or was sent."""
     return Key(f"CASE#{case_id}", f"PAGE#{page}")
@@ -211,6 +219,10 @@ def device_link(uuid: str) -> Key:
 def job_partition(cluster: str, job: str) -> str:
     """Return the partition of what is known to concern a job."""
     return f"JOB#{cluster}#{job}"
+
+
+LAST_LINK = ":"
+"""Sorts behind every link, which begin with a time, and before the job itself."""
 
 
 def job_link(cluster: str, job: str, place: str) -> Key:

@@ -1,0 +1,57 @@
+"""Items of jobs: the job itself, and the row by which it is found while it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from faultbridge.domain.jobs import Job
+from faultbridge.domain.times import from_text, to_text
+from faultbridge.storage import items, keys
+from faultbridge.storage.writes import Absent, Delete, Equals, Put, Write
+
+
+def job_writes(job: Job, before: Job | None, now: datetime) -> tuple[Write, ...]:
+    """Return the writes that keep a job, if nobody wrote it meanwhile."""
+    mine = Equals("version", before.version) if before else Absent()
+    kept = Put(items.item(keys.job(job.cluster, job.id), now, _stored(job)), when=mine)
+    row = keys.running_job(job.cluster, job.id)
+    if not job.runs:
+        return kept, Delete(row)
+    return kept, Put(items.item(row, now, {"job_id": job.id, "nodes": list(job.nodes)}))
+
+
+def read_job(found: Mapping[str, Any]) -> Job:
+    """Read a job back."""
+    ended_at = found["ended_at"]
+    return Job(
+        cluster=found["cluster"],
+        id=found["job_id"],
+        nodes=tuple(found["nodes"]),
+        started_at=from_text(found["started_at"]),
+        name=found["name"],
+        ended_at=from_text(ended_at) if ended_at else None,
+        outcome=found["outcome"],
+        version=int(found["version"]),
+        hits=tuple(found.get("hits", ())),
+    )
+
+
+def runs_on(row: Mapping[str, Any], node: str) -> bool:
+    """Tell from the row of a running job whether a node is one of its nodes."""
+    return node in row["nodes"]
+
+
+def _stored(job: Job) -> dict[str, Any]:
+    return {
+        "cluster": job.cluster,
+        "job_id": job.id,
+        "name": job.name,
+        "nodes": list(job.nodes),
+        "started_at": to_text(job.started_at),
+        "ended_at": to_text(job.ended_at) if job.ended_at else None,
+        "outcome": job.outcome,
+        "version": job.version,
+        "hits": list(job.hits),
+    }
