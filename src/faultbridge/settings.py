@@ -47,6 +47,16 @@ class Settings(Variables):
         return self.text("DEAD_LETTER_QUEUE_URL")
 
     @property
+    def events_queue_url(self) -> str:
+        """Return the URL of the queue of cloud events; empty for a stack that is older than its name."""
+        return self.text("EVENTS_QUEUE_URL", " ").strip()
+
+    @property
+    def events_dead_letter_queue_url(self) -> str:
+        """Return the URL of the dead-letter queue of cloud events; empty for a stack that is older than it."""
+        return self.text("EVENTS_DEAD_LETTER_QUEUE_URL", " ").strip()
+
+    @property
     def bucket(self) -> str:
         """Return the name of the bucket."""
         return self.text("BUCKET")

@@ -19,6 +19,8 @@ MEANINGS: Mapping[str, str] = {
     "EVENT_SOURCE": "the `source` of every event",
     "QUEUE_URL": "the URL of the queue of raw records",
     "DEAD_LETTER_QUEUE_URL": "the URL of the raw records' dead-letter queue",
+    "EVENTS_QUEUE_URL": "the URL of the queue of cloud events",
+    "EVENTS_DEAD_LETTER_QUEUE_URL": "the URL of the cloud events' dead-letter queue",
     "BUCKET": "the name of the bucket for raw records and evidence",
     "ARCHIVE_BUCKET": "the name of the bucket of the archive",
     "ARCHIVE_STREAM": "the name of the Firehose stream into the archive; without one, objects are put directly",

@@ -8,11 +8,12 @@ from functools import partial
 
 import pytest
 
-from faultbridge.agent import limits
+from faultbridge.agent import limits, reports
 from faultbridge.agent.children import MOST_OUTPUT, Child, Ended, How, start
 from faultbridge.agent.looks import REMIND_SECONDS, Look, Looks
 from faultbridge.agent.questions import port_counters, scrape
-from tests.agent.fakes import MovedClock, script
+from faultbridge.data import catalogue
+from tests.agent.fakes import NOON, MovedClock, script
 
 
 def ended(child: Child, seconds: float = 10) -> Ended:
@@ -34,7 +35,7 @@ def test_a_programs_output_is_read_to_its_end(tmp_path):
 def test_ten_megabytes_are_cut_off_and_the_program_ended(tmp_path):
     child = Child([script(tmp_path, "p", "head -c 10000000 /dev/zero | tr '\\0' 'x'; sleep 60")])
     found = ended(child)
-    assert found.how is How.FLOODED
+    assert found.how is How.OVERSIZED
     assert len(found.output) < MOST_OUTPUT
     assert len(child._output) <= MOST_OUTPUT + 1
     assert child._process.poll() is not None
@@ -108,7 +109,7 @@ def test_a_look_that_hangs_is_itself_a_fault_and_a_clear_follows_when_it_answers
         (Ended(How.CRASHED, b"<half"), "smi.crash"),
         (Ended(How.FAILED, b"Unable to determine the device handle"), "smi.failed"),
         (Ended(How.DONE, b"No devices were found"), "smi.failed"),
-        (Ended(How.FLOODED, b"xxxx"), "smi.flood"),
+        (Ended(How.OVERSIZED, b"xxxx"), "smi.oversize"),
     ],
 )
 def test_a_look_that_ends_badly_is_a_fault_and_its_output_no_record(bad, code):
@@ -195,3 +196,12 @@ def test_a_real_hang_ends_in_time(tmp_path):
         found += looks.turn()
         time.sleep(0.05)
     assert codes(found) == ["fault smi.hang"]
+
+
+@pytest.mark.parametrize("family", ["smi", "agent"])
+@pytest.mark.parametrize("how", [How.HUNG, How.CRASHED, How.FAILED, How.OVERSIZED])
+def test_what_the_agent_says_of_a_look_is_what_the_catalogue_says_of_it(family, how):
+    told = json.loads(reports.trouble("a look", family, Ended(how), at=NOON, seconds=30))
+    row = catalogue().rows[told["code"]]
+    assert (told["severity"], told["action"]) == (row.severity.value, row.action.value)
+    assert told["code"] != "agent.flood"  # that is a record that names too many faults

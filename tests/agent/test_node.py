@@ -268,7 +268,7 @@ def test_programs_that_hang_and_flood_are_told_while_the_log_goes_on(tmp_path, q
     assert node.cost().peak < MEMORY_BYTES
     assert node.stop() == 0
     told = {json.loads(body)["code"] for body in queue.bodies("faultbridge")}
-    assert told == {"smi.hang", "agent.flood"}
+    assert told == {"smi.hang", "agent.oversize"}
     faults = registry.decode("faultbridge", "".join(queue.bodies("faultbridge")).encode())
     assert {fault.severity for fault in faults} == {Severity.ERROR, Severity.WARNING}
 

@@ -225,3 +225,13 @@ def test_nvlink5_details_stand_below_their_code(call: Call) -> None:
 def test_a_family_can_be_listed(call: Call) -> None:
     assert {one["code"].split(".")[0] for one in call("catalog", "smi", "--jsonl").lines} == {"smi"}
     assert len(call("catalog", "--jsonl").lines) > 500
+
+
+@pytest.mark.parametrize("written", [None, "cluster =", 'colour = "red"'])
+def test_an_agent_that_is_told_wrongly_is_wrong_usage(call: Call, tmp_path: Path, written: str | None) -> None:
+    file = tmp_path / "agent.toml"
+    if written is not None:
+        file.write_text(written)
+    called = call("agent", "--once", "--config", str(file))
+    assert called.code == 2
+    assert called.err.startswith("faultbridge: ")

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from faultbridge.cli.session import Session
 from faultbridge.errors import Transient
-from faultbridge.simulation.fakes import breaking
+from faultbridge.simulation.fakes import FakeQueue, breaking
 from faultbridge.storage import keys
 from faultbridge.storage.writes import Delete
 from tests.builders import KEY
@@ -336,3 +337,15 @@ def test_a_table_that_is_down_is_to_be_tried_later(desk: Desk) -> None:
     desk.world.ports.seam.before = down
     ran = desk("node", "list", "--cluster", CLUSTER)
     assert (ran.code, ran.err) == (75, "faultbridge: throttled (try again later)\n")
+
+
+def test_dead_letters_go_back_each_to_its_own_queue(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = desk.world.ports.clock
+    dead, dead_events, events = FakeQueue(clock), FakeQueue(clock), FakeQueue(clock)
+    dead.send([("train-a/n-1", "a record that nobody can read")])
+    dead_events.send([("-", '{"detail-type": "AWS Health Event"}')])
+    monkeypatch.setattr(Session, "dead_letters", property(lambda _session: dead))
+    monkeypatch.setattr(Session, "cloud_events", property(lambda _session: (dead_events, events)))
+    assert desk.json("redrive") == {"moved": 2, "raw_records": 1, "cloud_events": 1}
+    assert [one.body for one in events.messages] == ['{"detail-type": "AWS Health Event"}']
+    assert [one.body for one in desk.world.ports.queue.messages] == ["a record that nobody can read"]

@@ -21,6 +21,7 @@ def test_what_is_given_up_has_a_place_to_go(embedded_stack: PrivateStack) -> Non
     queues = {queue.logical_id: queue for queue in embedded_stack.status().queues}
     assert {name for name, queue in queues.items() if queue.dead_letters} == {
         "RawRecordsDeadLetters",
+        "CloudEventsDeadLetters",
         "StreamDeadLetters",
         "RuleDeadLetters",
     }

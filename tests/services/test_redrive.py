@@ -42,6 +42,14 @@ def test_a_record_keeps_the_time_at_which_the_queue_first_took_it() -> None:
     assert decode_message(dead.messages[0].body).received_at == first
 
 
+def test_a_cloud_event_goes_back_as_it_is() -> None:
+    event = '{"detail-type": "EC2 Instance State-change Notification", "detail": {}}'
+    _, dead, queue, _ = made(event)
+    assert Redrive(dead, queue, dated=False)() == 1
+    assert [one.body for one in queue.messages] == [event]
+    assert dead.messages == []
+
+
 def test_what_is_no_record_goes_back_as_it_is() -> None:
     redrive, _, queue, _ = made("nonsense")
     assert redrive() == 1

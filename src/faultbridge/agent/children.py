@@ -25,7 +25,7 @@ class How(StrEnum):
     DONE = "done"
     FAILED = "failed"
     CRASHED = "crashed"
-    FLOODED = "flooded"
+    OVERSIZED = "oversized"
     HUNG = "hung"
     ABSENT = "absent"
 
@@ -80,7 +80,7 @@ class Child:
         complaint = self._complaint.decode("utf-8", "replace").strip()
         if len(self._output) > MOST_OUTPUT:
             self.kill()
-            return Ended(How.FLOODED, bytes(self._output[:MOST_COMPLAINT]), complaint)
+            return Ended(How.OVERSIZED, bytes(self._output[:MOST_COMPLAINT]), complaint)
         if status is None:
             return None
         self._close()
@@ -128,7 +128,7 @@ class Read:
         except (OSError, ValueError) as error:
             self._ended = Ended(How.FAILED, complaint=str(error)[:MOST_COMPLAINT])
         else:
-            self._ended = Ended(How.FLOODED if len(output) > MOST_OUTPUT else How.DONE, output[:MOST_OUTPUT])
+            self._ended = Ended(How.OVERSIZED if len(output) > MOST_OUTPUT else How.DONE, output[:MOST_OUTPUT])
 
 
 def start(argv: Sequence[str]) -> Running | Ended:

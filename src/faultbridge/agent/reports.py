@@ -17,7 +17,7 @@ _SAYS = {
     How.HUNG: ("hang", "did not answer within {seconds} s"),
     How.CRASHED: ("crash", "crashed"),
     How.FAILED: ("failed", "failed"),
-    How.FLOODED: ("flood", "wrote more than can be true"),
+    How.OVERSIZED: ("oversize", "wrote more than can be true"),
 }
 
 

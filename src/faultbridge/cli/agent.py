@@ -9,6 +9,7 @@ import typer
 
 from faultbridge.agent.__main__ import run
 from faultbridge.agent.settings import AgentSettings
+from faultbridge.errors import Misconfigured
 
 EPILOG = "Example: faultbridge agent --once --config /etc/faultbridge/agent.toml"
 
@@ -23,4 +24,9 @@ def command(
 
     It keeps to 1 % of a core, 64 MB of memory and 64 MB of disk.
     """
-    raise typer.Exit(run(AgentSettings.load(config), once=once))
+    try:
+        settings = AgentSettings.load(config)
+    except Misconfigured as error:
+        # What an agent is told is said on its own command line and in its own file: nothing else is out of reach.
+        raise typer.BadParameter(str(error)) from None
+    raise typer.Exit(run(settings, once=once))

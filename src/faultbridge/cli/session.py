@@ -135,6 +135,14 @@ class Session:
 
         return SqsQueue(self.clients, self.settings.dead_letter_queue_url)
 
+    @cached_property
+    def cloud_events(self) -> tuple[RecordQueue, RecordQueue] | None:
+        """Reach the cloud events that were given up and the queue they came from; None where a stack has neither."""
+        from faultbridge.adapters.sqs import SqsQueue
+
+        dead, queue = self.settings.events_dead_letter_queue_url, self.settings.events_queue_url
+        return (SqsQueue(self.clients, dead), SqsQueue(self.clients, queue)) if dead and queue else None
+
     def witness(self, cluster: str) -> Seen:
         """Read what the vault saw of a cluster."""
         from faultbridge.services.archive.witness import Witness

@@ -22,6 +22,8 @@ OUTPUTS: Mapping[str, str] = {
     "EventSource": "EVENT_SOURCE",
     "RawRecordsQueueUrl": "QUEUE_URL",
     "RawRecordsDeadLettersUrl": "DEAD_LETTER_QUEUE_URL",
+    "CloudEventsQueueUrl": "EVENTS_QUEUE_URL",
+    "CloudEventsDeadLettersUrl": "EVENTS_DEAD_LETTER_QUEUE_URL",
     "RawBucketName": "BUCKET",
     "ArchiveBucketName": "ARCHIVE_BUCKET",
     "VaultBucketName": "VAULT_BUCKET",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -78,9 +79,18 @@ def _deployed(session: Session) -> dict[str, Any]:
         "queues": [
             {"name": name, "waiting": depth.waiting, "in_flight": depth.in_flight, "dead_letters": False},
             {"name": "dead letters", "waiting": depth.dead, "in_flight": 0, "dead_letters": True},
+            *_cloud_events(session),
         ],
         "stuck": overdue(session),
     }
+
+
+def _cloud_events(session: Session) -> Iterator[dict[str, Any]]:
+    if session.cloud_events is None:
+        return
+    for queue, name in zip(session.cloud_events, ("cloud events' dead letters", "cloud events"), strict=True):
+        depth, dead = queue.depth(), "dead" in name
+        yield {"name": name, "waiting": depth.waiting, "in_flight": depth.in_flight, "dead_letters": dead}
 
 
 def _queue(one: Document) -> dict[str, Any]:
@@ -88,5 +98,5 @@ def _queue(one: Document) -> dict[str, Any]:
 
 
 def _queue_text(one: Document) -> str:
-    kind = " (dead letters)" if one["dead_letters"] and one["name"] != "dead letters" else ""
+    kind = " (dead letters)" if one["dead_letters"] and "dead letters" not in one["name"] else ""
     return f"{one['name']}{kind}: {one['waiting']} waiting, {one['in_flight']} in flight"

@@ -1,6 +1,8 @@
-"""Redrive: dead letters back to the queue of raw records, each with the time at which the queue first took it.
+"""Redrive: dead letters back to the queue that gave them up, no younger than they were.
 
-A console's own redrive gives a record a new time, which makes an old fault look fresh; this one does not.
+A console's own redrive gives a record a new time, which makes an old fault look fresh; this one writes into the record
+the time at which the queue first took it. A cloud event says its own time, and goes back as it is: what proves it is
+the queue that it lies on.
 """
 
 from __future__ import annotations
@@ -21,10 +23,14 @@ def _silent(_count: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Redrive:
-    """Moves messages from the dead letters to the queue; a crash in between leaves one in both, which is harmless."""
+    """Moves messages from the dead letters to the queue; a crash in between leaves one in both, which is harmless.
+
+    `dated` writes into each record when it first came; without it a message goes back as it is.
+    """
 
     dead: RecordQueue
     queue: RecordQueue
+    dated: bool = True
 
     def __call__(self, progress: Callable[[int], None] = _silent) -> int:
         """Move every message that is dead now and return how many; raises Transient when the queue takes no more."""
@@ -37,7 +43,7 @@ class Redrive:
         return moved
 
     def _move(self, message: ReceivedMessage) -> None:
-        if self.queue.send([_again(message)]):
+        if self.queue.send([_again(message) if self.dated else (message.group or UNREAD, message.body)]):
             raise Transient("the queue did not take a record; what was not moved is still among the dead letters")
         self.dead.delete(message)
 
