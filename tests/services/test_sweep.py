@@ -8,6 +8,7 @@ from datetime import timedelta
 from faultbridge.domain.edges import CaseStatus, NodeStatus
 from faultbridge.domain.policy import Match, Rule
 from faultbridge.errors import Misconfigured, Transient
+from faultbridge.services.sweep import Sweep
 from faultbridge.storage import keys
 from faultbridge.storage.items import item
 from faultbridge.storage.writes import Key, Put
@@ -92,3 +93,55 @@ def test_a_node_of_a_cluster_that_is_gone_is_reported_and_stops_nobody():
     swept = world.sweep()
     assert any(Misconfigured.__name__ in line for line in swept.failures)
     assert swept.clusters == 1
+
+
+def overloaded(world: World, clusters: int) -> tuple[Sweep, list[str]]:
+    """A sweep in which each cluster takes half a minute, and the clusters in the order in which it came to them."""
+    looked_after: list[str] = []
+
+    def slow(cluster: str) -> None:
+        looked_after.append(cluster)
+        world.clock.advance(30)
+
+    for number in range(clusters):
+        place = keys.cluster_listed(f"train-{number}")
+        world.table.write(Put(item(place, world.clock.now(), {"cluster": place.sk})))
+    return replace(world.sweep, guard=slow, release=lambda _: (), rollup=slow, dispatch=lambda _: ()), looked_after
+
+
+def test_under_overload_every_cluster_has_its_turn_even_if_every_second_sweep_is_lost():
+    world = World()
+    sweep, looked_after = overloaded(world, 12)
+    for _ in range(120):
+        assert sweep().unfinished
+        world.clock.advance(timedelta(minutes=1))
+    assert set(looked_after) == {f"train-{number}" for number in range(12)} | {"train-a"}
+    assert len(looked_after) < 13 * 120 / 2
+
+
+def test_entries_that_take_all_the_time_leave_each_other_part_its_share():
+    world = World(nodes=24)
+    for node in range(1, 25):
+        world.fault(node, code="xid.92")
+    world.clock.advance(timedelta(hours=2))
+    swept = replace(world.sweep, publish=lambda _: world.clock.advance(15))()
+    assert swept.unfinished
+    assert (swept.ticked, swept.clusters) == (24, 1)
+
+
+def test_under_overload_no_shard_of_the_timers_waits_for_ever():
+    world = World()
+    for shard in keys.TIMERS:
+        place = keys.reject("-", world.clock.now(), shard)
+        world.table.write(Put(item(place, world.clock.now(), {"gsi4pk": shard, "gsi4sk": "2026-02-03T12:00:00.000Z"})))
+    tried: set[str] = set()
+
+    def slow(place: Key) -> None:
+        tried.add(place.sk)
+        world.clock.advance(30)
+
+    sweep = replace(world.sweep, retry_reject=slow)
+    for _ in range(100):
+        assert sweep().rejects <= 2
+        world.clock.advance(timedelta(minutes=1))
+    assert len(tried) == len(keys.TIMERS)

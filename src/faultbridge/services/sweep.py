@@ -1,10 +1,16 @@
-"""Sweep: what time alone brings about, and what was left undone. Every part may fail without stopping another."""
+"""Sweep: what time alone brings about, and what was left undone. Every part may fail without stopping another.
+
+Where there is more to do than time, each part has its share of it, and each minute another shard and cluster comes
+first: chance, not an order that repeats, because sweeps that take too long may also be every second one.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from random import Random
+from typing import TypeVar
 
 from faultbridge.domain.edges import Actor, NodeStatus
 from faultbridge.domain.nodes import NodeKey, NodeState
@@ -32,6 +38,8 @@ UNPUBLISHED_AFTER = timedelta(minutes=2)
 
 MOST_PUBLISHED = 500
 NODE = "NODE#"
+
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -71,15 +79,17 @@ class Sweep:
         """Work for at most so many seconds and say what was done; failures are in the answer, none is raised."""
         until = self.clock.now() + timedelta(seconds=seconds)
         swept, failures = Swept(), Failures()
-        for part in (self._publish, self._due, self._clusters):
+        parts = (self._publish, self._due, self._clusters)
+        for left, part in zip(range(len(parts), 0, -1), parts, strict=True):
+            share = (until - self.clock.now()) / left
             with failures.of(part.__name__.lstrip("_")):
-                part(swept, failures, until)
+                part(swept, failures, self.clock.now() + share)
         swept.failures = failures.all
         return swept
 
     def _publish(self, swept: Swept, failures: Failures, until: datetime) -> None:
         horizon = to_text(self.clock.now() - UNPUBLISHED_AFTER)
-        for outbox in keys.OUTBOXES:
+        for outbox in self._in_turn(keys.OUTBOXES):
             page = self.table.query(outbox, upto=horizon, index=WORK, limit=MOST_PUBLISHED)
             waiting = [Key(str(row["pk"]), str(row["sk"])) for row in page.items]
             if self._out_of_time(swept, until):
@@ -118,7 +128,7 @@ class Sweep:
 
     def _timers(self) -> Iterator[Key]:
         now = to_text(self.clock.now())
-        for timer in keys.TIMERS:
+        for timer in self._in_turn(keys.TIMERS):
             for row in every(self.table, timer, upto=now, index=WORK):
                 yield Key(str(row["pk"]), str(row["sk"]))
 
@@ -136,10 +146,9 @@ class Sweep:
             swept.poked[poked.value] = swept.poked.get(poked.value, 0) + 1
 
     def _clusters(self, swept: Swept, failures: Failures, until: datetime) -> None:
-        for row in every(self.table, keys.CLUSTERS):
+        for cluster in self._in_turn(str(row["sk"]) for row in every(self.table, keys.CLUSTERS)):
             if self._out_of_time(swept, until):
                 return
-            cluster = str(row["sk"])
             with failures.of(f"guarding {cluster}"):
                 self.guard(cluster)
             with failures.of(f"releasing slots of {cluster}"):
@@ -160,6 +169,13 @@ class Sweep:
                 with failures.of(f"isolating {row['node']}"):
                     self.isolate(NodeKey(cluster, str(row["node"])))
 
+    def _in_turn(self, things: Iterable[T]) -> list[T]:
+        minute = int(self.clock.now().timestamp()) // 60
+        order = list(things)
+        Random(minute).shuffle(order)  # noqa: S311 - an order, no secret
+        return order
+
     def _out_of_time(self, swept: Swept, until: datetime) -> bool:
-        swept.unfinished = swept.unfinished or self.clock.now() >= until
-        return swept.unfinished
+        over = self.clock.now() >= until
+        swept.unfinished = swept.unfinished or over
+        return over
