@@ -23,6 +23,7 @@ from faultbridge.simulation.fakes import (
     FakePager,
     FakeProvider,
     FakeQueue,
+    FakeRestarter,
     FakeTable,
     FakeVerifier,
     FakeWorkflow,
@@ -53,6 +54,7 @@ class FakePorts:
         self.pager = FakePager(seam=self.seam)
         self.fleet = FakeFleet(self.clock)
         self.providers = {"ec2-auto-scaling": FakeProvider(self.fleet, seam=self.seam)}
+        self.restarters = {"ssm": FakeRestarter(self.fleet, seam=self.seam)}
         self.orchestrators = {"none": FakeOrchestrator(applicable=False, seam=self.seam)}
         self.verifiers = {"ssm-dcgm": FakeVerifier(seam=self.seam)}
 

@@ -193,6 +193,7 @@ class Application(RecordIntake, RecordKeeping, PagePeople):
             rulebook=self.rulebook,
             objects=self.ports.objects,
             providers=self.ports.providers,
+            restarters=self.ports.restarters,
             orchestrators=self.ports.orchestrators,
             verifiers=self.ports.verifiers,
             probe=timedelta(seconds=self.probe_seconds),

@@ -44,6 +44,7 @@ NAMES = (
     "autoscaling",
     "autoscaling_once",
     "ssm",
+    "ssm_once",
 )
 
 

@@ -19,7 +19,7 @@ from faultbridge import local
 from faultbridge.domain.cases import Case, WaitingFor
 from faultbridge.domain.conditions import Condition
 from faultbridge.domain.edges import NodeStatus
-from faultbridge.domain.policy import Policy
+from faultbridge.domain.policy import Limits, Policy
 from faultbridge.local.compute_script import healthy_diagnostics
 from faultbridge.local.fleet import INSTANCE_TYPE
 from faultbridge.services.registration import NewNode
@@ -198,12 +198,13 @@ def hidden_for(installation: Installation, seconds: int) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Repairs:
-    """A cluster of three nodes: one whose successor is bad, one whose step is killed, one whose provider fails once."""
+    """Four nodes: one that a reset mends, one each whose successors are bad, step is killed, provider fails once."""
 
     cluster: str
     bad_successor: str = "node-000"
     killed_step: str = "node-001"
     provider_fails: str = "node-002"
+    needs_reset: str = "node-003"
 
 
 TERMINATE = "autoscaling:TerminateInstanceInAutoScalingGroup"
@@ -211,19 +212,22 @@ TERMINATE = "autoscaling:TerminateInstanceInAutoScalingGroup"
 
 @pytest.fixture(scope="session")
 def repairs(installation: Installation) -> Repairs:
-    """Three repairs, each with its own trouble; the first alone, so that it gets the successor that is bad."""
-    scene = Repairs(installation.cluster(3, fleet=3))
-    local.script_bad_on_arrival(installation.stack.info.compute_endpoint)
+    """Four repairs, each with its own trouble; the first alone, so that it gets the successors that are bad."""
+    scene = Repairs(installation.cluster(4, fleet=4))
+    for _ in range(Limits().attempts):
+        local.script_bad_on_arrival(installation.stack.info.compute_endpoint)
     _break_down(installation, scene.cluster, scene.bad_successor)
     eventually(lambda: installation.cases(scene.cluster), 60)
+    installation.settle(scene.cluster)
+    _break_down(installation, scene.cluster, scene.needs_reset, DOUBLE_BIT)
     installation.settle(scene.cluster)
     _kill_steps(installation, scene)
     _let_the_provider_fail(installation, scene)
     return scene
 
 
-def _break_down(installation: Installation, cluster: str, node: str) -> None:
-    installation.send([Parcel("kernel-log", cluster, LOST.encode(), node=node)])
+def _break_down(installation: Installation, cluster: str, node: str, line: str = LOST) -> None:
+    installation.send([Parcel("kernel-log", cluster, line.encode(), node=node)])
 
 
 def _kill_steps(installation: Installation, scene: Repairs) -> None:

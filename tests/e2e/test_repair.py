@@ -64,14 +64,27 @@ def test_an_instance_is_given_up_once_and_the_seat_gets_one_successor(
         if call.operation == "TerminateInstanceInAutoScalingGroup" and call.arguments["InstanceId"] == old
     ]
     assert given_up.count(200) == 1
-    assert [step["step"] for step in steps(installation, repairs, node)].count("intent") == 1
+    intents = [step["attempt"] for step in steps(installation, repairs, node) if step["step"] == "intent"]
+    assert len(intents) == len(set(intents))
 
 
 def test_no_two_seats_have_the_same_instance(installation: Installation, repairs: Repairs) -> None:
     sitting = [
         state.incarnation.instance_id for state in installation.states(repairs.cluster).values() if state.incarnation
     ]
-    assert len(set(sitting)) == 3
+    assert len(set(sitting)) == 4
+
+
+def test_a_fault_that_a_reset_mends_leaves_the_instance_where_it_is(
+    installation: Installation, repairs: Repairs
+) -> None:
+    node = repairs.needs_reset
+    state, case = installation.states(repairs.cluster)[node], case_of(installation, repairs, node)
+    assert (case.status, case.resolution) == (CaseStatus.RESOLVED, Resolution.REPAIRED)
+    assert (state.status, state.former_instances, list(state.active())) == (NodeStatus.HEALTHY, (), [])
+    told = [(step["step"], step["outcome"]) for step in steps(installation, repairs, node)]
+    restart = [("intent", "committed"), ("repair_in_place", "begun"), ("repair_in_place", "back")]
+    assert [one for one in told if one in restart] == restart
 
 
 def test_a_report_that_is_too_long_for_ssm_is_read_from_the_bucket(

@@ -40,6 +40,29 @@ def test_a_scripted_instance_answers_as_scripted_and_others_do_not(script: Compu
     assert script.output_of("i-2", DIAGNOSE) == CommandOutput(0, healthy_diagnostics())
 
 
+RESET = ["set -u", "timeout 300 nvidia-smi --gpu-reset"]
+REBOOT = ["set -u", "exit 194"]
+
+
+def test_a_restart_comes_to_its_end_whatever_the_diagnostics_say(script: ComputeScript) -> None:
+    script.set_output("i-1", CommandOutput(226, "bad"))
+    assert script.output_of("i-1", RESET) == CommandOutput(0, "")
+    first = script.output_of("i-1", REBOOT)
+    assert first is not None
+    assert first.stdout.startswith("boot_id=")
+    assert script.output_of("i-1", REBOOT) == first
+    assert script.output_of("i-1", ["token=2", *REBOOT]) != first
+    assert script.output_of("i-1", DIAGNOSE) == CommandOutput(226, "bad")
+
+
+def test_a_machine_can_be_mended_by_the_restart_that_is_scripted_and_by_no_other(script: ComputeScript) -> None:
+    script.set_output("i-1", CommandOutput(226, "bad"), until="reboot")
+    script.output_of("i-1", RESET)
+    assert script.output_of("i-1", DIAGNOSE) == CommandOutput(226, "bad")
+    script.output_of("i-1", REBOOT)
+    assert script.output_of("i-1", DIAGNOSE) == CommandOutput(0, healthy_diagnostics())
+
+
 def test_the_output_for_the_next_launch_goes_to_one_instance_only(script: ComputeScript) -> None:
     script.set_output("next", CommandOutput(226, "bad"))
     script.launched("i-1")

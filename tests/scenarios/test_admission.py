@@ -8,7 +8,7 @@ from faultbridge.domain.cases import Resolution, Rung, WaitingFor
 from faultbridge.domain.edges import CaseStatus, NodeStatus
 from faultbridge.domain.faults import Action, Severity
 from faultbridge.domain.nodes import Isolation
-from faultbridge.domain.policy import Match, Rule
+from faultbridge.domain.policy import Match, Policy, Rule
 from faultbridge.ports import Capacity, Evidence, ProviderFailure, Verdict, Verification
 from tests.scenarios.world import World, limits
 
@@ -159,8 +159,9 @@ def test_a_diagnosis_holds_no_slot_and_gives_nothing_up():
     assert "i-00000000000000002" not in world.given_up()
 
 
-def test_a_diagnosis_that_fails_climbs_to_the_next_rung():
-    rule = Rule("look", Match(codes=("xid.48",)), action=Action.RUN_DIAGNOSTICS, give_up_blind=True)
+def test_a_diagnosis_that_fails_climbs_to_the_next_rung_that_the_policy_permits():
+    ladder = (Rung.VERIFY, Rung.REPLACE)
+    rule = Rule("look", Match(codes=("xid.48",)), action=Action.RUN_DIAGNOSTICS, ladder=ladder, give_up_blind=True)
     world = World(rules=(rule,))
     world.verifier.results["i-00000000000000001"] = Verification(Verdict.FAILED, ("memory: fail",))
     world.fault(code="xid.48")
@@ -170,24 +171,26 @@ def test_a_diagnosis_that_fails_climbs_to_the_next_rung():
     assert (world.case().attempts, world.given_up()) == (2, ["i-00000000000000001"])
 
 
-def test_a_reset_that_cannot_be_done_here_yet_climbs_and_says_so():
-    rule = Rule("reset", Match(codes=("xid.48",)), action=Action.RESET_GPU)
-    world = World(rules=(rule,))
-    world.fault(code="xid.48")
+def test_a_rung_that_the_policy_no_longer_permits_climbs_and_says_so():
+    world = World(limits=limits(concurrent=0), rules=(Rule("reset", action=Action.RESET_GPU),))
+    world.fault()
     world.listen()
+    world.policy = Policy("stricter", (Rule("reset", action=Action.RESET_GPU, ladder=(Rung.REPLACE,)),))
+    world.minute()
     moves = [body["data"] for body in world.bodies() if body["data"].get("to") == "in_progress"]
-    assert moves[0]["reason"] == "admitted: reset cannot be done here yet; replace is the next rung permitted"
+    assert moves[0]["reason"] == "admitted: rule reset permits no reset; replace is the next rung permitted"
     assert moves[0]["rung"] == "replace"
 
 
-def test_a_ladder_that_permits_nothing_that_can_be_done_goes_to_a_person():
+def test_a_ladder_whose_rungs_do_not_help_goes_to_a_person():
     rule = Rule("mild", Match(codes=("xid.48",)), action=Action.RESET_GPU, ladder=(Rung.RESET, Rung.REBOOT))
     world = World(rules=(rule,))
+    world.verifier.results["i-00000000000000001"] = Verification(Verdict.FAILED, ("memory: fail",))
     world.fault(code="xid.48")
     world.listen()
-    world.minute(3)
-    assert (world.case().status, world.given_up()) == (CaseStatus.ESCALATED, [])
-    assert "permits no rung" in world.case().reason
+    world.until(world.case_is(CaseStatus.ESCALATED))
+    assert (world.case().rung, world.given_up()) == (Rung.REBOOT, [])
+    assert world.case().reason == "VERIFY_FAILED: memory: fail"
 
 
 def test_a_case_that_the_policy_leaves_in_service_is_isolated_only_when_its_repair_begins():

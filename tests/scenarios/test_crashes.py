@@ -20,7 +20,7 @@ from faultbridge.storage.writes import Put
 from tests.scenarios.world import World
 
 RESOLVED = CaseStatus.RESOLVED
-EFFECTS = {"write", "transact", "replace", "begin", "start", "resume", "cordon", "uncordon", "drain"}
+EFFECTS = {"write", "transact", "replace", "restart", "begin", "start", "resume", "cordon", "uncordon", "drain"}
 ONCE = {
     "intent committed",
     "give_up given_up",

@@ -152,7 +152,19 @@ def test_an_unusable_node_is_not_kept_for_work_that_never_leaves():
     assert "drain forced" in world.story()
 
 
-def test_a_verification_that_fails_leaves_the_node_out_of_service_and_asks_a_person():
+def test_a_successor_that_is_no_good_is_replaced_itself():
+    world = World()
+    bad = Verification(Verdict.FAILED, ("pcie: fail",), b"{}")
+    world.verifier.results["i-00000000000000002"] = bad
+    world.fault()
+    world.listen()
+    world.until(world.case_is(RESOLVED))
+    assert world.given_up() == ["i-00000000000000001", "i-00000000000000002"]
+    assert (world.case().attempts, world.case().resolution) == (2, Resolution.REPLACED)
+    assert world.story().count("intent committed") == 2
+
+
+def test_verifications_that_fail_as_often_as_the_policy_tries_leave_the_node_out_of_service_and_ask_a_person():
     world = World()
     world.verifier.result = Verification(Verdict.FAILED, ("pcie: fail",), b"{}")
     world.fault()
@@ -160,9 +172,9 @@ def test_a_verification_that_fails_leaves_the_node_out_of_service_and_asks_a_per
     world.until(world.case_is(ESCALATED))
     assert world.status() is NodeStatus.FAILED
     assert world.case().reason == "VERIFY_FAILED: pcie: fail"
+    assert (world.case().attempts, len(world.given_up())) == (3, 3)
     assert world.control().holders == {}
-    (execution,) = world.workflow.executions.values()
-    assert execution.visited[-1] == "Stopped"
+    assert {execution.visited[-1] for execution in world.workflow.executions.values()} == {"Stopped"}
 
 
 def test_a_node_that_nobody_can_verify_stays_in_validation_and_asks_a_person():
@@ -183,9 +195,10 @@ def test_a_fault_of_the_successor_outweighs_a_passed_verification():
     world.until(lambda: world.status() is NodeStatus.VALIDATING)
     world.minute()
     world.fault(code="xid.48")
-    world.until(world.case_is(ESCALATED))
-    assert world.status() is NodeStatus.FAILED
-    assert "xid.48" in world.case().reason
+    world.until(world.case_is(RESOLVED))
+    assert len(world.given_up()) == 2
+    failed = next(body["data"] for body in world.bodies() if body["data"].get("outcome") == "failed")
+    assert "xid.48" in failed["reason"]
 
 
 def test_a_successor_that_never_comes_is_handed_over_after_the_deadline():

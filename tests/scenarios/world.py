@@ -43,6 +43,7 @@ from faultbridge.simulation.fakes import (
     FakeObjects,
     FakeOrchestrator,
     FakeProvider,
+    FakeRestarter,
     FakeTable,
     FakeVerifier,
     ManualClock,
@@ -78,6 +79,7 @@ class World:
         self.table = FakeTable(self.clock, seam=self.seam)
         self.fleet = FakeFleet(self.clock, launch_delay=launch_delay)
         self.provider = FakeProvider(self.fleet, seam=self.seam)
+        self.restarter = FakeRestarter(self.fleet, seam=self.seam)
         self.orchestrator = FakeOrchestrator(self.clock, applicable=orchestrated, seam=self.seam)
         self.verifier = FakeVerifier(self.clock, seam=self.seam, duration=timedelta(minutes=10))
         self.workflow = FakeStateMachine(self.clock, seam=self.seam)
@@ -131,6 +133,7 @@ class World:
             self.rulebook,
             self.objects,
             {"ec2-auto-scaling": self.provider},
+            {"ssm": self.restarter},
             {"none": self.orchestrator},
             {"ssm-dcgm": self.verifier},
         )

@@ -40,11 +40,12 @@ ILL = node(conditions={"xid.1@gpu": condition()})
     [
         (Rung.REPLACE, tuple(Rung), Rung.REPLACE),
         (Rung.VERIFY, tuple(Rung), Rung.VERIFY),
-        (Rung.RESET, tuple(Rung), Rung.REPLACE),
-        (Rung.REBOOT, (Rung.REBOOT,), None),
+        (Rung.RESET, tuple(Rung), Rung.RESET),
+        (Rung.RESET, (Rung.VERIFY, Rung.REPLACE), Rung.REPLACE),
+        (Rung.REBOOT, (Rung.RESET,), None),
     ],
 )
-def test_a_rung_that_cannot_be_done_here_climbs_as_far_as_the_policy_permits(wanted, ladder, chosen):
+def test_a_rung_that_is_not_permitted_climbs_as_far_as_the_policy_permits(wanted, ladder, chosen):
     assert choose(ILL, case(wanted), policy(*ladder)).rung is chosen
 
 

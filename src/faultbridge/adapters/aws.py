@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         Pager,
         Provider,
         RecordQueue,
+        Restarter,
         Table,
         Verifier,
         Workflow,
@@ -119,6 +120,13 @@ class AwsPorts:
         from faultbridge.adapters.providers.ec2_auto_scaling import AutoScalingProvider
 
         return {"ec2-auto-scaling": AutoScalingProvider(self.clients)}
+
+    @cached_property
+    def restarters(self) -> Mapping[str, Restarter]:
+        """Reach what mends instances in place, by name."""
+        from faultbridge.adapters.restarters.ssm import SsmRestarter
+
+        return {"ssm": SsmRestarter(self.clients)}
 
     @cached_property
     def orchestrators(self) -> Mapping[str, Orchestrator]:

@@ -128,6 +128,11 @@ class Clients:
         return self._watched(self.session.client("ssm", **self._options("SSM")))
 
     @cached_property
+    def ssm_once(self) -> SSMClient:
+        """Return the client that restarts instances: it never repeats a call by itself."""
+        return self._watched(self.session.client("ssm", **self._options("SSM", attempts=1)))
+
+    @cached_property
     def sagemaker(self) -> SageMakerClient:
         """Return the client of HyperPod clusters."""
         return self._watched(self.session.client("sagemaker", **self._options("SAGEMAKER")))

@@ -71,6 +71,7 @@ class Cluster(Shape):
     provider: str
     orchestrator: str
     verifier: str
+    restarter: str
     shards: int
     policy: str | None
     version: int

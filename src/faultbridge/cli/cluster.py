@@ -24,6 +24,7 @@ OwnerOption = Annotated[RepairOwner | None, typer.Option(help="Who repairs: Faul
 ProviderOption = Annotated[str | None, typer.Option(help="What has the machines: ec2-auto-scaling, hyperpod.")]
 OrchestratorOption = Annotated[str | None, typer.Option(help="What cordons and drains: none.")]
 VerifierOption = Annotated[str | None, typer.Option(help="What proves a node good: ssm-dcgm.")]
+RestarterOption = Annotated[str | None, typer.Option(help="What resets GPUs and reboots: ssm.")]
 TrustOption = Annotated[
     list[str] | None,
     typer.Option("--trusted-sender", help="ROLE_ID:SESSION or ROLE_ID:*, may speak of all its nodes; repeatable."),
@@ -59,6 +60,7 @@ def add_cluster(
     provider: ProviderOption = None,
     orchestrator: OrchestratorOption = None,
     verifier: VerifierOption = None,
+    restarter: RestarterOption = None,
     policy: PolicyOption = None,
     trusted_sender: TrustOption = None,
     eks_cluster: EksOption = None,
@@ -74,6 +76,7 @@ def add_cluster(
         provider=provider,
         orchestrator=orchestrator,
         verifier=verifier,
+        restarter=restarter,
         policy=policy,
         trusted_senders=_senders(trusted_sender),
         eks_cluster=eks_cluster,
@@ -95,6 +98,7 @@ def set_cluster(
     provider: ProviderOption = None,
     orchestrator: OrchestratorOption = None,
     verifier: VerifierOption = None,
+    restarter: RestarterOption = None,
     policy: PolicyOption = None,
     trusted_sender: TrustOption = None,
     eks_cluster: EksOption = None,
@@ -110,6 +114,7 @@ def set_cluster(
         provider=provider,
         orchestrator=orchestrator,
         verifier=verifier,
+        restarter=restarter,
         policy=policy,
         trusted_senders=_senders(trusted_sender),
         eks_cluster=eks_cluster,
@@ -155,6 +160,7 @@ def _known_parts(session: Session, changes: dict[str, Any]) -> None:
         ("provider", {**session.application.inventories(), **ports.providers}),
         ("orchestrator", ports.orchestrators),
         ("verifier", ports.verifiers),
+        ("restarter", ports.restarters),
     ):
         if name in changes and changes[name] not in known:
             raise typer.BadParameter(f"--{name} {changes[name]!r} is none of {', '.join(known)}")

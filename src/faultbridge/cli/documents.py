@@ -28,6 +28,7 @@ CLUSTER: Columns = {
     "Provider": lambda one: one["provider"],
     "Orchestrator": lambda one: one["orchestrator"],
     "Verifier": lambda one: one["verifier"],
+    "Restarter": lambda one: one["restarter"],
     "In Amazon EKS": lambda one: one["eks_cluster"],
     "In HyperPod": lambda one: one["hyperpod_cluster"],
     "Reached through": lambda one: one["provider_role"],

@@ -95,7 +95,8 @@ class Attempt:
     """One admitted try; `steps` keeps each step's outcome so that a repeated call answers the same.
 
     `step` is the one under way since `since`, looked at `tries` times and waited for with `task_token` until
-    `deadline`; `probe_at` is when somebody looks after the attempt in any case.
+    `deadline`; `probe_at` is when somebody looks after the attempt in any case. What is seen on the node after
+    `watched_since` speaks against its repair.
     """
 
     number: int
@@ -109,6 +110,7 @@ class Attempt:
     task_token: str | None = None
     deadline: datetime | None = None
     probe_at: datetime | None = None
+    watched_since: datetime | None = None
     steps: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -133,7 +135,8 @@ class Case:
     """The live case of a node, kept inside its state: at most one, by construction.
 
     `marks` says when the case first reached each status or phase; the closing entry turns it into durations.
-    `uncounted` attempts ended for want of capacity or by a pause and are none of those that the policy allows;
+    `uncounted` attempts ended for want of capacity, by a pause or at a rung that another follows, and are none of those
+    that the policy allows;
     `cancelled` cases give nothing up any more and only bring their node back.
     """
 

@@ -57,6 +57,7 @@ class ClusterConfig:
     provider: str = "ec2-auto-scaling"
     orchestrator: str = "none"
     verifier: str = "ssm-dcgm"
+    restarter: str = "ssm"
     repair_owner: RepairOwner = RepairOwner.OBSERVE
     mode: Mode = Mode.OBSERVE
     shards: int = 1

@@ -100,7 +100,7 @@ _NODE_ROWS = (
     ("draining", "failed", (_A.STEP, _A.SWEEP), "drain impossible"),
     ("repairing", "validating", (_A.STEP,), "device or node back"),
     ("repairing", "replacing", (_A.STEP,), "rung failed; new intent"),
-    ("repairing", "quarantined", (_A.STEP, _A.SWEEP), "no effect proven"),
+    ("repairing", "quarantined", (_A.STEP, _A.SWEEP), "no effect proven, or the next rung is due"),
     ("repairing", "failed", (_A.STEP, _A.SWEEP), "not retriable"),
     ("replacing", "provisioning", (_A.STEP,), "old instance given up"),
     ("replacing", "validating", (_A.STEP,), "a spare took the seat"),

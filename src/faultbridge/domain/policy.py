@@ -99,6 +99,7 @@ class Limits:
     remember_for: timedelta = timedelta(days=16)
     silent_after: timedelta = timedelta(minutes=5)
     drain_deadline: timedelta = timedelta(minutes=30)
+    repair_deadline: timedelta = timedelta(minutes=30)
     launch_deadline: timedelta = timedelta(hours=8)
     verify_deadline: timedelta = timedelta(hours=2)
     verify_level: int = 3

@@ -16,9 +16,12 @@ from faultbridge.local.compute_weather import Climate
 DIAGNOSTICS_FAILED = 226
 
 
-def script_command(endpoint: str, instance_id: str, *, exit_code: int, stdout: str) -> None:
-    """Let every command on that instance end so from now on; `endpoint` is the compute plane's."""
-    body = {"instance_id": instance_id, "exit_code": exit_code, "stdout": stdout}
+def script_command(endpoint: str, instance_id: str, *, exit_code: int, stdout: str, until: str | None = None) -> None:
+    """Let every command on that instance end so from now on; `endpoint` is the compute plane's.
+
+    `until` is the restart (`reset`, `reboot`) that mends the instance.
+    """
+    body = {"instance_id": instance_id, "exit_code": exit_code, "stdout": stdout, "until": until}
     requests.call(f"{endpoint}/faultbridge/ssm", body)
 
 

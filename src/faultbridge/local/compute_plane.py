@@ -84,7 +84,7 @@ def _identity(_body: dict[str, Any]) -> object:
 
 def _script_command(body: dict[str, Any]) -> object:
     output = CommandOutput(exit_code=int(body["exit_code"]), stdout=str(body["stdout"]))
-    SCRIPT.set_output(str(body["instance_id"]), output)
+    SCRIPT.set_output(str(body["instance_id"]), output, body.get("until"))
     return {}
 
 

@@ -8,9 +8,12 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass, field
 from importlib.resources import files
+from uuid import NAMESPACE_OID, uuid5
 
 ANY_ZONE = "*"
 NEXT_LAUNCH = "next"
+RESTARTS = {"reset": "nvidia-smi --gpu-reset", "reboot": "exit 194"}
+"""What tells the script of a restart from any other command."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,15 +26,22 @@ class CommandOutput:
 
 @dataclass(slots=True)
 class ComputeScript:
-    """The script: by default every diagnostics run finds a healthy eight-GPU node, and capacity is everywhere."""
+    """The script: by default every diagnostics run finds a healthy eight-GPU node, and capacity is everywhere.
+
+    A reset or a reboot always comes to its end, and cures what is scripted to last until then.
+    """
 
     outputs: dict[str, CommandOutput] = field(default_factory=dict)
+    cures: dict[str, str] = field(default_factory=dict)
     for_next_launches: list[CommandOutput] = field(default_factory=list)
     without_capacity: set[tuple[str, str]] = field(default_factory=set)
     lock: threading.RLock = field(default_factory=threading.RLock)
 
     def output_of(self, instance_id: str, commands: list[str]) -> CommandOutput | None:
         """Tell what the script says, or the healthy diagnostics for a `dcgmi diag`; None for any other command."""
+        restart = next((name for name, sign in RESTARTS.items() if any(sign in line for line in commands)), None)
+        if restart is not None:
+            return self._restarted(instance_id, restart, commands)
         with self.lock:
             if scripted := self.outputs.get(instance_id):
                 return scripted
@@ -39,9 +49,22 @@ class ComputeScript:
             return CommandOutput(0, healthy_diagnostics())
         return None
 
-    def set_output(self, instance_id: str, output: CommandOutput) -> None:
-        """From now on that instance's commands answer so; `next` means the next instance that is launched."""
+    def _restarted(self, instance_id: str, restart: str, commands: list[str]) -> CommandOutput:
+        """Answer as the script on the host does: a boot of its own for each token."""
         with self.lock:
+            if self.cures.get(instance_id) == restart:
+                self.outputs.pop(instance_id, None)
+        boot = uuid5(NAMESPACE_OID, "/".join((instance_id, *commands)))
+        return CommandOutput(0, f"boot_id={boot}\n" if restart == "reboot" else "")
+
+    def set_output(self, instance_id: str, output: CommandOutput, until: str | None = None) -> None:
+        """From now on that instance's commands answer so; `next` means the next instance that is launched.
+
+        `until` is the restart (`reset`, `reboot`) that mends it.
+        """
+        with self.lock:
+            if until is not None:
+                self.cures[instance_id] = until
             if instance_id == NEXT_LAUNCH:
                 self.for_next_launches.append(output)
             else:
@@ -70,6 +93,7 @@ class ComputeScript:
         """Forget everything that was told."""
         with self.lock:
             self.outputs.clear()
+            self.cures.clear()
             self.for_next_launches.clear()
             self.without_capacity.clear()
 

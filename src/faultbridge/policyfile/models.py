@@ -109,6 +109,7 @@ class LimitsPart(_Part):
     remember_for: Duration = 16 * _DAY
     silent_after: Duration = 300
     drain_deadline: Duration = 1_800
+    repair_deadline: Duration = 1_800
     launch_deadline: Duration = 8 * 3_600
     verify_deadline: Duration = 2 * 3_600
     verify_level: Annotated[int, Field(ge=1, le=4)] = 3
@@ -128,6 +129,7 @@ DURATIONS = frozenset(
         "remember_for",
         "silent_after",
         "drain_deadline",
+        "repair_deadline",
         "launch_deadline",
         "verify_deadline",
         "approval_deadline",

@@ -31,6 +31,7 @@ from faultbridge.ports.repair import (
     Verification,
     Verifier,
 )
+from faultbridge.ports.restart import Restart, Restarter, RestartState
 from faultbridge.ports.workflow import ExecutionStatus, Workflow
 from faultbridge.ports.world import Ports
 
@@ -60,6 +61,9 @@ __all__ = [
     "RecordQueue",
     "RecordQueueDepth",
     "Refusal",
+    "Restart",
+    "RestartState",
+    "Restarter",
     "Table",
     "Verdict",
     "Verification",

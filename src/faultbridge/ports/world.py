@@ -9,6 +9,7 @@ from faultbridge.ports.keeping import Clock, ObjectStore, Table
 from faultbridge.ports.messages import EventBus, RecordQueue
 from faultbridge.ports.people import Pager
 from faultbridge.ports.repair import Orchestrator, Provider, Verifier
+from faultbridge.ports.restart import Restarter
 from faultbridge.ports.workflow import Workflow
 
 
@@ -53,6 +54,11 @@ class Ports(Protocol):
     @property
     def providers(self) -> Mapping[str, Provider]:
         """Reach what replaces instances, by the name that a cluster's registration gives."""
+        ...
+
+    @property
+    def restarters(self) -> Mapping[str, Restarter]:
+        """Reach what mends instances in place, by name."""
         ...
 
     @property

@@ -76,7 +76,7 @@ def take_slots(control: Control, ready: Sequence[Ready], now: datetime) -> Updat
 def _looked_again(control: Control, holding: Sequence[Ready], now: datetime) -> dict[str, datetime]:
     """Leave the groups alone that a repair now looks at again, and forget those that nobody looked at for long."""
     kept = {group: until for group, until in control.dry.items() if until > now - FORGOTTEN}
-    groups = {one.state.seat.group for one in holding}
+    groups = {one.state.seat.group for one in holding if one.rung is Rung.REPLACE}
     return {group: now + LOOKED_AT if group in groups else until for group, until in kept.items()}
 
 

@@ -30,6 +30,7 @@ def cluster_document(view: ClusterView) -> Document:
         "provider": config.provider,
         "orchestrator": config.orchestrator,
         "verifier": config.verifier,
+        "restarter": config.restarter,
         "eks_cluster": config.eks_cluster,
         "hyperpod_cluster": config.hyperpod_cluster,
         "provider_role": config.provider_role.arn if config.provider_role else None,

@@ -10,14 +10,13 @@ from typing import Any
 from faultbridge.bootstrap import Application
 from faultbridge.data.policies import default_policy
 from faultbridge.errors import Rejected
-from faultbridge.ports import ProviderFailure, Verdict, Verification
 from faultbridge.services.policies import Policies
 from faultbridge.services.registration import NewNode
 from faultbridge.services.send import Parcel
 from faultbridge.simulation.acts import Act
-from faultbridge.simulation.chaos import Crash, Outage
+from faultbridge.simulation.chaos import Crash
+from faultbridge.simulation.cloud import Cloud, pick
 from faultbridge.simulation.fakes.fleet import Instance
-from faultbridge.simulation.journal import Kind
 from faultbridge.simulation.samples import HARD, SAMPLES
 from faultbridge.simulation.scene import ACTING, GROUPS, WATCHED, Scene
 from faultbridge.storage import keys
@@ -27,37 +26,25 @@ from faultbridge.storage.writes import Update
 
 HOUR = 3600.0
 _SKEWS = (0.0, 0.0, 0.0, 0.0, 30.0, -90.0, 1800.0, -7200.0)
-_PROVIDER = (
-    ProviderFailure.CAPACITY,
-    ProviderFailure.THROTTLED,
-    ProviderFailure.CONFLICT,
-    ProviderFailure.TIMEOUT,
-    ProviderFailure.AMBIGUOUS,
-    ProviderFailure.PROVIDER_ERROR,
-)
-_ORCHESTRATOR = (ProviderFailure.THROTTLED, ProviderFailure.TIMEOUT, ProviderFailure.CONFLICT)
 
 
-class Actors:
+class Actors(Cloud):
     """Makes acts come true in a scene."""
 
     def __init__(self, scene: Scene) -> None:
-        self.scene = scene
+        super().__init__(scene)
         self.sent: list[tuple[str, str, datetime]] = []
 
     def play(self, act: Act) -> None:
         """Let one act happen, now."""
         getattr(self, f"_{act.kind}")(act)
 
-    def _tell(self, text: str) -> None:
-        self.scene.journal.note(Kind.ACT, text)
-
     # ------------------------------------------------------------------ agents
 
     def _report(self, act: Act) -> None:
         sits = [*self.scene.fleet.running(GROUPS[ACTING])]
         watched = [*self.scene.fleet.running(GROUPS[WATCHED])]
-        instance = _pick([*sits, *sits, *watched], act.which)
+        instance = pick([*sits, *sits, *watched], act.which)
         if act.what in HARD and act.amount < 0.8:  # noqa: PLR2004 - the rest are false alarms
             self.scene.lemons.add(instance.instance_id)
             self.scene.grade(instance.instance_id)
@@ -70,7 +57,7 @@ class Actors:
     def _tail(self, act: Act) -> None:
         gone = [one for one in self.scene.fleet.instances.values() if not one.alive]
         if gone:
-            self._send(_pick(gone, act.which), act)
+            self._send(pick(gone, act.which), act)
 
     def _send(self, instance: Instance, act: Act) -> None:
         cluster = ACTING if instance.group == GROUPS[ACTING] else WATCHED
@@ -167,60 +154,6 @@ class Actors:
             if tries:
                 self.scene.schedule.after(30, "operator", lambda: self._order(do, tries - 1))
 
-    # ------------------------------------------------------------------ the cloud
-
-    def _provider(self, act: Act) -> None:
-        failure = _pick(_PROVIDER, act.which)
-        uncertain = failure in {ProviderFailure.AMBIGUOUS, ProviderFailure.TIMEOUT}
-        effect = uncertain and act.amount < 0.5  # noqa: PLR2004 - every other one has its effect
-        self._tell(f"the provider's next call: {failure.value}{', with effect' if effect else ''}")
-        self.scene.ports.provider.fail_next(failure, effect=effect)
-        self.scene.ports.provider.blind = act.amount > 0.8  # noqa: PLR2004 - one time in five
-
-    def _verifier(self, act: Act) -> None:
-        verdict = Verdict.UNKNOWN if act.which % 2 else Verdict.FAILED
-        instance = _pick([*self.scene.fleet.instances], act.which)
-        self._tell(f"the verification of {instance} will be: {verdict.value}")
-        self.scene.ports.verifier.results[instance] = Verification(verdict, ("scripted",))
-
-    def _orchestrator(self, act: Act) -> None:
-        failure = _pick(_ORCHESTRATOR, act.which)
-        self._tell(f"the scheduler's next calls: {failure.value}")
-        self.scene.ports.orchestrator.fail_next(*[failure] * (1 + act.which % 4))
-
-    def _capacity(self, act: Act) -> None:
-        spare = act.which % 2
-        self._tell(f"{spare} machines are left")
-        self.scene.fleet.restock(spare)
-
-    def _lemon(self, _act: Act) -> None:
-        self._tell("the next machine is broken on arrival")
-        self.scene.broken_arrivals += 1
-
-    def _busy(self, act: Act) -> None:
-        node = f"node-{act.which % 4 + 1}"
-        until = self.scene.clock.now() + timedelta(seconds=act.amount * HOUR)
-        self._tell(f"work runs on {node} until {until:%H:%M}")
-        self.scene.ports.orchestrator.busy_until[node] = until
-
-    def _abort(self, act: Act) -> None:
-        running = self.scene.ports.workflow.running()
-        if running:
-            name = _pick(running, act.which)
-            self._tell(f"execution {name[-8:]} is aborted")
-            self.scene.ports.workflow.abort(name)
-
-    def _outage(self, act: Act) -> None:
-        start = self.scene.clock.now()
-        end = start + timedelta(seconds=60 + act.amount * HOUR)
-        self._tell(f"{act.what} does not answer until {end:%H:%M:%S}")
-        self.scene.chaos.outages.append(Outage(act.what, start, end))
-
-    def _days(self, act: Act) -> None:
-        days = 1 + act.which % 18
-        self._tell(f"{days} days pass")
-        self.scene.pass_time(timedelta(days=days))
-
 
 def _registered(app: Application, node: NewNode) -> None:
     try:
@@ -233,7 +166,3 @@ def _registered(app: Application, node: NewNode) -> None:
 def _retried(app: Application) -> None:
     for reject in [*app.rejects.list(ACTING), *app.rejects.list(keys.NO_CLUSTER)]:
         app.rejects.retry(reject)
-
-
-def _pick(things: Any, number: int) -> Any:
-    return things[number % len(things)]

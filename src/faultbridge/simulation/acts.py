@@ -36,6 +36,7 @@ _KINDS: Mapping[str, int] = {
     "resume": 2,
     "policy": 1,
     "provider": 5,
+    "restarter": 3,
     "verifier": 4,
     "orchestrator": 4,
     "capacity": 2,
@@ -66,7 +67,19 @@ _SAMPLES: Mapping[str, int] = {
     "garbage": 2,
     "nothing known": 2,
 }
-_PORTS = ("table", "bus", "queue", "objects", "workflow", "pager", "provider", "orchestrator", "verifier", "receipts")
+_PORTS = (
+    "table",
+    "bus",
+    "queue",
+    "objects",
+    "workflow",
+    "pager",
+    "provider",
+    "restarter",
+    "orchestrator",
+    "verifier",
+    "receipts",
+)
 
 
 def plan(seed: int, steps: int, gap: float) -> tuple[Act, ...]:

@@ -93,6 +93,9 @@ def calm_down(scene: Scene, *, injecting: bool = False) -> None:
     ports = scene.ports
     ports.provider.failures.clear()
     ports.provider.blind = False
+    ports.restarter.failures.clear()
+    ports.restarter.blind = False
+    ports.restarter.results.clear()
     ports.orchestrator.failures.clear()
     ports.orchestrator.busy_until.clear()
     ports.verifier.results = {one: scene.graded(one) for one in ports.verifier.results if one in scene.lemons}

@@ -13,6 +13,7 @@ from faultbridge.simulation.fakes import (
     FakeProvider,
     FakeQueue,
     FakeReceipts,
+    FakeRestarter,
     FakeTable,
     FakeVerifier,
     ManualClock,
@@ -22,7 +23,7 @@ from faultbridge.simulation.machine import ScheduledStateMachine
 from faultbridge.simulation.schedule import Schedule
 from faultbridge.simulation.weather import Weather
 
-PROVIDER, VERIFIER = "ec2-auto-scaling", "ssm-dcgm"
+PROVIDER, VERIFIER, RESTARTER = "ec2-auto-scaling", "ssm-dcgm", "ssm"
 NO_SCHEDULER, SCHEDULER = "none", "slurm"
 
 
@@ -40,9 +41,11 @@ class SimulatedPorts:
         self.pager = FakePager(seam=seam)
         self.fleet = FakeFleet(clock, launch_delay=timedelta(minutes=4))
         self.provider = FakeProvider(self.fleet, seam=seam)
+        self.restarter = FakeRestarter(self.fleet, seam=seam, duration=timedelta(minutes=6))
         self.orchestrator = FakeOrchestrator(clock, seam=seam)
         self.verifier = FakeVerifier(clock, seam=seam, duration=timedelta(minutes=12))
         self.providers = {PROVIDER: self.provider}
+        self.restarters = {RESTARTER: self.restarter}
         self.orchestrators = {
             NO_SCHEDULER: FakeOrchestrator(clock, applicable=False, seam=seam),
             SCHEDULER: self.orchestrator,

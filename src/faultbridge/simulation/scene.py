@@ -6,6 +6,7 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from random import Random
 
+from faultbridge.domain.cases import Rung
 from faultbridge.domain.clusters import ClusterConfig, Mode, RepairOwner
 from faultbridge.ports import Verdict, Verification
 from faultbridge.services.registration import NewNode
@@ -25,6 +26,9 @@ GROUPS = {ACTING: "gpu-workers", WATCHED: "gpu-watched"}
 MINUTE = 60.0
 LONGEST_PAUSE = 900.0
 SWEEP = "sweep"
+CURES = (Rung.REBOOT, Rung.RESET, Rung.REPLACE)
+"""What mends the broken machines, in turn."""
+
 BROKEN = Verification(Verdict.FAILED, ("memory: a test of this machine fails",))
 
 
@@ -44,6 +48,7 @@ class Scene:
         self.fleet: FakeFleet = self.ports.fleet
         self.workers = Workers(self.ports, self.chaos, self.journal, Random(f"jitter {seed}"))
         self.ports.workflow.handler = self.workers.step
+        self.ports.restarter.on_restart = self._restarted
         carrier = Carrier(self.ports, self.schedule, Random(f"carrier {seed}"), weather, self.journal)
         self.queue = QueueMapping(carrier, self.workers.ingest)
         self.streams = (
@@ -126,6 +131,13 @@ class Scene:
     def grade(self, instance: str) -> None:
         """Let verifications find out what is true of a machine."""
         self.ports.verifier.results[instance] = self.graded(instance)
+
+    def _restarted(self, rung: Rung, instance: str) -> None:
+        """Let some of the broken machines be mended by a rung, as it is with real ones."""
+        number = list(self.fleet.instances).index(instance)
+        if instance in self.lemons and CURES[number % len(CURES)] is rung:
+            self.lemons.discard(instance)
+            self.grade(instance)
 
     def graded(self, instance: str) -> Verification:
         """Return what a verification of a machine comes to if nothing disturbs it."""

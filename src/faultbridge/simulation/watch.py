@@ -6,6 +6,7 @@ import json
 from datetime import datetime, timedelta
 
 from faultbridge.data.policies import default_policy
+from faultbridge.domain.cases import Rung
 from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.policy import Limits
 from faultbridge.domain.times import from_text
@@ -48,6 +49,10 @@ class Watch:
             instance, token = call.argument
             self._journal.note(Kind.CALL, f"replace {instance} ({token[-8:]})")
             self._give_up(instance, token)
+        elif call.name == "restarter.restart":
+            rung, instance, token = call.argument
+            self._journal.note(Kind.CALL, f"{rung.value} {instance} ({token[-8:]})")
+            self._restart(rung, instance, token)
         elif call.name == "pager.send":
             self._journal.note(Kind.CALL, f"page {call.argument.key} {call.argument.attributes['state']}")
 
@@ -94,6 +99,16 @@ class Watch:
             return
         if self._ports.fleet.instances[instance].alive:
             self._journal.problem("an instance is given up only after its intent is on the record", instance)
+
+    def _restart(self, rung: Rung, instance: str, token: str) -> None:
+        wanted = (rung, instance, token)
+        for item in self._states():
+            state = load(NodeState, item["state"])  # type: ignore[arg-type]  # a state is a mapping
+            attempt = state.live_case.attempt if state.live_case else None
+            meant = attempt.intent if attempt else None
+            if meant is not None and (meant.rung, meant.instance_id, meant.token) == wanted:
+                return
+        self._journal.problem("an instance is restarted only after its intent is on the record", instance)
 
     def _states(self) -> list[Item]:
         return [item for item in self._ports.table.items() if item["sk"] == "STATE" and "NODE#" in str(item["pk"])]

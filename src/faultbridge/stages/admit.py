@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from faultbridge.domain.breakers import Breaker, BreakerState
-from faultbridge.domain.cases import WaitingFor
+from faultbridge.domain.cases import Rung, WaitingFor
 from faultbridge.domain.clusters import Control
 from faultbridge.domain.policy import Policy, Rule
 from faultbridge.domain.queue import QueuedCase
@@ -122,9 +122,9 @@ def _shut(asked: Asked) -> Refused | None:
 
 def _dry(asked: Asked) -> Refused | None:
     group = asked.queued.group
-    if group is None or group not in asked.control.dry or not asked.queued.rung.needs_slot:
+    if group is None or group not in asked.control.dry or asked.queued.rung is not Rung.REPLACE:
         return None
-    probing = any(pick.group == group and pick.rung.needs_slot for pick in asked.picks)
+    probing = any(pick.group == group and pick.rung is Rung.REPLACE for pick in asked.picks)
     if probing or asked.control.dry[group] > asked.now:
         return Refused(asked.queued, WaitingFor.CAPACITY, f"{group} had no capacity; one repair at a time looks again")
     return None

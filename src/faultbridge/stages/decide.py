@@ -22,6 +22,7 @@ from faultbridge.stages import narrate
 from faultbridge.stages.changes import Change, ChangeKind
 from faultbridge.stages.expire import quiet_until
 from faultbridge.stages.override import override
+from faultbridge.stages.raising import raise_rung
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,8 @@ def decide(state: NodeState, changes: Iterable[Change], rules: Rules, now: datet
     decided = Decided(state)
     if state.live_case is None:
         decided = _open_case(decided, changes, rules, now)
+    else:
+        decided = Decided(*raise_rung(state, _fresh(state, changes, rules, now), rules.policy, now))
     decided = _record_changes(decided, changes, rules)
     decided = _move_node(decided, now)
     decided = _move_case(decided, now)
@@ -144,8 +147,13 @@ def _cause(state: NodeState, changes: tuple[Change, ...], rules: Rules, now: dat
     """Pick the worst fresh condition that a case may be opened for."""
     if not rules.config.acts or state.status is None or not state.status.in_service:
         return None
+    return max(_fresh(state, changes, rules, now), key=lambda one: (one.severity.rank, one.action.rank), default=None)
+
+
+def _fresh(state: NodeState, changes: tuple[Change, ...], rules: Rules, now: datetime) -> list[Condition]:
+    """List what changed, is still true, and may be acted upon."""
     begun = {(change.condition.code, change.condition.component) for change in changes if change.condition}
-    fresh = [
+    return [
         condition
         for condition in state.active()
         if condition.action.opens_case
@@ -153,7 +161,6 @@ def _cause(state: NodeState, changes: tuple[Change, ...], rules: Rules, now: dat
         and (condition.code, condition.component) in begun
         and now - condition.last_at <= rules.policy.limits.act_within
     ]
-    return max(fresh, key=lambda one: (one.severity.rank, one.action.rank), default=None)
 
 
 def _why_a_person(cause: Condition, rule: Rule) -> str:

@@ -9,31 +9,22 @@ from urllib.parse import urlsplit
 
 from botocore.exceptions import ClientError
 
+from faultbridge.adapters import ssm_commands
 from faultbridge.adapters.aws_errors import code_of, translated
 from faultbridge.adapters.clients import Clients
+from faultbridge.adapters.ssm_commands import OUTPUT_CHARACTERS, RUNNING, UNFINISHED
 from faultbridge.errors import Rejected, Transient
 from faultbridge.ports import ObjectStore, Verdict, Verification
 
-DOCUMENT = "AWS-RunShellScript"
-# GetCommandInvocation cuts the output there.
-OUTPUT_CHARACTERS = 24_000
 OUTPUT_PATH = "awsrunShellScript/0.awsrunShellScript/stdout"
-DELIVERY_SECONDS = 600
-COMMENT_CHARACTERS = 100
 DEPLOYMENT_LEVEL = 1
 DEPLOYMENT = frozenset({"deployment", "software"})
 
 STATUSES: Mapping[str, Verdict] = {
-    "Pending": Verdict.PENDING,
-    "InProgress": Verdict.PENDING,
-    "Delayed": Verdict.PENDING,
-    "Cancelling": Verdict.PENDING,
+    **dict.fromkeys(RUNNING, Verdict.PENDING),
     "Cancelled": Verdict.UNKNOWN,
     "TimedOut": Verdict.UNKNOWN,
 }
-# A failed command may have a good report, but not when it never ran to its end.
-UNFINISHED = frozenset({"DeliveryTimedOut", "ExecutionTimedOut", "Terminated", "Undeliverable"})
-NO_INVOCATION = frozenset({"InvalidCommandId", "InvalidInstanceId", "InvocationDoesNotExist"})
 
 
 class DiagTest(Protocol):
@@ -105,20 +96,18 @@ class SsmDcgmVerifier:
 
         An instance whose agent has not reported yet is Transient.
         """
-        comment = token[:COMMENT_CHARACTERS]
         with translated(f"verifying {instance_id}"):
-            return self._sent(instance_id, comment) or self._send(instance_id, comment, level or self._level)
+            sent = ssm_commands.find(self._clients.ssm, instance_id, token)
+            return sent or self._send(instance_id, token, level or self._level)
 
     def look(self, instance_id: str, operation: str, level: int | None = None) -> Verification:
         """Read how the command stands; what cannot be read, or proves nothing, is `unknown`."""
         with translated(f"reading the verification of {instance_id}"):
-            try:
-                answer: Any = self._clients.ssm.get_command_invocation(CommandId=operation, InstanceId=instance_id)
-            except ClientError as error:
-                if code_of(error) in NO_INVOCATION:
-                    return Verification(Verdict.UNKNOWN, (f"{code_of(error)}: the command is not known",))
-                raise
-        details = str(answer.get("StatusDetails", "")).replace(" ", "")
+            answer = ssm_commands.invocation(self._clients.ssm, instance_id, operation)
+        if answer is None:
+            return Verification(Verdict.UNKNOWN, ("the command is not known",))
+        details = ssm_commands.details_of(answer)
+        # A failed command may have a good report, but not when it never ran to its end.
         verdict = Verdict.UNKNOWN if details in UNFINISHED else STATUSES.get(answer["Status"])
         if verdict is Verdict.PENDING:
             return Verification(verdict)
@@ -126,32 +115,18 @@ class SsmDcgmVerifier:
             return Verification(verdict, (f"the command ended as {details or answer['Status']}",))
         return self._judge(level or self._level, self._report(answer, instance_id, operation))
 
-    def _sent(self, instance_id: str, comment: str) -> str | None:
-        pages = self._clients.ssm.get_paginator("list_commands").paginate(InstanceId=instance_id)
-        commands = (command for page in pages for command in page["Commands"])
-        return next((command["CommandId"] for command in commands if command.get("Comment") == comment), None)
-
-    def _send(self, instance_id: str, comment: str, level: int) -> str:
-        arguments: dict[str, Any] = {}
+    def _send(self, instance_id: str, token: str, level: int) -> str:
+        output: dict[str, str] = {}
         if self._output is not None:
-            arguments = {"OutputS3BucketName": self._output.bucket, "OutputS3KeyPrefix": self._output.prefix}
+            output = {"OutputS3BucketName": self._output.bucket, "OutputS3KeyPrefix": self._output.prefix}
+        script = (f"dcgmi diag -r {level} -j",)
+        seconds = self._timeout_seconds
         try:
-            answer = self._clients.ssm.send_command(
-                InstanceIds=[instance_id],
-                DocumentName=DOCUMENT,
-                Comment=comment,
-                TimeoutSeconds=DELIVERY_SECONDS,
-                Parameters={
-                    "commands": [f"dcgmi diag -r {level} -j"],
-                    "executionTimeout": [str(self._timeout_seconds)],
-                },
-                **arguments,
-            )
+            return ssm_commands.send(self._clients.ssm, instance_id, token, script, seconds=seconds, output=output)
         except ClientError as error:
             if code_of(error) == "InvalidInstanceId":
                 raise Transient(f"the agent on {instance_id} does not answer SSM yet") from error
             raise
-        return answer["Command"]["CommandId"]
 
     def _report(self, answer: Mapping[str, Any], instance_id: str, operation: str) -> bytes:
         """Return the whole output: from the bucket where SSM cut it, when there is a bucket."""

@@ -15,6 +15,7 @@ from faultbridge.services.replacement.work import Work, waiting
 from faultbridge.stages import narrate
 
 NAME = "drain"
+IN_PLACE = frozenset({Rung.RESET, Rung.REBOOT})
 
 
 def drain(work: Work) -> Answer:
@@ -65,4 +66,5 @@ def _drained(work: Work, how: str, reason: str) -> Answer:
 
     if diagnosis:
         return work.settle(Outcome.DIAGNOSE, Phase.VERIFYING, finish)
-    return work.settle(Outcome.DONE, Phase.DRAINING, finish)
+    outcome = Outcome.REPAIR if work.case.rung in IN_PLACE else Outcome.DONE
+    return work.settle(outcome, Phase.DRAINING, finish)

@@ -14,17 +14,16 @@ from faultbridge.domain.edges import NodeStatus
 from faultbridge.domain.nodes import NodeState
 from faultbridge.errors import Transient
 from faultbridge.ports import Answer as Reply
-from faultbridge.ports import Evidence, Presence, ProviderFailure
+from faultbridge.ports import Presence, ProviderFailure
 from faultbridge.services.append import Revision
 from faultbridge.services.replacement import capacity
+from faultbridge.services.replacement.intent import commit, stopped_before
 from faultbridge.services.replacement.outcomes import Answer, Outcome
-from faultbridge.services.replacement.progress import live, moved, reached, with_attempt
+from faultbridge.services.replacement.progress import moved
 from faultbridge.services.replacement.work import Work, waiting
 from faultbridge.stages import narrate
-from faultbridge.storage import items, keys
 
 NAME = "give_up"
-INTENT = "intent"
 UNCERTAIN = frozenset({ProviderFailure.AMBIGUOUS, ProviderFailure.TIMEOUT})
 
 
@@ -33,8 +32,7 @@ def give_up(work: Work) -> Answer:
     intent = work.attempt.intent
     if intent is not None:
         return _go_on(work, intent)
-    stopped = work.stop_if_cancelled() or _stop_if_paused(work)
-    return stopped or _begin(work)
+    return stopped_before(work) or _begin(work)
 
 
 def _begin(work: Work) -> Answer:
@@ -45,7 +43,7 @@ def _begin(work: Work) -> Answer:
     sought = capacity.seek(work, work.instance_id, work.state.seat.group)
     if sought.answer is not None:
         return sought.answer
-    work = work.commit(lambda state, now: _commit_intent(state, now, sought.evidence))
+    work = commit(work, {"capacity_evidence": sought.evidence.value})
     intent = work.attempt.intent
     return _act(work, intent) if intent else waiting("the intent was withdrawn")
 
@@ -54,25 +52,6 @@ def give_up_is_late(work: Work, reason: str) -> Answer:
     """Hand over what no probe could settle in time."""
     draft = narrate.step(work.case, NAME, "inconclusive", work.tools.clock.now(), reason=reason, failure="AMBIGUOUS")
     return work.escalate(f"AMBIGUOUS: nobody can tell whether the instance was given up: {reason}", draft)
-
-
-def _commit_intent(state: NodeState, now: datetime, evidence: Evidence) -> Revision:
-    case, attempt = live(state)
-    sitting = state.incarnation
-    if case.cancelled or attempt.intent is not None or sitting is None or sitting.instance_id is None:
-        return Revision(state)
-    intent = Intent(case.rung, sitting.instance_id, sitting.instance, case.execution, now)
-    facts = {
-        "generation": intent.generation,
-        "token": intent.token,
-        "capacity_evidence": evidence.value,
-        "rule": case.rule,
-        "policy": case.policy,
-    }
-    step = narrate.step(case, INTENT, "committed", now, old_instance=intent.instance_id, facts=facts)
-    state = reached(with_attempt(state, intent=intent), Phase.INTENT, now)
-    state, draft = moved(state, NodeStatus.REPLACING, now, "drained; intent committed")
-    return Revision(state, (step, draft))
 
 
 def _act(work: Work, intent: Intent) -> Answer:
@@ -130,10 +109,3 @@ def _refused(work: Work, reply: Reply) -> Answer:
     if failure is ProviderFailure.CAPACITY:
         return capacity.none_left(work, reply.reason)
     return work.retry_or_escalate(WaitingFor.WAIT, reason, draft)
-
-
-def _stop_if_paused(work: Work) -> Answer | None:
-    cluster = work.state.key.cluster
-    if not items.read_control(cluster, work.tools.table.get(keys.cluster_control(cluster))).paused:
-        return None
-    return work.requeue(WaitingFor.PAUSE, "repairs were paused before the intent", later=False, counts=False)

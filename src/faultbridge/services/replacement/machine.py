@@ -23,6 +23,7 @@ from faultbridge.services.replacement import (
     drain,
     give_up,
     record_failure,
+    repair_in_place,
     return_to_service,
     verify,
 )
@@ -45,6 +46,11 @@ class Step:
 STEPS: Mapping[str, Step] = {
     drain.NAME: Step(drain.drain, drain.drain_is_late, lambda limits: limits.drain_deadline),
     give_up.NAME: Step(give_up.give_up, give_up.give_up_is_late),
+    repair_in_place.NAME: Step(
+        repair_in_place.repair_in_place,
+        repair_in_place.repair_is_late,
+        lambda limits: limits.repair_deadline,
+    ),
     await_successor.NAME: Step(
         await_successor.await_successor,
         await_successor.successor_is_late,

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from faultbridge.domain.cases import Phase, Rung, WaitingFor
+from faultbridge.domain.cases import Phase, Rung
 from faultbridge.domain.conditions import Condition
 from faultbridge.domain.faults import Severity
 from faultbridge.domain.nodes import NodeState
 from faultbridge.errors import Misconfigured
 from faultbridge.ports import ProviderFailure, Verdict, Verification
 from faultbridge.services.append import Revision
+from faultbridge.services.replacement.climb import go_on
 from faultbridge.services.replacement.evidence import keep
 from faultbridge.services.replacement.outcomes import Answer, Outcome
 from faultbridge.services.replacement.progress import live, reached, with_attempt
@@ -18,7 +19,7 @@ from faultbridge.services.replacement.work import Work, waiting
 from faultbridge.stages import narrate
 from faultbridge.stages.decide import decide
 from faultbridge.stages.expire import end_verified
-from faultbridge.stages.ladder import above, next_rung
+from faultbridge.stages.ladder import wanted
 
 NAME = "verify"
 FAILED = ProviderFailure.VERIFY_FAILED.value
@@ -35,17 +36,27 @@ def verify(work: Work) -> Answer:
         return waiting("the verification is running")
     if found.verdict is Verdict.UNKNOWN:
         return _once_more(work, found)
-    fresh = tuple(f"{one.code}: {one.message}" for one in _since(work.state, work.case.rung, work.attempt.since))
-    if found.verdict is Verdict.PASSED and not fresh:
+    fresh = seen_since(work.state)
+    if found.verdict is not Verdict.PASSED or fresh:
+        return _failed(work, found, (*found.findings, *fresh))
+    more = _still_needed(work)
+    if more is None:
         return _passed(work, found)
-    return _failed(work, found, (*found.findings, *fresh))
+    return _failed(work, found, (f"it passed, and what is left asks for {more.value}",), at_least=more)
 
 
 def seen_since(state: NodeState) -> tuple[str, ...]:
     """List what was seen on the node since its verification began and is not mended by it, a line each."""
     case, attempt = live(state)
-    began = case.marks.get(Phase.VERIFYING.value, attempt.since)
+    began = attempt.watched_since or case.marks.get(Phase.VERIFYING.value, attempt.since)
     return tuple(f"{one.code}: {one.message}" for one in _since(state, case.rung, began))
+
+
+def _still_needed(work: Work) -> Rung | None:
+    """Return what the conditions ask for that this rung does not end, or None; a cancelled case asks for no more."""
+    left = end_verified(work.state, work.case.rung, at=work.tools.clock.now()).state
+    rung = wanted(left, work.case, work.rules.policy)
+    return None if rung is work.case.rung or work.case.cancelled else rung
 
 
 def overtaken(work: Work, findings: tuple[str, ...]) -> Answer:
@@ -70,7 +81,8 @@ def _begin(work: Work, instance_id: str) -> Answer:
         if attempt.operation is not None:
             return Revision(state)
         step = narrate.step(case, NAME, "begun", now, operation=operation, new_instance=instance_id)
-        return Revision(reached(with_attempt(state, operation=operation), Phase.VERIFYING, now), (step,))
+        begun = with_attempt(state, operation=operation, watched_since=attempt.watched_since or now)
+        return Revision(reached(begun, Phase.VERIFYING, now), (step,))
 
     work.commit(revise)
     return waiting("the verification has begun")
@@ -108,7 +120,7 @@ def _passed(work: Work, found: Verification) -> Answer:
     return work.settle(Outcome.DONE, Phase.VERIFYING, finish)
 
 
-def _failed(work: Work, found: Verification, findings: tuple[str, ...]) -> Answer:
+def _failed(work: Work, found: Verification, findings: tuple[str, ...], *, at_least: Rung | None = None) -> Answer:
     now = work.tools.clock.now()
     evidence, facts = keep(work.tools.objects, work.state.key, found.report, now)
     reason = "; ".join(findings) or "the verification failed"
@@ -124,16 +136,7 @@ def _failed(work: Work, found: Verification, findings: tuple[str, ...]) -> Answe
         facts=facts | {"findings": list(findings)},
         evidence=evidence,
     )
-    higher = _higher(work)
-    if higher is not None and not work.case.cancelled and work.case.tried < work.rules.policy.limits.attempts:
-        reason = f"{FAILED}: {reason}; {higher.value} is the next rung"
-        return work.requeue(WaitingFor.BUDGET, reason, draft, rung=higher, later=False)
-    return work.escalate(f"{FAILED}: {reason}", draft)
-
-
-def _higher(work: Work) -> Rung | None:
-    following = above(work.case.rung)
-    return next_rung(work.case, work.rules.policy, at_least=following) if following else None
+    return go_on(work, f"{FAILED}: {reason}", draft, at_least=at_least)
 
 
 def _since(state: NodeState, rung: Rung, began: datetime | None) -> list[Condition]:

@@ -12,7 +12,7 @@ from faultbridge.domain.edges import Actor, CaseStatus
 from faultbridge.domain.entries import Draft
 from faultbridge.domain.nodes import NodeState
 from faultbridge.errors import Misconfigured
-from faultbridge.ports import Clock, Member, ObjectStore, Orchestrator, Provider, Table, Verifier, Workflow
+from faultbridge.ports import Clock, Member, ObjectStore, Orchestrator, Provider, Restarter, Table, Verifier, Workflow
 from faultbridge.services.admission import asked
 from faultbridge.services.append import Append, Revision
 from faultbridge.services.replacement.endings import again_at, escalated, requeued, uncounted
@@ -31,7 +31,7 @@ Change = Callable[[NodeState, datetime], Revision]
 
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """The ports that steps use; providers, orchestrators and verifiers by the names that clusters give them."""
+    """The ports that steps use; what acts on nodes and proves them by the names that clusters give them."""
 
     table: Table
     clock: Clock
@@ -40,6 +40,7 @@ class Tools:
     rulebook: Rulebook
     objects: ObjectStore
     providers: Mapping[str, Provider]
+    restarters: Mapping[str, Restarter]
     orchestrators: Mapping[str, Orchestrator]
     verifiers: Mapping[str, Verifier]
     probe: timedelta = timedelta(seconds=30)
@@ -74,6 +75,11 @@ class Work:
     def provider(self) -> Provider:
         """Return what replaces instances of the cluster."""
         return _named(self.tools.providers, "provider", self.rules.config.provider)
+
+    @property
+    def restarter(self) -> Restarter:
+        """Return what mends instances of the cluster in place."""
+        return _named(self.tools.restarters, "restarter", self.rules.config.restarter)
 
     @property
     def orchestrator(self) -> Orchestrator:

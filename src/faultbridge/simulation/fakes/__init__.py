@@ -8,6 +8,7 @@ from faultbridge.simulation.fakes.orchestrator import FakeOrchestrator
 from faultbridge.simulation.fakes.pager import FakePager
 from faultbridge.simulation.fakes.queue import FakeQueue
 from faultbridge.simulation.fakes.receipts import FakeReceipts
+from faultbridge.simulation.fakes.restarter import FakeRestarter
 from faultbridge.simulation.fakes.seams import Call, Seam, breaking
 from faultbridge.simulation.fakes.table import FakeTable, StreamRecord
 from faultbridge.simulation.fakes.verifier import FakeVerifier
@@ -24,6 +25,7 @@ __all__ = [
     "FakeProvider",
     "FakeQueue",
     "FakeReceipts",
+    "FakeRestarter",
     "FakeTable",
     "FakeVerifier",
     "FakeWorkflow",

@@ -13,7 +13,7 @@ def _unintended(view: View) -> Iterator[str]:
         body["data"]["old_instance"]
         for entries in view.bodies.values()
         for body in entries
-        if body["data"].get("step") == "intent"
+        if body["data"].get("step") == "intent" and body["data"]["rung"] == "replace"
     }
     gone = {one.instance_id for one in view.ports.fleet.instances.values() if not one.alive}
     yield from sorted(gone - meant)
@@ -32,7 +32,13 @@ def _attempts(view: View) -> Iterator[str]:
 
 
 def _settled_twice(view: View) -> Iterator[str]:
-    once = {("intent", "committed"), ("give_up", "given_up"), ("await_successor", "claimed"), ("verify", "passed")}
+    once = {
+        ("intent", "committed"),
+        ("give_up", "given_up"),
+        ("repair_in_place", "back"),
+        ("await_successor", "claimed"),
+        ("verify", "passed"),
+    }
     for pk, entries in view.bodies.items():
         seen: set[tuple[object, ...]] = set()
         for body in entries:

@@ -1,0 +1,1 @@
+"""Adapters that mend an instance in place."""

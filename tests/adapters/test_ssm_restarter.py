@@ -1,0 +1,134 @@
+"""Reset and reboot over SSM: what each end of a command comes to, and what the scripts do on a host."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from botocore.exceptions import ReadTimeoutError
+
+from faultbridge.adapters.restarters import scripts
+from faultbridge.adapters.restarters.ssm import SsmRestarter
+from faultbridge.domain.cases import Rung
+from faultbridge.ports import ProviderFailure, Restart, RestartState
+from tests.adapters.stubs import client_error, failing, stubbed
+
+INSTANCE = "i-0123456789abcdef0"
+COMMAND = "01234567-89ab-cdef-0123-456789abcdef"
+TOKEN = "c-abc-1"
+
+
+def look(status: str, details: str, output: str = "", error: str = "") -> Restart:
+    listed = {"Commands": [{"CommandId": COMMAND, "Comment": f"{TOKEN} reboot"}]}
+    answer = {
+        "CommandId": COMMAND, "InstanceId": INSTANCE, "Status": status, "StatusDetails": details,
+        "StandardOutputContent": output, "StandardErrorContent": error,
+    }  # fmt: skip
+    with stubbed("ssm") as (clients, stub):
+        stub.add_response("list_commands", listed, {"InstanceId": INSTANCE})
+        stub.add_response("get_command_invocation", answer, {"CommandId": COMMAND, "InstanceId": INSTANCE})
+        return SsmRestarter(clients).look(Rung.REBOOT, INSTANCE, TOKEN)
+
+
+def test_a_script_that_ended_well_tells_the_boot_it_came_up_with() -> None:
+    found = look("Success", "Success", "boot_id=6f1c\n")
+    assert (found.state, found.boot_id, found.operation) == (RestartState.DONE, "6f1c", COMMAND)
+
+
+@pytest.mark.parametrize("status", ["Pending", "InProgress", "Delayed"])
+def test_what_runs_is_running(status: str) -> None:
+    assert look(status, status).state is RestartState.RUNNING
+
+
+@pytest.mark.parametrize(
+    ("status", "details"), [("Failed", "Failed"), ("TimedOut", "Delivery Timed Out"), ("Failed", "Undeliverable")]
+)
+def test_what_did_not_end_well_has_failed_and_says_how(status: str, details: str) -> None:
+    found = look(status, details, error="GPU is in use")
+    assert found.state is RestartState.FAILED
+    assert found.reason == f"the reboot ended as {details.replace(' ', '')}: GPU is in use"
+
+
+def test_a_look_that_nobody_answers_tells_nothing() -> None:
+    with failing("ssm", ReadTimeoutError(endpoint_url="https://ssm")) as clients:
+        assert SsmRestarter(clients).look(Rung.RESET, INSTANCE, TOKEN).state is RestartState.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("error", "failure"),
+    [
+        (client_error("InvalidInstanceId"), ProviderFailure.NOT_FOUND),
+        (client_error("AccessDeniedException"), ProviderFailure.PERMISSION_DENIED),
+        (client_error("ThrottlingException"), ProviderFailure.THROTTLED),
+        (ReadTimeoutError(endpoint_url="https://ssm"), ProviderFailure.AMBIGUOUS),
+    ],
+)
+def test_a_call_that_fails_says_why_and_is_not_repeated(error: Exception, failure: ProviderFailure) -> None:
+    requests: list[Any] = []
+    with stubbed("ssm") as (_, stub):
+        stub.add_response("list_commands", {"Commands": []}, {"InstanceId": INSTANCE})
+        with failing("ssm_once", error, requests) as clients:
+            assert SsmRestarter(clients).restart(Rung.RESET, INSTANCE, TOKEN).failure is failure
+    assert len(requests) == 1
+
+
+class Host:
+    """A host in a folder (fake): its tools say what they were called with, its boot id is a file."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.calls = folder / "calls"
+        self.boot = folder / "boot_id"
+        self.boot.write_text("first\n")
+        self.calls.touch()
+        for tool in ("systemctl", "nvidia-smi"):
+            path = folder / tool
+            path.write_text(f'#!/bin/sh\necho "{tool} $*" >> {self.calls}\n')
+            path.chmod(0o755)
+
+    def run(self, rung: Rung) -> tuple[int, str]:
+        text = "\n".join(scripts.script(rung, TOKEN))
+        text = text.replace(scripts.FOLDER, str(self.folder / "state"))
+        text = text.replace("/proc/sys/kernel/random/boot_id", str(self.boot))
+        path = f"{self.folder}:{os.environ['PATH']}"
+        done = subprocess.run(["sh", "-c", text], env={"PATH": path}, capture_output=True, text=True, check=False)
+        assert not done.stderr
+        return done.returncode, done.stdout
+
+    def resets(self) -> int:
+        return self.calls.read_text().count("nvidia-smi --gpu-reset")
+
+
+def test_the_reset_script_resets_once_however_often_it_is_run(tmp_path: Path) -> None:
+    host = Host(tmp_path)
+    assert [host.run(Rung.RESET)[0] for _ in range(3)] == [0, 0, 0]
+    assert host.resets() == 1
+
+
+def test_the_reset_script_lets_go_of_the_gpus_first_and_takes_them_again(tmp_path: Path) -> None:
+    host = Host(tmp_path)
+    host.run(Rung.RESET)
+    calls = host.calls.read_text().splitlines()
+    at = calls.index("nvidia-smi --gpu-reset")
+    stopped = [call.split()[-1] for call in calls[:at] if " stop " in call]
+    assert stopped == list(scripts.GPU_SERVICES)
+    assert [call.split()[-1] for call in calls[at + 1 :]] == list(reversed(scripts.GPU_SERVICES))
+
+
+def test_a_reset_that_failed_fails_again_without_being_tried_again(tmp_path: Path) -> None:
+    host = Host(tmp_path)
+    (tmp_path / "nvidia-smi").write_text(f'#!/bin/sh\necho "nvidia-smi $*" >> {host.calls}\nexit 9\n')
+    assert [host.run(Rung.RESET)[0] for _ in range(2)] == [9, 9]
+    assert host.resets() == 1
+
+
+def test_the_reboot_script_asks_for_a_reboot_until_there_was_one_and_never_again(tmp_path: Path) -> None:
+    host = Host(tmp_path)
+    assert [host.run(Rung.REBOOT)[0] for _ in range(2)] == [scripts.REBOOT_NOW] * 2
+    host.boot.write_text("second\n")
+    assert [host.run(Rung.REBOOT) for _ in range(2)] == [(0, "boot_id=second\n")] * 2
+    host.boot.write_text("third\n")
+    assert host.run(Rung.REBOOT) == (0, "boot_id=third\n")
