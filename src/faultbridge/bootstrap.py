@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from faultbridge.services.registration import Registration
     from faultbridge.services.rejects import Rejects
     from faultbridge.services.replacement.machine import Replacement
+    from faultbridge.services.retire import Retire
     from faultbridge.services.rollup import Rollup
     from faultbridge.services.sweep import Sweep
 
@@ -153,6 +154,13 @@ class Application(RecordIntake, RecordKeeping, PagePeople):
         from faultbridge.services.node_orders import NodeOrders
 
         return NodeOrders(self.append, self.rulebook)
+
+    @cached_property
+    def retire(self) -> Retire:
+        """Take seats out of their cluster."""
+        from faultbridge.services.retire import Retire
+
+        return Retire(self.ports.table, self.append, self.rulebook)
 
     @cached_property
     def guard(self) -> Guard:

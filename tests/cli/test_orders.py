@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from faultbridge.data.policies import version_of
+from faultbridge.domain.records import Outcome
 from faultbridge.policyfile import read_policy
 from faultbridge.services.policies import Policies
 from tests.builders import KEY
@@ -87,6 +88,27 @@ def test_what_is_ordered_about_a_node_is_on_its_record_with_the_person_and_the_r
     assert desk.json("node", "return", *node)["case"]["status"] == "queued"
     assert desk.json("node", "replace", *node)["status"] == "quarantined"
     assert operators(desk, "--cluster", KEY.cluster) == [OPERATOR] * 3
+
+
+def test_a_retired_seat_keeps_its_record_and_its_names_lead_nowhere(desk: Desk) -> None:
+    node = (KEY.node, "--cluster", KEY.cluster)
+    desk.world.app.ingest([desk.world.message()])
+    told = desk.json("node", "retire", *node, "--reason", "rack given up")
+    assert (told["status"], told["conditions"]) == ("retired", [])
+    desk.world.app.rollup(KEY.cluster)
+    assert desk.json("cluster", "show", KEY.cluster)["expected"] == 0
+    (case,) = desk.json("case", "list", "--cluster", KEY.cluster, "--status", "resolved")
+    assert case["resolution"] == "retired"
+    desk.world.ports.clock.advance(60)
+    assert desk.world.outcomes(desk.world.message()) == [Outcome.RECORDED]
+    assert desk.json("timeline", "--cluster", KEY.cluster)[-1]["data"]["kind"] == "late_fault"
+    desk.world.ports.clock.advance(3600)
+    assert desk.world.outcomes(desk.world.message()) == [Outcome.REJECTED]
+    assert desk.json("node", "show", *node)["conditions"] == []
+    assert desk.json("verify", "--cluster", KEY.cluster)["whole"]
+    before = len(desk.json("timeline", "--cluster", KEY.cluster))
+    assert desk("node", "retire", *node).code == 0
+    assert len(desk.json("timeline", "--cluster", KEY.cluster)) == before
 
 
 def test_an_order_that_cannot_be_followed_says_how_to_mend_it(desk: Desk) -> None:

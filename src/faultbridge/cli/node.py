@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
@@ -100,14 +101,20 @@ def _ordered(word: str, does: str, example: str) -> None:
     @app.command(word, epilog=f"Example: faultbridge node {word} n-7 --cluster train-a --reason '{example}'", help=does)
     @on_stack
     def order(session: Session, node: Named, cluster: Cluster, reason: Reason = "") -> None:
-        orders = session.application.node_orders
-        take = {"replace": orders.replace, "quarantine": orders.quarantine, "return": orders.give_back}[word]
-        session.show_one(node_document(take(NodeKey(cluster, node), Order(session.operator, reason))), NODE)
+        taken = session.application.node_orders
+        orders: dict[str, Callable[[NodeKey, Order], NodeState]] = {
+            "replace": taken.replace,
+            "quarantine": taken.quarantine,
+            "return": taken.give_back,
+            "retire": session.application.retire,
+        }
+        session.show_one(node_document(orders[word](NodeKey(cluster, node), Order(session.operator, reason))), NODE)
 
 
 _ordered("replace", "Have a node replaced, within the budget, the windows and the breakers.", "burnt smell")
 _ordered("quarantine", "Keep work off a node until you return it or have it replaced.", "cable to be changed")
 _ordered("return", "Give a node back that a person had: it is verified, and serves again.", "cable changed")
+_ordered("retire", "Take a seat out of its cluster; its record stays.", "rack given up")
 
 
 def _of_group(session: Session, cluster: str, group: str) -> list[NewNode]:

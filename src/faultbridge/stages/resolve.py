@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from faultbridge.domain.aliases import Alias, AliasRow
+from faultbridge.domain.edges import NodeStatus
 from faultbridge.domain.nodes import Incarnation, NodeState
 from faultbridge.domain.records import RawRecord
 
@@ -72,9 +73,11 @@ def learn_boot(state: NodeState, record: RawRecord) -> NodeState:
 def sits(state: NodeState, record: RawRecord, via: str | None, observed_at: datetime) -> Sits:
     """Tell which incarnation an observation is about: by instance id, else by boot id, else by time.
 
-    `via` is the instance id that the alias led to, when it was one.
+    `via` is the instance id that the alias led to, when it was one. Nobody sits in a retired seat any more.
     """
     sitting = state.incarnation
+    if state.status is NodeStatus.RETIRED:
+        return Sits.EARLIER
     if sitting is None:
         return Sits.UNKNOWN
     for instance_id in (record.instance_id, via):
