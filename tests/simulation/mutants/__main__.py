@@ -1,60 +1,51 @@
-"""Plays all mutants on all cores and prints the score: `python -m tests.simulation.mutants [part of a file's name]`.
+"""Plays the mutants and prints the score: `python -m tests.simulation.mutants [part of a file's name]`.
 
-Exit code 1 when fewer than 95 in a hundred are noticed, or when one lives that `known.json` does not explain.
+Exit code 1 when fewer than 95 in a hundred are noticed, or when one lives that `known.json` does not explain; 2 when
+something is broken without any mutant.
 """
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
-from tests.simulation.mutants.catalogue import Mutant, mutants
+import pytest
+
+from tests.simulation.mutants.catalogue import mutants
+from tests.simulation.mutants.player import Played, Player
+from tests.simulation.mutants.report import known
 
 LEAST = 0.95
-# One file of each group of unit tests: without a change nobody may notice anything.
-SOUND = ("stages/fold.py", "services/append.py", "services/pager/deliver.py", "services/replacement/work.py")
-LONGEST = 240
-KNOWN = Path(__file__).parent / "known.json"
-
-
-def play(mutant: Mutant) -> tuple[Mutant, str | None]:
-    """What notices a mutant, or None."""
-    command = [sys.executable, "-m", "tests.simulation.mutants.worker", mutant.file, str(mutant.number)]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=LONGEST, check=False)
-    except subprocess.TimeoutExpired:
-        return mutant, "it never ends"
-    said = (done.stdout.strip().splitlines() or [done.stderr.strip()[-200:]])[-1]
-    return mutant, said if done.returncode else None
+REWRITTEN = "ignore::pytest.PytestAssertRewriteWarning"
+TESTS = (
+    "tests/stages",
+    "tests/services",
+    "tests/scenarios",
+    "tests/domain",
+    "tests/storage",
+)
 
 
 def main(part: str) -> int:
     """Play those of the files whose name has the part."""
-    todo = [mutant for mutant in mutants() if part in mutant.file]
-    for file in SOUND:
-        unchanged = play(Mutant(file, -1, 0, "unchanged", ""))[1]
-        if unchanged is not None:
-            print(f"nothing is broken, and yet: {unchanged}")
-            return 2
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        results = list(pool.map(_told, todo))
-    alive = [mutant for mutant, what in results if what is None]
-    known = json.loads(KNOWN.read_text(encoding="utf-8")) if KNOWN.exists() else {}
-    print(f"{len(results) - len(alive)} of {len(results)} noticed")
-    unexplained = [mutant for mutant in alive if mutant.key not in known]
+    player = Player([mutant for mutant in mutants() if part in mutant.file])
+    options = ["-qq", "--no-header", "-p", "no:cacheprovider", "-o", "timeout=0", "--capture=sys", "-W", REWRITTEN]
+    pytest.main([*options, *TESTS], plugins=[player])
+    for line in player.unsound:
+        print(f"nothing is broken, and yet: {line}")
+    if player.unsound or not player.played:
+        return 2
+    return judged(player.played)
+
+
+def judged(played: list[Played]) -> int:
+    """Print the score; 1 when it is not enough or somebody's survival is not explained."""
+    explained = known()
+    alive = [one.mutant for one in played if one.noticed is None]
+    print(f"{len(played) - len(alive)} of {len(played)} noticed, {sum(one.seconds for one in played):.0f} s")
     for mutant in alive:
-        print(f"alive: {mutant.name}: {known.get(mutant.key, 'NOT EXPLAINED')}")
-    return int(bool(unexplained) or len(alive) > (1 - LEAST) * len(results))
-
-
-def _told(mutant: Mutant) -> tuple[Mutant, str | None]:
-    found = play(mutant)
-    print(f"{'alive  ' if found[1] is None else 'noticed'} {mutant.name} | {found[1] or ''}"[:240], flush=True)
-    return found
+        print(f"alive: {mutant.key} (line {mutant.line}): {explained.get(mutant.key, 'NOT EXPLAINED')}")
+    unexplained = [mutant for mutant in alive if mutant.key not in explained]
+    return int(bool(unexplained) or len(alive) > (1 - LEAST) * len(played))
 
 
 if __name__ == "__main__":
