@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from random import Random
@@ -133,8 +133,7 @@ class ChaosSeam(Seam):
         self.calls_left = MOST_CALLS
         self.watchers: list[Watcher] = []
 
-    @contextmanager
-    def around(self, port: str, operation: str, argument: object = None) -> Iterator[None]:
+    def around(self, port: str, operation: str, argument: object = None) -> AbstractContextManager[None]:
         """Run one call, broken before or after its effect if the dice say so."""
         call = Call(port, operation, argument)
         self.calls_left -= 1
@@ -143,6 +142,21 @@ class ChaosSeam(Seam):
         kind = self._chaos.before(call)
         for watch in self.watchers:
             watch(call)
-        yield
-        if kind is not None:
-            self._chaos.after(kind, call)
+        return _Around(self._chaos, kind, call)
+
+
+@dataclass(frozen=True, slots=True)
+class _Around:
+    """What a call that has begun comes to. A class of its own: a history makes tens of thousands of calls."""
+
+    chaos: Chaos
+    kind: FaultKind | None
+    call: Call
+
+    def __enter__(self) -> None:
+        """Let the call have its effect."""
+
+    def __exit__(self, kind: type[BaseException] | None, error: object, trace: object) -> None:
+        """Break the call after its effect, unless it broke by itself."""
+        if self.kind is not None and kind is None:
+            self.chaos.after(self.kind, self.call)

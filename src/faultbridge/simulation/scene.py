@@ -8,6 +8,7 @@ from random import Random
 
 from faultbridge.domain.cases import Rung
 from faultbridge.domain.clusters import ClusterConfig, Mode, RepairOwner
+from faultbridge.domain.nodes import NodeState
 from faultbridge.ports import Verdict, Verification
 from faultbridge.services.registration import NewNode
 from faultbridge.simulation.chaos import Chaos, ChaosSeam, Crash
@@ -20,6 +21,7 @@ from faultbridge.simulation.schedule import Schedule
 from faultbridge.simulation.watch import Watch
 from faultbridge.simulation.weather import Weather
 from faultbridge.simulation.workers import Workers
+from faultbridge.storage.writes import Item
 
 ACTING, WATCHED = "train-a", "watch-b"
 GROUPS = {ACTING: "gpu-workers", WATCHED: "gpu-watched"}
@@ -60,6 +62,7 @@ class Scene:
         self.seam.watchers.append(self.watch.before)
         self.hosts: dict[str, str] = {}
         self.lemons: set[str] = set()
+        self.states: dict[str, tuple[Item, NodeState]] = {}
         self.broken_arrivals = 0
         self._streamed = 0
         self._graded = 0

@@ -31,7 +31,14 @@ class View:
     def nodes(self) -> list[NodeState]:
         """Every node's state."""
         states = [item for item in self.items if item["sk"] == "STATE" and str(item["pk"]).startswith("NODE#")]
-        return [items.read_state(_key(str(item["pk"])), item) for item in states]
+        return [self._read(str(item["pk"]), item) for item in states]
+
+    def _read(self, pk: str, item: Item) -> NodeState:
+        """Read a node's state, once for as long as the same item stands in the table."""
+        known = self.scene.states.get(pk)
+        if known is None or known[0] is not item:
+            known = self.scene.states[pk] = item, items.read_state(_key(pk), item)
+        return known[1]
 
     @cached_property
     def streams(self) -> dict[str, list[Item]]:

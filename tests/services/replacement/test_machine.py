@@ -63,6 +63,17 @@ def test_an_outage_of_a_dependency_is_waited_out():
     assert world.case().attempts == 1
 
 
+def test_a_provider_that_is_away_before_the_intent_costs_an_attempt_and_calls_nothing_ambiguous():
+    world = World()
+    world.fault()
+    world.seam.before = outage_of("provider.capacity", Transient("unreachable"), times=8)
+    world.listen()
+    world.until(world.case_is(CaseStatus.RESOLVED))
+    assert world.case().attempts == 2
+    assert not [line for line in world.story() if "AMBIGUOUS" in line or "inconclusive" in line]
+    assert world.story().count("intent committed") == 1
+
+
 def test_what_only_a_person_can_mend_is_recorded_and_handed_over():
     world = World()
     world.fault()

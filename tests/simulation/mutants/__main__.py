@@ -6,6 +6,7 @@ something is broken without any mutant.
 
 from __future__ import annotations
 
+import gc
 import sys
 
 import pytest
@@ -27,6 +28,7 @@ TESTS = (
 
 def main(part: str) -> int:
     """Play those of the files whose name has the part."""
+    gc.set_threshold(100_000, 50, 10)
     player = Player([mutant for mutant in mutants() if part in mutant.file])
     options = ["-qq", "--no-header", "-p", "no:cacheprovider", "-o", "timeout=0", "--capture=sys", "-W", REWRITTEN]
     pytest.main([*options, *TESTS], plugins=[player])

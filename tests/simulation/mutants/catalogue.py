@@ -6,6 +6,7 @@ import ast
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parents[3] / "src" / "faultbridge"
@@ -71,7 +72,7 @@ _OPPOSITE: dict[type[ast.cmpop], type[ast.cmpop]] = {
 
 @dataclass(frozen=True, order=True)
 class Mutant:
-    """One mutant: its file and function, the number of the change within the file, the line, and what it says."""
+    """One mutant: its file, the number of the change within it, its line and function, and what it says."""
 
     file: str
     number: int
@@ -98,6 +99,7 @@ class Changes(ast.NodeTransformer):
         self.wanted = wanted
         self.found: list[Mutant] = []
         self._within: list[str] = []
+        self._nested = 0
         self._same: Counter[tuple[str, str, str]] = Counter()
 
     def _is_wanted(self, node: ast.AST, kind: str, text: str) -> bool:
@@ -108,14 +110,22 @@ class Changes(ast.NodeTransformer):
         self.found.append(Mutant(self.file, number, getattr(node, "lineno", 0), function, kind, said))
         return number == self.wanted
 
-    def _enter(self, node: ast.ClassDef | ast.FunctionDef) -> ast.AST:
+    def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
         self._within.append(node.name)
         self.generic_visit(node)
         self._within.pop()
         return node
 
-    visit_ClassDef = _enter
-    visit_FunctionDef = _enter
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        # What is nested in a function is a part of it.
+        self._nested += 1
+        if self._nested == 1:
+            self._within.append(node.name)
+        self.generic_visit(node)
+        if self._nested == 1:
+            self._within.pop()
+        self._nested -= 1
+        return node
 
     def visit_If(self, node: ast.If) -> ast.AST:
         self.generic_visit(node)
@@ -166,10 +176,16 @@ def _said(node: ast.AST) -> str:
     return " ".join(ast.unparse(node).split())[:80]
 
 
+@cache
+def source(file: str) -> str:
+    """The module's text as it was first read: whoever plays mutants for an hour plays those of one version."""
+    return (PACKAGE / file).read_text(encoding="utf-8")
+
+
 def mutants_of(file: str) -> list[Mutant]:
     """Every mutant of one file."""
     changes = Changes(file)
-    changes.visit(ast.parse((PACKAGE / file).read_text(encoding="utf-8")))
+    changes.visit(ast.parse(source(file)))
     return changes.found
 
 
@@ -181,6 +197,6 @@ def mutants() -> Iterator[Mutant]:
 
 def mutated(file: str, number: int) -> ast.Module:
     """The module with one change made."""
-    tree = ast.parse((PACKAGE / file).read_bytes())
+    tree = ast.parse(source(file))
     changed: ast.Module = Changes(file, number).visit(tree)
     return ast.fix_missing_locations(changed)

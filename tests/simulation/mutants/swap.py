@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from itertools import pairwise
 from types import CodeType, FunctionType
 
-from tests.simulation.mutants.catalogue import PACKAGE, Mutant, mutated
+from tests.simulation.mutants.catalogue import PACKAGE, Mutant, mutated, source
 
 Place = tuple[str, str]
 """A file below the package and an outermost function in it, as `Class.method`."""
@@ -33,7 +33,7 @@ def watched(files: Iterable[str], seen: set[Place]) -> Iterator[None]:
     changed: dict[CodeType, CodeType] = {}
     for file in files:
         setattr(_load(file), SEEN, seen)
-        watching = ast.fix_missing_locations(Noting(file).visit(ast.parse((PACKAGE / file).read_bytes())))
+        watching = ast.fix_missing_locations(Noting(file).visit(ast.parse(source(file))))
         changed |= dict(_functions(_compiled(file, None), _compiled(file, watching)))
     _exchange(changed)
     try:
@@ -68,8 +68,7 @@ def _load(file: str) -> object:
 
 
 def _compiled(file: str, tree: ast.Module | None) -> CodeType:
-    path = PACKAGE / file
-    return compile(path.read_bytes() if tree is None else tree, str(path), "exec", dont_inherit=True)
+    return compile(source(file) if tree is None else tree, str(PACKAGE / file), "exec", dont_inherit=True)
 
 
 def _exchange(changed: Mapping[CodeType, CodeType]) -> int:

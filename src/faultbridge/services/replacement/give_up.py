@@ -49,7 +49,9 @@ def _begin(work: Work) -> Answer:
 
 
 def give_up_is_late(work: Work, reason: str) -> Answer:
-    """Hand over what no probe could settle in time."""
+    """Hand over what no probe could settle in time; without an intent nothing was given up, and it is tried again."""
+    if work.attempt.intent is None:
+        return work.retry_or_escalate(WaitingFor.WAIT, reason)
     draft = narrate.step(work.case, NAME, "inconclusive", work.tools.clock.now(), reason=reason, failure="AMBIGUOUS")
     return work.escalate(f"AMBIGUOUS: nobody can tell whether the instance was given up: {reason}", draft)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -41,9 +41,12 @@ class Seam:
     after: Hook = _let_pass
     calls: list[Call] = field(default_factory=list)
 
-    @contextmanager
-    def around(self, port: str, operation: str, argument: Any = None) -> Iterator[None]:
+    def around(self, port: str, operation: str, argument: Any = None) -> AbstractContextManager[None]:
         """Run one call between the hooks."""
+        return self._around(port, operation, argument)
+
+    @contextmanager
+    def _around(self, port: str, operation: str, argument: Any) -> Iterator[None]:
         call = Call(port, operation, argument)
         self.calls.append(call)
         self.before(call)
