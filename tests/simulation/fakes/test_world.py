@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from faultbridge.ports import ExecutionStatus, Presence, ProviderFailure, RecordQueueDepth, Verdict, Verification
+from faultbridge.domain.clusters import ClusterConfig
+from faultbridge.ports import (
+    ExecutionStatus,
+    Member,
+    Presence,
+    ProviderFailure,
+    RecordQueueDepth,
+    Verdict,
+    Verification,
+)
 from faultbridge.simulation.fakes import (
     START,
     FakeFleet,
@@ -17,6 +26,7 @@ from faultbridge.simulation.fakes import (
 )
 
 DELAY = timedelta(minutes=3)
+MEMBER = Member(ClusterConfig("train-a"), "n")
 
 
 class TestFleet:
@@ -104,17 +114,17 @@ def test_a_node_is_drained_once_its_work_is_gone() -> None:
     clock = ManualClock()
     orchestrator = FakeOrchestrator(clock)
     orchestrator.busy_until["n"] = START + timedelta(minutes=5)
-    assert orchestrator.drain("n", START + timedelta(hours=1)).failure is ProviderFailure.TIMEOUT
+    assert orchestrator.drain(MEMBER, START + timedelta(hours=1)).failure is ProviderFailure.TIMEOUT
     clock.advance(timedelta(minutes=5))
-    assert orchestrator.drain("n", START + timedelta(hours=1)).ok
+    assert orchestrator.drain(MEMBER, START + timedelta(hours=1)).ok
 
 
 def test_a_scripted_failure_cordons_nothing() -> None:
     orchestrator = FakeOrchestrator()
     orchestrator.fail_next(ProviderFailure.TIMEOUT)
-    assert not orchestrator.cordon("n").ok
+    assert not orchestrator.cordon(MEMBER).ok
     assert orchestrator.cordoned == set()
-    assert orchestrator.cordon("n").ok
+    assert orchestrator.cordon(MEMBER).ok
     assert orchestrator.cordoned == {"n"}
 
 
