@@ -113,3 +113,37 @@ def test_no_rule_takes_what_is_not_ours_or_delivers_twice(one: Asked, delivered:
     came = delivered[one.name]
     assert LAST_WORD not in came
     assert len(set(came)) == len(came)
+
+
+def test_the_template_of_the_rules_puts_them_on_the_bus_with_the_targets_that_are_given(
+    installation: Installation,
+) -> None:
+    box = Mailbox(installation.stack, "deployed")
+    client = installation.stack.client("cloudformation")
+    given = {
+        "EventBusName": installation.stack.outputs["EventBusName"],
+        "PageOnFatalTarget": box.arn,
+        "OnlyMyClusterTarget": box.arn,
+    }
+    client.create_stack(
+        StackName="customer-rules-template",
+        TemplateBody=(ROOT / "infra" / "rules.yaml").read_text(encoding="utf-8"),
+        Parameters=[{"ParameterKey": name, "ParameterValue": value} for name, value in given.items()],
+    )
+    client.get_waiter("stack_create_complete").wait(
+        StackName="customer-rules-template", WaiterConfig={"Delay": 1, "MaxAttempts": 30}
+    )
+    listed = client.describe_stack_resources(StackName="customer-rules-template")["StackResources"]
+    rules = {one["LogicalResourceId"] for one in listed if one["ResourceType"] == "AWS::Events::Rule"}
+    assert rules == {"PageOnFatal", "OnlyMyCluster"}
+    (rule,) = (rule for rule in RULES if rule.name == "page-on-fatal")
+    event = rule.cases.must[0].whole()
+    entry = {
+        "EventBusName": given["EventBusName"],
+        "Source": event["source"],
+        "DetailType": event["detail-type"],
+        "Detail": json.dumps(event["detail"]),
+    }
+    assert not installation.stack.client("events").put_events(Entries=[entry])["FailedEntryCount"]
+    arrived = eventually(lambda: [json.loads(one["Body"]) for one in box.drain()], 20)
+    assert [one["detail-type"] for one in arrived] == ["Node Fault Detected"]

@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from faultbridge.cli.rulewords import misspelt
 from faultbridge.errors import Misconfigured, Rejected
-from faultbridge.events.registry import HOMES, kebab
-from faultbridge.events.schemas import open_schema
 
 # AWS's quota for a pattern, unless raised: https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-quota.html
 MOST_CHARACTERS = 2048
@@ -51,6 +50,7 @@ class RuleFile(_Part):
     name: str = Field(pattern=r"^[a-z0-9-]+$")
     purpose: str = Field(min_length=1)
     target: str = Field(min_length=1)
+    buses: tuple[Literal["own", "default"], ...] = ("own",)
     pattern: dict[str, Any] = Field(min_length=1)
     cases: Cases
 
@@ -100,53 +100,3 @@ def failures(rule: RuleFile) -> Iterator[str]:
     for case in rule.cases.must_not:
         if matches(case.whole()):
             yield f"must not match and does: {case.says}"
-
-
-def misspelt(pattern: Mapping[str, Any]) -> list[str]:
-    """Find fields of our events in a pattern that no event has, and words that are in no list."""
-    if any(str(source).startswith("aws.") for source in pattern.get("source", [])):
-        return []
-    types = [one for one in pattern.get("detail-type", []) if isinstance(one, str)] or list(HOMES)
-    unknown = [f"{one!r} is no event of this version" for one in types if one not in HOMES]
-    schemas = [open_schema(kebab(one)) for one in types if one in HOMES]
-    readings = [list(_wrong(pattern.get("detail", {}), schema, schema, "detail")) for schema in schemas]
-    # Right for one of the types is right: the rule may be about several.
-    return unknown + (min(readings, key=len) if readings else [])
-
-
-def _wrong(pattern: object, node: Mapping[str, Any], root: Mapping[str, Any], place: str) -> Iterator[str]:
-    shapes = list(_shapes(node, root))
-    if isinstance(pattern, list):
-        yield from _wrong_words(pattern, shapes, place)
-        return
-    if not isinstance(pattern, Mapping):
-        return
-    for name, inner in pattern.items():
-        if name == "$or":
-            for branch in inner:
-                yield from _wrong(branch, node, root, place)
-            continue
-        found = [shape["properties"][name] for shape in shapes if name in shape.get("properties", {})]
-        found += [shape["additionalProperties"] for shape in shapes if "additionalProperties" in shape]
-        if found:
-            yield from _wrong(inner, {"anyOf": found}, root, f"{place}.{name}")
-        elif shapes != [{}]:
-            yield f"{place}.{name} is no field of the event"
-
-
-def _wrong_words(wanted: list[object], shapes: list[Mapping[str, Any]], place: str) -> Iterator[str]:
-    known = [word for shape in shapes for word in shape.get("enum", [])]
-    for word in wanted:
-        if known and isinstance(word, str) and word not in known:
-            yield f"{place}: {word!r} is none of {', '.join(known)}"
-
-
-def _shapes(node: Mapping[str, Any], root: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """Yield what a place of an event may look like, references and alternatives resolved."""
-    if "$ref" in node:
-        yield from _shapes(root["$defs"][node["$ref"].rpartition("/")[2]], root)
-    elif "anyOf" in node:
-        for one in node["anyOf"]:
-            yield from _shapes(one, root)
-    else:
-        yield node
