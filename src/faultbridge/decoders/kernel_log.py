@@ -87,10 +87,11 @@ class _Reading:
 
     def read(self, text: bytes) -> None:
         """Take the lines of a piece of log that say something."""
-        if not self.framed and self._unframed < _FRAMED_AT_MOST:
-            self._frame(text_of(text).split("\n", _FRAMED_AT_MOST)[:_FRAMED_AT_MOST])
         for line in telling(self._sieve.concerning(text)):
             self._take(line)
+        # A line that says something mostly shows its frame as well: then no line is looked at twice.
+        if not self.framed and self._unframed < _FRAMED_AT_MOST:
+            self._frame(text_of(text).split("\n", _FRAMED_AT_MOST)[:_FRAMED_AT_MOST])
 
     def _take(self, line: str) -> None:
         message = unprefixed(line, self._received_at)

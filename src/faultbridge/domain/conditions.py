@@ -58,7 +58,10 @@ class Condition:
     @property
     def as_told(self) -> Condition:
         """Return the condition as it was before any policy."""
-        return replace(self, severity=self.told_severity or self.severity, action=self.told_action or self.action)
+        severity, action = self.told_severity or self.severity, self.told_action or self.action
+        if (severity, action) == (self.severity, self.action):
+            return self
+        return replace(self, severity=severity, action=action)
 
     @property
     def active(self) -> bool:
@@ -125,14 +128,12 @@ def component_key(component: Component) -> str:
     """Name a component canonically: by PCI address where known, else by UUID, index or name."""
     if component.type is ComponentType.NODE:
         return "node"
-    names = (
-        ("pci", component.pci),
-        ("uuid", component.uuid),
-        ("index", component.index),
-        ("name", component.name),
-        ("serial", component.serial),
-    )
-    name = next((f"{kind}={value}" for kind, value in names if value is not None), "any")
+    name = "any"
+    for kind in ("pci", "uuid", "index", "name", "serial"):
+        value = getattr(component, kind)
+        if value is not None:
+            name = f"{kind}={value}"
+            break
     link = "" if component.link is None else f"/link={component.link}"
     return f"{component.type.value}/{name}{link}"
 
