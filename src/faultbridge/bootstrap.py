@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from faultbridge.services.isolate import Isolate
     from faultbridge.services.node_orders import NodeOrders
     from faultbridge.services.orders import Orders
-    from faultbridge.services.publish import Publish
     from faultbridge.services.react import React
     from faultbridge.services.registration import Registration
     from faultbridge.services.rejects import Rejects
@@ -112,13 +111,6 @@ class Application(RecordIntake, RecordKeeping, PagePeople):
         placement = Placement(lookups, rulebook, self.trust)
         nodes, readings = KnownNodes(lookups), Readings(table)
         return Ingest(nodes, placement, self.append, rulebook, reader, readings, suspects, silence, self.rejects)
-
-    @cached_property
-    def publish(self) -> Publish:
-        """Put entries on the bus."""
-        from faultbridge.services.publish import Publish
-
-        return Publish(self.ports.table, self.ports.bus, self.stack.id)
 
     @cached_property
     def rollup(self) -> Rollup:
@@ -252,4 +244,5 @@ def of_settings(settings: Settings, clients: Clients | None = None) -> Applicati
     made.inventories, made.roll = (lambda: ports.inventories), (lambda: ports.roll)
     made.pager_settings = lambda: pager_settings(settings)
     made.archive_ports, made.entry_days = AwsArchivePorts(ports), settings.entry_days
+    made.mirrored = lambda: settings.hyperpod_mirror
     return made

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from faultbridge.services.inventory_sync import SyncInventory
     from faultbridge.services.orders import Orders
     from faultbridge.services.pager import PagerSettings, Paging, Remind
+    from faultbridge.services.publish import Publish
     from faultbridge.services.registration import Registration
     from faultbridge.services.rulebook import Rulebook
     from faultbridge.settings import Settings
@@ -80,6 +81,8 @@ class RecordKeeping:
     stack: Stack
     archive_ports: ArchivePorts | None = None
     entry_days: int = 0
+    mirrored: Callable[[], frozenset[str]] = staticmethod(frozenset)
+    """Returns the clusters whose events are copied in the shape of HyperPod's."""
 
     @property
     def orders(self) -> Orders:
@@ -92,6 +95,13 @@ class RecordKeeping:
         if self.archive_ports is None:
             raise Misconfigured("this installation keeps no archive")
         return self.archive_ports
+
+    @cached_property
+    def publish(self) -> Publish:
+        """Put entries on the bus."""
+        from faultbridge.services.publish import Publish
+
+        return Publish(self.ports.table, self.ports.bus, self.stack.id, self.mirrored())
 
     @cached_property
     def write_archive(self) -> WriteArchive:

@@ -142,6 +142,11 @@ class Settings(Variables):
         return self.text("PAGERDUTY_KEY")
 
     @property
+    def hyperpod_mirror(self) -> frozenset[str]:
+        """Return the clusters whose events are copied in the shape of SageMaker HyperPod's; none unless told."""
+        return frozenset(self.text("HYPERPOD_MIRROR", " ").split())
+
+    @property
     def sender_proof(self) -> bool:
         """Tell whether a record counts only with a sender that may speak of its node."""
         return self.text("SENDER_PROOF", "required") != "off"

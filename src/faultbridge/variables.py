@@ -38,6 +38,7 @@ MEANINGS: Mapping[str, str] = {
     "REMINDER_HOURS": "after how many hours an urgent page that nobody ends is repeated",
     "RUNBOOK_URL": "where the runbooks are read; empty names their files in the repository",
     "TIMELINE_URL": "where the record is read, without the path of a cluster",
+    "HYPERPOD_MIRROR": "clusters whose events are copied in the shape of SageMaker HyperPod's, apart by blanks",
     "SENDER_PROOF": "`required`, or `off` where the queue does not say who sent (emulators)",
     "OWN_SENDERS": "ids of the roles of our own functions that send records, apart by blanks",
     "WEBHOOK_SENDERS": "the name or ARN of the secret that says who may post",

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from faultbridge.errors import Conflict, Transient
+from faultbridge.events.hyperpod import Home, mirror
 from faultbridge.events.wire import detail_of, stub_of
 from faultbridge.ports import BusEvent, EventBus, Refusal, Table
 from faultbridge.storage.writes import Key, Present, Update
@@ -18,11 +20,15 @@ _DONE = (("gsi4pk",), ("gsi4sk",))
 
 @dataclass(frozen=True, slots=True)
 class Publish:
-    """Sends entries and takes away the marks that say they wait; a mark that stays is found by the sweep."""
+    """Sends entries and takes away the marks that say they wait; a mark that stays is found by the sweep.
+
+    Of the clusters in `mirrored` copies are sent in the shape of SageMaker HyperPod's events.
+    """
 
     table: Table
     bus: EventBus
     stack_id: str
+    mirrored: frozenset[str] = frozenset()
 
     def __call__(self, entries: Sequence[Mapping[str, Any]]) -> int:
         """Publish entry items; returns how many the bus took, raises Transient when some must be tried again."""
@@ -33,6 +39,7 @@ class Publish:
         if hopeless:
             # Nobody who counts a stream may miss a number: what the bus never takes keeps its place as a stub.
             refused += self._put(hopeless, stub=True)
+        refused += self._mirror(waiting)
         left = {refusal.event_id for refusal in refused}
         self._mark_done([_place(entry) for event_id, entry in waiting.items() if event_id not in left])
         if left:
@@ -48,6 +55,19 @@ class Publish:
 
     def _put(self, entries: Mapping[str, Mapping[str, Any]], *, stub: bool) -> list[Refusal]:
         return list(self.bus.put([self._event(entry, stub=stub) for entry in entries.values()]))
+
+    def _mirror(self, entries: Mapping[str, Mapping[str, Any]]) -> list[Refusal]:
+        """Send the copies; what the bus never takes is left out, for the original is there."""
+        if not self.mirrored:
+            return []
+        home = Home.of(self.stack_id)
+        copies = [
+            BusEvent(event_id, copy.detail_type, copy.detail, copy.resources)
+            for event_id, entry in entries.items()
+            if entry.get("cluster") in self.mirrored
+            for copy in mirror(json.loads(str(entry["body"])), home)
+        ]
+        return [refusal for refusal in (self.bus.put(copies) if copies else ()) if not refusal.permanent]
 
     def _mark_done(self, published: Sequence[Key]) -> None:
         """Take the marks away, many with one call; one by one where that fails."""

@@ -1,0 +1,245 @@
+"""Copies in the shape of HyperPod's events: their keys, the patterns that AWS documents, consumers that people run."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import json
+import re
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from faultbridge.cli.rulefile import matcher
+from faultbridge.decoders import registry
+from faultbridge.events.hyperpod import CLUSTER_EVENT, NODE_HEALTH, Home, Mirrored, mirror
+from faultbridge.services.publish import Publish
+from faultbridge.simulation.fakes import FakeBus
+from tests.builders import STACK_ID
+from tests.pages import case_event, event
+from tests.services.world import World
+
+HOME = Home("aws", "us-west-2", "111122223333")
+ARN = HOME.cluster_arn("train-a")
+SEAT = {"seat": {"group": "gpu-workers", "instance_type": "p5.48xlarge", "domain": None}}
+
+
+def step(name: str, outcome: str, **data: Any) -> dict[str, Any]:
+    """One step of a repair."""
+    given = {"step": name, "outcome": outcome, "attempt": 1, "rung": "replace", "reason": None, "failure": None}
+    instances = {"old_instance": "i-0123456789abcdef0", "new_instance": None}
+    return event("Node Replacement Step", 14, **(given | instances | data))
+
+
+OPENED = case_event("open", 6, **SEAT)
+ESCALATED = case_event("escalated", 12, **SEAT, **{"from": "in_progress"})
+RESOLVED = case_event("resolved", 20, resolution="replaced", **SEAT)
+GIVEN_UP = step("give_up", "given_up")
+FAILED = step("verify", "failed", reason="gpu 3 failed the memory test", failure="VERIFY_FAILED")
+TOLD = (OPENED, ESCALATED, RESOLVED, GIVEN_UP, FAILED, step("verify", "passed", new_instance="i-0fedcba9876543210"))
+
+
+def envelopes(*bodies: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The copies of events as the bus delivers them."""
+    return [envelope(copy) for body in bodies for copy in mirror(body, HOME)]
+
+
+def envelope(copy: Mirrored, source: str = "faultbridge") -> dict[str, Any]:
+    """One copy in the envelope that EventBridge puts around it."""
+    return {
+        "version": "0",
+        "id": str(uuid.uuid4()),
+        "detail-type": copy.detail_type,
+        "source": source,
+        "account": HOME.account,
+        "time": "2026-02-03T04:06:00Z",
+        "region": HOME.region,
+        "resources": list(copy.resources),
+        "detail": json.loads(copy.detail),
+    }
+
+
+def shape(value: object) -> object:
+    """The keys and types of a document, in their order."""
+    if isinstance(value, dict):
+        return [(key, shape(one)) for key, one in value.items() if key != "Faultbridge"]
+    return "text" if value is None or isinstance(value, str) else type(value).__name__
+
+
+def documented(shared: Path, detail_type: str) -> dict[str, Any]:
+    """The sample of a detail-type in the reference."""
+    text = (shared / "reference" / "hyperpod.md").read_text(encoding="utf-8")
+    samples = (
+        json.loads(block) for block in re.findall(r"```json\n(\{.*?)```", text, re.DOTALL) if '"detail-type"' in block
+    )
+    return next(sample for sample in samples if sample["detail-type"] == detail_type)
+
+
+def test_a_cluster_event_has_the_documented_keys_in_the_documented_nesting(shared: Path) -> None:
+    (copy,) = (one for one in envelopes(OPENED) if one["detail-type"] == CLUSTER_EVENT)
+    assert shape(copy) == shape(documented(shared, CLUSTER_EVENT))
+
+
+def test_a_node_health_event_has_the_documented_keys_in_their_order(shared: Path) -> None:
+    (copy,) = (one for one in envelopes(OPENED) if one["detail-type"] == NODE_HEALTH)
+    wanted = documented(shared, NODE_HEALTH)
+    wanted["detail"]["EventTime"] = 0  # null where it was captured; in milliseconds wherever a time is given
+    assert shape(copy) == shape(wanted)
+
+
+@pytest.mark.parametrize("body", TOLD, ids=lambda one: one["data"].get("to") or one["data"]["outcome"])
+def test_what_consumers_may_rely_on_holds_in_every_copy(body: dict[str, Any]) -> None:
+    copies = envelopes(body)
+    assert copies
+    for copy in copies:
+        assert copy["detail-type"] in {NODE_HEALTH, CLUSTER_EVENT}
+        (arn,) = copy["resources"]
+        assert re.fullmatch(r"arn:aws:sagemaker:us-west-2:111122223333:cluster/[a-z0-9]{12}", arn)
+        detail = copy["detail"]
+        assert detail["Faultbridge"]["mirror"] is True
+        record = detail.get("EventDetails", detail)
+        assert isinstance(record["EventTime"], int)
+        assert record["EventTime"] > 1_700_000_000_000
+        assert re.fullmatch(r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}", record["ClusterName"])
+        assert record["ClusterArn"] == arn
+        if copy["detail-type"] == NODE_HEALTH:
+            assert detail["Tags"] == {}
+            assert all(isinstance(text, str) for text in detail["HealthSummary"].values())
+            assert detail["HealthSummary"]["HealthStatus"] in {"Healthy", "Unhealthy"}
+            assert detail["HealthSummary"]["RepairAction"] in {"None", "Replace", "Reboot"}
+        else:
+            assert record["EventLevel"] in {"Info", "Warn", "Error"}
+            assert str(uuid.UUID(record["EventId"])) == record["EventId"]
+
+
+def test_a_copy_is_the_same_at_every_delivery() -> None:
+    assert list(mirror(OPENED, HOME)) == list(mirror(OPENED, HOME))
+
+
+def test_what_has_no_counterpart_has_no_copy() -> None:
+    quiet = (
+        event("Node Fault Detected", code="xid.79", severity="fatal"),
+        event("Cluster Status Change", node=None, to="degraded"),
+        case_event("queued", **{"from": "open"}),
+        step("drain", "drained"),
+        event("Case Status Change"),
+    )
+    assert envelopes(*quiet) == []
+
+
+WIDENED = ["aws.sagemaker", "faultbridge"]
+PATTERNS: dict[str, tuple[dict[str, Any], int]] = {
+    "all cluster events": ({"detail-type": [CLUSTER_EVENT]}, 5),
+    "errors": ({"detail-type": [CLUSTER_EVENT], "detail": {"EventDetails": {"EventLevel": ["Error"]}}}, 1),
+    "one cluster": ({"resources": [ARN]}, 8),
+    "node health": ({"detail-type": [NODE_HEALTH]}, 3),
+}
+
+
+@pytest.mark.parametrize("name", PATTERNS)
+def test_a_pattern_that_aws_documents_matches_once_its_source_is_widened(name: str) -> None:
+    pattern, expected = PATTERNS[name]
+    copies = envelopes(*TOLD)
+    assert sum(map(matcher({"source": WIDENED, **pattern}), copies)) == expected
+    assert sum(map(matcher({"source": ["aws.sagemaker"], **pattern}), copies)) == 0
+
+
+def mailer(event: Mapping[str, Any]) -> str:
+    """A mailer written from its description: it reads by index, and asserts the detail-types that it knows."""
+    kind, detail = event["detail-type"], event["detail"]
+    region = event["region"]
+    if kind == NODE_HEALTH:
+        summary = detail["HealthSummary"]
+        words = [summary[key] for key in ("HealthStatus", "HealthStatusReason", "RepairAction", "Recommendation")]
+        about = f"{detail['InstanceId']}: {', '.join(words)}"
+        name = detail["ClusterName"]
+    else:
+        assert kind == CLUSTER_EVENT
+        record = detail["EventDetails"]
+        name = record["ClusterName"]
+        at = record["EventTime"] / 1000
+        told = (record["ResourceType"], record["InstanceGroupName"], record["InstanceId"], record["Description"])
+        about = f"{at} {' '.join(told)}"
+    console = f"https://{region}.console.aws.amazon.com/sagemaker/home?region={region}#/cluster-management/{name}"
+    return f"{event['account']} {region} {about} {console}"
+
+
+@pytest.mark.parametrize("body", [OPENED, ESCALATED, RESOLVED], ids=lambda one: one["data"]["to"])
+def test_a_mailer_that_reads_by_index_does_not_fail(body: dict[str, Any]) -> None:
+    for copy in envelopes(body):
+        assert "cluster-management/train-a" in mailer(copy)
+
+
+def bridge(event: Mapping[str, Any], secret: bytes = b"secret") -> dict[str, Any] | None:
+    """A bridge written from its description: it drops information, strips reasons without looking, and signs."""
+    detail = event["detail"]
+    record = detail.get("EventDetails", {})
+    if record.get("EventLevel") == "Info" or "lost orchestration-ready status" in record.get("Description", ""):
+        return None
+    summary = detail.get("HealthSummary", {})
+    reason = summary.get("HealthStatusReason", "").strip()
+    status = summary.get("HealthStatus", "").lower()
+    metadata = record.get("EventDetails", {}).get("EventMetadata", {})
+    failures = [tree.get("FailureMessage", "").strip() for tree in metadata.values() if tree]
+    body = {
+        "eventType": "incident",
+        "incidentId": record.get("EventId", event["id"]),
+        "action": "created",
+        "priority": "HIGH" if "unhealthy" in status or "degraded" in status else "MEDIUM",
+        "title": record.get("Description") or reason,
+        "description": "; ".join(failures),
+        "timestamp": event["time"],
+        "service": detail.get("ClusterName") or record["ClusterName"],
+        "data": {"metadata": {"resources": event["resources"]}, "originalEvent": dict(event)},
+    }
+    signed = f"{event['time']}:{json.dumps(body)}".encode()
+    assert base64.b64encode(hmac.new(secret, signed, hashlib.sha256).digest())
+    return body
+
+
+def test_a_bridge_that_strips_and_signs_does_not_fail_and_drops_information_only() -> None:
+    bridged = [bridge(copy) for copy in envelopes(*TOLD)]
+    assert bridged.count(None) == 2
+    assert [one["priority"] for one in bridged if one][:2] == ["HIGH", "MEDIUM"]
+    assert any(one and "gpu 3 failed the memory test" in one["description"] for one in bridged)
+
+
+def test_our_own_intake_takes_no_copy_for_a_fault() -> None:
+    for copy in envelopes(*TOLD):
+        assert registry.decode("hyperpod-event", json.dumps(copy).encode()) == ()
+
+
+def entries(mirrored: frozenset[str]) -> FakeBus:
+    """A bus that a real case was published on."""
+    world = World()
+    world.happens(world.seat("n-1"))
+    bus = FakeBus()
+    found = [record.new for record in world.table.stream if record.new and record.key.sk.startswith("ENTRY#")]
+    Publish(world.table, bus, STACK_ID, mirrored)(found)
+    return bus
+
+
+def test_the_mirror_is_off_and_copies_the_clusters_that_are_named_only() -> None:
+    plain, other, copied = entries(frozenset()), entries(frozenset({"other"})), entries(frozenset({"train-a"}))
+    assert [one.detail_type for one in plain.taken] == [one.detail_type for one in other.taken]
+    assert not any(one.detail_type.startswith("SageMaker") for one in plain.taken)
+    copies = [one.detail_type for one in copied.taken if one.detail_type.startswith("SageMaker")]
+    assert copies == [NODE_HEALTH, CLUSTER_EVENT]
+
+
+def test_the_account_and_region_are_those_of_the_stack() -> None:
+    stack = "arn:aws-cn:cloudformation:cn-north-1:111122223333:stack/faultbridge/1"
+    assert Home.of(stack).cluster_arn("a").startswith("arn:aws-cn:sagemaker:cn-north-1:111122223333:cluster/")
+    assert Home.of("no arn") == Home("aws", "", "")
+
+
+def test_a_name_that_sagemaker_would_not_take_is_made_one_that_it_does() -> None:
+    odd = case_event("open", 6, **SEAT)
+    odd["metadata"]["cluster"] = "-Trains_of the lab-" + "x" * 80
+    for copy in envelopes(odd):
+        record = copy["detail"].get("EventDetails", copy["detail"])
+        assert re.fullmatch(r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}", record["ClusterName"])
