@@ -12,6 +12,7 @@ from faultbridge.domain.records import Outcome
 from faultbridge.errors import Transient
 from faultbridge.services.inventory import Called, Machine
 from faultbridge.services.inventory_sync import SyncInventory
+from faultbridge.services.orders import Order
 from faultbridge.services.registration import NewNode
 from faultbridge.services.seating import Seating
 from tests.builders import KEY
@@ -210,3 +211,12 @@ def test_a_host_name_that_another_machine_bears_now_leads_to_it(world, sync, inv
     world.app.ingest([world.message(XID_79, node=host)])
     assert list(seat(world, f"ip-{grown[-4:]}").active())
     assert not list(seat(world).active())
+
+
+def test_a_seat_that_was_retired_keeps_no_machine_from_another(world, sync):
+    old, fleet = instance(world), world.ports.fleet
+    world.app.retire(KEY._replace(node="a"), Order(None, "rack given up"))
+    fleet.instances[old] = replace(fleet.instances[old], alive=False)
+    new = fleet.launch(GROUP)
+    assert sync().added == [f"ip-{new[-4:]}"]
+    assert seat(world).status is NodeStatus.RETIRED

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from faultbridge.domain.clusters import ClusterConfig
-from faultbridge.domain.edges import Actor
+from faultbridge.domain.edges import Actor, NodeStatus
 from faultbridge.domain.failure_domains import DomainKind
 from faultbridge.domain.nodes import NodeKey, NodeState
 from faultbridge.errors import Misconfigured, Rejected, Transient
@@ -127,9 +127,10 @@ class SyncInventory:
         synced.waiting += pairing.waiting
         self._seat(config, pairing, machines, called, synced)
         seated = {node for node, _ in pairing.seated}
-        for row, vacancy in zip(missing, vacancies, strict=True):
-            if vacancy.open and row.get("instance") and vacancy.node not in seated:
-                self.seating.vacate(config, vacancy.node, str(row["instance"]))
+        instances = {str(row["node"]): row.get("instance") for row in missing}
+        for vacancy in vacancies:
+            if vacancy.open and instances[vacancy.node] and vacancy.node not in seated:
+                self.seating.vacate(config, vacancy.node, str(instances[vacancy.node]))
 
     def _seat(
         self,
@@ -176,7 +177,8 @@ class SyncInventory:
         instances = [str(row["instance"]) for row in missing if row.get("instance")]
         gone = self.inventories[config.provider].gone(config, instances) if instances else frozenset()
         states = {node: items.read_state(NodeKey(config.cluster, node), found.get(at)) for node, at in places.items()}
-        return [_vacancy(row, states[str(row["node"])], gone) for row in missing]
+        kept = [row for row in missing if states[str(row["node"])].status is not NodeStatus.RETIRED]
+        return [_vacancy(row, states[str(row["node"])], gone) for row in kept]
 
     def _refresh(self, config: ClusterConfig, group: Group, called: Mapping[str, Called], synced: Synced) -> None:
         """Note what is new of the machines that sit where they sat."""

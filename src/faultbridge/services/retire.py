@@ -52,7 +52,7 @@ class Retire:
 
     def _beside(self, state: NodeState, now: datetime) -> Iterator[Write]:
         instance = state.incarnation.instance_id if state.incarnation else None
-        called = (state.key.node, *state.seat.aliases)
+        called = (state.key.node, *state.seat.aliases, *state.seat.host_names)
         aliases = [Alias("name", f"{state.key.cluster}/{name}") for name in called]
         aliases += [Alias("instance", instance)] if instance else []
         for place, held in self.table.get_many(keys.alias(*alias) for alias in aliases).items():

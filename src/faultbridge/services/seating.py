@@ -62,14 +62,14 @@ class Seating:
 
         def revise(state: NodeState, now: datetime) -> Revision:
             sitting = state.incarnation
-            if sitting is None or sitting.instance_id != sitter.instance_id:
+            if sitting is None or not _sits(state, sitter.instance_id) or state.status is NodeStatus.RETIRED:
                 return Revision(state)
             known = replace(state, seat=_seat(state, sitter, state.seat.domains))
             renaming = _renaming(state, sitter, sitting.since, former=None)
             return Revision(known, (), (*renamed(self.table, renaming, now), _roster(known, config, sitter)))
 
         after = self.append(key, revise, actor=Actor.INVENTORY, config=config).state
-        return after.incarnation is not None and after.incarnation.instance_id == sitter.instance_id
+        return _sits(after, sitter.instance_id) and after.status is not NodeStatus.RETIRED
 
     def vacate(self, config: ClusterConfig, node: str, instance_id: str) -> bool:
         """Take a seat out of service whose instance went without our intent; False where that is not for us to do."""
