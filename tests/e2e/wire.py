@@ -9,9 +9,10 @@ from __future__ import annotations
 import http.client
 import json
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
 from urllib.parse import parse_qsl, unquote, urlsplit
@@ -34,13 +35,18 @@ _QUERY_SERVICES = {"Publish": "sns", "DescribeInstances": "ec2"}
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One call of one function, as it went over the wire; `status` is what the emulator answered."""
+    """One call of one function, as it went over the wire; `status` is what the emulator answered.
+
+    `began` and `ended` are seconds since 1970, of the forwarding alone.
+    """
 
     function: str
     service: str
     operation: str
     arguments: Mapping[str, Any]
     status: int = 0
+    began: float = 0.0
+    ended: float = 0.0
 
     @property
     def name(self) -> str:
@@ -170,8 +176,9 @@ class _Handler(BaseHTTPRequestHandler):
             self._happen(accident)
             self.close_connection = True
             return
+        began = time.time()
         status, headers, answer = self._forward(plane, f"/{path}", body)
-        self.wire.calls.append(Call(call.function, call.service, call.operation, call.arguments, status))
+        self.wire.calls.append(replace(call, status=status, began=began, ended=time.time()))
         if accident is not None:
             self._happen(accident)
         self._answer(status, headers, answer)
