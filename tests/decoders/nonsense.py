@@ -29,6 +29,8 @@ LINES = {
     "gauge": b'DCGM_FI_DEV_XID_ERRORS{gpu="%d"} 1\n',
 }
 HEADS = {
+    "slurm-rows": (b"NODELIST STATE REASON\n", b"n%04x down* Not responding\n", b""),
+    "slurm-lists": (b"NODELIST STATE REASON\n", b"n%04x-[0-99] down* x\n", b""),
     "csv-rows": (b"pci.bus_id, remapped_rows.pending\n", b"%04x:53:00.0, Yes\n", b""),
     "xml-gpus": (b"<nvidia_smi_log>", b"<gpu id='%04x:53:00.0'><power>ERR!</power></gpu>", b"</nvidia_smi_log>"),
     "xml-tags": (b"<nvidia_smi_log><gpu>", b"<a/>", b"</gpu></nvidia_smi_log>"),

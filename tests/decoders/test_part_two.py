@@ -162,6 +162,14 @@ def test_slurm_states_that_are_meant_prove_nothing_and_a_working_node_clears() -
     assert found["gpu-5"].present[0].attributes["reason"] == "key=value of a person"
 
 
+def test_nodes_that_sinfo_joins_in_one_row_are_each_surveyed() -> None:
+    body = "NODELIST STATE REASON\ngpu-[001-003,007] down* Not responding\nlogin-1,gpu-9 idle none\n"
+    found = {survey.node: survey.present for survey in surveys(registry.decode("slurm-node", body.encode()))}
+    lost = {node for node, present in found.items() if [fault.code for fault in present] == ["host.unreachable"]}
+    assert lost == {"gpu-001", "gpu-002", "gpu-003", "gpu-007"}
+    assert found.keys() - lost == {"login-1", "gpu-9"}
+
+
 def test_slurms_flags_mean_loss_booting_or_parked(shared: Path) -> None:
     states = (shared / "samples/slurm-states__parallelcluster-flag-combinations.txt").read_text("utf-8").split()
     body = "\n".join(f"NodeName=n-{number} State={state}" for number, state in enumerate(states))

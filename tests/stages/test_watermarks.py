@@ -14,8 +14,8 @@ from faultbridge.domain.records import Outcome
 from faultbridge.stages.changes import Arrival, Folded
 from faultbridge.stages.expire import end_scopes, quiet_until
 from faultbridge.stages.fold import fold
-from faultbridge.stages.folding import MOST_NOTED, MOST_TOMBSTONES
-from tests.builders import CATALOGUE, NOON, OTHER_GPU, after, arrival, fault, node
+from faultbridge.stages.folding import MOST_NOTED, MOST_SURVEYS, MOST_TOMBSTONES
+from tests.builders import CATALOGUE, GPU, NOON, OTHER_GPU, after, arrival, fault, node
 
 KEY_OF_79 = "xid.79@gpu/pci=0000:c1:00"
 MILLISECOND = timedelta(milliseconds=1)
@@ -100,3 +100,27 @@ def test_a_survey_told_again_is_a_duplicate_and_an_older_one_is_stale(seconds: i
     look = Survey("nvidia-smi-xml", {"smi.row_remap_pending": (OTHER_GPU,)}, ())
     state = folded(node(), arrival(look)).state
     assert outcome(state, arrival(look, at=after(seconds=seconds), record_id="r-2")) is expected
+
+
+def test_what_one_check_said_last_makes_no_other_checks_word_of_that_source_old() -> None:
+    seen = [fault(source="nvsentinel", component=GPU), fault("xid.95", source="nvsentinel", component=OTHER_GPU)]
+    begun = folded(node(), *(arrival(one) for one in seen))
+    looks = [
+        Survey("nvsentinel", {"xid.95": (OTHER_GPU,)}, part="GpuMemWatch"),
+        Survey("nvsentinel", {"xid.79": (GPU,)}, part="SysLogsXIDError"),
+    ]
+    newer = folded(begun.state, arrival(looks[0], after(minutes=10), "r-1"))
+    older = folded(newer.state, arrival(looks[1], after(minutes=9), "r-2"))
+    assert older.state.conditions == {}
+    again = folded(older.state, arrival(looks[1], after(minutes=9), "r-3"))
+    assert again.outcomes == {"r-3": Outcome.DUPLICATE}
+
+
+def test_the_looks_that_are_remembered_are_bounded() -> None:
+    looks = [
+        arrival(Survey("nvsentinel", {}, part=f"check-{number}"), after(minutes=number), f"r-{number}")
+        for number in range(MOST_SURVEYS + 5)
+    ]
+    state = folded(node(), *looks).state
+    assert len(state.surveys) == MOST_SURVEYS
+    assert "nvsentinel#check-0" not in state.surveys

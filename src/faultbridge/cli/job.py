@@ -9,6 +9,7 @@ import typer
 from faultbridge.cli.output import Columns, Document
 from faultbridge.cli.session import Session, on_stack
 from faultbridge.cli.times import HELP, instant, text_of
+from faultbridge.domain.host_lists import expand
 
 if TYPE_CHECKING:
     from faultbridge.domain.jobs import Job
@@ -29,18 +30,21 @@ JOB: Columns = {
 }
 
 
-@app.command("start", epilog="Example: faultbridge job start 88213 --cluster train-a --node gpu-1 --node gpu-2")
+@app.command("start", epilog="Example: faultbridge job start 88213 --cluster train-a --node gpu-[001-004,007]")
 @on_stack
 def start_job(
     session: Session,
     job: JobId,
     cluster: Cluster,
-    node: Annotated[list[str], typer.Option("--node", help="A node that it runs on, or several joined by commas.")],
+    node: Annotated[
+        list[str],
+        typer.Option("--node", help="A node that it runs on, or a host list as Slurm writes it: gpu-[001-004,007]."),
+    ],
     name: Annotated[str | None, typer.Option(help="What people call it.")] = None,
     at: At = None,
 ) -> None:
     """Note that a job starts; noting it again changes nothing."""
-    nodes = [one.strip() for given in node for one in given.split(",") if one.strip()]
+    nodes = [one for given in node for one in expand(given.replace(" ", "").strip(","))]
     if not nodes:
         raise typer.BadParameter("--node names no node")
     started = _jobs(session).start(cluster, job, nodes, name=name, at=instant(at, session.now()))

@@ -25,7 +25,7 @@ from faultbridge.errors import Rejected
 
 SOURCE = "nvsentinel"
 _PREFLIGHT = "preflight-dcgm-diag"
-_Recoveries = defaultdict[tuple[str | None, datetime | None], dict[str, dict[Component, None]]]
+_Recoveries = defaultdict[tuple[str | None, datetime | None, str], dict[str, dict[Component, None]]]
 
 
 def decode(body: bytes, hints: Hints) -> tuple[Observation, ...]:
@@ -82,15 +82,15 @@ def _severity(event: HealthEvent) -> Severity:
 
 
 def _surveys(events: Iterator[HealthEvent], known: Mapping[str, Any]) -> Iterator[Survey]:
-    """Make one survey of all recoveries of one node and instant: a second one would count as a repetition."""
+    """Make one survey of all that one check found well on one node at one instant, whichever entities it named."""
     recovered: _Recoveries = defaultdict(dict)
     for event in events:
         row = next((row for row in known["checks"] if re.fullmatch(row["pattern"], event.check)), None)
         for code in expanded(row["clears"] if row else ()):
-            recovered[event.node, event.at].setdefault(code, {})[event.component] = None
-        recovered[event.node, event.at].setdefault("agent.condition", {})[event.component] = None
-    for (node, at), covers in recovered.items():
-        yield Survey(SOURCE, {code: tuple(found) for code, found in covers.items()}, (), at, node=node)
+            recovered[event.node, event.at, event.check].setdefault(code, {})[event.component] = None
+        recovered[event.node, event.at, event.check].setdefault("agent.condition", {})[event.component] = None
+    for (node, at, check), covers in recovered.items():
+        yield Survey(SOURCE, {code: tuple(found) for code, found in covers.items()}, (), at, node=node, part=check)
 
 
 def _diagnostic(written: Mapping[str, Any]) -> Iterator[Fault]:

@@ -11,11 +11,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from faultbridge.data.mapping import mapping
-from faultbridge.decoders.base import Decoder, Hints, cut, evidence
+from faultbridge.decoders.base import Decoder, Hints, bounded, cut, evidence
 from faultbridge.decoders.documents import text_of
 from faultbridge.decoders.fields import told
 from faultbridge.decoders.slurm_text import SlurmNode, slurm_nodes
-from faultbridge.domain.faults import NODE_COMPONENT, Action, Fault, Observation, Severity, Survey
+from faultbridge.domain.faults import NODE_COMPONENT, Action, Component, Fault, Observation, Severity, Survey
 from faultbridge.errors import Rejected
 
 SOURCE = "slurm-node"
@@ -26,16 +26,20 @@ _DOWN, _DRAIN, _FAIL = (
     frozenset({"DRAIN", "DRAINED", "DRAINING"}),
     frozenset({"FAIL", "FAILING"}),
 )
+# More rows and names than this are cut into several inputs (`sinfo -N` of a partition at a time).
+MOST_NODES = 2048
 _FRAMING = re.compile(rb"NodeName=|NODELIST|\bHOSTNAMES\b.{0,2048}\bSTATE\b|update_node: node ")
 
 
 def decode(body: bytes, hints: Hints) -> tuple[Observation, ...]:
     """Survey each node once, however many partitions list it."""
     known = mapping("slurm", hints.mappings)
-    nodes = {(node.name, node.at): node for node in reversed(tuple(slurm_nodes(text_of(body))))}
+    listed = bounded(slurm_nodes(text_of(body)), MOST_NODES)
+    nodes = {(node.name, node.at): node for node in reversed(listed)}
     if not nodes and not (b"PartitionName=" in body or _FRAMING.search(body)):
         raise Rejected("no_framing", "no node of Slurm in it")
-    return tuple(survey for node in reversed(nodes.values()) for survey in _survey(node, known))
+    covers = _covers(known)
+    return tuple(survey for node in reversed(nodes.values()) for survey in _survey(node, known, covers))
 
 
 def recognise(body: bytes) -> bool:
@@ -57,12 +61,15 @@ def flags_of(state: str, known: Mapping[str, Any]) -> frozenset[str]:
     return frozenset(found - {""})
 
 
-def _survey(node: SlurmNode, known: Mapping[str, Any]) -> Iterator[Survey]:
+def _covers(known: Mapping[str, Any]) -> Mapping[str, tuple[Component, ...]]:
+    codes = (*(row["code"] for row in known["reasons"] if row["code"]), "host.down", "host.failing", "host.drained")
+    return dict.fromkeys((*codes, "host.unreachable", "host.invalid_registration"), (NODE_COMPONENT,))
+
+
+def _survey(node: SlurmNode, known: Mapping[str, Any], covers: Mapping[str, tuple[Component, ...]]) -> Iterator[Survey]:
     flags = flags_of(node.state, known)
     if flags & set(known["expected_flags"]) or not flags & (_WELL | _DOWN | _DRAIN | _FAIL):
         return
-    codes = (*(row["code"] for row in known["reasons"] if row["code"]), "host.down", "host.failing", "host.drained")
-    covers = dict.fromkeys((*codes, "host.unreachable", "host.invalid_registration"), (NODE_COMPONENT,))
     yield Survey(SOURCE, covers, tuple(_judged(node, flags, known)), node.at, node=node.name)
 
 

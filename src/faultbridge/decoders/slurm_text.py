@@ -11,6 +11,7 @@ from typing import Any
 from faultbridge.decoders.clock import iso_time
 from faultbridge.decoders.documents import objects
 from faultbridge.decoders.fields import elements, objects_in, text
+from faultbridge.domain.host_lists import expand
 
 _NODE = re.compile(r"^\s{0,64}NodeName=(\S{1,253})", re.MULTILINE)
 _STATE = re.compile(r"(?:^|\s)State=(\S{1,256})")
@@ -116,5 +117,6 @@ def _of_table(body: str) -> Iterator[SlurmNode]:
 
 def _row(row: Mapping[str, Any]) -> Iterator[SlurmNode]:
     name = next((row[one] for one in ("NODELIST", "HOSTNAMES", "NODE_NAME") if row.get(one)), None)
-    if name and row.get("STATE") and not re.search(r"[\[,]", name):
-        yield SlurmNode(name[:253], row["STATE"][:256], row.get("REASON", ""), row.get("USER"), row.get("TIMESTAMP"))
+    if name and row.get("STATE"):
+        for one in expand(name):
+            yield SlurmNode(one[:253], row["STATE"][:256], row.get("REASON", ""), row.get("USER"), row.get("TIMESTAMP"))

@@ -145,7 +145,8 @@ class Survey:
 
     `covers` maps each code that the source is authoritative for to the components on which it could be read:
     a component whose field said N/A, or that was absent or lost, is not listed, and so clears nothing.
-    `present` are the faults that this look did see.
+    `present` are the faults that this look did see. `part` names the one of several checks that looked, where a
+    source lets each of them speak for itself: what one of them says last is no news of another.
     """
 
     source: str
@@ -154,6 +155,12 @@ class Survey:
     observed_at: datetime | None = None
     node: str | None = None
     devices: tuple[Component, ...] = ()
+    part: str = ""
+
+    @property
+    def looker(self) -> str:
+        """Name who looked, for whom the time of the last look is kept."""
+        return f"{self.source}#{self.part}" if self.part else self.source
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,7 +82,7 @@ class NodeState:
     """Everything that decides what happens next to one node.
 
     `conditions` is keyed by `condition_key`; `tombstones` and `floor` keep a late observation of an ended one from
-    counting again; `surveys` holds the time of the last survey of each source; `noted` the day on which an
+    counting again; `surveys` holds the time of the last survey of each looker; `noted` the day on which an
     informational code was last put on the record. `case` is the latest one, live or not: at most one live case a
     node, by construction. `isolation_since` is when isolation was asked for, `isolation_overdue` says that a person
     was told how long it takes.

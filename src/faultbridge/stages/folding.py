@@ -17,6 +17,7 @@ from faultbridge.stages.joining import begun, counted, difference, digest, given
 MOST_CONDITIONS = 64
 MOST_TOMBSTONES = 128
 MOST_NOTED = 64
+MOST_SURVEYS = 64
 OVERFLOW = "host.condition_overflow"
 
 
@@ -76,10 +77,12 @@ class Folding:
 
     def survey(self, survey: Survey, arrival: Arrival) -> Outcome:
         """Let one full look assert what it saw and withdraw what it could have seen but did not."""
-        last = self._surveys.get(survey.source)
+        last = self._surveys.get(survey.looker)
         if last is not None and arrival.at <= last:
             return Outcome.DUPLICATE if arrival.at == last else Outcome.STALE
-        self._surveys[survey.source] = arrival.at
+        self._surveys[survey.looker] = arrival.at
+        while len(self._surveys) > MOST_SURVEYS:
+            del self._surveys[min(self._surveys, key=lambda one: self._surveys[one])]
         if survey.devices:
             self._learn_devices(survey, arrival)
         outcomes = [self.fault(fault, replace(arrival, observation=fault)) for fault in survey.present]

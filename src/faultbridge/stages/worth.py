@@ -44,8 +44,8 @@ def worth_writing(before: NodeState, after: NodeState, policy: Policy, catalogue
 def _surveyed(before: NodeState, after: NodeState) -> bool:
     asserting = {source for condition in after.conditions.values() for source in condition.witnesses}
     return any(
-        at - before.surveys[source] > (timedelta(0) if source in asserting else SURVEY_KEPT)
-        for source, at in after.surveys.items()
+        at - before.surveys[looker] > (timedelta(0) if looker.partition("#")[0] in asserting else SURVEY_KEPT)
+        for looker, at in after.surveys.items()
     )
 
 

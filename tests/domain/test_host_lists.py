@@ -1,0 +1,49 @@
+"""Host lists: what few characters stand for."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from faultbridge.domain.host_lists import MOST_HOSTS, expand
+from faultbridge.errors import Rejected
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("gpu-1", "gpu-1"),
+        ("gpu-[001-004,007]", "gpu-001 gpu-002 gpu-003 gpu-004 gpu-007"),
+        ("gpu-[9-11],login-1", "gpu-9 gpu-10 gpu-11 login-1"),
+        ("r[1-2]n[08-09]x", "r1n08x r1n09x r2n08x r2n09x"),
+        ("a,b", "a b"),
+        ("", ""),
+    ],
+)
+def test_a_host_list_stands_for_names_in_its_order(text: str, names: str) -> None:
+    assert expand(text) == tuple(names.split())
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["gpu-[", "gpu-]", "gpu-[1-", "gpu-[2-1]", "gpu-[a]", "a,,b", f"a[0-{MOST_HOSTS}]", "a[0-99]b[0-99]", "x" * 20_000],
+)
+def test_what_is_no_host_list_or_stands_for_too_many_is_rejected(text: str) -> None:
+    with pytest.raises(Rejected, match="bad_host_list"):
+        expand(text)
+
+
+@given(st.integers(0, 500), st.integers(0, 100), st.integers(1, 5))
+def test_each_number_of_a_range_is_there_as_wide_as_it_is_written(first: int, more: int, width: int) -> None:
+    names = expand(f"n[{first:0{width}}-{first + more}]")
+    assert [int(name[1:]) for name in names] == list(range(first, first + more + 1))
+    assert all(len(name) > width for name in names)
+
+
+@given(st.text(alphabet="ab[]-,0123", max_size=40))
+def test_any_text_ends_in_names_or_in_a_rejection(text: str) -> None:
+    with contextlib.suppress(Rejected):
+        assert len(expand(text)) <= MOST_HOSTS
