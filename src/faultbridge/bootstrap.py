@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 from functools import cache, cached_property
 from typing import TYPE_CHECKING
@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 from faultbridge import data
 from faultbridge.composition import PagePeople, RecordIntake, RecordKeeping, pager_settings
 from faultbridge.data.policies import default_policy
-from faultbridge.decoders import registry
 from faultbridge.services.append import Append, Stack
 from faultbridge.services.rulebook import Rulebook
 from faultbridge.settings import Settings
@@ -28,13 +27,11 @@ if TYPE_CHECKING:
     from faultbridge.services.controls import Controls
     from faultbridge.services.dispatch import Dispatch
     from faultbridge.services.guard import Guard
-    from faultbridge.services.ingest import Ingest
     from faultbridge.services.isolate import Isolate
     from faultbridge.services.node_orders import NodeOrders
     from faultbridge.services.orders import Orders
     from faultbridge.services.react import React
     from faultbridge.services.registration import Registration
-    from faultbridge.services.rejects import Rejects
     from faultbridge.services.replacement.machine import Replacement
     from faultbridge.services.retire import Retire
     from faultbridge.services.rollup import Rollup
@@ -84,33 +81,6 @@ class Application(RecordIntake, RecordKeeping, PagePeople):
         from faultbridge.services.registration import Registration
 
         return Registration(self.ports.table, self.append, self.ports.clock)
-
-    @cached_property
-    def rejects(self) -> Rejects:
-        """Keep what nobody could use."""
-        from faultbridge.services.rejects import Rejects
-
-        return Rejects(self.ports.table, self.ports.objects, self.ports.queue, self.ports.clock, self.trust)
-
-    @cached_property
-    def ingest(self) -> Ingest:
-        """Take raw records."""
-        from faultbridge.services.ingest import Ingest
-        from faultbridge.services.known import KnownNodes
-        from faultbridge.services.lookups import Lookups
-        from faultbridge.services.placement import Placement
-        from faultbridge.services.readings import Readings
-        from faultbridge.services.records import Reader
-        from faultbridge.services.silence import Silence
-        from faultbridge.services.suspects import Suspects
-
-        table, reader = self.ports.table, Reader(self.ports.objects, registry.decode, self.trust)
-        suspects, silence = Suspects(table, self.ports.clock), Silence(table, self.append, self.rulebook)
-        lookups = Lookups(table, self.ports.clock)
-        rulebook = replace(self.rulebook, table=lookups)
-        placement = Placement(lookups, rulebook, self.trust)
-        nodes, readings = KnownNodes(lookups), Readings(table)
-        return Ingest(nodes, placement, self.append, rulebook, reader, readings, suspects, silence, self.rejects)
 
     @cached_property
     def rollup(self) -> Rollup:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from faultbridge.services.append import Append, Stack
     from faultbridge.services.archive.daily import KeepRecord
     from faultbridge.services.archive.write import WriteArchive
+    from faultbridge.services.ingest import Ingest
     from faultbridge.services.intake.doors import Intake
     from faultbridge.services.inventory import Inventory, Roll
     from faultbridge.services.inventory_sync import SyncInventory
@@ -24,14 +26,17 @@ if TYPE_CHECKING:
     from faultbridge.services.pager import PagerSettings, Paging, Remind
     from faultbridge.services.publish import Publish
     from faultbridge.services.registration import Registration
+    from faultbridge.services.rejects import Rejects
     from faultbridge.services.rulebook import Rulebook
     from faultbridge.settings import Settings
+    from faultbridge.stages.trust import Trust
 
 
 class RecordIntake:
     """The services of an installation that take what does not come through the queue."""
 
     ports: Ports
+    trust: Trust
     webhook_senders: Callable[[], Callable[[], bytes]] = staticmethod(lambda: lambda: b"{}")
     """Returns what reads the document of who may post; nobody may where an installation has none."""
 
@@ -55,6 +60,36 @@ class RecordIntake:
     def registration(self) -> Registration:
         """Register clusters and nodes."""
         raise NotImplementedError  # pragma: no cover - the whole installation has it
+
+    @cached_property
+    def rejects(self) -> Rejects:
+        """Keep what nobody could use."""
+        from faultbridge.services.rejects import Rejects
+
+        return Rejects(self.ports.table, self.ports.objects, self.ports.queue, self.ports.clock, self.trust)
+
+    @cached_property
+    def ingest(self) -> Ingest:
+        """Take raw records."""
+        from faultbridge.decoders import registry
+        from faultbridge.services.ingest import Ingest
+        from faultbridge.services.known import KnownNodes
+        from faultbridge.services.lookups import Lookups
+        from faultbridge.services.mappings import OwnWords
+        from faultbridge.services.placement import Placement
+        from faultbridge.services.readings import Readings
+        from faultbridge.services.records import Reader
+        from faultbridge.services.silence import Silence
+        from faultbridge.services.suspects import Suspects
+
+        table = self.ports.table
+        suspects, silence = Suspects(table, self.ports.clock), Silence(table, self.append, self.rulebook)
+        lookups = Lookups(table, self.ports.clock)
+        rulebook = replace(self.rulebook, table=lookups)
+        reader = Reader(self.ports.objects, registry.decode, self.trust, OwnWords(lookups))
+        placement = Placement(lookups, rulebook, self.trust)
+        nodes, readings = KnownNodes(lookups), Readings(table)
+        return Ingest(nodes, placement, self.append, rulebook, reader, readings, suspects, silence, self.rejects)
 
     @cached_property
     def intake(self) -> Intake:

@@ -235,3 +235,33 @@ def test_an_agent_that_is_told_wrongly_is_wrong_usage(call: Call, tmp_path: Path
     called = call("agent", "--once", "--config", str(file))
     assert called.code == 2
     assert called.err.startswith("faultbridge: ")
+
+
+def test_a_mapping_is_checked_offline(call: Call, tmp_path: Path) -> None:
+    good, bad = tmp_path / "good.json", tmp_path / "bad.json"
+    good.write_text('{"alerts": {"rules": [{"alert": "NicFlapping.{0,32}", "code": "net.nothing"}]}}')
+    bad.write_text('{"alerts": {"rules": [{"alert": "(a+)+", "code": "net.link_flapping"}]}}')
+    told = call("mapping", "check", str(good), "--json")
+    assert (told.code, json.loads(told.out), "net.nothing" in told.err) == (0, {"mappings": ["alerts"]}, True)
+    told = call("mapping", "check", str(bad))
+    assert (told.code, "no bound" in told.err) == (1, True)
+
+
+@pytest.mark.parametrize("given", ["2h", "2026-02-03T04:05:06Z"])
+def test_when_a_record_came_in_may_be_said_as_how_long_ago(call: Call, given: str) -> None:
+    ran = call("decode", "--source", "kernel-log", "--received-at", given, "--jsonl", text=XID.encode())
+    assert (ran.code, ran.lines[0]["attributes"]["time_source"]) == (0, "received")
+
+
+@pytest.mark.parametrize("option", [("--node", "a b"), ("--cluster", "a/b"), ("--received-at", "yesterday")])
+def test_what_can_be_no_name_and_no_time_is_wrong_usage(call: Call, option: tuple[str, str]) -> None:
+    ran = call("decode", *option, text=XID.encode())
+    assert (ran.code, ran.out) == (2, "")
+
+
+def test_an_empty_list_says_that_it_is_empty_to_people_only(call: Call) -> None:
+    healthy = b"[    1.000000] docker0: port 1(veth1) entered forwarding state\n"
+    told = call("decode", "--source", "kernel-log", text=healthy)
+    assert (told.code, told.out, told.err) == (0, "", "faultbridge: nothing is wrong in it\n")
+    told = call("decode", "--source", "kernel-log", "--jsonl", text=healthy)
+    assert (told.code, told.out, told.err) == (0, "", "")

@@ -349,3 +349,18 @@ def test_dead_letters_go_back_each_to_its_own_queue(desk: Desk, monkeypatch: pyt
     assert desk.json("redrive") == {"moved": 2, "raw_records": 1, "cloud_events": 1}
     assert [one.body for one in events.messages] == ['{"detail-type": "AWS Health Event"}']
     assert [one.body for one in desk.world.ports.queue.messages] == ["a record that nobody can read"]
+
+
+def test_a_mapping_is_put_and_shown_as_the_file_that_it_was(desk: Desk, tmp_path: Path) -> None:
+    file = tmp_path / "own.json"
+    words = {"alerts": {"node_labels": ["rack_host"]}}
+    file.write_text(json.dumps(words), encoding="utf-8")
+    version = desk.json("mapping", "put", str(file))["version"]
+    assert json.loads(desk("mapping", "show").out) == words
+    assert desk.json("mapping", "show") == {"version": version, "mappings": words}
+
+
+def test_a_bad_mapping_is_refused_and_the_old_one_stays(desk: Desk) -> None:
+    ran = desk("mapping", "put", "-", given='{"alerts": {"rules": [{"alert": "(a+)+"}]}}')
+    assert (ran.code, "no bound" in ran.err) == (1, True)
+    assert desk.json("mapping", "show") == {"version": None, "mappings": {}}

@@ -12,6 +12,7 @@ import pytest
 from faultbridge.data import catalogue
 from faultbridge.data.counters import counters_of, thresholds
 from faultbridge.data.mapping import NAMES, mapping, packaged, read_own
+from faultbridge.data.patterns import bounded_pattern
 from faultbridge.decoders import registry
 from faultbridge.decoders.base import Hints, judgements
 from faultbridge.decoders.training_patterns import patterns_of
@@ -71,6 +72,29 @@ def test_every_pattern_answers_a_long_line_soon(name: str) -> None:
 def test_a_pattern_without_a_bound_is_refused(pattern: str) -> None:
     with pytest.raises(Misconfigured):
         patterns_of([{"contains": "a", "pattern": pattern, "code": "train.stalled"}])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_packaged_pattern_has_the_bound_that_a_customers_must_have(name: str) -> None:
+    assert all(bounded_pattern(pattern) for pattern in patterns(packaged(name)))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        '{"alerts": {"rules": [{"alert": "(a+)+", "code": "host.clock"}]}}',
+        '{"alerts": {"rules": [{"alert": "A", "labels": {"x": ".*"}, "code": "host.clock"}]}}',
+        '{"slurm": {"reasons": [{"pattern": ".{0,99}.{0,99}.{0,99}x", "code": "host.clock"}]}}',
+        '{"alerts": {"rules": [{"alert": "(", "code": "host.clock"}]}}',
+        '{"nothing": {}}',
+        '{"alerts": []}',
+        "[]",
+        "{",
+    ],
+)
+def test_words_that_no_mapping_could_be_extended_by_are_refused(words: str) -> None:
+    with pytest.raises(Misconfigured):
+        read_own(words)
 
 
 def test_a_customers_rule_goes_before_ours_and_keeps_the_rest() -> None:

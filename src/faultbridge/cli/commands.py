@@ -41,6 +41,7 @@ COMMANDS: Mapping[str, Row] = {
     "restored": Row("restored", "Begin a new epoch after the table came back from a backup."),
     "erase": Row("erase", "Delete what the table holds of a cluster."),
     "policy": Row("policy", "Check a policy, put one, and show the one that holds."),
+    "mapping": Row("mapping", "Check your own words for faults, put them, and show those that hold."),
     "send": Row("send", "Put raw records on the queue."),
     "account": Row("account", "Say whether every record that was sent has an outcome."),
     "reject": Row("reject", "Show the records that nobody could use, and try them again."),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -15,11 +15,13 @@ import typer
 
 from faultbridge.cli.failures import failure_of
 from faultbridge.cli.observed import Caller, component_name, documents
-from faultbridge.cli.output import Columns, Document, JsonFlag, JsonlFlag, form_of, notice, show
+from faultbridge.cli.output import Columns, Document, Form, JsonFlag, JsonlFlag, form_of, notice, show
+from faultbridge.cli.times import HELP, ago
 from faultbridge.data import catalogue
 from faultbridge.data.mapping import read_own
 from faultbridge.decoders import registry
 from faultbridge.decoders.base import Hints
+from faultbridge.domain.names import cluster_name, node_name
 from faultbridge.domain.times import from_text
 from faultbridge.errors import Rejected
 from faultbridge.stages.compare import differences
@@ -50,7 +52,7 @@ def command(
     source: Annotated[str, typer.Option(help="A name from `faultbridge sources`, or auto.")] = AUTO,
     cluster: Annotated[str | None, typer.Option(help="The cluster that the input is from.")] = None,
     node: Annotated[str | None, typer.Option(help="The node, where the input names none.")] = None,
-    received_at: Annotated[str | None, typer.Option(help="When it came in (RFC 3339); now if not given.")] = None,
+    received_at: Annotated[str | None, typer.Option(help=f"When it came in, if not now. {HELP}")] = None,
     mappings: Annotated[
         Path | None, typer.Option("--mappings", help="Your own words for faults (JSON), put before the packaged ones.")
     ] = None,
@@ -65,11 +67,20 @@ def command(
     form = form_of(as_json=as_json, as_jsonl=as_jsonl)
     if source != AUTO and source not in registry.names():
         raise typer.BadParameter(f"{source!r} is no source of this release; there are {', '.join(registry.names())}")
-    hints = Hints(_instant(received_at), node, cluster, instance_type=instance_type, mappings=_own(mappings))
+    now = datetime.now(UTC)
+    hints = Hints(
+        _instant(received_at, now),
+        _named(node_name, node, "--node"),
+        _named(cluster_name, cluster, "--cluster"),
+        instance_type=instance_type,
+        mappings=_own(mappings),
+    )
     reading = _Reading(source, hints, everything=everything)
-    show(reading.read(files or [STDIN]), COLUMNS, form)
+    show(reading.read(files or [STDIN]), COLUMNS, form, empty="")
     if reading.rejected is not None:
         raise reading.rejected
+    if reading.found == 0 and form is Form.PEOPLE:
+        notice("nothing is wrong in it")
 
 
 @dataclass(slots=True)
@@ -79,12 +90,15 @@ class _Reading:
     source: str
     hints: Hints
     everything: bool
+    found: int = 0
     rejected: Rejected | None = None
 
     def read(self, files: list[str]) -> Iterator[Document]:
         for file in files:
             try:
-                yield from self._decoded(file)
+                for document in self._decoded(file):
+                    self.found += 1
+                    yield document
             except Rejected as error:
                 named = Rejected(error.reason, f"{_title(file)}: {error.detail or error.reason}")
                 if self.rejected is not None:
@@ -117,13 +131,21 @@ def _own(file: Path | None) -> dict[str, Mapping[str, Any]]:
     return read_own(file.read_text("utf-8")) if file else {}
 
 
-def _instant(text: str | None) -> datetime:
+def _instant(text: str | None, now: datetime) -> datetime:
+    """Read when the input came in; without a zone it would be anybody's guess."""
     if text is None:
-        return datetime.now(UTC)
+        return now
     try:
-        return from_text(text)
+        return ago(text, now) or from_text(text)
     except ValueError as error:
-        raise typer.BadParameter(f"--received-at {text!r} is no RFC 3339 time with a zone") from error
+        raise typer.BadParameter(f"--received-at {text!r} is neither a duration nor a time with a zone") from error
+
+
+def _named(check: Callable[[str], str], text: str | None, option: str) -> str | None:
+    try:
+        return check(text) if text is not None else None
+    except Rejected as error:
+        raise typer.BadParameter(f"{option} {error.detail}") from error
 
 
 def _title(file: str) -> str:

@@ -36,15 +36,15 @@ def form_of(*, as_json: bool, as_jsonl: bool) -> Form:
     return Form.JSON if as_json else Form.JSONL if as_jsonl else Form.PEOPLE
 
 
-def show(documents: Iterable[Document], columns: Columns, form: Form) -> None:
-    """Print a list: a table of `columns` for people, else the documents whole."""
+def show(documents: Iterable[Document], columns: Columns, form: Form, *, empty: str = "nothing to list") -> None:
+    """Print a list: a table of `columns` for people, who are told when it is `empty`, else the documents whole."""
     if form is Form.JSON:
         print(json.dumps(list(documents), indent=2))
     elif form is Form.JSONL:
         for document in documents:
             print(json.dumps(document))
     else:
-        _table(list(documents), columns)
+        _table(list(documents), columns, empty)
 
 
 def show_one(document: Document, columns: Columns, form: Form) -> None:
@@ -65,9 +65,11 @@ def notice(text: str) -> None:
     print(f"faultbridge: {text}", file=sys.stderr)
 
 
-def _table(documents: list[Document], columns: Columns) -> None:
+def _table(documents: list[Document], columns: Columns, empty: str) -> None:
     rows = [[_text(value(document)) for value in columns.values()] for document in documents]
     if not rows:
+        if empty:
+            notice(empty)
         return
     if sys.stdout.isatty():
         _coloured(list(columns), rows)

@@ -18,14 +18,20 @@ def instant(text: str | None, now: datetime) -> datetime | None:
     """Read a time that a person gave; None stays None, nonsense is wrong usage."""
     if text is None:
         return None
-    ago = _AGO.fullmatch(text.strip())
-    if ago is not None:
-        return now - timedelta(**{_UNITS[ago[2]]: int(ago[1])})
+    past = ago(text, now)
+    if past is not None:
+        return past
     try:
         at = datetime.fromisoformat(text)
         return from_text(text) if at.tzinfo else at.replace(tzinfo=UTC)
     except ValueError:
         raise typer.BadParameter(f"{text!r} is no time ({HELP})") from None
+
+
+def ago(text: str, now: datetime) -> datetime | None:
+    """Read how long ago something was; None where the text is no duration."""
+    found = _AGO.fullmatch(text.strip())
+    return now - timedelta(**{_UNITS[found[2]]: int(found[1])}) if found else None
 
 
 def short(text: str | None) -> str:

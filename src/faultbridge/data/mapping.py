@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from faultbridge.data.patterns import bounded_pattern
 from faultbridge.errors import Misconfigured
 
 _FOLDER = Path(__file__).parent / "mappings"
+LARGEST = 256 * 1024
 NAMES = ("alerts", "conditions", "gpud", "health", "nvsentinel", "slurm", "training")
 
 
@@ -49,11 +51,37 @@ def read_own(text: str) -> dict[str, Mapping[str, Any]]:
         raise Misconfigured(f"the mappings are no JSON: {error}") from error
     if not isinstance(found, dict):
         raise Misconfigured("the mappings are no JSON object")
-    for name, extension in found.items():
+    if len(text) > LARGEST:
+        raise Misconfigured(f"{len(text)} characters of mappings, at most {LARGEST} are kept")
+    _refuse_bad(found)
+    return found
+
+
+def _refuse_bad(words: Mapping[str, Mapping[str, Any]]) -> None:
+    for name, extension in words.items():
         if name not in NAMES:
             raise Misconfigured(f"{name!r} is none of the mappings {', '.join(NAMES)}")
         _refuse_other_shapes(name, packaged(name), extension)
-    return found
+        for pattern in _patterns(extension):
+            bounded_pattern(pattern)
+
+
+def _patterns(value: object) -> Iterator[str]:
+    """Yield what is matched as a pattern, wherever it stands."""
+    if isinstance(value, Mapping):
+        for name, one in value.items():
+            if name in _PATTERNS and isinstance(one, str):
+                yield one
+            elif name == "labels" and isinstance(one, Mapping):
+                yield from (want for want in one.values() if isinstance(want, str))
+            else:
+                yield from _patterns(one)
+    elif isinstance(value, list):
+        for one in value:
+            yield from _patterns(one)
+
+
+_PATTERNS = frozenset({"pattern", "alert"})
 
 
 def _refuse_other_shapes(place: str, ours: Any, theirs: Any) -> None:  # noqa: ANN401 - any JSON

@@ -14,6 +14,22 @@ from faultbridge.errors import Rejected
 
 _Thing = TypeVar("_Thing")
 
+READ_WITH_MAPPINGS = frozenset(
+    {
+        "alertmanager",
+        "grafana",
+        "eks-node-condition",
+        "node-problem-detector",
+        "kubernetes-node",
+        "gpud",
+        "health-event",
+        "nvsentinel",
+        "slurm-node",
+        "training-log",
+    }
+)
+"""The sources whose records mean what a mapping says."""
+
 MOST_EVIDENCE = 4096
 MOST_MESSAGE = 512
 # More GPUs than any node has: who names more is not looking at one.

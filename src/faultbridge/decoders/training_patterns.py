@@ -12,15 +12,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from faultbridge.data.patterns import bounded_pattern
 from faultbridge.errors import Misconfigured
 
 LONGEST_LINE = 8192
 WINDOW = 1536
 MOST_PLACES = 8
-LONGEST_PATTERN = 512
-# Something that repeats, repeated: the shape that makes matching take time without a bound.
-_NESTED = re.compile(r"[*+}]\)[*+{]")
-_UNBOUNDED = re.compile(r"(?<!\\)[*+]|\{\d*,\}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,14 +56,9 @@ def _pattern(row: Mapping[str, Any]) -> Pattern:
 
 @lru_cache(maxsize=256)
 def _compiled(contains: str, pattern: str) -> re.Pattern[str]:
-    if len(pattern) > LONGEST_PATTERN or _NESTED.search(pattern) or _UNBOUNDED.search(pattern):
-        raise Misconfigured(f"the pattern {pattern[:64]!r} has no bound: write {{0,n}} and repeat no repetition")
     if not contains:
         raise Misconfigured(f"the pattern {pattern[:64]!r} names no fixed text to look for")
-    try:
-        return re.compile(pattern)
-    except re.error as error:
-        raise Misconfigured(f"the pattern {pattern[:64]!r} is none: {error}") from error
+    return bounded_pattern(pattern)
 
 
 def lines_of(text: str) -> Iterator[str]:

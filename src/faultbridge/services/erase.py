@@ -12,7 +12,7 @@ from faultbridge.ports import Table
 from faultbridge.services.registration import NewNode, aliases_of
 from faultbridge.services.rows import every, rows_of
 from faultbridge.services.timeline import data_of
-from faultbridge.storage import items, keys
+from faultbridge.storage import items, job_keys, keys
 from faultbridge.storage.writes import CASES, Delete, Key
 
 ROSTER = "NODE#"
@@ -68,7 +68,7 @@ class Erase:
                     yield keys.alias(*alias)
         for item in list(every(self.table, keys.node_partition(key))):
             if "body" in item and data_of(item).get("job_id"):
-                yield from self._partition(keys.job_partition(key.cluster, str(data_of(item)["job_id"])))
+                yield from self._partition(job_keys.job_partition(key.cluster, str(data_of(item)["job_id"])))
             yield Key(str(item["pk"]), str(item["sk"]))
 
     def _partition(self, pk: str) -> list[Key]:

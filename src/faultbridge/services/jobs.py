@@ -23,7 +23,7 @@ from faultbridge.services.append import Stack
 from faultbridge.services.cluster_stream import next_writes
 from faultbridge.services.rows import every
 from faultbridge.stages import narrate
-from faultbridge.storage import items, keys
+from faultbridge.storage import items, job_keys, keys
 from faultbridge.storage.jobs import job_writes, read_job, runs_on
 
 MOST_TRIES = 20
@@ -112,7 +112,7 @@ class Jobs:
 
     def strike(self, cluster: str, struck: Struck) -> tuple[str, ...]:
         """Note for each job that runs on a node what struck it there, once; returns the jobs that it hit."""
-        rows = every(self.table, keys.cluster_partition(cluster), prefix=keys.RUNNING)
+        rows = every(self.table, keys.cluster_partition(cluster), prefix=job_keys.RUNNING)
         hit = [str(row["job_id"]) for row in rows if runs_on(row, struck.node)]
         condition = struck.condition
 
@@ -129,7 +129,7 @@ class Jobs:
 
     def find(self, cluster: str, job_id: str) -> Job | None:
         """Return a job, or None when its start was never noted."""
-        found = self.table.get(keys.job(cluster, job_id))
+        found = self.table.get(job_keys.job(cluster, job_id))
         return read_job(found) if found else None
 
     def _seats(self, cluster: str, nodes: Sequence[str]) -> tuple[str, ...]:

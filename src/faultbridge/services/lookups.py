@@ -1,7 +1,8 @@
 """Lookups: reads of what seldom changes, kept by a warm worker for a short while.
 
 An alias that is out of date does no harm: which incarnation an observation is about is decided by the node's state.
-A registration or policy takes effect within seconds. That something is absent is kept only of the policy pointer.
+A registration or policy takes effect within seconds. That something is absent is kept only of the pointers to
+a policy and a mapping.
 What is asked for in the second half of its time is renewed with the next read of anything else, so that a worker with
 enough to do makes no call for lookups alone.
 """
@@ -19,6 +20,7 @@ from faultbridge.storage.writes import Item, Key
 ALIAS_KEPT = timedelta(minutes=10)
 OTHERS_KEPT = timedelta(seconds=15)
 MOST_KEPT = 50_000
+_POINTERS = frozenset({keys.CURRENT_POLICY, keys.CURRENT_MAPPING})
 MOST_AT_ONCE = 100
 
 
@@ -62,7 +64,7 @@ class Lookups:
 
     def _keep(self, key: Key, item: Item | None, now: datetime) -> None:
         self._kept.pop(key, None)
-        if item is not None or key == keys.CURRENT_POLICY:
+        if item is not None or key in _POINTERS:
             self._kept[key] = (now + _kept_for(key), item)
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
-from faultbridge.decoders.base import Hints
+from faultbridge.decoders.base import READ_WITH_MAPPINGS, Hints
 from faultbridge.domain.faults import Observation
 from faultbridge.domain.records import RawRecord
 from faultbridge.errors import Rejected
@@ -45,16 +46,18 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """Turns deliveries into observations with settled times."""
+    """Turns deliveries into observations with settled times; `words` are the customer's own for faults."""
 
     objects: ObjectStore
     decode: Decode
     trust: Trust = BELIEVE_ALL
+    words: Callable[[], Mapping[str, Mapping[str, Any]]] = dict
 
     def read(self, delivery: Delivery) -> Sequence[Part]:
         """Read a delivery; raises Rejected when it cannot be read, Transient when its body cannot be fetched now."""
         record = self.trust.proven(self._record(delivery, decode_message(delivery.text)))
-        hints = Hints(received_at=record.received_at, node=record.node, cluster=record.cluster)
+        words = self.words() if record.source in READ_WITH_MAPPINGS else {}
+        hints = Hints(record.received_at, record.node, record.cluster, words)
         decoded = limit(self.decode(record.source, record.body, hints), record.source)
         kept = keep_whole(decoded, self._put_aside(record, decoded))
         observations = settle(kept, sent_at=record.sent_at, received_at=record.received_at)

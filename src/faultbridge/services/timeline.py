@@ -21,7 +21,7 @@ from faultbridge.errors import Rejected
 from faultbridge.ports import Table
 from faultbridge.services.places import make_token, read_token
 from faultbridge.services.rows import every
-from faultbridge.storage import items, keys, links
+from faultbridge.storage import items, job_keys, keys, links
 from faultbridge.storage.writes import CASES, DEVICES, TIMELINE, Index, Item, Key
 
 LATE = timedelta(minutes=2)
@@ -153,7 +153,9 @@ class Timeline:
         return heapq.merge(*walks, key=lambda found: found[1])
 
     def _job(self, cluster: str, job: str, after: str | None, chunk: int | None) -> Iterator[tuple[Item, str]]:
-        found = every(self.table, keys.job_partition(cluster, job), after=after, upto=keys.LAST_LINK, chunk=chunk)
+        found = every(
+            self.table, job_keys.job_partition(cluster, job), after=after, upto=job_keys.LAST_LINK, chunk=chunk
+        )
         while rows := list(islice(found, chunk or LINKS_AT_ONCE)):
             places = {Key(str(row["entry_pk"]), str(row["entry_sk"])): str(row["sk"]) for row in rows}
             entries = self.table.get_many(places)

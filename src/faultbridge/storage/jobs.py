@@ -8,15 +8,15 @@ from typing import Any
 
 from faultbridge.domain.jobs import Job
 from faultbridge.domain.times import from_text, to_text
-from faultbridge.storage import items, keys
+from faultbridge.storage import items, job_keys
 from faultbridge.storage.writes import Absent, Delete, Equals, Put, Write
 
 
 def job_writes(job: Job, before: Job | None, now: datetime) -> tuple[Write, ...]:
     """Return the writes that keep a job, if nobody wrote it meanwhile."""
     mine = Equals("version", before.version) if before else Absent()
-    kept = Put(items.item(keys.job(job.cluster, job.id), now, _stored(job)), when=mine)
-    row = keys.running_job(job.cluster, job.id)
+    kept = Put(items.item(job_keys.job(job.cluster, job.id), now, _stored(job)), when=mine)
+    row = job_keys.running_job(job.cluster, job.id)
     if not job.runs:
         return kept, Delete(row)
     return kept, Put(items.item(row, now, {"job_id": job.id, "nodes": list(job.nodes)}))

@@ -98,19 +98,6 @@ def case(case_id: str) -> Key:
     return Key(f"CASE#{case_id}", "CASE")
 
 
-def job(cluster: str, job_id: str) -> Key:
-    """Return the key of a job: where it runs and since when."""
-    return Key(f"JOB#{cluster}#{job_id}", "JOB")
-
-
-RUNNING = "RUNNING#"
-
-
-def running_job(cluster: str, job_id: str) -> Key:
-    """Return the key of the row by which a job is found while it runs."""
-    return Key(cluster_partition(cluster), f"{RUNNING}{job_id}")
-
-
 def page_mark(case_id: str, page: str) -> Key:
     """Return the key of the mark that a page is being or was sent."""
     return Key(f"CASE#{case_id}", f"PAGE#{page}")
@@ -182,6 +169,14 @@ def policy(version: str) -> Key:
 CURRENT_POLICY = Key("POLICY", "CURRENT")
 
 
+def mapping(version: str) -> Key:
+    """Return the key of one immutable version of a customer's own words for faults."""
+    return Key(f"MAPPING#{version}", "MAPPING")
+
+
+CURRENT_MAPPING = Key("MAPPING", "CURRENT")
+
+
 def outbox(name: str) -> str:
     """Return the shard of the outbox in which the entries of a node or cluster wait to be published."""
     return f"OUT#{shard_of(name, WORK_SHARDS)}"
@@ -214,20 +209,6 @@ def device(name: str) -> str:
 def device_link(uuid: str) -> Key:
     """Return the key under which a device's UUID leads to its serial number."""
     return Key(device(uuid), "DEVICE")
-
-
-def job_partition(cluster: str, job: str) -> str:
-    """Return the partition of what is known to concern a job."""
-    return f"JOB#{cluster}#{job}"
-
-
-LAST_LINK = ":"
-"""Sorts behind every link, which begin with a time, and before the job itself."""
-
-
-def job_link(cluster: str, job: str, place: str) -> Key:
-    """Return the key of the link from a job to one entry."""
-    return Key(job_partition(cluster, job), place)
 
 
 def stream_anchor(partition: str) -> Key:

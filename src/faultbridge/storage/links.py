@@ -8,7 +8,7 @@ from typing import Any
 
 from faultbridge.domain.entries import Draft, Entry, EntryType
 from faultbridge.domain.times import to_text
-from faultbridge.storage import items, keys
+from faultbridge.storage import items, job_keys, keys
 from faultbridge.storage.writes import Put
 
 
@@ -35,7 +35,7 @@ def _job(data: Mapping[str, Any], entry: Entry, partition: str, now: datetime) -
     place = f"{to_text(entry.recorded_at)}#{entry.stream.node or ''}#{entry.epoch:04d}#{entry.sequence:012d}"
     entry_key = keys.entry(partition, entry.epoch, entry.sequence)
     row = {"entry_pk": entry_key.pk, "entry_sk": entry_key.sk}
-    yield Put(items.item(keys.job_link(entry.stream.cluster, str(job), place), now, row))
+    yield Put(items.item(job_keys.job_link(entry.stream.cluster, str(job), place), now, row))
 
 
 def _device(draft: Draft, now: datetime) -> Iterator[Put]:
