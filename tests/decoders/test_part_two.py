@@ -352,3 +352,48 @@ FOREIGN = sorted(set(registry.names()) - {"kernel-log", "heartbeat"})
 def test_what_has_none_of_the_framing_is_rejected(source: str) -> None:
     with pytest.raises(Rejected):
         registry.decode(source, b"just some words, and no more\n")
+
+
+REPAIRS = (
+    (
+        "Instance {i} replacement in Cluster c and InstanceGroup g started as part of node recovery",
+        "Info",
+        "cloud.replacing",
+    ),
+    ("Instance {i} is starting as part of replacement of i-0aaaaaaaaaaaaaaaa", "Info", "cloud.replacing"),
+    ("Instance replacement for {i} in Cluster c completed successfully", "Info", "cloud.replaced"),
+    ("Instance {i} replacement failed to start", "Error", "cloud.replacement_failed"),
+    ("Instance replacement failed: EFA health checks did not run successfully", "Error", "cloud.replacement_failed"),
+    ("EC2 Instance {i} reboot is in progress", "Info", "cloud.rebooting"),
+    ("Reboot of instance {i} completed", "Info", "cloud.rebooted"),
+    ("Reboot request for instance {i} failed", "Warn", "cloud.reboot_failed"),
+    ("Root volume replacement for instance {i} started", "Info", None),
+    ("Failed instances queued for replacement", "Warn", None),
+    ("Instance {i} deletion in Cluster c and InstanceGroup g completed successfully", "Info", None),
+    ("Instance lifecycle script execution for EC2 Instance {i} has Succeeded", "Info", None),
+)
+
+
+@pytest.mark.parametrize(("description", "level", "code"), REPAIRS)
+def test_hyperpod_says_what_it_does_about_an_instance(description: str, level: str, code: str | None) -> None:
+    instance = "i-0123456789abcdef0"
+    record = {
+        "EventId": "11111111-2222-3333-4444-555555555555",
+        "ClusterName": "c",
+        "InstanceId": instance,
+        "ResourceType": "Instance",
+        "EventTime": 1770091628350,
+        "EventLevel": level,
+        "Description": description.format(i=instance),
+        "EventDetails": {"EventMetadata": {"Instance": {"NodeLogicalId": "seat-7", "FailureMessage": None}}},
+    }
+    event = {
+        "source": "aws.sagemaker",
+        "detail-type": "SageMaker HyperPod Cluster Event",
+        "time": "2026-02-03T04:07:08Z",
+        "detail": {"EventDetails": record},
+    }
+    found = registry.decode("hyperpod-event", "\n".join([json.dumps(event)] * 2).encode())
+    assert [one.code for one in found if isinstance(one, Fault)] == ([code] if code else [])
+    if code:
+        assert (found[0].node, found[0].attributes["node_logical_id"]) == (instance, "seat-7")  # type: ignore[union-attr]  # a fault

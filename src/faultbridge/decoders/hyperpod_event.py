@@ -1,7 +1,7 @@
 """`hyperpod-event`: what SageMaker HyperPod puts on EventBridge, in the nestings that are documented and seen.
 
-Only what speaks of a node's health is a fault. Provisioning, scaling and lifecycle scripts are not: a failed creation
-is a lack of capacity, whatever its level says.
+Only what speaks of a node's health is a fault, and what HyperPod says of its own repairs is noted. Provisioning,
+scaling and lifecycle scripts are neither: a failed creation is a lack of capacity, whatever its level says.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from faultbridge.decoders.base import Decoder, Hints, cut, evidence
 from faultbridge.decoders.documents import objects, text_of
 from faultbridge.decoders.fields import members, objects_in, text, told
 from faultbridge.decoders.hyperpod_agent_log import COMPONENTS, Told, named
+from faultbridge.decoders.hyperpod_repair import repair
 from faultbridge.decoders.hyperpod_words import CODES_BY_ACTION, CODES_BY_CONDITION, asked
 from faultbridge.decoders.instants import instant
 from faultbridge.domain.faults import NODE_COMPONENT, Fault, Observation, Survey
@@ -47,16 +48,16 @@ class Health:
 def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
     """Read events, or the answer of ListClusterEvents; an event that came twice is read once."""
     framed = False
-    seen: dict[tuple[str | None, ...], Health] = {}
+    seen: dict[tuple[str | None, ...], Health | Fault] = {}
     for _, written in objects(text_of(body)):
         records = tuple(_records(written))
         framed = framed or bool(records) or _is_ours(written)
-        for health in records:
-            if health is not None:
-                seen.setdefault((health.instance_id, health.event_id, str(health.at), health.status), health)
+        for said in records:
+            if said is not None:
+                seen.setdefault(_identity(said), said)
     if not framed:
         raise Rejected("no_framing", "no event of SageMaker HyperPod in it")
-    return tuple(_observation(health) for health in seen.values())
+    return tuple(said if isinstance(said, Fault) else _observation(said) for said in seen.values())
 
 
 def recognise(body: bytes) -> bool:
@@ -64,12 +65,19 @@ def recognise(body: bytes) -> bool:
     return PREFIX.encode() in body or (b'"EventId"' in body and b'"ResourceType"' in body and b'"ClusterArn"' in body)
 
 
+def _identity(said: Health | Fault) -> tuple[str | None, ...]:
+    """Name what was said, so that an event that came twice is known again."""
+    if isinstance(said, Fault):
+        return (said.node, said.attributes.get("event_id"), str(said.observed_at), said.code)
+    return (said.instance_id, said.event_id, str(said.at), said.status)
+
+
 def _is_ours(written: Mapping[str, Any]) -> bool:
     return str(written.get("detail-type", "")).startswith(PREFIX)
 
 
-def _records(written: Mapping[str, Any]) -> Iterator[Health | None]:
-    """Yield what each record of a document says of a node's health, None for one that says nothing of it."""
+def _records(written: Mapping[str, Any]) -> Iterator[Health | Fault | None]:
+    """Yield what each record of a document says of a node's health or repair, None for one that says nothing of it."""
     detail = members(written.get("detail"))
     if members(detail.get("Faultbridge")).get("mirror"):
         return
@@ -102,7 +110,7 @@ def _summary(detail: Mapping[str, Any], summary: object, at: datetime | None, ev
     )
 
 
-def _record(record: Mapping[str, Any], at: datetime | None) -> Health | None:
+def _record(record: Mapping[str, Any], at: datetime | None) -> Health | Fault | None:
     """Read a record of a cluster event; the metadata stand directly under it or one level deeper."""
     details = members(record.get("EventDetails"))
     metadata = members(details.get("EventMetadata") or record.get("EventMetadata"))
@@ -113,14 +121,14 @@ def _record(record: Mapping[str, Any], at: datetime | None) -> Health | None:
         return health
     description = text(record.get("Description")) or ""
     if " is unhealthy" not in description:
-        return None
-    repair = _REPAIR.search(description)
+        return repair(SOURCE, record, at)
+    announced = _REPAIR.search(description)
     return Health(
         instance_id=text(record.get("InstanceId"), 64),
         status="Unhealthy",
         at=instant(record.get("EventTime")) or at,
         reason=description,
-        repair=repair[1] if repair else None,
+        repair=announced[1] if announced else None,
         event_id=event_id,
     )
 
@@ -133,8 +141,8 @@ def _observation(health: Health) -> Fault | Survey:
     condition = fault_type[1] if fault_type else None
     fault = _fault(health, condition)
     # That HyperPod does not repair by itself does not make the node any better.
-    repair = health.repair if (health.repair or "").lower() in CODES_BY_ACTION else None
-    verdict = asked(None, repair, condition)
+    asks = health.repair if (health.repair or "").lower() in CODES_BY_ACTION else None
+    verdict = asked(None, asks, condition)
     attributes = told(
         instance_id=health.instance_id,
         event_id=health.event_id,
