@@ -10,11 +10,12 @@ from functools import cache
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parents[3] / "src" / "faultbridge"
-# Every service; the pager's rules have a `when` that is no condition of a write.
+# Every service, and the layouts of what they write; the pager's rules have a `when` that is no condition of a write.
 WRITERS = tuple(
     sorted(
         path.relative_to(PACKAGE).as_posix()
-        for path in (PACKAGE / "services").rglob("*.py")
+        for folder in ("services", "storage")
+        for path in (PACKAGE / folder).rglob("*.py")
         if path.name != "__init__.py" and not path.name.endswith("rules.py")
     )
 )
