@@ -216,11 +216,13 @@ def test_without_the_table_the_limit_holds_in_memory_and_what_is_beyond_it_comes
 
     pocket.table.seam.before = down
     for number in range(LIMIT):
-        pocket.paging(stuck(number))
+        with pytest.raises(Transient, match="the table is down"):
+            pocket.paging(stuck(number))
     with pytest.raises(Transient, match="10 pages are out"):
         pocket.paging(stuck(LIMIT))
     assert pocket.live == {a_key(number) for number in range(LIMIT)}
-    pocket.paging(BREAKER)
+    with pytest.raises(Transient, match="the table is down"):
+        pocket.paging(BREAKER)
     assert "train-a:breaker" in pocket.live
 
 

@@ -200,13 +200,35 @@ def test_a_pager_that_does_not_answer_is_tried_again() -> None:
     assert fates(paging, ESCALATED) == [Fate.SENT]
 
 
-@pytest.mark.parametrize("down", [Transient("down"), Misconfigured("no such table")])
-def test_without_the_table_the_page_goes_out_and_says_so(down: Exception) -> None:
+def test_without_a_table_at_all_the_page_goes_out_and_says_so() -> None:
     paging, pager, table = made()
-    table.seam.before = always(down)
+    table.seam.before = always(Misconfigured("no such table"))
     delivered = next(one for one in paging(ESCALATED) if one.key.endswith(":escalated"))
     assert (delivered.fate, delivered.noted) == (Fate.SENT, False)
     assert "may repeat" in pager.sent[-1].bodies["default"]
+
+
+def test_while_the_table_is_away_a_page_goes_out_once_and_its_event_comes_again_until_it_is_noted() -> None:
+    paging, pager, table = made()
+    table.seam.before = always(Transient("down"))
+    for _ in range(3):
+        with pytest.raises(Transient):
+            paging(ESCALATED)
+    assert pager.keys == [f"{CASE}:escalated"]
+    assert "may repeat" in pager.sent[-1].bodies["default"]
+    table.seam.before = lambda _: None
+    assert Fate.SENT in fates(paging, ESCALATED)
+    assert pager.keys == [f"{CASE}:escalated"]
+    paging(case_event("resolved", 40, resolution="replaced"))
+    assert [(page.key, page.attributes["state"]) for page in pager.sent][-1] == (f"{CASE}:escalated", "resolved")
+
+
+def test_an_end_waits_for_the_table_which_alone_knows_what_was_told() -> None:
+    paging, pager, table = made()
+    table.seam.before = always(Transient("down"))
+    with pytest.raises(Transient):
+        paging(case_event("resolved", 40, resolution="replaced"))
+    assert pager.sent == []
 
 
 def always(error: Exception) -> Any:
@@ -219,6 +241,8 @@ def always(error: Exception) -> Any:
 def test_a_mark_that_cannot_be_finished_does_not_page_twice_by_itself() -> None:
     paging, pager, table = made()
     table.seam.before = breaking(("table.get", Transient("x")), ("table.write", Transient("x")))
+    with pytest.raises(Transient):
+        paging(ESCALATED)
     paging(ESCALATED)
     assert pager.keys.count(f"{CASE}:escalated") == 1
 

@@ -44,13 +44,26 @@ class Paging:
     clock: Clock
     settings: PagerSettings = field(default_factory=PagerSettings)
     blindly: Counter[str] = field(default_factory=Counter)
+    told: set[tuple[str, str]] = field(default_factory=set)
 
     def __call__(self, event: Mapping[str, Any]) -> tuple[Delivered, ...]:
-        """Send every page that an event's detail asks for; raises Transient when the pager does not answer."""
+        """Send every page that an event's detail asks for.
+
+        Raises Transient when the pager does not answer, and when the table does not: the page is out then, and the
+        event must come again until it is noted, or its end would be told to nobody.
+        """
         recorded = from_text(event["metadata"]["recorded_at"])
         if self.clock.now() - recorded > TOO_OLD:
             return tuple(Delivered(rule.key(event), rule.state, Fate.TOO_OLD) for rule in rules_for(event))
-        return tuple(self._deliver(event, rule) for rule in rules_for(event))
+        delivered, failures = [], []
+        for rule in rules_for(event):
+            try:
+                delivered.append(self._deliver(event, rule))
+            except Transient as error:
+                failures.append(error)
+        if failures:
+            raise failures[-1]
+        return tuple(delivered)
 
     @property
     def _marks(self) -> Marks:
@@ -68,10 +81,19 @@ class Paging:
                 return Delivered(key, rule.state, fate)
             page = write_page(event, rule, self._known(event), self.settings.links)
             fate = self._judge(page)
-        except (Transient, Misconfigured):
+        except Misconfigured:
             return self._deliver_blindly(event, rule)
-        message_id = self.pager.send(message_of(page)) if fate is Fate.SENT else ""
-        return Delivered(key, rule.state, fate, noted=self._note(event, rule, page, fate, message_id))
+        except Transient:
+            # Whether the trouble was told, nobody can say now: an end waits.
+            if rule.state is PageState.TRIGGERED and (event["metadata"]["event_id"], key) not in self.told:
+                self._deliver_blindly(event, rule)
+                self.told.add((event["metadata"]["event_id"], key))
+            raise
+        told = (event["metadata"]["event_id"], key)
+        message_id = self.pager.send(message_of(page)) if fate is Fate.SENT and told not in self.told else ""
+        noted = self._note(event, rule, page, fate, message_id)
+        self.told.discard(told)
+        return Delivered(key, rule.state, fate, noted=noted)
 
     def _judge(self, page: Page) -> Fate:
         if page.state is PageState.TRIGGERED:
