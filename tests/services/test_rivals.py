@@ -19,7 +19,7 @@ from faultbridge.services.jobs import Jobs
 from faultbridge.services.orphans import ReleaseOrphans
 from faultbridge.services.publish import Publish
 from faultbridge.simulation.fakes import Call, FakeBus, FakeTable
-from faultbridge.storage import items, keys
+from faultbridge.storage import items, job_keys, keys
 from faultbridge.storage.writes import Delete, Key, Put, Update
 from tests.services.archive.world import N1, Kept
 from tests.services.world import World
@@ -126,7 +126,7 @@ def test_a_job_that_ended_meanwhile_is_not_ended_again(world: World) -> None:
 def test_a_change_of_the_job_alone_is_seen_though_the_clusters_stream_did_not_move(world: World) -> None:
     job = jobs(world).start("train-a", "88213", ["n-1"])
     world.pass_time(minutes=5)
-    meanwhile(world.table, lambda: world.table.write(Update(keys.job("train-a", job.id), add={"version": 1})))
+    meanwhile(world.table, lambda: world.table.write(Update(job_keys.job("train-a", job.id), add={"version": 1})))
     jobs(world).end("train-a", "88213", outcome="succeeded")
     assert jobs(world).find("train-a", "88213").version == job.version + 2
 
@@ -134,7 +134,7 @@ def test_a_change_of_the_job_alone_is_seen_though_the_clusters_stream_did_not_mo
 def test_a_job_that_always_changes_meanwhile_is_a_conflict(world: World) -> None:
     job = jobs(world).start("train-a", "88213", ["n-1"])
     world.pass_time(minutes=5)
-    meanwhile(world.table, lambda: world.table.write(Update(keys.job("train-a", job.id), add={"version": 1})), 100)
+    meanwhile(world.table, lambda: world.table.write(Update(job_keys.job("train-a", job.id), add={"version": 1})), 100)
     with pytest.raises(Conflict):
         jobs(world).end("train-a", "88213", outcome="succeeded")
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from tests.simulation.mutants.catalogue import mutants
-
 KNOWN = Path(__file__).parent / "known.json"
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "mutants.md"
 BEGIN, END = "<!-- survivors: made from known.json -->", "<!-- /survivors -->"
@@ -22,9 +20,7 @@ def survivors() -> str:
     """The table of survivors, as the page has it."""
     explained = known()
     rows = [f"| `{key}` | {explained[key]} |" for key in sorted(explained)]
-    total = sum(1 for _ in mutants())
-    score = f"{total} mutants, of which {len(rows)} are known to live.\n"
-    return "\n".join([BEGIN, "", score, "| mutant | why it lives |", "|---|---|", *rows, "", END])
+    return "\n".join([BEGIN, "", "| mutant | why it lives |", "|---|---|", *rows, "", END])
 
 
 def page(now: str) -> str:
