@@ -20,6 +20,7 @@ from faultbridge.services.append import Append, Stack
 from faultbridge.services.rulebook import Rulebook
 from faultbridge.settings import Settings
 from faultbridge.stages.trust import BELIEVE_ALL, Trust
+from faultbridge.watching import WatchItself
 
 if TYPE_CHECKING:
     from faultbridge.adapters.clients import Clients
@@ -46,7 +47,7 @@ class Chance:
     random: random.Random = random.Random()  # noqa: RUF009, S311 - jitter, not secrets; one for the whole process
 
 
-class Application(RecordIntake, RecordKeeping, PagePeople):
+class Application(RecordIntake, RecordKeeping, PagePeople, WatchItself):
     """Every service of one installation, over its ports."""
 
     def __init__(

@@ -36,6 +36,7 @@ class RecordIntake:
     """The services of an installation that take what does not come through the queue."""
 
     ports: Ports
+    stack: Stack
     trust: Trust
     webhook_senders: Callable[[], Callable[[], bytes]] = staticmethod(lambda: lambda: b"{}")
     """Returns what reads the document of who may post; nobody may where an installation has none."""
@@ -72,6 +73,7 @@ class RecordIntake:
     def ingest(self) -> Ingest:
         """Take raw records."""
         from faultbridge.decoders import registry
+        from faultbridge.services.canary import KeepCanary
         from faultbridge.services.ingest import Ingest
         from faultbridge.services.known import KnownNodes
         from faultbridge.services.lookups import Lookups
@@ -89,7 +91,8 @@ class RecordIntake:
         reader = Reader(self.ports.objects, registry.decode, self.trust, OwnWords(lookups))
         placement = Placement(lookups, rulebook, self.trust)
         nodes, readings = KnownNodes(lookups), Readings(table)
-        return Ingest(nodes, placement, self.append, rulebook, reader, readings, suspects, silence, self.rejects)
+        beside = suspects, silence, self.rejects, KeepCanary(table, self.ports.clock, self.stack)
+        return Ingest(nodes, placement, self.append, rulebook, reader, readings, *beside)
 
     @cached_property
     def intake(self) -> Intake:

@@ -45,6 +45,7 @@ NAMES = (
     "autoscaling_once",
     "ssm",
     "ssm_once",
+    "cloudwatch",
 )
 
 

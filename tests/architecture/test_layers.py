@@ -55,7 +55,8 @@ LAYERS = {
     "api": Layer(CORE | {"api"}, frozenset({"pydantic"})),  # pydantic: its description, which is built, not served
     "adapters": Layer(CORE | {"adapters", "settings"}, AWS | POWERTOOLS | KUBERNETES),
     "composition": Layer(CORE | {"api"}),
-    "bootstrap": Layer(CORE | {"adapters", "settings", "data", "composition"}, POWERTOOLS),
+    "watching": Layer(CORE),
+    "bootstrap": Layer(CORE | {"adapters", "settings", "data", "composition", "watching"}, POWERTOOLS),
     "entrypoints": Layer(CORE | {"adapters", "api", "bootstrap", "entrypoints"}, POWERTOOLS),
     "__init__": Layer(frozenset()),
 }

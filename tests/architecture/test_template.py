@@ -136,6 +136,41 @@ def test_every_dead_letter_queue_raises_an_alarm() -> None:
     assert [name for name in dead if f"{name}.QueueName" not in watched] == []
 
 
+WATCHED = {
+    "IngestErrorsAlarm": ("AWS/Lambda", "Errors", "IngestFunction", "notBreaching"),
+    "RawRecordsAgeAlarm": ("AWS/SQS", "ApproximateAgeOfOldestMessage", "RawRecordsQueue.QueueName", "notBreaching"),
+    "CloudEventsAgeAlarm": ("AWS/SQS", "ApproximateAgeOfOldestMessage", "CloudEventsQueue.QueueName", "notBreaching"),
+    "PublishLagAlarm": ("AWS/Lambda", "IteratorAge", "PublishFunction", "notBreaching"),
+    "SweepMissedAlarm": ("AWS/Lambda", "Invocations", "SweepFunction", "breaching"),
+    "CanaryMissedAlarm": ("Faultbridge", "CanariesHeard", "AWS::StackName", "breaching"),
+}
+"""What a dead table, queue, bus or schedule shows itself by: nothing of ours can page when they are gone."""
+
+
+@pytest.mark.parametrize("name", WATCHED)
+def test_what_would_keep_pages_from_being_sent_is_watched_from_outside(name: str) -> None:
+    alarm = properties(name)
+    namespace, metric, of, missing = WATCHED[name]
+    assert (alarm["Namespace"], alarm["MetricName"]) == (namespace, metric)
+    assert of in str(alarm["Dimensions"])
+    assert alarm["TreatMissingData"] == missing
+    slowest = int(alarm["Period"]) * int(alarm["EvaluationPeriods"])
+    assert slowest <= 600
+
+
+OUR_METRICS = {
+    alarm["Properties"]["MetricName"]: alarm["Properties"]["Dimensions"][1]["Value"]
+    for alarm in resources("AWS::CloudWatch::Alarm").values()
+    if alarm["Properties"]["Namespace"] == "Faultbridge"
+}
+
+
+@pytest.mark.parametrize("metric", OUR_METRICS)
+def test_a_metric_of_ours_that_raises_an_alarm_is_one_that_its_function_emits(metric: str) -> None:
+    service = OUR_METRICS[metric]
+    assert metric in (ROOT / "src" / "faultbridge" / "entrypoints" / f"{service}.py").read_text(encoding="utf-8")
+
+
 def test_every_alarm_goes_straight_to_the_urgent_topic() -> None:
     for alarm in resources("AWS::CloudWatch::Alarm").values():
         assert {"Ref": "UrgentTopic"} in alarm["Properties"]["AlarmActions"]

@@ -38,6 +38,19 @@ UP = StackStatus(
 )
 
 
+def waits(what: str, count: int = 0, seconds: int | None = None, note: str = "", *, stuck: bool = False) -> Any:
+    """One row of what waits."""
+    return {"what": what, "count": count, "since": "then", "seconds": seconds, "stuck": stuck, "note": note}
+
+
+WAITING = [
+    waits("unpublished", 2, 725, stuck=True),
+    waits("timers"),
+    waits("sweep", 0, 59, "had too little time"),
+    waits("canary", note="does not reach the table", stuck=True),
+]
+
+
 @pytest.fixture(autouse=True)
 def nothing_said(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("AWS_ENDPOINT_URL", "AWS_PROFILE", "AWS_ACCESS_KEY_ID"):
@@ -84,10 +97,17 @@ def test_status_says_what_runs_and_how_deep_the_queues_are(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(local, "status", lambda **_named: UP)
+    monkeypatch.setattr("faultbridge.cli.status.waiting", lambda _session: WAITING)
     assert run(["status"]) == 0
     out = capsys.readouterr().out
     assert "event-plane http://127.0.0.1:4566 (pid 1)" in out
     assert "raw: 3 waiting, 1 in flight" in out
+    assert [line[17:] for line in out.splitlines()[-4:]] == [
+        "entries for the bus  2, since 12m 05s, STUCK",
+        "timers due           0",
+        "last sweep           59.0s ago, had too little time",
+        "last canary          never, STUCK, does not reach the table",
+    ]
     assert run(["status", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["executions_running"] == 2
 
@@ -111,7 +131,12 @@ def test_what_should_have_been_looked_at_long_ago_is_counted_as_overdue(
     for number, minutes in enumerate((-60, -6, -4, 5)):
         due = {"gsi4pk": keys.due(str(number)), "gsi4sk": to_text(after(minutes=minutes))}
         desk.world.ports.table.write(Put({"pk": f"NODE#{number}", "sk": "STATE", **due}))
-    assert desk.json("status")["stuck"] == 2
+    told = desk.json("status")
+    assert told["stuck"] == 2
+    rows = {row["what"]: row for row in told["waiting"]}
+    assert set(rows) == {"unpublished", "timers", "records", "rejects", "sweep", "canary"}
+    assert (rows["timers"]["count"], rows["timers"]["seconds"], rows["timers"]["stuck"]) == (3, 3600, True)
+    assert (rows["records"]["count"], rows["records"]["stuck"]) == (0, False)
 
 
 def test_the_status_of_a_stack_on_aws_tells_its_queues(monkeypatch: pytest.MonkeyPatch, desk: Desk) -> None:

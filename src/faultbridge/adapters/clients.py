@@ -152,6 +152,11 @@ class Clients:
         """Return the client that reads stacks."""
         return self._watched(self.session.client("cloudformation", **self._options("CLOUDFORMATION")))
 
+    @cached_property
+    def cloudwatch(self) -> Any:  # noqa: ANN401 - its stubs would be a dependency for one call
+        """Return the client of the metrics."""
+        return self._watched(self.session.client("cloudwatch", **self._options("CLOUDWATCH")))
+
     @property
     def region(self) -> str | None:
         """Return the region in which calls are made."""

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from datetime import timedelta
-from typing import Any
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -13,8 +12,12 @@ from faultbridge.cli.output import Columns, Document, notice
 from faultbridge.cli.session import Session, on_stack
 from faultbridge.domain.times import to_text
 
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from faultbridge.services.stuck import Waiting
+
 EPILOG = "Example: faultbridge status --json"
-OVERDUE = timedelta(minutes=5)
 
 EMBEDDED: Columns = {
     "Stack": lambda one: one["stack"],
@@ -26,6 +29,7 @@ EMBEDDED: Columns = {
     "Queues": lambda one: "\n".join(map(_queue_text, one["queues"])),
     "Repairs running": lambda one: one["executions_running"],
     "Overdue": lambda one: one["stuck"],
+    "Waiting": lambda one: "\n".join(_waiting_lines(one["waiting"])),
 }
 DEPLOYED: Columns = {
     "Stack": lambda one: one["stack"],
@@ -33,12 +37,23 @@ DEPLOYED: Columns = {
     "Bus": lambda one: one["bus"],
     "Queues": lambda one: "\n".join(map(_queue_text, one["queues"])),
     "Overdue": lambda one: one["stuck"],
+    "Waiting": lambda one: "\n".join(_waiting_lines(one["waiting"])),
 }
+WORDS = {
+    "unpublished": "entries for the bus",
+    "timers": "timers due",
+    "records": "raw records",
+    "rejects": "records rejected",
+    "sweep": "last sweep",
+    "canary": "last canary",
+}
+
+COUNTED = frozenset({"unpublished", "timers", "records", "rejects"})
 
 
 @on_stack
 def command(session: Session) -> None:
-    """Say what runs where, how deep the queues are, and how much is overdue by five minutes or more.
+    """Say what runs where, how deep the queues are, how much is overdue by five minutes, what waits and since when.
 
     Exit code 69: the stack is not up.
     """
@@ -48,7 +63,8 @@ def command(session: Session) -> None:
         session.show_one(_deployed(session), DEPLOYED)
         return
     found = status(stack=session.target.stack, count_stuck=lambda: overdue(session))
-    session.show_one(found.as_json() | {"queues": [_queue(one) for one in found.as_json()["queues"]]}, EMBEDDED)
+    told = found.as_json() | {"queues": [_queue(one) for one in found.as_json()["queues"]]}
+    session.show_one(told | {"waiting": waiting(session) if found.up else []}, EMBEDDED)
     if not found.up:
         notice("the embedded stack is not up (faultbridge up)")
         raise typer.Exit(EXIT_UNREACHABLE)
@@ -56,13 +72,34 @@ def command(session: Session) -> None:
 
 def overdue(session: Session) -> int:
     """Count what should have been looked at five minutes ago: timers, waits, deadlines."""
-    from faultbridge.services.rows import every
-    from faultbridge.storage import keys
-    from faultbridge.storage.writes import WORK
+    return session.application.stuck.overdue()
 
-    horizon = to_text(session.now() - OVERDUE)
-    table = session.ports.table
-    return sum(1 for timers in keys.TIMERS for _ in every(table, timers, upto=horizon, index=WORK))
+
+def waiting(session: Session) -> list[dict[str, Any]]:
+    """Describe what waits, and since when; `seconds` is how long, `stuck` whether that is too long."""
+    now = session.now()
+    return [
+        {
+            "what": one.what,
+            "count": one.count,
+            "since": to_text(one.since) if one.since else None,
+            "seconds": int((now - one.since).total_seconds()) if one.since else None,
+            "stuck": one.stuck,
+            "note": one.note,
+        }
+        for one in (*session.application.stuck(), _records(session, now))
+    ]
+
+
+def _records(session: Session, now: datetime) -> Waiting:
+    from faultbridge.adapters.queue_age import queue_age
+    from faultbridge.services.stuck import OVERDUE, Waiting
+
+    count = session.ports.queue.depth().waiting
+    age = queue_age(session.clients, session.settings.queue_url.rsplit("/", 1)[-1], now) if count else None
+    note = "since when, only CloudWatch knows" if count and age is None else ""
+    since = now - age if age is not None else None
+    return Waiting("records", count, since, stuck=age is not None and age > OVERDUE, note=note)
 
 
 def _deployed(session: Session) -> dict[str, Any]:
@@ -82,6 +119,7 @@ def _deployed(session: Session) -> dict[str, Any]:
             *_cloud_events(session),
         ],
         "stuck": overdue(session),
+        "waiting": waiting(session),
     }
 
 
@@ -100,3 +138,15 @@ def _queue(one: Document) -> dict[str, Any]:
 def _queue_text(one: Document) -> str:
     kind = " (dead letters)" if one["dead_letters"] and "dead letters" not in one["name"] else ""
     return f"{one['name']}{kind}: {one['waiting']} waiting, {one['in_flight']} in flight"
+
+
+def _waiting_lines(rows: Iterable[Document]) -> Iterator[str]:
+    from faultbridge.services.telling import duration_text
+
+    width = max(map(len, WORDS.values()))
+    for one in rows:
+        ago = duration_text(one["seconds"] * 1000) if one["seconds"] is not None else ""
+        count = str(one["count"]) if one["what"] in COUNTED else ""
+        since = (f"since {ago}" if count else f"{ago} ago") if ago else "" if count else "never"
+        said = [text for text in (count, since, "STUCK" if one["stuck"] else "", one["note"]) if text]
+        yield f"{WORDS[one['what']]:<{width}}  {', '.join(said)}"

@@ -6,6 +6,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
+CANARY = "canary"
+"""The source of the records that an installation sends to itself."""
+
 
 @dataclass(frozen=True, slots=True)
 class RawRecord:

@@ -1,4 +1,4 @@
-"""The schedule: one round a minute."""
+"""The schedule: one round a minute; the bus: the canary that a round sent out."""
 
 from __future__ import annotations
 
@@ -7,16 +7,31 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from faultbridge.adapters.telemetry import emit, logger
+from faultbridge.domain.entries import EntryType
+from faultbridge.services.failures import Failures
 
 if TYPE_CHECKING:
     from faultbridge.bootstrap import Application
 
 
-def sweep(_event: Mapping[str, Any], application: Application) -> dict[str, Any]:
-    """Do the minute's round; what failed in it is logged and comes again with the next."""
+def sweep(event: Mapping[str, Any], application: Application) -> dict[str, Any]:
+    """Do the minute's round; what failed in it is logged and comes again with the next. Or hear the canary."""
+    if event.get("detail-type") == EntryType.NOTE:
+        return _heard(event["detail"], application)
+    failures = Failures()
+    with failures.of("sending the canary"):
+        application.send_canary()
     swept = application.sweep()
-    for failure in swept.failures:
+    failures.all += swept.failures
+    for failure in failures.all:
         logger.error("a part of the sweep failed", failure=failure)
-    counts = {"Ticked": swept.ticked, "Republished": swept.published, "SweepFailures": len(swept.failures)}
+    counts = {"Ticked": swept.ticked, "Republished": swept.published, "SweepFailures": len(failures.all)}
     emit(counts | {"SweepUnfinished": int(swept.unfinished)})
-    return asdict(swept)
+    application.stuck.swept(unfinished=swept.unfinished, failures=len(failures.all))
+    return asdict(swept) | {"failures": failures.all}
+
+
+def _heard(detail: Mapping[str, Any], application: Application) -> dict[str, Any]:
+    seconds = int(application.hear_canary(detail).total_seconds())
+    emit({"CanariesHeard": 1, "CanarySeconds": seconds})
+    return {"canary_seconds": seconds}

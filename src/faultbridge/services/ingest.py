@@ -14,7 +14,7 @@ from faultbridge.domain.aliases import AliasRow
 from faultbridge.domain.clusters import ClusterConfig
 from faultbridge.domain.edges import Actor
 from faultbridge.domain.nodes import NodeKey
-from faultbridge.domain.records import Outcome, RawRecord
+from faultbridge.domain.records import CANARY, Outcome, RawRecord
 from faultbridge.errors import Rejected, Transient
 from faultbridge.services.append import Append
 from faultbridge.services.chunk import ReviseByChunk, chunks
@@ -29,6 +29,7 @@ from faultbridge.stages.decide import Rules
 
 Placed = dict[NodeKey, tuple[ClusterConfig, list[tuple[Part, AliasRow]]]]
 RejectRecord = Callable[[Delivery, RawRecord | None, Rejected], None]
+KeepRecord = Callable[[RawRecord], Outcome]
 
 
 @dataclass(slots=True)
@@ -53,7 +54,7 @@ class Ingested:
 
 @dataclass(frozen=True, slots=True)
 class Ingest:
-    """Takes deliveries of the raw queue; `reject` keeps a record that nobody can use, with its reason."""
+    """Takes deliveries of the raw queue; `reject` keeps a record that nobody can use, `canary` one of our own."""
 
     nodes: KnownNodes
     placement: Placement
@@ -64,6 +65,7 @@ class Ingest:
     suspects: Suspects
     silence: Silence
     reject: RejectRecord
+    canary: KeepRecord
 
     def __call__(self, deliveries: Sequence[Delivery]) -> Ingested:
         """Work a batch; raises nothing for one bad record, and gives back what only time can mend."""
@@ -101,7 +103,11 @@ class Ingest:
 
     def _read(self, delivery: Delivery, ingested: Ingested) -> Iterable[Part]:
         try:
-            return self.reader.read(delivery)
+            parts = self.reader.read(delivery)
+            for part in parts:
+                if part.record.source == CANARY:
+                    ingested.settle(part.record.record_id, self.canary(part.record))
+            return [part for part in parts if part.record.source != CANARY]
         except Rejected as error:
             self._reject(delivery, None, error, ingested)
         except Transient:

@@ -10,7 +10,7 @@ from typing import Any
 
 from faultbridge.decoders.base import READ_WITH_MAPPINGS, Hints
 from faultbridge.domain.faults import Observation
-from faultbridge.domain.records import RawRecord
+from faultbridge.domain.records import CANARY, RawRecord
 from faultbridge.errors import Rejected
 from faultbridge.ports import ObjectStore
 from faultbridge.stages.evidence import any_cut, keep_whole
@@ -56,6 +56,8 @@ class Reader:
     def read(self, delivery: Delivery) -> Sequence[Part]:
         """Read a delivery; raises Rejected when it cannot be read, Transient when its body cannot be fetched now."""
         record = self.trust.proven(self._record(delivery, decode_message(delivery.text)))
+        if record.source == CANARY:
+            return (Part(delivery, record, None, ()),)
         words = self.words() if record.source in READ_WITH_MAPPINGS else {}
         hints = Hints(record.received_at, record.node, record.cluster, words)
         decoded = limit(self.decode(record.source, record.body, hints), record.source)

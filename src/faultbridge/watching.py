@@ -1,0 +1,44 @@
+"""Part of the composition root: the services by which an installation knows how it fares."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from faultbridge.ports import Ports
+    from faultbridge.services.canary import HearCanary, SendCanary
+    from faultbridge.services.registration import Registration
+    from faultbridge.services.stuck import Stuck
+
+
+class WatchItself:
+    """The services by which an installation knows how it fares."""
+
+    ports: Ports
+
+    @property
+    def registration(self) -> Registration:
+        """Register clusters and nodes."""
+        raise NotImplementedError  # pragma: no cover - the whole installation has it
+
+    @cached_property
+    def send_canary(self) -> SendCanary:
+        """Send canaries."""
+        from faultbridge.services.canary import SendCanary
+
+        return SendCanary(self.ports.queue, self.registration, self.ports.clock)
+
+    @cached_property
+    def hear_canary(self) -> HearCanary:
+        """Note canaries that came over the bus."""
+        from faultbridge.services.canary import HearCanary
+
+        return HearCanary(self.ports.table, self.ports.clock)
+
+    @cached_property
+    def stuck(self) -> Stuck:
+        """Tell what waits, and since when."""
+        from faultbridge.services.stuck import Stuck
+
+        return Stuck(self.ports.table, self.ports.clock)
