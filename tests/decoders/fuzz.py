@@ -28,6 +28,8 @@ MOST_BYTES = 16 * 1024
 MOST_SECONDS = 2.0
 PIECES = [line.replace("\\n", "\n").encode() for line in (HERE / "pieces.txt").read_text("utf-8").splitlines()]
 CAPTURES = HERE.parents[2] / "shared" / "samples"
+LISTING = "expectations.toml"
+LISTINGS = (LISTING, "expectations_part_two.toml")
 BATCH = 500
 
 
@@ -51,10 +53,11 @@ class Tally:
 
 def corpus() -> list[tuple[str, bytes]]:
     """Return what the inputs are made from, each with the source that it is of."""
-    found = [(one.source, (SAMPLES / one.file).read_bytes()) for one in expected(SAMPLES / "expectations.toml")]
+    own = ((folder, one) for folder in (SAMPLES, HERE / "samples_part_two") for one in expected(folder / LISTING))
+    found = [(one.source, (folder / one.file).read_bytes()[:MOST_BYTES]) for folder, one in own]
     found += [(name, registry.get(name).example.encode()) for name in registry.names()]
     if CAPTURES.is_dir():
-        captures = expected(HERE / "expectations.toml")
+        captures = (one for listing in LISTINGS for one in expected(HERE / listing))
         found += [(one.source, (CAPTURES / one.file).read_bytes()[:MOST_BYTES]) for one in captures]
     return found
 

@@ -93,3 +93,23 @@ def test_a_cut_text_fits_and_stays_text(text: str, most: int) -> None:
     short = cut(text, most)
     assert len(short.encode()) <= most
     assert short == text or text.encode().startswith(short.removesuffix("\u2026").encode())
+
+
+PAGES = Path(__file__).parents[2] / "docs" / "sources"
+
+
+@pytest.mark.parametrize("source", registry.names())
+def test_each_source_has_a_page_that_says_how_to_feed_it_and_what_it_sees(source: str) -> None:
+    page = (PAGES / f"{source}.md").read_text("utf-8")
+    assert page.startswith((f"# {source}\n", f"# `{source}`\n"))
+    told = page.lower()
+    assert "feed it" in told
+    assert any(word in told for word in ("it sees", "what it sees"))
+    assert any(word in told for word in ("does not see", "cannot see"))
+
+
+@pytest.mark.parametrize("source", registry.names())
+def test_the_example_of_each_source_is_recognised_and_tells_something(source: str) -> None:
+    decoder = registry.get(source)
+    assert registry.recognise(decoder.example.encode()) == source
+    assert registry.decode(source, decoder.example.encode()) != ()

@@ -12,7 +12,7 @@ from faultbridge.decoders.dcgm_codes import code_of_number
 from faultbridge.domain.catalogue import Catalogue, Row
 
 EPILOG = "Examples: faultbridge catalog xid 79; faultbridge catalog dcgm 45; faultbridge catalog sxid --json"
-FAMILIES = ("xid", "sxid", "dcgm", "smi", "agent", "net", "host")
+FAMILIES = ("xid", "sxid", "dcgm", "smi", "agent", "net", "host", "cloud", "train")
 LIST_COLUMNS: Columns = {
     "CODE": lambda one: one["code"],
     "SEVERITY": lambda one: one["severity"],

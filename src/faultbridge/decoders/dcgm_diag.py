@@ -68,7 +68,8 @@ DECODER = Decoder(
     name=SOURCE,
     summary="dcgmi diag -r N -j (DCGM 1 to 4): failed and warned tests",
     example='{"DCGM Diagnostic": {"test_categories": [{"category": "Hardware", "tests": [{"name": "memory", '
-    '"results": [{"entity_group": "GPU", "entity_id": 0, "status": "Pass"}]}]}]}}',
+    '"results": [{"entity_group": "GPU", "entity_id": 0, "status": "Fail", "warnings": [{"warning": '
+    '"GPU 0 had uncorrectable memory errors and row remapping failed.", "error_id": 84}]}]}]}]}}',
     recognise=recognise,
     decode=decode,
 )
