@@ -100,6 +100,7 @@ bench: build ## process start to first record committed, from the built artefact
 	@$(BIN)/python -m tests.bench.cold_start
 	@$(BIN)/python -m tests.bench.events_import
 	@$(BIN)/python -m tests.bench.decoders
+	@$(BIN)/python -m tests.bench.decoders_part_two
 
 .PHONY: mutants
 mutants: setup machines ## break the product on purpose, one place at a time, and count who notices (PART=file name)

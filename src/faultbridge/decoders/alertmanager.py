@@ -1,4 +1,10 @@
-"""`alertmanager`: the webhook of Prometheus Alertmanager, version 4."""
+"""`alertmanager`: the webhook of Prometheus Alertmanager, version 4.
+
+Grammar: one JSON object with `alerts`, each with its own status, labels and annotations (`alerts`); which label is the
+node and which rule names which fault is the mapping `alerts`. Times: `startsAt`, and `endsAt` where resolved, with
+zone and up to nine digits of a second; the year 1 is none. Units: none. Errors: `Rejected(no_framing)` without alerts.
+Source: Alertmanager's webhook format, version 4, and captures.
+"""
 
 from __future__ import annotations
 

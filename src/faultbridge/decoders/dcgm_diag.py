@@ -1,9 +1,9 @@
 """`dcgm-diag`: `dcgmi diag -r N -j` as faults, and as the report that a verification reads.
 
-Grammar: one JSON object, perhaps behind other text; its root and the shape of a result differ by version (`diagnosis`).
-A skipped test is no pass; DCGM's severities are no order; what speaks of settings asks for nothing.
+Grammar: one JSON object, perhaps behind other text; its root and the shape of a result differ by version
+(`diagnosis`). A skipped test is no pass; DCGM's severities are no order; what speaks of settings asks for nothing.
 Times: the report carries none. Errors: `Rejected` for anything without test categories; dcgmi's exit code plays no
-part. Source: DCGM 1.7, 3.1 to 3.3, 4.0 to 4.6.
+part. Source: DCGM 1.7, 3.1 to 3.3, 4.0 to 4.6. Units: none; DCGM's texts stay as printed.
 """
 
 from __future__ import annotations

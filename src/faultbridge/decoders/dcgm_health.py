@@ -1,9 +1,9 @@
 """`dcgm-health`: `dcgmi health -c -j` as a survey: DCGM's verdict on each watched system of each device.
 
 Grammar: a tree of `children` and `value`; only devices with incidents are listed; a message that is longer than 54
-characters is split at words into `overflow`. `Internal error` is unknown, neither well nor ill.
-Times: the report carries none. Errors: `Rejected(watches_not_enabled)` where DCGM watches nothing, else for anything
-that is no report. Source: dcgmi's Health.cpp, DCGM 2 to 4.
+characters is split at words into `overflow`. `Internal error` is unknown, neither well nor ill. Times: the report
+carries none. Errors: `Rejected(watches_not_enabled)` where DCGM watches nothing, else for anything that is no report.
+Source: dcgmi's Health.cpp, DCGM 2 to 4. Units: none; DCGM's texts stay as printed.
 """
 
 from __future__ import annotations

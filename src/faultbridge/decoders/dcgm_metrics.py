@@ -4,9 +4,9 @@ Grammar: Prometheus text, one sample a line; labels differ by exporter: `UUID`, 
 `Hostname`. A GPU that is cut into MIG instances is listed once for each of them and is one GPU. DCGM's blanks (2^63 -
 16 and up) are no values. The Xid gauge keeps the last Xid until the exporter restarts and says nothing of when: as a
 fault, each scrape would date it anew and reopen what has been repaired. So it is a reading, and its change is the
-fault; the windowed count likewise. Times: a sample's own milliseconds where it has any. Errors:
-`Rejected(no_framing)` without a DCGM field. Source: dcgm-exporter 3.1 to 4.5. A GPU that is absent is not healthy: it
-is covered by nothing.
+fault; the windowed count likewise. Times: a sample's own milliseconds where it has any. Errors: `Rejected(no_framing)`
+without a DCGM field. Source: dcgm-exporter 3.1 to 4.5. A GPU that is absent is not healthy: it is covered by nothing.
+Units: those of DCGM's fields (counts, MiB, watts, degrees Celsius).
 """
 
 from __future__ import annotations

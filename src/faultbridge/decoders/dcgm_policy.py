@@ -3,7 +3,7 @@
 Grammar: `Timestamp: T`, a sentence that says which policy, and a line with its value (a count, degrees Celsius,
 watts); an Xid is one line, `XID error N detected.`. Time: T is the node's local time without a zone, taken as UTC.
 Errors: `Rejected(no_framing)` where neither `Listening for violations.` nor a sentence stands. Source: dcgmi's
-Policy.cpp, DCGM 3 and 4.
+Policy.cpp, DCGM 3 and 4. Units: those beside the values.
 """
 
 from __future__ import annotations

@@ -1,4 +1,9 @@
-"""`ec2-event`: what Amazon EC2 says about an instance on EventBridge."""
+"""`ec2-event`: what Amazon EC2 says about an instance on EventBridge.
+
+Grammar: EventBridge's envelope, one event or several, with `detail.instance-id`. Times: the envelope's, UTC. Units:
+none. Errors: `Rejected(no_framing)` where no event of aws.ec2 is there. Source: Amazon EC2's documentation of its
+events.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,10 @@
 """`ec2-status`: the answer of DescribeInstanceStatus, one survey an instance.
 
 The system's status is the host underneath, the instance's is its own operating system; a stopped instance has neither.
+
+Grammar: JSON with `InstanceStatuses`; details may be null or missing, an event whose description begins with
+`[Completed]` is over. Times: `ImpairedSince`, with a zone; when a scheduled event begins is an attribute. Units: none.
+Errors: `Rejected(no_framing)` without `InstanceStatuses`. Source: the EC2 API reference and captures.
 """
 
 from __future__ import annotations

@@ -1,4 +1,10 @@
-"""`eks-node-condition`: conditions and events of the Amazon EKS node monitoring agent."""
+"""`eks-node-condition`: conditions and events of the Amazon EKS node monitoring agent.
+
+Grammar: `status.conditions` as JSON, kubectl's YAML or table, or `kubectl get events -o json` (`node_conditions`);
+which condition and reason means what is the mapping `conditions`. Times: a condition's `lastTransitionTime`, an
+event's own; both have a zone. Units: none. Errors: `Rejected(no_framing)` where none of its conditions is there.
+Source: eks-node-monitoring-agent's catalogue of reasons, Amazon EKS's documentation.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,10 @@
 """`ethtool-stats`: `ethtool -S` of one or several interfaces, or its metrics, as readings.
 
 Allowances of an instance are shaping, not loss, and what is available of one is a gauge: neither is kept.
+
+Grammar: `NIC statistics:` and `name: value` lines, with the interface's name on a line before where there are several.
+Times: none is carried. Units: packets, events or bytes since the driver was loaded. Errors: `Rejected(no_framing)`
+where no statistic is there. Source: ethtool, the ENA and EFA drivers, node_exporter.
 """
 
 from __future__ import annotations

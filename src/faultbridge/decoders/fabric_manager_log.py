@@ -1,9 +1,9 @@
 """`fabric-manager-log`: `/var/log/fabricmanager.log`: errors of NVSwitches and what keeps the fabric from coming up.
 
 Grammar: `[Mon DD YYYY HH:MM:SS] [LEVEL] [tid N] TEXT`; a record may go on over lines without that head. A switch's
-error is `detected NVSwitch fatal|non-fatal error C on fid F on NVSwitch pci bus id BDF physical id P port N`, the
-SXid of that number. Time: the node's local time without a zone, taken as UTC. Errors: `Rejected(no_framing)` where no
-line has that head. Source: Fabric Manager 450 to 570.
+error is `detected NVSwitch fatal|non-fatal error C on fid F on NVSwitch pci bus id BDF physical id P port N`, the SXid
+of that number. Time: the node's local time without a zone, taken as UTC. Errors: `Rejected(no_framing)` where no line
+has that head. Source: Fabric Manager 450 to 570. Units: none.
 """
 
 from __future__ import annotations

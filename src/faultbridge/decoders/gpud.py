@@ -2,6 +2,9 @@
 
 The code of an Xid or SXid that a text names is judged by the catalogue, which weighs gpud's advice with that of
 others; what gpud itself suggests goes along as an attribute.
+
+Grammar: a JSON list of components, each with `states` or `events`; `time` may be null. Times: RFC 3339 with a zone.
+Units: none. Errors: `Rejected(no_framing)` where no component is there. Source: gpud's API description and captures.
 """
 
 from __future__ import annotations

@@ -1,4 +1,10 @@
-"""`grafana`: the webhook of Grafana's own alerting."""
+"""`grafana`: the webhook of Grafana's own alerting.
+
+Grammar: one JSON object with `alerts`, each with its own status, labels and annotations (`alerts`); which label is the
+node and which rule names which fault is the mapping `alerts`. Times: `startsAt`, and `endsAt` where resolved, with a
+zone; the year 1 is none. Units: none. Errors: `Rejected(no_framing)` without alerts. Source: Grafana's documentation
+and captures.
+"""
 
 from __future__ import annotations
 

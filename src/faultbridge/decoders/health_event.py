@@ -1,4 +1,10 @@
-"""`health-event`: AWS Health on EventBridge, one observation for each affected instance."""
+"""`health-event`: AWS Health on EventBridge, one observation for each affected instance.
+
+Grammar: EventBridge's envelope; pages come as strings, entities in `affectedEntities`; which type of event is which
+fault is the mapping `health`. Times: RFC 1123 or RFC 3339; those of a schedule lie ahead and are no time of
+observation. Units: none. Errors: `Rejected(no_framing)` where no event of aws.health is there. Source: AWS Health's
+schema of its events.
+"""
 
 from __future__ import annotations
 

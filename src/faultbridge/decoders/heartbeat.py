@@ -1,4 +1,9 @@
-"""`heartbeat`: a sign of life of a node's agent; it also shows whether the node's clock is right."""
+"""`heartbeat`: a sign of life of a node's agent; it also shows whether the node's clock is right.
+
+Grammar: JSON objects with `heartbeat` (a sequence number), `at` and perhaps `node`. Times: when it came in; `at` is
+what the node's own clock says. Units: seconds. Errors: `Rejected(no_framing)` where no heartbeat with a time is there.
+Source: the agent's own format.
+"""
 
 from __future__ import annotations
 

@@ -2,8 +2,8 @@
 
 Grammar: one JSON object a line or pretty-printed, perhaps behind a time, perhaps in a CloudWatch Logs record; members
 may end in a colon and a space inside their quotes. Only records with the agent's marker `HealthEvent` are read. The
-node is in the log stream's name alone. Times: `ts` with its zone; the inner time has been seen a day off.
-Errors: `Rejected(no_framing)` without a record of the agent. Source: AWS's documentation and the agent's logs.
+node is in the log stream's name alone. Times: `ts` with its zone; the inner time has been seen a day off. Errors:
+`Rejected(no_framing)` without a record of the agent. Source: AWS's documentation and the agent's logs. Units: none.
 """
 
 from __future__ import annotations

@@ -2,6 +2,11 @@
 
 Only what speaks of a node's health is a fault, and what HyperPod says of its own repairs is noted. Provisioning,
 scaling and lifecycle scripts are neither: a failed creation is a lack of capacity, whatever its level says.
+
+Grammar: EventBridge's envelope with fields in `detail` (state change, node health) or in `detail.EventDetails`
+(cluster event), whose metadata stand one level deeper or not; the answer of ListClusterEvents holds the records alone.
+Times: milliseconds or seconds since 1970, else the envelope's. Units: none. Errors: `Rejected(no_framing)` where no
+event of HyperPod is there. Source: AWS's documentation, the SageMaker API model, captured events.
 """
 
 from __future__ import annotations

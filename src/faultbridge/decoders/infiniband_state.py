@@ -3,6 +3,10 @@
 A port without a partner may be one that nobody uses, so being down is no fault at the first look: losing the link is,
 and so is a link that stands and does not become active. An Elastic Fabric Adapter says it is active whatever happens:
 nothing is concluded from its states.
+
+Grammar: ibstat's blocks, ibstatus's, `path: value` of sysfs or the same as JSON, or metrics (`ib_tools`, `port_tree`).
+Times: none is carried. Units: Gb/s. Errors: `Rejected(no_framing)` where no port is there; ibstat that died half-way
+is read up to there. Source: rdma-core's tools, Linux's sysfs, node_exporter.
 """
 
 from __future__ import annotations

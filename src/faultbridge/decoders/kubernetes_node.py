@@ -1,4 +1,9 @@
-"""`kubernetes-node`: a node as `kubectl get node -o json`, `describe` or `get nodes` shows it."""
+"""`kubernetes-node`: a node as `kubectl get node -o json`, `describe` or `get nodes` shows it.
+
+Grammar: JSON of a node or a list, `describe`'s sections, or a table with columns for conditions and HyperPod's labels
+(`kubernetes_objects`). Times: a condition's `lastTransitionTime`, with a zone. Units: none. Errors:
+`Rejected(no_framing)` where no condition is there. Source: Kubernetes' API, kubectl and captures.
+"""
 
 from __future__ import annotations
 

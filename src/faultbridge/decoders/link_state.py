@@ -2,6 +2,9 @@
 
 An interface is in use when the input lists it as configured, when it belongs to a bond, or when it holds a global
 address. A port that nobody uses is down for good and is no fault.
+
+Grammar: a JSON list of iproute2's objects, or `{interfaces, configured}` around it. Times: none is carried. Units:
+none. Errors: `Rejected(wrong_shape)` for anything else. Source: iproute2 and captures.
 """
 
 from __future__ import annotations

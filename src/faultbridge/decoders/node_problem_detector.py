@@ -1,4 +1,10 @@
-"""`node-problem-detector`: its conditions (true is a problem) and events, those of GKE, AKS and HyperPod included."""
+"""`node-problem-detector`: its conditions (true is a problem) and events, those of GKE, AKS and HyperPod included.
+
+Grammar: `status.conditions` as JSON, kubectl's YAML or table, or `kubectl get events -o json` (`node_conditions`);
+which condition and reason means what is the mapping `conditions`. Times: a condition's `lastTransitionTime`, an
+event's own; both have a zone. Units: none. Errors: `Rejected(no_framing)` where none of its conditions is there.
+Source: node-problem-detector's rules, GKE, AKS and HyperPod captures.
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,10 @@
 
 What this reads is what `schemas/normalised-fault/v1.json` describes. A document that breaks it is rejected whole:
 whoever writes them has the schema.
+
+Grammar: JSON objects, one a line or in a list. Times: RFC 3339 with a zone. Units: none. Errors:
+`Rejected(wrong_shape)` for what breaks the schema, `Rejected(no_framing)` where nothing of the kind is there. Source:
+this package.
 """
 
 from __future__ import annotations

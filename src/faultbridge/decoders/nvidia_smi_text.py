@@ -2,8 +2,9 @@
 
 Grammar: `-q` is `Key : Value` or a heading, four spaces deeper for each level (`nvidia_smi_outline`); the others have
 a line or two a GPU (`nvidia_smi_plain`). The same key occurs at several depths, so a field is its whole path. A text
-that is cut off or indented otherwise is `Rejected`: it would show a GPU with half of its fields as well. Units stay
-as printed. Time: the local time at the head, which names no zone, as UTC. Source: nvidia-smi 525 to 610.
+that is cut off or indented otherwise is `Rejected`: it would show a GPU with half of its fields as well. Units stay as
+printed. Time: the local time at the head, which names no zone, as UTC. Source: nvidia-smi 525 to 610. Errors:
+`Rejected(no_framing)` where no line is nvidia-smi's.
 """
 
 from __future__ import annotations

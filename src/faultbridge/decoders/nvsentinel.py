@@ -2,6 +2,10 @@
 
 The code of an Xid or DCGM error is judged by the catalogue: NVSentinel calls fatal what the driver does not. What it
 recommends goes along as an attribute, and is followed only where the error itself is unknown to us.
+
+Grammar: an event alone, in a list, in a log line's `events` or in a CloudEvent's `data`; fields that are false or zero
+are left out. Times: `generatedTimestamp`, seconds and nanoseconds since 1970 or RFC 3339. Units: none. Errors:
+`Rejected(no_framing)` where no health event is there. Source: NVSentinel's protocol and logs.
 """
 
 from __future__ import annotations

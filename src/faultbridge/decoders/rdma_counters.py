@@ -1,6 +1,10 @@
 """`rdma-counters`: error counters of RDMA ports, from sysfs, `rdma -j statistic` or node_exporter, as readings.
 
 Which counters are kept, and from which rise on they are a fault, is the data of the thresholds.
+
+Grammar: `path: value` of sysfs, JSON of `rdma -j statistic`, flat or nested, or metrics (`port_tree`). A counter that
+cannot be read is absent, not zero. Times: none is carried. Units: packets, events or bytes since the driver was
+loaded. Errors: `Rejected(no_framing)` where no counter is there. Source: Linux's sysfs, rdma-core, node_exporter.
 """
 
 from __future__ import annotations

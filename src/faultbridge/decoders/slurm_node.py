@@ -1,7 +1,12 @@
 """`slurm-node`: nodes as sinfo, scontrol, their JSON or slurmctld's log show them.
 
-Powered down, booting, in maintenance or waiting for an ordered reboot is where a node is meant to be. A person's
-drain with words of his own is noted and asks for nothing.
+Powered down, booting, in maintenance or waiting for an ordered reboot is where a node is meant to be. A person's drain
+with words of his own is noted and asks for nothing.
+
+Grammar: a table with a heading, `|` between columns or blanks, `Key=value` records, JSON, or lines of slurmctld's log
+(`slurm_text`); a row may stand for many nodes. Times: those of slurmctld's log, local and taken as UTC; a reason's own
+time goes along as it is. Units: none. Errors: `Rejected(no_framing)` where no node is there. Source: Slurm's
+documentation and captures.
 """
 
 from __future__ import annotations

@@ -2,6 +2,11 @@
 
 Whoever reports a hang is not its cause: the rank that lags or keeps silent is. A loss that the framework hides is
 found by the field that should be there and is not.
+
+Grammar: lines, each perhaps behind a rank, a time or a progress bar; what a line means is the mapping `training`
+(`training_patterns`). Times: none is read, as these logs name neither year nor zone. Units: milliseconds where a
+pattern says so. Errors: `Rejected(no_framing)` where nothing of such a log is there. Source: PyTorch, NCCL, Megatron
+and Hugging Face logs.
 """
 
 from __future__ import annotations
