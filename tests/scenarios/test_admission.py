@@ -103,13 +103,13 @@ def test_a_pause_after_the_intent_does_not_stop_the_repair():
 
 def test_a_node_that_cannot_be_isolated_is_not_repaired_and_does_not_keep_others_waiting():
     world = World(nodes=2, limits=limits(concurrent=1), orchestrated=True)
-    world.orchestrator.fail_next(*[ProviderFailure.TIMEOUT] * 2)
+    world.orchestrator.fail_next(ProviderFailure.TIMEOUT)
     world.fault(1)
     world.listen()
     assert (world.status(1), world.node(1).isolation) == (NodeStatus.DEGRADED, Isolation.REQUESTED)
     assert world.case(1).status is QUEUED
     assert world.story(1).count("note isolation") == 1
-    world.orchestrator.fail_next(*[ProviderFailure.TIMEOUT] * 2)
+    world.orchestrator.fail_next(ProviderFailure.TIMEOUT)
     world.fault(2)
     world.listen()
     world.minute()

@@ -196,7 +196,7 @@ def test_an_isolation_that_fails_for_five_minutes_pages_a_person_and_ends_the_pa
     world.minute(3)
     assert pages(world).count("isolation triggered") == 1
     world.orchestrator.failures.clear()
-    world.minute(2)
+    world.minute(6)
     assert pages(world).count("isolation resolved") == 1
     world.until(world.case_is(RESOLVED))
 

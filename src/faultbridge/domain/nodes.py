@@ -85,7 +85,7 @@ class NodeState:
     counting again; `surveys` holds the time of the last survey of each looker; `noted` the day on which an
     informational code was last put on the record. `case` is the latest one, live or not: at most one live case a
     node, by construction. `isolation_since` is when isolation was asked for, `isolation_overdue` says that a person
-    was told how long it takes.
+    was told how long it takes. A call that failed is made again at `isolation_again_at`, after `isolation_tries` calls.
     """
 
     key: NodeKey
@@ -104,6 +104,8 @@ class NodeState:
     isolation: Isolation = Isolation.NONE
     isolation_since: datetime | None = None
     isolation_overdue: bool = False
+    isolation_tries: int = 0
+    isolation_again_at: datetime | None = None
     unverified: bool = False
     due_at: datetime | None = None
 

@@ -36,6 +36,9 @@ MINUTE = timedelta(minutes=1)
 OVERDUE = 5 * MINUTE
 """How long the orchestrator may refuse before a person is told."""
 
+FIRST_PAUSE, LONGEST_PAUSE = MINUTE / 2, 5 * MINUTE
+"""Between two calls to an orchestrator that does not do it; the pause doubles."""
+
 
 class Isolated(StrEnum):
     """What came of one call."""
@@ -45,6 +48,7 @@ class Isolated(StrEnum):
     WITHDRAWN = "withdrawn"
     FAILED = "failed"
     HELD = "held"
+    POSTPONED = "postponed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +94,8 @@ class Isolate:
             state = self._request(state, config, ordered=ordered)
             if state.isolation is not Isolation.REQUESTED:
                 return Isolated.NOTHING
+        if state.isolation_again_at is not None and self.append.clock.now() < state.isolation_again_at:
+            return Isolated.POSTPONED
         answer = orchestrator.cordon(Member.of(state, config))
         if not answer.ok:
             self._note_failure(state, config, answer)
@@ -135,7 +141,8 @@ class Isolate:
     def _note_failure(self, state: NodeState, config: ClusterConfig, answer: Answer) -> None:
         failure = answer.failure.value if answer.failure else ""
 
-        def revise(now: NodeState, at: datetime) -> Revision:
+        def revise(before: NodeState, at: datetime) -> Revision:
+            now = _postponed(before, at)
             if _is_overdue(now, at):
                 text = f"the orchestrator has not done it for {OVERDUE // MINUTE} minutes: {answer.reason or failure}"
                 late = replace(now, isolation_overdue=True)
@@ -170,9 +177,18 @@ def _is_overdue(state: NodeState, at: datetime) -> bool:
     return since is not None and not state.isolation_overdue and at - since >= OVERDUE
 
 
+def _postponed(state: NodeState, at: datetime) -> NodeState:
+    """Let the next call wait, twice as long each time, but not beyond the moment when a person is told."""
+    again = at + min(FIRST_PAUSE * (1 << min(state.isolation_tries, 8)), LONGEST_PAUSE)
+    since = state.isolation_since
+    if since is not None and not state.isolation_overdue and at - since < OVERDUE:
+        again = min(again, since + OVERDUE)
+    return replace(state, isolation_tries=state.isolation_tries + 1, isolation_again_at=again)
+
+
 def _in_time_again(state: NodeState, at: datetime) -> tuple[NodeState, tuple[Draft, ...]]:
     """Forget since when isolation was asked for, and end the page of one that took too long."""
-    settled = replace(state, isolation_since=None, isolation_overdue=False)
+    settled = replace(state, isolation_since=None, isolation_overdue=False, isolation_tries=0, isolation_again_at=None)
     if not state.isolation_overdue:
         return settled, ()
     return settled, (_note(state, "the orchestrator answers again", at, stage="over"),)

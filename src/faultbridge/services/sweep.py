@@ -154,17 +154,20 @@ class Sweep:
             with failures.of(f"releasing slots of {cluster}"):
                 swept.released += len(self.release(cluster))
             with failures.of(f"isolating in {cluster}"):
-                self._isolate(cluster, failures)
+                self._isolate(cluster, swept, failures, until)
             with failures.of(f"rolling up {cluster}"):
                 self.rollup(cluster)
             with failures.of(f"dispatching {cluster}"):
                 self.dispatch(cluster)
             swept.clusters += 1
 
-    def _isolate(self, cluster: str, failures: Failures) -> None:
+    def _isolate(self, cluster: str, swept: Swept, failures: Failures, until: datetime) -> None:
         """Isolate what serves although its case wants it isolated: a call that failed, a doorbell that was lost."""
         config = rules_of(self.rulebook, cluster).config
         for row in rows_of(self.table, config, BAD):
+            # An orchestrator that does not answer costs seconds a node.
+            if self._out_of_time(swept, until):
+                return
             if row["status"] == NodeStatus.DEGRADED and row.get("case"):
                 with failures.of(f"isolating {row['node']}"):
                     self.isolate(NodeKey(cluster, str(row["node"])))

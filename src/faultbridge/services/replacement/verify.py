@@ -72,6 +72,11 @@ def verify_is_late(work: Work, reason: str) -> Answer:
 
 
 def _begin(work: Work, instance_id: str) -> Answer:
+    if work.attempt.successor is not None and work.orchestrator.applicable:
+        # It joins its cluster like any machine; until it is proven good nothing is to run on it.
+        kept_off = work.orchestrator.cordon(work.member)
+        if not kept_off.ok:
+            return waiting(f"work cannot be kept off the successor yet: {kept_off.reason}")
     # The number of looks so far makes the token: a repetition after a crash finds what it began itself.
     token = f"{work.case.execution}-{work.attempt.tries}"
     operation = work.verifier.begin(instance_id, token, _level(work))
