@@ -22,6 +22,7 @@ from tests.services.test_timeline_cost import ASKED, MOST, NODES, PAGE, SHARDS
 
 pytestmark = [
     pytest.mark.nightly,
+    pytest.mark.timeout(7200),
     pytest.mark.skipif(not ON_MOTO, reason="only moto can be filled past its API"),
 ]
 
@@ -46,9 +47,9 @@ def filled(request: pytest.FixtureRequest) -> Iterator[tuple[DynamoTable, Meter]
     """A table with that many entries of 2,000 nodes."""
     with aws() as clients:
         name = make_table(clients)
-        backend = dynamodb_backends[DEFAULT_ACCOUNT_ID][REGION]
+        table = dynamodb_backends[DEFAULT_ACCOUNT_ID][REGION].get_table(name)
         for row in rows(request.param, NODES, SHARDS):
-            backend.put_item(name, to_typed_item(row))
+            table.put_item(to_typed_item(row), overwrite=True)
         yield DynamoTable(clients, name), Meter(clients)
 
 
