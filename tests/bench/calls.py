@@ -74,7 +74,7 @@ class Run:
         self.world.app.archive_ports.sink.seam = ports.seam
         self.batch = mapping.batch(per_second)
         self.pause = self.batch / per_second
-        self.meter = Meter(ports.seam, ports.table)
+        self.meter = Meter(ports.seam.calls, ports.table)
         self.streamed = len(ports.table.stream)
         self.seconds = 0.0
 
@@ -91,7 +91,7 @@ class Run:
 
     def measure(self, records: Sequence[Record]) -> tuple[Bill, float]:
         """Return the bill of records and the seconds of CPU that ingest took for them."""
-        self.meter, self.seconds = Meter(self.world.ports.seam, self.world.ports.table), 0.0
+        self.meter, self.seconds = Meter(self.world.ports.seam.calls, self.world.ports.table), 0.0
         self.take(records)
         return self.meter.bill(len(records)), self.seconds
 
@@ -154,7 +154,7 @@ def row(what: str, run: Run, records: Sequence[Record]) -> Row:
         "per 1,000 records": what,
         "calls": round(bill.ours * share, 1),
         "invocations": round(bill.invocations.total() * share, 1),
-        "billed requests": round(bill.billed.total() * share),
+        "billed requests": round(bill.requests * share),
         "us a record": round(seconds / len(records) * 1e6),
         "USD a million": round(bill.dollars / len(records) * 1e6, 2),
         "by call": {name: round(number * share, 1) for name, number in sorted(bill.calls.items())},

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from faultbridge.adapters.dynamodb import READ_AT_ONCE
 from faultbridge.adapters.eventbridge import ENTRIES_AT_ONCE
-from faultbridge.simulation.fakes.seams import Call, Seam
+from faultbridge.simulation.fakes.seams import Call
 from faultbridge.simulation.fakes.table import PROJECTED, FakeTable, StreamRecord
 from faultbridge.storage.codec import dump
 from faultbridge.storage.writes import INDEXES, WORK, Index, Item, Key
@@ -22,6 +22,8 @@ from faultbridge.storage.writes import INDEXES, WORK, Index, Item, Key
 PRICES = json.loads((Path(__file__).parent / "prices.json").read_text(encoding="utf-8"))
 WRITE_UNIT, READ_UNIT, EVENT_UNIT = 1024, 4096, 64 * 1024
 QUEUE_AT_ONCE = 10
+TIME = "lambda_gb_second"
+GIGABYTE_SECONDS = PRICES["assumed"]["seconds_an_invocation"] * PRICES["assumed"]["gigabytes_of_memory"]
 
 # Calls of ports that no adapter makes: what only the simulation asks of its fakes.
 NO_CALL = frozenset({"receipts.write", "fleet.launch"})
@@ -33,7 +35,12 @@ class Bill:
 
     calls: Counter[str] = field(default_factory=Counter)
     invocations: Counter[str] = field(default_factory=Counter)
-    billed: Counter[str] = field(default_factory=Counter)
+    billed: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def requests(self) -> int:
+        """All billed requests and units; time is none."""
+        return round(sum(number for kind, number in self.billed.items() if kind != TIME))
 
     @property
     def ours(self) -> int:
@@ -47,32 +54,31 @@ class Bill:
 
 
 class Meter:
-    """Counts what a seam and a table saw since it was made."""
+    """Counts what a list of calls and a table came to since it was made."""
 
-    def __init__(self, seam: Seam, table: FakeTable) -> None:
-        self._seam, self._table = seam, table
-        self._calls, self._changes = len(seam.calls), len(table.stream)
+    def __init__(self, calls: Sequence[Call], table: FakeTable) -> None:
+        self._made, self._table = calls, table
+        self._calls, self._changes = len(calls), len(table.stream)
         self.invocations: Counter[str] = Counter()
 
     def bill(self, messages: int = 0) -> Bill:
         """Add it up; each ten messages were sent, received and deleted with a request of the queue each."""
         items = {Key(str(item["pk"]), str(item["sk"])): item for item in self._table.items()}
-        calls = [call for call in self._seam.calls[self._calls :] if call.name not in NO_CALL]
+        calls = [call for call in self._made[self._calls :] if call.name not in NO_CALL]
         counted: Counter[str] = Counter()
         for call in calls:
             counted[call.name] += _requests(call)
-        billed = Counter(
-            {
-                "lambda_request": self.invocations.total(),
-                "sqs_request": _up(messages, QUEUE_AT_ONCE) * 3 + counted["queue.send"],
-                "write_request_unit": self._write_units(calls),
-                "read_request_unit": sum(_read_units(call, items) for call in calls),
-                "eventbridge_event": sum(_event_units(call) for call in calls if call.name == "bus.put"),
-                "s3_put": counted["objects.put"] + counted["sink.put"],
-                "sns_publish": sum(number for name, number in counted.items() if name.startswith("pager.")),
-            }
-        )
-        return Bill(counted, self.invocations, +billed)
+        billed: dict[str, float] = {
+            "lambda_request": self.invocations.total(),
+            TIME: self.invocations.total() * GIGABYTE_SECONDS,
+            "sqs_request": _up(messages, QUEUE_AT_ONCE) * 3 + counted["queue.send"],
+            "write_request_unit": self._write_units(calls),
+            "read_request_unit": sum(_read_units(call, items) for call in calls),
+            "eventbridge_event": sum(_event_units(call) for call in calls if call.name == "bus.put"),
+            "s3_put": counted["objects.put"] + counted["sink.put"],
+            "sns_publish": sum(number for name, number in counted.items() if name.startswith("pager.")),
+        }
+        return Bill(counted, self.invocations, {kind: number for kind, number in billed.items() if number})
 
     def _write_units(self, calls: Sequence[Call]) -> int:
         """A transaction costs twice; an index costs for each row of it that comes, goes or changes."""
