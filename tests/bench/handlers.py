@@ -1,0 +1,166 @@
+"""How long each function takes, cold and warm, out of the built artefact and against a stub of AWS on loopback.
+
+    python -m tests.bench.handlers
+
+A fresh process imports the handler and takes one event (cold: from the start of the process to the answer), then some
+more like it (warm: their median). What the stub needs for an answer is in the figures, so they compare functions and
+versions; they do not foretell AWS.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import statistics
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from faultbridge.adapters.dynamodb_values import to_typed_item
+from faultbridge.domain.nodes import NodeKey
+from faultbridge.events.wire import detail_of
+from faultbridge.services.records import Delivery
+from faultbridge.storage import keys
+from faultbridge.storage.writes import Item
+from tests.api.gateway import event as request
+from tests.bench.cold_start import batch
+from tests.bench.deployed import CLUSTER, Deployed, deployed
+from tests.bench.report import Row, report
+
+RUNS = 3
+WARM = 10
+NODES = 40
+
+HANDLER = """
+import json, sys, time
+from handler import handler
+imported = time.perf_counter()
+class Context:
+    aws_request_id = function_name = invoked_function_arn = "bench"
+    memory_limit_in_mb = 512
+took = []
+for event in json.load(open(sys.argv[1])):
+    begun = time.perf_counter()
+    handler(event, Context())
+    took.append((time.perf_counter() - begun) * 1000)
+print("\\n" + json.dumps(took))
+"""
+
+Event = Mapping[str, Any]
+
+
+def main() -> None:
+    """Measure and report."""
+    with deployed() as on:
+        for number in range(NODES):
+            on.seat(f"node-{number}", number)
+        entries = _faulty(on)
+        report("handlers", [_measure(on, name, make(entries)) for name, make in EVENTS.items()])
+
+
+def _faulty(on: Deployed) -> list[Item]:
+    """Let half the nodes be faulty; returns the entries that this made."""
+    entries: list[Item] = []
+    for number in range(NODES // 2):
+        node = f"node-{number}"
+        (record,) = batch(node)["Records"]
+        on.application.ingest([Delivery(node, record["body"], datetime.now(UTC))])
+        partition = keys.node_partition(NodeKey(CLUSTER, node))
+        entries += on.application.ports.table.query(partition, prefix="ENTRY#").items
+    return [entry for entry in entries if entry["type"] == "Node Status Change"]
+
+
+def _measure(on: Deployed, name: str, events: list[Event]) -> Row:
+    """Time a function on some events, several times from its cold start."""
+    place = on.folder / f"{name}.json"
+    place.write_text(json.dumps(events), encoding="utf-8")
+    cold, first, warm = [], [], []
+    for _ in range(RUNS):
+        ran = on.run(HANDLER, on.path_of(name), str(place))
+        each = json.loads(ran.printed.rstrip().rpartition("\n")[2])
+        cold.append(ran.took - sum(each[1:]))
+        first.append(each[0])
+        warm += each[1:]
+    return {
+        "function": name,
+        "cold ms, process to answer": round(statistics.median(cold)),
+        "of it the first event": round(statistics.median(first)),
+        "warm ms": round(statistics.median(warm), 1),
+        "least": round(min(warm), 1),
+    }
+
+
+def _ingest(_: list[Item]) -> list[Event]:
+    return [batch(f"node-{NODES // 2 + number}") for number in range(WARM)]
+
+
+def _stream(entries: list[Item]) -> list[Event]:
+    """Entries as the table's stream hands them over, one a batch."""
+    return [
+        {
+            "Records": [
+                {
+                    "eventName": "INSERT",
+                    "eventSource": "aws:dynamodb",
+                    "dynamodb": {
+                        "Keys": to_typed_item({"pk": entry["pk"], "sk": entry["sk"]}),
+                        "NewImage": to_typed_item(entry),
+                        "SequenceNumber": "1",
+                    },
+                }
+            ]
+        }
+        for entry in entries[:WARM]
+    ]
+
+
+def _pager(entries: list[Item]) -> list[Event]:
+    return [
+        {"detail-type": entry["type"], "detail": json.loads(detail_of(str(entry["body"]), ""))}
+        for entry in entries[:WARM]
+    ]
+
+
+def _replacement(_: list[Item]) -> list[Event]:
+    """Steps of an attempt that is over: read, and answered `superseded`."""
+    step = {"v": 1, "cluster": CLUSTER, "node": "node-0", "case": "c-none", "attempt": 1, "step": "drain"}
+    return [step] * WARM
+
+
+def _timeline(_: list[Item]) -> list[Event]:
+    return [request("GET", f"/clusters/{CLUSTER}/nodes/node-{number}", "", b"", ["*"]) for number in range(WARM)]
+
+
+def _intake(_: list[Item]) -> list[Event]:
+    told = [{"id": "0", "timestamp": 1770119940000, "message": '{"level":"info"}'}]
+    whole = {
+        "messageType": "DATA_MESSAGE",
+        "logGroup": f"/aws/sagemaker/Clusters/{CLUSTER}/abc",
+        "logStream": "SagemakerHealthMonitoringAgent/workers/i-00000000000000001",
+        "logEvents": told,
+    }
+    data = base64.b64encode(gzip.compress(json.dumps(whole).encode())).decode()
+    return [{"awslogs": {"data": data}}] * WARM
+
+
+def _rounds(_: list[Item]) -> list[Event]:
+    return [{}] * WARM
+
+
+EVENTS: Mapping[str, Callable[[list[Item]], list[Event]]] = {
+    "ingest": _ingest,
+    "publish": _stream,
+    "react": _stream,
+    "pager": _pager,
+    "replacement": _replacement,
+    "sweep": _rounds,
+    "archive": _rounds,
+    "inventory": _rounds,
+    "timeline": _timeline,
+    "intake": _intake,
+}
+
+
+if __name__ == "__main__":
+    main()
