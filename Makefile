@@ -96,8 +96,12 @@ demo: setup ## a fault, its repair, its page and its timeline, on this machine
 	@$(BIN)/faultbridge demo
 
 .PHONY: bench
-bench: build ## process start to first record committed, from the built artefact
+bench: build ## what it costs: time, calls, requests and dollars; tables here, JSON in build/bench (docs/benchmarks.md)
+	@$(BIN)/python -m tests.bench.core
+	@$(BIN)/python -m tests.bench.calls
+	@$(BIN)/python -m tests.bench.case
 	@$(BIN)/python -m tests.bench.cold_start
+	@$(BIN)/python -m tests.bench.handlers
 	@$(BIN)/python -m tests.bench.events_import
 	@$(BIN)/python -m tests.bench.decoders
 	@$(BIN)/python -m tests.bench.decoders_part_two

@@ -32,13 +32,13 @@ XIDS = 10_000
 LEAST_XIDS = 20_000
 BYTES_A_ROUND = 300_000
 Record = tuple[str, datetime, bytes]
-XID = "2026-02-03T12:{:02d}:{:02d},{:06d}+00:00 NVRM: Xid (PCI:0000:c1:00): {}, pid={}, name=python, Ch 00000008"
+XID = "2026-02-03T{:02d}:{:02d}:{:02d},000000+00:00 NVRM: Xid (PCI:0000:c1:00): {}, pid={}, name=python, Ch 00000008"
 FOLDERS = (SAMPLES, HERE / "samples_part_two")
 
 
 def xids(count: int) -> list[Record]:
     """Kernel log records of one Xid line each at its own time, half of them an application's fault, half the node's."""
-    lines = (XID.format(n // 60 % 60, n % 60, n, 31 if n % 2 else 63, n) for n in range(count))
+    lines = (XID.format(12 + n // 3600, n // 60 % 60, n % 60, 31 if n % 2 else 63, n) for n in range(count))
     return [(f"r-{n}", after(seconds=n), line.encode()) for n, line in enumerate(lines)]
 
 

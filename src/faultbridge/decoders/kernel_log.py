@@ -14,12 +14,13 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 from faultbridge.decoders.base import Decoder, Hints
 from faultbridge.decoders.documents import text_of
 from faultbridge.decoders.envelope import log_events
 from faultbridge.decoders.kernel_gpu import GpuReader
-from faultbridge.decoders.kernel_host import HostReader
 from faultbridge.decoders.kernel_lines import pieces_of, telling, whole_lines
 from faultbridge.decoders.kernel_pcie import PcieReader
 from faultbridge.decoders.kernel_prefix import KernelMessage, unprefixed
@@ -28,6 +29,9 @@ from faultbridge.decoders.kernel_sxid import SxidReader
 from faultbridge.decoders.kernel_xid import SOURCE, read_xid
 from faultbridge.domain.faults import Clear, Fault, Observation
 from faultbridge.errors import Rejected
+
+if TYPE_CHECKING:
+    from faultbridge.decoders.kernel_host import HostReader
 
 _FRAMED_AT_MOST = 10_000
 _RECOGNISED_AT_MOST = 200
@@ -81,10 +85,22 @@ class _Reading:
         self._unframed = 0
         self._sieve = Sieve()
         self._found: list[Fault | Clear] = []
-        self._sxid = SxidReader(self._found)
         self._gpu = GpuReader(self._found)
-        self._pcie = PcieReader(self._found)
-        self._host = HostReader(self._found)
+
+    @cached_property
+    def _sxid(self) -> SxidReader:
+        return SxidReader(self._found)
+
+    @cached_property
+    def _pcie(self) -> PcieReader:
+        return PcieReader(self._found)
+
+    @cached_property
+    def _host(self) -> HostReader:
+        # Its table of patterns is what costs most at a cold start, and a storm of Xids asks for none of it.
+        from faultbridge.decoders.kernel_host import HostReader
+
+        return HostReader(self._found)
 
     def read(self, text: bytes) -> None:
         """Take the lines of a piece of log that say something."""

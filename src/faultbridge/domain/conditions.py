@@ -10,6 +10,7 @@ from faultbridge.domain.catalogue import Scope
 from faultbridge.domain.faults import Action, Component, ComponentType, Severity
 
 HOURS_KEPT = 24
+_HOUR = len("2026-02-03T12")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,14 +82,16 @@ class Condition:
 
 def hour_of(at: datetime) -> str:
     """Name the hour of an instant so that later ones sort behind."""
-    return f"{at:%Y-%m-%dT%H}"
+    return at.isoformat(timespec="hours")[:_HOUR]
 
 
 def counted_at(hours: Mapping[str, int], at: datetime, count: int) -> dict[str, int]:
-    """Count an observation in its hour, and forget what is older than a day."""
+    """Count an observation in its hour, and forget with a new hour what is older than a day."""
+    hour = hour_of(at)
+    if hour in hours:
+        return {**hours, hour: hours[hour] + count}
     earliest = hour_of(at - timedelta(hours=HOURS_KEPT - 1))
-    kept = {hour: number for hour, number in hours.items() if hour >= earliest}
-    return kept | {hour_of(at): kept.get(hour_of(at), 0) + count}
+    return {one: number for one, number in hours.items() if one >= earliest} | {hour: count}
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.records import Outcome
 from faultbridge.stages import attribution
 from faultbridge.stages.changes import Arrival, Change, ChangeKind
-from faultbridge.stages.joining import begun, counted, difference, digest, given_name, merge, repeated
+from faultbridge.stages.joining import begun, counted, difference, given_name, merge, repeated
 
 MOST_CONDITIONS = 64
 MOST_TOMBSTONES = 128
@@ -139,7 +139,7 @@ class Folding:
     def _repeat(self, key: str, fault: Fault, arrival: Arrival, word: str | None = None) -> Outcome:
         known = self.conditions[key]
         witness = known.witnesses.get(fault.source)
-        if witness is not None and (arrival.at < witness.last_at or counted(witness, arrival.at, digest(fault))):
+        if witness is not None and (arrival.at < witness.last_at or counted(witness, fault, arrival.at)):
             return Outcome.DUPLICATE
         if known.ended_before is not None and arrival.at <= known.ended_before:
             return Outcome.STALE

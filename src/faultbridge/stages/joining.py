@@ -86,9 +86,11 @@ def digest(fault: Fault) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def counted(witness: Witness, at: datetime, mark: str) -> bool:
+def counted(witness: Witness, fault: Fault, at: datetime) -> bool:
     """Tell whether a witness's observation of its latest instant is counted already."""
-    return at == witness.last_at and (mark in witness.digests or len(witness.digests) == MOST_DIGESTS)
+    if at != witness.last_at:
+        return False
+    return len(witness.digests) == MOST_DIGESTS or digest(fault) in witness.digests
 
 
 def difference(before: Condition, after: Condition) -> tuple[str, ...]:
