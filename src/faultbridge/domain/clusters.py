@@ -74,6 +74,16 @@ class ClusterConfig:
         """Tell whether Faultbridge repairs here, or would say that it does."""
         return self.repair_owner is RepairOwner.FAULTBRIDGE and self.mode is not Mode.OBSERVE
 
+    @property
+    def follows(self) -> bool:
+        """Tell whether the provider's own automation repairs here, and Faultbridge follows it to a verified node."""
+        return self.repair_owner is RepairOwner.PROVIDER and self.mode is Mode.ACT
+
+    @property
+    def attends(self) -> bool:
+        """Tell whether a fault here opens a case, whoever repairs."""
+        return self.acts or self.follows
+
     def shard(self, node: str) -> int:
         """Return the shard of the cluster's rows in which a node is kept."""
         return shard_of(node, self.shards)

@@ -100,6 +100,7 @@ class Limits:
     silent_after: timedelta = timedelta(minutes=5)
     drain_deadline: timedelta = timedelta(minutes=30)
     repair_deadline: timedelta = timedelta(minutes=30)
+    follow_deadline: timedelta = timedelta(hours=1)
     launch_deadline: timedelta = timedelta(hours=8)
     verify_deadline: timedelta = timedelta(hours=2)
     verify_level: int = 3

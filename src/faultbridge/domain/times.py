@@ -42,3 +42,8 @@ def truncate(instant: datetime) -> datetime:
 def earliest(*instants: datetime | None) -> datetime | None:
     """Return the first of the instants that are there, or None."""
     return min((instant for instant in instants if instant is not None), default=None)
+
+
+def latest(*instants: datetime | None) -> datetime | None:
+    """Return the last of the instants that are there, or None."""
+    return max((instant for instant in instants if instant is not None), default=None)

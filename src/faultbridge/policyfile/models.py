@@ -110,6 +110,7 @@ class LimitsPart(_Part):
     silent_after: Duration = 300
     drain_deadline: Duration = 1_800
     repair_deadline: Duration = 1_800
+    follow_deadline: Duration = 3_600
     launch_deadline: Duration = 8 * 3_600
     verify_deadline: Duration = 2 * 3_600
     verify_level: Annotated[int, Field(ge=1, le=4)] = 3
@@ -130,6 +131,7 @@ DURATIONS = frozenset(
         "silent_after",
         "drain_deadline",
         "repair_deadline",
+        "follow_deadline",
         "launch_deadline",
         "verify_deadline",
         "approval_deadline",

@@ -55,7 +55,7 @@ class Dispatch:
     def __call__(self, cluster: str) -> Dispatched:
         """Admit what may be admitted; raises Misconfigured for a cluster without registration or slots."""
         rules = rules_of(self.rulebook, cluster)
-        if not rules.config.acts:
+        if not rules.config.attends:
             return Dispatched()
         if rules.config.mode is Mode.DRY_RUN:
             self._say_what_would_be_done(rules, self._waiting(rules))

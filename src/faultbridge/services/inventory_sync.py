@@ -19,7 +19,8 @@ from faultbridge.services.directory import ROSTER
 from faultbridge.services.inventory import Called, Inventory, Machine, Member, Roll
 from faultbridge.services.registration import NewNode, Registration
 from faultbridge.services.rows import every, rows_of
-from faultbridge.services.seating import Seating, Sitter, may_be_reseated
+from faultbridge.services.seating import Seating, Sitter
+from faultbridge.stages.held import may_be_reseated
 from faultbridge.stages.pair import Newcomer, Pairing, Vacancy, pair
 from faultbridge.storage import items, keys
 from faultbridge.storage.writes import Item

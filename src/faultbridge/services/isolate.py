@@ -31,6 +31,7 @@ ISOLATES = {
     Isolation.NOT_APPLICABLE: "isolation not applicable: the cluster has no orchestrator",
 }
 
+FOLLOWED = "isolation not applicable: the provider repairs, and keeps work off what it repairs"
 
 MINUTE = timedelta(minutes=1)
 OVERDUE = 5 * MINUTE
@@ -67,10 +68,10 @@ class Isolate:
         keeps every node in service, a half open one all but those whose repair begins; nothing else does.
         """
         state = self.append.read(key)
-        if not state.registered:
-            return Isolated.NOTHING
         config = rules_of(self.rulebook, key.cluster).config
-        if config.mode is not Mode.ACT or not config.acts:
+        if state.registered and config.follows:
+            return self._follow(state, config, ordered=ordered)
+        if not state.registered or config.mode is not Mode.ACT or not config.acts:
             return Isolated.NOTHING
         orchestrator = self._orchestrator(config)
         if _wanted(state, ordered=ordered):
@@ -80,6 +81,12 @@ class Isolate:
         if state.isolation is Isolation.REQUESTED and _in_service(state):
             return self._withdraw(state, config, orchestrator)
         return Isolated.NOTHING
+
+    def _follow(self, state: NodeState, config: ClusterConfig, *, ordered: bool) -> Isolated:
+        """Call a node out of service that the provider has: whoever repairs it keeps work off it too."""
+        if not _wanted(state, ordered=ordered):
+            return Isolated.NOTHING
+        return self._confirm(state, config, Isolation.NOT_APPLICABLE, ordered=ordered)
 
     def _held(self, state: NodeState, *, ordered: bool) -> bool:
         breaker = self.controls.read(state.key.cluster).breaker(state.seat.domain)
@@ -115,7 +122,8 @@ class Isolate:
             if not _wanted(now, ordered=ordered):
                 return Revision(now)
             isolated, over = _in_time_again(replace(now, isolation=how), at)
-            draft = narrate.status_change(isolated, NodeStatus.QUARANTINED, at, ISOLATES[how])
+            reason = FOLLOWED if config.follows else ISOLATES[how]
+            draft = narrate.status_change(isolated, NodeStatus.QUARANTINED, at, reason)
             return Revision(replace(isolated, status=NodeStatus.QUARANTINED), (*over, draft))
 
         after = self.append(state.key, revise, actor=Actor.ISOLATE, config=config).state

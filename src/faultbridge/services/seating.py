@@ -26,6 +26,7 @@ from faultbridge.services.rulebook import Rulebook
 from faultbridge.stages import narrate
 from faultbridge.stages.decide import Decided, Rules, due_at, move_case
 from faultbridge.stages.expire import end_scopes
+from faultbridge.stages.held import is_followed, may_be_reseated
 from faultbridge.storage import keys
 from faultbridge.storage.writes import Update, Value, Write
 
@@ -33,7 +34,6 @@ CODE = "cloud.instance_replaced"
 RULE = "inventory"
 MOST_FORMER = 8
 MOST_NAMES = 20
-LEFT_TO_ITS_REPAIR = frozenset({CaseStatus.IN_PROGRESS, CaseStatus.ABSORBED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,8 @@ class Seating:
         """Take a seat out of service whose instance went without our intent; False where that is not for us to do."""
 
         def revise(state: NodeState, now: datetime) -> Revision:
-            if not _sits(state, instance_id) or state.live_case is not None or state.status is NodeStatus.PROVISIONING:
+            held = state.live_case is not None and not is_followed(state)
+            if not _sits(state, instance_id) or held or state.status is NodeStatus.PROVISIONING:
                 return Revision(state)
             draft = narrate.status_change(state, NodeStatus.PROVISIONING, now, f"{EXTERNAL}: {instance_id} is gone")
             return Revision(replace(state, status=NodeStatus.PROVISIONING), (draft,))
@@ -105,13 +106,6 @@ class Seating:
         return _sits(after, sitter.instance_id)
 
 
-def may_be_reseated(state: NodeState) -> bool:
-    """Tell whether a seat is the inventory's to fill: no attempt is at work on it, and it is not retired."""
-    if state.status in {None, NodeStatus.RETIRED, NodeStatus.REPLACING}:
-        return False
-    return state.live_case is None or state.live_case.status not in LEFT_TO_ITS_REPAIR
-
-
 def _sits(state: NodeState, instance_id: str) -> bool:
     return state.incarnation is not None and state.incarnation.instance_id == instance_id
 
@@ -138,7 +132,7 @@ def _changed(state: NodeState, seated: NodeState, former: str | None, rules: Rul
     ended = end_scopes(seated, Scope, at=now, reason=reason)
     faults = tuple(narrate.fault_change(one, ended.state, rules.catalogue, rules.policy) for one in ended.changes)
     told = Decided(ended.state, (*faults, _note(seated, former, reason, now)))
-    if state.status is not None and state.status.in_service and not rules.config.acts:
+    if state.status is not None and state.status.in_service and not rules.config.attends:
         return told
     if state.status is not NodeStatus.PROVISIONING:
         told = _to(told, NodeStatus.PROVISIONING, reason, now)
@@ -159,6 +153,11 @@ def _verified_next(decided: Decided, reason: str, rules: Rules, now: datetime) -
         live = decided.state.live_case
     if live is None:
         return decided
+    if live.attempt is not None and live.status is CaseStatus.IN_PROGRESS:
+        # The attempt that waited for this goes on by itself, at once.
+        attempt = replace(live.attempt, probe_at=now)
+        followed = replace(live, attempt=attempt, marks={**live.marks, EXTERNAL: now})
+        return Decided(replace(decided.state, case=followed), decided.drafts)
     waiting = replace(
         live,
         status=CaseStatus.QUEUED,

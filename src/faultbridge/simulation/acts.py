@@ -37,6 +37,7 @@ _KINDS: Mapping[str, int] = {
     "policy": 1,
     "provider": 5,
     "restarter": 3,
+    "rival": 2,
     "verifier": 4,
     "orchestrator": 4,
     "capacity": 2,

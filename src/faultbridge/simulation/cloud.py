@@ -5,11 +5,14 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
+from faultbridge.domain.edges import NodeStatus
+from faultbridge.domain.nodes import NodeState
 from faultbridge.ports import ProviderFailure, Restart, RestartState, Verdict, Verification
 from faultbridge.simulation.acts import Act
 from faultbridge.simulation.chaos import Outage
 from faultbridge.simulation.journal import Kind
 from faultbridge.simulation.scene import Scene
+from faultbridge.simulation.view import View
 
 HOUR = 3600.0
 _PROVIDER = (
@@ -54,6 +57,15 @@ class Cloud:
             stuck = pick([*self.scene.fleet.instances], act.which)
             restarter.results[stuck] = Restart(RestartState.FAILED, "scripted")
 
+    def _rival(self, act: Act) -> None:
+        """Take a machine away that an attempt is at work on, before it is given up or verified."""
+        found = [state for state in View(self.scene).nodes if _is_being_repaired(state)]
+        if found:
+            sitting = pick(found, act.which).incarnation.instance_id
+            self._tell(f"a rival terminates {sitting}")
+            self.scene.taken.add(sitting)
+            self.scene.fleet.terminate(sitting)
+
     def _verifier(self, act: Act) -> None:
         verdict = Verdict.UNKNOWN if act.which % 2 else Verdict.FAILED
         instance = pick([*self.scene.fleet.instances], act.which)
@@ -97,6 +109,10 @@ class Cloud:
         days = 1 + act.which % 18
         self._tell(f"{days} days pass")
         self.scene.pass_time(timedelta(days=days))
+
+
+def _is_being_repaired(state: NodeState) -> bool:
+    return state.status in {NodeStatus.DRAINING, NodeStatus.REPAIRING} and state.incarnation is not None
 
 
 def _has_effect(failure: ProviderFailure, act: Act) -> bool:

@@ -63,6 +63,7 @@ class Scene:
         self.hosts: dict[str, str] = {}
         self.lemons: set[str] = set()
         self.states: dict[str, tuple[Item, NodeState]] = {}
+        self.taken: set[str] = set()
         self.broken_arrivals = 0
         self._streamed = 0
         self._graded = 0

@@ -51,7 +51,7 @@ def decide(state: NodeState, changes: Iterable[Change], rules: Rules, now: datet
     decided = Decided(state)
     if state.live_case is None:
         decided = _open_case(decided, changes, rules, now)
-    else:
+    elif not rules.config.follows:
         decided = Decided(*raise_rung(state, _fresh(state, changes, rules, now), rules.policy, now))
     decided = _record_changes(decided, changes, rules)
     decided = _move_node(decided, now)
@@ -120,7 +120,8 @@ def _open_case(decided: Decided, changes: tuple[Change, ...], rules: Rules, now:
     rule = rules.policy.rule_for(cause, state.key.cluster, state.seat.instance_type)
     opening = state.head.sequence + 1
     identity = case_id(rules.stack_id, state.key.cluster, state.key.node, state.head.epoch, opening)
-    rung = rule.rung(cause.action)
+    # Nothing is done by us where the provider repairs: its node is only verified.
+    rung = Rung.VERIFY if rules.config.follows else rule.rung(cause.action)
     case = Case(
         id=identity,
         status=CaseStatus.OPEN,
@@ -145,7 +146,7 @@ def _open_case(decided: Decided, changes: tuple[Change, ...], rules: Rules, now:
 
 def _cause(state: NodeState, changes: tuple[Change, ...], rules: Rules, now: datetime) -> Condition | None:
     """Pick the worst fresh condition that a case may be opened for."""
-    if not rules.config.acts or state.status is None or not state.status.in_service:
+    if not rules.config.attends or state.status is None or not state.status.in_service:
         return None
     return max(_fresh(state, changes, rules, now), key=lambda one: (one.severity.rank, one.action.rank), default=None)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from faultbridge.domain.cases import Phase
+from datetime import datetime
+
+from faultbridge.domain.cases import Phase, Rung
 from faultbridge.errors import Misconfigured
 from faultbridge.services.replacement.claim import Taken, claim
 from faultbridge.services.replacement.outcomes import Answer, Outcome
@@ -14,13 +16,13 @@ NAME = "await_successor"
 
 def await_successor(work: Work) -> Answer:
     """Claim the oldest unclaimed instance that the group launched after the intent, or wait for one."""
-    intent, group = work.attempt.intent, work.state.seat.group
-    if intent is None or group is None:
-        raise Misconfigured(f"{work.state.key.stream} has no {'intent' if group else 'group'} to find a successor by")
+    group = work.state.seat.group
+    if group is None:
+        raise Misconfigured(f"{work.state.key.stream} has no group to find a successor in")
     candidates = [
         candidate
-        for candidate in work.provider.candidates(group, intent.at.replace(microsecond=0))
-        if candidate.running and candidate.instance_id != intent.instance_id
+        for candidate in work.provider.candidates(group, _launched_after(work))
+        if candidate.running and candidate.instance_id != work.instance_id
     ]
     for candidate in candidates:
         try:
@@ -30,9 +32,19 @@ def await_successor(work: Work) -> Answer:
     return waiting(f"no successor yet in {group}")
 
 
+def _launched_after(work: Work) -> datetime:
+    """Return when a successor may have been launched at the earliest: others may have done so before we noticed."""
+    intent, sitting = work.attempt.intent, work.state.incarnation
+    if intent is not None and intent.rung is Rung.REPLACE:
+        return intent.at.replace(microsecond=0)
+    if sitting is None:
+        raise Misconfigured(f"{work.state.key.stream} has no intent to find a successor by")
+    return sitting.since
+
+
 def successor_is_late(work: Work, reason: str) -> Answer:
     """Hand over a seat that nothing came for: the old instance is gone, so there is no way back."""
-    old = work.attempt.intent.instance_id if work.attempt.intent else None
+    old = work.attempt.intent.instance_id if work.attempt.intent else work.instance_id
     draft = narrate.step(
         work.case, NAME, "timed_out", work.tools.clock.now(), reason=reason, failure="TIMEOUT", old_instance=old
     )

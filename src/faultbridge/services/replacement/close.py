@@ -44,6 +44,8 @@ class _Overtaken(Exception):  # noqa: N818 - a fact, no error
 def _keep_out(work: Work) -> Answer:
     """Keep work off the node again: it was let back, but its verification holds no more."""
     work = replace(work, state=work.tools.append.read(work.state.key))
+    if work.rules.config.follows:
+        return verify.overtaken(work, verify.seen_since(work.state))
     answer = work.orchestrator.cordon(work.member)
     if not answer.ok:
         raise Transient(f"the node was let back and cannot be kept out again: {answer.reason}")
@@ -78,8 +80,14 @@ def _resolution(case: Case) -> Resolution:
     if case.cancelled:
         return Resolution.CANCELLED
     # Somebody else replaced the machine; ours was only the verification.
-    external = case.rung is Rung.VERIFY and EXTERNAL in case.marks
+    attempt = case.attempt
+    taken = attempt is not None and attempt.successor is not None and not _replaced_by_us(attempt)
+    external = EXTERNAL in case.marks and (case.rung is Rung.VERIFY or taken)
     return Resolution.EXTERNAL if external else RESOLUTIONS[case.rung]
+
+
+def _replaced_by_us(attempt: Attempt) -> bool:
+    return attempt.intent is not None and attempt.intent.rung is Rung.REPLACE
 
 
 def _at_rest(attempt: Attempt) -> Attempt:

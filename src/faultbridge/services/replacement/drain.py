@@ -9,6 +9,7 @@ from faultbridge.domain.edges import NodeStatus
 from faultbridge.domain.faults import Severity
 from faultbridge.domain.nodes import NodeState
 from faultbridge.services.append import Revision
+from faultbridge.services.replacement.external import taken_away
 from faultbridge.services.replacement.outcomes import Answer, Outcome
 from faultbridge.services.replacement.progress import moved, reached
 from faultbridge.services.replacement.work import Work, waiting
@@ -20,9 +21,11 @@ IN_PLACE = frozenset({Rung.RESET, Rung.REBOOT})
 
 def drain(work: Work) -> Answer:
     """Drain the node; where there is no orchestrator the step says that it does not apply."""
-    stopped = work.stop_if_cancelled()
-    if stopped is not None:
-        return stopped
+    if work.rules.config.follows:
+        return _followed(work)
+    over = work.stop_if_cancelled() or (taken_away(work, NAME) if work.case.rung.needs_slot else None)
+    if over is not None:
+        return over
     if work.state.status is NodeStatus.QUARANTINED:
         work = work.commit(_begin)
     orchestrator = work.orchestrator
@@ -38,6 +41,21 @@ def drain(work: Work) -> Answer:
     return work.escalate(
         reason, narrate.step(work.case, NAME, "failed", now, reason=answer.reason, failure=answer.failure.value)
     )
+
+
+def _followed(work: Work) -> Answer:
+    """Leave the node to the provider; one that it has seen to already is only verified."""
+    if work.state.status is NodeStatus.VALIDATING:
+        return work.settle(Outcome.DIAGNOSE, Phase.VERIFYING, lambda state, _: Revision(state))
+
+    def finish(state: NodeState, now: datetime) -> Revision:
+        step = narrate.step(work.case, NAME, "not_applicable", now, reason="the provider repairs")
+        if state.status is not NodeStatus.QUARANTINED:
+            return Revision(state, (step,))
+        begun = _begin(state, now)
+        return Revision(begun.state, (*begun.drafts, step))
+
+    return work.settle(Outcome.FOLLOW, Phase.DRAINING, finish)
 
 
 def drain_is_late(work: Work, reason: str) -> Answer:

@@ -21,6 +21,7 @@ from faultbridge.services.replacement import (
     await_successor,
     close,
     drain,
+    follow,
     give_up,
     record_failure,
     repair_in_place,
@@ -46,6 +47,7 @@ class Step:
 STEPS: Mapping[str, Step] = {
     drain.NAME: Step(drain.drain, drain.drain_is_late, lambda limits: limits.drain_deadline),
     give_up.NAME: Step(give_up.give_up, give_up.give_up_is_late),
+    follow.NAME: Step(follow.follow, follow.provider_stalls, lambda limits: limits.follow_deadline),
     repair_in_place.NAME: Step(
         repair_in_place.repair_in_place,
         repair_in_place.repair_is_late,

@@ -9,14 +9,17 @@ from enum import StrEnum
 class Outcome(StrEnum):
     """Where an attempt goes after a step.
 
-    `done` goes on, `repair` with the instance that is there, `diagnose` without anything being done to it, `waiting` is
-    answered later under the task token, `stopped` put the case back into the queue, `failed` handed it to a person,
-    `superseded` means that somebody else has the case now.
+    `done` goes on, `repair` with the instance that is there, `diagnose` without anything being done to it, `follow`
+    with what the provider does to it, `gone` with a seat that others emptied; `waiting` is answered later under the
+    task token, `stopped` put the case back into the queue, `failed` handed it to a person, `superseded` means that
+    somebody else has the case now.
     """
 
     DONE = "done"
     DIAGNOSE = "diagnose"
     REPAIR = "repair"
+    FOLLOW = "follow"
+    GONE = "gone"
     WAITING = "waiting"
     STOPPED = "stopped"
     FAILED = "failed"

@@ -18,6 +18,7 @@ from faultbridge.ports import Answer as Reply
 from faultbridge.ports import ProviderFailure, Restart, RestartState
 from faultbridge.services.append import Revision
 from faultbridge.services.replacement import climb, intent
+from faultbridge.services.replacement.external import taken_away
 from faultbridge.services.replacement.outcomes import Answer, Outcome
 from faultbridge.services.replacement.progress import live, moved, reached, with_attempt
 from faultbridge.services.replacement.work import Work, waiting
@@ -36,7 +37,7 @@ def repair_in_place(work: Work) -> Answer:
         return _look(work, meant)
     if work.instance_id is None:
         return climb.climb(work, NAME, "out_of_reach", "no instance is known to sit in the seat", "NOT_FOUND")
-    stopped = intent.stopped_before(work)
+    stopped = intent.stopped_before(work) or taken_away(work, NAME)
     if stopped is not None:
         return stopped
     work = intent.commit(work, {})
@@ -83,6 +84,9 @@ def _look(work: Work, meant: Intent) -> Answer:
     found = work.restarter.look(meant.rung, meant.instance_id, meant.token)
     if found.state is RestartState.DONE:
         return _back(work, meant, found)
+    gone = taken_away(work, NAME)
+    if gone is not None:
+        return gone
     if found.state is RestartState.FAILED:
         return climb.climb(work, NAME, "failed", found.reason, "PROVIDER_ERROR")
     if found.state is RestartState.ABSENT:

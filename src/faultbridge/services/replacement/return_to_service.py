@@ -23,6 +23,8 @@ def return_to_service(work: Work) -> Answer:
     fresh = verify.seen_since(work.state)
     if fresh:
         return verify.overtaken(work, fresh)
+    if work.rules.config.follows:
+        return _returned(work, "not_applicable", "the provider lets work back")
     orchestrator = work.orchestrator
     if not orchestrator.applicable:
         return _returned(work, "not_applicable", "the cluster has no orchestrator")

@@ -141,6 +141,8 @@ def _failed(work: Work, found: Verification, findings: tuple[str, ...], *, at_le
         facts=facts | {"findings": list(findings)},
         evidence=evidence,
     )
+    if work.rules.config.follows:
+        return work.escalate(f"{FAILED}: what the provider brought back is no good: {reason}", draft)
     return go_on(work, f"{FAILED}: {reason}", draft, at_least=at_least)
 
 

@@ -122,6 +122,7 @@ class Work:
         outcome: Outcome,
         phase: Phase,
         change: Change,
+        actor: Actor = Actor.STEP,
     ) -> Answer:
         """Write what the step came to, in one transaction with what it did to the node."""
 
@@ -130,7 +131,7 @@ class Work:
             after = settled(reached(changed.state, phase, now), self.request.step, outcome, now)
             return replace(changed, state=after)
 
-        self.commit(finish)
+        self.commit(finish, actor)
         return Answer(outcome)
 
     def escalate(self, reason: str, *drafts: Draft, fails: bool = True) -> Answer:

@@ -16,7 +16,7 @@ def _unintended(view: View) -> Iterator[str]:
         if body["data"].get("step") == "intent" and body["data"]["rung"] == "replace"
     }
     gone = {one.instance_id for one in view.ports.fleet.instances.values() if not one.alive}
-    yield from sorted(gone - meant)
+    yield from sorted(gone - meant - view.scene.taken)
 
 
 def _attempts(view: View) -> Iterator[str]:
@@ -60,7 +60,7 @@ def _claims(view: View) -> Iterator[str]:
 
 
 INVARIANTS = (
-    Invariant("every machine that is gone was named by an intent", _unintended),
+    Invariant("every machine that is gone was named by an intent, or taken away by a rival", _unintended),
     Invariant("attempts of a case only rise", _attempts),
     Invariant("a step of an attempt is settled once", _settled_twice),
     Invariant("a claimed machine sits in a seat", _claims),

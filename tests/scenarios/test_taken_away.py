@@ -1,0 +1,117 @@
+"""A rival takes a machine away in mid-attempt: the attempt goes on at the empty seat, and nobody acts twice."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from faultbridge.domain.cases import Resolution
+from faultbridge.domain.edges import CaseStatus, NodeStatus
+from faultbridge.domain.faults import Action
+from faultbridge.domain.policy import Match, Rule
+from tests.scenarios.world import World
+
+RESOLVED = CaseStatus.RESOLVED
+FIRST = "i-00000000000000001"
+REBOOT = Rule("reboot", Match(codes=("xid.48",)), action=Action.REBOOT_NODE, give_up_blind=True)
+
+
+def busy_world() -> World:
+    """A world whose faulty node still has work for a quarter of an hour."""
+    world = World(orchestrated=True, rules=(REBOOT, Rule("rest", give_up_blind=True)))
+    world.orchestrator.busy_until["node-1"] = world.clock.now() + timedelta(minutes=15)
+    return world
+
+
+@pytest.mark.parametrize("code", ["xid.79", "xid.48"])
+def test_a_machine_that_goes_while_its_work_leaves_is_neither_given_up_nor_restarted(code: str) -> None:
+    world = busy_world()
+    world.fault(code=code)
+    world.listen()
+    world.minute(3)
+    assert world.status() is NodeStatus.DRAINING
+    world.fleet.terminate(FIRST)
+    world.until(world.case_is(RESOLVED))
+    node = world.node()
+    assert (world.given_up(), world.restarter.restarted) == ([], [])
+    assert (world.case().resolution, world.case().attempts) == (Resolution.EXTERNAL, 1)
+    assert (node.status, node.former_instances) == (NodeStatus.HEALTHY, (FIRST,))
+    assert "intent committed" not in world.story()
+    assert not list(node.active())
+    assert world.control().holders == {}
+
+
+def test_the_record_says_that_others_did_it_and_goes_through_the_same_statuses() -> None:
+    world = busy_world()
+    world.fault()
+    world.listen()
+    world.minute(3)
+    world.fleet.terminate(FIRST)
+    world.until(world.case_is(RESOLVED))
+    story = [line for line in world.story() if not line.startswith("drain")]
+    assert story[story.index("node draining -> provisioning") :] == [
+        "node draining -> provisioning",
+        "await_successor claimed",
+        "node provisioning -> validating",
+        "verify begun",
+        "verify passed",
+        "return_to_service returned",
+        "node validating -> healthy",
+        "case in_progress -> resolved (external)",
+    ]
+    gone = next(body["data"] for body in world.bodies() if body["data"].get("outcome") == "gone")
+    assert gone["reason"] == f"external: {FIRST} was taken away by others"
+
+
+def test_a_machine_that_goes_in_the_moment_of_the_intent_is_replaced_once() -> None:
+    world = World()
+    world.seam.before = lambda call: world.fleet.terminate(FIRST) if call.name == "provider.replace" else None
+    world.fault()
+    world.listen()
+    world.until(world.case_is(RESOLVED))
+    assert world.case().resolution is Resolution.REPLACED
+    assert len(world.fleet.instances) == 2
+
+
+def test_a_machine_that_goes_while_it_restarts_gets_its_successor_without_another_rung() -> None:
+    world = World(rules=(REBOOT,))
+    world.fault(code="xid.48")
+    world.listen()
+    assert world.status() is NodeStatus.REPAIRING
+    world.fleet.terminate(FIRST)
+    world.until(world.case_is(RESOLVED))
+    assert (world.case().attempts, world.case().resolution) == (1, Resolution.EXTERNAL)
+    assert world.given_up() == []
+
+
+def test_a_successor_that_was_there_before_anybody_noticed_is_found() -> None:
+    world = busy_world()
+    world.fault()
+    world.listen()
+    world.fleet.launch_delay = timedelta(0)
+    world.fleet.terminate(FIRST)
+    world.until(world.case_is(RESOLVED), minutes=60)
+    assert world.node().incarnation is not None
+    assert world.node().incarnation.instance == 2
+
+
+def test_an_execution_lost_after_it_was_noticed_goes_on_at_the_empty_seat() -> None:
+    world = busy_world()
+    world.fleet.launch_delay = timedelta(minutes=40)
+    world.fault()
+    world.listen()
+    world.fleet.terminate(FIRST)
+    world.until(lambda: world.status() is NodeStatus.PROVISIONING)
+    world.workflow.abort(f"{world.case().id}-1")
+    world.until(world.case_is(RESOLVED))
+    assert (world.given_up(), world.case().attempts) == ([], 2)
+
+
+def test_a_probe_that_nobody_answers_takes_no_machine_for_gone() -> None:
+    world = busy_world()
+    world.provider.blind = True
+    world.fault()
+    world.listen()
+    world.minute(3)
+    assert world.status() is NodeStatus.DRAINING
