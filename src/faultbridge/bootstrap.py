@@ -69,7 +69,7 @@ class Application(RecordIntake, RecordKeeping, PagePeople, WatchItself):
     @cached_property
     def rulebook(self) -> Rulebook:
         """Read registrations and policies."""
-        return Rulebook(self.ports.table, self.stack.id, data.catalogue, default_policy)
+        return Rulebook(self.ports.table, self.stack.id, data.catalogue, default_policy, data.gpus_by_instance_type)
 
     @cached_property
     def append(self) -> Append:

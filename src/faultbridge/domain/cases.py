@@ -163,6 +163,7 @@ class Case:
     marks: Mapping[str, datetime] = field(default_factory=dict)
     previous_case: str | None = None
     closed_at: datetime | None = None
+    gpus: int | None = None
 
     @property
     def execution(self) -> str:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from faultbridge.adapters.telemetry import emit, logger
+from faultbridge.adapters.telemetry import emit, emit_of, logger
 from faultbridge.entrypoints.stream import images
 from faultbridge.errors import FaultbridgeError
+from faultbridge.services.measures import measure
 
 if TYPE_CHECKING:
     from faultbridge.bootstrap import Application
@@ -19,6 +20,10 @@ def publish(event: Mapping[str, Any], application: Application) -> None:
     entries = list(images(event))
     published = application.publish(entries)
     archived = _archive(entries, application)
+    for cluster, measures in measure(entries, application.ports.clock.now()).items():
+        emit_of(cluster, measures.counts, measures.durations)
+        for code, counts in measures.codes.items():
+            emit_of(cluster, counts, code=code)
     emit({"EntriesPublished": published, "EntriesArchived": archived, "EntriesNotArchived": len(entries) - archived})
 
 

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from faultbridge.adapters.telemetry import emit, logger
+from faultbridge.adapters.telemetry import emit, emit_of, logger
 from faultbridge.domain.entries import EntryType
 from faultbridge.services.failures import Failures
+from faultbridge.services.measures import fleet
 
 if TYPE_CHECKING:
     from faultbridge.bootstrap import Application
@@ -28,6 +29,8 @@ def sweep(event: Mapping[str, Any], application: Application) -> dict[str, Any]:
     counts = {"Ticked": swept.ticked, "Republished": swept.published, "SweepFailures": len(failures.all)}
     emit(counts | {"SweepUnfinished": int(swept.unfinished)})
     application.stuck.swept(unfinished=swept.unfinished, failures=len(failures.all))
+    for cluster, nodes in swept.fleet.items():
+        emit_of(cluster, fleet(nodes))
     return asdict(swept) | {"failures": failures.all}
 
 

@@ -13,7 +13,7 @@ from faultbridge.domain.nodes import NodeKey, NodeState
 from faultbridge.errors import Rejected
 from faultbridge.ports import Table
 from faultbridge.services.rows import every, rows_of
-from faultbridge.stages.narrate import durations
+from faultbridge.stages.phases import durations
 from faultbridge.storage import items, keys
 from faultbridge.storage.writes import CASES
 

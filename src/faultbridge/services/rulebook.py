@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -32,6 +32,7 @@ class Rulebook:
     stack_id: str
     catalogue: Callable[[], Catalogue]
     default_policy: Callable[[], Policy]
+    gpus: Callable[[], Mapping[str, int]] = dict
     _policies: dict[str, Policy] = field(default_factory=dict)
 
     def config(self, cluster: str) -> ClusterConfig | None:
@@ -41,7 +42,7 @@ class Rulebook:
 
     def rules(self, config: ClusterConfig) -> Rules:
         """Return what decisions about the nodes of a cluster rest on."""
-        return Rules(self.policy(config), config, self.catalogue().version, self.stack_id)
+        return Rules(self.policy(config), config, self.catalogue().version, self.stack_id, self.gpus())
 
     def policy(self, config: ClusterConfig) -> Policy:
         """Return the policy that a cluster names, else the stack's current one, else the packaged one."""

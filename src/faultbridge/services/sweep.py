@@ -44,7 +44,7 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class Swept:
-    """What one sweep did; `unfinished` when its time was up before its work was."""
+    """What one sweep did; `unfinished` when its time was up before its work was, `fleet` has nodes by their status."""
 
     ticked: int = 0
     poked: dict[str, int] = field(default_factory=dict)
@@ -54,6 +54,7 @@ class Swept:
     released: int = 0
     deaf: int = 0
     unfinished: bool = False
+    fleet: dict[str, dict[str, int]] = field(default_factory=dict)
     failures: list[str] = field(default_factory=list)
 
 
@@ -156,7 +157,7 @@ class Sweep:
             with failures.of(f"isolating in {cluster}"):
                 self._isolate(cluster, swept, failures, until)
             with failures.of(f"rolling up {cluster}"):
-                self.rollup(cluster)
+                swept.fleet[cluster] = dict(self.rollup(cluster).counts)
             with failures.of(f"dispatching {cluster}"):
                 self.dispatch(cluster)
             swept.clusters += 1

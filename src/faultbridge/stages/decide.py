@@ -5,8 +5,8 @@ The only stage that reads policy. It is a function of state and now: deciding tw
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from faultbridge.domain.cases import Case, Resolution, Rung, WaitingFor, case_id
@@ -27,12 +27,13 @@ from faultbridge.stages.raising import raise_rung
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What a decision rests on besides the node itself."""
+    """What a decision rests on besides the node itself; `gpus` is how many an instance type has."""
 
     policy: Policy
     config: ClusterConfig
     catalogue: str
     stack_id: str
+    gpus: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,10 +139,16 @@ def _open_case(decided: Decided, changes: tuple[Change, ...], rules: Rules, now:
         not_before=now + timedelta(seconds=rule.wait_seconds),
         marks={"detected": cause.since, CaseStatus.OPEN.value: now},
         previous_case=state.case.id if state.case else None,
+        gpus=_gpus(state, rules),
     )
     draft = narrate.case_change(None, case, now, cause.code, state)
     decided = Decided(replace(state, case=case), (*decided.drafts, draft))
     return decided if rung else _escalate(decided, now, _why_a_person(cause, rule))
+
+
+def _gpus(state: NodeState, rules: Rules) -> int | None:
+    kind = (state.seat.instance_type or "").removeprefix("ml.")
+    return rules.gpus.get(kind) or len(state.devices) or None
 
 
 def _cause(state: NodeState, changes: tuple[Change, ...], rules: Rules, now: datetime) -> Condition | None:

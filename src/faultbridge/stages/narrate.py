@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
-from faultbridge.domain.cases import Case, Phase
+from faultbridge.domain.cases import Case
 from faultbridge.domain.conditions import Condition, condition_key
 from faultbridge.domain.edges import CaseStatus, NodeStatus
 from faultbridge.domain.entries import Draft, EntryType
@@ -15,14 +15,13 @@ from faultbridge.domain.nodes import Incarnation, NodeState, Seat
 from faultbridge.domain.policy import Policy
 from faultbridge.domain.times import to_text
 from faultbridge.stages.changes import Change, ChangeKind
+from faultbridge.stages.phases import durations, gpu_time_lost
 
 _FAULT_TYPES = {
     ChangeKind.BEGAN: EntryType.FAULT_DETECTED,
     ChangeKind.UPDATED: EntryType.FAULT_UPDATED,
     ChangeKind.ENDED: EntryType.FAULT_CLEARED,
 }
-
-_WAY = ("detected", CaseStatus.OPEN, CaseStatus.QUEUED, CaseStatus.IN_PROGRESS, *Phase)
 
 
 def component_data(component: Component) -> dict[str, Any]:
@@ -150,6 +149,8 @@ def case_change(
             "not_before": to_text(case.not_before) if case.not_before else None,
             "answer_by": to_text(case.asking.answer_by) if case.asking else None,
             "phases": {} if case.status.live else durations(case, at),
+            "gpus": case.gpus,
+            "gpu_time_lost": None if case.status.live else gpu_time_lost(case, at),
             "previous_case": case.previous_case,
             "rule": case.rule,
             "policy": case.policy,
@@ -164,20 +165,6 @@ def _message(case: Case, state: NodeState) -> str | None:
     """Find what a source said of the fault behind a case, as long as its condition is remembered."""
     condition = state.conditions.get(condition_key(case.code, case.component))
     return condition.message if condition else None
-
-
-def durations(case: Case, end: datetime) -> dict[str, int]:
-    """Return how long a case spent in each phase, in milliseconds, in the order in which it reached them."""
-    reached = (mark for mark in case.marks.items() if mark[0] != case.status.value)
-    marks = sorted(reached, key=lambda mark: (mark[1], _order(mark[0])))
-    ends = [at for _, at in marks[1:]] + [end]
-    millisecond = timedelta(milliseconds=1)
-    return {name: (until - at) // millisecond for (name, at), until in zip(marks, ends, strict=True)}
-
-
-def _order(name: str) -> int:
-    # Steps that follow each other at once have the same time; the way of a case tells them apart.
-    return _WAY.index(name) if name in _WAY else len(_WAY)
 
 
 def note(

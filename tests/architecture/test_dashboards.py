@@ -1,0 +1,171 @@
+"""The dashboards show metrics that the code emits, by the dimensions under which it emits them."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+import sys
+from collections import defaultdict
+from collections.abc import Iterator
+from functools import cache
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from faultbridge.adapters.dynamodb_values import to_typed_item
+from faultbridge.adapters.telemetry import NAMESPACE
+from faultbridge.domain.cases import Phase, WaitingFor
+from faultbridge.domain.entries import EntryType
+from faultbridge.entrypoints.ingest import ingest
+from faultbridge.entrypoints.pager import pager
+from faultbridge.entrypoints.publish import publish
+from faultbridge.entrypoints.sweep import sweep
+from faultbridge.storage.writes import Item
+from tests.architecture.project import ROOT, resources
+from tests.pages import CLOSED, ESCALATED, OPENED, case_event, event
+from tests.world import World
+
+Where = frozenset[str]
+PHASES = dict.fromkeys(("detected", "open", "queued", "in_progress", *Phase), 1000)
+OURS = re.compile(r"SEARCH\('\{Faultbridge,([a-z,]+)\} MetricName=\"(\w+)\" service=\"(\w+)\" ")
+
+
+def told() -> Iterator[dict[str, Any]]:
+    """One event of each kind that is measured, with every word that the domain has for its parts."""
+    yield from (event(kind, code="xid.79") for kind in (EntryType.FAULT_DETECTED, EntryType.FAULT_CLEARED))
+    yield from (OPENED, ESCALATED, case_event("in_progress", 8, **{"from": "queued"}))
+    yield {**CLOSED, "data": {**CLOSED["data"], "phases": PHASES, "gpu_time_lost": 3_600_000}}
+    for reason in WaitingFor:
+        yield event(EntryType.NOTE, kind="refused", text="not now", facts={"waiting_for": reason.value})
+
+
+def entry(body: dict[str, Any]) -> Item:
+    """The item of an event, as the table's stream brings it."""
+    metadata = body["metadata"]
+    return {
+        **{name: metadata[name] for name in ("event_id", "cluster", "recorded_at")},
+        "pk": "NODE#train-a#n",
+        "sk": f"ENTRY#{metadata['sequence']}",
+        "type": metadata["event_type"],
+        "body": json.dumps(body),
+    }
+
+
+def happen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let every function that the dashboards show run on something."""
+    world = World()
+    record = world.message()
+    sent = {"SentTimestamp": str(int(world.now.timestamp() * 1000))}
+    images = [{"dynamodb": {"NewImage": to_typed_item(entry(body))}} for body in told()]
+    for service, run in {
+        "ingest": lambda: ingest(
+            {"Records": [{"messageId": record.id, "body": record.text, "attributes": sent}]}, world.app
+        ),
+        "sweep": lambda: sweep({}, world.app),
+        "publish": lambda: publish({"Records": images}, world.app),
+        "pager": lambda: (
+            pager({"detail": ESCALATED}, world.app),
+            pager({"detail-type": "Scheduled Event"}, world.app),
+        ),
+    }.items():
+        monkeypatch.setenv("POWERTOOLS_SERVICE_NAME", service)
+        run()
+
+
+@pytest.fixture
+def emitted(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> dict[tuple[str, str], set[Where]]:
+    """The dimensions of every metric by its service and name, as the functions print them."""
+    happen(monkeypatch)
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines() if '"_aws"' in line]
+    found: dict[tuple[str, str], set[Where]] = defaultdict(set)
+    for line in lines:
+        for directive in line["_aws"]["CloudWatchMetrics"]:
+            assert directive["Namespace"] == NAMESPACE
+            for metric in directive["Metrics"]:
+                where = {frozenset(dimensions) for dimensions in directive["Dimensions"]}
+                found[line["service"], metric["Name"]] |= where
+    return found
+
+
+@cache
+def built() -> ModuleType:
+    """The script that writes the dashboards."""
+    spec = importlib.util.spec_from_file_location("build_dashboards", ROOT / "infra" / "build_dashboards.py")
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses look their own module up
+    spec.loader.exec_module(module)
+    return module
+
+
+def in_cloudwatch() -> set[tuple[str, str, Where]]:
+    """Service, name and dimensions of every metric of ours in CloudWatch's dashboard."""
+    body = resources("AWS::CloudWatch::Dashboard")["Dashboard"]["Properties"]["DashboardBody"]["Fn::Sub"]
+    expressions = [
+        metric[0]["expression"]
+        for widget in json.loads(body)["widgets"]
+        for metric in widget["properties"].get("metrics", [])
+        if isinstance(metric[0], dict)
+    ]
+    searches = [OURS.match(one) for one in expressions if one.startswith("SEARCH")]
+    assert all(searches)
+    return {(one[3], one[2], frozenset(one[1].split(","))) for one in searches if one}
+
+
+def in_grafana() -> set[tuple[str, str, Where]]:
+    """The same of Grafana's."""
+    board = json.loads((ROOT / "infra" / "dashboards" / "grafana.json").read_text(encoding="utf-8"))
+    targets = [target for panel in board["panels"] for target in panel["targets"]]
+    ours = [target for target in targets if target.get("namespace") == NAMESPACE]
+    return {(one["dimensions"]["service"], one["metricName"], frozenset(one["dimensions"])) for one in ours}
+
+
+def test_what_a_dashboard_shows_is_emitted_by_that_service_under_those_dimensions(
+    emitted: dict[tuple[str, str], set[Where]],
+) -> None:
+    for shown in (in_cloudwatch(), in_grafana()):
+        assert len(shown) > 25
+        assert {(s, name, where) for s, name, where in shown if where not in emitted.get((s, name), set())} == set()
+
+
+def test_no_metric_has_a_node_or_a_case_for_a_dimension(emitted: dict[tuple[str, str], set[Where]]) -> None:
+    dimensions = {name for places in emitted.values() for where in places for name in where}
+    assert dimensions <= {"stack", "service", "cluster"}
+
+
+def test_an_alarm_on_a_metric_of_ours_watches_one_that_is_emitted(
+    emitted: dict[tuple[str, str], set[Where]],
+) -> None:
+    alarms = [one["Properties"] for one in resources("AWS::CloudWatch::Alarm").values()]
+    for alarm in (one for one in alarms if one.get("Namespace") == NAMESPACE):
+        dimensions = {one["Name"]: one["Value"] for one in alarm["Dimensions"]}
+        assert frozenset(dimensions) in emitted[dimensions["service"], alarm["MetricName"]]
+
+
+def test_faults_by_code_are_asked_of_fields_that_the_lines_have(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    happen(monkeypatch)
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines() if '"code"' in line]
+    assert {
+        (line["code"], line["cluster"], tuple(line["FaultsDetected"])) for line in lines if "FaultsDetected" in line
+    }
+    for text in (ROOT / "infra" / "template.yaml", ROOT / "infra" / "dashboards" / "grafana.json"):
+        assert "ispresent(code) and ispresent(FaultsDetected)" in text.read_text(encoding="utf-8")
+
+
+def test_both_dashboards_are_those_of_the_table_of_panels() -> None:
+    module, text = built(), (ROOT / "infra" / "template.yaml").read_text(encoding="utf-8")
+    assert module.written(text) == text, "run python infra/build_dashboards.py"
+    assert json.loads(module.GRAFANA.read_text(encoding="utf-8")) == module.grafana()
+
+
+@pytest.mark.parametrize("name", ["write_request_unit", "read_request_unit", "lambda_gb_second"])
+def test_the_prices_are_those_of_the_list(name: str) -> None:
+    prices = json.loads((ROOT / "tests" / "bench" / "prices.json").read_text(encoding="utf-8"))["requests"]
+    factors = {one.factor for panel in built().PANELS for one in panel.series}
+    wanted = prices[name] / 2 / 1000 if name == "lambda_gb_second" else prices[name]
+    assert any(abs(factor - wanted) < wanted / 1e6 for factor in factors)
