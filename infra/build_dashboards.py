@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 INFRA = Path(__file__).resolve().parent
 TEMPLATE, GRAFANA = INFRA / "template.yaml", INFRA / "dashboards" / "grafana.json"
+SOURCE = INFRA / "dashboards" / "panels.yaml"
 BEGIN, END = "  # dashboard: written by infra/build_dashboards.py", "  # dashboard: end"
 OURS = "Faultbridge"
 STACK = "${AWS::StackName}"
@@ -22,10 +25,10 @@ class Series:
 
     name: str
     stat: str = "Sum"
-    service: str = "publish"
-    clusters: bool = True
+    service: str = ""
+    clusters: bool = False
     namespace: str = OURS
-    dimensions: tuple[tuple[str, str], ...] = ()
+    dimensions: Mapping[str, str] = field(default_factory=dict)
     factor: float = 1.0
     label: str = ""
 
@@ -42,100 +45,15 @@ class Panel:
     stacked: bool = False
 
 
-def gauge(*names: str) -> tuple[Series, ...]:
-    """Name what a sweep says of each cluster, each minute."""
-    return tuple(Series(name, "Maximum", "sweep") for name in names)
+def _panels() -> tuple[Panel, ...]:
+    listed = yaml.safe_load(SOURCE.read_text(encoding="utf-8"))
+    return tuple(
+        Panel(**{**one, "series": tuple(Series(**series) for series in one.get("series", ()))}) for one in listed
+    )
 
 
-def counts(*names: str, service: str = "publish", clusters: bool = True) -> tuple[Series, ...]:
-    """Name what adds up."""
-    return tuple(Series(name, "Sum", service, clusters) for name in names)
-
-
-def spread(*names: str) -> tuple[Series, ...]:
-    """Durations in milliseconds: half of them, and all but one of a hundred."""
-    return tuple(Series(name, stat) for name in names for stat in ("p50", "p99"))
-
-
-def table_cost(name: str, price: float) -> Series:
-    """Price the table's units, in USD of us-east-1's list price."""
-    place = (("TableName", "${Table}"),)
-    return Series(name, "Sum", namespace="AWS/DynamoDB", clusters=False, dimensions=place, factor=price, label=name)
-
-
-def function_cost(name: str) -> Series:
-    """Price a function's time: milliseconds at 512 MB."""
-    place = (("FunctionName", f"{STACK}-{name}"),)
-    price = 0.5 * 0.0000166667 / 1000
-    return Series("Duration", "Sum", "", False, "AWS/Lambda", place, price, f"{name} (Lambda)")
-
-
+PANELS = _panels()
 IN_GRAFANA = {"${RawRecordsQueue.QueueName}": "$raw_queue", "${Table}": "$table"}
-RAW_QUEUE = (("QueueName", "${RawRecordsQueue.QueueName}"),)
-PANELS: tuple[Panel, ...] = (
-    Panel(
-        "Fleet health: nodes by state",
-        gauge("NodesHealthy", "NodesDegraded", "NodesQuarantined", "NodesInRepair", "NodesFailed"),
-        period=60,
-        stacked=True,
-    ),
-    Panel(
-        "Faults by code",
-        query="filter ispresent(code) and ispresent(FaultsDetected)"
-        " | stats sum(FaultsDetected) as faults by cluster, code | sort faults desc | limit 20",
-    ),
-    Panel("Cases", counts("CasesOpened", "RepairsBegun", "CasesEscalated", "CasesEnded")),
-    Panel("Repair, from opening to end", spread("CaseTotal"), unit="ms", period=3600),
-    Panel(
-        "Phases of a repair",
-        spread("PhaseOpen", "PhaseQueued", "PhaseDraining", "PhaseAwaiting", "PhaseVerifying"),
-        unit="ms",
-        period=3600,
-    ),
-    Panel(
-        "Age of the oldest raw record",
-        (Series("ApproximateAgeOfOldestMessage", "Maximum", "", False, "AWS/SQS", RAW_QUEUE, label="raw records"),),
-        unit="s",
-        period=60,
-    ),
-    Panel("Publish lag, from entry to bus", spread("PublishLag"), unit="ms", period=60),
-    Panel(
-        "Repairs refused, by reason",
-        counts(
-            "RefusedWait",
-            "RefusedApproval",
-            "RefusedWindow",
-            "RefusedBudget",
-            "RefusedBreaker",
-            "RefusedCapacity",
-            "RefusedIncident",
-            "RefusedPause",
-        ),
-    ),
-    Panel(
-        "Records refused",
-        counts("RecordsRejected", "RecordsUntrusted", "RecordsGivenBack", service="ingest", clusters=False),
-    ),
-    Panel("GPU-hours lost", (Series("GpuSecondsLost", factor=1 / 3600),), period=3600),
-    Panel(
-        "Pages",
-        (
-            *counts("PagesSent", "PagesWithheld", "PagesReminders", "PagesSummaries", service="pager", clusters=False),
-            Series("PagesLive", "Maximum", "pager", False),
-        ),
-    ),
-    Panel(
-        "Cost an hour in USD, about (list prices of us-east-1)",
-        (
-            table_cost("ConsumedWriteCapacityUnits", 0.000000625),
-            table_cost("ConsumedReadCapacityUnits", 0.000000125),
-            *(function_cost(name) for name in ("ingest", "publish", "react", "sweep", "pager", "replacement")),
-        ),
-        unit="currencyUSD",
-        period=3600,
-        stacked=True,
-    ),
-)
 
 
 # ---------------------------------------------------------------- CloudWatch
@@ -176,7 +94,7 @@ def _metrics(one: Series, period: int, index: int) -> Iterator[list[Any]]:
         # Without a label CloudWatch names each line of a search by what tells it from the others.
         yield [{"expression": expression, "id": found, **({} if one.clusters else {"label": label})}]
         return
-    flat = [part for dimension in one.dimensions for part in dimension]
+    flat = [part for dimension in one.dimensions.items() for part in dimension]
     hidden = {"stat": one.stat, "id": found, "label": label, **({"visible": False} if one.factor != 1 else {})}
     yield [one.namespace, one.name, *flat, hidden]
     if one.factor != 1:

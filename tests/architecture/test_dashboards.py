@@ -18,10 +18,12 @@ from faultbridge.adapters.dynamodb_values import to_typed_item
 from faultbridge.adapters.telemetry import NAMESPACE
 from faultbridge.domain.cases import Phase, WaitingFor
 from faultbridge.domain.entries import EntryType
+from faultbridge.domain.times import to_text
 from faultbridge.entrypoints.ingest import ingest
 from faultbridge.entrypoints.pager import pager
 from faultbridge.entrypoints.publish import publish
 from faultbridge.entrypoints.sweep import sweep
+from faultbridge.simulation.fakes import START
 from faultbridge.storage.writes import Item
 from tests.architecture.project import ROOT, resources
 from tests.pages import CLOSED, ESCALATED, OPENED, case_event, event
@@ -29,6 +31,7 @@ from tests.world import World
 
 Where = frozenset[str]
 PHASES = dict.fromkeys(("detected", "open", "queued", "in_progress", *Phase), 1000)
+CANARY = event(EntryType.NOTE, kind="canary", text="", facts={"sent_at": to_text(START)})
 OURS = re.compile(r"SEARCH\('\{Faultbridge,([a-z,]+)\} MetricName=\"(\w+)\" service=\"(\w+)\" ")
 
 
@@ -63,7 +66,7 @@ def happen(monkeypatch: pytest.MonkeyPatch) -> None:
         "ingest": lambda: ingest(
             {"Records": [{"messageId": record.id, "body": record.text, "attributes": sent}]}, world.app
         ),
-        "sweep": lambda: sweep({}, world.app),
+        "sweep": lambda: (sweep({}, world.app), sweep({"detail-type": EntryType.NOTE, "detail": CANARY}, world.app)),
         "publish": lambda: publish({"Records": images}, world.app),
         "pager": lambda: (
             pager({"detail": ESCALATED}, world.app),
