@@ -33,6 +33,7 @@ PREFIXES = (
     "Feb  3 04:05:06 gpu-1 kernel: ",
     "Feb  3 04:05:06 gpu-1 kernel: [{0:12.6f}] ",
     "<6>[{0:12.6f}] ",
+    "kern  :warn  : 2026-02-03T04:05:06,502716+00:00 ",
 )
 
 
@@ -64,5 +65,5 @@ def test_words_that_most_lines_begin_with_are_passed_over_once_they_are_known() 
 
 
 def test_a_piece_with_another_kind_of_prefix_is_read_whole() -> None:
-    text = f"kern  :err   : 2026-02-03T04:05:06,502716+00:00 {XID}\n"
+    text = f"<3>1 2026-02-03T04:05:06.502Z gpu-1 kernel - - - {XID}\n"
     assert Sieve().concerning(text.encode()) == text

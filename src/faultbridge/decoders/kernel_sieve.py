@@ -20,19 +20,25 @@ _MOST_WORDS = 64
 _WORTH = 64
 _LOOKED_AT = 512
 _LINE = 100
+# What stands right before a message, from which on its line is looked at: no prefix ends otherwise.
+_AT = rb"(?:\] |kernel: |[+-]\d\d:\d\d )"
 _ANCHOR = re.compile(
-    rb"(?:<\d{1,3}>)?(?:[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d|\d{4}-\d\d-\d\dT[\d:.,]{8,18}(?:Z|[+-]\d\d:?\d\d)?)?"
-    rb"(?: ?[\w.-]{1,64} (?=kernel: ))?(?:(?:kernel: )?\[[^\]\n]{8,40}(?P<bracket>\] )|(?P<kernel>kernel: ))"
+    rb"(?:[a-z]{3,8} {0,5}:[a-z]{3,6} {0,3}: \d{4}-\d\d-\d\dT[\d:.,]{8,18}(?P<zone>[+-]\d\d:\d\d )"
+    rb"|(?:<\d{1,3}>)?(?:[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d|\d{4}-\d\d-\d\dT[\d:.,]{8,18}(?:Z|[+-]\d\d:?\d\d)?)?"
+    rb"(?: ?[\w.-]{1,64} (?=kernel: ))?(?:(?:kernel: )?\[[^\]\n]{8,40}(?P<bracket>\] )|(?P<kernel>kernel: )))"
 )
+# Of mounts there are many, one disk after another.
+_MOUNTS = rb"EXT4-fs \([\w-]{1,16}\): m"
+_MOUNTED = re.compile(rb"(" + _AT + rb")" + _MOUNTS)
 # A message of no concern begins with a subsystem's name and a colon; these are the names that concern somebody.
-_OTHERS = re.compile(rb"(?:\] |kernel: )(?:[^\s:]{1,20}: |nvidia-peermem |EXT4-fs \([\w-]{1,16}\): m)")
+_OTHERS = re.compile(_AT + rb"(?:[^\s:]{1,20}: |nvidia-peermem |" + _MOUNTS + rb")")
 _CONCERN = re.compile(
-    rb"(?:\] |kernel: )(?:NVRM: (?:Xid|GPU|The|\(P|fall|knv|nvGpu)|nvidia-nvswitch\d{1,3}: SX|nvGpu|mlx|mce: "
+    _AT + rb"(?:NVRM: (?:Xid|GPU|The|\(P|fall|knv|nvGpu)|nvidia-nvswitch\d{1,3}: SX|nvGpu|mlx|mce: "
     rb"|watchdog: |BUG: |INFO: task |blk_update_request: |end_request: |systemd-networkd|kern|user|MESSAGE=|md|NETDEV"
     rb"|\{|\[|<|[\w.-]{1,15}: (?:NIC )?Link)"
 )
 # Words behind which it depends on what follows: of these the whole beginning of a line is learnt.
-_DEPENDS = re.compile(rb"(?:\] |kernel: )(?:NVRM|nvidia-nvswitch\d{1,3}|INFO): ")
+_DEPENDS = re.compile(_AT + rb"(?:NVRM|nvidia-nvswitch\d{1,3}|INFO): ")
 # A link's coming and going stands behind whatever the interface is called.
 _GUARD = rb"(?![LN])"
 
@@ -100,4 +106,5 @@ def _word(head: bytes) -> bytes:
     if word is None or _DEPENDS.match(head):
         # A line that is shorter than its beginning may be how one of concern begins.
         return re.escape(head) if len(head) == _HEAD else rb"(?!)"
-    return re.escape(word[0]) + _GUARD
+    mounted = _MOUNTED.match(head)
+    return re.escape(mounted[1]) + _MOUNTS if mounted else re.escape(word[0]) + _GUARD
