@@ -71,7 +71,7 @@ def test_200_pages_arrive_and_their_delay_is_mostly_the_emulators(
 ) -> None:
     cluster, wire = installation.cluster(PAGES), installation.wire_in_use
     topic = installation.stack.outputs["UrgentTopicArn"]
-    inbox = Inbox(installation.stack, "delay", topic, {"cluster": [cluster], "urgency": ["urgent"]})
+    inbox = Inbox(installation.stack, "delay", topic=topic, filter_policy={"cluster": [cluster], "urgency": ["urgent"]})
     delays = []
     for number in range(PAGES):
         node, before, began = f"node-{number:03}", len(wire.calls), time.time()

@@ -61,8 +61,8 @@ def delivered(installation: Installation) -> dict[str, list[str]]:
     """The names of the events that came through each rule, on a bus where nobody else listens."""
     bus = installation.stack.client("events")
     bus.create_event_bus(Name=BUS)
-    boxes = {one.name: behind(installation, one.name, one.pattern) for one in asked()}
-    everything = behind(installation, "everything", {"source": [{"prefix": ""}]})
+    boxes = {one.name: behind(installation, one.pattern) for one in asked()}
+    everything = behind(installation, {"source": [{"prefix": ""}]})
     sent = dict(events())
     for name, event in sent.items():
         put(bus, name, event["source"], event["detail-type"], event["detail"])
@@ -74,10 +74,10 @@ def delivered(installation: Installation) -> dict[str, list[str]]:
     return {name: names(box) for name, box in boxes.items()}
 
 
-def behind(installation: Installation, name: str, pattern: Mapping[str, Any]) -> Mailbox:
-    """A queue behind a rule with this pattern."""
+def behind(installation: Installation, pattern: Mapping[str, Any]) -> Mailbox:
+    """A queue behind a rule with this pattern; the rule is named as the queue, for two may be called alike."""
     box = Mailbox(installation.stack, "rule")
-    client, rule = installation.stack.client("events"), name.replace(" ", "-").lower()
+    client, rule = installation.stack.client("events"), box.url.rpartition("/")[2]
     client.put_rule(Name=rule, EventBusName=BUS, EventPattern=json.dumps(pattern))
     assert not client.put_targets(Rule=rule, EventBusName=BUS, Targets=[{"Id": "box", "Arn": box.arn}])[
         "FailedEntryCount"
