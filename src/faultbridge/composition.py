@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from faultbridge.services.ingest import Ingest
     from faultbridge.services.intake.doors import Intake
     from faultbridge.services.inventory import Inventory, Roll
+    from faultbridge.services.inventory_events import LookAtEvents
     from faultbridge.services.inventory_sync import SyncInventory
     from faultbridge.services.orders import Orders
     from faultbridge.services.pager import PagerSettings, Paging, Remind
@@ -110,6 +111,13 @@ class RecordIntake:
 
         seating = Seating(self.ports.table, self.append, self.rulebook)
         return SyncInventory(self.ports.table, self.registration, seating, self.inventories(), self.roll())
+
+    @cached_property
+    def inventory_events(self) -> LookAtEvents:
+        """Look at the groups that events are about."""
+        from faultbridge.services.inventory_events import LookAtEvents
+
+        return LookAtEvents(self.ports.table, self.inventory)
 
 
 class RecordKeeping:

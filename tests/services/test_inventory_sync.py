@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from faultbridge.domain.clusters import Mode
 from faultbridge.domain.edges import CaseStatus, NodeStatus
 from faultbridge.domain.records import Outcome
+from faultbridge.entrypoints.inventory import inventory as inventory_function
 from faultbridge.errors import Transient
 from faultbridge.services.inventory import Called, Machine
 from faultbridge.services.inventory_sync import SyncInventory
@@ -220,3 +222,52 @@ def test_a_seat_that_was_retired_keeps_no_machine_from_another(world, sync):
     new = fleet.launch(GROUP)
     assert sync().added == [f"ip-{new[-4:]}"]
     assert seat(world).status is NodeStatus.RETIRED
+
+
+def at_event(world, *events):
+    """What the function's own entry point says of a batch of events off the queue."""
+    return inventory_function({"Records": [{"body": json.dumps(one)} for one in events]}, world.app)["clusters"]
+
+
+def scaled(group: str, instance_id: str, what: str = "Launch") -> dict:
+    detail = {"AutoScalingGroupName": group, "EC2InstanceId": instance_id}
+    return {"detail-type": f"EC2 Instance {what} Successful", "source": "aws.autoscaling", "detail": detail}
+
+
+@pytest.fixture
+def events(world, sync, inventory, roll):
+    world.app.inventories, world.app.roll = (lambda: {"ec2-auto-scaling": inventory}), (lambda: roll)
+    return lambda *told: at_event(world, *told)
+
+
+def test_a_machine_that_its_group_launched_has_its_seat_as_soon_as_that_is_told(world, events, inventory):
+    new = world.ports.fleet.launch(GROUP)
+    (found,) = events(scaled(GROUP, new))
+    assert found["added"] == [f"ip-{new[-4:]}"]
+
+
+def test_an_instance_that_ends_makes_its_own_group_be_looked_at(world, events):
+    old, new = replaced_by_somebody(world)
+    change = {"instance-id": old, "state": "terminated"}
+    (found,) = events({"detail-type": "EC2 Instance State-change Notification", "source": "aws.ec2", "detail": change})
+    assert (found["reseated"], instance(world)) == (["a"], new)
+
+
+def test_a_burst_of_events_is_one_look_at_each_group(world, events, inventory):
+    before = inventory.calls
+    told = [scaled(GROUP, f"i-{number:017x}", "Terminate") for number in range(500)]
+    events(*told)
+    assert inventory.calls - before == 1
+
+
+def test_an_event_of_hyperpod_names_its_group_one_level_deeper(world, events):
+    new = world.ports.fleet.launch(GROUP)
+    detail = {"EventDetails": {"InstanceGroupName": GROUP, "ClusterName": "hp", "ResourceType": "InstanceGroup"}}
+    (found,) = events({"detail-type": "SageMaker HyperPod Cluster Event", "source": "aws.sagemaker", "detail": detail})
+    assert found["added"] == [f"ip-{new[-4:]}"]
+
+
+def test_what_is_none_of_ours_costs_no_look(world, events, inventory):
+    before = inventory.calls
+    assert events(scaled("their-group", "i-0fffffffffffffff9"), {"detail": None}, ["nonsense"]) == []
+    assert inventory.calls == before

@@ -1,7 +1,8 @@
-"""The schedule of the inventory: one look at every group."""
+"""The inventory: on schedule a look at every group, on events one at the groups that they are about."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
@@ -12,9 +13,10 @@ if TYPE_CHECKING:
     from faultbridge.bootstrap import Application
 
 
-def inventory(_event: Mapping[str, Any], application: Application) -> dict[str, Any]:
+def inventory(event: Mapping[str, Any], application: Application) -> dict[str, Any]:
     """Look once, and say what was added, what is gone and what was refused."""
-    synced = application.inventory()
+    records = event.get("Records")
+    synced = application.inventory_events(map(_told, records)) if records else application.inventory()
     counts = {
         "SeatsAdded": sum(len(one.added) for one in synced),
         "SeatsReplacedByOthers": sum(len(one.reseated) for one in synced),
@@ -25,3 +27,12 @@ def inventory(_event: Mapping[str, Any], application: Application) -> dict[str, 
     document = {"clusters": [asdict(one) for one in synced if not one.quiet]}
     emit(counts, **document)
     return document
+
+
+def _told(record: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Read an event off the queue; one that is none says nothing."""
+    try:
+        event = json.loads(record["body"])
+    except ValueError:
+        return {}
+    return event if isinstance(event, dict) else {}

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from faultbridge.domain.aliases import Alias, AliasRow
 from faultbridge.domain.clusters import ClusterConfig
 from faultbridge.domain.edges import Actor, NodeStatus
 from faultbridge.domain.failure_domains import DomainKind
@@ -23,7 +24,7 @@ from faultbridge.services.seating import Seating, Sitter
 from faultbridge.stages.held import may_be_reseated
 from faultbridge.stages.pair import Newcomer, Pairing, Vacancy, pair
 from faultbridge.storage import items, keys
-from faultbridge.storage.writes import Item
+from faultbridge.storage.writes import Item, Put
 
 MOST_DESCRIBED = 500
 """How many machines of one group one look asks about; those left over come with the next."""
@@ -114,8 +115,19 @@ class SyncInventory:
             rows.setdefault(str(row.get("group") or ""), []).append(row)
             seated.add(str(row.get("instance")))
         named = {group for group in rows if group and (only is None or group in only)}
+        self._name(config, named)
         found = self.inventories[config.provider].look(config, named) if named else {}
         return [Group(group, rows[group], members, _new(members, seated)) for group, members in sorted(found.items())]
+
+    def _name(self, config: ClusterConfig, groups: Collection[str]) -> None:
+        """Let the names of groups lead to their cluster, so that an event of a machine without a seat finds it."""
+        places = {keys.alias("group", group): group for group in groups}
+        known = self.table.get_many(places) if places else {}
+        now = self.registration.clock.now()
+        for place, group in places.items():
+            if place not in known:
+                row = AliasRow(NodeKey(config.cluster, ""), None, now)
+                self.table.write(Put(items.alias_item(Alias("group", group), row, now)))
 
     def _fill(self, config: ClusterConfig, group: Group, called: Mapping[str, Called], synced: Synced) -> None:
         missing = group.missing
