@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from faultbridge.services.controls import Controls
     from faultbridge.services.dispatch import Dispatch
     from faultbridge.services.guard import Guard
+    from faultbridge.services.ignore import Ignore
     from faultbridge.services.isolate import Isolate
     from faultbridge.services.node_orders import NodeOrders
     from faultbridge.services.orders import Orders
@@ -124,6 +125,13 @@ class Application(RecordIntake, RecordKeeping, PagePeople, WatchItself):
         from faultbridge.services.retire import Retire
 
         return Retire(self.ports.table, self.append, self.rulebook)
+
+    @cached_property
+    def ignore(self) -> Ignore:
+        """Let nodes be left alone."""
+        from faultbridge.services.ignore import Ignore
+
+        return Ignore(self.append, self.rulebook)
 
     @cached_property
     def guard(self) -> Guard:

@@ -14,7 +14,7 @@ from faultbridge.simulation.fakes import FakeQueue, breaking
 from faultbridge.storage import keys
 from faultbridge.storage.writes import Delete
 from tests.builders import KEY
-from tests.cli.desk import Desk
+from tests.cli.desk import OPERATOR, Desk
 from tests.services.fake_inventory import FakeInventory
 from tests.world import XID_79
 
@@ -364,3 +364,19 @@ def test_a_bad_mapping_is_refused_and_the_old_one_stays(desk: Desk) -> None:
     ran = desk("mapping", "put", "-", given='{"alerts": {"rules": [{"alert": "(a+)+"}]}}')
     assert (ran.code, "no bound" in ran.err) == (1, True)
     assert desk.json("mapping", "show") == {"version": None, "mappings": {}}
+
+
+def test_a_node_is_left_alone_until_it_is_given_back(desk: Desk) -> None:
+    kept = desk.json("node", "ignore", NODE, "--cluster", CLUSTER, "--until", "4h", "--reason", "an experiment")
+    assert (kept["ignored"]["by"], kept["ignored"]["reason"]) == (OPERATOR, "an experiment")
+    assert desk.json("node", "ignore", NODE, "--cluster", CLUSTER, "--end")["ignored"] is None
+    assert desk("node", "ignore", NODE, "--cluster", CLUSTER, "--until", "2020-01-01T00:00Z").code == 2
+
+
+def test_a_cluster_is_put_under_maintenance_and_taken_out_of_it(desk: Desk) -> None:
+    shown = desk.json("cluster", "maintain", CLUSTER, "--until", "2h")
+    assert shown["maintenance_until"] == "2026-02-03T14:00:00.000Z"
+    assert "2026-02-03 14:00:00" in desk("cluster", "show", CLUSTER).out
+    ended = desk.json("cluster", "maintain", CLUSTER, "--end")
+    assert desk("cluster", "maintain", CLUSTER).code == 2
+    assert ended["maintenance_until"] < shown["maintenance_until"]

@@ -69,7 +69,7 @@ def test_a_group_as_registered_changes_nothing_after_the_first_look(world, sync,
     before, calls = list(world.ports.table.items()), inventory.calls
     assert sync().quiet
     assert list(world.ports.table.items()) == before
-    assert inventory.calls - calls == 1
+    assert inventory.calls - calls == 2
 
 
 def test_a_seat_that_a_person_registered_learns_what_its_machine_is_called_and_shares(world, sync):
@@ -257,7 +257,7 @@ def test_a_burst_of_events_is_one_look_at_each_group(world, events, inventory):
     before = inventory.calls
     told = [scaled(GROUP, f"i-{number:017x}", "Terminate") for number in range(500)]
     events(*told)
-    assert inventory.calls - before == 1
+    assert inventory.calls - before == 2
 
 
 def test_an_event_of_hyperpod_names_its_group_one_level_deeper(world, events):
@@ -271,3 +271,21 @@ def test_what_is_none_of_ours_costs_no_look(world, events, inventory):
     before = inventory.calls
     assert events(scaled("their-group", "i-0fffffffffffffff9"), {"detail": None}, ["nonsense"]) == []
     assert inventory.calls == before
+
+
+@pytest.mark.parametrize("by", ["tag", "label"])
+def test_a_node_that_opts_out_is_left_alone_until_it_no_longer_does(world, sync, inventory, roll, by):
+    def opts_out(really: bool) -> None:
+        if by == "tag":
+            inventory.tagged = {instance(world)} if really else set()
+        else:
+            roll.called = {instance(world): Called(("a-name",), opted_out=really)}
+        sync()
+
+    opts_out(True)
+    world.app.ingest([world.message(XID_79, node="a")])
+    assert (seat(world).status, seat(world).case, seat(world).ignored.by) == (NodeStatus.DEGRADED, None, "label")
+    opts_out(False)
+    assert seat(world).ignored is None
+    world.app.sweep()
+    assert seat(world).live_case is not None

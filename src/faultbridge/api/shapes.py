@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-Instant = Annotated[str, Field(json_schema_extra={"format": "date-time"}, description="RFC 3339, UTC, milliseconds.")]
-Count = Annotated[int, Field(ge=0)]
-
-
-class Shape(BaseModel):
-    """An answer; fields may be added to it, so readers ignore what they do not know."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, json_schema_extra={"additionalProperties": True})
+from faultbridge.api.node_shapes import Component, Count, Instant, Node, Shape
 
 
 class Problem(Shape):
@@ -23,40 +16,6 @@ class Problem(Shape):
     title: str
     status: int
     detail: str
-
-
-class Component(Shape):
-    """A part of a node."""
-
-    type: str
-    pci: str | None
-    uuid: str | None
-    index: int | None
-    serial: str | None
-    link: int | None
-    name: str | None
-
-
-class Condition(Shape):
-    """Something that is wrong with a node now."""
-
-    code: str
-    component: Component
-    severity: str
-    action: str
-    message: str
-    since: Instant
-    last_at: Instant
-    count: Count = Field(description="How often it was seen, at least.")
-    witnesses: list[str]
-    known_incarnation: bool
-
-
-class CaseOf(Shape):
-    """Which case a node has."""
-
-    case_id: str
-    status: str
 
 
 class Cluster(Shape):
@@ -72,40 +31,15 @@ class Cluster(Shape):
     orchestrator: str
     verifier: str
     restarter: str
+    eks_cluster: str | None
+    hyperpod_cluster: str | None
+    provider_role: str | None
     shards: int
     policy: str | None
     version: int
     paused: bool
+    maintenance_until: Instant | None
     holders: dict[str, Instant]
-
-
-class Node(Shape):
-    """A node: who sits there, what is wrong, the case it has."""
-
-    cluster: str
-    node: str
-    status: str
-    severity: str | None
-    unverified: bool
-    isolation: str
-    instance_id: str | None
-    boot_id: str | None
-    instance: Count
-    boot: Count
-    since: Instant | None
-    former_instances: list[str]
-    group: str | None
-    instance_type: str | None
-    domain: str | None
-    domains: dict[str, str]
-    aliases: list[str]
-    conditions: list[Condition]
-    devices: list[Component]
-    case: CaseOf | None
-    last_case: str | None
-    due_at: Instant | None
-    epoch: int
-    entries: Count
 
 
 class Asked(Shape):

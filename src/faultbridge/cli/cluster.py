@@ -10,6 +10,7 @@ import typer
 from faultbridge.cli.documents import CLUSTER, CLUSTERS, cluster_document
 from faultbridge.cli.output import notice
 from faultbridge.cli.session import Session, on_stack
+from faultbridge.cli.times import COMING, coming
 from faultbridge.domain.clusters import ClusterConfig, Mode, ProviderRole, RepairOwner
 
 LEAST_EXTERNAL_ID, MOST_EXTERNAL_ID = 2, 1224  # as IAM has it
@@ -127,6 +128,23 @@ def set_cluster(
     _known_parts(session, changes)
     session.application.registration.set_cluster(cluster, changes)
     _done(session, cluster)
+
+
+@app.command("maintain", epilog="Example: faultbridge cluster maintain train-a --until 4h")
+@on_stack
+def maintain_cluster(
+    session: Session,
+    cluster: Name,
+    until: Annotated[str | None, typer.Option(help=f"Until when: {COMING}.")] = None,
+    end: Annotated[bool, typer.Option("--end", help="It is over now.")] = False,
+) -> None:
+    """Leave all nodes of a cluster alone for a while: what happens is recorded, and caught up with afterwards."""
+    at = coming(until, session.now())
+    if (at is None) is not end:
+        raise typer.BadParameter("give either --until or --end")
+    registration = session.application.registration
+    registration.set_cluster(cluster, {"maintenance_until": at or session.now()})
+    session.show_one(cluster_document(session.directory.cluster(cluster)), CLUSTER)
 
 
 def _given(**options: Any) -> dict[str, Any]:  # noqa: ANN401 - each option has its own type

@@ -34,6 +34,7 @@ CLUSTER: Columns = {
     "Reached through": lambda one: one["provider_role"],
     "Policy": lambda one: one["policy"] or "the current one",
     "Shards": lambda one: one["shards"],
+    "Maintenance until": lambda one: short(one["maintenance_until"]),
     "Paused": lambda one: "yes" if one["paused"] else "no",
     "Repairs running": lambda one: "\n".join(f"{case} since {short(at)}" for case, at in one["holders"].items()),
 }
@@ -58,6 +59,7 @@ NODE: Columns = {
     "Shares": lambda one: ", ".join(f"{kind} {name}" for kind, name in one["domains"].items()),
     "Also called": lambda one: ", ".join(one["aliases"]),
     "Kept off work": lambda one: one["isolation"],
+    "Left alone": lambda one: _left_alone(one["ignored"]),
     "Wrong": lambda one: "\n".join(map(_condition_text, one["conditions"])),
     "Case": lambda one: f"{one['case']['case_id']} ({one['case']['status']})" if one["case"] else None,
     "Looked at again": lambda one: short(one["due_at"]),
@@ -94,6 +96,13 @@ ENTRIES: Columns = {
     "WHAT": lambda one: tell(one).what,
     "WHY": lambda one: tell(one).why,
 }
+
+
+def _left_alone(ignored: Document | None) -> str | None:
+    if ignored is None:
+        return None
+    until = f" until {short(ignored['until'])}" if ignored["until"] else ""
+    return f"by {ignored['by']}{until}{': ' if ignored['reason'] else ''}{ignored['reason']}"
 
 
 def _condition_text(condition: Document) -> str:

@@ -13,6 +13,7 @@ from faultbridge.cli.output import Columns, notice
 from faultbridge.cli.progress import progress
 from faultbridge.cli.seats import read_seats
 from faultbridge.cli.session import Session, on_stack
+from faultbridge.cli.times import COMING, coming
 from faultbridge.domain.edges import NodeStatus
 from faultbridge.domain.nodes import NodeKey, NodeState
 from faultbridge.errors import Rejected
@@ -115,6 +116,24 @@ _ordered("replace", "Have a node replaced, within the budget, the windows and th
 _ordered("quarantine", "Keep work off a node until you return it or have it replaced.", "cable to be changed")
 _ordered("return", "Give a node back that a person had: it is verified, and serves again.", "cable changed")
 _ordered("retire", "Take a seat out of its cluster; its record stays.", "rack given up")
+
+
+@app.command("ignore", epilog="Example: faultbridge node ignore n-7 --cluster train-a --until 4h")
+@on_stack
+def ignore_node(
+    session: Session,
+    node: Named,
+    cluster: Cluster,
+    reason: Reason = "",
+    until: Annotated[str | None, typer.Option(help=f"Until when ({COMING}); without it until --end.")] = None,
+    end: Annotated[bool, typer.Option("--end", help="Look after it again.")] = False,
+) -> None:
+    """Leave a node alone: what happens to it is recorded, and nothing is done about it."""
+    key, order, ignore = NodeKey(cluster, node), Order(session.operator, reason), session.application.ignore
+    at = coming(until, session.now())
+    if at is not None and end:
+        raise typer.BadParameter("--until goes without --end")
+    session.show_one(node_document(ignore.end(key, order) if end else ignore(key, order, at)), NODE)
 
 
 def _of_group(session: Session, cluster: str, group: str) -> list[NewNode]:

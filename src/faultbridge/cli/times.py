@@ -10,6 +10,7 @@ import typer
 from faultbridge.domain.times import from_text, to_text
 
 HELP = "RFC 3339, or how long ago: 90s, 30m, 2h, 7d."
+COMING = "RFC 3339, or in how long: 30m, 2h, 7d"
 _AGO = re.compile(r"(\d{1,6})([smhdw])")
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
@@ -26,6 +27,17 @@ def instant(text: str | None, now: datetime) -> datetime | None:
         return from_text(text) if at.tzinfo else at.replace(tzinfo=UTC)
     except ValueError:
         raise typer.BadParameter(f"{text!r} is no time ({HELP})") from None
+
+
+def coming(text: str | None, now: datetime) -> datetime | None:
+    """Read a time to come that a person gave; None stays None, nonsense and the past are wrong usage."""
+    if text is None:
+        return None
+    past = ago(text, now)
+    at = now + (now - past) if past is not None else instant(text, now)
+    if at is None or at <= now:
+        raise typer.BadParameter(f"{text!r} is no time to come ({COMING})")
+    return at
 
 
 def ago(text: str, now: datetime) -> datetime | None:

@@ -50,7 +50,8 @@ class ClusterConfig:
     """How a cluster was registered; `expected` is the number of its seats, `shards` is fixed for ever.
 
     `trusted_senders` may speak of any of its nodes: `<role id>:<session>`, or `<role id>:*`. `eks_cluster` and
-    `hyperpod_cluster` are what AWS calls it there; `provider_role` reaches it where it is in another account.
+    `hyperpod_cluster` are what AWS calls it there; `provider_role` reaches it where it is in another account. Until
+    `maintenance_until` its nodes are left alone.
     """
 
     cluster: str
@@ -68,6 +69,7 @@ class ClusterConfig:
     eks_cluster: str | None = None
     hyperpod_cluster: str | None = None
     provider_role: ProviderRole | None = None
+    maintenance_until: datetime | None = None
 
     @property
     def acts(self) -> bool:

@@ -78,6 +78,16 @@ class Seat:
 
 
 @dataclass(frozen=True, slots=True)
+class Ignored:
+    """That a node is to be left alone: who said so (a person's ARN, or `label`), since and until when, and why."""
+
+    by: str
+    since: datetime
+    until: datetime | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class NodeState:
     """Everything that decides what happens next to one node.
 
@@ -86,6 +96,7 @@ class NodeState:
     informational code was last put on the record. `case` is the latest one, live or not: at most one live case a
     node, by construction. `isolation_since` is when isolation was asked for, `isolation_overdue` says that a person
     was told how long it takes. A call that failed is made again at `isolation_again_at`, after `isolation_tries` calls.
+    `put_off_until` is when a case may be opened that was put off because the node was to be left alone.
     """
 
     key: NodeKey
@@ -107,6 +118,8 @@ class NodeState:
     isolation_tries: int = 0
     isolation_again_at: datetime | None = None
     unverified: bool = False
+    ignored: Ignored | None = None
+    put_off_until: datetime | None = None
     due_at: datetime | None = None
 
     @property

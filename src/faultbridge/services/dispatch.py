@@ -13,7 +13,7 @@ from faultbridge.domain.edges import Actor, CaseStatus
 from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.policy import Rule
 from faultbridge.domain.queue import QueuedCase
-from faultbridge.domain.times import truncate
+from faultbridge.domain.times import to_text, truncate
 from faultbridge.errors import Conflict, Misconfigured, Transient
 from faultbridge.ports import Clock, Table, Workflow
 from faultbridge.services.admission import Ready, admitted, dry_run, handed_over, refused, take_slots
@@ -26,6 +26,7 @@ from faultbridge.services.rules_of import rules_of
 from faultbridge.stages.admit import Refused, admit
 from faultbridge.stages.decide import Rules
 from faultbridge.stages.ladder import choose
+from faultbridge.stages.leave_alone import FOREVER, left_alone_until
 from faultbridge.storage import items, keys
 from faultbridge.storage.queue import QUEUE, read_queued
 
@@ -109,6 +110,11 @@ class Dispatch:
         state = self._out_of_service(pick)
         case = state.live_case
         if case is None or case.id != pick.case or case.status is not CaseStatus.QUEUED:
+            return None
+        until = left_alone_until(state, rules.config, self.clock.now())
+        if until is not None:
+            reason = f"to be left alone until {to_text(until)}" if until < FOREVER else "to be left alone"
+            self._refuse((Refused(pick, WaitingFor.PAUSE, reason),), rules)
             return None
         if state.status is None or state.status.in_service:
             return None

@@ -7,7 +7,7 @@ from typing import Any
 
 from faultbridge.domain.cases import Approval
 from faultbridge.domain.conditions import Condition
-from faultbridge.domain.nodes import NodeState
+from faultbridge.domain.nodes import Ignored, NodeState
 from faultbridge.domain.times import to_text
 from faultbridge.services.directory import CaseView, ClusterView
 from faultbridge.services.timeline import Line, is_late
@@ -38,7 +38,19 @@ def cluster_document(view: ClusterView) -> Document:
         "policy": config.policy,
         "version": config.version,
         "paused": view.control.paused,
+        "maintenance_until": _text_of(config.maintenance_until) if config.maintenance_until else None,
         "holders": {case: _text_of(since) for case, since in view.control.holders.items()},
+    }
+
+
+def _ignored(ignored: Ignored | None) -> Document | None:
+    if ignored is None:
+        return None
+    return {
+        "by": ignored.by,
+        "since": _text_of(ignored.since),
+        "until": _text_of(ignored.until) if ignored.until else None,
+        "reason": ignored.reason,
     }
 
 
@@ -52,6 +64,7 @@ def node_document(state: NodeState) -> Document:
         "severity": state.severity,
         "unverified": state.unverified,
         "isolation": state.isolation,
+        "ignored": _ignored(state.ignored),
         "instance_id": sitting.instance_id if sitting else None,
         "boot_id": sitting.boot_id if sitting else None,
         "instance": sitting.instance if sitting else 0,

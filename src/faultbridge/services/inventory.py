@@ -91,3 +91,28 @@ class Roll(Protocol):
     def call(self, config: ClusterConfig) -> Mapping[str, Called]:
         """Return what the nodes are called, by instance id; a cluster without an orchestrator has none."""
         ...
+
+
+@dataclass(slots=True)
+class Synced:
+    """What a look at one cluster's groups found.
+
+    `added` are new seats, `reseated` those whose machine somebody else replaced, `gone` those whose machine serves no
+    longer, `waiting` machines that are left to the repairs of such seats; `refused` are machines that could not be
+    registered, with the reason, and `unread` says which source did not answer.
+    """
+
+    cluster: str
+    seats: int = 0
+    added: list[str] = field(default_factory=list)
+    reseated: list[str] = field(default_factory=list)
+    refreshed: list[str] = field(default_factory=list)
+    gone: list[str] = field(default_factory=list)
+    waiting: list[str] = field(default_factory=list)
+    refused: dict[str, str] = field(default_factory=dict)
+    unread: list[str] = field(default_factory=list)
+
+    @property
+    def quiet(self) -> bool:
+        """Tell whether nothing was found that anybody would want to know."""
+        return not (self.added or self.reseated or self.refreshed or self.gone or self.refused or self.unread)

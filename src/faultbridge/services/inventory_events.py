@@ -12,7 +12,8 @@ from typing import Any
 from faultbridge.domain.aliases import Alias
 from faultbridge.domain.nodes import NodeKey
 from faultbridge.ports import Table
-from faultbridge.services.inventory_sync import Synced, SyncInventory
+from faultbridge.services.inventory import Synced
+from faultbridge.services.inventory_sync import SyncInventory
 from faultbridge.storage import items, keys
 
 GROUP = "group"

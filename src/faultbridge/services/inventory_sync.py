@@ -7,7 +7,7 @@ called and share is noted. A seat that a repair is at work on is left to it.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 
 from faultbridge.domain.aliases import Alias, AliasRow
 from faultbridge.domain.clusters import ClusterConfig
@@ -17,10 +17,11 @@ from faultbridge.domain.nodes import NodeKey, NodeState
 from faultbridge.errors import Misconfigured, Rejected, Transient
 from faultbridge.ports import Table
 from faultbridge.services.directory import ROSTER
-from faultbridge.services.inventory import Called, Inventory, Machine, Member, Roll
+from faultbridge.services.inventory import Called, Inventory, Machine, Member, Roll, Synced
 from faultbridge.services.registration import NewNode, Registration
 from faultbridge.services.rows import every, rows_of
-from faultbridge.services.seating import Seating, Sitter
+from faultbridge.services.seating import Seating
+from faultbridge.services.sitters import NO_NAMES, sitter_of, with_names
 from faultbridge.stages.held import may_be_reseated
 from faultbridge.stages.pair import Newcomer, Pairing, Vacancy, pair
 from faultbridge.storage import items, keys
@@ -28,33 +29,6 @@ from faultbridge.storage.writes import Item, Put
 
 MOST_DESCRIBED = 500
 """How many machines of one group one look asks about; those left over come with the next."""
-
-NO_NAMES = Called(())
-
-
-@dataclass(slots=True)
-class Synced:
-    """What a look at one cluster's groups found.
-
-    `added` are new seats, `reseated` those whose machine somebody else replaced, `gone` those whose machine serves no
-    longer, `waiting` machines that are left to the repairs of such seats; `refused` are machines that could not be
-    registered, with the reason, and `unread` says which source did not answer.
-    """
-
-    cluster: str
-    seats: int = 0
-    added: list[str] = field(default_factory=list)
-    reseated: list[str] = field(default_factory=list)
-    refreshed: list[str] = field(default_factory=list)
-    gone: list[str] = field(default_factory=list)
-    waiting: list[str] = field(default_factory=list)
-    refused: dict[str, str] = field(default_factory=dict)
-    unread: list[str] = field(default_factory=list)
-
-    @property
-    def quiet(self) -> bool:
-        """Tell whether nothing was found that anybody would want to know."""
-        return not (self.added or self.reseated or self.refreshed or self.gone or self.refused or self.unread)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +73,7 @@ class SyncInventory:
         """Bring one cluster up to date, or only some of its groups; a source that does not answer is said so."""
         synced = Synced(config.cluster)
         try:
-            called = self.roll.call(config) if self.roll and config.eks_cluster else {}
+            called = self._called(config)
             for group in self._groups(config, only):
                 synced.seats += len(group.rows)
                 self._fill(config, group, called, synced)
@@ -107,6 +81,13 @@ class SyncInventory:
         except (Transient, Misconfigured) as error:
             synced.unread.append(str(error))
         return synced
+
+    def _called(self, config: ClusterConfig) -> Mapping[str, Called]:
+        """Ask what the orchestrator calls the machines, and which of them a label or a tag keeps out."""
+        called = dict(self.roll.call(config)) if self.roll and config.eks_cluster else {}
+        for instance in self.inventories[config.provider].opted_out(config):
+            called[instance] = replace(called.get(instance, NO_NAMES), opted_out=True)
+        return called
 
     def _groups(self, config: ClusterConfig, only: Collection[str] | None) -> list[Group]:
         rows: dict[str, list[Item]] = {}
@@ -201,34 +182,13 @@ class SyncInventory:
         for row in group.sitting:
             instance = str(row["instance"])
             known, machine = called.get(instance, NO_NAMES), machines.get(instance)
-            sitter = sitter_of(machine, known) if machine else _with_names(row, known)
+            sitter = sitter_of(machine, known) if machine else with_names(row, known)
             if sitter is not None and self.seating.refresh(config, str(row["node"]), sitter):
                 synced.refreshed.append(str(row["node"]))
 
     def _described(self, config: ClusterConfig, group: Group, wanted: Mapping[str, Member]) -> Iterable[Machine]:
         some = dict(list(wanted.items())[:MOST_DESCRIBED])
         return self.inventories[config.provider].describe(config, group.name, some) if some else ()
-
-
-def sitter_of(machine: Machine, called: Called) -> Sitter:
-    """Join what the provider and the orchestrator say of one machine."""
-    return Sitter(
-        machine.instance_id,
-        tuple(dict.fromkeys((*machine.names, *called.names))),
-        {**called.domains, **machine.domains},
-        machine.instance_type,
-        machine.launched_at,
-        machine.slot,
-    )
-
-
-def _with_names(row: Item, called: Called) -> Sitter | None:
-    """Add what an orchestrator calls a machine that is known already; None where it says nothing new."""
-    had = row.get("names")
-    known = tuple(str(name) for name in had) if isinstance(had, list) else ()
-    if not set(called.names) - {*known, str(row["node"])}:
-        return None
-    return Sitter(str(row["instance"]), (*known, *called.names), called.domains)
 
 
 def _new(members: Mapping[str, Member], seated: set[str]) -> dict[str, Member]:

@@ -25,6 +25,7 @@ from faultbridge.services.rulebook import Rulebook
 from faultbridge.services.rules_of import rules_of
 from faultbridge.stages import narrate
 from faultbridge.stages.folding import Folding
+from faultbridge.stages.leave_alone import left_alone_until
 
 ISOLATES = {
     Isolation.CONFIRMED: "isolation confirmed",
@@ -69,9 +70,10 @@ class Isolate:
         """
         state = self.append.read(key)
         config = rules_of(self.rulebook, key.cluster).config
-        if state.registered and config.follows:
+        ours = state.registered and left_alone_until(state, config, self.append.clock.now()) is None
+        if ours and config.follows:
             return self._follow(state, config, ordered=ordered)
-        if not state.registered or config.mode is not Mode.ACT or not config.acts:
+        if not ours or config.mode is not Mode.ACT or not config.acts:
             return Isolated.NOTHING
         orchestrator = self._orchestrator(config)
         if _wanted(state, ordered=ordered):

@@ -7,7 +7,7 @@ nobody would verify it: the seat goes on serving, marked unverified, like one th
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from faultbridge.domain.cases import EXTERNAL, Case, Rung, WaitingFor, case_id
@@ -17,35 +17,26 @@ from faultbridge.domain.edges import Actor, CaseStatus, NodeStatus
 from faultbridge.domain.entries import Draft
 from faultbridge.domain.failure_domains import DomainKind, narrowest
 from faultbridge.domain.faults import Action, Component, ComponentType, Severity
-from faultbridge.domain.nodes import Incarnation, Isolation, NodeKey, NodeState, Seat
+from faultbridge.domain.nodes import Ignored, Incarnation, Isolation, NodeKey, NodeState, Seat
 from faultbridge.domain.times import truncate
 from faultbridge.ports import Table
 from faultbridge.services.aliases import Renaming, renamed, usable
 from faultbridge.services.append import Append, Revision
 from faultbridge.services.rulebook import Rulebook
+from faultbridge.services.sitters import Sitter
 from faultbridge.stages import narrate
 from faultbridge.stages.decide import Decided, Rules, due_at, move_case
 from faultbridge.stages.expire import end_scopes
 from faultbridge.stages.held import is_followed, may_be_reseated
+from faultbridge.stages.leave_alone import heeding, ignoring
 from faultbridge.storage import keys
 from faultbridge.storage.writes import Update, Value, Write
 
 CODE = "cloud.instance_replaced"
 RULE = "inventory"
+LABEL = "label"
 MOST_FORMER = 8
 MOST_NAMES = 20
-
-
-@dataclass(frozen=True, slots=True)
-class Sitter:
-    """A machine in, or for, a seat: what it is called and where it is."""
-
-    instance_id: str
-    names: tuple[str, ...] = ()
-    domains: Mapping[str, str] = field(default_factory=dict)
-    instance_type: str | None = None
-    launched_at: datetime | None = None
-    slot: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +55,9 @@ class Seating:
             sitting = state.incarnation
             if sitting is None or not _sits(state, sitter.instance_id) or state.status is NodeStatus.RETIRED:
                 return Revision(state)
-            known = replace(state, seat=_seat(state, sitter, state.seat.domains))
+            known, drafts = _labelled(replace(state, seat=_seat(state, sitter, state.seat.domains)), sitter, now)
             renaming = _renaming(state, sitter, sitting.since, former=None)
-            return Revision(known, (), (*renamed(self.table, renaming, now), _roster(known, config, sitter)))
+            return Revision(known, drafts, (*renamed(self.table, renaming, now), _roster(known, config, sitter)))
 
         after = self.append(key, revise, actor=Actor.INVENTORY, config=config).state
         return _sits(after, sitter.instance_id) and after.status is not NodeStatus.RETIRED
@@ -221,6 +212,17 @@ def _seat(state: NodeState, sitter: Sitter, known: Mapping[str, str]) -> Seat:
     )
 
 
+def _labelled(state: NodeState, sitter: Sitter, now: datetime) -> tuple[NodeState, tuple[Draft, ...]]:
+    """Leave a node alone as long as its label says so; what a person ordered is the person's to take back."""
+    by_label = state.ignored is not None and state.ignored.by == LABEL
+    if sitter.opted_out == by_label or (state.ignored is not None and not by_label):
+        return state, ()
+    word = "opted out by its label" if sitter.opted_out else "its label opts it out no more"
+    note = narrate.note(kind="inventory", text=word, at=now, facts={"opted_out": sitter.opted_out})
+    labelled = ignoring(state, Ignored(LABEL, now)) if sitter.opted_out else heeding(state, now)
+    return labelled, (note,)
+
+
 def _renaming(state: NodeState, sitter: Sitter, since: datetime, former: str | None) -> Renaming:
     begin = usable(sitter.names, state.key.node)[-MOST_NAMES:]
     return Renaming(state.key, sitter.instance_id, since, begin, state.seat.host_names, former)
@@ -236,5 +238,6 @@ def _roster(state: NodeState, config: ClusterConfig, sitter: Sitter) -> Update:
         ("zone",): state.seat.domains.get(DomainKind.ZONE),
         ("names",): list(state.seat.host_names),
         ("slot",): state.seat.slot,
+        ("opted_out",): sitter.opted_out,
     }
     return Update(keys.roster(state.key.cluster, config.shard(state.key.node), state.key.node), set=written)

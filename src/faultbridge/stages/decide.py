@@ -21,6 +21,7 @@ from faultbridge.domain.times import earliest
 from faultbridge.stages import narrate
 from faultbridge.stages.changes import Change, ChangeKind
 from faultbridge.stages.expire import quiet_until
+from faultbridge.stages.leave_alone import FOREVER, left_alone_until
 from faultbridge.stages.override import override
 from faultbridge.stages.raising import raise_rung
 
@@ -64,6 +65,8 @@ def due_at(state: NodeState) -> datetime | None:
     """Return when the node must be looked at again although nothing arrives."""
     case = state.live_case
     timers = [quiet_until(condition) for condition in state.active()]
+    if state.put_off_until is not None and state.put_off_until < FOREVER:
+        timers.append(state.put_off_until)
     if case is not None and case.asking is not None:
         timers.append(case.asking.answer_by)
     if case is not None and case.status is CaseStatus.OPEN:
@@ -114,9 +117,11 @@ def _worst(state: NodeState) -> Condition:
 
 
 def _open_case(decided: Decided, changes: tuple[Change, ...], rules: Rules, now: datetime) -> Decided:
+    cause = _cause(decided.state, changes, rules, now)
+    put_off = left_alone_until(decided.state, rules.config, now) if cause else None
+    decided = replace(decided, state=replace(decided.state, put_off_until=put_off))
     state = decided.state
-    cause = _cause(state, changes, rules, now)
-    if cause is None:
+    if cause is None or put_off is not None:
         return decided
     rule = rules.policy.rule_for(cause, state.key.cluster, state.seat.instance_type)
     opening = state.head.sequence + 1
@@ -160,6 +165,9 @@ def _cause(state: NodeState, changes: tuple[Change, ...], rules: Rules, now: dat
 
 def _fresh(state: NodeState, changes: tuple[Change, ...], rules: Rules, now: datetime) -> list[Condition]:
     """List what changed, is still true, and may be acted upon."""
+    if state.put_off_until is not None:
+        # What began while the node was left alone is as good as new.
+        return [one for one in state.active() if one.action.opens_case and one.known_incarnation]
     begun = {(change.condition.code, change.condition.component) for change in changes if change.condition}
     return [
         condition
