@@ -121,6 +121,7 @@ class Control:
     paused: bool = False
     breakers: Mapping[str, Breaker] = field(default_factory=dict)
     dry: Mapping[str, datetime] = field(default_factory=dict)
+    budget_used_up: bool = False
 
     def breaker(self, domain: str | None) -> Breaker | None:
         """Return the strictest breaker that is not closed and watches nodes of a failure domain, or None."""

@@ -99,6 +99,7 @@ class Controls:
         )
         set_: dict[Path, Value] = {
             ("paused",): changed.control.paused,
+            ("budget_used_up",): changed.control.budget_used_up,
             ("breakers",): dump(changed.control.breakers),
         }
         control = Update(

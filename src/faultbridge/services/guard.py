@@ -1,4 +1,4 @@
-"""Guard: trips and closes the breakers of a cluster, before anything more is taken out of service there."""
+"""Guard: moves the breakers of a cluster and says when its hour's budget is used up, before more is taken out there."""
 
 from __future__ import annotations
 
@@ -10,14 +10,17 @@ from datetime import datetime
 from faultbridge.domain.breakers import BreakerScope
 from faultbridge.domain.clusters import ClusterConfig, Control, Mode
 from faultbridge.domain.edges import Actor, NodeStatus
+from faultbridge.domain.entries import Draft
 from faultbridge.domain.faults import Severity
+from faultbridge.domain.policy import Limits
 from faultbridge.domain.times import from_text
 from faultbridge.ports import Table
-from faultbridge.services.controls import Changed, Controls, breaker_draft
+from faultbridge.services.controls import Changed, Controls, breaker_draft, safety
 from faultbridge.services.rollup import BAD
 from faultbridge.services.rows import rows_of
 from faultbridge.services.rulebook import Rulebook
 from faultbridge.services.rules_of import rules_of
+from faultbridge.stages.admit import HOUR, recent
 from faultbridge.stages.breaker import Failing, judge
 from faultbridge.stages.decide import Rules
 from faultbridge.storage.writes import Item
@@ -27,16 +30,16 @@ ROSTER = "NODE#"
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """Judges the breakers of a cluster by the rows of its troubled nodes; judging twice is judging once."""
+    """Judges a cluster's breakers by the rows of its troubled nodes, its budget by its starts; twice is once."""
 
     table: Table
     rulebook: Rulebook
     controls: Controls
 
     def __call__(self, cluster: str) -> Control | None:
-        """Move the breakers of a cluster; None where nothing is repaired or no policy names a breaker."""
+        """Move the controls of a cluster; None where nothing is repaired."""
         rules = rules_of(self.rulebook, cluster)
-        if not rules.config.acts or rules.config.mode is not Mode.ACT or not rules.policy.breakers:
+        if not rules.config.acts or rules.config.mode is not Mode.ACT:
             return None
         rows = [row for row in rows_of(self.table, rules.config, BAD) if row.get("case")]
         failing = [_failing(row) for row in rows]
@@ -50,7 +53,8 @@ class Guard:
             moved = judge(control.breakers, rules.policy.breakers, failing, seats, now)
             breakers = {**control.breakers, **{one.name: one.breaker for one in moved}}
             drafts = tuple(breaker_draft(one.name, one.before, one.breaker, one.reason) for one in moved)
-            return Changed(replace(control, breakers=breakers), drafts, severity)
+            used_up, said = _budget(control, rules.policy.limits, now)
+            return Changed(replace(control, breakers=breakers, budget_used_up=used_up), (*drafts, *said), severity)
 
         return self.controls.change(cluster, revise, Actor.DISPATCH)
 
@@ -62,6 +66,19 @@ class Guard:
         if floors and (max(together.values(), default=0) >= min(floors) or control.breakers):
             seats |= _by_domain(self.table, rules.config)
         return seats
+
+
+def _budget(control: Control, limits: Limits, now: datetime) -> tuple[bool, tuple[Draft, ...]]:
+    """Tell whether as many repairs began within the hour as may, and what there is to say of it."""
+    begun = list(recent(control, now))
+    used_up = len(begun) >= limits.per_hour
+    if used_up is control.budget_used_up:
+        return used_up, ()
+    before, after = ("available", "used_up") if used_up else ("used_up", "available")
+    reason = f"{len(begun)} repairs began within an hour, {limits.per_hour} may"
+    counts = {"begun": len(begun), "limit": limits.per_hour}
+    until = begun[len(begun) - limits.per_hour] + HOUR if used_up else None
+    return used_up, (safety("budget", before, after, now, reason=reason, counts=counts, until=until),)
 
 
 def _by_domain(table: Table, config: ClusterConfig) -> dict[str | None, int]:

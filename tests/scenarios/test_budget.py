@@ -1,0 +1,53 @@
+"""The hour's budget: that it is used up is on the record and pages a person, once, until it is not any more."""
+
+from __future__ import annotations
+
+from faultbridge.domain.cases import WaitingFor
+from faultbridge.services.pager import Paging
+from faultbridge.simulation.fakes import FakePager
+from tests.scenarios.world import CLUSTER, World, limits
+
+
+def budget(world: World) -> list[str]:
+    return [line for line in world.story(None) if line.startswith("budget")]
+
+
+def exhausted() -> World:
+    """A cluster whose hour has all the repairs that it may have, while one more case waits."""
+    world = World(nodes=4, limits=limits(concurrent=4, per_hour=2))
+    for node in (1, 2, 3):
+        world.fault(node)
+    world.listen()
+    world.minute(2)
+    return world
+
+
+def test_a_budget_that_is_used_up_is_told_once_and_so_is_its_end() -> None:
+    world = exhausted()
+    waiting = [world.case(node).waiting_for for node in (1, 2, 3)]
+    assert waiting.count(WaitingFor.BUDGET) == 1
+    assert budget(world) == ["budget available -> used_up"]
+    world.minute(20)
+    assert budget(world) == ["budget available -> used_up"]
+    world.minute(60)
+    assert budget(world) == ["budget available -> used_up", "budget used_up -> available"]
+
+
+def test_it_pages_and_the_page_ends() -> None:
+    world = exhausted()
+    world.minute(80)
+    pager = FakePager()
+    paging = Paging(world.table, pager, world.clock)
+    for body in world.bodies(None):
+        paging(body)
+    told = [(page.key, page.attributes["state"]) for page in pager.sent if page.key.endswith(":budget")]
+    assert told == [(f"{CLUSTER}:budget", "triggered"), (f"{CLUSTER}:budget", "resolved")]
+    assert "2 repairs began within an hour, 2 may" in pager.sent[0].bodies["email"]
+
+
+def test_a_budget_with_room_is_no_news() -> None:
+    world = World(nodes=2, limits=limits(concurrent=2, per_hour=3))
+    world.fault(1)
+    world.listen()
+    world.minute(5)
+    assert budget(world) == []
