@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from faultbridge.services.replacement.machine import Replacement
     from faultbridge.services.retire import Retire
     from faultbridge.services.rollup import Rollup
+    from faultbridge.services.strikes import TellJobs
     from faultbridge.services.sweep import Sweep
 
 
@@ -151,12 +152,16 @@ class Application(RecordIntake, RecordKeeping, PagePeople, WatchItself):
     @cached_property
     def react(self) -> React:
         """Answer the doorbell of new entries."""
-        from faultbridge.services.jobs import Jobs
         from faultbridge.services.react import React
+
+        return React(self.guard, self.isolate, self.rollup, self.dispatch, self._tell_jobs)
+
+    @property
+    def _tell_jobs(self) -> TellJobs:
+        from faultbridge.services.jobs import Jobs
         from faultbridge.services.strikes import TellJobs
 
-        tell_jobs = TellJobs(self.append, Jobs(self.ports.table, self.ports.clock, self.stack))
-        return React(self.guard, self.isolate, self.rollup, self.dispatch, tell_jobs)
+        return TellJobs(self.append, Jobs(self.ports.table, self.ports.clock, self.stack))
 
     @cached_property
     def replacement(self) -> Replacement:
@@ -198,6 +203,7 @@ class Application(RecordIntake, RecordKeeping, PagePeople, WatchItself):
             dispatch=self.dispatch,
             poke=Poke(self.replacement),
             silence=Silence(self.ports.table, self.append, self.rulebook),
+            tell_jobs=self._tell_jobs,
             release=ReleaseOrphans(self.ports.table),
             publish=self.publish.from_table,
             retry_reject=self.rejects.retry_at,

@@ -116,6 +116,7 @@ class World:
             self.dispatch,
             Poke(self.machine),
             Silence(self.table, self.append, self.rulebook),
+            TellJobs(self.append, Jobs(self.table, self.clock, stack)),
             ReleaseOrphans(self.table),
             self._publish,
             lambda _: True,

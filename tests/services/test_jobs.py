@@ -16,6 +16,7 @@ from faultbridge.services.strikes import TellJobs
 from faultbridge.services.timeline import Timeline, Wanted
 from tests.events.validate import assert_valid_event
 from tests.services.world import World
+from tests.world import World as Installation
 
 
 @pytest.fixture
@@ -152,3 +153,14 @@ def test_the_timeline_of_a_job_has_its_start_what_hit_it_and_its_end(world: Worl
     jobs(world).end("train-a", "1", outcome="failed")
     lines = list(Timeline(world.table).entries(Wanted("train-a", job="1")))
     assert [json.loads(line.body)["data"]["change"] for line in lines] == ["started", "hit", "ended"]
+
+
+def test_a_doorbell_that_was_lost_is_made_up_for_by_the_sweep() -> None:
+    installation = Installation(mode="observe", repair_owner="observe")
+    ports, key = installation.ports, installation.node().key
+    Jobs(ports.table, ports.clock, installation.app.stack).start(key.cluster, "1", [key.node])
+    installation.app.ingest([installation.message()])
+    for _ in range(2):
+        assert installation.app.sweep().failures == []
+    lines = list(Timeline(ports.table).entries(Wanted(key.cluster, job="1")))
+    assert [json.loads(line.body)["data"]["change"] for line in lines] == ["started", "hit"]

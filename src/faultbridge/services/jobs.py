@@ -24,7 +24,7 @@ from faultbridge.services.cluster_stream import next_writes
 from faultbridge.services.rows import every
 from faultbridge.stages import narrate
 from faultbridge.storage import items, job_keys, keys
-from faultbridge.storage.jobs import job_writes, read_job, runs_on
+from faultbridge.storage.jobs import job_writes, nodes_of, read_job
 
 MOST_TRIES = 20
 MOST_NODES = 5000
@@ -113,7 +113,7 @@ class Jobs:
     def strike(self, cluster: str, struck: Struck) -> tuple[str, ...]:
         """Note for each job that runs on a node what struck it there, once; returns the jobs that it hit."""
         rows = every(self.table, keys.cluster_partition(cluster), prefix=job_keys.RUNNING)
-        hit = [str(row["job_id"]) for row in rows if runs_on(row, struck.node)]
+        hit = [str(row["job_id"]) for row in rows if struck.node in nodes_of(row)]
         condition = struck.condition
 
         def revise(before: Job | None, _: datetime) -> Job | None:
@@ -126,6 +126,11 @@ class Jobs:
         for job_id in hit:
             self._change(cluster, job_id, revise, _Change("hit", reason[:MOST_REASON], struck))
         return tuple(hit)
+
+    def busy(self, cluster: str) -> frozenset[str]:
+        """Return the nodes of a cluster on which a job runs."""
+        rows = every(self.table, keys.cluster_partition(cluster), prefix=job_keys.RUNNING)
+        return frozenset(node for row in rows for node in nodes_of(row))
 
     def find(self, cluster: str, job_id: str) -> Job | None:
         """Return a job, or None when its start was never noted."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from faultbridge.domain.faults import Severity
@@ -25,3 +26,10 @@ class TellJobs:
             return ()
         case = state.live_case
         return self.jobs.strike(key.cluster, Struck(key.node, worst, case.id if case else None))
+
+    def among(self, cluster: str, nodes: Iterable[str]) -> None:
+        """Tell the jobs of those nodes that have any: of a fault that rang no doorbell, or whose doorbell was lost."""
+        busy = self.jobs.busy(cluster)
+        for node in nodes:
+            if node in busy:
+                self(NodeKey(cluster, node))

@@ -29,6 +29,7 @@ from faultbridge.services.rows import every, rows_of
 from faultbridge.services.rulebook import Rulebook
 from faultbridge.services.rules_of import rules_of
 from faultbridge.services.silence import Silence
+from faultbridge.services.strikes import TellJobs
 from faultbridge.storage import keys
 from faultbridge.storage.rejects import is_reject
 from faultbridge.storage.writes import WORK, Key
@@ -72,6 +73,7 @@ class Sweep:
     dispatch: Dispatch
     poke: Poke
     silence: Silence
+    tell_jobs: TellJobs
     release: ReleaseOrphans
     publish: Callable[[Sequence[Key]], object]
     retry_reject: Callable[[Key], object]
@@ -156,6 +158,9 @@ class Sweep:
                 swept.released += len(self.release(cluster))
             with failures.of(f"isolating in {cluster}"):
                 self._isolate(cluster, swept, failures, until)
+            with failures.of(f"telling the jobs of {cluster}"):
+                config = rules_of(self.rulebook, cluster).config
+                self.tell_jobs.among(cluster, [str(row["node"]) for row in rows_of(self.table, config, BAD)])
             with failures.of(f"rolling up {cluster}"):
                 swept.fleet[cluster] = dict(self.rollup(cluster).counts)
             with failures.of(f"dispatching {cluster}"):

@@ -38,9 +38,9 @@ def read_job(found: Mapping[str, Any]) -> Job:
     )
 
 
-def runs_on(row: Mapping[str, Any], node: str) -> bool:
-    """Tell from the row of a running job whether a node is one of its nodes."""
-    return node in row["nodes"]
+def nodes_of(row: Mapping[str, Any]) -> tuple[str, ...]:
+    """Read from the row of a running job where it runs."""
+    return tuple(row["nodes"])
 
 
 def _stored(job: Job) -> dict[str, Any]:
