@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from faultbridge.adapters.clients import Clients
 from faultbridge.adapters.kubernetes import marks
@@ -172,3 +174,16 @@ def test_a_cluster_that_is_not_there_is_for_a_person(eks: OnEks, named: str | No
     assert answer.failure is ProviderFailure.PERMISSION_DENIED
     assert not answer.failure.retriable
     assert "EKS cluster" in answer.reason
+
+
+def test_the_manifest_grants_what_is_asked_for_and_nothing_else(eks: OnEks) -> None:
+    manifest = Path(__file__).parents[2] / "infra" / "kubernetes" / "faultbridge-rbac.yaml"
+    role = next(part for part in yaml.safe_load_all(manifest.read_text()) if part["metadata"]["name"] == "faultbridge")
+    granted = {(verb, kind) for rule in role["rules"] for kind in rule["resources"] for verb in rule["verbs"]}
+    eks.cluster.start(Pod("ml", "job", OnEks.NODE))
+    unknown = replace(eks.member, instance_id="i-0000000000000000f")
+    for verb in (eks.orchestrator.cordon, eks.orchestrator.uncordon):
+        assert verb(eks.member).ok
+    eks.orchestrator.drain(eks.member, DEADLINE)
+    eks.orchestrator.cordon(unknown)
+    assert eks.cluster.asked == granted

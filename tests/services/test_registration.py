@@ -214,3 +214,16 @@ def test_an_import_is_on_the_record() -> None:
     entry = registration.table.get(Key("NODE#train-a#ip-10-0-0-7", "ENTRY#0001#000000000001"))
     assert entry is not None
     assert "import of a serving fleet" in str(entry["body"])
+
+
+def test_a_cluster_with_orchestrator_eks_says_what_eks_calls_it() -> None:
+    registration = made()
+    with pytest.raises(Rejected, match="no_eks_cluster"):
+        registration.add_cluster(ClusterConfig("train-a", orchestrator="eks"))
+    registration.add_cluster(ClusterConfig("train-a"))
+    with pytest.raises(Rejected, match="no_eks_cluster"):
+        registration.set_cluster("train-a", {"orchestrator": "eks"})
+    named = registration.set_cluster("train-a", {"orchestrator": "eks", "eks_cluster": "gpu"})
+    assert (named.orchestrator, named.eks_cluster) == ("eks", "gpu")
+    with pytest.raises(Rejected, match="no_eks_cluster"):
+        registration.set_cluster("train-a", {"eks_cluster": None})

@@ -23,7 +23,7 @@ Name = Annotated[str, typer.Argument(metavar="CLUSTER", help="The cluster's name
 ModeOption = Annotated[Mode | None, typer.Option(help="Only look, say what would be done, or do it.")]
 OwnerOption = Annotated[RepairOwner | None, typer.Option(help="Who repairs: Faultbridge, the provider, or nobody.")]
 ProviderOption = Annotated[str | None, typer.Option(help="What has the machines: ec2-auto-scaling, hyperpod.")]
-OrchestratorOption = Annotated[str | None, typer.Option(help="What cordons and drains: none.")]
+OrchestratorOption = Annotated[str | None, typer.Option(help="What cordons and drains: none, eks.")]
 VerifierOption = Annotated[str | None, typer.Option(help="What proves a node good: ssm-dcgm.")]
 RestarterOption = Annotated[str | None, typer.Option(help="What resets GPUs and reboots: ssm.")]
 TrustOption = Annotated[

@@ -10,6 +10,10 @@ from zlib import crc32
 
 from faultbridge.domain.breakers import Breaker, BreakerScope, BreakerState, breaker_name
 from faultbridge.domain.nodes import Head
+from faultbridge.errors import Rejected
+
+EKS = "eks"
+"""The orchestrator of clusters that Amazon EKS runs."""
 
 
 class Mode(StrEnum):
@@ -70,6 +74,12 @@ class ClusterConfig:
     hyperpod_cluster: str | None = None
     provider_role: ProviderRole | None = None
     maintenance_until: datetime | None = None
+
+    def checked(self) -> ClusterConfig:
+        """Return the registration if it says all that its parts need; `no_eks_cluster` when it does not."""
+        if self.orchestrator == EKS and not self.eks_cluster:
+            raise Rejected("no_eks_cluster", f"{self.cluster} has orchestrator {EKS}: say what EKS calls it")
+        return self
 
     @property
     def acts(self) -> bool:

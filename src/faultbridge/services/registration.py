@@ -87,7 +87,7 @@ class Registration:
         names.cluster_name(config.cluster)
         if not 1 <= config.shards <= MOST_SHARDS:
             raise Rejected("bad_shards", f"{config.shards} is not 1 to {MOST_SHARDS}")
-        now, config = self.clock.now(), replace(config, version=1)
+        now, config = self.clock.now(), replace(config.checked(), version=1)
         listed = items.item(keys.cluster_listed(config.cluster), now, {"cluster": config.cluster})
         made = (
             items.config_item(config, now),
@@ -121,7 +121,7 @@ class Registration:
             if name not in SETTABLE:
                 raise Rejected("not_settable", f"{name} is none of {', '.join(sorted(SETTABLE))}")
         config = self.cluster(cluster)
-        changed = replace(config, **changes)
+        changed = replace(config, **changes).checked()
         if changed != config:
             changed = replace(changed, version=config.version + 1)
             self.table.write(self._put_config(changed, self.clock.now()))

@@ -51,9 +51,10 @@ def _answer(cluster: Cluster, path: str, environ: WSGIEnvironment) -> tuple[int,
     if not _is_let_in(str(environ.get("HTTP_AUTHORIZATION", ""))):
         raise Refusal(401, "Unauthorized", "Unauthorized")
     query, method = parse_qs(str(environ.get("QUERY_STRING", ""))), str(environ["REQUEST_METHOD"])
-    for known, pattern, act in _ROUTES:
+    for known, pattern, right, act in _ROUTES:
         found = pattern.fullmatch(path)
         if found and known == method:
+            cluster.asked.add(right)
             return act(cluster, found.groups(), query, environ)
     raise Refusal(404, "NotFound", f"this fake does not answer {method} {path}")
 
@@ -105,13 +106,13 @@ def _version(*_: object) -> tuple[int, Document]:
 
 
 _Act = Callable[[Cluster, tuple[str, ...], Query, "WSGIEnvironment"], tuple[int, Document]]
-_ROUTES: tuple[tuple[str, re.Pattern[str], _Act], ...] = (
-    ("GET", NODES, _list_nodes),
-    ("GET", NODE, _get_node),
-    ("PATCH", NODE, _patch_node),
-    ("GET", PODS, _list_pods),
-    ("POST", EVICTION, _evict),
-    ("GET", VERSION, _version),
+_ROUTES: tuple[tuple[str, re.Pattern[str], tuple[str, str], _Act], ...] = (
+    ("GET", NODES, ("list", "nodes"), _list_nodes),
+    ("GET", NODE, ("get", "nodes"), _get_node),
+    ("PATCH", NODE, ("patch", "nodes"), _patch_node),
+    ("GET", PODS, ("list", "pods"), _list_pods),
+    ("POST", EVICTION, ("create", "pods/eviction"), _evict),
+    ("GET", VERSION, ("get", "version"), _version),
 )
 
 

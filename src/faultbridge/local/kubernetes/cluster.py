@@ -69,7 +69,10 @@ class Refusal(Exception):  # noqa: N818 - an answer of the API
 
 @dataclass(slots=True)
 class Cluster:
-    """One cluster (fake); `now` is its clock. Every call takes the lock, because the server has many threads."""
+    """One cluster (fake); `now` is its clock, `asked` what was asked for, as RBAC names it.
+
+    Every call takes the lock, because the server has many threads.
+    """
 
     name: str
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
@@ -79,6 +82,7 @@ class Cluster:
     reachable: bool = True
     register_taints: tuple[Document, ...] = ()
     lock: threading.RLock = field(default_factory=threading.RLock)
+    asked: set[tuple[str, str]] = field(default_factory=set)
     _version: int = 0
     _started: int = 0
 
