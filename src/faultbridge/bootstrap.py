@@ -24,6 +24,7 @@ from faultbridge.watching import WatchItself
 
 if TYPE_CHECKING:
     from faultbridge.adapters.clients import Clients
+    from faultbridge.domain.clusters import ProviderRole
     from faultbridge.ports import Ports
     from faultbridge.services.controls import Controls
     from faultbridge.services.dispatch import Dispatch
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from faultbridge.services.react import React
     from faultbridge.services.registration import Registration
     from faultbridge.services.replacement.machine import Replacement
+    from faultbridge.services.replacement.work import Reach
     from faultbridge.services.retire import Retire
     from faultbridge.services.rollup import Rollup
     from faultbridge.services.strikes import TellJobs
@@ -51,6 +53,9 @@ class Chance:
 
 class Application(RecordIntake, RecordKeeping, PagePeople, WatchItself):
     """Every service of one installation, over its ports."""
+
+    elsewhere: Callable[[ProviderRole], Reach] | None = None
+    """Returns what reaches the machines of another account, where an installation can."""
 
     def __init__(
         self,
@@ -167,7 +172,7 @@ class Application(RecordIntake, RecordKeeping, PagePeople, WatchItself):
     def replacement(self) -> Replacement:
         """Run the steps of repairs."""
         from faultbridge.services.replacement.machine import Replacement
-        from faultbridge.services.replacement.work import Tools
+        from faultbridge.services.replacement.work import Tools, nowhere
 
         tools = Tools(
             table=self.ports.table,
@@ -180,6 +185,7 @@ class Application(RecordIntake, RecordKeeping, PagePeople, WatchItself):
             restarters=self.ports.restarters,
             orchestrators=self.ports.orchestrators,
             verifiers=self.ports.verifiers,
+            elsewhere=self.elsewhere or nowhere,
             probe=timedelta(seconds=self.probe_seconds),
         )
         return Replacement(tools)
@@ -229,5 +235,6 @@ def of_settings(settings: Settings, clients: Clients | None = None) -> Applicati
     made.inventories, made.roll = (lambda: ports.inventories), (lambda: ports.roll)
     made.pager_settings = lambda: pager_settings(settings)
     made.archive_ports, made.entry_days = AwsArchivePorts(ports), settings.entry_days
+    made.elsewhere = ports.elsewhere
     made.mirrored = lambda: settings.hyperpod_mirror
     return made

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from faultbridge.adapters.clients import Clients
+    from faultbridge.domain.clusters import ProviderRole
     from faultbridge.ports import (
         Clock,
         EventBus,
@@ -29,10 +30,11 @@ if TYPE_CHECKING:
 class AwsPorts:
     """Every port of one deployment; an adapter is imported and made when it is first asked for."""
 
-    def __init__(self, settings: Settings, clients: Clients | None = None) -> None:
-        """Take the settings of a deployment, and clients other than the environment's if given."""
+    def __init__(self, settings: Settings, clients: Clients | None = None, role: ProviderRole | None = None) -> None:
+        """Take the settings of a deployment, clients other than the environment's, and as whom machines are reached."""
         self.settings = settings
-        self._clients = clients
+        self._clients, self._role = clients, role
+        self._elsewhere: dict[ProviderRole, AwsPorts] = {}
 
     @cached_property
     def clients(self) -> Clients:
@@ -40,6 +42,17 @@ class AwsPorts:
         from faultbridge.adapters.clients import Clients
 
         return self._clients or Clients()
+
+    @property
+    def compute(self) -> Clients:
+        """Make the clients that act on machines, as the role of another account where that has them."""
+        return self.clients.assuming(self._role) if self._role else self.clients
+
+    def elsewhere(self, role: ProviderRole) -> AwsPorts:
+        """Reach the machines of another account; everything else stays in ours."""
+        if role not in self._elsewhere:
+            self._elsewhere[role] = AwsPorts(self.settings, self.clients, role)
+        return self._elsewhere[role]
 
     @cached_property
     def clock(self) -> Clock:
@@ -119,14 +132,14 @@ class AwsPorts:
         """Reach what replaces instances, by the name that a cluster's registration gives."""
         from faultbridge.adapters.providers.ec2_auto_scaling import AutoScalingProvider
 
-        return {"ec2-auto-scaling": AutoScalingProvider(self.clients)}
+        return {"ec2-auto-scaling": AutoScalingProvider(self.compute)}
 
     @cached_property
     def restarters(self) -> Mapping[str, Restarter]:
         """Reach what mends instances in place, by name."""
         from faultbridge.adapters.restarters.ssm import SsmRestarter
 
-        return {"ssm": SsmRestarter(self.clients)}
+        return {"ssm": SsmRestarter(self.compute)}
 
     @cached_property
     def orchestrators(self) -> Mapping[str, Orchestrator]:
@@ -145,7 +158,7 @@ class AwsPorts:
         settings = self.settings
         output = Output(settings.bucket, settings.output_prefix, self.objects)
         verifier = SsmDcgmVerifier(
-            self.clients,
+            self.compute,
             level=settings.verify_level,
             timeout_seconds=settings.verify_seconds,
             read_report=read_report,

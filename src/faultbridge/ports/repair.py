@@ -128,8 +128,8 @@ class Member:
     @classmethod
     def of(cls, state: NodeState, cluster: ClusterConfig) -> Member:
         """Take a node as it is now."""
-        sitting = state.incarnation
-        return cls(cluster, state.key.node, sitting.instance_id if sitting else None, state.seat.aliases)
+        sitting, called = state.incarnation, (*state.seat.aliases, *state.seat.host_names)
+        return cls(cluster, state.key.node, sitting.instance_id if sitting else None, called)
 
 
 class Orchestrator(Protocol):

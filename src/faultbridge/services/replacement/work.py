@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from faultbridge.domain.cases import Attempt, Case, Phase, Rung, WaitingFor
+from faultbridge.domain.clusters import ProviderRole
 from faultbridge.domain.edges import Actor, CaseStatus
 from faultbridge.domain.entries import Draft
 from faultbridge.domain.nodes import NodeState
@@ -29,6 +30,30 @@ P = TypeVar("P")
 Change = Callable[[NodeState, datetime], Revision]
 
 
+class Reach(Protocol):
+    """What acts on the machines of one account, and proves them."""
+
+    @property
+    def providers(self) -> Mapping[str, Provider]:
+        """Reach what replaces instances."""
+        ...
+
+    @property
+    def restarters(self) -> Mapping[str, Restarter]:
+        """Reach what mends them in place."""
+        ...
+
+    @property
+    def verifiers(self) -> Mapping[str, Verifier]:
+        """Reach what proves them good."""
+        ...
+
+
+def nowhere(role: ProviderRole) -> Reach:
+    """Refuse to reach another account, where an installation knows no way."""
+    raise Misconfigured(f"this installation cannot reach other accounts ({role.arn})")
+
+
 @dataclass(frozen=True, slots=True)
 class Tools:
     """The ports that steps use; what acts on nodes and proves them by the names that clusters give them."""
@@ -44,6 +69,7 @@ class Tools:
     orchestrators: Mapping[str, Orchestrator]
     verifiers: Mapping[str, Verifier]
     probe: timedelta = timedelta(seconds=30)
+    elsewhere: Callable[[ProviderRole], Reach] = nowhere
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,14 +98,20 @@ class Work:
         return sitting.instance_id if sitting else None
 
     @property
+    def reach(self) -> Reach:
+        """Return what acts on the cluster's machines: ours, or that of the account where they are."""
+        role = self.rules.config.provider_role
+        return self.tools if role is None else self.tools.elsewhere(role)
+
+    @property
     def provider(self) -> Provider:
         """Return what replaces instances of the cluster."""
-        return _named(self.tools.providers, "provider", self.rules.config.provider)
+        return _named(self.reach.providers, "provider", self.rules.config.provider)
 
     @property
     def restarter(self) -> Restarter:
         """Return what mends instances of the cluster in place."""
-        return _named(self.tools.restarters, "restarter", self.rules.config.restarter)
+        return _named(self.reach.restarters, "restarter", self.rules.config.restarter)
 
     @property
     def orchestrator(self) -> Orchestrator:
@@ -94,7 +126,7 @@ class Work:
     @property
     def verifier(self) -> Verifier:
         """Return what proves nodes of the cluster good."""
-        return _named(self.tools.verifiers, "verifier", self.rules.config.verifier)
+        return _named(self.reach.verifiers, "verifier", self.rules.config.verifier)
 
     def fence(self, state: NodeState) -> None:
         """Raise Superseded unless the caller's attempt is the live one, Settled if the step has its outcome."""
