@@ -17,6 +17,7 @@ from faultbridge.services.records import Delivery
 from faultbridge.services.registration import NewNode
 from faultbridge.simulation.fakes import (
     FakeBus,
+    FakeCollector,
     FakeFleet,
     FakeObjects,
     FakeOrchestrator,
@@ -54,6 +55,7 @@ class FakePorts:
         self.pager = FakePager(seam=self.seam)
         self.fleet = FakeFleet(self.clock)
         self.providers = {"ec2-auto-scaling": FakeProvider(self.fleet, seam=self.seam)}
+        self.collector = FakeCollector(self.clock, seam=self.seam)
         self.restarters = {"ssm": FakeRestarter(self.fleet, seam=self.seam)}
         self.orchestrators = {"none": FakeOrchestrator(applicable=False, seam=self.seam)}
         self.verifiers = {"ssm-dcgm": FakeVerifier(seam=self.seam)}

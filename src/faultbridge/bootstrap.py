@@ -183,6 +183,7 @@ class Application(RecordIntake, RecordKeeping, PagePeople, WatchItself):
             objects=self.ports.objects,
             providers=self.ports.providers,
             restarters=self.ports.restarters,
+            collector=self.ports.collector,
             orchestrators=self.ports.orchestrators,
             verifiers=self.ports.verifiers,
             elsewhere=self.elsewhere or nowhere,

@@ -31,6 +31,7 @@ def test_a_fatal_fault_ends_in_a_verified_node_in_the_same_seat():
         "case queued -> in_progress",
         "node quarantined -> draining",
         "drain not_applicable",
+        "collect kept",
         "intent committed",
         "node draining -> replacing",
         "give_up given_up",

@@ -53,6 +53,7 @@ def test_a_reboot_that_cures_brings_the_same_instance_back_verified() -> None:
         "case queued -> in_progress",
         "node quarantined -> draining",
         "drain not_applicable",
+        "collect kept",
         "intent committed",
         "node draining -> repairing",
         "repair_in_place begun",

@@ -39,6 +39,7 @@ from faultbridge.services.silence import Silence
 from faultbridge.services.strikes import TellJobs
 from faultbridge.services.sweep import Sweep, Swept
 from faultbridge.simulation.fakes import (
+    FakeCollector,
     FakeFleet,
     FakeObjects,
     FakeOrchestrator,
@@ -79,6 +80,7 @@ class World:
         self.table = FakeTable(self.clock, seam=self.seam)
         self.fleet = FakeFleet(self.clock, launch_delay=launch_delay)
         self.provider = FakeProvider(self.fleet, seam=self.seam)
+        self.collector = FakeCollector(self.clock, seam=self.seam)
         self.restarter = FakeRestarter(self.fleet, seam=self.seam)
         self.orchestrator = FakeOrchestrator(self.clock, applicable=orchestrated, seam=self.seam)
         self.verifier = FakeVerifier(self.clock, seam=self.seam, duration=timedelta(minutes=10))
@@ -135,6 +137,7 @@ class World:
             self.objects,
             {"ec2-auto-scaling": self.provider},
             {"ssm": self.restarter},
+            self.collector,
             {"none": self.orchestrator},
             {"ssm-dcgm": self.verifier},
         )

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from faultbridge.domain.clusters import ProviderRole
     from faultbridge.ports import (
         Clock,
+        Collector,
         EventBus,
         ObjectStore,
         Orchestrator,
@@ -140,6 +141,13 @@ class AwsPorts:
         from faultbridge.adapters.restarters.ssm import SsmRestarter
 
         return {"ssm": SsmRestarter(self.compute)}
+
+    @cached_property
+    def collector(self) -> Collector:
+        """Reach what keeps the evidence of an instance."""
+        from faultbridge.adapters.collectors.ssm import SsmCollector
+
+        return SsmCollector(self.clients, self.settings.bucket)
 
     @cached_property
     def orchestrators(self) -> Mapping[str, Orchestrator]:

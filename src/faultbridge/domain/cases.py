@@ -111,6 +111,7 @@ class Attempt:
     deadline: datetime | None = None
     probe_at: datetime | None = None
     watched_since: datetime | None = None
+    bundle_since: datetime | None = None
     steps: Mapping[str, str] = field(default_factory=dict)
 
 

@@ -6,6 +6,7 @@ that comes from the other side, unless its docstring says so.
 
 from __future__ import annotations
 
+from faultbridge.ports.bundle import Bundle, BundleState, Collector
 from faultbridge.ports.keeping import Clock, ObjectStore, Table
 from faultbridge.ports.messages import (
     BusEvent,
@@ -37,10 +38,13 @@ from faultbridge.ports.world import Ports
 
 __all__ = [
     "Answer",
+    "Bundle",
+    "BundleState",
     "BusEvent",
     "Candidate",
     "Capacity",
     "Clock",
+    "Collector",
     "EventBus",
     "Evidence",
     "ExecutionStatus",

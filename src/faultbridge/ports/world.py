@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
+from faultbridge.ports.bundle import Collector
 from faultbridge.ports.keeping import Clock, ObjectStore, Table
 from faultbridge.ports.messages import EventBus, RecordQueue
 from faultbridge.ports.people import Pager
@@ -59,6 +60,11 @@ class Ports(Protocol):
     @property
     def restarters(self) -> Mapping[str, Restarter]:
         """Reach what mends instances in place, by name."""
+        ...
+
+    @property
+    def collector(self) -> Collector:
+        """Reach what keeps the evidence of an instance."""
         ...
 
     @property

@@ -77,6 +77,7 @@ _PORTS = (
     "pager",
     "provider",
     "restarter",
+    "collector",
     "orchestrator",
     "verifier",
     "receipts",

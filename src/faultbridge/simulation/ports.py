@@ -6,6 +6,7 @@ from datetime import timedelta
 
 from faultbridge.simulation.fakes import (
     FakeBus,
+    FakeCollector,
     FakeFleet,
     FakeObjects,
     FakeOrchestrator,
@@ -41,6 +42,7 @@ class SimulatedPorts:
         self.pager = FakePager(seam=seam)
         self.fleet = FakeFleet(clock, launch_delay=timedelta(minutes=4))
         self.provider = FakeProvider(self.fleet, seam=seam)
+        self.collector = FakeCollector(clock, seam=seam, duration=timedelta(minutes=2))
         self.restarter = FakeRestarter(self.fleet, seam=seam, duration=timedelta(minutes=6))
         self.orchestrator = FakeOrchestrator(clock, seam=seam)
         self.verifier = FakeVerifier(clock, seam=seam, duration=timedelta(minutes=12))

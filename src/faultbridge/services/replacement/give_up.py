@@ -17,6 +17,7 @@ from faultbridge.ports import Answer as Reply
 from faultbridge.ports import Presence, ProviderFailure
 from faultbridge.services.append import Revision
 from faultbridge.services.replacement import capacity
+from faultbridge.services.replacement.bundle import collecting
 from faultbridge.services.replacement.external import taken_away
 from faultbridge.services.replacement.intent import commit, stopped_before
 from faultbridge.services.replacement.outcomes import Answer, Outcome
@@ -33,7 +34,7 @@ def give_up(work: Work) -> Answer:
     intent = work.attempt.intent
     if intent is not None:
         return _go_on(work, intent)
-    return stopped_before(work) or taken_away(work, NAME) or _begin(work)
+    return stopped_before(work) or taken_away(work, NAME) or collecting(work) or _begin(work)
 
 
 def _begin(work: Work) -> Answer:

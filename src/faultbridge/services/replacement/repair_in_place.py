@@ -18,6 +18,7 @@ from faultbridge.ports import Answer as Reply
 from faultbridge.ports import ProviderFailure, Restart, RestartState
 from faultbridge.services.append import Revision
 from faultbridge.services.replacement import climb, intent
+from faultbridge.services.replacement.bundle import collecting
 from faultbridge.services.replacement.external import taken_away
 from faultbridge.services.replacement.outcomes import Answer, Outcome
 from faultbridge.services.replacement.progress import live, moved, reached, with_attempt
@@ -37,7 +38,7 @@ def repair_in_place(work: Work) -> Answer:
         return _look(work, meant)
     if work.instance_id is None:
         return climb.climb(work, NAME, "out_of_reach", "no instance is known to sit in the seat", "NOT_FOUND")
-    stopped = intent.stopped_before(work) or taken_away(work, NAME)
+    stopped = intent.stopped_before(work) or taken_away(work, NAME) or collecting(work)
     if stopped is not None:
         return stopped
     work = intent.commit(work, {})

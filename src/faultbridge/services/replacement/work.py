@@ -13,7 +13,18 @@ from faultbridge.domain.edges import Actor, CaseStatus
 from faultbridge.domain.entries import Draft
 from faultbridge.domain.nodes import NodeState
 from faultbridge.errors import Misconfigured
-from faultbridge.ports import Clock, Member, ObjectStore, Orchestrator, Provider, Restarter, Table, Verifier, Workflow
+from faultbridge.ports import (
+    Clock,
+    Collector,
+    Member,
+    ObjectStore,
+    Orchestrator,
+    Provider,
+    Restarter,
+    Table,
+    Verifier,
+    Workflow,
+)
 from faultbridge.services.admission import asked
 from faultbridge.services.append import Append, Revision
 from faultbridge.services.replacement.endings import again_at, escalated, requeued, uncounted
@@ -66,6 +77,7 @@ class Tools:
     objects: ObjectStore
     providers: Mapping[str, Provider]
     restarters: Mapping[str, Restarter]
+    collector: Collector
     orchestrators: Mapping[str, Orchestrator]
     verifiers: Mapping[str, Verifier]
     probe: timedelta = timedelta(seconds=30)

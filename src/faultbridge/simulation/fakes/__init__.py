@@ -2,6 +2,7 @@
 
 from faultbridge.simulation.fakes.bus import FakeBus
 from faultbridge.simulation.fakes.clock import START, ManualClock
+from faultbridge.simulation.fakes.collector import FakeCollector
 from faultbridge.simulation.fakes.fleet import FakeFleet, FakeProvider
 from faultbridge.simulation.fakes.objects import FakeObjects
 from faultbridge.simulation.fakes.orchestrator import FakeOrchestrator
@@ -18,6 +19,7 @@ __all__ = [
     "START",
     "Call",
     "FakeBus",
+    "FakeCollector",
     "FakeFleet",
     "FakeObjects",
     "FakeOrchestrator",

@@ -1,0 +1,1 @@
+"""Adapters that keep the evidence of an instance."""

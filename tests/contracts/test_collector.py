@@ -1,0 +1,52 @@
+"""The Collector port: the fake and SSM Run Command alike."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from faultbridge.adapters.clients import Clients
+from faultbridge.adapters.collectors.ssm import SsmCollector, script
+from faultbridge.ports import BundleState, Collector
+from faultbridge.simulation.fakes import FakeCollector
+from tests.contracts.aws import ON_MOTO
+from tests.contracts.test_provider import group_of
+
+
+@pytest.fixture(params=["fake", "ssm"])
+def world(request: pytest.FixtureRequest, clients: Clients) -> tuple[Collector, str]:
+    if request.param == "fake":
+        return FakeCollector(), "i-1"
+    if not ON_MOTO:
+        pytest.skip("only moto has the compute services")
+    return SsmCollector(clients, "bundles"), group_of(clients)[1][0]
+
+
+class TestCollector:
+    def test_a_bundle_lies_under_the_instance_and_the_token(self, world: tuple[Collector, str]) -> None:
+        collector, instance = world
+        found = collector.collect(instance, "c-abc-1")
+        assert found.state is BundleState.KEPT
+        assert found.place.startswith("s3://bundles/")
+        assert f"{instance}/c-abc-1" in found.place
+
+    def test_the_same_token_is_the_same_bundle(self, world: tuple[Collector, str]) -> None:
+        collector, instance = world
+        assert collector.collect(instance, "c-abc-1") == collector.collect(instance, "c-abc-1")
+        assert collector.collect(instance, "c-abc-2").place != collector.collect(instance, "c-abc-1").place
+
+
+def test_the_script_puts_what_the_host_has_under_the_signed_address(tmp_path: Path) -> None:
+    (tmp_path / "curl").write_text(
+        f'#!/bin/sh\necho "$@" > {tmp_path}/called\ncp bundle.tar.gz {tmp_path}/kept.tar.gz\n'
+    )
+    (tmp_path / "journalctl").write_text("#!/bin/sh\necho NVRM: Xid\n")
+    for tool in ("curl", "journalctl"):
+        (tmp_path / tool).chmod(0o755)
+    lines = "\n".join(script("https://bucket.example/key?X-Amz-Signature=it's"))
+    subprocess.run(["sh", "-c", lines], env={"PATH": f"{tmp_path}:/usr/bin:/bin"}, check=True, capture_output=True)
+    assert "https://bucket.example/key?X-Amz-Signature=it's" in (tmp_path / "called").read_text()
+    listed = subprocess.run(["tar", "-tzf", tmp_path / "kept.tar.gz"], check=True, capture_output=True, text=True)
+    assert "./kernel.log" in listed.stdout.splitlines()
