@@ -276,7 +276,19 @@ def aimed_clients(stack: PrivateStack) -> Clients:
         for name, value in stack.info.environment.items():
             patch.setenv(name, value)
         clients = Clients()
-        for name in ("dynamodb", "events", "sqs", "s3", "sns", "stepfunctions", "logs", "ec2", "autoscaling", "ssm"):
+        for name in (
+            "dynamodb",
+            "events",
+            "sqs",
+            "s3",
+            "sns",
+            "stepfunctions",
+            "logs",
+            "ec2",
+            "autoscaling",
+            "ssm",
+            "eks",
+        ):
             getattr(clients, name)
     return clients
 
