@@ -11,12 +11,13 @@ from typing import Any
 import pytest
 
 from faultbridge.adapters.clients import Clients
-from faultbridge.adapters.pagerduty import BusPagerDuty, HttpPagerDuty
-from faultbridge.adapters.pagers import EveryWay, pager_of
+from faultbridge.adapters.pagerduty import DETAIL_TYPE, BusPagerDuty, HttpPagerDuty
+from faultbridge.adapters.pagers import PAGE_SOURCE, EveryWay, pager_of
 from faultbridge.errors import Misconfigured, Transient
 from faultbridge.ports import PageForm, PageFormed, PageMessage, PageUrgency, Refusal
 from faultbridge.settings import Settings
 from faultbridge.simulation.fakes import FakeBus, FakePager, breaking
+from tests.architecture.project import resources
 
 EVENT = {"event_action": "trigger", "dedup_key": "c-1:escalated", "payload": {"summary": "x"}}
 PAGE = PageMessage(
@@ -133,3 +134,19 @@ def test_a_way_to_pagerduty_that_is_none_is_named() -> None:
 @pytest.mark.parametrize("way", ["", "bus", "https://events.pagerduty.com/v2/enqueue"])
 def test_every_way_that_is_named_is_put_together_without_a_call(way: str) -> None:
     assert isinstance(pager_of(settings(PAGERDUTY=way, PAGERDUTY_KEY="secret"), Clients()), EveryWay)
+
+
+def test_the_rule_of_the_template_takes_what_the_pager_puts_on_the_bus() -> None:
+    rule = resources("AWS::Events::Rule")["PagerDutyRule"]["Properties"]
+    assert rule["EventPattern"] == {
+        "source": [{"Fn::Sub": f"${{EventSource}}.{PAGE_SOURCE}"}],
+        "detail-type": [DETAIL_TYPE],
+    }
+    (target,) = rule["Targets"]
+    bus = FakeBus()
+    BusPagerDuty(bus).send(PAGE)
+    path = target["InputPath"].removeprefix("$.detail.")
+    assert json.loads(bus.taken[0].detail)[path] == EVENT
+    connection = resources("AWS::Events::Connection")["PagerDutyConnection"]["Properties"]["AuthParameters"]
+    (key,) = connection["InvocationHttpParameters"]["BodyParameters"]
+    assert (key["Key"], key["IsValueSecret"]) == ("routing_key", True)
