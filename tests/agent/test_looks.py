@@ -11,8 +11,9 @@ import pytest
 from faultbridge.agent import limits, reports
 from faultbridge.agent.children import MOST_OUTPUT, Child, Ended, How, start
 from faultbridge.agent.looks import REMIND_SECONDS, Look, Looks
-from faultbridge.agent.questions import port_counters, scrape
+from faultbridge.agent.questions import SMI_SENTENCES, port_counters, scrape
 from faultbridge.data import catalogue
+from faultbridge.decoders import registry
 from tests.agent.fakes import NOON, MovedClock, script
 
 
@@ -84,9 +85,10 @@ class Told:
 WELL = Ended(How.DONE, b"<nvidia_smi_log/>")
 
 
-def looking(told: Told, *, minutes: float, cpu=lambda: 0.0) -> list[tuple[str, bytes]]:
+def looking(told: Told, *, minutes: float, cpu=lambda: 0.0, sentences=()) -> list[tuple[str, bytes]]:
     clock = MovedClock()
-    looks = Looks([Look("nvidia-smi", "nvidia-smi-xml", told.begin, 60, 30, b"<", "smi")], clock, cpu)
+    asked = Look("nvidia-smi", "nvidia-smi-xml", told.begin, 60, 30, b"<", "smi", sentences=sentences)
+    looks = Looks([asked], clock, cpu)
     found = []
     for _ in range(int(minutes * 60 * 4)):
         found += looks.turn()
@@ -108,7 +110,7 @@ def test_a_look_that_hangs_is_itself_a_fault_and_a_clear_follows_when_it_answers
     [
         (Ended(How.CRASHED, b"<half"), "smi.crash"),
         (Ended(How.FAILED, b"Unable to determine the device handle"), "smi.failed"),
-        (Ended(How.DONE, b"No devices were found"), "smi.failed"),
+        (Ended(How.DONE, b"nothing that anybody knows"), "smi.failed"),
         (Ended(How.OVERSIZED, b"xxxx"), "smi.oversize"),
     ],
 )
@@ -205,3 +207,15 @@ def test_what_the_agent_says_of_a_look_is_what_the_catalogue_says_of_it(family, 
     row = catalogue().rows[told["code"]]
     assert (told["severity"], told["action"]) == (row.severity.value, row.action.value)
     assert told["code"] != "agent.flood"  # that is a record that names too many faults
+
+
+@pytest.mark.parametrize("sentence", SMI_SENTENCES)
+def test_what_nvidia_smi_says_instead_of_an_answer_is_its_record(sentence):
+    said = sentence + b" 0000:C1:00.0: GPU is lost.  Reboot the system to recover this GPU"
+    if sentence.endswith(b"Driver"):
+        said = sentence + b"/library version mismatch"
+    found = looking(Told(Ended(How.FAILED, said), WELL), minutes=2.5, sentences=SMI_SENTENCES)
+    assert found[0] == ("nvidia-smi-xml", said)
+    assert codes(found) == []
+    (survey,) = registry.decode("nvidia-smi-xml", said)
+    assert survey.present

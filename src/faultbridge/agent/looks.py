@@ -22,7 +22,8 @@ class Look:
     """One question: how it is asked, how often and with what patience in seconds, what its answer begins with.
 
     `family` is the first part of the codes under which its own failures are reported; `heading` goes before an answer
-    that does not say what it is about, and `also` names a second source that reads the same answer.
+    that does not say what it is about, and `also` names a second source that reads the same answer. `sentences` are
+    what a program says instead of an answer; its source reads them as well.
     """
 
     name: str
@@ -34,6 +35,7 @@ class Look:
     family: str = "agent"
     heading: bytes = b""
     also: str | None = None
+    sentences: tuple[bytes, ...] = ()
 
 
 @dataclass(slots=True)
@@ -127,7 +129,8 @@ class Looks:
         standing.due = now + (ABSENT_SECONDS if ended.how is How.ABSENT else pause)
         if ended.how is How.ABSENT:
             return
-        readable = ended.output.lstrip().startswith(look.starts) and ended.how in {How.DONE, How.FAILED}
+        said = ended.output.lstrip().startswith(look.starts) or any(one in ended.output for one in look.sentences)
+        readable = said and ended.how in {How.DONE, How.FAILED}
         if readable and ended.output.strip():
             yield look.source, look.heading + ended.output
             if look.also is not None:

@@ -17,6 +17,16 @@ MOST_FILES = 4000
 _PORT_FILES = ("state", "phys_state", "rate", "link_layer")
 _COUNTER_FOLDERS = ("counters", "hw_counters")
 
+# What nvidia-smi says of a lost GPU or of the driver instead of an answer; the decoder of its XML knows them.
+SMI_SENTENCES = (
+    b"Unable to determine the device handle for GPU",
+    b"NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver",
+    b"Failed to initialize NVML: Driver",
+    b"Failed to initialize NVML: Unknown Error",
+    b"No devices were found",
+    b"No devices found",
+)
+
 
 def questions(settings: AgentSettings) -> tuple[Look, ...]:
     """List what a node is asked; an interval of 0 leaves a question out."""
@@ -31,6 +41,7 @@ def questions(settings: AgentSettings) -> tuple[Look, ...]:
             patience,
             b"<",
             "smi",
+            sentences=SMI_SENTENCES,
         ),
         Look(
             "dcgmi health",
