@@ -19,6 +19,7 @@ import pytest
 from faultbridge import local
 from faultbridge.local import clients, requests
 from faultbridge.local.deploy import Deployment
+from faultbridge.local.environment import ENDS_WITH_VARIABLE
 
 TINY = Path(__file__).parent / "tiny"
 
@@ -86,7 +87,9 @@ def at_home(home: Path) -> Iterator[None]:
 @contextmanager
 def private_stack(home: Path, deployment: Deployment | None = None) -> Iterator[PrivateStack]:
     """A stack of its own while the block lasts; by default of the product's template."""
-    with at_home(home):
+    with at_home(home), pytest.MonkeyPatch.context() as patch:
+        # Whoever kills the tests ends their stack, too.
+        patch.setenv(ENDS_WITH_VARIABLE, str(os.getpid()))
         info = local.up(usual_ports=False, deployment=deployment)
     try:
         yield PrivateStack(home, info)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -74,3 +76,38 @@ def test_start_times_are_read_alike_without_proc(log: Path) -> None:
     assert first == second
     processes.stop([process])
     assert processes._started_by_ps(process.pid) is None
+
+
+BOUND = "import os, time; from faultbridge.local.processes import end_with; end_with(os.environ['ENDS_WITH']); {then}"
+STARTER = """
+import os, sys, time
+from pathlib import Path
+from faultbridge.local import processes
+environment = {"ENDS_WITH": str(os.getpid()), "PYTHONPATH": os.pathsep.join(sys.path)}
+command = [sys.executable, "-c", sys.argv[1]]
+child = processes.start(command, environment=environment, log=Path(sys.argv[2]))
+print(child.pid, child.started, flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux tells a process of its parent's end")
+def test_a_stack_of_tests_ends_with_the_tests_however_they_end(log: Path) -> None:
+    bound = BOUND.format(then="print('bound', flush=True); time.sleep(60)")
+    arguments = [sys.executable, "-c", STARTER, bound, str(log)]
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True) as starter:
+        assert starter.stdout is not None
+        pid, started = starter.stdout.readline().split()
+        child = Process(int(pid), started)
+        assert eventually(lambda: log.exists() and "bound" in log.read_text())
+        starter.kill()
+    assert eventually(lambda: not processes.is_running(child))
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux tells a process of its parent's end")
+def test_a_process_whose_starter_has_gone_before_it_could_ask_does_not_begin(log: Path) -> None:
+    command = [sys.executable, "-c", BOUND.format(then="time.sleep(60)")]
+    environment = {"ENDS_WITH": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
+    process = processes.start(command, environment=environment, log=log)
+    assert eventually(lambda: not processes.is_running(process))
+    assert "has gone already" in log.read_text()

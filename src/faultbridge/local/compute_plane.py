@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 from faultbridge.local import gaps, kubernetes
 from faultbridge.local.compute_script import ANY_ZONE, SCRIPT, CommandOutput
-from faultbridge.local.environment import FOLDER_VARIABLE, PORT_VARIABLE, TOKEN_VARIABLE
+from faultbridge.local.environment import ENDS_WITH_VARIABLE, FOLDER_VARIABLE, PORT_VARIABLE, TOKEN_VARIABLE
 from faultbridge.local.ports import LOOPBACK
+from faultbridge.local.processes import end_with
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
@@ -27,6 +28,7 @@ PREFIX = "/faultbridge/"
 
 def main() -> None:
     """Serve until told to end."""
+    end_with(os.environ.get(ENDS_WITH_VARIABLE))
     from moto.moto_server.werkzeug_app import (
         DomainDispatcherApplication,
         MotoRequestHandler,

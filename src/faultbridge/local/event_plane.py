@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from faultbridge.local import gaps
-from faultbridge.local.environment import FOLDER_VARIABLE, TOKEN_VARIABLE
+from faultbridge.local.environment import ENDS_WITH_VARIABLE, FOLDER_VARIABLE, TOKEN_VARIABLE
 from faultbridge.local.ports import LOOPBACK
+from faultbridge.local.processes import end_with
 
 PREFIX = "/_faultbridge/"
 
@@ -28,6 +29,7 @@ Application = Callable[[Message, Receive, Send], Awaitable[None]]
 
 def main() -> None:
     """Serve until told to end."""
+    end_with(os.environ.get(ENDS_WITH_VARIABLE))
     if os.environ.get("BIND_HOST") != LOOPBACK:
         raise SystemExit(f"the event plane listens on {LOOPBACK} only: BIND_HOST must say so")
     folder = Path(os.environ[FOLDER_VARIABLE])

@@ -6,15 +6,18 @@ of ours is somebody else's.
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 _POLL_SECONDS = 0.02
+_PR_SET_PDEATHSIG = 1  # linux/prctl.h
 _STAT_STATE, _STAT_START = 0, 19  # fields 3 and 22 of /proc/<pid>/stat, counted after the command's name
 
 
@@ -58,6 +61,18 @@ def stop(processes: Iterable[Process], *, grace_seconds: float = 5.0) -> int:
     survivors = [process for process in running if is_running(process)]
     _signal_and_wait(survivors, signal.SIGKILL, grace_seconds)
     return len(running)
+
+
+def end_with(parent: str | None) -> None:
+    """Let this process be asked to end when the one that started it has gone, if that has this id; Linux alone can.
+
+    For stacks of tests, which nobody takes down when the tests are killed; a stack of `up` outlives its starter.
+    """
+    if parent is None or not sys.platform.startswith("linux"):
+        return
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    if os.getppid() != int(parent):
+        raise SystemExit("who started this process has gone already")
 
 
 def _signal_and_wait(processes: list[Process], number: signal.Signals, seconds: float) -> None:
