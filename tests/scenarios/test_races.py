@@ -16,9 +16,10 @@ from faultbridge.domain.faults import Action, Severity
 from faultbridge.domain.nodes import Isolation, NodeKey
 from faultbridge.domain.policy import Match, Rule
 from faultbridge.domain.times import to_text
+from faultbridge.errors import Transient
 from faultbridge.ports import Capacity, Evidence, ProviderFailure
 from faultbridge.services.append import Revision
-from faultbridge.simulation.fakes import Call
+from faultbridge.simulation.fakes import Call, breaking
 from faultbridge.storage import items, keys
 from faultbridge.storage.writes import Put, Update, Write
 from tests.scenarios.world import CLUSTER, GROUP, World
@@ -167,3 +168,12 @@ def test_a_provider_that_refuses_for_want_of_capacity_lets_its_group_alone_and_c
     case = world.case()
     assert (case.status, case.waiting_for, case.tried) == (CaseStatus.QUEUED, WaitingFor.CAPACITY, 0)
     assert set(world.control().dry) == {GROUP}
+
+
+def test_an_execution_that_was_not_told_what_its_step_came_to_is_told_by_the_sweep() -> None:
+    world = World()
+    world.fault()
+    world.listen()
+    world.seam.before = breaking(("workflow.resume", Transient("no answer")))
+    world.until(world.case_is(CaseStatus.RESOLVED), minutes=60)
+    assert (world.case().attempts, len(world.workflow.executions)) == (1, 1)
