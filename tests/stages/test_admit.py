@@ -7,6 +7,7 @@ from datetime import timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
+from faultbridge.domain.breakers import CLUSTER_BREAKER, Breaker, BreakerState
 from faultbridge.domain.cases import Rung, WaitingFor
 from faultbridge.domain.clusters import Control
 from faultbridge.domain.nodes import NodeKey
@@ -106,3 +107,44 @@ def test_no_limit_is_ever_passed_and_nobody_is_passed_over(waiting, held, begun,
         ahead = [one for one in waiting if (one.priority, one.since) < (pick.priority, pick.since)]
         free = [one for one in ahead if one.not_before is None or one.not_before <= now]
         assert {one.case for one in free} <= {one.case for one in admission.picks}
+
+
+ROOM = Policy("p", limits=Limits(concurrent=9, per_hour=9))
+
+
+def guarded(state: BreakerState, *, trial: int = 1, **others) -> Control:
+    return control(breakers={CLUSTER_BREAKER: Breaker(state, NOON, trial)}, **others)
+
+
+def test_an_open_breaker_lets_no_repair_through_and_says_so():
+    admission = admit(guarded(BreakerState.OPEN), ROOM, [queued(1), queued(2, rung=Rung.VERIFY)], NOON)
+    assert picked(admission) == ["c-2"]
+    assert [(one.waiting_for, "is open" in one.reason) for one in admission.refusals] == [(WaitingFor.BREAKER, True)]
+
+
+def test_a_half_open_breaker_lets_as_many_through_as_it_tries():
+    waiting = [queued(number) for number in range(1, 5)]
+    assert picked(admit(guarded(BreakerState.HALF_OPEN, trial=2), ROOM, waiting, NOON)) == ["c-1", "c-2"]
+    verified = [queued(5, rung=Rung.VERIFY), *waiting]
+    assert picked(admit(guarded(BreakerState.HALF_OPEN), ROOM, verified, NOON)) == ["c-1", "c-5"]
+
+
+def test_a_trial_is_what_began_since_the_breaker_is_half_open():
+    before, since = {"c-8": after(minutes=-1)}, {"c-9": NOON}
+    assert picked(admit(guarded(BreakerState.HALF_OPEN, holders=before), ROOM, [queued()], NOON)) == ["c-1"]
+    assert picked(admit(guarded(BreakerState.HALF_OPEN, holders=since), ROOM, [queued()], NOON)) == []
+
+
+def test_a_dry_group_is_left_alone_until_its_time_and_then_looked_at_by_one():
+    waiting = [queued(1, group="a"), queued(2, group="a"), queued(3, group="b"), queued(4, group="a", rung=Rung.VERIFY)]
+    dry = control(dry={"a": after(minutes=1)})
+    assert picked(admit(dry, ROOM, waiting, NOON)) == ["c-3", "c-4"]
+    admission = admit(dry, ROOM, waiting, after(minutes=1))
+    assert picked(admission) == ["c-1", "c-3", "c-4"]
+    assert [one.waiting_for for one in admission.refusals] == [WaitingFor.CAPACITY]
+
+
+def test_the_starts_of_the_picks_before_count_for_the_hour():
+    limits = Limits(concurrent=9, per_hour=2)
+    admission = admit(control(starts=(NOON,)), Policy("p", limits=limits), [queued(1), queued(2)], NOON)
+    assert picked(admission) == ["c-1"]

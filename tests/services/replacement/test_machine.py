@@ -8,6 +8,7 @@ import pytest
 
 from faultbridge.domain.edges import CaseStatus, NodeStatus
 from faultbridge.errors import Misconfigured, Rejected, Transient
+from faultbridge.services.registration import Registration
 from faultbridge.services.replacement.request import Request
 from faultbridge.simulation.fakes import Call
 from tests.scenarios.world import World
@@ -168,3 +169,12 @@ def test_a_seat_without_a_group_is_not_given_up():
     world.listen()
     assert (world.case().status, world.given_up()) == (CaseStatus.ESCALATED, [])
     assert world.case().reason.startswith("NOT_FOUND")
+
+
+def test_a_provider_that_this_installation_does_not_have_is_named_to_the_person_who_gets_the_case():
+    world = World()
+    Registration(world.table, world.append, world.clock).set_cluster("train-a", {"provider": "abacus"})
+    world.fault()
+    world.listen()
+    world.until(world.case_is(CaseStatus.ESCALATED))
+    assert "provider 'abacus' is unknown (known: ec2-auto-scaling)" in world.case().reason
