@@ -15,6 +15,7 @@ from faultbridge.services.registration import NewNode
 from faultbridge.services.suspects import MOST_BEGINNINGS, SUSPICIOUS_FROM
 from faultbridge.simulation.fakes import breaking
 from faultbridge.storage import keys
+from faultbridge.storage.message import raw_key
 from tests.builders import KEY, NOON
 from tests.world import GROUP, XID_31, XID_79, World
 
@@ -101,6 +102,27 @@ def test_an_outage_of_the_table_gives_back_the_records_and_settles_none():
     ingested = world.app.ingest([message])
     assert (ingested.failed, ingested.outcomes) == ({message.id}, {})
     assert world.outcomes(message) == [Outcome.RECORDED]
+
+
+def test_a_body_that_cannot_be_fetched_now_gives_back_its_record() -> None:
+    world = World()
+    pointer = raw_key("train-a", world.now, XID_79.encode())
+    world.ports.objects.put(pointer, XID_79.encode())
+    pointing = world.pointing(pointer)
+    world.ports.seam.before = breaking(("objects.get", Transient("down")))
+    ingested = world.app.ingest([pointing])
+    assert (ingested.failed, ingested.outcomes) == ({pointing.id}, {})
+    assert world.outcomes(pointing) == [Outcome.RECORDED]
+
+
+def test_a_record_whose_rejection_cannot_be_kept_comes_again() -> None:
+    world = World()
+    stranger = world.message(XID_79, node="nobody-knows-it")
+    world.ports.seam.before = breaking(("objects.put", Transient("down")), ("table.write", Transient("down")))
+    ingested = world.app.ingest([stranger])
+    assert (ingested.failed, ingested.outcomes) == ({stranger.id}, {})
+    world.ports.seam.before = lambda _: None
+    assert world.outcomes(stranger) == [Outcome.REJECTED]
 
 
 def test_one_node_in_the_way_gives_back_its_own_records_only():

@@ -10,9 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from faultbridge.errors import Rejected, Transient
+from faultbridge.services.intake.forward import Forward
 from faultbridge.services.send import PIECE_BYTES, Parcel, Send, pieces
 from faultbridge.simulation.fakes import FakeObjects, FakeQueue, FakeReceipts, ManualClock, breaking
-from faultbridge.storage.message import MOST_MESSAGE_BYTES, decode_message
+from faultbridge.storage.message import MOST_MESSAGE_BYTES, Message, decode_message
+from tests.builders import NOON
 
 LOG = Parcel("kernel-log", "train-a", b"NVRM: Xid (PCI:0000:c1:00): 79\n", node="ip-10-0-0-7")
 
@@ -133,3 +135,14 @@ def test_a_line_longer_than_a_piece_stays_whole() -> None:
     body = b"a\n" + b"x" * 200 * 1024 + b"\nb\n"
     assert b"x" * 200 * 1024 + b"\n" in list(pieces("kernel-log", body))
     assert MOST_MESSAGE_BYTES > PIECE_BYTES
+
+
+def test_what_a_full_queue_did_not_take_is_said_to_whoever_forwards_it() -> None:
+    class Full(FakeQueue):
+        def send(self, messages):
+            return tuple(body for _, body in messages[1:])
+
+    records = [Message(f"r-{number}", "kernel-log", "train-a", NOON, body=b"x") for number in range(3)]
+    with pytest.raises(Transient, match="2 of 3"):
+        Forward(Full(), FakeObjects())(records)
+    Forward(Full(), FakeObjects())(records[:1])
