@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from faultbridge.domain.breakers import CLUSTER_BREAKER, Breaker, BreakerState
@@ -92,6 +92,7 @@ cases = st.builds(
     concurrent=st.integers(0, 6),
     per_hour=st.integers(0, 6),
 )
+@settings(deadline=None)
 def test_no_limit_is_ever_passed_and_nobody_is_passed_over(waiting, held, begun, concurrent, per_hour):
     now = after(minutes=45)
     slots = control(holders={f"c-h{n}": NOON for n in range(held)}, starts=(now,) * begun)
