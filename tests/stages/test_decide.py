@@ -84,9 +84,9 @@ def test_an_isolated_node_does_not_return_by_itself() -> None:
 
 @pytest.mark.parametrize(
     "registered",
-    [{"mode": Mode.OBSERVE}, {"repair_owner": RepairOwner.PROVIDER}, {"repair_owner": RepairOwner.OBSERVE}],
+    [{"mode": Mode.OBSERVE}, {"repair_owner": RepairOwner.OBSERVE}],
 )
-def test_a_cluster_that_somebody_else_repairs_gets_no_case(registered) -> None:
+def test_a_cluster_that_is_only_watched_gets_no_case(registered) -> None:
     passed = seen(arrival(fault()), config=config(**registered))
     assert told(passed) == ["Node Fault Detected", "healthy>degraded"]
 
