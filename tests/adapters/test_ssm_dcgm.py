@@ -66,6 +66,10 @@ class TestJudging:
     def test_hardware_tests_that_passed_are_a_pass(self) -> None:
         assert look(report(SOFTWARE, MEMORY)).verdict is Verdict.PASSED
 
+    def test_the_gpus_that_the_report_names_are_counted(self) -> None:
+        seven = [ran("memory", "Pass", gpu=number) for number in range(7)]
+        assert look(report(SOFTWARE, *seven)).gpus == 7
+
     def test_one_hardware_failure_fails_and_says_why(self) -> None:
         found = look(report(SOFTWARE, MEMORY, BAD_MEMORY), status="Failed", details="Failed")
         assert found.verdict is Verdict.FAILED

@@ -261,3 +261,14 @@ def test_a_dry_run_says_what_it_would_have_done_and_closes_the_case():
     told = {"isolate": True, "rung": "replace", "instance_id": "i-00000000000000001"}
     assert note["facts"] == told | {"rule": "default", "policy": "test-policy"}
     assert world.case().resolution is Resolution.DRY_RUN
+
+
+def test_a_machine_that_lacks_a_gpu_fails_although_those_that_are_there_pass():
+    world = World()
+    world.verifier.results["i-00000000000000002"] = Verification(Verdict.PASSED, gpus=7)
+    world.fault()
+    world.listen()
+    world.until(world.case_is(RESOLVED))
+    assert len(world.given_up()) == 2
+    failed = next(body["data"] for body in world.bodies() if body["data"].get("outcome") == "failed")
+    assert failed["reason"] == "7 of 8 GPUs are there"

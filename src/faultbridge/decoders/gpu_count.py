@@ -23,6 +23,14 @@ def counted(observations: Iterable[Observation], instance_type: str) -> tuple[Ob
     return tuple(_counted(one, expected, instance_type) if isinstance(one, Survey) else one for one in observations)
 
 
+def missing(seen: int | None, instance_type: str | None) -> str | None:
+    """Say that fewer GPUs were seen than the instance type has; None where that is not so or nobody can tell."""
+    expected = gpus_by_instance_type().get((instance_type or "").removeprefix("ml."))
+    if not seen or expected is None or seen >= expected:
+        return None
+    return f"{seen} of {expected} GPUs are there"
+
+
 def _counted(survey: Survey, expected: int, instance_type: str) -> Survey:
     seen = sum(device.type is ComponentType.GPU for device in survey.devices)
     if seen == 0:

@@ -167,11 +167,15 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """One look at a running verification: the verdict, one line a failed test, and the raw report."""
+    """One look at a running verification: the verdict, one line a failed test, the raw report, and the GPUs it saw.
+
+    `gpus` is None where the report does not tell.
+    """
 
     verdict: Verdict
     findings: tuple[str, ...] = ()
     report: bytes = b""
+    gpus: int | None = None
 
 
 class Verifier(Protocol):

@@ -13,6 +13,7 @@ from faultbridge.adapters import ssm_commands
 from faultbridge.adapters.aws_errors import code_of, translated
 from faultbridge.adapters.clients import Clients
 from faultbridge.adapters.ssm_commands import OUTPUT_CHARACTERS, RUNNING, UNFINISHED
+from faultbridge.domain.faults import Component, ComponentType
 from faultbridge.errors import Rejected, Transient
 from faultbridge.ports import ObjectStore, Verdict, Verification
 
@@ -141,7 +142,7 @@ class SsmDcgmVerifier:
             tests = self._read_report(report)
         except Rejected as error:
             return Verification(Verdict.UNKNOWN, (f"no report: {error}",), report)
-        return Verification(verdict_of(tests, level), findings_of(tests), report)
+        return Verification(verdict_of(tests, level), findings_of(tests), report, gpus_of(tests))
 
 
 def verdict_of(tests: Sequence[DiagTest], level: int) -> Verdict:
@@ -155,6 +156,12 @@ def verdict_of(tests: Sequence[DiagTest], level: int) -> Verdict:
     named = {component for test in proving for component in test.components}
     passed = {component for test in proving if test.outcome == "pass" for component in test.components}
     return Verdict.PASSED if named and named <= passed else Verdict.UNKNOWN
+
+
+def gpus_of(tests: Sequence[DiagTest]) -> int:
+    """Count the GPUs that a report names."""
+    named = {one for test in tests for one in test.components if isinstance(one, Component)}
+    return sum(one.type is ComponentType.GPU for one in named)
 
 
 def _of_deployment(test: DiagTest) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from faultbridge.decoders.gpu_count import missing
 from faultbridge.domain.cases import Phase, Rung
 from faultbridge.domain.conditions import Condition
 from faultbridge.domain.faults import Severity
@@ -36,7 +37,7 @@ def verify(work: Work) -> Answer:
         return waiting("the verification is running")
     if found.verdict is Verdict.UNKNOWN:
         return _once_more(work, found)
-    fresh = seen_since(work.state)
+    fresh = (*seen_since(work.state), *_lacking(work, found))
     if found.verdict is not Verdict.PASSED or fresh:
         return _failed(work, found, (*found.findings, *fresh))
     more = _still_needed(work)
@@ -50,6 +51,12 @@ def seen_since(state: NodeState) -> tuple[str, ...]:
     case, attempt = live(state)
     began = attempt.watched_since or case.marks.get(Phase.VERIFYING.value, attempt.since)
     return tuple(f"{one.code}: {one.message}" for one in _since(state, case.rung, began))
+
+
+def _lacking(work: Work, found: Verification) -> tuple[str, ...]:
+    """Count the GPUs against the instance type: diagnostics pass on those that are there."""
+    lack = missing(found.gpus, work.state.seat.instance_type)
+    return (lack,) if lack else ()
 
 
 def _still_needed(work: Work) -> Rung | None:

@@ -1,0 +1,68 @@
+"""What an owner asks first: capacity that is missing for hours, a node that breaks again, forty nodes at once."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from faultbridge.domain.edges import CaseStatus, NodeStatus
+from faultbridge.ports import Capacity, Evidence
+from tests.scenarios.world import World, limits
+
+RESOLVED, IN_PROGRESS = CaseStatus.RESOLVED, CaseStatus.IN_PROGRESS
+
+
+def test_capacity_missing_for_eight_hours_keeps_the_nodes_and_asks_once_at_a_time() -> None:
+    world = World(nodes=3, limits=limits(concurrent=3, per_hour=500))
+    world.provider.known_capacity = Capacity(Evidence.RESERVATION, free=False, reason="the reservation is full")
+    for node in range(1, 4):
+        world.fault(node)
+    world.listen()
+    asked: list[int] = []
+    for _ in range(8 * 60):
+        before = len(world.seam.named("provider.capacity"))
+        world.minute()
+        asked.append(len(world.seam.named("provider.capacity")) - before)
+    assert world.given_up() == []
+    assert all(instance.alive for instance in world.fleet.instances.values())
+    assert {world.status(node) for node in range(1, 4)} == {NodeStatus.QUARANTINED}
+    # Three nodes for eight hours: one looks at the pool, a few times an hour, and no minute has two.
+    assert max(asked) <= 1
+    assert sum(asked) <= 8 * 60 // 10 + 3
+    world.provider.known_capacity = Capacity(Evidence.RESERVATION)
+    for node in range(1, 4):
+        world.until(world.case_is(RESOLVED, node))
+    assert len(world.given_up()) == 3
+
+
+def test_a_node_that_breaks_again_within_the_hour_names_the_old_case() -> None:
+    world = World()
+    world.fault()
+    world.listen()
+    world.until(world.case_is(RESOLVED))
+    first = world.case().id
+    world.minute(20)
+    world.fault()
+    world.listen()
+    assert world.case().id != first
+    assert world.case().previous_case == first
+    opened = [body["data"] for body in world.bodies() if body["data"].get("to") == "open"]
+    assert [one["previous_case"] for one in opened] == [None, first]
+
+
+def test_forty_fatal_nodes_are_off_work_within_a_minute_and_never_more_than_two_are_repaired_at_a_time() -> None:
+    world = World(nodes=40, limits=limits(concurrent=2, per_hour=500), orchestrated=True)
+    world.verifier.duration = timedelta(minutes=2)
+    for node in range(1, 41):
+        world.fault(node)
+    world.listen()
+    world.minute()
+    assert len(world.orchestrator.cordoned) == 40
+    most = 0
+    for _ in range(12 * 60):
+        world.minute()
+        most = max(most, sum(world.case(node).status is IN_PROGRESS for node in range(1, 41)))
+        if all(world.case(node).status is RESOLVED for node in range(1, 41)):
+            break
+    assert most == 2
+    assert {world.status(node) for node in range(1, 41)} == {NodeStatus.HEALTHY}
+    assert len(world.given_up()) == 40
