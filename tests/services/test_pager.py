@@ -13,10 +13,12 @@ import pytest
 from faultbridge.domain.edges import CaseStatus
 from faultbridge.domain.entries import EntryType
 from faultbridge.errors import Misconfigured, Transient
-from faultbridge.ports import PageForm, PageMessage, PageUrgency
+from faultbridge.ports import PageForm, PageMessage, PageUrgency, ProviderFailure
 from faultbridge.services.pager import Fate, Paging
 from faultbridge.services.pager.bodies import MOST_SMS, MOST_SUBJECT
+from faultbridge.services.pager.page import PageState
 from faultbridge.services.pager.rules import EVENT_TYPES, RULES
+from faultbridge.services.pager.write import runbook_of
 from faultbridge.simulation.fakes import START, FakePager, FakeTable, ManualClock, breaking
 from faultbridge.storage import keys
 from tests.builders import fault
@@ -317,3 +319,13 @@ def test_a_runbook_that_a_page_names_is_there() -> None:
     root = Path(__file__).parents[2]
     for rule in RULES:
         assert (root / "docs" / "runbooks" / f"{rule.runbook}.md").is_file(), rule.runbook
+
+
+@pytest.mark.parametrize("failure", ProviderFailure)
+def test_each_reason_for_which_a_repair_stops_has_a_page_to_which_the_page_leads(failure: ProviderFailure) -> None:
+    (rule,) = (one for one in RULES if one.transition == "escalated" and one.state is PageState.TRIGGERED)
+    name = f"reason-{failure.value.lower().replace('_', '-')}"
+    assert runbook_of(rule, {"reason": f"{failure.value}: its words"}) == name
+    assert runbook_of(rule, {"reason": "no repair is known to help"}) == rule.runbook
+    page = (Path(__file__).parents[2] / "docs" / "runbooks" / f"{name}.md").read_text(encoding="utf-8")
+    assert page.startswith(f"# {failure.value}: ")

@@ -10,12 +10,15 @@ from typing import Any
 from faultbridge.domain.cases import Case
 from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.times import from_text
+from faultbridge.ports import ProviderFailure
 from faultbridge.services.pager.page import Links, Page, Place
 from faultbridge.services.pager.rule import PageRule
 from faultbridge.services.telling import component_text
 from faultbridge.stages.narrate import component_data, incarnation_data
 
 UNKNOWN_STATUS = "unknown"
+STOPPED = "escalated"
+"""The transition of a repair that stopped; its reasons have pages of their own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +52,7 @@ def write_page(event: Mapping[str, Any], rule: PageRule, known: Known, links: Li
         commands=tuple(
             one.format_map(words) for one in rule.commands if "{case}" not in one or metadata.get("case_id")
         ),
-        runbook=links.runbook(rule.runbook),
+        runbook=links.runbook(runbook_of(rule, data)),
         timeline=links.timeline(metadata["cluster"], metadata.get("case_id")),
         event_type=metadata["event_type"],
         event_id=metadata["event_id"],
@@ -63,6 +66,13 @@ def write_page(event: Mapping[str, Any], rule: PageRule, known: Known, links: Li
         phases=data.get("phases") or {},
         note=known.note,
     )
+
+
+def runbook_of(rule: PageRule, data: Mapping[str, Any]) -> str:
+    """Name the page of the reason for which a repair stopped, where it has one; else that of the rule."""
+    reason = str(data.get("reason") or "").partition(":")[0]
+    known = rule.transition == STOPPED and reason in ProviderFailure.__members__
+    return f"reason-{reason.lower().replace('_', '-')}" if known else rule.runbook
 
 
 class _Words(dict[str, str | None]):
