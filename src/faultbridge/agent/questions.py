@@ -31,26 +31,8 @@ SMI_SENTENCES = (
 def questions(settings: AgentSettings) -> tuple[Look, ...]:
     """List what a node is asked; an interval of 0 leaves a question out."""
     patience = settings.probe_timeout_seconds
-    smi, dcgmi = settings.nvidia_smi, settings.dcgmi
     return (
-        Look(
-            "nvidia-smi",
-            "nvidia-smi-xml",
-            partial(start, (smi, "-q", "-x")),
-            settings.smi_seconds,
-            patience,
-            b"<",
-            "smi",
-            sentences=SMI_SENTENCES,
-        ),
-        Look(
-            "dcgmi health",
-            "dcgm-health",
-            partial(start, (dcgmi, "health", "-c", "-j")),
-            settings.health_seconds,
-            patience,
-            b"{",
-        ),
+        *_of_gpus(settings),
         Look("ip link", "link-state", partial(start, ("ip", "-j", "link")), settings.link_seconds, patience, b"["),
         Look(
             "exporter",
@@ -68,6 +50,30 @@ def questions(settings: AgentSettings) -> tuple[Look, ...]:
             also="infiniband-state",
         ),
         *_statistics(settings),
+    )
+
+
+def _of_gpus(settings: AgentSettings) -> tuple[Look, ...]:
+    patience = settings.probe_timeout_seconds
+    return (
+        Look(
+            "nvidia-smi",
+            "nvidia-smi-xml",
+            partial(start, (settings.nvidia_smi, "-q", "-x")),
+            settings.smi_seconds,
+            patience,
+            b"<",
+            "smi",
+            sentences=SMI_SENTENCES,
+        ),
+        Look(
+            "dcgmi health",
+            "dcgm-health",
+            partial(start, (settings.dcgmi, "health", "-c", "-j")),
+            settings.health_seconds,
+            patience,
+            b"{",
+        ),
     )
 
 
