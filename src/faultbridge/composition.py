@@ -86,9 +86,9 @@ class RecordIntake:
         from faultbridge.services.suspects import Suspects
 
         table = self.ports.table
-        suspects, silence = Suspects(table, self.ports.clock), Silence(table, self.append, self.rulebook)
         lookups = Lookups(table, self.ports.clock)
         rulebook = replace(self.rulebook, table=lookups)
+        suspects, silence = Suspects(table, self.ports.clock), Silence(table, self.append, rulebook)
         reader = Reader(self.ports.objects, registry.decode, self.trust, OwnWords(lookups))
         placement = Placement(lookups, rulebook, self.trust)
         nodes, readings = KnownNodes(lookups), Readings(table)

@@ -28,7 +28,7 @@ TEMPLATE = Path(__file__).resolve().parents[2] / "infra" / "template.yaml"
 THOUSAND = 1000
 # A fleet is not new each minute: a quarter of an hour of records comes before those that are counted.
 WARM_UP = timedelta(minutes=15)
-COUNTED = timedelta(minutes=5)
+COUNTED = timedelta(minutes=15)
 EACH = 0.1
 HEALTHY = b'{"body":{"Overall Health":{"value":"Healthy"}},"header":["Health Monitor Report"]}'
 WARNING = "NVRM: Xid (PCI:0000:c1:00): 63, pid=1, name=python, Row Remapper: New row marked for remapping"

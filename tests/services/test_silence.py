@@ -118,3 +118,25 @@ def test_how_long_a_heartbeat_may_stay_away_is_the_policys() -> None:
     assert silent(world) == [False]
     pass_time(world, 20)
     assert silent(world) == [True]
+
+
+def test_a_heartbeat_soon_after_one_that_is_stored_asks_for_nothing_but_the_state() -> None:
+    world = World()
+    beat(world)
+    before = len(world.ports.seam.calls)
+    world.ports.clock.advance(timedelta(seconds=10))
+    beat(world)
+    calls = world.ports.seam.calls[before:]
+    assert [call.name for call in calls] == ["table.get_many"]
+    assert keys.node_state(KEY) in calls[0].argument
+
+
+def test_a_new_worker_reads_what_another_one_heard() -> None:
+    world = World()
+    beat(world)
+    del world.app
+    world.ports.clock.advance(timedelta(seconds=10))
+    beat(world)
+    before = len(world.ports.seam.calls)
+    beat(world)
+    assert [call.name for call in world.ports.seam.calls[before:]] == ["table.get_many"]

@@ -134,7 +134,7 @@ def test_a_rule_that_had_seen_enough_waits_again_once_its_hours_are_over() -> No
     assert not worth(stored, told(stored, after(minutes=59, seconds=59)), policy)
 
 
-def test_a_survey_that_finds_nothing_is_written_every_five_minutes() -> None:
+def test_a_survey_that_finds_nothing_is_written_every_ten_minutes() -> None:
     state = surveyed(node(), NOON)
     assert worth(node(), state)
     assert not worth(state, surveyed(state, NOON + SURVEY_KEPT))

@@ -7,7 +7,7 @@ the timer rings, the sweep raises `host.silent` through the same fold as any oth
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from faultbridge.decoders.heartbeat import SILENT
@@ -33,6 +33,7 @@ FEW = 2
 """So many nodes may fall silent although nobody else is heard; if more do, it is we who hear nothing."""
 
 MOST_LOOKED_AT = 100
+MOST_KEPT = 50_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,16 +43,27 @@ class Silence:
     table: Table
     append: Append
     rulebook: Rulebook
+    _stored: dict[NodeKey, datetime] = field(default_factory=dict)
 
     def heard(self, lives: Mapping[NodeKey, datetime]) -> None:
-        """Note signs of life; most come so soon after the last one that nothing is written."""
-        places = {keys.seen(node): node for node in lives}
+        """Note signs of life; most come so soon after a stored one that nothing is written, or even read."""
+        news = {node: at for node, at in lives.items() if self._is_news(node, at, self._stored.get(node))}
+        places = {keys.seen(node): node for node in news}
         found = self.table.get_many(places) if places else {}
         for place, node in places.items():
-            limit = self._limit(node)
             known = _last(found.get(place))
-            if known is None or lives[node] - known > limit / 4:
-                self._note(node, lives[node], limit)
+            if known is None or self._is_news(node, news[node], known):
+                self._note(node, news[node], self._limit(node))
+            else:
+                self._keep(node, known)
+
+    def _is_news(self, node: NodeKey, at: datetime, known: datetime | None) -> bool:
+        return known is None or at - known > self._limit(node) / 4
+
+    def _keep(self, node: NodeKey, at: datetime) -> None:
+        if len(self._stored) >= MOST_KEPT:
+            self._stored.clear()
+        self._stored[node] = at
 
     def _limit(self, node: NodeKey) -> timedelta:
         return rules_of(self.rulebook, node.cluster).policy.limits.silent_after
@@ -64,6 +76,7 @@ class Silence:
         except Conflict:
             # Somebody else has heard it later.
             return
+        self._keep(node, at)
 
     def deaf(self, overdue: int) -> bool:
         """Tell whether so many nodes are overdue, and so few others heard, that it is rather we who hear nothing."""

@@ -1,11 +1,11 @@
 """Worth: whether what a node has become must be written, when nothing of it goes on the record.
 
 A write each minute for each healthy node is most of what a fleet would cost. So watermarks and counts are stored only
-so precisely: the last survey of a source that asserts nothing to five minutes, a condition that is heard of again to
+so precisely: the last survey of a source that asserts nothing to ten minutes, a condition that is heard of again to
 one, and to fifteen when it is an error of the driver that a log never takes back. A count is stored each time while a
 rule waits for it, and whenever it has doubled. What is lost by that, unless the worker that knows better is still
 warm: `count` is a lower bound; a condition that ends by quiet ends up to a tenth of its quiet time early; and a faulty
-survey that the queue delivers behind a clean one of the same five minutes opens a condition, which the next survey
+survey that the queue delivers behind a clean one of the same ten minutes opens a condition, which the next survey
 clears.
 """
 
@@ -20,7 +20,7 @@ from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.policy import Policy
 from faultbridge.stages.expire import quiet_for
 
-SURVEY_KEPT = timedelta(minutes=5)
+SURVEY_KEPT = timedelta(minutes=10)
 REPEAT_KEPT = timedelta(minutes=1)
 MOMENT_KEPT = timedelta(minutes=15)
 SHARE_OF_QUIET = 10
