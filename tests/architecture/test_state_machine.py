@@ -77,3 +77,19 @@ def test_only_our_own_functions_are_called(source: Path) -> None:
     for task in tasks(source).values():
         assert task["Resource"] in LAMBDA
         assert task["Parameters"]["FunctionName"] == "${ReplacementFunctionArn}"
+
+
+MOST_TRANSITIONS = 30
+
+
+def longest(machine: dict[str, Any], name: str) -> int:
+    """The transitions of the longest way from a state to an end, every task of it tried as often as it may be."""
+    state = machine["States"][name]
+    tries = sum(retry["MaxAttempts"] for retry in state.get("Retry", []))
+    return 1 + tries + max((longest(machine, each) for each in set(next_of(state))), default=0)
+
+
+@each_machine
+def test_no_way_through_a_machine_has_more_than_thirty_transitions(source: Path) -> None:
+    machine = definition(source)
+    assert longest(machine, machine["StartAt"]) <= MOST_TRANSITIONS

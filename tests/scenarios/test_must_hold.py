@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from faultbridge.domain.clusters import Mode
 from faultbridge.domain.edges import CaseStatus, NodeStatus
 from faultbridge.ports import Capacity, Evidence
 from tests.scenarios.world import World, limits
@@ -66,3 +67,14 @@ def test_forty_fatal_nodes_are_off_work_within_a_minute_and_never_more_than_two_
     assert most == 2
     assert {world.status(node) for node in range(1, 41)} == {NodeStatus.HEALTHY}
     assert len(world.given_up()) == 40
+
+
+def test_a_dry_run_calls_nothing_that_acts_on_a_node_or_looks_at_one() -> None:
+    world = World(nodes=3, mode=Mode.DRY_RUN, orchestrated=True)
+    for node, code in ((1, "xid.79"), (2, "xid.48"), (3, "xid.79")):
+        world.fault(node, code=code)
+    world.listen()
+    world.minute(10)
+    outside = {"provider", "restarter", "collector", "orchestrator", "verifier", "workflow"}
+    assert [call.name for call in world.seam.calls if call.port in outside] == []
+    assert all("note would_have_done" in world.story(node) for node in (1, 2, 3))
