@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from threading import Thread
+from typing import ClassVar
 
 import pytest
 
+from faultbridge.adapters.collectors.ssm import script as bundle_script
 from faultbridge.local.compute_script import CommandOutput, ComputeScript, failed_diagnostics, healthy_diagnostics
+from faultbridge.local.gaps.command_output import bundle_output
 
 DIAGNOSE = ["dcgmi diag -r 2 -j"]
 OUTPUT_OF_ONE_COMMAND = 24_000  # characters that GetCommandInvocation gives
@@ -61,6 +66,36 @@ def test_a_machine_can_be_mended_by_the_restart_that_is_scripted_and_by_no_other
     assert script.output_of("i-1", DIAGNOSE) == CommandOutput(226, "bad")
     script.output_of("i-1", REBOOT)
     assert script.output_of("i-1", DIAGNOSE) == CommandOutput(0, healthy_diagnostics())
+
+
+class Bucket(BaseHTTPRequestHandler):
+    """A bucket (fake) that takes what is put under a signed address."""
+
+    kept: ClassVar[dict[str, bytes]] = {}
+
+    def do_PUT(self) -> None:
+        self.kept[self.path] = self.rfile.read(int(self.headers["Content-Length"]))
+        self.send_response(200)
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+def test_a_log_bundle_is_put_where_the_script_says_and_names_itself_a_fake() -> None:
+    with HTTPServer(("127.0.0.1", 0), Bucket) as server:
+        Thread(target=server.handle_request, daemon=True).start()
+        address = f"http://127.0.0.1:{server.server_port}/raw/bundles/i-1/c-1.tar.gz?X-Amz-Signature=abc"
+        assert bundle_output(list(bundle_script(address))) == CommandOutput(0, "")
+    (kept,) = Bucket.kept.values()
+    assert kept.startswith(b"a fake")
+
+
+def test_a_log_bundle_that_nobody_takes_fails_as_curl_does() -> None:
+    output = bundle_output(list(bundle_script("http://127.0.0.1:1/raw/bundles/x")))
+    assert output is not None
+    assert output.exit_code == 22
+    assert bundle_output(DIAGNOSE) is None
 
 
 def test_the_output_for_the_next_launch_goes_to_one_instance_only(script: ComputeScript) -> None:

@@ -29,6 +29,7 @@ COMMAND = "moto.ssm.models:SimpleSystemManagerBackend|get_command_by_id"
 CANNED = "moto.ssm.models:Command|invocation_response"
 
 BUNDLE_URL = "FAULTBRIDGE_BUNDLE_URL="
+CURL_FAILED = 22
 
 _OUTPUT_LIMIT = 24_000
 _OUTPUT_NAME = "awsrunShellScript/0.awsrunShellScript/stdout"
@@ -61,8 +62,7 @@ def _by_script(invocation: Invocation) -> Invocation:
         answer = invocation(backend, command_id, instance_id, plugin_name)
         command = backend.get_command_by_id(command_id)
         lines = command.parameters.get("commands", [])
-        _keep_bundle(lines)
-        output = SCRIPT.output_of(instance_id, lines)
+        output = bundle_output(lines) or SCRIPT.output_of(instance_id, lines)
         if output is None:
             return answer
         return {**answer, **_fields(output), "StandardOutputUrl": _stored(command, instance_id, output)}
@@ -70,14 +70,18 @@ def _by_script(invocation: Invocation) -> Invocation:
     return get_command_invocation
 
 
-def _keep_bundle(lines: list[str]) -> None:
-    """Put a file that says what it is where a log bundle was to go; nothing here has logs."""
-    for line in lines:
-        if line.startswith(BUNDLE_URL):
-            (address,) = shlex.split(line.removeprefix(BUNDLE_URL))
-            request = Request(address, data=b"a fake: this machine has no logs", method="PUT")  # noqa: S310 - signed by us
-            with urlopen(request, timeout=5):  # noqa: S310 - signed by us
-                pass
+def bundle_output(lines: list[str]) -> CommandOutput | None:
+    """Put a file that says what it is where a log bundle was to go, as curl does; None for any other command."""
+    address = next((line.removeprefix(BUNDLE_URL) for line in lines if line.startswith(BUNDLE_URL)), None)
+    if address is None:
+        return None
+    (signed,) = shlex.split(address)
+    request = Request(signed, data=b"a fake: this machine has no logs", method="PUT")  # noqa: S310 - signed by us
+    try:
+        with urlopen(request, timeout=5):  # noqa: S310 - signed by us
+            return CommandOutput(0, "")
+    except OSError as error:
+        return CommandOutput(CURL_FAILED, str(error))
 
 
 def _stored(command: Any, instance_id: str, output: CommandOutput) -> str:  # noqa: ANN401 - moto's command
