@@ -74,6 +74,7 @@ class World:
         breakers: tuple[BreakerLimit, ...] = (),
         domain: Callable[[int], str | None] = lambda _: None,
         launch_delay: timedelta = timedelta(minutes=3),
+        shards: int = 1,
     ) -> None:
         self.clock = ManualClock(NOON)
         self.seam = Seam()
@@ -125,7 +126,7 @@ class World:
         )
         self._heard = 0
         self._domain = domain
-        self._register(nodes, mode)
+        self._register(nodes, mode, shards)
 
     def _tools(self) -> Tools:
         return Tools(
@@ -142,9 +143,10 @@ class World:
             {"ssm-dcgm": self.verifier},
         )
 
-    def _register(self, nodes: int, mode: Mode) -> None:
+    def _register(self, nodes: int, mode: Mode, shards: int) -> None:
         registration = Registration(self.table, self.append, self.clock)
-        registration.add_cluster(ClusterConfig(CLUSTER, repair_owner=RepairOwner.FAULTBRIDGE, mode=mode))
+        config = ClusterConfig(CLUSTER, repair_owner=RepairOwner.FAULTBRIDGE, mode=mode, shards=shards)
+        registration.add_cluster(config)
         day_before = NOON - timedelta(days=1)
         for number in range(1, nodes + 1):
             instance = self.fleet.launch(GROUP, f"i-{number:017x}", day_before)

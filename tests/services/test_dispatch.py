@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from faultbridge.domain.cases import Rung
 from faultbridge.domain.edges import CaseStatus
 from faultbridge.domain.faults import Severity
 from faultbridge.domain.policy import Match, Rule
 from faultbridge.errors import Misconfigured, Transient
 from faultbridge.ports import Capacity, Evidence
+from faultbridge.services import dispatch as dispatching
 from faultbridge.simulation.fakes import Call
 from faultbridge.storage import keys
 from faultbridge.storage.writes import Delete, Update
@@ -46,6 +48,33 @@ def test_more_than_one_transaction_holds_are_admitted_in_turns():
     world = queued(40, limits=limits(concurrent=40, per_hour=100))
     assert len(world.dispatch(CLUSTER).admitted) == 40
     assert len(world.control().holders) == 40
+
+
+def test_more_cases_than_are_looked_at_are_admitted_by_urgency_whichever_shard_they_wait_in(monkeypatch):
+    monkeypatch.setattr(dispatching, "MOST_ROWS", 3)
+    rule = Rule("mild", Match(codes=("xid.48",)), severity=Severity.ERROR)
+    world = World(nodes=20, shards=16, rules=(rule,), limits=limits(concurrent=2, per_hour=100))
+    world.pause_repairs(paused=True)
+    for node in range(1, 21):
+        world.fault(node, code="xid.79" if node > 18 else "xid.48")
+        world.isolate(world.key(node))
+    world.pause_repairs(paused=False)
+    world.dispatch(CLUSTER)
+    assert {node for node in range(1, 21) if world.case(node).status is CaseStatus.IN_PROGRESS} == {19, 20}
+
+
+def test_cases_that_a_person_was_asked_about_keep_nobody_behind_them_waiting(monkeypatch):
+    monkeypatch.setattr(dispatching, "MOST_ROWS", 2)
+    rule = Rule("asked", Match(codes=("xid.79",)), approval=(Rung.REPLACE,))
+    world = World(nodes=6, rules=(rule,), limits=limits(concurrent=6, per_hour=100))
+    for node in range(1, 6):
+        world.fault(node)
+    world.listen()
+    world.minute(3)
+    world.fault(6, code="xid.48")
+    world.listen()
+    world.minute()
+    assert world.case(6).status is CaseStatus.IN_PROGRESS
 
 
 def test_two_dispatches_at_once_never_pass_the_limit():

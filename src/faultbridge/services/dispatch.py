@@ -20,7 +20,7 @@ from faultbridge.services.admission import Ready, admitted, dry_run, handed_over
 from faultbridge.services.append import Append, Revision, token
 from faultbridge.services.isolate import Isolate
 from faultbridge.services.replacement.request import execution_input
-from faultbridge.services.rows import rows_of
+from faultbridge.services.rows import in_order
 from faultbridge.services.rulebook import Rulebook
 from faultbridge.services.rules_of import rules_of
 from faultbridge.stages.admit import Refused, admit
@@ -79,9 +79,17 @@ class Dispatch:
         return self._start(taken)
 
     def _waiting(self, rules: Rules, passed_over: Iterable[str] = ()) -> list[QueuedCase]:
-        rows = islice(rows_of(self.table, rules.config, QUEUE), MOST_ROWS)
-        waiting = (read_queued(rules.config.cluster, row) for row in rows)
-        return [queued for queued in waiting if queued.case not in passed_over]
+        """Read the most urgent cases of all shards; those that a person was asked about take nobody's place."""
+        rows = (read_queued(rules.config.cluster, row) for row in in_order(self.table, rules.config, QUEUE))
+        found, room = [], MOST_ROWS
+        for queued in rows:
+            if queued.case in passed_over:
+                continue
+            found.append(queued)
+            room -= not queued.asking
+            if not room:
+                break
+        return found
 
     def _control(self, cluster: str) -> Control:
         found = self.table.get(keys.cluster_control(cluster))
