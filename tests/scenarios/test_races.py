@@ -129,15 +129,16 @@ def test_a_seat_of_which_no_instance_is_known_is_a_persons() -> None:
     assert world.case().reason == "NOT_FOUND: no instance is known to sit in the seat"
 
 
-def test_a_node_that_comes_back_with_a_warning_left_is_degraded() -> None:
-    mild = Rule("mild", Match(codes=("xid.92",)), severity=Severity.WARNING, action=Action.NONE)
+@pytest.mark.parametrize("severity", [Severity.WARNING, Severity.FATAL])
+def test_a_node_that_comes_back_with_something_harmful_left_is_degraded(severity: Severity) -> None:
+    mild = Rule("mild", Match(codes=("xid.92",)), severity=severity, action=Action.NONE)
     look = Rule("look", Match(codes=("xid.48",)), action=Action.RUN_DIAGNOSTICS)
     world = World(rules=(mild, look))
     world.fault(code="xid.92")
     world.fault(code="xid.48")
     world.listen()
     world.until(world.case_is(CaseStatus.RESOLVED))
-    assert (world.node().severity, world.status()) == (Severity.WARNING, NodeStatus.DEGRADED)
+    assert (world.node().severity, world.status()) == (severity, NodeStatus.DEGRADED)
 
 
 def test_what_the_provider_took_on_is_given_up_though_no_probe_answers() -> None:

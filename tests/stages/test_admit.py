@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 from hypothesis import given, settings
@@ -11,8 +12,9 @@ from faultbridge.domain.breakers import CLUSTER_BREAKER, Breaker, BreakerState
 from faultbridge.domain.cases import Rung, WaitingFor
 from faultbridge.domain.clusters import Control
 from faultbridge.domain.nodes import NodeKey
-from faultbridge.domain.policy import Limits, Policy
+from faultbridge.domain.policy import Limits, Policy, Rule
 from faultbridge.domain.queue import QueuedCase
+from faultbridge.domain.windows import Window
 from faultbridge.stages.admit import MOST_PICKS, admit
 from tests.builders import NOON, after
 
@@ -149,3 +151,30 @@ def test_the_starts_of_the_picks_before_count_for_the_hour():
     limits = Limits(concurrent=9, per_hour=2)
     admission = admit(control(starts=(NOON,)), Policy("p", limits=limits), [queued(1), queued(2)], NOON)
     assert picked(admission) == ["c-1"]
+
+
+def test_a_full_cluster_still_lets_a_verification_through():
+    full = control(holders={"c-8": NOON, "c-9": NOON}, starts=(NOON, NOON))
+    admission = admit(
+        full, Policy("p", limits=Limits(concurrent=2, per_hour=2)), [queued(1), queued(2, rung=Rung.VERIFY)], NOON
+    )
+    assert picked(admission) == ["c-2"]
+
+
+def test_a_rung_that_begins_by_approval_waits_until_a_person_said_yes():
+    policy = replace(ROOM, rules=(Rule("ask", approval=(Rung.REPLACE,)),))
+    asking = queued(1, rule="ask")
+    (refused,) = admit(control(), policy, [asking], NOON).refusals
+    assert (refused.waiting_for, "ask" in refused.reason) == (WaitingFor.APPROVAL, True)
+    others = [replace(asking, approved=True), replace(asking, case="c-2", rung=Rung.REBOOT)]
+    assert picked(admit(control(), policy, others, NOON)) == ["c-1", "c-2"]
+
+
+def test_a_rule_with_windows_repairs_in_one_of_them_and_verifies_at_any_time():
+    window = Window(cron="0 12 * * *", duration=timedelta(hours=2))
+    policy = replace(ROOM, rules=(Rule("at-noon", windows=(window,)),))
+    waiting = [queued(1, rule="at-noon"), queued(2, rule="at-noon", rung=Rung.VERIFY)]
+    assert picked(admit(control(), policy, waiting, after(minutes=1))) == ["c-1", "c-2"]
+    admission = admit(control(), policy, waiting, after(minutes=121))
+    assert picked(admission) == ["c-2"]
+    assert [one.waiting_for for one in admission.refusals] == [WaitingFor.WINDOW]
