@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
 from faultbridge.domain.catalogue import Scope
-from faultbridge.domain.faults import Survey
+from faultbridge.domain.faults import Clear, Survey
 from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.policy import Limits
 from faultbridge.domain.records import Outcome
 from faultbridge.stages.changes import Arrival, Folded
 from faultbridge.stages.expire import end_scopes, quiet_until
 from faultbridge.stages.fold import fold
-from faultbridge.stages.folding import MOST_NOTED, MOST_SURVEYS, MOST_TOMBSTONES
+from faultbridge.stages.folding import MOST_CONDITIONS, MOST_NOTED, MOST_SURVEYS, MOST_TOMBSTONES
 from tests.builders import CATALOGUE, GPU, NOON, OTHER_GPU, after, arrival, fault, node
 
 KEY_OF_79 = "xid.79@gpu/pci=0000:c1:00"
@@ -124,3 +125,23 @@ def test_the_looks_that_are_remembered_are_bounded() -> None:
     state = folded(node(), *looks).state
     assert len(state.surveys) == MOST_SURVEYS
     assert "nvsentinel#check-0" not in state.surveys
+
+
+@pytest.mark.parametrize(("moved", "expected"), [(timedelta(0), Outcome.STALE), (MILLISECOND, Outcome.RECORDED)])
+def test_the_floor_covers_its_own_instant(moved, expected) -> None:
+    floored = replace(node(), floor=NOON)
+    assert outcome(floored, arrival(fault(), at=NOON + moved), now=after(minutes=1)) is expected
+
+
+@pytest.mark.parametrize(("moved", "active"), [(timedelta(0), True), (MILLISECOND, False)])
+def test_a_word_of_the_same_instant_does_not_take_back_what_was_said_then(moved, active) -> None:
+    begun = folded(node(), arrival(fault()))
+    over = folded(begun.state, arrival(Clear("kernel-log", "xid.79", GPU, "over"), at=NOON + moved))
+    assert bool(list(over.state.active())) is active
+
+
+def test_a_fault_no_worse_than_those_of_a_full_node_takes_the_place_of_none() -> None:
+    links = [fault("xid.92", component=replace(GPU, link=number)) for number in range(MOST_CONDITIONS)]
+    full = folded(node(), *(arrival(one, at=after(seconds=number)) for number, one in enumerate(links)))
+    one_more = folded(full.state, arrival(fault("xid.92", component=OTHER_GPU), at=after(minutes=5)))
+    assert OTHER_GPU not in {condition.component for condition in one_more.state.active()}
