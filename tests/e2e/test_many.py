@@ -1,4 +1,4 @@
-"""Many cases at once on the embedded stack: each repair to its end, never more than the budget, and how long it takes."""
+"""Many cases at once on the embedded stack: each to its end, never more than the budget, and how long it takes."""
 
 from __future__ import annotations
 
