@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -128,3 +129,23 @@ def test_an_execution_that_is_lost_while_the_provider_works_goes_on_waiting() ->
     rival.replaces()
     with_inventory(world, rival, world.case_is(RESOLVED))
     assert world.status() is NodeStatus.HEALTHY
+
+
+def test_a_followed_node_that_breaks_again_after_its_verification_is_not_touched_by_us_either() -> None:
+    world = followed_world(orchestrated=True)
+    rival = Rival(world)
+    world.minute(10)
+    rival.replaces()
+    handler = world.workflow.handler
+    broken: list[str] = []
+
+    def breaks_before_the_close(payload: Any) -> Any:
+        if payload["step"] == "close" and not broken:
+            broken.append("xid.48")
+            world.fault(code="xid.48")
+        return handler(payload)
+
+    world.workflow.handler = breaks_before_the_close
+    with_inventory(world, rival, lambda: bool(broken))
+    assert world.case().status is not RESOLVED
+    assert done_by_us(world) == []
