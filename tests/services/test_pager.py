@@ -12,10 +12,12 @@ import pytest
 
 from faultbridge.domain.edges import CaseStatus
 from faultbridge.domain.entries import EntryType
+from faultbridge.domain.times import from_text
 from faultbridge.errors import Misconfigured, Transient
 from faultbridge.ports import PageForm, PageMessage, PageUrgency, ProviderFailure
 from faultbridge.services.pager import Fate, Paging
 from faultbridge.services.pager.bodies import MOST_SMS, MOST_SUBJECT
+from faultbridge.services.pager.deliver import TOO_OLD
 from faultbridge.services.pager.page import PageState
 from faultbridge.services.pager.rules import EVENT_TYPES, RULES
 from faultbridge.services.pager.write import runbook_of
@@ -329,3 +331,11 @@ def test_each_reason_for_which_a_repair_stops_has_a_page_to_which_the_page_leads
     assert runbook_of(rule, {"reason": "no repair is known to help"}) == rule.runbook
     page = (Path(__file__).parents[2] / "docs" / "runbooks" / f"{name}.md").read_text(encoding="utf-8")
     assert page.startswith(f"# {failure.value}: ")
+
+
+def test_an_event_of_exactly_a_fortnight_and_two_days_still_pages() -> None:
+    paging, pager, _ = made()
+    assert isinstance(paging.clock, ManualClock)
+    paging.clock.advance_to(from_text(ESCALATED["metadata"]["recorded_at"]) + TOO_OLD)
+    assert Fate.TOO_OLD not in fates(paging, ESCALATED)
+    assert pager.keys == [f"{CASE}:escalated"]

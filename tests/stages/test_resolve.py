@@ -7,10 +7,11 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from faultbridge.domain.nodes import Incarnation, NodeState
+from faultbridge.domain.aliases import Alias, AliasRow
+from faultbridge.domain.nodes import Incarnation, NodeKey, NodeState
 from faultbridge.domain.records import RawRecord
 from faultbridge.stages.changes import Sits
-from faultbridge.stages.resolve import MARGIN, learn_boot, sits
+from faultbridge.stages.resolve import MARGIN, learn_boot, resolve, sits
 from tests.builders import NOON, node
 
 MILLISECOND = timedelta(milliseconds=1)
@@ -65,3 +66,12 @@ def test_the_same_boot_is_nothing_new_and_the_first_id_of_a_boot_names_it() -> N
     named = learn_boot(seated(replace(SITTING, boot_id=None)), record(boot_id="boot-9")).incarnation
     assert named is not None
     assert (named.boot, named.boot_id, named.since) == (2, "boot-9", NOON)
+
+
+def test_a_name_proves_no_instance_while_it_may_pass_on_and_an_instance_id_always_proves_itself() -> None:
+    row = AliasRow(NodeKey("train-a", "n-1"), "i-1", NOON)
+    instance, name = Alias("instance", "i-1"), Alias("name", "train-a/n-1")
+    assert resolve((instance,), {instance: row}, "train-a") == row
+    assert resolve((name,), {name: row}, "train-a") == replace(row, instance_id=None)
+    ended = replace(row, valid_to=NOON)
+    assert resolve((name,), {name: ended}, "train-a") == ended
