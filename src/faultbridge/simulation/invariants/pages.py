@@ -51,8 +51,9 @@ def _surplus(view: View) -> Iterator[str]:
 
 
 def _unannounced(view: View) -> Iterator[str]:
-    said = _said(view)
-    yield from sorted(key for key, state in said if state == RESOLVED and (key, TRIGGERED) not in said)
+    """Find ends without a beginning; one that was tried without an answer may have reached somebody, and is ended."""
+    tried = {(page.key, page.attributes["state"]) for page in view.ports.pager.tried}
+    yield from sorted(key for key, state in _said(view) if state == RESOLVED and (key, TRIGGERED) not in tried)
 
 
 def _escalations(view: View) -> Iterator[str]:
