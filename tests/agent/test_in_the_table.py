@@ -8,8 +8,9 @@ only the files; an acknowledgement may be lost after the queue took the message.
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,7 @@ from faultbridge.services.records import Delivery
 from faultbridge.services.timeline import data_of
 from faultbridge.storage import keys
 from tests.agent.fakes import MovedClock
+from tests.agent.test_node import FakeNode, QueueServer, wait_for
 from tests.builders import KEY
 from tests.world import World
 
@@ -136,9 +138,44 @@ class Site:
         self.away = self.loses_answers = False
         self.seconds(150)
         assert self.agent.outbox.waiting == 0
-        items = self.world.ports.table.query(keys.node_partition(KEY), prefix=keys.ENTRY).items
-        told = [data_of(item) for item in items if item["type"] == EntryType.FAULT_DETECTED.value]
-        return [(one["code"], one["component"]["pci"]) for one in told if one["code"].startswith("xid.")]
+        return begun(self.world)
+
+
+def begun(world: World) -> list[tuple[str, str]]:
+    """Read the Xids that the entries of the node say began, each as often as it is said."""
+    items = world.ports.table.query(keys.node_partition(KEY), prefix=keys.ENTRY).items
+    told = [data_of(item) for item in items if item["type"] == EntryType.FAULT_DETECTED.value]
+    return [(one["code"], one["component"]["pci"]) for one in told if one["code"].startswith("xid.")]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [1, 2])
+def test_whenever_the_process_itself_is_killed(tmp_path: Path, seed: int) -> None:
+    dice, queue, world = random.Random(seed), QueueServer(), World(mode=Mode.OBSERVE)
+    instance = world.node().incarnation
+    assert instance is not None
+    node = FakeNode(tmp_path, queue, cluster=KEY.cluster, node=KEY.node, instance_id=instance.instance_id)
+    unsaid, kills = list(LINES), 0
+    while unsaid:
+        node.start()
+        queue.away = dice.random() < 0.3
+        for code, bus in [unsaid.pop() for _ in range(min(len(unsaid), dice.randrange(12)))]:
+            node.ring.say(XID.format(code=code, bus=bus))
+            time.sleep(0.02)
+        time.sleep(dice.uniform(0, 1.0))
+        node.kill()
+        kills += 1
+    queue.away = False
+    node.start()
+    wait_for(lambda: len(queue.lines()) >= len(LINES))
+    assert node.stop() == 0
+    queue.close()
+    world.ports.clock.advance_to(datetime.now(UTC))
+    # What came twice is handed over twice, as a queue may do.
+    for number, text in enumerate(queue.arrived):
+        assert not world.app.ingest([Delivery(f"m-{number}", text, world.now)]).reasons
+    assert sorted(begun(world)) == sorted((f"xid.{code}", f"0000:{bus:02x}:00") for code, bus in LINES)
+    assert kills > 5
 
 
 @pytest.fixture

@@ -34,6 +34,7 @@ class QueueServer:
     def __init__(self) -> None:
         self.away = False
         self.messages: dict[str, Message] = {}
+        self.arrived: list[str] = []
         outer = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -46,6 +47,7 @@ class QueueServer:
                     return
                 for entry in asked["Entries"]:
                     message = decode_message(entry["MessageBody"])
+                    outer.arrived.append(entry["MessageBody"])
                     outer.messages.setdefault(message.record_id, message)
                 self._answer(200, {"Successful": []})
 
