@@ -32,7 +32,7 @@ from faultbridge.services.verify import Verified, Verify
 from faultbridge.storage import keys, rejects
 
 PAGE, MOST_PAGE = 100, 500
-MOST_SEQUENCE, MOST_EPOCH = 10**11, 9999
+MOST_SEQUENCE, MOST_EPOCH, MOST_ATTEMPT = 10**11, 9999, 9999
 MOST_VERIFIED = 20_000
 OWN_STREAM = "-"
 CASE_ID = re.compile(r"c-[a-z2-7]{26}")
@@ -152,7 +152,7 @@ class Answers:
         request.only()
         view, body = self._case(request), request.document()
         attempt, reason = body.get("attempt"), body.get("reason", "")
-        if type(attempt) is not int or not 1 <= attempt <= MOST_EPOCH:
+        if type(attempt) is not int or not 1 <= attempt <= MOST_ATTEMPT:
             raise Rejected("bad_body", "`attempt` is no whole number from 1 on")
         if not isinstance(reason, str) or len(reason) > MOST_CHARACTERS or set(body) - {"attempt", "reason"}:
             raise Rejected("bad_body", "the body has an `attempt` and may have a `reason` of 256 characters")

@@ -52,7 +52,7 @@ def admitted(ready: Ready, now: datetime) -> Revision:
     )
     reason = f"admitted: {ready.reason}" if ready.reason else "admitted"
     moved = move_case(Decided(ready.state), case, now, reason)
-    return Revision(replace(moved.state, due_at=due_at(moved.state)), moved.drafts)
+    return Revision(moved.state, moved.drafts)
 
 
 def take_slots(control: Control, ready: Sequence[Ready], now: datetime) -> Update:
@@ -125,7 +125,7 @@ def handed_over(state: NodeState, case_id: str, reason: str, now: datetime) -> R
         return Revision(state)
     handed = replace(case, status=CaseStatus.ESCALATED, waiting_for=None, reason=reason)
     moved = move_case(Decided(state), handed, now, reason)
-    return Revision(replace(moved.state, due_at=due_at(moved.state)), moved.drafts)
+    return Revision(moved.state, moved.drafts)
 
 
 def dry_run(state: NodeState, case_id: str, rung: Rung | None, reason: str, now: datetime) -> Revision:
@@ -151,7 +151,7 @@ def dry_run(state: NodeState, case_id: str, rung: Rung | None, reason: str, now:
     )
     resolved = replace(case, status=CaseStatus.RESOLVED, resolution=Resolution.DRY_RUN, waiting_for=None, closed_at=now)
     moved = move_case(Decided(state, (draft,)), resolved, now, "dry run")
-    return Revision(replace(moved.state, due_at=due_at(moved.state)), moved.drafts)
+    return Revision(moved.state, moved.drafts)
 
 
 def _waits(case: Case, case_id: str) -> bool:

@@ -12,7 +12,6 @@ from faultbridge.services.append import Append, Revise, Revision
 from faultbridge.services.orders import Order
 from faultbridge.services.rulebook import Rulebook
 from faultbridge.services.rules_of import rules_of
-from faultbridge.stages import narrate
 from faultbridge.stages.leave_alone import heeding, ignoring
 
 
@@ -53,6 +52,4 @@ class Ignore:
 
 
 def _noted(state: NodeState, word: str, order: Order, now: datetime) -> Revision:
-    text = f"{word}{': ' if order.reason else ''}{order.reason}"
-    note = narrate.note(kind="operator", text=text, at=now, facts={"order": word}, operator=order.operator)
-    return Revision(state, (note,))
+    return Revision(state, (order.note(word, now),))

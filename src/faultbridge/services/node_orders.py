@@ -8,7 +8,6 @@ from datetime import datetime
 
 from faultbridge.domain.cases import Case, Resolution, Rung, WaitingFor
 from faultbridge.domain.edges import Actor, CaseStatus, NodeStatus
-from faultbridge.domain.entries import Draft
 from faultbridge.domain.faults import NODE_COMPONENT, Fault
 from faultbridge.domain.nodes import NodeKey, NodeState
 from faultbridge.errors import Rejected
@@ -19,7 +18,7 @@ from faultbridge.services.rulebook import Rulebook
 from faultbridge.services.rules_of import rules_of
 from faultbridge.stages import narrate
 from faultbridge.stages.changes import Arrival
-from faultbridge.stages.decide import Decided, Rules, due_at, move_case
+from faultbridge.stages.decide import Decided, Rules, move_case
 
 SOURCE = "operator"
 REPLACE, QUARANTINE = "operator.replace", "operator.quarantine"
@@ -65,7 +64,7 @@ class NodeOrders:
             case = state.live_case
             if case is None or case.status is not CaseStatus.ESCALATED:
                 raise Rejected("not_with_a_person", f"no case of {key.node} waits for a person who has it")
-            noted = Revision(state, (_note("return", order, case, now),))
+            noted = Revision(state, (order.note("return", now, case_id=case.id),))
             if state.status is not None and state.status.in_service:
                 ended = replace(case, status=CaseStatus.RESOLVED, resolution=Resolution.BY_PERSON, closed_at=now)
                 return _moved(noted, ended, now, "returned by an operator")
@@ -79,7 +78,8 @@ class NodeOrders:
         arrival = Arrival(Fault(SOURCE, code, NODE_COMPONENT, text), now, "")
         catalogue = self.rulebook.catalogue()
         told = observe(state, [arrival], rebooted=False, rules=rules, catalogue=catalogue, now=now)
-        note = _note(code.removeprefix("operator."), order, told.state.live_case, now)
+        case = told.state.live_case
+        note = order.note(code.removeprefix("operator."), now, case_id=case.id if case else None)
         return Revision(told.state, (*told.drafts, note))
 
     def _order(self, key: NodeKey, revise: Callable[[NodeState, Rules, datetime], Revision]) -> NodeState:
@@ -113,12 +113,4 @@ def _handed_back(revision: Revision, rung: Rung, now: datetime, reason: str) -> 
 
 def _moved(revision: Revision, case: Case, now: datetime, reason: str) -> Revision:
     done = move_case(Decided(revision.state, revision.drafts), case, now, reason)
-    return replace(revision, state=replace(done.state, due_at=due_at(done.state)), drafts=done.drafts)
-
-
-def _note(word: str, order: Order, case: Case | None, now: datetime) -> Draft:
-    text = f"{word}{': ' if order.reason else ''}{order.reason}"
-    facts = {"order": word}
-    return narrate.note(
-        kind="operator", text=text, at=now, case_id=case.id if case else None, facts=facts, operator=order.operator
-    )
+    return replace(revision, state=done.state, drafts=done.drafts)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -26,6 +26,26 @@ class Order:
 
     operator: str | None = None
     reason: str = ""
+
+    def note(
+        self,
+        word: str,
+        at: datetime,
+        *,
+        case_id: str | None = None,
+        facts: Mapping[str, object] | None = None,
+        stage: str | None = None,
+    ) -> Draft:
+        """Draft the note of what was ordered in a word; with a `stage` it is the answer to a question."""
+        return narrate.note(
+            kind="approval" if stage else "operator",
+            text=f"{word}{': ' if self.reason else ''}{self.reason}",
+            at=at,
+            case_id=case_id,
+            facts={"order": word, **(facts or {})},
+            operator=self.operator,
+            stage=stage,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,14 +152,10 @@ def _question(case: Case, attempt: int | None, now: datetime) -> Approval:
 def _note(
     case: Case, word: str, order: Order, now: datetime, *, stage: str | None = None, attempt: int | None = None
 ) -> Draft:
-    facts = {"order": word, "rule": case.rule, "policy": case.policy} | ({"attempt": attempt} if attempt else {})
-    text = f"{word}{': ' if order.reason else ''}{order.reason}"
-    kind = "approval" if stage else "operator"
-    return narrate.note(
-        kind=kind, text=text, at=now, case_id=case.id, facts=facts, operator=order.operator, stage=stage
-    )
+    facts = {"rule": case.rule, "policy": case.policy} | ({"attempt": attempt} if attempt else {})
+    return order.note(word, now, case_id=case.id, facts=facts, stage=stage)
 
 
 def _moved(decided: Decided, case: Case, now: datetime, reason: str) -> Revision:
     done = move_case(decided, case, now, reason)
-    return Revision(replace(done.state, due_at=due_at(done.state)), done.drafts)
+    return Revision(done.state, done.drafts)

@@ -73,10 +73,12 @@ def _retired(state: NodeState, rules: Rules, order: Order, now: datetime) -> tup
     decided = Decided(ended.state, faults)
     if case is not None:
         decided = move_case(decided, _over(case, now), now, REASON)
-    text = f"retire{': ' if order.reason else ''}{order.reason}"
-    note = narrate.note(kind="operator", text=text, at=now, facts={"order": "retire"}, operator=order.operator)
     moved = narrate.status_change(decided.state, NodeStatus.RETIRED, now, REASON)
-    return replace(decided.state, status=NodeStatus.RETIRED, due_at=None), (*decided.drafts, note, moved)
+    return replace(decided.state, status=NodeStatus.RETIRED, due_at=None), (
+        *decided.drafts,
+        order.note("retire", now),
+        moved,
+    )
 
 
 def _over(case: Case, now: datetime) -> Case:

@@ -220,12 +220,13 @@ def _escalate(decided: Decided, now: datetime, reason: str) -> Decided:
 
 
 def move_case(decided: Decided, case: Case, now: datetime, reason: str) -> Decided:
-    """Move the live case; the first time it reaches a status is marked."""
+    """Move the live case, and with it the time at which the node is due; the first time it has a status is marked."""
     before = decided.state.live_case
     marked = replace(case, marks={**case.marks, case.status.value: case.marks.get(case.status.value, now)})
     draft = narrate.case_change(before.status if before else None, marked, now, reason, decided.state)
     over = _question_over(before, case, now)
-    return Decided(replace(decided.state, case=marked), (*decided.drafts, *over, draft))
+    moved = replace(decided.state, case=marked)
+    return Decided(replace(moved, due_at=due_at(moved)), (*decided.drafts, *over, draft))
 
 
 def _question_over(before: Case | None, case: Case, now: datetime) -> tuple[Draft, ...]:

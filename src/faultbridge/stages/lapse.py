@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from faultbridge.domain.edges import CaseStatus
-from faultbridge.stages.decide import Decided, due_at, move_case
+from faultbridge.stages.decide import Decided, move_case
 
 
 def lapse(decided: Decided, now: datetime) -> Decided:
@@ -17,5 +17,4 @@ def lapse(decided: Decided, now: datetime) -> Decided:
         return decided
     reason = "nobody approved the repair in time"
     handed = replace(case, status=CaseStatus.ESCALATED, waiting_for=None, reason=reason)
-    moved = move_case(decided, handed, now, reason)
-    return replace(moved, state=replace(moved.state, due_at=due_at(moved.state)))
+    return move_case(decided, handed, now, reason)

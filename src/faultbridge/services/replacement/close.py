@@ -15,7 +15,7 @@ from faultbridge.services.replacement import return_to_service, verify
 from faultbridge.services.replacement.outcomes import Answer, Outcome
 from faultbridge.services.replacement.progress import live, moved
 from faultbridge.services.replacement.work import Work
-from faultbridge.stages.decide import Decided, due_at, move_case
+from faultbridge.stages.decide import Decided, move_case
 
 NAME = "close"
 RESOLUTIONS = {
@@ -73,7 +73,7 @@ def _closed(state: NodeState, now: datetime) -> Revision:
         closed_at=now,
     )
     done = move_case(Decided(state, (draft,)), resolved, now, resolution.value)
-    return Revision(replace(done.state, due_at=due_at(done.state)), done.drafts)
+    return Revision(done.state, done.drafts)
 
 
 def _resolution(case: Case) -> Resolution:

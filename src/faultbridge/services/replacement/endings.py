@@ -11,7 +11,7 @@ from faultbridge.domain.entries import Draft
 from faultbridge.domain.nodes import NodeState
 from faultbridge.services.append import Revision
 from faultbridge.services.replacement.progress import live, moved
-from faultbridge.stages.decide import Decided, due_at, move_case
+from faultbridge.stages.decide import Decided, move_case
 
 FAILING = frozenset(
     {
@@ -85,4 +85,4 @@ def _at_rest(attempt: Attempt) -> Attempt:
 
 def _finished(decided: Decided, case: Case, now: datetime, reason: str) -> Revision:
     done = move_case(decided, case, now, reason)
-    return Revision(replace(done.state, due_at=due_at(done.state)), done.drafts)
+    return Revision(done.state, done.drafts)

@@ -70,6 +70,6 @@ def _escalations(view: View) -> Iterator[str]:
 INVARIANTS = (
     Invariant("every page that is due was sent, its last word too", _missing),
     Invariant("no page is sent that nothing asks for", _surplus),
-    Invariant("no end is told of what was never told", _unannounced),
+    Invariant("no end is told of what nobody tried to tell", _unannounced),
     Invariant("a case that waits for a person, or whose node failed, has paged one", _escalations),
 )
