@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -21,28 +20,11 @@ from faultbridge.ports import Capacity, Evidence, ProviderFailure
 from faultbridge.services.append import Revision
 from faultbridge.simulation.fakes import Call, breaking
 from faultbridge.storage import items, keys
-from faultbridge.storage.writes import Put, Update, Write
+from faultbridge.storage.writes import Put, Update
+from tests.races import just_before
 from tests.scenarios.world import CLUSTER, GROUP, World
 
 CONTROL = keys.cluster_control(CLUSTER)
-
-
-def writes_of(call: Call) -> tuple[Write, ...]:
-    """What a call writes."""
-    if call.name == "table.transact":
-        return tuple(call.argument)
-    return (call.argument,) if call.name == "table.write" else ()
-
-
-def just_before(world: World, which: Callable[[Write], bool], do: Callable[[], None]) -> None:
-    """Let something happen right before the next write of a kind, once."""
-
-    def hook(call: Call) -> None:
-        if any(which(write) for write in writes_of(call)):
-            world.seam.before = lambda _: None
-            do()
-
-    world.seam.before = hook
 
 
 def test_a_successor_that_is_registered_elsewhere_in_the_last_moment_is_left_there() -> None:
@@ -54,7 +36,7 @@ def test_a_successor_that_is_registered_elsewhere_in_the_last_moment_is_left_the
     second = world.fleet.launch(GROUP)
     row = AliasRow(NodeKey(CLUSTER, "node-9"), first, world.clock.now())
     register = Put(items.alias_item(Alias("instance", first), row, world.clock.now()))
-    just_before(world, lambda write: write.key.sk == "CLAIM", lambda: world.table.write(register))
+    just_before(world.seam, lambda write: write.key.sk == "CLAIM", lambda: world.table.write(register))
     world.minute()
     assert world.node().incarnation.instance_id == second
     assert items.read_alias(world.table.get(keys.alias("instance", first))).key.node == "node-9"
@@ -67,7 +49,7 @@ def test_a_group_that_another_repair_found_dry_in_the_same_moment_stays_known_as
     until = to_text(world.clock.now() + timedelta(hours=1))
     others = Update(CONTROL, set={("dry",): {"another-group": until}}, add={"version": 1})
     just_before(
-        world,
+        world.seam,
         lambda write: isinstance(write, Update) and write.key == CONTROL and ("dry",) in write.set,
         lambda: world.table.write(others),
     )
