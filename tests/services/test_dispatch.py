@@ -77,6 +77,50 @@ def test_cases_that_a_person_was_asked_about_keep_nobody_behind_them_waiting(mon
     assert world.case(6).status is CaseStatus.IN_PROGRESS
 
 
+def test_a_case_that_loses_a_race_for_the_slots_is_not_overtaken_by_the_next_one():
+    world = World(nodes=2, limits=limits(concurrent=1))
+    for node in (1, 2):
+        world.fault(node)
+        world.isolate(world.key(node))
+        world.clock.advance(1)
+    left = [2]
+
+    def rival(call: Call) -> None:
+        if call.name == "table.transact" and left[0]:
+            left[0] -= 1
+            world.table.write(Update(keys.cluster_control(CLUSTER), add={"version": 1}))
+
+    world.seam.before = rival
+    world.dispatch(CLUSTER)
+    assert running(world, 2) == [world.case(1).id]
+
+
+def test_a_case_that_found_no_room_is_not_overtaken_when_there_is_room_a_moment_later():
+    world = World(nodes=3, limits=limits(concurrent=1))
+    for node in (1, 2):
+        world.fault(node)
+        world.isolate(world.key(node))
+        world.clock.advance(1)
+    looks = []
+
+    def rival(call: Call) -> None:
+        if call.name == "table.transact" and not looks:
+            take_a_slot(world, "another")
+            looks.append("the slot is taken")
+        elif call.name == "table.get" and call.argument == keys.cluster_control(CLUSTER) and looks:
+            looks.append("the first looks again, then the second would")
+            if len(looks) > 2:
+                give_back(world, "another")
+
+    world.seam.before = rival
+    world.dispatch(CLUSTER)
+    world.seam.before = lambda _: None
+    assert (running(world, 2), set(world.control().holders)) == ([], {"another"})
+    give_back(world, "another")
+    world.dispatch(CLUSTER)
+    assert running(world, 2) == [world.case(1).id]
+
+
 def test_two_dispatches_at_once_never_pass_the_limit():
     world = queued(4, limits=limits(concurrent=2))
 
@@ -125,16 +169,20 @@ def test_what_is_admitted_one_by_one_after_a_lost_race_keeps_to_the_limit_too():
             world.fault(3)
             world.isolate(world.key(3))
             world.rollup(CLUSTER)
-            take_a_slot(world, 3)
+            take_a_slot(world, world.case(3).id)
 
     world.seam.before = rival
     world.dispatch(CLUSTER)
     assert len(running(world, 3)) + 1 == len(world.control().holders) == 2
 
 
-def take_a_slot(world: World, node: int) -> None:
-    held = {("holders", world.case(node).id): "2026-02-03T12:00:00.000Z"}
+def take_a_slot(world: World, case: str) -> None:
+    held = {("holders", case): "2026-02-03T12:00:00.000Z"}
     world.table.write(Update(keys.cluster_control(CLUSTER), set=held, add={"version": 1}))
+
+
+def give_back(world: World, case: str) -> None:
+    world.table.write(Update(keys.cluster_control(CLUSTER), remove=(("holders", case),), add={"version": 1}))
 
 
 def test_a_node_that_cannot_be_isolated_leaves_its_slot_to_the_next_one():

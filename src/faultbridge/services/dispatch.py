@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
@@ -32,6 +33,8 @@ from faultbridge.storage.queue import QUEUE, read_queued
 
 MOST_ROWS = 500
 MOST_REFUSALS = 30
+MOST_RACES = 3
+"""How often one case is tried again that loses to another writer, before those behind it have their turn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +43,14 @@ class Dispatched:
 
     admitted: tuple[str, ...] = ()
     unstarted: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What was admitted of some picks, and whether the room for the others is gone."""
+
+    admitted: Sequence[NodeState] = ()
+    full: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +84,9 @@ class Dispatch:
             if not admission.picks:
                 break
             batch = self._admit(control, admission.picks, rules, now)
-            taken += batch
+            taken += batch.admitted
+            if batch.full:
+                break
             # What could not be admitted now must not keep the slot from those behind it.
             passed_over |= {pick.case for pick in admission.picks}
         return self._start(taken)
@@ -97,21 +110,37 @@ class Dispatch:
             raise Misconfigured(f"cluster {cluster!r} has no repair slots (register it with 'faultbridge cluster add')")
         return items.read_control(cluster, found)
 
-    def _admit(self, control: Control, picks: Sequence[QueuedCase], rules: Rules, now: datetime) -> list[NodeState]:
+    def _admit(self, control: Control, picks: Sequence[QueuedCase], rules: Rules, now: datetime) -> Batch:
         ready = [one for pick in picks if (one := self._make_ready(pick, rules)) is not None]
         if not ready:
-            return []
+            return Batch()
         try:
-            return self._commit(control, ready, rules, now)
+            return Batch(self._commit(control, ready, rules, now))
         except Conflict:
-            if len(picks) == 1:
-                return []  # somebody else was quicker; the next tick looks again
-        return [state for pick in picks for state in self._admit_alone(pick, rules)]
+            return self._one_by_one(picks, rules)
 
-    def _admit_alone(self, pick: QueuedCase, rules: Rules) -> list[NodeState]:
-        control, now = self._control(rules.config.cluster), truncate(self.clock.now())
-        picks = admit(control, rules.policy, (pick,), now).picks
-        return self._admit(control, picks, rules, now)
+    def _one_by_one(self, picks: Sequence[QueuedCase], rules: Rules) -> Batch:
+        """Admit cases although others write at the same time; nobody overtakes a case that found no room."""
+        taken: list[NodeState] = []
+        for pick in picks:
+            batch = self._alone(pick, rules)
+            taken += batch.admitted
+            if batch.full:
+                return Batch(taken, full=True)
+        return Batch(taken)
+
+    def _alone(self, pick: QueuedCase, rules: Rules) -> Batch:
+        """Admit one case; one that only loses a race is not overtaken for it."""
+        for _ in range(MOST_RACES):
+            control, now = self._control(rules.config.cluster), truncate(self.clock.now())
+            if not admit(control, rules.policy, (pick,), now).picks:
+                return Batch(full=True)
+            ready = self._make_ready(pick, rules)
+            if ready is None:
+                break
+            with suppress(Conflict):
+                return Batch(self._commit(control, (ready,), rules, now))
+        return Batch()  # somebody else is always quicker; the next tick looks again
 
     def _make_ready(self, pick: QueuedCase, rules: Rules) -> Ready | None:
         """Take the node out of service if it still serves: an attempt begins only on an isolated node."""
