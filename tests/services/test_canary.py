@@ -132,3 +132,11 @@ def test_what_waits_is_counted_with_the_time_of_the_oldest(world: World) -> None
     assert timers == Waiting("timers", 3, NOON - timedelta(minutes=10), stuck=True)
     assert rejects == Waiting("rejects", 3, NOON - timedelta(hours=2), stuck=False)
     assert waiting(world, "unpublished") == Waiting("unpublished", 1, NOON, stuck=False)  # the node's registration
+
+
+def test_a_canary_that_the_queue_does_not_take_is_not_called_sent(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(world.ports.queue, "send", lambda messages: tuple(body for _, body in messages))
+    with pytest.raises(Transient, match="did not take canary-20260203T1200"):
+        world.app.send_canary()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from datetime import timedelta
 
@@ -9,6 +10,7 @@ import pytest
 
 from faultbridge.domain.edges import CaseStatus, NodeStatus
 from faultbridge.domain.records import Outcome
+from faultbridge.domain.times import to_text
 from faultbridge.errors import Conflict, Transient
 from faultbridge.services.records import Delivery
 from faultbridge.services.registration import NewNode
@@ -17,6 +19,7 @@ from faultbridge.simulation.fakes import breaking
 from faultbridge.storage import keys
 from faultbridge.storage.message import raw_key
 from tests.builders import KEY, NOON
+from tests.races import just_before, to
 from tests.world import GROUP, XID_31, XID_79, World
 
 SMI_NOISE = "NVRM: loading NVIDIA UNIX x86_64 Kernel Module  570.86.15"
@@ -188,6 +191,22 @@ def test_a_reading_told_again_is_compared_with_nothing():
     before = world.node()
     assert set(world.outcomes(changed, second, first)) == {Outcome.CLEAN}
     assert world.node() == before
+
+
+def test_a_heartbeat_that_could_not_be_noted_is_given_back():
+    world = World()
+    beat = world.message(json.dumps({"heartbeat": 1, "at": to_text(NOON)}), source="heartbeat")
+    just_before(world.ports.seam, to(keys.seen(KEY)), throttled)
+    assert (world.app.ingest([beat, world.message(SMI_NOISE)]).failed, world.ports.table.get(keys.seen(KEY))) == (
+        {beat.id},
+        None,
+    )
+    assert world.app.ingest([beat]).failed == set()
+    assert world.ports.table.get(keys.seen(KEY)) is not None
+
+
+def throttled():
+    raise Transient("throttled")
 
 
 def test_repetitions_of_one_fault_are_no_flood():

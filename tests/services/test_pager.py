@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -18,13 +19,15 @@ from faultbridge.ports import PageForm, PageMessage, PageUrgency, ProviderFailur
 from faultbridge.services.pager import Fate, Paging
 from faultbridge.services.pager.bodies import MOST_SMS, MOST_SUBJECT
 from faultbridge.services.pager.deliver import TOO_OLD
+from faultbridge.services.pager.live import LivePages
 from faultbridge.services.pager.page import PageState
 from faultbridge.services.pager.rules import EVENT_TYPES, RULES
 from faultbridge.services.pager.write import runbook_of
-from faultbridge.simulation.fakes import START, FakePager, FakeTable, ManualClock, breaking
+from faultbridge.simulation.fakes import START, Call, FakePager, FakeTable, ManualClock, breaking
 from faultbridge.storage import keys
 from tests.builders import fault
 from tests.pages import BREAKER, CASE, CLOSED, ESCALATED, OPENED, PAGES, QUEUED, case_event, event
+from tests.races import just_after_reading
 from tests.services.world import World
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -264,6 +267,38 @@ def test_two_hands_on_one_event_page_rather_twice_than_never() -> None:
     assert set(pager.keys) == {f"{CASE}:escalated"}
 
 
+def test_a_trouble_that_ends_while_its_page_is_begun_is_told_to_nobody() -> None:
+    paging, pager, table = made()
+    mark = keys.page_mark(CASE, "escalated")
+    just_after_reading(table.seam, mark, lambda: paging(CLOSED))
+    assert fates(paging, ESCALATED) == [Fate.OVERTAKEN]
+    assert pager.keys == []
+
+
+def test_a_trouble_that_ends_while_its_page_goes_out_leaves_nothing_that_is_reminded_of() -> None:
+    paging, pager, table = made()
+
+    def ends(_call: Call) -> None:
+        pager.seam.after = lambda _: None
+        paging(CLOSED)
+
+    pager.seam.after = ends
+    (delivered,) = (one for one in paging(ESCALATED) if one.key.endswith(":escalated"))
+    assert (delivered.fate, delivered.noted) == (Fate.SENT, False)
+    assert [page.attributes["state"] for page in pager.sent] == ["triggered", "resolved"]
+    assert list(LivePages(table, paging.clock, 100).of("train-a", PageUrgency.URGENT)) == []
+
+
+def test_a_reminder_that_ended_meanwhile_is_not_live_again() -> None:
+    paging, _, table = made()
+    paging(ESCALATED)
+    live = LivePages(table, paging.clock, 100)
+    (one,) = live.of("train-a", PageUrgency.URGENT)
+    paging(CLOSED)
+    live.told(replace(one, times=2))
+    assert list(live.of("train-a", PageUrgency.URGENT)) == []
+
+
 def test_an_event_older_than_a_fortnight_pages_nobody() -> None:
     paging, pager, _ = made()
     assert isinstance(paging.clock, ManualClock)
@@ -315,6 +350,28 @@ def test_the_events_of_a_real_case_become_pages_with_all_that_the_table_knows() 
     assert state.incarnation is not None
     for known in ("xid.79", "0000:c1:00", "n-1", "train-a", state.live_case.id, state.incarnation.instance_id):
         assert str(known) in page.bodies["email"]
+
+
+def told_of(case_id: str | None, world: World) -> str:
+    """The page of a node that is not isolated yet, whose event says nothing of the cause."""
+    overdue = event(EntryType.NOTE, 900, "n-1", kind="isolation", stage="overdue", text="not isolated")
+    overdue["metadata"]["case_id"] = case_id
+    pager = FakePager()
+    Paging(world.table, pager, world.clock)(overdue)
+    (page,) = pager.sent
+    return page.bodies["email"]
+
+
+def test_a_page_names_the_cause_of_its_case_and_needs_none() -> None:
+    world = World()
+    state = world.happens(world.seat("n-1"), fault("xid.79"))
+    assert state.live_case is not None
+    assert state.incarnation is not None
+    of_a_case, of_none = told_of(state.live_case.id, world), told_of(None, world)
+    assert [("xid.79" in text, str(state.incarnation.instance_id) in text) for text in (of_a_case, of_none)] == [
+        (True, True),
+        (False, True),
+    ]
 
 
 def test_a_runbook_that_a_page_names_is_there() -> None:

@@ -14,6 +14,7 @@ from faultbridge.simulation.fakes import FakeObjects, FakeQueue, FakeTable, Manu
 from faultbridge.storage import keys
 from faultbridge.storage.message import Message, decode_message, encode_message, raw_key
 from faultbridge.storage.writes import WORK, Key
+from tests.races import just_before
 
 UNKNOWN = Rejected("unknown_node", "ip-10-0-0-9")
 GARBLED = Rejected("not_xml", "no element found")
@@ -128,6 +129,30 @@ def test_a_queue_that_takes_nothing_leaves_the_row() -> None:
     with pytest.raises(Transient):
         rejects.retry(next(rejects.list("train-a")))
     assert len(list(rejects.list("train-a"))) == 1
+
+
+def test_a_record_that_the_queue_refuses_stays_a_reject(monkeypatch: pytest.MonkeyPatch) -> None:
+    rejects = made()
+    rejects(delivery(rejects, message(rejects)), None, UNKNOWN)
+    monkeypatch.setattr(rejects.queue, "send", lambda messages: tuple(body for _, body in messages))
+    (reject,) = rejects.list("train-a")
+    with pytest.raises(Transient):
+        rejects.retry(reject)
+    assert list(rejects.list("train-a")) == [reject]
+
+
+def test_a_slow_worker_does_not_write_over_what_a_quicker_one_found_later() -> None:
+    rejects = made()
+    assert isinstance(rejects.table, FakeTable)
+    came = delivery(rejects, message(rejects))
+
+    def quicker() -> None:
+        pass_time(rejects, minutes=6)
+        rejects(came, None, Rejected("not_xml", "found later"))
+
+    just_before(rejects.table.seam, lambda _: True, quicker)
+    rejects(came, None, Rejected("not_xml", "found first"))
+    assert [(one.detail, one.rejected_at) for one in rejects.list("train-a")] == [("found later", rejects.clock.now())]
 
 
 def test_a_retry_without_the_raw_record_says_so() -> None:

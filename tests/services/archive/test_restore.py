@@ -7,13 +7,16 @@ from typing import Any
 
 import pytest
 
+from faultbridge.domain.clusters import ClusterStatus
 from faultbridge.domain.nodes import NodeKey
-from faultbridge.errors import Rejected, Transient
+from faultbridge.errors import Conflict, Rejected, Transient
 from faultbridge.services.archive.read import ReadArchive
 from faultbridge.services.restore import Restore
 from faultbridge.services.timeline import Timeline, Wanted
 from faultbridge.simulation.fakes import Call, FakeTable
-from faultbridge.storage.writes import Item, Put
+from faultbridge.storage import items, keys
+from faultbridge.storage.writes import Delete, Item, Put
+from tests.races import just_before, to
 from tests.services.archive.world import N1, Kept
 
 N2 = NodeKey("train-a", "n-2")
@@ -30,12 +33,12 @@ def backup(world: Kept) -> list[Item]:
     return list(world.table.items())
 
 
-def back(world: Kept, items: list[Item]) -> Kept:
+def back(world: Kept, saved: list[Item]) -> Kept:
     """The same stack on a table that holds the backup: everything outside the table went on."""
     restored = Kept()
     restored.clock.advance_to(world.clock.now())
     restored.table = FakeTable(restored.clock)
-    for item in items:
+    for item in saved:
         restored.table.write(Put(item))
     restored.archive, restored.vault = world.archive, world.vault
     for name in ("append", "registration", "rollup", "anchor", "seal", "keep_record"):
@@ -159,3 +162,38 @@ def test_a_restore_that_stops_is_finished_under_the_same_epoch() -> None:
     with pytest.raises(Rejected, match="unknown_epoch"):
         restore(restored)(7)
     assert restored.append.read(N2).head.epoch == 2
+
+
+def test_a_restore_does_not_write_over_what_a_cluster_recorded_meanwhile() -> None:
+    restored = back(kept(), backup(kept()))
+    place = keys.cluster_state("train-a")
+
+    def goes_on() -> None:
+        restored.happens(N1)
+        restored.rollup("train-a")
+
+    just_before(restored.table.seam, to(place), goes_on)
+    with pytest.raises(Conflict):
+        restore(restored)()
+    went_on = items.read_cluster("train-a", restored.table.get(place))
+    assert (went_on.status, went_on.head.epoch) == (ClusterStatus.DEGRADED, 1)
+    done = restore(restored)(2)
+    assert (done.epoch, done.streams, done.already) == (2, 3, 0)
+
+
+def test_a_restore_does_not_write_over_an_entry_of_a_record_whose_state_was_set_back() -> None:
+    restored = back(kept(), backup(kept()))
+    place = keys.entry(keys.cluster_partition("train-a"), 2, 1)
+    restored.table.write(Put(items.item(place, restored.clock.now(), {"body": "somebody's"})))
+    with pytest.raises(Conflict):
+        restore(restored)()
+    entry = restored.table.get(place)
+    assert entry is not None
+    assert entry["body"] == "somebody's"
+
+
+def test_a_cluster_that_is_listed_and_not_registered_stops_a_restore() -> None:
+    restored = back(kept(), backup(kept()))
+    restored.table.write(Delete(keys.cluster_config("train-a")))
+    with pytest.raises(Conflict, match="listed and not registered"):
+        restore(restored)()

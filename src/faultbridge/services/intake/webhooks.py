@@ -10,13 +10,13 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from faultbridge.domain import names
-from faultbridge.errors import Conflict, Misconfigured, Rejected
+from faultbridge.errors import Misconfigured, Rejected
 from faultbridge.ports import Clock, Table
 from faultbridge.services.intake.forward import Forward
 from faultbridge.services.intake.signature import WINDOW, check
 from faultbridge.storage import items, keys
 from faultbridge.storage.message import Message
-from faultbridge.storage.writes import Absent, Put
+from faultbridge.storage.writes import Put
 
 SOURCES = frozenset({"alertmanager", "grafana", "gpud", "faultbridge"})
 MOST_BYTES = 1024 * 1024
@@ -84,12 +84,9 @@ class Webhooks:
             raise Rejected("replayed", "this post was taken already")
         self.forward([Message(record_id, post.source, sender.cluster, signed_at, body=post.body)])
         # Noted only once the queue has it: a post that is lost in between may come again, one that comes twice at the
-        # same moment is one record twice, which counts once.
+        # same moment is one record twice, which counts once, and whoever notes it last says the same of it.
         ends = int((now + 2 * WINDOW).timestamp())
-        try:
-            self.table.write(Put(items.item(place, now, {"expires_at": ends}), when=Absent()))
-        except Conflict:
-            return record_id
+        self.table.write(Put(items.item(place, now, {"expires_at": ends})))
         return record_id
 
     def _known(self, now: datetime) -> Mapping[str, WebhookSender]:
