@@ -46,6 +46,10 @@ class Outage:
     start: datetime
     end: datetime
 
+    def holds(self, now: datetime) -> bool:
+        """Tell whether it lasts at an instant."""
+        return self.start <= now < self.end
+
 
 @dataclass(slots=True)
 class Chaos:
@@ -73,8 +77,7 @@ class Chaos:
         """Decide how a call goes; returns what is to come after it."""
         if not self._working or self.calm:
             return None
-        now = self.schedule.clock.now()
-        if any(one.port == call.port and one.start <= now < one.end for one in self.outages):
+        if self.outages and any(one.port == call.port and one.holds(self.schedule.clock.now()) for one in self.outages):
             raise Transient(f"{call.name}: outage")
         if self.random.random() < self.weather.race:
             working, self._working = self._working, []
@@ -106,6 +109,8 @@ class Chaos:
 
     def _thrown(self, call: Call) -> FaultKind | None:
         thrown = self.random.random()
+        if not self._table or thrown >= self._table[-1][0]:
+            return None
         kind = next((kind for limit, kind in self._table if thrown < limit), None)
         if kind is FaultKind.CONFLICT and call.name not in {"table.write", "table.transact"}:
             return None

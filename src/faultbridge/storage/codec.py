@@ -21,6 +21,8 @@ _Load = Callable[[Any], Any]
 _LOADERS: dict[Any, _Load] = {}
 _Dump = Callable[[Any], Value]
 _DUMPERS: dict[type, _Dump] = {}
+_PLAIN = frozenset({str, int, bool, types.NoneType})
+"""What an item holds as it is. Asked first, for most fields are such: states are written and read all day."""
 
 
 def dump(value: Any) -> Value:
@@ -55,8 +57,16 @@ def _make_dumper(kind: type) -> _Dump:
 
 def _fields_dumper(names: tuple[str, ...]) -> _Dump:
     def write(value: Any) -> Item:
-        dumped = ((name, dump(getattr(value, name))) for name in names)
-        return {name: one for name, one in dumped if one is not None and (one or not isinstance(one, dict | list))}
+        item: Item = {}
+        for name in names:
+            one = getattr(value, name)
+            if type(one) not in _PLAIN:
+                one = dump(one)
+                if not one and isinstance(one, dict | list):
+                    continue
+            if one is not None:
+                item[name] = one
+        return item
 
     return write
 
@@ -118,13 +128,16 @@ def _mapping(kind: Any) -> _Load:
 def _record(kind: Any) -> _Load:
     hints = get_type_hints(kind)
     names = [field.name for field in fields(kind)] if is_dataclass(kind) else list(kind._fields)
-    loaders = [(name, _loader(hints[name])) for name in names]
-    empties = {name: made for name in names if (made := _empty(kind, name, hints[name])) is not None}
+    loaders = [(name, _loader(hints[name]), _empty(kind, name, hints[name])) for name in names]
 
     def read(value: Mapping[str, Any]) -> Any:
-        given = {name: inner(value[name]) for name, inner in loaders if name in value}
-        missing = {name: make() for name, make in empties.items() if name not in value}
-        return kind(**missing, **given)
+        given = {}
+        for name, inner, empty in loaders:
+            if name in value:
+                given[name] = inner(value[name])
+            elif empty is not None:
+                given[name] = empty()
+        return kind(**given)
 
     return read
 

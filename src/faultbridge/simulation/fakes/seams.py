@@ -8,18 +8,18 @@ from dataclasses import dataclass, field
 from typing import Any
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Call:
-    """One call to a fake: which port, which method, with what."""
+    """One call to a fake: which port, which method, with what, and its name, `port.operation`."""
 
     port: str
     operation: str
     argument: Any = None
+    name: str = field(init=False)
 
-    @property
-    def name(self) -> str:
-        """Name the call as `port.operation`."""
-        return f"{self.port}.{self.operation}"
+    def __post_init__(self) -> None:
+        """Name it once: a history asks for the names of tens of thousands of calls."""
+        self.name = f"{self.port}.{self.operation}"
 
 
 Hook = Callable[[Call], None]

@@ -101,10 +101,9 @@ class FakeTable:
     ) -> Page:
         """Read a page of a partition or index."""
         with self.seam.around("table", "query", (pk, index)):
-            rows = sorted(self._rows(pk, index), key=lambda row: row[0], reverse=newest_first)
             bounded = [
                 (place, item)
-                for place, item in rows
+                for place, item in self._rows(pk, index)
                 if place[0].startswith(prefix)
                 and (after is None or place[0] > after)
                 and (upto is None or place[0] <= upto)
@@ -112,6 +111,7 @@ class FakeTable:
             if start is not None:
                 last = tuple(start.split("\x1f"))
                 bounded = [row for row in bounded if (row[0] < last if newest_first else row[0] > last)]
+            bounded.sort(key=_place, reverse=newest_first)
             return self._page(bounded, limit)
 
     def write(self, write: Write) -> None:
@@ -199,6 +199,10 @@ class FakeTable:
         shown = rows[:size]
         more = "\x1f".join(shown[-1][0]) if len(rows) > size and shown else None
         return Page(tuple(read_item(item) for _, item in shown), more)
+
+
+def _place(row: tuple[tuple[str, ...], Item]) -> tuple[str, ...]:
+    return row[0]
 
 
 def projected(item: Mapping[str, Any], index: Index) -> Item:
