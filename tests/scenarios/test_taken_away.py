@@ -17,9 +17,12 @@ FIRST = "i-00000000000000001"
 REBOOT = Rule("reboot", Match(codes=("xid.48",)), action=Action.REBOOT_NODE, give_up_blind=True)
 
 
-def busy_world() -> World:
+DIAGNOSE = Rule("diagnose", Match(codes=("xid.48",)), action=Action.RUN_DIAGNOSTICS, give_up_blind=True)
+
+
+def busy_world(rule: Rule = REBOOT) -> World:
     """A world whose faulty node still has work for a quarter of an hour."""
-    world = World(orchestrated=True, rules=(REBOOT, Rule("rest", give_up_blind=True)))
+    world = World(orchestrated=True, rules=(rule, Rule("rest", give_up_blind=True)))
     world.orchestrator.busy_until["node-1"] = world.clock.now() + timedelta(minutes=15)
     return world
 
@@ -83,6 +86,43 @@ def test_a_machine_that_goes_while_it_restarts_gets_its_successor_without_anothe
     world.until(world.case_is(RESOLVED))
     assert (world.case().attempts, world.case().resolution) == (1, Resolution.EXTERNAL)
     assert world.given_up() == []
+
+
+def test_a_machine_that_goes_while_it_is_proven_is_never_taken_for_good() -> None:
+    world = World(rules=(REBOOT,))
+    world.fault(code="xid.48")
+    world.listen()
+    world.until(lambda: world.status() is NodeStatus.VALIDATING)
+    world.fleet.terminate(FIRST)
+    world.until(world.case_is(RESOLVED))
+    assert (world.case().attempts, world.case().resolution) == (2, Resolution.EXTERNAL)
+    assert (world.node().status, world.node().former_instances) == (NodeStatus.HEALTHY, (FIRST,))
+    assert (world.given_up(), len(world.fleet.instances)) == ([], 2)
+    assert "verify gone" in world.story()
+
+
+def test_a_successor_that_goes_while_it_is_proven_gets_a_successor_itself() -> None:
+    world = World()
+    world.fault()
+    world.listen()
+    world.until(lambda: world.status() is NodeStatus.VALIDATING)
+    second = world.node().incarnation
+    assert second is not None
+    world.fleet.terminate(str(second.instance_id))
+    world.until(world.case_is(RESOLVED))
+    assert (world.given_up(), len(world.fleet.instances)) == ([FIRST], 3)
+    assert world.node().status is NodeStatus.HEALTHY
+
+
+def test_a_machine_that_goes_during_a_mere_diagnosis_leaves_its_seat_to_another() -> None:
+    world = busy_world(DIAGNOSE)
+    world.fault(code="xid.48")
+    world.listen()
+    world.minute(3)
+    assert world.status() is NodeStatus.DRAINING
+    world.fleet.terminate(FIRST)
+    world.until(world.case_is(RESOLVED))
+    assert (world.status(), world.node().former_instances) == (NodeStatus.HEALTHY, (FIRST,))
 
 
 def test_a_successor_that_was_there_before_anybody_noticed_is_found() -> None:

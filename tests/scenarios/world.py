@@ -84,7 +84,9 @@ class World:
         self.collector = FakeCollector(self.clock, seam=self.seam)
         self.restarter = FakeRestarter(self.fleet, seam=self.seam)
         self.orchestrator = FakeOrchestrator(self.clock, applicable=orchestrated, seam=self.seam)
-        self.verifier = FakeVerifier(self.clock, seam=self.seam, duration=timedelta(minutes=10))
+        self.verifier = FakeVerifier(
+            self.clock, seam=self.seam, duration=timedelta(minutes=10), alive=self.fleet.is_alive
+        )
         self.workflow = FakeStateMachine(self.clock, seam=self.seam)
         self.objects = FakeObjects()
         stack = Stack(STACK_ID, "faultbridge")

@@ -16,7 +16,7 @@ from faultbridge.domain.entries import EntryType
 from faultbridge.domain.times import from_text
 from faultbridge.errors import Misconfigured, Transient
 from faultbridge.ports import PageForm, PageMessage, PageUrgency, ProviderFailure
-from faultbridge.services.pager import Fate, Paging
+from faultbridge.services.pager import Fate, PagerSettings, Paging
 from faultbridge.services.pager.bodies import MOST_SMS, MOST_SUBJECT
 from faultbridge.services.pager.deliver import TOO_OLD
 from faultbridge.services.pager.live import LivePages
@@ -235,6 +235,44 @@ def test_an_end_waits_for_the_table_which_alone_knows_what_was_told() -> None:
     table.seam.before = always(Transient("down"))
     with pytest.raises(Transient):
         paging(case_event("resolved", 40, resolution="replaced"))
+    assert pager.sent == []
+
+
+def in_a_full_hour() -> tuple[Paging, FakePager, FakeTable]:
+    """A pager with room for one page an hour, which another case has taken."""
+    clock = ManualClock()
+    table, pager = FakeTable(clock), FakePager()
+    paging = Paging(table, pager, clock, PagerSettings(most_an_hour=1))
+    paging(case_event("escalated", 3, case="c-" + "z" * 26))
+    del pager.sent[:], pager.tried[:]
+    return paging, pager, table
+
+
+def test_what_was_told_without_the_table_is_no_page_of_a_summary_only_and_is_told_its_end() -> None:
+    paging, pager, table = in_a_full_hour()
+    table.seam.before = breaking(("table.get_many", Transient("down")))
+    with pytest.raises(Transient):
+        paging(ESCALATED)
+    assert fates(paging, ESCALATED) == [Fate.SENT]
+    paging(CLOSED)
+    assert [page.attributes["state"] for page in pager.sent] == ["triggered", "resolved"]
+
+
+def test_what_another_process_may_have_told_before_it_was_cut_short_is_told_its_end() -> None:
+    paging, pager, table = in_a_full_hour()
+    table.seam.before = breaking(("table.get_many", Transient("down")))
+    with pytest.raises(Transient):
+        paging(ESCALATED)
+    another = Paging(table, pager, paging.clock, PagerSettings(most_an_hour=1))
+    assert fates(another, ESCALATED) == [Fate.WITHHELD]
+    another(CLOSED)
+    assert [page.attributes["state"] for page in pager.sent] == ["triggered", "resolved"]
+
+
+def test_what_only_a_summary_speaks_for_has_no_end_of_its_own() -> None:
+    paging, pager, _ = in_a_full_hour()
+    assert fates(paging, ESCALATED) == [Fate.WITHHELD]
+    assert Fate.QUIET in fates(paging, CLOSED)
     assert pager.sent == []
 
 

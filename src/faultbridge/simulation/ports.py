@@ -45,7 +45,7 @@ class SimulatedPorts:
         self.collector = FakeCollector(clock, seam=seam, duration=timedelta(minutes=2))
         self.restarter = FakeRestarter(self.fleet, seam=seam, duration=timedelta(minutes=6))
         self.orchestrator = FakeOrchestrator(clock, seam=seam)
-        self.verifier = FakeVerifier(clock, seam=seam, duration=timedelta(minutes=12))
+        self.verifier = FakeVerifier(clock, seam=seam, duration=timedelta(minutes=12), alive=self.fleet.is_alive)
         self.providers = {PROVIDER: self.provider}
         self.restarters = {RESTARTER: self.restarter}
         self.orchestrators = {

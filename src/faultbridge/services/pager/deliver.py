@@ -13,7 +13,7 @@ from faultbridge.domain.times import from_text, to_text
 from faultbridge.errors import Conflict, Misconfigured, Transient
 from faultbridge.ports import Clock, Pager, Table
 from faultbridge.services.pager.live import LivePage, LivePages
-from faultbridge.services.pager.marks import Fate, Marks
+from faultbridge.services.pager.marks import Begun, Fate, Marks
 from faultbridge.services.pager.message import message_of
 from faultbridge.services.pager.page import Page, PagerSettings, PageState
 from faultbridge.services.pager.rule import PageRule
@@ -75,23 +75,23 @@ class Paging:
 
     def _deliver(self, event: Mapping[str, Any], rule: PageRule) -> Delivered:
         key = rule.key(event)
+        told = (event["metadata"]["event_id"], key)
         try:
-            fate = self._marks.begin(event, rule)
-            if fate is not None:
-                return Delivered(key, rule.state, fate)
+            begun = self._marks.begin(event, rule)
+            if begun.fate is not None:
+                return Delivered(key, rule.state, begun.fate)
             page = write_page(event, rule, self._known(event), self.settings.links)
-            fate = self._judge(page)
+            fate = Fate.SENT if told in self.told else self._judge(page)
         except Misconfigured:
             return self._deliver_blindly(event, rule)
         except Transient:
             # Whether the trouble was told, nobody can say now: an end waits.
-            if rule.state is PageState.TRIGGERED and (event["metadata"]["event_id"], key) not in self.told:
+            if rule.state is PageState.TRIGGERED and told not in self.told:
                 self._deliver_blindly(event, rule)
-                self.told.add((event["metadata"]["event_id"], key))
+                self.told.add(told)
             raise
-        told = (event["metadata"]["event_id"], key)
         message_id = self.pager.send(message_of(page)) if fate is Fate.SENT and told not in self.told else ""
-        noted = self._note(event, rule, page, fate, message_id)
+        noted = self._note(event, rule, self._live_page(page, fate, begun), message_id)
         self.told.discard(told)
         return Delivered(key, rule.state, fate, noted=noted)
 
@@ -99,20 +99,22 @@ class Paging:
         if page.state is PageState.TRIGGERED:
             return Fate.SENT if self._live.admits(page) else Fate.WITHHELD
         live = self._live.read(page)
-        return Fate.SENT if live is None or live.own else Fate.QUIET
+        return Fate.SENT if live is None or live.own or live.maybe_told else Fate.QUIET
 
-    def _note(self, event: Mapping[str, Any], rule: PageRule, page: Page, fate: Fate, message_id: str) -> bool:
+    def _live_page(self, page: Page, fate: Fate, begun: Begun) -> LivePage:
+        own = fate is Fate.SENT
+        return LivePage(page, own, begun.maybe_told, told_at=self.clock.now() if own else None, times=int(own))
+
+    def _note(self, event: Mapping[str, Any], rule: PageRule, live: LivePage, message_id: str) -> bool:
         """Note what became of a page; what nobody was told yet must be noted, or the event comes again."""
-        told_at = self.clock.now() if fate is Fate.SENT else None
-        live = LivePage(page, own=fate is Fate.SENT, told_at=told_at, times=1 if told_at else 0)
-        beside = self._live.begins(live) if page.state is PageState.TRIGGERED else self._live.ends(page)
+        beside = self._live.begins(live) if rule.state is PageState.TRIGGERED else self._live.ends(live.page)
         try:
             self._marks.settle(event, rule, message_id, [beside])
         except Conflict:
             return False  # its trouble went on meanwhile, and whoever brings that has told it
         except (Transient, Misconfigured):
             # A page that is out would only be sent again.
-            if fate is not Fate.SENT:
+            if not live.own:
                 raise
             return False
         return True

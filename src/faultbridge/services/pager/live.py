@@ -24,10 +24,14 @@ TALLY_KEPT = timedelta(hours=2)
 
 @dataclass(frozen=True, slots=True)
 class LivePage:
-    """A page as it was triggered; `own` unless only summaries speak for it, `told_at` None until one did."""
+    """A page as it was triggered; `own` unless only summaries speak for it, `told_at` None until one did.
+
+    One that was cut short before summaries spoke for it is `maybe_told` by itself, and has an end of its own.
+    """
 
     page: Page
     own: bool = True
+    maybe_told: bool = False
     told_at: datetime | None = None
     times: int = 0
 

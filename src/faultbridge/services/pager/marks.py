@@ -40,31 +40,42 @@ class Fate(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Begun:
+    """How the sending of a page began: `fate` when there is nothing to send.
+
+    After an earlier try was cut short nobody can say whether it reached somebody: then the page is `maybe_told`.
+    """
+
+    fate: Fate | None = None
+    maybe_told: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Marks:
     """Reads and writes the marks; each stands under its trouble's key."""
 
     table: Table
     clock: Clock
 
-    def begin(self, event: Mapping[str, Any], rule: PageRule) -> Fate | None:
-        """Mark a page as being sent and return None, or say why there is nothing to send."""
+    def begin(self, event: Mapping[str, Any], rule: PageRule) -> Begun:
+        """Mark a page as being sent, or say why there is nothing to send."""
         place, present = _place(event, rule), _position(event["metadata"])
         for _ in range(MOST_TRIES):
             mark = self.table.get(place)
             known = _position(mark) if mark else (0, 0)
             if known > present:
-                return Fate.OVERTAKEN
+                return Begun(Fate.OVERTAKEN)
             if mark is not None and known == present and mark["state"] == SENT:
-                return Fate.REPEATED
-            news = _is_news(mark, rule.state)
+                return Begun(Fate.REPEATED)
+            news, maybe_told = _is_news(mark, rule.state), _maybe_told(mark, rule.state)
             try:
                 attributes = self._mark(place, event, rule, SENDING if news else SENT)
-                self.table.write(Put(attributes, when=_unchanged(mark)))
+                self.table.write(Put(attributes | {"maybe_told": maybe_told}, when=_unchanged(mark)))
             except Conflict:
                 continue
-            return None if news else Fate.KNOWN
+            return Begun(None if news else Fate.KNOWN, maybe_told)
         # Many hands on one key at once: rather one page too many than none.
-        return None
+        return Begun(maybe_told=True)
 
     def settle(self, event: Mapping[str, Any], rule: PageRule, message_id: str, beside: Sequence[Write]) -> None:
         """Mark a page as done, together with other writes; raises Conflict when its trouble went on meanwhile."""
@@ -111,6 +122,13 @@ def _is_news(mark: Item | None, state: PageState) -> bool:
         return state is PageState.TRIGGERED
     # What is being sent may have been cut short, so it is said again.
     return mark["state"] == SENDING or mark["said"] != state.value
+
+
+def _maybe_told(mark: Item | None, state: PageState) -> bool:
+    """Tell whether a try was cut short, of this page or of the beginning that this end belongs to."""
+    if mark is None:
+        return False
+    return mark["state"] == SENDING or (state is PageState.RESOLVED and bool(mark.get("maybe_told")))
 
 
 def _position(of: Mapping[str, Any]) -> tuple[int, int]:

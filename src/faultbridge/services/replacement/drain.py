@@ -23,7 +23,7 @@ def drain(work: Work) -> Answer:
     """Drain the node; where there is no orchestrator the step says that it does not apply."""
     if work.rules.config.follows:
         return _followed(work)
-    over = work.stop_if_cancelled() or (taken_away(work, NAME) if work.case.rung.needs_slot else None)
+    over = work.stop_if_cancelled() or taken_away(work, NAME)
     if over is not None:
         return over
     if work.state.status is NodeStatus.QUARANTINED:

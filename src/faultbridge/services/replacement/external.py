@@ -25,11 +25,9 @@ from faultbridge.stages.expire import end_scopes
 
 def taken_away(work: Work, step: str) -> Answer | None:
     """Settle a step by which the instance is gone that others terminated; None where it is there or nobody can tell."""
-    if work.instance_id is None or work.state.seat.group is None:
+    if not is_gone(work):
         return None
-    if work.provider.probe(work.instance_id) is not Presence.GONE:
-        return None
-    reason = f"{EXTERNAL}: {work.instance_id} was taken away by others"
+    reason = why_gone(work)
 
     def finish(state: NodeState, now: datetime) -> Revision:
         case, _ = live(state)
@@ -42,3 +40,15 @@ def taken_away(work: Work, step: str) -> Answer | None:
 
     # It is what an inventory finds, and may write; a step only finds it sooner.
     return work.settle(Outcome.GONE, Phase.AWAITING, finish, Actor.INVENTORY)
+
+
+def is_gone(work: Work) -> bool:
+    """Tell whether the instance in the seat is gone; False where nobody can tell."""
+    if work.instance_id is None or work.state.seat.group is None or work.rules.config.follows:
+        return False
+    return work.provider.probe(work.instance_id) is Presence.GONE
+
+
+def why_gone(work: Work) -> str:
+    """Say in the record that others did it."""
+    return f"{EXTERNAL}: {work.instance_id} was taken away by others"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from faultbridge.decoders.gpu_count import missing
-from faultbridge.domain.cases import Phase, Rung
+from faultbridge.domain.cases import Phase, Rung, WaitingFor
 from faultbridge.domain.conditions import Condition
 from faultbridge.domain.faults import Severity
 from faultbridge.domain.nodes import NodeState
@@ -14,6 +14,7 @@ from faultbridge.ports import ProviderFailure, Verdict, Verification
 from faultbridge.services.append import Revision
 from faultbridge.services.replacement.climb import go_on
 from faultbridge.services.replacement.evidence import keep
+from faultbridge.services.replacement.external import is_gone, why_gone
 from faultbridge.services.replacement.outcomes import Answer, Outcome
 from faultbridge.services.replacement.progress import live, reached, with_attempt
 from faultbridge.services.replacement.work import Work, waiting
@@ -31,12 +32,12 @@ def verify(work: Work) -> Answer:
     if work.instance_id is None:
         raise Misconfigured(f"no instance is known to sit in {work.state.key.stream}")
     if work.attempt.operation is None:
-        return _begin(work, work.instance_id)
+        return _gone(work) or _begin(work, work.instance_id)
     found = work.verifier.look(work.instance_id, work.attempt.operation, _level(work))
     if found.verdict is Verdict.PENDING:
         return waiting("the verification is running")
     if found.verdict is Verdict.UNKNOWN:
-        return _once_more(work, found)
+        return _gone(work) or _once_more(work, found)
     fresh = (*seen_since(work.state), *_lacking(work, found))
     if found.verdict is not Verdict.PASSED or fresh:
         return _failed(work, found, (*found.findings, *fresh))
@@ -98,6 +99,15 @@ def _begin(work: Work, instance_id: str) -> Answer:
 
     work.commit(revise)
     return waiting("the verification has begun")
+
+
+def _gone(work: Work) -> Answer | None:
+    """End the attempt where others took the machine away; the next one finds the seat empty and waits for another."""
+    if not is_gone(work):
+        return None
+    reason = why_gone(work)
+    draft = narrate.step(work.case, NAME, "gone", work.tools.clock.now(), reason=reason, new_instance=work.instance_id)
+    return work.retry_or_escalate(WaitingFor.WAIT, reason, draft)
 
 
 def _level(work: Work) -> int | None:

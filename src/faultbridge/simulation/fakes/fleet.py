@@ -60,6 +60,11 @@ class FakeFleet:
         self.owed.append(instance.group)
         self._launch_owed()
 
+    def is_alive(self, instance_id: str) -> bool:
+        """Tell whether a machine is there and was not terminated."""
+        found = self.instances.get(instance_id)
+        return found is not None and found.alive
+
     def restock(self, spare: int | None) -> None:
         """Change how many successors may still be launched."""
         self.spare = spare

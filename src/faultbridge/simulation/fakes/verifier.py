@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime, timedelta
 
 from faultbridge.ports import Clock, Verdict, Verification
@@ -14,7 +15,8 @@ PASSED = Verification(Verdict.PASSED, report=b'{"verdict": "passed"}')
 class FakeVerifier:
     """A Verifier (fake): each verification takes `duration`, then comes to its instance's result (passed).
 
-    `results` sets the result of an instance; the same token never starts a second verification.
+    `results` sets the result of an instance; the same token never starts a second verification. What is no longer there
+    (`alive` tells) leaves no result.
     """
 
     def __init__(
@@ -24,11 +26,13 @@ class FakeVerifier:
         seam: Seam | None = None,
         duration: timedelta = timedelta(minutes=1),
         result: Verification = PASSED,
+        alive: Callable[[str], bool] = lambda _instance: True,
     ) -> None:
         self.clock = clock or ManualClock()
         self.seam = seam or Seam()
         self.duration = duration
         self.result = result
+        self.alive = alive
         self.results: dict[str, Verification] = {}
         self.begun: dict[str, tuple[str, datetime]] = {}
         self._by_token: dict[tuple[str, str], str] = {}
@@ -48,4 +52,6 @@ class FakeVerifier:
                 return Verification(Verdict.UNKNOWN, ("no such verification",))
             if self.clock.now() < at + self.duration:
                 return Verification(Verdict.PENDING)
+            if not self.alive(instance_id):
+                return Verification(Verdict.UNKNOWN, ("the command ended as Undeliverable",))
             return self.results.get(instance_id, self.result)

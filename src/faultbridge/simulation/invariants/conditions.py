@@ -9,7 +9,7 @@ from faultbridge import data
 from faultbridge.data.policies import default_policy
 from faultbridge.decoders import registry
 from faultbridge.domain.clusters import ClusterConfig
-from faultbridge.domain.faults import Survey
+from faultbridge.domain.faults import Observation, Survey
 from faultbridge.domain.nodes import NodeKey, NodeState
 from faultbridge.domain.records import Outcome
 from faultbridge.errors import Rejected
@@ -30,7 +30,7 @@ def _unlike(view: View) -> Iterator[str]:
     doubtful = _settled_as(view, Outcome.REJECTED) | _old_surveys(view, parts)
     for state in view.nodes:
         mine = [part for part in parts if part.record.node == state.key.node]
-        if state.key.cluster != WATCHED or any(part.record.record_id in doubtful for part in mine):
+        if state.key.cluster != WATCHED or any(part.record.record_id in doubtful for part in mine) or _tied(mine):
             continue
         true = _replayed(state, mine, view.ports.clock.now())
         found = {key: _asserting(state, key) for key, one in state.conditions.items() if one.active}
@@ -58,6 +58,20 @@ def _old_surveys(view: View, parts: list[Part]) -> set[str]:
     return (surveys & _settled_as(view, Outcome.STALE)) - effective
 
 
+def _tied(parts: list[Part]) -> bool:
+    """Tell whether a source looked twice in one millisecond and saw two things: which was later nobody can say."""
+    looks: dict[tuple[str, datetime], set[bytes]] = {}
+    for part in parts:
+        for one in part.observations:
+            if isinstance(one, Survey):
+                looks.setdefault((part.record.source, _at(part, one)), set()).add(part.record.body)
+    return any(len(seen) > 1 for seen in looks.values())
+
+
+def _at(part: Part, one: Observation) -> datetime:
+    return one.observed_at or part.record.sent_at
+
+
 def _delivered(view: View) -> list[Part]:
     """Read again every message that can be read, once each."""
     reader = Reader(view.ports.objects, registry.decode)
@@ -76,11 +90,7 @@ def _replayed(state: NodeState, parts: list[Part], end: datetime) -> dict[str, l
     policy, catalogue = default_policy(), data.catalogue()
     rules = Rules(policy, ClusterConfig(WATCHED), catalogue.version, "replay")
     node = NodeState(NodeKey(*state.key), status=state.status, incarnation=state.incarnation)
-    arrivals = [
-        Arrival(one, one.observed_at or part.record.sent_at, part.record.record_id)
-        for part in parts
-        for one in part.observations
-    ]
+    arrivals = [Arrival(one, _at(part, one), part.record.record_id) for part in parts for one in part.observations]
     for arrival in sorted(arrivals, key=lambda one: one.at):
         node = tick(node, rules=rules, now=arrival.at).state
         node = observe(node, [arrival], rebooted=False, rules=rules, catalogue=catalogue, now=arrival.at).state

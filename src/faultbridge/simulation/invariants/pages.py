@@ -9,6 +9,7 @@ from faultbridge.domain.edges import NodeStatus
 from faultbridge.services.pager.rules import rules_for
 from faultbridge.simulation.invariants.base import Invariant
 from faultbridge.simulation.view import View
+from faultbridge.storage import keys
 
 TRIGGERED, RESOLVED = "triggered", "resolved"
 SUMMARY = ":summary:"
@@ -51,17 +52,24 @@ def _surplus(view: View) -> Iterator[str]:
 
 
 def _unannounced(view: View) -> Iterator[str]:
-    """Find ends without a beginning; one that was tried without an answer may have reached somebody, and is ended."""
+    """Find ends without a beginning; one that was tried or cut short may have reached somebody, and is ended."""
     tried = {(page.key, page.attributes["state"]) for page in view.ports.pager.tried}
-    yield from sorted(key for key, state in _said(view) if state == RESOLVED and (key, TRIGGERED) not in tried)
+    ended = sorted(key for key, state in _said(view) if state == RESOLVED and (key, TRIGGERED) not in tried)
+    yield from (key for key in ended if not _cut_short(view, key))
+
+
+def _cut_short(view: View, key: str) -> bool:
+    owner, _, transition = key.rpartition(":")
+    mark = view.at(*keys.page_mark(owner, transition))
+    return mark is not None and bool(mark["maybe_told"])
 
 
 def _escalations(view: View) -> Iterator[str]:
-    keys = {page.key for page in view.ports.pager.sent} | _summarised(view)
+    told = {page.key for page in view.ports.pager.sent} | _summarised(view)
     for state in view.nodes:
         case = state.live_case
         waits = case is not None and case.status == "escalated"
-        if waits and case is not None and f"{case.id}:escalated" not in keys:
+        if waits and case is not None and f"{case.id}:escalated" not in told:
             yield f"{state.key.stream} {case.id}"
         elif state.status is NodeStatus.FAILED and not waits:
             yield f"{state.key.stream} failed and nobody has its case"
