@@ -30,7 +30,7 @@ ROWS = (
     Row("smi.gpu_lost", "GPU is lost", Severity.FATAL, Action.REPLACE_NODE, same_as="xid.79"),
     Row("smi.row_remap_pending", "row remap pending", Severity.WARNING, Action.NONE, scope=Scope.BOOT),
 )
-ORDERED = [row for code, row in data.catalogue().rows.items() if code.startswith("operator.")]
+ORDERED = [row for code, row in data.catalogue().rows.items() if code.startswith(("operator.", "cloud."))]
 CATALOGUE = Catalogue("test.1", {row.code: row for row in (*ROWS, *ORDERED)})
 ANYTHING = Rule("default", give_up_blind=True)
 """The rule for what no other is about."""

@@ -44,6 +44,7 @@ class TestOrchestrator:
         assert scheduler.orchestrator.cordon(scheduler.member).ok
         busy = scheduler.orchestrator.drain(scheduler.member, DEADLINE)
         assert busy.failure is ProviderFailure.TIMEOUT
+        assert not busy.unanswered
         assert busy.failure.retriable
         assert busy.reason
         scheduler.clock.advance(timedelta(minutes=6))
@@ -53,6 +54,7 @@ class TestOrchestrator:
     def test_a_node_that_it_does_not_have_is_not_found_but_has_nothing_to_drain(self, scheduler: Scheduler) -> None:
         asked = scheduler.orchestrator
         assert asked.cordon(scheduler.stranger).failure is ProviderFailure.NOT_FOUND
+        assert not asked.cordon(scheduler.stranger).unanswered
         assert asked.uncordon(scheduler.stranger).failure is ProviderFailure.NOT_FOUND
         assert asked.drain(scheduler.stranger, DEADLINE).ok
 
@@ -65,6 +67,7 @@ class TestOrchestrator:
             asked.drain(scheduler.member, DEADLINE),
         ):
             assert answer.failure is ProviderFailure.TIMEOUT
+            assert answer.unanswered
             assert answer.reason
 
 

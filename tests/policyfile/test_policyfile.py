@@ -13,7 +13,7 @@ from faultbridge.data import policies
 from faultbridge.domain.breakers import BreakerScope
 from faultbridge.domain.cases import Rung
 from faultbridge.domain.faults import Action, ComponentType, Severity
-from faultbridge.domain.policy import Limits, Policy
+from faultbridge.domain.policy import Limits, OutOfReach, Policy
 from faultbridge.domain.windows import Window
 from faultbridge.errors import Rejected
 from faultbridge.policyfile import InvalidPolicy, read_policy, write_policy
@@ -129,6 +129,12 @@ def test_the_version_depends_on_what_is_said_and_not_on_how() -> None:
             "input should be less than or equal to 86400",
         ),
         ("rules: [{name: a, isolate: perhaps}]", "a (number 1)", "isolate", "input should be a valid boolean"),
+        (
+            "rules: [{name: a, orchestrator_unreachable: hope}]",
+            "a (number 1)",
+            "orchestrator_unreachable",
+            "one of 'hold', 'proceed' is expected",
+        ),
         ("rules: [{name: a, ladder: [teleport]}]", "a (number 1)", "ladder[0]", "one of 'verify', 'reset'"),
         ("rules: [7]", "number 1", "the rule", "input should be a valid dictionary"),
         ("rules: {a: 1}", None, "rules", "input should be a valid"),
@@ -196,7 +202,9 @@ rules:
       - {cron: "0 22 * * mon-fri", duration: 6h, zone: Europe/Berlin}
     verify_level: 4
     give_up_blind: false
+    orchestrator_unreachable: proceed
     dry_run: true
+limits: {orchestrator_patience: 15m}
 """
 
 
@@ -207,6 +215,10 @@ def test_a_policy_says_everything_that_admission_asks_it() -> None:
     assert (rule.approval, rule.approval_deadline) == ((Rung.REPLACE,), timedelta(hours=4))
     assert rule.windows == (Window("0 22 * * mon-fri", timedelta(hours=6), "Europe/Berlin"),)
     assert (rule.verify_level, rule.give_up_blind, rule.dry_run) == (4, False, True)
+    assert (rule.orchestrator_unreachable, policy.limits.orchestrator_patience) == (
+        OutOfReach.PROCEED,
+        timedelta(minutes=15),
+    )
     assert [(one.scope, one.quiet) for one in policy.breakers] == [
         (BreakerScope.CLUSTER, timedelta(minutes=15)),
         (BreakerScope.DOMAIN, timedelta(minutes=10)),

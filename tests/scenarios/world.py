@@ -167,9 +167,9 @@ class World:
         """Let a fault be seen on a node, now."""
         self._observe(node, fault(code, **others), "r-1")
 
-    def clear(self, node: int = 1, code: str = "xid.79") -> None:
+    def clear(self, node: int = 1, code: str = "xid.79", source: str = "kernel-log") -> None:
         """Let the source of a fault take it back, now."""
-        self._observe(node, Clear("kernel-log", code, GPU, "gone"), "r-clear")
+        self._observe(node, Clear(source, code, GPU, "gone"), "r-clear")
 
     def _observe(self, node: int, observation: Observation, record: str) -> None:
         seen = [arrival(observation, at=self.clock.now(), record_id=record)]

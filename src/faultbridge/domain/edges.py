@@ -88,7 +88,12 @@ _NODE_ROWS = (
     ("validating", "failed", (_A.STEP, _A.SWEEP), "verification failed, attempts used"),
     ("healthy", "degraded", (_A.INGEST, _A.SWEEP, _A.CLI), "first condition of warning or worse"),
     ("degraded", "healthy", (_A.INGEST, _A.SWEEP), "last condition of warning or worse gone"),
-    ("degraded", "quarantined", (_A.ISOLATE,), "isolation confirmed, or no orchestrator"),
+    (
+        "degraded",
+        "quarantined",
+        (_A.ISOLATE,),
+        "isolation confirmed, no orchestrator, or proven dead",
+    ),
     ("healthy", "quarantined", (_A.CLI, _A.ISOLATE), "ordered by an operator or a finding"),
     ("quarantined", "draining", (_A.STEP,), "attempt admitted"),
     ("quarantined", "validating", (_A.ISOLATE, _A.CLI), "cause gone before repair"),

@@ -96,6 +96,7 @@ class NodeState:
     informational code was last put on the record. `case` is the latest one, live or not: at most one live case a
     node, by construction. `isolation_since` is when isolation was asked for, `isolation_overdue` says that a person
     was told how long it takes. A call that failed is made again at `isolation_again_at`, after `isolation_tries` calls.
+    `orchestrator_lost_at` is since when no call about the node was answered.
     `put_off_until` is when a case may be opened that was put off because the node was to be left alone.
     """
 
@@ -117,6 +118,7 @@ class NodeState:
     isolation_overdue: bool = False
     isolation_tries: int = 0
     isolation_again_at: datetime | None = None
+    orchestrator_lost_at: datetime | None = None
     unverified: bool = False
     ignored: Ignored | None = None
     put_off_until: datetime | None = None

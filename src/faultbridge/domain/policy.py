@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from enum import StrEnum
 from fnmatch import fnmatchcase
 
 from faultbridge.domain.breakers import BreakerLimit
@@ -54,6 +55,13 @@ def _any(text: str, patterns: tuple[str, ...]) -> bool:
     return any(fnmatchcase(text, pattern) for pattern in patterns)
 
 
+class OutOfReach(StrEnum):
+    """What a repair does while the node's orchestrator does not answer."""
+
+    HOLD = "hold"
+    PROCEED = "proceed"
+
+
 @dataclass(frozen=True, slots=True)
 class Rule:
     """What to do about the conditions it matches; the first rule that matches decides.
@@ -62,7 +70,8 @@ class Rule:
     the catalogue's when given. `ladder` holds the rungs that may be used, mildest first; those in `approval` begin
     only when a person said so within `approval_deadline`, and with `windows` only while one of them is open.
     Only a rule with `give_up_blind` lets an unusable instance go although nothing proves that there is another; by
-    any other a person is asked. `dry_run` only says what would have been done.
+    any other a person is asked. `dry_run` only says what would have been done. An orchestrator that does not answer
+    is waited for, unless `orchestrator_unreachable` says to proceed and a cloud witness proves the machine dead.
     """
 
     name: str
@@ -77,6 +86,7 @@ class Rule:
     approval_deadline: timedelta = timedelta(hours=24)
     windows: tuple[Window, ...] = ()
     give_up_blind: bool = False
+    orchestrator_unreachable: OutOfReach = OutOfReach.HOLD
     dry_run: bool = False
 
     def rung(self, action: Action) -> Rung | None:
@@ -99,6 +109,7 @@ class Limits:
     remember_for: timedelta = timedelta(days=16)
     silent_after: timedelta = timedelta(minutes=5)
     drain_deadline: timedelta = timedelta(minutes=30)
+    orchestrator_patience: timedelta = timedelta(minutes=10)
     repair_deadline: timedelta = timedelta(minutes=30)
     follow_deadline: timedelta = timedelta(hours=1)
     launch_deadline: timedelta = timedelta(hours=8)

@@ -11,6 +11,7 @@ from faultbridge.domain import windows
 from faultbridge.domain.breakers import BreakerScope
 from faultbridge.domain.cases import Rung
 from faultbridge.domain.faults import Action, ComponentType, Severity
+from faultbridge.domain.policy import OutOfReach
 from faultbridge.policyfile import durations
 
 _DAY = 86_400
@@ -96,6 +97,7 @@ class RulePart(_Part):
     approval_deadline: Duration = _DAY
     windows: Annotated[tuple[WindowPart, ...], Field(max_length=20)] = ()
     give_up_blind: bool = False
+    orchestrator_unreachable: OutOfReach = OutOfReach.HOLD
     dry_run: bool = False
 
 
@@ -109,6 +111,7 @@ class LimitsPart(_Part):
     remember_for: Duration = 16 * _DAY
     silent_after: Duration = 300
     drain_deadline: Duration = 1_800
+    orchestrator_patience: Duration = 600
     repair_deadline: Duration = 1_800
     follow_deadline: Duration = 3_600
     launch_deadline: Duration = 8 * 3_600
@@ -130,6 +133,7 @@ DURATIONS = frozenset(
         "remember_for",
         "silent_after",
         "drain_deadline",
+        "orchestrator_patience",
         "repair_deadline",
         "follow_deadline",
         "launch_deadline",

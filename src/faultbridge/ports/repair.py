@@ -43,11 +43,15 @@ _RETRIABLE = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What came of one call: `ok`, or the failure and the provider's words; `operation` is the provider's own id."""
+    """What came of one call: `ok`, or the failure and the provider's words; `operation` is the provider's own id.
+
+    `unanswered` says that nobody answered the call, so that the reason is ours.
+    """
 
     failure: ProviderFailure | None = None
     reason: str = ""
     operation: str | None = None
+    unanswered: bool = False
 
     @property
     def ok(self) -> bool:

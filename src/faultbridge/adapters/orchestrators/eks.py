@@ -82,7 +82,7 @@ def _answer(verb: Callable[[], Answer]) -> Answer:
     try:
         return verb()
     except FaultbridgeError as error:
-        return Answer(_failure(error), str(error))
+        return Answer(_failure(error), str(error), unanswered=isinstance(error, Transient))
 
 
 def _failure(error: FaultbridgeError) -> ProviderFailure:

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 
 from faultbridge.domain.cases import Phase, Rung, WaitingFor
 from faultbridge.domain.edges import NodeStatus
 from faultbridge.domain.faults import Severity
-from faultbridge.domain.nodes import NodeState
+from faultbridge.domain.nodes import Isolation, NodeState
+from faultbridge.ports import Answer as Reply
+from faultbridge.ports import Orchestrator, ProviderFailure
 from faultbridge.services.append import Revision
+from faultbridge.services.isolate import in_time_again, overdue
 from faultbridge.services.replacement.external import taken_away
 from faultbridge.services.replacement.outcomes import Answer, Outcome
 from faultbridge.services.replacement.progress import moved, reached
 from faultbridge.services.replacement.work import Work, waiting
 from faultbridge.stages import narrate
+from faultbridge.stages.out_of_reach import impatient, proceeds
 
 NAME = "drain"
 IN_PLACE = frozenset({Rung.RESET, Rung.REBOOT})
@@ -31,16 +36,19 @@ def drain(work: Work) -> Answer:
     orchestrator = work.orchestrator
     if not orchestrator.applicable:
         return _drained(work, "not_applicable", "the cluster has no orchestrator")
-    answer = orchestrator.drain(work.member, work.attempt.deadline or work.tools.clock.now())
-    if answer.failure is None:
-        return _drained(work, "drained", answer.reason)
-    if answer.failure.retriable:
-        return waiting(answer.reason)
-    reason = f"{answer.failure.value}: {answer.reason}"
-    now = work.tools.clock.now()
-    return work.escalate(
-        reason, narrate.step(work.case, NAME, "failed", now, reason=answer.reason, failure=answer.failure.value)
-    )
+    return _outcome(*_asked(work, orchestrator))
+
+
+def _outcome(work: Work, reply: Reply) -> Answer:
+    if reply.unanswered:
+        return _without_orchestrator(work, reply.reason)
+    if reply.failure is None:
+        return _drained(work, "drained", reply.reason)
+    if reply.failure.retriable:
+        return waiting(reply.reason)
+    now, failure = work.tools.clock.now(), reply.failure.value
+    draft = narrate.step(work.case, NAME, "failed", now, reason=reply.reason, failure=failure)
+    return work.escalate(f"{failure}: {reply.reason}", draft)
 
 
 def _followed(work: Work) -> Answer:
@@ -60,11 +68,47 @@ def _followed(work: Work) -> Answer:
 
 def drain_is_late(work: Work, reason: str) -> Answer:
     """Go on with a node that is of no use to its work; give back one that work still runs on."""
+    if work.state.orchestrator_lost_at is not None:
+        return _held(work, reason)
     if work.case.severity is Severity.FATAL:
         return _drained(work, "forced", f"not drained in time, but unusable: {reason}")
     now = work.tools.clock.now()
     draft = narrate.step(work.case, NAME, "held", now, reason=reason, failure="TIMEOUT")
     return work.retry_or_escalate(WaitingFor.WAIT, f"TIMEOUT: work did not leave in time: {reason}", draft)
+
+
+def _asked(work: Work, orchestrator: Orchestrator) -> tuple[Work, Reply]:
+    """Ask for the node's work to leave; where nothing confirmed yet that new work is kept off, for that first."""
+    if work.state.isolation is Isolation.REQUESTED:
+        reply = orchestrator.cordon(work.member)
+        if not reply.ok and reply.failure is not ProviderFailure.NOT_FOUND:
+            return work, reply
+        if reply.ok:
+            work = work.commit(lambda state, _: Revision(replace(state, isolation=Isolation.CONFIRMED)))
+    reply = orchestrator.drain(work.member, work.attempt.deadline or work.tools.clock.now())
+    if not reply.unanswered and work.state.orchestrator_lost_at is not None:
+        work = work.commit(lambda state, now: Revision(*in_time_again(state, now)))
+    return work, reply
+
+
+def _without_orchestrator(work: Work, reason: str) -> Answer:
+    """Wait for an orchestrator that does not answer; only a machine that is proven dead is given up without it."""
+    if work.state.orchestrator_lost_at is None:
+        work = work.commit(lambda state, now: Revision(replace(state, orchestrator_lost_at=now)))
+    policy, now = work.rules.policy, work.tools.clock.now()
+    dead = proceeds(work.state, policy, now)
+    if dead is not None:
+        return _drained(work, "forced", dead)
+    return _held(work, reason) if impatient(work.state, policy, now) else waiting(reason)
+
+
+def _held(work: Work, reason: str) -> Answer:
+    """Give the slot back until the orchestrator answers, and tell a person; no attempt is used up by it."""
+    told = f"the orchestrator does not answer: {reason}"
+    if not work.state.isolation_overdue:
+        work = work.commit(lambda state, now: overdue(state, now, told))
+    draft = narrate.step(work.case, NAME, "held", work.tools.clock.now(), reason=told, failure="TIMEOUT")
+    return work.requeue(WaitingFor.WAIT, f"TIMEOUT: {told}", draft, counts=False)
 
 
 def _begin(state: NodeState, now: datetime) -> Revision:

@@ -13,6 +13,8 @@ from faultbridge.simulation.fakes.seams import Seam
 class FakeOrchestrator:
     """An Orchestrator (fake). `busy_until` says when a node's work is gone; scripted failures come first.
 
+    Up to `silent_until` it answers nobody.
+
     It goes by names; `kept_off` has the instances that no work may come to, `absent` the nodes that it does not have.
     """
 
@@ -23,6 +25,7 @@ class FakeOrchestrator:
         self.kept_off: set[str | None] = set()
         self.absent: set[str] = set()
         self.busy_until: dict[str, datetime] = {}
+        self.silent_until: datetime | None = None
         self.failures: deque[ProviderFailure] = deque()
         self._applicable = applicable
 
@@ -69,7 +72,10 @@ class FakeOrchestrator:
 
     def _answer(self, node: Member) -> Answer:
         if self.failures:
-            return Answer(self.failures.popleft(), "scripted")
+            failure = self.failures.popleft()
+            return Answer(failure, "scripted", unanswered=failure is ProviderFailure.TIMEOUT)
+        if self.silent_until is not None and self.clock.now() < self.silent_until:
+            return Answer(ProviderFailure.TIMEOUT, "no answer", unanswered=True)
         if self._applicable and node.node in self.absent:
             return Answer(ProviderFailure.NOT_FOUND, "not a node of the cluster")
         return Answer(reason="" if self._applicable else "not applicable: the cluster has no orchestrator")
