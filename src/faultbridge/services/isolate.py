@@ -6,22 +6,23 @@ recovers in between is let go again. Only a confirmed isolation makes a node `qu
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from enum import StrEnum
+from functools import partial
 
 from faultbridge.domain.breakers import BreakerState
 from faultbridge.domain.catalogue import Catalogue
-from faultbridge.domain.clusters import ClusterConfig, Mode
+from faultbridge.domain.clusters import ClusterConfig, Control, Mode
 from faultbridge.domain.edges import Actor, NodeStatus
 from faultbridge.domain.entries import Draft
 from faultbridge.domain.nodes import Isolation, NodeKey, NodeState
-from faultbridge.domain.policy import Limits
 from faultbridge.errors import Misconfigured
 from faultbridge.ports import Answer, Member, Orchestrator
 from faultbridge.services.append import Append, Revision
 from faultbridge.services.controls import Controls
+from faultbridge.services.patience import MINUTE, OVERDUE, in_time_again, is_overdue, note, overdue, postponed
 from faultbridge.services.rulebook import Rulebook
 from faultbridge.services.rules_of import rules_of
 from faultbridge.stages import narrate
@@ -36,13 +37,6 @@ ISOLATES = {
 }
 
 FOLLOWED = "isolation not applicable: the provider repairs, and keeps work off what it repairs"
-
-MINUTE = timedelta(minutes=1)
-OVERDUE = 5 * MINUTE
-"""How long the orchestrator may refuse before a person is told."""
-
-FIRST_PAUSE, LONGEST_PAUSE = MINUTE / 2, 5 * MINUTE
-"""Between two calls to an orchestrator that does not do it; the pause doubles."""
 
 
 class Isolated(StrEnum):
@@ -72,7 +66,28 @@ class Isolate:
         keeps every node in service, a half open one all but those whose repair begins; nothing else does.
         """
         state = self.append.read(key)
-        rules = rules_of(self.rulebook, key.cluster)
+        return self._as_read(state, rules_of(self.rulebook, key.cluster), ordered=ordered)
+
+    def each(
+        self, cluster: str, nodes: Iterable[str], control: Control | None = None
+    ) -> Mapping[str, Callable[[], Isolated]]:
+        """Read nodes of a cluster with few calls; returns what isolates each of them, by its name.
+
+        `control` is what bounds repairs as just read; a breaker that is open there is not looked at again.
+        """
+        rules = rules_of(self.rulebook, cluster)
+        states = self.append.read_many(NodeKey(cluster, node) for node in nodes)
+        return {state.key.node: partial(self._first_look, state, rules, control) for state in states}
+
+    def _first_look(self, state: NodeState, rules: Rules, control: Control | None) -> Isolated:
+        if state.isolation is Isolation.REQUESTED:
+            # An orchestrator may be asked next, and no condition of the table guards that call.
+            state = self.append.read(state.key)
+        return self._as_read(state, rules, control)
+
+    def _as_read(
+        self, state: NodeState, rules: Rules, control: Control | None = None, *, ordered: bool = False
+    ) -> Isolated:
         config = rules.config
         ours = state.registered and left_alone_until(state, config, self.append.clock.now()) is None
         if ours and config.follows:
@@ -81,7 +96,7 @@ class Isolate:
             return Isolated.NOTHING
         orchestrator = self._orchestrator(config)
         if _wanted(state, ordered=ordered):
-            if self._held(state, ordered=ordered):
+            if self._held(state, control, ordered=ordered):
                 return Isolated.HELD
             return self._isolate(state, rules, orchestrator, ordered=ordered)
         if state.isolation is Isolation.REQUESTED and _in_service(state):
@@ -94,9 +109,10 @@ class Isolate:
             return Isolated.NOTHING
         return self._confirm(state, config, Isolation.NOT_APPLICABLE, FOLLOWED, ordered=ordered)
 
-    def _held(self, state: NodeState, *, ordered: bool) -> bool:
-        breaker = self.controls.read(state.key.cluster).breaker(state.seat.domain)
-        return breaker is not None and (breaker.state is BreakerState.OPEN or not ordered)
+    def _held(self, state: NodeState, control: Control | None, *, ordered: bool) -> bool:
+        if control is not None and _holds(control, state, ordered=ordered):
+            return True
+        return _holds(self.controls.read(state.key.cluster), state, ordered=ordered)
 
     def _isolate(self, state: NodeState, rules: Rules, orchestrator: Orchestrator, *, ordered: bool) -> Isolated:
         config = rules.config
@@ -145,7 +161,7 @@ class Isolate:
             isolated, over = in_time_again(replace(now, isolation=how), at)
             return _quarantined(isolated, at, reason, *over)
 
-        after = self.append(state.key, revise, actor=Actor.ISOLATE, config=config).state
+        after = self.append(state.key, revise, actor=Actor.ISOLATE, config=config, known=state).state
         return Isolated.DONE if after.status is NodeStatus.QUARANTINED else Isolated.NOTHING
 
     def _withdraw(self, state: NodeState, rules: Rules, orchestrator: Orchestrator) -> Isolated:
@@ -157,7 +173,7 @@ class Isolate:
         def revise(now: NodeState, at: datetime) -> Revision:
             if now.isolation is not Isolation.REQUESTED or _wanted(now, ordered=False):
                 return Revision(now)
-            draft = _note(now, "isolation withdrawn: nothing is wrong any more", at)
+            draft = note(now, "isolation withdrawn: nothing is wrong any more", at)
             # Only a tick may call a node healthy; it is due at once.
             free, over = in_time_again(replace(now, isolation=Isolation.NONE, due_at=at), at)
             return Revision(free, (draft, *over))
@@ -170,15 +186,15 @@ class Isolate:
 
         def revise(before: NodeState, at: datetime) -> Revision:
             lost_at = (before.orchestrator_lost_at or at) if answer.unanswered else None
-            now = _postponed(replace(before, orchestrator_lost_at=lost_at), at, rules.policy.limits)
-            if _is_overdue(now, at):
+            now = postponed(replace(before, orchestrator_lost_at=lost_at), at, rules.policy.limits)
+            if is_overdue(now, at):
                 text = f"the orchestrator has not done it for {OVERDUE // MINUTE} minutes: {answer.reason or failure}"
                 return overdue(now, at, text, failure)
             folding = Folding(now, Catalogue(""))
             if not folding.first_of_the_day(f"isolation:{failure}", at):
                 return Revision(now)
             text = f"the orchestrator did not do it and is asked again: {answer.reason or failure}"
-            return Revision(folding.state(), (_note(now, text, at, failure),))
+            return Revision(folding.state(), (note(now, text, at, failure),))
 
         return self.append(state.key, revise, actor=Actor.ISOLATE, config=rules.config).state
 
@@ -194,6 +210,11 @@ def _quarantined(state: NodeState, at: datetime, reason: str, *drafts: Draft) ->
     return Revision(replace(state, status=NodeStatus.QUARANTINED), (*drafts, draft))
 
 
+def _holds(control: Control, state: NodeState, *, ordered: bool) -> bool:
+    breaker = control.breaker(state.seat.domain)
+    return breaker is not None and (breaker.state is BreakerState.OPEN or not ordered)
+
+
 def _in_service(state: NodeState) -> bool:
     return state.status is not None and state.status.in_service
 
@@ -202,47 +223,3 @@ def _wanted(state: NodeState, *, ordered: bool) -> bool:
     case = state.live_case
     troubled = any(condition.action.opens_case for condition in state.active())
     return case is not None and (case.isolate or ordered) and _in_service(state) and troubled
-
-
-def _is_overdue(state: NodeState, at: datetime) -> bool:
-    since = state.isolation_since
-    return since is not None and not state.isolation_overdue and at - since >= OVERDUE
-
-
-def _postponed(state: NodeState, at: datetime, limits: Limits) -> NodeState:
-    """Let the next call wait, twice as long each time, but not beyond what happens when the time is over."""
-    again = at + min(FIRST_PAUSE * (1 << min(state.isolation_tries, 8)), LONGEST_PAUSE)
-    since = state.isolation_since
-    if since is not None and not state.isolation_overdue and at - since < OVERDUE:
-        again = min(again, since + OVERDUE)
-    lost_at = state.orchestrator_lost_at
-    if lost_at is not None and at < lost_at + limits.orchestrator_patience:
-        again = min(again, lost_at + limits.orchestrator_patience)
-    return replace(state, isolation_tries=state.isolation_tries + 1, isolation_again_at=again)
-
-
-def overdue(state: NodeState, at: datetime, text: str, failure: str = "TIMEOUT") -> Revision:
-    """Tell a person that the orchestrator has not done what it was asked for too long."""
-    return Revision(replace(state, isolation_overdue=True), (_note(state, text, at, failure, stage="overdue"),))
-
-
-def in_time_again(state: NodeState, at: datetime) -> tuple[NodeState, tuple[Draft, ...]]:
-    """Forget since when isolation was asked for, and end the page of one that took too long."""
-    settled = replace(
-        state,
-        isolation_since=None,
-        isolation_overdue=False,
-        isolation_tries=0,
-        isolation_again_at=None,
-        orchestrator_lost_at=None,
-    )
-    if not state.isolation_overdue:
-        return settled, ()
-    return settled, (_note(state, "the orchestrator answers again", at, stage="over"),)
-
-
-def _note(state: NodeState, text: str, at: datetime, failure: str = "", stage: str | None = None) -> Draft:
-    case = state.live_case
-    facts = {"failure": failure} if failure else {}
-    case_id = case.id if case else None
-    return narrate.note(kind="isolation", text=text, at=at, case_id=case_id, facts=facts, stage=stage)

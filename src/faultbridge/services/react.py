@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from faultbridge.domain.nodes import NodeKey
+from faultbridge.domain.clusters import Control
 from faultbridge.errors import Transient
 from faultbridge.services.dispatch import Dispatch
 from faultbridge.services.failures import Failures
@@ -30,20 +30,40 @@ class React:
 
         Raises Transient at the end when any failed: the stream rings again, and what is done stays done.
         """
-        rung = frozenset(doorbells)
-        failures = Failures()
-        for cluster in sorted({cluster for cluster, _ in rung}):
+        rung, failures = _by_cluster(doorbells), Failures()
+        controls: dict[str, Control | None] = {}
+        for cluster in rung:
             with failures.of(f"guarding {cluster}"):
-                self.guard(cluster)
-        for cluster, node in sorted((cluster, node) for cluster, node in rung if node is not None):
-            with failures.of(f"isolating {node}"):
-                self.isolate(NodeKey(cluster, node))
-            with failures.of(f"telling the jobs of {node}"):
-                self.tell_jobs(NodeKey(cluster, node))
-        for cluster in sorted({cluster for cluster, _ in rung}):
+                controls[cluster] = self.guard(cluster)
+        for cluster, nodes in rung.items():
+            if nodes:
+                with failures.of(f"isolating in {cluster}"):
+                    self._isolate(cluster, nodes, controls.get(cluster), failures)
+                with failures.of(f"telling the jobs of {cluster}"):
+                    self._tell_jobs(cluster, nodes, failures)
+        for cluster in rung:
             with failures.of(f"rolling up {cluster}"):
                 self.rollup(cluster)
             with failures.of(f"dispatching {cluster}"):
                 self.dispatch(cluster)
         if failures.all:
             raise Transient("; ".join(failures.all)) from failures.first
+
+    def _isolate(self, cluster: str, nodes: Sequence[str], control: Control | None, failures: Failures) -> None:
+        for node, isolate in self.isolate.each(cluster, nodes, control).items():
+            with failures.of(f"isolating {node}"):
+                isolate()
+
+    def _tell_jobs(self, cluster: str, nodes: Sequence[str], failures: Failures) -> None:
+        for key in self.tell_jobs.busy(cluster, nodes):
+            with failures.of(f"telling the jobs of {key.node}"):
+                self.tell_jobs(key)
+
+
+def _by_cluster(doorbells: Iterable[tuple[str, str | None]]) -> dict[str, list[str]]:
+    rung: dict[str, list[str]] = {}
+    for cluster, node in sorted(set(doorbells), key=lambda bell: (bell[0], bell[1] or "")):
+        nodes = rung.setdefault(cluster, [])
+        if node is not None:
+            nodes.append(node)
+    return rung

@@ -27,9 +27,7 @@ class TellJobs:
         case = state.live_case
         return self.jobs.strike(key.cluster, Struck(key.node, worst, case.id if case else None))
 
-    def among(self, cluster: str, nodes: Iterable[str]) -> None:
-        """Tell the jobs of those nodes that have any: of a fault that rang no doorbell, or whose doorbell was lost."""
+    def busy(self, cluster: str, nodes: Iterable[str]) -> tuple[NodeKey, ...]:
+        """Return those of a cluster's nodes on which a job runs, with one query for all of them."""
         busy = self.jobs.busy(cluster)
-        for node in nodes:
-            if node in busy:
-                self(NodeKey(cluster, node))
+        return tuple(NodeKey(cluster, node) for node in nodes if node in busy)

@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from random import Random
 from typing import TypeVar
 
+from faultbridge.domain.clusters import Control
 from faultbridge.domain.edges import Actor, NodeStatus
 from faultbridge.domain.nodes import NodeKey, NodeState
 from faultbridge.domain.times import to_text
@@ -152,31 +153,40 @@ class Sweep:
         for cluster in self._in_turn(str(row["sk"]) for row in every(self.table, keys.CLUSTERS)):
             if self._out_of_time(swept, until):
                 return
+            control = None
             with failures.of(f"guarding {cluster}"):
-                self.guard(cluster)
+                control = self.guard(cluster)
             with failures.of(f"releasing slots of {cluster}"):
                 swept.released += len(self.release(cluster))
             with failures.of(f"isolating in {cluster}"):
-                self._isolate(cluster, swept, failures, until)
+                self._isolate(cluster, control, swept, failures, until)
             with failures.of(f"telling the jobs of {cluster}"):
-                config = rules_of(self.rulebook, cluster).config
-                self.tell_jobs.among(cluster, [str(row["node"]) for row in rows_of(self.table, config, BAD)])
+                self._tell_jobs(cluster, failures)
             with failures.of(f"rolling up {cluster}"):
                 swept.fleet[cluster] = dict(self.rollup(cluster).counts)
             with failures.of(f"dispatching {cluster}"):
                 self.dispatch(cluster)
             swept.clusters += 1
 
-    def _isolate(self, cluster: str, swept: Swept, failures: Failures, until: datetime) -> None:
+    def _isolate(
+        self, cluster: str, control: Control | None, swept: Swept, failures: Failures, until: datetime
+    ) -> None:
         """Isolate what serves although its case wants it isolated: a call that failed, a doorbell that was lost."""
-        config = rules_of(self.rulebook, cluster).config
-        for row in rows_of(self.table, config, BAD):
+        rows = rows_of(self.table, rules_of(self.rulebook, cluster).config, BAD)
+        served = [str(row["node"]) for row in rows if row["status"] == NodeStatus.DEGRADED and row.get("case")]
+        for node, isolate in self.isolate.each(cluster, served, control).items():
             # An orchestrator that does not answer costs seconds a node.
             if self._out_of_time(swept, until):
                 return
-            if row["status"] == NodeStatus.DEGRADED and row.get("case"):
-                with failures.of(f"isolating {row['node']}"):
-                    self.isolate(NodeKey(cluster, str(row["node"])))
+            with failures.of(f"isolating {node}"):
+                isolate()
+
+    def _tell_jobs(self, cluster: str, failures: Failures) -> None:
+        """Tell of a fault that rang no doorbell, or whose doorbell was lost."""
+        rows = rows_of(self.table, rules_of(self.rulebook, cluster).config, BAD)
+        for key in self.tell_jobs.busy(cluster, [str(row["node"]) for row in rows]):
+            with failures.of(f"telling the jobs of {key.node}"):
+                self.tell_jobs(key)
 
     def _in_turn(self, things: Iterable[T]) -> list[T]:
         minute = int(self.clock.now().timestamp()) // 60

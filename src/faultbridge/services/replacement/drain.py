@@ -12,7 +12,7 @@ from faultbridge.domain.nodes import Isolation, NodeState
 from faultbridge.ports import Answer as Reply
 from faultbridge.ports import Orchestrator, ProviderFailure
 from faultbridge.services.append import Revision
-from faultbridge.services.isolate import in_time_again, overdue
+from faultbridge.services.patience import in_time_again, overdue
 from faultbridge.services.replacement.external import taken_away
 from faultbridge.services.replacement.outcomes import Answer, Outcome
 from faultbridge.services.replacement.progress import moved, reached
