@@ -20,8 +20,8 @@ FIRST = "i-00000000000000001"
 ACTS = {"replace", "restart", "cordon", "uncordon", "drain"}
 
 
-def followed_world(**others: object) -> World:
-    world = World(**others)  # type: ignore[arg-type]  # the arguments of a world
+def followed_world(world: World | None = None, **others: object) -> World:
+    world = world or World(**others)  # type: ignore[arg-type]  # the arguments of a world
     registration = Registration(world.table, world.append, world.clock)
     registration.set_cluster(CLUSTER, {"repair_owner": RepairOwner.PROVIDER})
     world.fault()
@@ -80,6 +80,18 @@ def test_a_provider_that_stalls_is_told_of_within_the_hour() -> None:
     assert 60 <= minutes <= 65
     assert world.case().reason.startswith("TIMEOUT: the provider stalls")
     assert (world.status(), done_by_us(world)) == (NodeStatus.FAILED, [])
+
+
+def test_only_a_boot_after_the_following_began_is_the_providers() -> None:
+    world = World()
+    world.tells_of_boot("boot-1")
+    world = followed_world(world)
+    world.tells_of_boot("boot-2")
+    world.minute(5)
+    assert world.status() is NodeStatus.DRAINING
+    world.tells_of_boot("boot-3")
+    world.until(lambda: "follow repaired" in world.story(), 15)
+    assert world.status() is NodeStatus.VALIDATING
 
 
 def test_as_long_as_there_is_news_of_the_trouble_the_provider_has_its_hour() -> None:

@@ -195,6 +195,7 @@ def test_a_page_whose_end_could_not_be_noted_is_not_said_again() -> None:
     assert not all(one.noted for one in pocket.paging(stuck(1, 20, "resolved")))
     pocket.minutes(5 * 60)
     assert pocket.said == [f"{a_key(1)} triggered", f"{a_key(1)} resolved"]
+    assert pocket.remind().live == 0
 
 
 def test_what_cannot_be_noted_as_held_back_comes_again() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from faultbridge.domain.cases import Resolution, Rung
 from faultbridge.domain.edges import CaseStatus, NodeStatus
-from faultbridge.domain.faults import Action
+from faultbridge.domain.faults import Action, Severity
 from faultbridge.domain.policy import Match, Rule
 from faultbridge.ports import ProviderFailure, Restart, RestartState, Verdict, Verification
 from faultbridge.simulation.fakes import Call
@@ -72,6 +72,21 @@ def test_a_reboot_that_cures_brings_the_same_instance_back_verified() -> None:
     assert node.incarnation is not None
     assert (node.incarnation.instance_id, node.incarnation.instance, node.incarnation.boot) == (FIRST, 1, 2)
     assert world.control().holders == {}
+
+
+def test_a_boot_that_the_machine_itself_tells_of_first_is_the_same_boot() -> None:
+    world = World(rules=(RESET, REBOOT))
+    world.tells_of_boot("boot-before")
+    world.fault()
+    world.listen()
+    world.until(lambda: bool(world.restarter.restarted))
+    ((_, _, token),) = world.restarter.restarted
+    world.minute(3)
+    world.tells_of_boot(f"boot-{token}")
+    world.until(world.case_is(RESOLVED))
+    node = world.node()
+    assert node.incarnation is not None
+    assert (node.incarnation.boot, node.incarnation.boot_id) == (2, f"boot-{token}")
 
 
 def test_a_reset_that_cures_leaves_the_boot_as_it_is() -> None:
@@ -220,6 +235,18 @@ class TestAFaultThatJoins:
         world.fault()
         world.until(world.case_is(RESOLVED))
         assert (rungs(world), world.given_up()) == ([("reboot", FIRST)], [])
+
+
+@pytest.mark.parametrize(("severity", "verified"), [(Severity.WARNING, True), (Severity.ERROR, False)])
+def test_an_error_that_is_seen_during_a_verification_outweighs_it(severity: Severity, verified: bool) -> None:
+    world = World(rules=(RESET, Rule("new", Match(codes=("xid.92",)), severity=severity)))
+    world.fault(code="xid.48")
+    world.listen()
+    world.until(lambda: "verify begun" in world.story())
+    world.clock.advance(1)
+    world.fault(code="xid.92", component=OTHER_GPU)
+    world.until(lambda: world.story().count("verify begun") > 1 or world.case_is(RESOLVED)())
+    assert ("verify passed" in world.story()) is verified
 
 
 def test_a_rung_that_needs_approval_is_asked_about_when_the_ladder_reaches_it() -> None:

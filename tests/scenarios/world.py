@@ -16,6 +16,7 @@ from faultbridge.domain.edges import Actor, CaseStatus, NodeStatus
 from faultbridge.domain.faults import Clear, Observation
 from faultbridge.domain.nodes import NodeKey, NodeState
 from faultbridge.domain.policy import Limits, Policy, Rule
+from faultbridge.domain.records import RawRecord
 from faultbridge.errors import Transient
 from faultbridge.pipeline import observe
 from faultbridge.services.append import Append, Revision, Stack
@@ -51,6 +52,7 @@ from faultbridge.simulation.fakes import (
     Seam,
 )
 from faultbridge.simulation.fakes.state_machine import FakeStateMachine
+from faultbridge.stages.resolve import learn_boot
 from faultbridge.storage import items, keys
 from faultbridge.storage.writes import Key, Update
 from tests.builders import ANYTHING, CATALOGUE, GPU, NOON, STACK_ID, arrival, fault
@@ -180,6 +182,13 @@ class World:
             return Revision(passed.state, passed.drafts)
 
         self.append(self.key(node), revise, actor=Actor.INGEST, config=rules.config)
+
+    def tells_of_boot(self, boot_id: str, node: int = 1) -> None:
+        """Let a node's own records name the boot that they come from, now."""
+        key, now = self.key(node), self.clock.now()
+        record = RawRecord("r-boot", "kernel-log", CLUSTER, key.node, b"", now, now, boot_id=boot_id)
+        rules = rules_of(self.rulebook, CLUSTER)
+        self.append(key, lambda state, _: Revision(learn_boot(state, record)), actor=Actor.INGEST, config=rules.config)
 
     def listen(self) -> None:
         """Let the stream ring for what was written, until it is quiet; a failing batch is rung again by the sweep."""

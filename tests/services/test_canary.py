@@ -11,7 +11,7 @@ import pytest
 from faultbridge.domain.records import Outcome
 from faultbridge.entrypoints.sweep import sweep
 from faultbridge.errors import Transient
-from faultbridge.services.canary import CLUSTER
+from faultbridge.services.canary import CLUSTER, LEAST_APART
 from faultbridge.services.records import Delivery
 from faultbridge.services.stuck import Waiting
 from faultbridge.services.timeline import Timeline, Wanted
@@ -79,6 +79,16 @@ def test_a_flood_of_canaries_leaves_no_flood_of_notes(world: World) -> None:
     told = world.app.ingest([one, *others])
     assert sorted(set(told.outcomes.values())) == ["recorded", "stale"]
     assert len(notes(world)) == 1
+
+
+def test_a_canary_two_minutes_after_the_last_one_is_noted(world: World) -> None:
+    world.app.send_canary()
+    (one,) = deliveries(world)
+    world.app.ingest([one])
+    world.ports.clock.advance(LEAST_APART)
+    later = one.text.replace("canary-2", "canary-later-2").replace("12:00:00", "12:02:00")
+    assert set(world.app.ingest([replace(one, text=later, received_at=world.now)]).outcomes.values()) == {"recorded"}
+    assert len(notes(world)) == 2
 
 
 def test_a_canary_that_is_heard_on_the_bus_tells_how_long_it_was_on_its_way(world: World) -> None:

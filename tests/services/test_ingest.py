@@ -16,6 +16,7 @@ from faultbridge.services.records import Delivery
 from faultbridge.services.registration import NewNode
 from faultbridge.services.suspects import MOST_BEGINNINGS, SUSPICIOUS_FROM
 from faultbridge.simulation.fakes import breaking
+from faultbridge.stages.limit import MOST_FAULTS
 from faultbridge.storage import keys
 from faultbridge.storage.message import raw_key
 from tests.builders import KEY, NOON
@@ -216,6 +217,27 @@ def test_repetitions_of_one_fault_are_no_flood():
     assert [condition.code for condition in world.node().active()] == ["xid.79"]
 
 
+@pytest.mark.parametrize(("records", "commits"), [(MOST_FAULTS, 1), (MOST_FAULTS + 1, 2)])
+def test_as_many_faults_as_one_commit_holds_are_one_commit(records, commits):
+    world = World()
+    before = world.node().head.version
+    texts = [f"NVRM: Xid (PCI:0000:{bus:02x}:00): 79, pid=1, gone" for bus in range(records)]
+    assert set(world.outcomes(*(world.message(text) for text in texts))) == {Outcome.RECORDED}
+    assert world.node().head.version == before + commits
+
+
+def test_the_first_record_of_another_boot_ends_what_a_boot_ends():
+    world = World()
+    pending = "NVRM: Xid (PCI:0000:c1:00): 63, pid=1, Row Remapper: New row marked for remapping, reset gpu to activate"
+    world.outcomes(world.message(pending, boot_id="boot-1"))
+    assert [condition.code for condition in world.node().active()] == ["xid.63"]
+    world.ports.clock.advance(timedelta(minutes=5))
+    world.outcomes(world.message(SMI_NOISE, boot_id="boot-1"))
+    assert len(world.node().conditions) == 1
+    world.outcomes(world.message(SMI_NOISE, boot_id="boot-2"))
+    assert (world.node().conditions, world.node().incarnation.boot) == ({}, 2)
+
+
 class Killed(BaseException):
     """The worker process ends here, as kill -9 would end it."""
 
@@ -286,7 +308,13 @@ SIX_GPUS = (
 
 @pytest.mark.parametrize(
     ("instance_type", "minutes", "missing"),
-    [("p5.48xlarge", 3, True), ("p5.48xlarge", 1, False), ("g5.12xlarge", 3, False), (None, 3, False)],
+    [
+        ("p5.48xlarge", 3, True),
+        ("p5.48xlarge", 2, True),
+        ("p5.48xlarge", 1, False),
+        ("g5.12xlarge", 3, False),
+        (None, 3, False),
+    ],
 )
 def test_gpus_are_counted_against_the_seats_instance_type_once_the_node_has_booted(instance_type, minutes, missing):
     world = World(nodes=())

@@ -11,7 +11,7 @@ import pytest
 from faultbridge.domain.jobs import Job
 from faultbridge.domain.nodes import NodeKey
 from faultbridge.errors import Rejected
-from faultbridge.services.jobs import Jobs
+from faultbridge.services.jobs import MOST_NODES, Jobs
 from faultbridge.services.strikes import TellJobs
 from faultbridge.services.timeline import Timeline, Wanted
 from tests.events.validate import assert_valid_event
@@ -96,6 +96,11 @@ def test_what_cannot_be_is_refused_with_a_reason(world: World, reason: str, act:
     with pytest.raises(Rejected) as rejected:
         act(jobs(world))
     assert rejected.value.reason == reason
+
+
+def test_a_job_with_the_longest_id_and_the_most_nodes_is_noted(world: World) -> None:
+    job = jobs(world).start("train-a", "x" * 128, ["n-1"] * MOST_NODES)
+    assert (job.nodes, [event["data"]["change"] for event in told(world)]) == (("n-1",), ["started"])
 
 
 def test_a_running_job_does_not_start_elsewhere_and_ends_not_before_it_began(world: World) -> None:

@@ -225,7 +225,7 @@ def test_while_the_table_is_away_a_page_goes_out_once_and_its_event_comes_again_
     assert "may repeat" in pager.sent[-1].bodies["default"]
     table.seam.before = lambda _: None
     assert Fate.SENT in fates(paging, ESCALATED)
-    assert pager.keys == [f"{CASE}:escalated"]
+    assert (pager.keys, paging.told) == ([f"{CASE}:escalated"], set())
     paging(case_event("resolved", 40, resolution="replaced"))
     assert [(page.key, page.attributes["state"]) for page in pager.sent][-1] == (f"{CASE}:escalated", "resolved")
 

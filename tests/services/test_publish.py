@@ -11,7 +11,7 @@ from faultbridge.events.wire import body_of
 from faultbridge.ports import Refusal
 from faultbridge.services.publish import resources
 from faultbridge.storage import keys
-from faultbridge.storage.writes import Key
+from faultbridge.storage.writes import Delete, Key
 from tests.builders import KEY, STACK_ID
 from tests.world import XID_79, World
 
@@ -74,6 +74,14 @@ def test_publishing_again_repeats_the_same_ids():
     world.app.publish(entries)
     world.app.publish(entries)
     assert sorted(world.ports.bus.ids) == sorted([str(entry["event_id"]) for entry in entries] * 2)
+
+
+def test_an_entry_that_is_gone_meanwhile_does_not_let_the_others_wait():
+    world, entries = recorded()
+    gone = Key(str(entries[0]["pk"]), str(entries[0]["sk"]))
+    world.ports.table.write(Delete(gone))
+    assert world.app.publish(entries) == len(entries)
+    assert waiting(world) == []
 
 
 def test_the_sweep_publishes_only_what_still_waits():

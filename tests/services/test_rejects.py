@@ -165,6 +165,17 @@ def test_a_retry_without_the_raw_record_says_so() -> None:
     assert queued(rejects) == []
 
 
+def test_a_reject_whose_raw_record_is_gone_stays_and_is_not_tried_again_by_itself() -> None:
+    rejects = made()
+    rejects(delivery(rejects, message(rejects)), None, UNKNOWN)
+    assert isinstance(rejects.objects, FakeObjects)
+    rejects.objects.kept.clear()
+    pass_time(rejects, hours=1)
+    assert retry_due(rejects) == 0
+    assert len(list(rejects.list("train-a"))) == 1
+    assert [row for timers in keys.TIMERS for row in rejects.table.query(timers, index=WORK).items] == []
+
+
 def test_a_node_that_is_registered_later_gets_its_records_by_itself() -> None:
     rejects = made()
     rejects(delivery(rejects, message(rejects)), None, UNKNOWN)

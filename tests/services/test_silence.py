@@ -5,12 +5,17 @@ from __future__ import annotations
 import json
 from datetime import timedelta
 
+import pytest
+
 from faultbridge.domain.edges import NodeStatus
 from faultbridge.domain.nodes import NodeKey
+from faultbridge.domain.policy import Limits
 from faultbridge.domain.times import to_text
+from faultbridge.services import silence
 from faultbridge.services.policies import Policies
+from faultbridge.services.silence import Silence
 from faultbridge.storage import keys
-from tests.builders import KEY
+from tests.builders import KEY, NOON
 from tests.world import World
 
 SILENT = "host.silent@node"
@@ -140,3 +145,57 @@ def test_a_new_worker_reads_what_another_one_heard() -> None:
     before = len(world.ports.seam.calls)
     beat(world)
     assert [call.name for call in world.ports.seam.calls[before:]] == ["table.get_many"]
+
+
+def test_as_many_silent_nodes_as_others_are_heard_are_silent() -> None:
+    nodes = ("a", "b", "c", "d", "e", "f")
+    world = World(nodes=nodes)
+    beat(world, *nodes)
+    pass_time(world, 8, *nodes[3:])
+    assert silent(world, *nodes) == [True] * 3 + [False] * 3
+
+
+@pytest.mark.parametrize(("early", "expected"), [(timedelta(milliseconds=1), False), (timedelta(0), True)])
+def test_a_node_is_silent_from_the_very_instant_of_its_limit(early: timedelta, expected: bool) -> None:
+    world = World()
+    beat(world)
+    world.ports.clock.advance(Limits().silent_after - early)
+    Silence(world.ports.table, world.app.append, world.app.rulebook).judge(KEY)
+    assert silent(world) == [expected]
+
+
+def reads(world: World) -> int:
+    """How often it was read when somebody was heard last."""
+    calls = world.ports.seam.named("table.get_many")
+    return sum(any(keys.is_seen(key.sk) for key in call.argument) for call in calls)
+
+
+def test_a_sign_of_life_is_stored_again_when_more_than_a_quarter_of_the_limit_has_passed() -> None:
+    world = World()
+    beat(world)
+    quarter = Limits().silent_after / 4
+    for later, stored in ((quarter, NOON), (timedelta(milliseconds=1), NOON + quarter + timedelta(milliseconds=1))):
+        world.ports.clock.advance(later)
+        beat(world)
+        seen = world.ports.table.get(keys.seen(KEY))
+        assert seen is not None
+        assert seen["last_at"] == to_text(stored)
+
+
+def test_two_nodes_may_fall_silent_although_nobody_else_is_heard() -> None:
+    world = World(nodes=("a", "b"))
+    beat(world, "a", "b")
+    pass_time(world, 8)
+    assert silent(world, "a", "b") == [True, True]
+
+
+@pytest.mark.parametrize(("most", "read"), [(2, 0), (1, 1)])
+def test_who_was_stored_lately_is_remembered_of_so_many_nodes(
+    most: int, read: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(silence, "MOST_KEPT", most)
+    world = World(nodes=("a", "b"))
+    beat(world, "a", "b")
+    before = reads(world)
+    beat(world, "a")
+    assert reads(world) - before == read

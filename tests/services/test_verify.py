@@ -123,20 +123,23 @@ def test_a_body_that_is_no_event_is_named_and_breaks_nothing_else() -> None:
     assert breaks(verify) == [(2, BreakKind.HASH), (2, BreakKind.PLACE)]
 
 
-def test_an_entry_that_is_written_while_we_look_is_no_break() -> None:
+def test_entries_that_are_written_while_we_look_are_no_breaks() -> None:
     world, verify = story()
-    calls = 0
+    inside = iter([True])
 
-    def write_meanwhile(call: Any) -> None:
-        nonlocal calls
-        if call.name == "table.query":
-            calls += 1
-            if calls == 2:
-                world.note(N1, "meanwhile")
+    def note_around(call: Any) -> None:
+        if call.argument != keys.node_state(N1) or not next(inside, False):
+            return
+        world.note(N1, "before the head was read")
+        world.table.seam.after = note_behind
 
-    world.table.seam.after = write_meanwhile
+    def note_behind(_call: Any) -> None:
+        world.table.seam.after = lambda _: None
+        world.note(N1, "after it was read")
+
+    world.table.seam.before = note_around
     verified = verify("train-a", "n-1")
-    assert verified.breaks == []
+    assert (verified.breaks, next(inside, None)) == ([], None)
 
 
 def test_a_break_says_where_and_what() -> None:

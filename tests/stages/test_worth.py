@@ -120,6 +120,9 @@ def test_a_count_is_written_each_time_while_a_rule_waits_for_it() -> None:
     assert not worth(state, again, asking(20, "xid.*"))
     assert not worth(state, again, asking(21, "smi.*"))
     assert not worth(state, state, asking(21, "xid.*"))
+    ((key, condition),) = state.conditions.items()
+    heard = replace(state, conditions={key: replace(condition, last_at=LAST + MILLISECOND)})
+    assert not worth(state, heard, asking(21, "xid.*"))
 
 
 def test_a_rule_that_had_seen_enough_waits_again_once_its_hours_are_over() -> None:

@@ -14,6 +14,8 @@ from faultbridge.services.archive.read import ReadArchive
 from faultbridge.services.restore import Restore
 from faultbridge.services.timeline import Timeline, Wanted
 from faultbridge.simulation.fakes import Call, FakeTable
+from faultbridge.simulation.fakes.archive import FakeVault
+from faultbridge.storage import archive as layout
 from faultbridge.storage import items, keys
 from faultbridge.storage.writes import Delete, Item, Put
 from tests.races import just_before, to
@@ -98,6 +100,14 @@ def test_a_second_restore_of_the_same_backup_begins_another_epoch() -> None:
     assert len(ids) == len(set(ids))
 
 
+def test_the_last_epoch_that_keys_can_carry_is_used_and_none_after_it() -> None:
+    restored = back(kept(), backup(kept()))
+    restored.vault.put(f"{layout.EPOCHS}9998.json", b"{}")
+    assert restore(restored)().epoch == 9999
+    with pytest.raises(Rejected, match="no_epoch_left"):
+        restore(restored)()
+
+
 @pytest.mark.parametrize("anchor", [False, True])
 def test_a_restored_record_is_whole_and_says_where_it_was_cut(anchor: bool) -> None:
     world = kept()
@@ -124,6 +134,18 @@ def test_a_cut_that_nobody_restored_is_named_by_the_anchor() -> None:
     hidden = back(world, saved)
     breaks = hidden.verify(anchor=True).breaks
     assert [(one.stream, one.sequence) for one in breaks] == [("train-a/n-1", 6)]
+
+
+def test_a_cut_that_is_made_to_look_like_a_restore_is_named_by_the_anchor() -> None:
+    world = kept()
+    saved = backup(world)
+    world.note(N1, "to be hidden")
+    world.pass_time(hours=1)
+    world.anchor(world.config)
+    hidden = back(world, saved)
+    Restore(hidden.table, FakeVault(), hidden.clock, hidden.append, hidden.stack)()
+    breaks = hidden.verify(anchor=True).breaks
+    assert [(one.stream, one.epoch, one.sequence) for one in breaks] == [("train-a/n-1", 1, 6)]
 
 
 def test_the_archive_still_tells_what_the_table_lost() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from random import Random
 
 import pytest
@@ -108,6 +108,42 @@ def test_nothing_expires_before_its_day_is_sealed() -> None:
     item = world.table.get(world.place(1))
     assert item is not None
     assert item["expires_at"] == int((world.clock.now() + KEEP).timestamp())
+
+
+def test_what_a_later_day_recorded_expires_with_that_days_seal() -> None:
+    world = kept()
+    world.seal_day()
+    world.note(N1, "the next day")
+    world.publish()
+    assert world.place(6).sk not in expiring(world)
+    world.seal_day()
+    assert world.place(6).sk in expiring(world)
+
+
+def test_a_day_that_is_sealed_again_gives_its_entries_no_longer_life() -> None:
+    world = kept()
+    world.seal_day()
+    before = world.table.get(world.place(5))
+    world.pass_time(hours=1)
+    world.seal(world.config, DAY)
+    assert world.table.get(world.place(5)) == before
+
+
+def test_what_is_recorded_at_midnight_belongs_to_the_day_that_begins() -> None:
+    world = kept()
+    world.clock.advance_to(datetime.fromisoformat(DAY).replace(tzinfo=UTC) + timedelta(days=1))
+    world.note(N1, "midnight")
+    world.publish()
+    assert world.seal(world.config, DAY).entries == 11
+    assert world.seal_day().entries == 1
+
+
+def test_an_archive_that_goes_on_after_its_last_seal_is_whole() -> None:
+    world = kept()
+    world.seal_day()
+    world.note(N1, "the next day")
+    world.publish()
+    assert world.verify_archive(anchor=True).breaks == []
 
 
 def test_what_is_kept_for_ever_is_sealed_and_stays() -> None:

@@ -134,6 +134,17 @@ def test_a_deleted_archive_object_needs_no_anchor_once_it_is_sealed(world: Kept,
     assert (key, BreakKind.OBJECT) in {(one.object, one.kind) for one in breaks}
 
 
+@BOTH
+@pytest.mark.parametrize("left", [0, 3])
+def test_an_archive_that_ends_before_its_seal_is_named_where_it_ends(world: Kept, anchor: bool, left: int) -> None:
+    world.seal_day()
+    for key in [key for key in world.archive.kept if key.startswith(layout.LINES)]:
+        lines = layout.unpack(world.archive.kept[key])
+        world.archive.kept[key] = layout.pack([one for one in lines if one.node != "n-1" or one.sequence <= left])
+    breaks = [one for one in world.verify_archive(anchor=anchor).breaks if one.stream == "train-a/n-1"]
+    assert [(one.epoch, one.sequence, one.kind) for one in breaks] == [(1, left + 1, BreakKind.GAP)]
+
+
 def test_an_archive_rewritten_with_its_manifest_needs_the_anchor(world: Kept) -> None:
     world.seal_day()
     honest = set(world.archive.kept)

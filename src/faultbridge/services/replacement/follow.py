@@ -72,6 +72,7 @@ def _wait_for_news(work: Work) -> None:
     """Give the provider its whole time again from the last that was heard of the trouble."""
     attempt, limit = work.attempt, work.rules.policy.limits.follow_deadline
     heard = latest(attempt.since, *(condition.last_at for condition in work.state.active()))
-    if heard is None or attempt.deadline is None or heard + limit <= attempt.deadline:
+    if heard is None or attempt.deadline is None:
         return
-    work.commit(lambda state, _: Revision(with_attempt(state, deadline=heard + limit)))
+    deadline = max(attempt.deadline, heard + limit)
+    work.commit(lambda state, _: Revision(with_attempt(state, deadline=deadline)))
