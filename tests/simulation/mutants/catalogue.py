@@ -82,6 +82,10 @@ ACKNOWLEDGEMENTS = frozenset(
         "work.fence",
     }
 )
+LOUD = ("Transient", "Conflict", "Taken", "Superseded", "Settled", "_Over")
+# What a function answers to the service that called it.
+DOORS = ("entrypoints/archive.py", "entrypoints/ingest.py")
+GIVEN_BACK = "batchItemFailures"
 # A write that nobody makes was said to be made; the tables of the services all go by this name.
 WRITES = ("table.write", "table.transact")
 _FLIPPED: dict[type[ast.cmpop], type[ast.cmpop]] = {
@@ -181,13 +185,21 @@ class Changes(ast.NodeTransformer):
                 return ast.copy_location(ast.Pass(), node)
         return node
 
+    def visit_Dict(self, node: ast.Dict) -> ast.AST:
+        self.generic_visit(node)
+        for place, key in enumerate(node.keys):
+            back = isinstance(key, ast.Constant) and key.value == GIVEN_BACK
+            if self.file in DOORS and back and self._is_wanted(node, "acknowledgement dropped", _said(node)):
+                node.values[place] = ast.List(elts=[], ctx=ast.Load())
+        return node
+
     def visit_Raise(self, node: ast.Raise) -> ast.AST:
         self.generic_visit(node)
         raised = ast.unparse(node.exc) if node.exc else "the same again"
-        loud = node.exc is None or raised.startswith(
-            ("Transient", "Conflict", "Taken", "Superseded", "Settled", "_Over")
-        )
-        if self.file in WRITERS and loud and self._is_wanted(node, "failure swallowed", f"raise {raised}"[:80]):
+        loud = node.exc is None or raised.startswith(LOUD)
+        if (self.file in DOORS or (self.file in WRITERS and loud)) and self._is_wanted(
+            node, "failure swallowed", f"raise {raised}"[:80]
+        ):
             return ast.copy_location(ast.Pass(), node)
         return node
 
@@ -222,7 +234,7 @@ def mutants_of(file: str) -> list[Mutant]:
 
 def mutants() -> Iterator[Mutant]:
     """Every mutant, file by file."""
-    for file in dict.fromkeys((*WRITERS, *COMPARED)):
+    for file in dict.fromkeys((*WRITERS, *COMPARED, *DOORS)):
         yield from mutants_of(file)
 
 
