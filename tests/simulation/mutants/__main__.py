@@ -1,13 +1,14 @@
 """Plays the mutants and prints the score: `python -m tests.simulation.mutants [part of a file's name]`.
 
-Exit code 1 when fewer than 95 in a hundred are noticed, or when one lives that `known.json` does not explain; 2 when
-something is broken without any mutant.
+Exit code 0 when 95 in a hundred or more are noticed and those that live are the ones that `known.json` explains, no
+more and no fewer; else 1. 2 when something is broken without any mutant.
 """
 
 from __future__ import annotations
 
 import gc
 import sys
+from collections.abc import Mapping
 
 import pytest
 
@@ -36,18 +37,19 @@ def main(part: str) -> int:
         print(f"nothing is broken, and yet: {line}")
     if player.unsound or not player.played:
         return 2
-    return judged(player.played)
+    return judged(player.played, known())
 
 
-def judged(played: list[Played]) -> int:
-    """Print the score; 1 when it is not enough or somebody's survival is not explained."""
-    explained = known()
-    alive = [one.mutant for one in played if one.noticed is None]
+def judged(played: list[Played], explained: Mapping[str, str]) -> int:
+    """Print the score; 1 when it is not enough, or when what lives is not what is known and explained to live."""
+    alive = {one.mutant.key for one in played if one.noticed is None}
     print(f"{len(played) - len(alive)} of {len(played)} noticed, {sum(one.seconds for one in played):.0f} s")
-    for mutant in alive:
+    for mutant in (one.mutant for one in played if one.noticed is None):
         print(f"alive: {mutant.key} (line {mutant.line}): {explained.get(mutant.key, 'NOT EXPLAINED')}")
-    unexplained = [mutant for mutant in alive if mutant.key not in explained]
-    return int(bool(unexplained) or len(alive) > (1 - LEAST) * len(played))
+    wrong = alive ^ {one.mutant.key for one in played if one.mutant.key in explained}
+    for key in sorted(wrong - alive):
+        print(f"explained, and noticed: {key}")
+    return int(bool(wrong) or len(alive) > (1 - LEAST) * len(played))
 
 
 if __name__ == "__main__":
