@@ -19,6 +19,7 @@ from faultbridge.simulation.fakes import (
     FakeBus,
     FakeCollector,
     FakeFleet,
+    FakeLauncher,
     FakeObjects,
     FakeOrchestrator,
     FakePager,
@@ -56,6 +57,7 @@ class FakePorts:
         self.fleet = FakeFleet(self.clock)
         self.providers = {"ec2-auto-scaling": FakeProvider(self.fleet, seam=self.seam)}
         self.collector = FakeCollector(self.clock, seam=self.seam)
+        self.launchers: dict[str, FakeLauncher] = {}
         self.restarters = {"ssm": FakeRestarter(self.fleet, seam=self.seam)}
         self.orchestrators = {"none": FakeOrchestrator(applicable=False, seam=self.seam)}
         self.verifiers = {"ssm-dcgm": FakeVerifier(seam=self.seam)}

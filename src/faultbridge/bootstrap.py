@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from faultbridge.services.react import React
     from faultbridge.services.registration import Registration
     from faultbridge.services.replacement.machine import Replacement
-    from faultbridge.services.replacement.work import Reach
+    from faultbridge.services.replacement.reach import Reach
     from faultbridge.services.retire import Retire
     from faultbridge.services.rollup import Rollup
     from faultbridge.services.strikes import TellJobs
@@ -172,7 +172,8 @@ class Application(RecordIntake, RecordKeeping, PagePeople, WatchItself):
     def replacement(self) -> Replacement:
         """Run the steps of repairs."""
         from faultbridge.services.replacement.machine import Replacement
-        from faultbridge.services.replacement.work import Tools, nowhere
+        from faultbridge.services.replacement.reach import nowhere
+        from faultbridge.services.replacement.work import Tools
 
         tools = Tools(
             table=self.ports.table,
@@ -182,6 +183,7 @@ class Application(RecordIntake, RecordKeeping, PagePeople, WatchItself):
             rulebook=self.rulebook,
             objects=self.ports.objects,
             providers=self.ports.providers,
+            launchers=self.ports.launchers,
             restarters=self.ports.restarters,
             collector=self.ports.collector,
             orchestrators=self.ports.orchestrators,

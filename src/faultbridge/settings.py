@@ -17,6 +17,11 @@ class Settings(Variables):
         return self.text("STACK", "faultbridge")
 
     @property
+    def repair_tag(self) -> str:
+        """Return the value of the tag `faultbridge:stack` on what the stack may act on."""
+        return self.text("REPAIR_TAG", " ").strip() or self.stack
+
+    @property
     def stack_id(self) -> str:
         """Return the id from which event ids are derived; it outlives a restore."""
         return self.text("STACK_ID")

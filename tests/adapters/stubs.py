@@ -41,6 +41,7 @@ NAMES = (
     "stepfunctions",
     "logs",
     "ec2",
+    "ec2_once",
     "autoscaling",
     "autoscaling_once",
     "ssm",

@@ -15,6 +15,9 @@ ROW = re.compile(r"^\| (?P<role>\w+) \| (?P<sid>\w+) \| (?P<may>`.+?) \| (?P<on>
 
 # Rights that no call of the same name uses.
 CALLS = {
+    "ec2:RunInstances": ("create_fleet",),
+    "ec2:CreateTags": ("create_fleet",),
+    "iam:PassRole": ("create_fleet",),
     "dynamodb:ConditionCheckItem": ("transact_write_items",),
     "s3:ListBucket": ("get_object",),
     "s3:GetObjectVersion": ("get_object",),

@@ -83,6 +83,13 @@ def test_a_provider_whose_machines_nobody_lists_needs_a_file(desk: Desk) -> None
     assert (ran.code, "give a file" in ran.err) == (2, True)
 
 
+def test_what_is_launched_is_said_in_its_order_and_taken_back_again(desk: Desk) -> None:
+    shown = desk.json("cluster", "template", CLUSTER, *TWO_TYPES, "--subnet", "subnet-0a1b2c3d")
+    assert (shown["instance_types"], shown["subnets"]) == (["p5.48xlarge", "p5e.48xlarge"], ["subnet-0a1b2c3d"])
+    assert desk.json("cluster", "template", CLUSTER, "--instance-type", "")["instance_types"] == []
+    assert desk.json("cluster", "show", CLUSTER)["subnets"] == ["subnet-0a1b2c3d"]
+
+
 def test_a_cluster_of_another_account_names_the_role_that_reaches_it(desk: Desk) -> None:
     role = "arn:aws:iam::222233334444:role/faultbridge-provider"
     options = ["--provider-role", role, "--external-id", "agreed", "--eks-cluster", "train"]
@@ -290,6 +297,7 @@ def test_a_missing_receipt_is_said(desk: Desk) -> None:
     assert "receipts did not answer" in ran.err
 
 
+TWO_TYPES = ("--instance-type", "p5.48xlarge", "--instance-type", "p5e.48xlarge")
 WRONG: list[tuple[tuple[str, ...], int, str]] = [
     (("cluster", "show", "nowhere"), 2, "nowhere is not registered"),
     (("cluster", "add", "a#b"), 2, "is not made of"),
@@ -298,6 +306,10 @@ WRONG: list[tuple[tuple[str, ...], int, str]] = [
     (("cluster", "add", "x", "--shards", "0"), 2, "is not 1 to 64"),
     (("cluster", "set", CLUSTER), 2, "nothing is to be changed"),
     (("cluster", "set", CLUSTER, "--mode", "fast"), 2, "mode"),
+    (("cluster", "template", CLUSTER), 2, "nothing is to be changed"),
+    (("cluster", "template", CLUSTER, "--instance-type", "t3.micro"), 2, "has no GPUs"),
+    (("cluster", "template", CLUSTER, *TWO_TYPES, "--instance-type", "p5.4xlarge"), 2, "the same number of GPUs"),
+    (("cluster", "template", CLUSTER, "--subnet", "vpc-1"), 2, "no id of a subnet"),
     (("node", "show", "n-9", "--cluster", CLUSTER), 2, "is not registered"),
     (("node", "import", "--cluster", CLUSTER), 2, "either a file or --group"),
     (("case", "show", "c-none"), 2, "there is no case c-none"),

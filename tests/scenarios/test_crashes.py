@@ -373,3 +373,17 @@ def follow_meanwhile(world: World, call: Call) -> None:
     if call.name == "provider.candidates":
         world.seam.before = lambda _: None
         world.append(world.key(), follow, actor=Actor.SWEEP, config=world.rulebook.config("train-a"))
+
+
+def test_a_return_that_fails_without_a_word_after_it_let_work_back_keeps_work_off_again() -> None:
+    world = world_with_a_fault(orchestrated=True)
+
+    def die(call: Call) -> None:
+        if call.name == "orchestrator.uncordon":
+            raise Crash(call.name)
+
+    world.seam.after = die
+    world.listen()
+    world.until(world.case_is(CaseStatus.ESCALATED))
+    assert world.status() is NodeStatus.FAILED
+    assert world.orchestrator.cordoned == {"node-1"}

@@ -19,6 +19,7 @@ from faultbridge.domain.policy import Limits, Policy, Rule
 from faultbridge.domain.records import RawRecord
 from faultbridge.errors import Transient
 from faultbridge.pipeline import observe
+from faultbridge.ports import Capacity, Evidence
 from faultbridge.services.append import Append, Revision, Stack
 from faultbridge.services.controls import Controls
 from faultbridge.services.dispatch import Dispatch
@@ -42,6 +43,7 @@ from faultbridge.services.sweep import Sweep, Swept
 from faultbridge.simulation.fakes import (
     FakeCollector,
     FakeFleet,
+    FakeLauncher,
     FakeObjects,
     FakeOrchestrator,
     FakeProvider,
@@ -83,6 +85,7 @@ class World:
         self.table = FakeTable(self.clock, seam=self.seam)
         self.fleet = FakeFleet(self.clock, launch_delay=launch_delay)
         self.provider = FakeProvider(self.fleet, seam=self.seam)
+        self.launcher = FakeLauncher(self.fleet, seam=self.seam)
         self.collector = FakeCollector(self.clock, seam=self.seam)
         self.restarter = FakeRestarter(self.fleet, seam=self.seam)
         self.orchestrator = FakeOrchestrator(self.clock, applicable=orchestrated, seam=self.seam)
@@ -140,7 +143,8 @@ class World:
             self.workflow,
             self.rulebook,
             self.objects,
-            {"ec2-auto-scaling": self.provider},
+            {"ec2-auto-scaling": self.provider, "ec2-launch-template": self.provider},
+            {"ec2-launch-template": self.launcher},
             {"ssm": self.restarter},
             self.collector,
             {"none": self.orchestrator},
@@ -231,6 +235,17 @@ class World:
     def pause_repairs(self, *, paused: bool) -> None:
         """Pause or resume the cluster, as an operator does."""
         self.controls.pause(CLUSTER, paused=paused)
+
+    def launch_from_template(self, *instance_types: str) -> None:
+        """Let the machines come from a launch template: no group fills its seats by itself."""
+        self.fleet.templates.add(GROUP)
+        self.provider.known_capacity = Capacity(Evidence.LAUNCH_FIRST)
+        registration = Registration(self.table, self.append, self.clock)
+        registration.set_cluster(CLUSTER, {"provider": "ec2-launch-template", "instance_types": instance_types})
+
+    def living(self) -> list[str]:
+        """The machines that there are, and that somebody pays for."""
+        return [one.instance_id for one in self.fleet.instances.values() if one.alive]
 
     def set_mode(self, mode: Mode) -> None:
         """Change how far Faultbridge goes in the cluster."""

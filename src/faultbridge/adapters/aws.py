@@ -14,6 +14,7 @@ if TYPE_CHECKING:
         Clock,
         Collector,
         EventBus,
+        Launcher,
         ObjectStore,
         Orchestrator,
         Pager,
@@ -132,8 +133,19 @@ class AwsPorts:
     def providers(self) -> Mapping[str, Provider]:
         """Reach what replaces instances, by the name that a cluster's registration gives."""
         from faultbridge.adapters.providers.ec2_auto_scaling import AutoScalingProvider
+        from faultbridge.adapters.providers.ec2_launch_template import LaunchTemplateProvider
 
-        return {"ec2-auto-scaling": AutoScalingProvider(self.compute)}
+        return {
+            "ec2-auto-scaling": AutoScalingProvider(self.compute),
+            "ec2-launch-template": LaunchTemplateProvider(self.compute),
+        }
+
+    @cached_property
+    def launchers(self) -> Mapping[str, Launcher]:
+        """Reach what launches successors, by the name of a provider whose groups do not launch any."""
+        from faultbridge.adapters.launchers.ec2_fleet import FleetLauncher
+
+        return {"ec2-launch-template": FleetLauncher(self.compute, self.settings.repair_tag)}
 
     @cached_property
     def restarters(self) -> Mapping[str, Restarter]:

@@ -112,6 +112,11 @@ class Clients:
         return self._watched(self.session.client("ec2", **self._options("EC2")))
 
     @cached_property
+    def ec2_once(self) -> EC2Client:
+        """Return the client that launches and terminates instances: it never repeats a call by itself."""
+        return self._watched(self.session.client("ec2", **self._options("EC2", attempts=1)))
+
+    @cached_property
     def autoscaling(self) -> AutoScalingClient:
         """Return the client that reads groups."""
         return self._watched(self.session.client("autoscaling", **self._options("AUTO_SCALING")))

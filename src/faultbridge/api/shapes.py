@@ -33,6 +33,8 @@ class Cluster(Shape):
     restarter: str
     eks_cluster: str | None
     hyperpod_cluster: str | None
+    instance_types: list[str]
+    subnets: list[str]
     provider_role: str | None
     shards: int
     policy: str | None

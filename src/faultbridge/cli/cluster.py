@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from faultbridge.cli.clustertemplate import EXAMPLE, set_template
 from faultbridge.cli.documents import CLUSTER, CLUSTERS, cluster_document
 from faultbridge.cli.output import notice
 from faultbridge.cli.session import Session, on_stack
@@ -22,7 +23,9 @@ app = typer.Typer(rich_markup_mode=None)
 Name = Annotated[str, typer.Argument(metavar="CLUSTER", help="The cluster's name.")]
 ModeOption = Annotated[Mode | None, typer.Option(help="Only look, say what would be done, or do it.")]
 OwnerOption = Annotated[RepairOwner | None, typer.Option(help="Who repairs: Faultbridge, the provider, or nobody.")]
-ProviderOption = Annotated[str | None, typer.Option(help="What has the machines: ec2-auto-scaling, hyperpod.")]
+ProviderOption = Annotated[
+    str | None, typer.Option(help="What has the machines: ec2-auto-scaling, ec2-launch-template, hyperpod.")
+]
 OrchestratorOption = Annotated[str | None, typer.Option(help="What cordons and drains: none, eks.")]
 VerifierOption = Annotated[str | None, typer.Option(help="What proves a node good: ssm-dcgm.")]
 RestarterOption = Annotated[str | None, typer.Option(help="What resets GPUs and reboots: ssm.")]
@@ -145,6 +148,9 @@ def maintain_cluster(
     registration = session.application.registration
     registration.set_cluster(cluster, {"maintenance_until": at or session.now()})
     session.show_one(cluster_document(session.directory.cluster(cluster)), CLUSTER)
+
+
+app.command("template", epilog=EXAMPLE)(set_template)
 
 
 def _given(**options: Any) -> dict[str, Any]:  # noqa: ANN401 - each option has its own type

@@ -31,6 +31,8 @@ CLUSTER: Columns = {
     "Restarter": lambda one: one["restarter"],
     "In Amazon EKS": lambda one: one["eks_cluster"],
     "In HyperPod": lambda one: one["hyperpod_cluster"],
+    "Launches": lambda one: ", ".join(one["instance_types"]),
+    "In subnets": lambda one: ", ".join(one["subnets"]),
     "Reached through": lambda one: one["provider_role"],
     "Policy": lambda one: one["policy"] or "the current one",
     "Shards": lambda one: one["shards"],

@@ -61,7 +61,7 @@ def add_node(
     cluster: Cluster,
     node: Annotated[str, typer.Option(help="What the node is called: its host name.")],
     instance_id: Annotated[str | None, typer.Option(help="Who sits there; without one the seat is empty.")] = None,
-    group: Annotated[str | None, typer.Option(help="The Auto Scaling group that fills the seat.")] = None,
+    group: Annotated[str | None, typer.Option(help="The Auto Scaling group or launch template of the seat.")] = None,
     instance_type: Annotated[str | None, typer.Option(help="Such as p5.48xlarge.")] = None,
     domain: Annotated[str | None, typer.Option(help="What shares its fate: a rack, a switch, a zone.")] = None,
     alias: Annotated[list[str] | None, typer.Option(help="Another name that records use; repeatable.")] = None,

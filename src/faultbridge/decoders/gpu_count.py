@@ -31,6 +31,14 @@ def missing(seen: int | None, instance_type: str | None) -> str | None:
     return f"{seen} of {expected} GPUs are there"
 
 
+def with_as_many(instance_types: Iterable[str], instance_type: str | None) -> tuple[str, ...]:
+    """Return those that have as many GPUs as a type; of one that nobody knows, any has."""
+    gpus = gpus_by_instance_type()
+    if instance_type is None or instance_type not in gpus:
+        return tuple(instance_types)
+    return tuple(one for one in instance_types if one == instance_type or gpus.get(one) == gpus[instance_type])
+
+
 def _counted(survey: Survey, expected: int, instance_type: str) -> Survey:
     seen = sum(device.type is ComponentType.GPU for device in survey.devices)
     if seen == 0:

@@ -96,7 +96,8 @@ class Attempt:
 
     `step` is the one under way since `since`, looked at `tries` times and waited for with `task_token` until
     `deadline`; `probe_at` is when somebody looks after the attempt in any case. What is seen on the node after
-    `watched_since` speaks against its repair.
+    `watched_since` speaks against its repair. `launches` counts those of a successor that came to nothing: the next one
+    has another token.
     """
 
     number: int
@@ -112,6 +113,7 @@ class Attempt:
     probe_at: datetime | None = None
     watched_since: datetime | None = None
     bundle_since: datetime | None = None
+    launches: int = 0
     steps: Mapping[str, str] = field(default_factory=dict)
 
 

@@ -55,7 +55,8 @@ class ClusterConfig:
 
     `trusted_senders` may speak of any of its nodes: `<role id>:<session>`, or `<role id>:*`. `eks_cluster` and
     `hyperpod_cluster` are what AWS calls it there; `provider_role` reaches it where it is in another account. Until
-    `maintenance_until` its nodes are left alone.
+    `maintenance_until` its nodes are left alone. `instance_types` are launched in this order, each where there is no
+    capacity for those before it, in any of the `subnets`; without them the launch template says which and where.
     """
 
     cluster: str
@@ -74,6 +75,8 @@ class ClusterConfig:
     hyperpod_cluster: str | None = None
     provider_role: ProviderRole | None = None
     maintenance_until: datetime | None = None
+    instance_types: tuple[str, ...] = ()
+    subnets: tuple[str, ...] = ()
 
     def checked(self) -> ClusterConfig:
         """Return the registration if it says all that its parts need; `no_eks_cluster` when it does not."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from faultbridge.ports.bundle import Bundle, BundleState, Collector
 from faultbridge.ports.keeping import Clock, ObjectStore, Table
+from faultbridge.ports.launch import Launcher, Vacancy
 from faultbridge.ports.messages import (
     BusEvent,
     EventBus,
@@ -48,6 +49,7 @@ __all__ = [
     "EventBus",
     "Evidence",
     "ExecutionStatus",
+    "Launcher",
     "Member",
     "ObjectStore",
     "Orchestrator",
@@ -69,6 +71,7 @@ __all__ = [
     "RestartState",
     "Restarter",
     "Table",
+    "Vacancy",
     "Verdict",
     "Verification",
     "Verifier",

@@ -7,6 +7,7 @@ from typing import Protocol
 
 from faultbridge.ports.bundle import Collector
 from faultbridge.ports.keeping import Clock, ObjectStore, Table
+from faultbridge.ports.launch import Launcher
 from faultbridge.ports.messages import EventBus, RecordQueue
 from faultbridge.ports.people import Pager
 from faultbridge.ports.repair import Orchestrator, Provider, Verifier
@@ -55,6 +56,11 @@ class Ports(Protocol):
     @property
     def providers(self) -> Mapping[str, Provider]:
         """Reach what replaces instances, by the name that a cluster's registration gives."""
+        ...
+
+    @property
+    def launchers(self) -> Mapping[str, Launcher]:
+        """Reach what launches successors, by the name of a provider whose groups do not launch any."""
         ...
 
     @property

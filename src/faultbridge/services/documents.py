@@ -33,6 +33,8 @@ def cluster_document(view: ClusterView) -> Document:
         "restarter": config.restarter,
         "eks_cluster": config.eks_cluster,
         "hyperpod_cluster": config.hyperpod_cluster,
+        "instance_types": list(config.instance_types),
+        "subnets": list(config.subnets),
         "provider_role": config.provider_role.arn if config.provider_role else None,
         "shards": config.shards,
         "policy": config.policy,

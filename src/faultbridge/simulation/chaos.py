@@ -30,7 +30,7 @@ EFFECTS = frozenset(
     {
         "table.write", "table.transact", "bus.put", "queue.send", "objects.put", "receipts.write", "pager.send",
         "provider.replace", "verifier.begin", "orchestrator.cordon", "orchestrator.uncordon", "orchestrator.drain",
-        "workflow.start", "workflow.resume", "restarter.restart", "collector.collect",
+        "workflow.start", "workflow.resume", "restarter.restart", "collector.collect", "launcher.launch",
     }
 )  # fmt: skip
 """The side-effect points: after these the world is another."""

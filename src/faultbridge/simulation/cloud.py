@@ -15,6 +15,7 @@ from faultbridge.simulation.scene import Scene
 from faultbridge.simulation.view import View
 
 HOUR = 3600.0
+SHORT_OF_MACHINES = 3 * HOUR
 _PROVIDER = (
     ProviderFailure.CAPACITY,
     ProviderFailure.THROTTLED,
@@ -44,7 +45,8 @@ class Cloud:
         failure = pick(_PROVIDER, act.which)
         effect = _has_effect(failure, act)
         self._tell(f"the provider's next call: {failure.value}{', with effect' if effect else ''}")
-        self.scene.ports.provider.fail_next(failure, effect=effect)
+        port = self.scene.ports.launcher if self.scene.by_template and act.which % 2 else self.scene.ports.provider
+        port.fail_next(failure, effect=effect)
         self.scene.ports.provider.blind = act.amount > 0.8  # noqa: PLR2004 - one time in five
 
     def _restarter(self, act: Act) -> None:
@@ -81,6 +83,9 @@ class Cloud:
         spare = act.which % 2
         self._tell(f"{spare} machines are left")
         self.scene.fleet.restock(spare)
+        if self.scene.by_template:
+            # A case that asks again and again keeps every sweep busy: weeks of it would say no more than hours.
+            self.scene.schedule.after(SHORT_OF_MACHINES, "cloud", lambda: self.scene.fleet.restock(None))
 
     def _lemon(self, _act: Act) -> None:
         self._tell("the next machine is broken on arrival")

@@ -82,6 +82,8 @@ def scene_of(seed: int, *, without: frozenset[int] = frozenset()) -> Scene:
     random = Random(f"scene {seed}")
     scene = Scene(seed, weather_of(Random(f"weather {seed}")), chaos=partial(Chaos, without=without))
     scene.build(nodes=random.randint(1, 3), watched=random.randint(1, 2), scheduler=random.random() < 0.7)  # noqa: PLR2004 - most clusters have one
+    if Random(f"provider {seed}").random() < 0.4:  # noqa: PLR2004 - and some launch what they need themselves
+        scene.launch_from_templates()
     return scene
 
 
@@ -93,6 +95,7 @@ def calm_down(scene: Scene, *, injecting: bool = False) -> None:
     ports = scene.ports
     ports.provider.failures.clear()
     ports.provider.blind = False
+    ports.launcher.failures.clear()
     ports.restarter.failures.clear()
     ports.restarter.blind = False
     ports.restarter.results.clear()

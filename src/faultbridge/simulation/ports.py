@@ -8,6 +8,7 @@ from faultbridge.simulation.fakes import (
     FakeBus,
     FakeCollector,
     FakeFleet,
+    FakeLauncher,
     FakeObjects,
     FakeOrchestrator,
     FakePager,
@@ -25,6 +26,7 @@ from faultbridge.simulation.schedule import Schedule
 from faultbridge.simulation.weather import Weather
 
 PROVIDER, VERIFIER, RESTARTER = "ec2-auto-scaling", "ssm-dcgm", "ssm"
+TEMPLATES = "ec2-launch-template"
 NO_SCHEDULER, SCHEDULER = "none", "slurm"
 
 
@@ -46,7 +48,9 @@ class SimulatedPorts:
         self.restarter = FakeRestarter(self.fleet, seam=seam, duration=timedelta(minutes=6))
         self.orchestrator = FakeOrchestrator(clock, seam=seam)
         self.verifier = FakeVerifier(clock, seam=seam, duration=timedelta(minutes=12), alive=self.fleet.is_alive)
-        self.providers = {PROVIDER: self.provider}
+        self.launcher = FakeLauncher(self.fleet, seam=seam)
+        self.providers = {PROVIDER: self.provider, TEMPLATES: self.provider}
+        self.launchers = {TEMPLATES: self.launcher}
         self.restarters = {RESTARTER: self.restarter}
         self.orchestrators = {
             NO_SCHEDULER: FakeOrchestrator(clock, applicable=False, seam=seam),

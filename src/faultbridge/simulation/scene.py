@@ -9,14 +9,14 @@ from random import Random
 from faultbridge.domain.cases import Rung
 from faultbridge.domain.clusters import ClusterConfig, Mode, RepairOwner
 from faultbridge.domain.nodes import NodeState
-from faultbridge.ports import Verdict, Verification
+from faultbridge.ports import Capacity, Evidence, Verdict, Verification
 from faultbridge.services.registration import NewNode
 from faultbridge.simulation.chaos import Chaos, ChaosSeam, Crash
 from faultbridge.simulation.deliveries import RINGS, Carrier, QueueMapping, Rule, StreamMapping
 from faultbridge.simulation.fakes import START, FakeFleet, ManualClock
 from faultbridge.simulation.fakes.verifier import PASSED
 from faultbridge.simulation.journal import Journal, Kind
-from faultbridge.simulation.ports import NO_SCHEDULER, SCHEDULER, SimulatedPorts
+from faultbridge.simulation.ports import NO_SCHEDULER, SCHEDULER, TEMPLATES, SimulatedPorts
 from faultbridge.simulation.schedule import Schedule
 from faultbridge.simulation.watch import Watch
 from faultbridge.simulation.weather import Weather
@@ -68,6 +68,7 @@ class Scene:
         self._streamed = 0
         self._graded = 0
         self.idle = 0
+        self.by_template = False
         self.longest = LONGEST_PAUSE
         self._round = 0
         self._pause = MINUTE
@@ -88,6 +89,14 @@ class Scene:
         for cluster, number in ((ACTING, nodes), (WATCHED, watched)):
             for place in range(1, number + 1):
                 self._seat(cluster, f"node-{place}" if cluster == ACTING else f"seat-{place}")
+        self.settle()
+
+    def launch_from_templates(self) -> None:
+        """Let the machines of the cluster that is repaired come from a launch template, and not from a group."""
+        self.by_template = True
+        self.fleet.templates.add(GROUPS[ACTING])
+        self.ports.provider.known_capacity = Capacity(Evidence.LAUNCH_FIRST)
+        self.workers.application().registration.set_cluster(ACTING, {"provider": TEMPLATES})
         self.settle()
 
     def _seat(self, cluster: str, name: str) -> None:

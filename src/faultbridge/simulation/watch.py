@@ -10,6 +10,8 @@ from faultbridge.domain.cases import Rung
 from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.policy import Limits
 from faultbridge.domain.times import from_text
+from faultbridge.ports import Vacancy
+from faultbridge.services.replacement.outcomes import Outcome
 from faultbridge.simulation.fakes.seams import Call
 from faultbridge.simulation.fakes.table import StreamRecord
 from faultbridge.simulation.journal import Journal, Kind
@@ -49,6 +51,9 @@ class Watch:
             instance, token = call.argument
             self._journal.note(Kind.CALL, f"replace {instance} ({token[-8:]})")
             self._give_up(instance, token)
+        elif call.name == "launcher.launch":
+            self._journal.note(Kind.CALL, f"launch ({call.argument.token[-10:]})")
+            self._launch(call.argument)
         elif call.name == "restarter.restart":
             rung, instance, token = call.argument
             self._journal.note(Kind.CALL, f"{rung.value} {instance} ({token[-8:]})")
@@ -99,6 +104,19 @@ class Watch:
             return
         if self._ports.fleet.instances[instance].alive:
             self._journal.problem("an instance is given up only after its intent is on the record", instance)
+
+    def _launch(self, vacancy: Vacancy) -> None:
+        for item in self._states():
+            case = load(NodeState, item["state"]).live_case  # type: ignore[arg-type]  # a state is a mapping
+            attempt = case.attempt if case and case.id == vacancy.case else None
+            if attempt is not None and (attempt.intent is not None or Outcome.GONE in attempt.steps.values()):
+                return
+        if not self._launched_before(vacancy):
+            self._journal.problem("a machine is launched only for a seat that is given up, or empty", vacancy.token)
+
+    def _launched_before(self, vacancy: Vacancy) -> bool:
+        """Tell whether a late call has no effect any more."""
+        return any(token == vacancy.token for _, token in self._ports.launcher.asked)
 
     def _restart(self, rung: Rung, instance: str, token: str) -> None:
         wanted = (rung, instance, token)

@@ -177,4 +177,4 @@ def test_a_provider_that_this_installation_does_not_have_is_named_to_the_person_
     world.fault()
     world.listen()
     world.until(world.case_is(CaseStatus.ESCALATED))
-    assert "provider 'abacus' is unknown (known: ec2-auto-scaling)" in world.case().reason
+    assert "provider 'abacus' is unknown (known: ec2-auto-scaling, ec2-launch-template)" in world.case().reason

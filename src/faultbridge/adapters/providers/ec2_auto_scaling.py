@@ -2,60 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from collections.abc import Iterator
+from datetime import datetime
 from itertools import islice
 from typing import Any
 
-from botocore.exceptions import (
-    BotoCoreError,
-    ClientError,
-    ConnectTimeoutError,
-    EndpointConnectionError,
-    HTTPClientError,
-)
+from botocore.exceptions import BotoCoreError, ClientError
 from botocore.parsers import ResponseParserError
 
-from faultbridge.adapters.aws_errors import code_of, is_outage, is_throttle, message_of, translate, translated
+from faultbridge.adapters.aws_errors import translate, translated
 from faultbridge.adapters.clients import Clients
-from faultbridge.errors import Misconfigured, Transient
+from faultbridge.adapters.providers.failures import failure_of
+from faultbridge.adapters.providers.instances import age_of, candidate_of, presence_of
+from faultbridge.errors import Misconfigured
 from faultbridge.ports import Answer, Candidate, Capacity, Evidence, Presence, ProviderFailure
 
 INSTANCES_AT_ONCE = 200
-GONE_STATES = frozenset({"shutting-down", "terminated"})
 LEAVING = "Terminat"
-UNKNOWN_INSTANCE = frozenset({"InvalidInstanceID.NotFound", "InvalidInstanceIDNotFound"})
-
-FAILURES: Mapping[str, ProviderFailure] = {
-    "AccessDenied": ProviderFailure.PERMISSION_DENIED,
-    "AccessDeniedException": ProviderFailure.PERMISSION_DENIED,
-    "AuthFailure": ProviderFailure.PERMISSION_DENIED,
-    "OperationNotPermitted": ProviderFailure.PERMISSION_DENIED,
-    "UnauthorizedOperation": ProviderFailure.PERMISSION_DENIED,
-    "InsufficientCapacity": ProviderFailure.CAPACITY,
-    "InsufficientHostCapacity": ProviderFailure.CAPACITY,
-    "InsufficientInstanceCapacity": ProviderFailure.CAPACITY,
-    "InsufficientReservedInstanceCapacity": ProviderFailure.CAPACITY,
-    "InstanceLimitExceeded": ProviderFailure.CAPACITY,
-    "MaxSpotInstanceCountExceeded": ProviderFailure.CAPACITY,
-    "VcpuLimitExceeded": ProviderFailure.CAPACITY,
-    "InvalidInstanceID.NotFound": ProviderFailure.NOT_FOUND,
-    "IncorrectInstanceState": ProviderFailure.CONFLICT,
-    "ResourceContention": ProviderFailure.CONFLICT,
-    "ScalingActivityInProgress": ProviderFailure.CONFLICT,
-}
-
-# The Auto Scaling service has one code for many things; its words tell them apart. First fragment found decides.
-VALIDATION_WORDS: Sequence[tuple[str, ProviderFailure]] = (
-    ("not found", ProviderFailure.NOT_FOUND),
-    ("no managed instance", ProviderFailure.NOT_FOUND),
-    ("not part of auto scaling group", ProviderFailure.NOT_FOUND),
-    ("protect", ProviderFailure.PERMISSION_DENIED),
-    ("not authorized", ProviderFailure.PERMISSION_DENIED),
-    ("capacity", ProviderFailure.CAPACITY),
-    ("lifecyclestate", ProviderFailure.CONFLICT),
-    ("is not in", ProviderFailure.CONFLICT),
-)
 
 
 class AutoScalingProvider:
@@ -82,11 +45,7 @@ class AutoScalingProvider:
 
     def probe(self, instance_id: str) -> Presence:
         """Tell whether the instance is there; one that is shutting down is gone, a stopped one is not."""
-        try:
-            with translated(f"looking for {instance_id}"):
-                return self._presence(instance_id)
-        except Transient:
-            return Presence.UNKNOWN
+        return presence_of(self._clients, instance_id)
 
     def candidates(self, group: str, launched_after: datetime) -> tuple[Candidate, ...]:
         """List the group's running instances launched in the second of the instant or later, oldest first.
@@ -97,7 +56,7 @@ class AutoScalingProvider:
         with translated(f"looking for instances of {group}"):
             found = list(self._running(self._members(group)))
         young = (candidate for candidate in found if candidate.launched_at >= earliest)
-        return tuple(sorted(young, key=lambda candidate: (candidate.launched_at, candidate.instance_id)))
+        return tuple(sorted(young, key=age_of))
 
     def capacity(self, instance_id: str, group: str) -> Capacity:  # noqa: ARG002 - a group alone knows nothing
         """Tell that the seat's own reservation has its slot back once the instance is gone, where it runs in one.
@@ -109,18 +68,6 @@ class AutoScalingProvider:
         found = (one for each in answer["Reservations"] for one in each["Instances"])
         reservation = next((one.get("CapacityReservationId") for one in found), None)
         return Capacity(Evidence.OWN_RESERVATION, reason=reservation) if reservation else Capacity()
-
-    def _presence(self, instance_id: str) -> Presence:
-        try:
-            answer = self._clients.ec2.describe_instances(InstanceIds=[instance_id])
-        except ClientError as error:
-            if code_of(error) in UNKNOWN_INSTANCE:
-                return Presence.GONE
-            raise
-        states = [
-            instance["State"]["Name"] for reservation in answer["Reservations"] for instance in reservation["Instances"]
-        ]
-        return Presence.GONE if all(state in GONE_STATES for state in states) else Presence.ALIVE
 
     def _members(self, group: str) -> Iterator[str]:
         answer = self._clients.autoscaling.describe_auto_scaling_groups(AutoScalingGroupNames=[group])
@@ -140,38 +87,4 @@ class AutoScalingProvider:
             ]
             for page in pages.paginate(Filters=filters):
                 for reservation in page["Reservations"]:
-                    yield from map(_candidate, reservation["Instances"])
-
-
-def failure_of(error: Exception) -> ProviderFailure:
-    """Say why a call that changes something failed; AMBIGUOUS when it may have been done all the same."""
-    if isinstance(error, ClientError):
-        return _refusal(error)
-    if isinstance(error, (ConnectTimeoutError, EndpointConnectionError)):
-        return ProviderFailure.TIMEOUT
-    if isinstance(error, (HTTPClientError, ResponseParserError)):
-        return ProviderFailure.AMBIGUOUS
-    return ProviderFailure.PROVIDER_ERROR
-
-
-def _refusal(error: ClientError) -> ProviderFailure:
-    if is_throttle(error):
-        return ProviderFailure.THROTTLED
-    code, words = code_of(error), message_of(error).lower()
-    if code in FAILURES:
-        return FAILURES[code]
-    if is_outage(error):
-        return ProviderFailure.AMBIGUOUS
-    if code == "ValidationError":
-        found = (failure for fragment, failure in VALIDATION_WORDS if fragment in words)
-        return next(found, ProviderFailure.PROVIDER_ERROR)
-    return ProviderFailure.PROVIDER_ERROR
-
-
-def _candidate(instance: Any) -> Candidate:  # noqa: ANN401 - the stubs' type exists only for type checkers
-    return Candidate(
-        instance_id=instance["InstanceId"],
-        launched_at=instance["LaunchTime"].astimezone(UTC),
-        instance_type=instance.get("InstanceType"),
-        private_dns=instance.get("PrivateDnsName"),
-    )
+                    yield from map(candidate_of, reservation["Instances"])

@@ -11,7 +11,7 @@ from botocore.parsers import ResponseParserError
 from faultbridge.adapters import ssm_commands
 from faultbridge.adapters.aws_errors import code_of, translate, translated
 from faultbridge.adapters.clients import Clients
-from faultbridge.adapters.providers.ec2_auto_scaling import failure_of
+from faultbridge.adapters.providers.failures import failure_of
 from faultbridge.adapters.restarters.scripts import BOOT_ID, script
 from faultbridge.adapters.ssm_commands import RUNNING, UNFINISHED
 from faultbridge.domain.cases import Rung

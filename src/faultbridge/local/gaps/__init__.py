@@ -30,6 +30,7 @@ COMPUTE_PLANE = (
     "client_tokens",
     "command_output",
     "command_targets",
+    "fleet_launches",
     "gone_instances",
     "instance_topology",
     "kubernetes_endpoints",

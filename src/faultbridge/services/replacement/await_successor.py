@@ -6,6 +6,8 @@ from datetime import datetime
 
 from faultbridge.domain.cases import Phase, Rung
 from faultbridge.errors import Misconfigured
+from faultbridge.ports import Candidate
+from faultbridge.services.replacement import launch
 from faultbridge.services.replacement.claim import Taken, claim
 from faultbridge.services.replacement.outcomes import Answer, Outcome
 from faultbridge.services.replacement.work import Work, waiting
@@ -19,17 +21,22 @@ def await_successor(work: Work) -> Answer:
     group = work.state.seat.group
     if group is None:
         raise Misconfigured(f"{work.state.key.stream} has no group to find a successor in")
-    candidates = [
-        candidate
-        for candidate in work.provider.candidates(group, _launched_after(work))
-        if candidate.running and candidate.instance_id != work.instance_id
-    ]
-    for candidate in candidates:
+    for candidate in _candidates(work, group):
+        if not candidate.running or candidate.instance_id == work.instance_id:
+            continue
         try:
             return work.settle(Outcome.DONE, Phase.AWAITING, claim(work, candidate))
         except Taken:
             continue  # another seat has it; the next one may be free
-    return waiting(f"no successor yet in {group}")
+    refusal = launch.once_more(work)
+    return waiting(f"no successor yet in {group}" + (f": {refusal}" if refusal else ""))
+
+
+def _candidates(work: Work, group: str) -> tuple[Candidate, ...]:
+    launcher = work.launcher
+    if launcher is not None:
+        return launcher.launched(launch.vacancy(work, group))
+    return work.provider.candidates(group, _launched_after(work))
 
 
 def _launched_after(work: Work) -> datetime:

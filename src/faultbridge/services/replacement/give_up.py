@@ -16,7 +16,7 @@ from faultbridge.errors import Transient
 from faultbridge.ports import Answer as Reply
 from faultbridge.ports import Presence, ProviderFailure
 from faultbridge.services.append import Revision
-from faultbridge.services.replacement import capacity
+from faultbridge.services.replacement import capacity, launch
 from faultbridge.services.replacement.bundle import collecting
 from faultbridge.services.replacement.external import taken_away
 from faultbridge.services.replacement.intent import commit, stopped_before
@@ -42,6 +42,7 @@ def _begin(work: Work) -> Answer:
         return _refused(work, Reply(ProviderFailure.NOT_FOUND, "no instance is known to sit in the seat"))
     if work.state.seat.group is None:
         return _refused(work, Reply(ProviderFailure.NOT_FOUND, "the seat has no group that would fill it again"))
+    launch.check(work)
     sought = capacity.seek(work, work.instance_id, work.state.seat.group)
     if sought.answer is not None:
         return sought.answer
@@ -60,7 +61,7 @@ def give_up_is_late(work: Work, reason: str) -> Answer:
 
 def _act(work: Work, intent: Intent) -> Answer:
     try:
-        reply = work.provider.replace(intent.instance_id, intent.token)
+        reply = launch.still_missing(work) or work.provider.replace(intent.instance_id, intent.token)
     except Transient as error:
         reply = Reply(ProviderFailure.AMBIGUOUS, str(error))
     if reply.failure in {None, ProviderFailure.NOT_FOUND}:

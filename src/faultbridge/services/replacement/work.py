@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from faultbridge.domain.cases import Attempt, Case, Phase, Rung, WaitingFor
 from faultbridge.domain.clusters import ProviderRole
@@ -16,6 +16,7 @@ from faultbridge.errors import Misconfigured
 from faultbridge.ports import (
     Clock,
     Collector,
+    Launcher,
     Member,
     ObjectStore,
     Orchestrator,
@@ -30,6 +31,7 @@ from faultbridge.services.append import Append, Revision
 from faultbridge.services.replacement.endings import again_at, escalated, requeued, uncounted
 from faultbridge.services.replacement.outcomes import Answer, Outcome, Settled, Superseded
 from faultbridge.services.replacement.progress import live, reached, settled
+from faultbridge.services.replacement.reach import Reach, nowhere
 from faultbridge.services.replacement.request import Request
 from faultbridge.services.rulebook import Rulebook
 from faultbridge.stages.decide import Rules
@@ -39,30 +41,6 @@ DRY_FOR = timedelta(minutes=10)
 
 P = TypeVar("P")
 Change = Callable[[NodeState, datetime], Revision]
-
-
-class Reach(Protocol):
-    """What acts on the machines of one account, and proves them."""
-
-    @property
-    def providers(self) -> Mapping[str, Provider]:
-        """Reach what replaces instances."""
-        ...
-
-    @property
-    def restarters(self) -> Mapping[str, Restarter]:
-        """Reach what mends them in place."""
-        ...
-
-    @property
-    def verifiers(self) -> Mapping[str, Verifier]:
-        """Reach what proves them good."""
-        ...
-
-
-def nowhere(role: ProviderRole) -> Reach:
-    """Refuse to reach another account, where an installation knows no way."""
-    raise Misconfigured(f"this installation cannot reach other accounts ({role.arn})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +54,7 @@ class Tools:
     rulebook: Rulebook
     objects: ObjectStore
     providers: Mapping[str, Provider]
+    launchers: Mapping[str, Launcher]
     restarters: Mapping[str, Restarter]
     collector: Collector
     orchestrators: Mapping[str, Orchestrator]
@@ -119,6 +98,11 @@ class Work:
     def provider(self) -> Provider:
         """Return what replaces instances of the cluster."""
         return _named(self.reach.providers, "provider", self.rules.config.provider)
+
+    @property
+    def launcher(self) -> Launcher | None:
+        """Return what launches successors; None where the provider's groups launch them."""
+        return self.reach.launchers.get(self.rules.config.provider)
 
     @property
     def restarter(self) -> Restarter:

@@ -4,6 +4,7 @@ from faultbridge.simulation.fakes.bus import FakeBus
 from faultbridge.simulation.fakes.clock import START, ManualClock
 from faultbridge.simulation.fakes.collector import FakeCollector
 from faultbridge.simulation.fakes.fleet import FakeFleet, FakeProvider
+from faultbridge.simulation.fakes.launcher import FakeLauncher
 from faultbridge.simulation.fakes.objects import FakeObjects
 from faultbridge.simulation.fakes.orchestrator import FakeOrchestrator
 from faultbridge.simulation.fakes.pager import FakePager
@@ -21,6 +22,7 @@ __all__ = [
     "FakeBus",
     "FakeCollector",
     "FakeFleet",
+    "FakeLauncher",
     "FakeObjects",
     "FakeOrchestrator",
     "FakePager",

@@ -17,20 +17,27 @@ INSTANCE_TYPE = "p5.48xlarge"
 
 @dataclass(frozen=True)
 class Instance:
-    """One instance: in which group, since when; `launched_at` may lie ahead, then nobody sees it yet."""
+    """One instance: in which group, since when; `launched_at` may lie ahead, then it is on its way.
+
+    `case` is the one that it was launched for.
+    """
 
     instance_id: str
     group: str
     launched_at: datetime
     alive: bool = True
+    instance_type: str = INSTANCE_TYPE
+    case: str | None = None
 
 
 class FakeFleet:
     """Groups that keep their size (fake): each instance that is given up gets a successor after `launch_delay`.
 
     `spare` bounds how many successors may still be launched (None: any number); a successor that is owed while there
-    is none comes `launch_delay` after `restock`.
+    is none comes `launch_delay` after `restock`. Groups in `templates` launch nothing by themselves.
     """
+
+    instance_type = INSTANCE_TYPE
 
     def __init__(
         self,
@@ -44,6 +51,7 @@ class FakeFleet:
         self.spare = spare
         self.instances: dict[str, Instance] = {}
         self.owed: list[str] = []
+        self.templates: set[str] = set()
 
     def launch(self, group: str, instance_id: str | None = None, at: datetime | None = None) -> str:
         """Put an instance into a group, now unless said otherwise."""
@@ -52,13 +60,14 @@ class FakeFleet:
         return name
 
     def terminate(self, instance_id: str) -> None:
-        """Let an instance go for good; its group owes a successor."""
+        """Let an instance go for good; its group owes a successor, unless it is a launch template."""
         instance = self.instances[instance_id]
         if not instance.alive:
             return
         self.instances[instance_id] = replace(instance, alive=False)
-        self.owed.append(instance.group)
-        self._launch_owed()
+        if instance.group not in self.templates:
+            self.owed.append(instance.group)
+            self._launch_owed()
 
     def is_alive(self, instance_id: str) -> bool:
         """Tell whether a machine is there and was not terminated."""
@@ -86,6 +95,17 @@ class FakeFleet:
 def told(at: datetime) -> datetime:
     """Tell an instant as EC2 tells it: in whole seconds."""
     return at.replace(microsecond=0)
+
+
+def as_candidate(instance: Instance, now: datetime) -> Candidate:
+    """Tell an instance as a provider does."""
+    return Candidate(
+        instance.instance_id,
+        told(instance.launched_at),
+        instance.instance_type,
+        f"{instance.instance_id}.internal",
+        running=instance.launched_at <= now,
+    )
 
 
 @dataclass(frozen=True)
@@ -142,7 +162,7 @@ class FakeProvider:
             if all(instance.group != group for instance in self.fleet.instances.values()):
                 raise Misconfigured(f"there is no group {group!r}")
             found = [
-                Candidate(each.instance_id, told(each.launched_at), INSTANCE_TYPE, f"{each.instance_id}.internal")
+                as_candidate(each, self.fleet.clock.now())
                 for each in self.fleet.running(group)
                 if told(each.launched_at) >= told(launched_after)
             ]

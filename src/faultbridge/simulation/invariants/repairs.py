@@ -51,6 +51,18 @@ def _settled_twice(view: View) -> Iterator[str]:
             seen.add(mark)
 
 
+def _launched(view: View) -> Iterator[str]:
+    seated = {state.incarnation.instance_id for state in view.nodes if state.incarnation}
+    live = {state.live_case.id for state in view.nodes if state.live_case}
+    waiting: set[str] = set()
+    for one in view.ports.fleet.instances.values():
+        if one.case is None or not one.alive or one.instance_id in seated:
+            continue
+        if one.case not in live or one.case in waiting:
+            yield f"{one.instance_id} was launched for {one.case[-12:]} and sits nowhere"
+        waiting.add(one.case)
+
+
 def _claims(view: View) -> Iterator[str]:
     seated = {state.incarnation.instance_id for state in view.nodes if state.incarnation}
     former = {instance for state in view.nodes for instance in state.former_instances}
@@ -63,5 +75,6 @@ INVARIANTS = (
     Invariant("every machine that is gone was named by an intent, or taken away by a rival", _unintended),
     Invariant("attempts of a case only rise", _attempts),
     Invariant("a step of an attempt is settled once", _settled_twice),
+    Invariant("a machine that was launched sits in a seat, or one waits for a case that a person has", _launched),
     Invariant("a claimed machine sits in a seat", _claims),
 )

@@ -1,0 +1,76 @@
+"""Launch: where no group fills its seats by itself, a successor runs before the old instance is given up.
+
+A try has one token, and with one token at most one instance is launched, however often it is asked for. A new token
+is taken only after an answer that says for sure that nothing was launched.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+
+from faultbridge.decoders.gpu_count import with_as_many
+from faultbridge.domain.nodes import NodeState
+from faultbridge.errors import Misconfigured, Transient
+from faultbridge.ports import Answer, ProviderFailure, Vacancy
+from faultbridge.services.append import Revision
+from faultbridge.services.replacement.progress import live, with_attempt
+from faultbridge.services.replacement.work import Work
+
+SAME_TOKEN = frozenset({ProviderFailure.AMBIGUOUS, ProviderFailure.TIMEOUT, ProviderFailure.THROTTLED})
+"""After these the token may be in use, or was never looked at."""
+
+
+def still_missing(work: Work) -> Answer | None:
+    """Say why the old instance may not go yet; None where a successor runs, or comes from the group by itself."""
+    launcher, group = work.launcher, work.state.seat.group
+    if launcher is None or group is None:
+        return None
+    wanted = vacancy(work, group)
+    found = launcher.launched(wanted)
+    if any(one.running for one in found):
+        return None
+    if found:
+        return Answer(ProviderFailure.TIMEOUT, f"{found[0].instance_id} does not run yet")
+    answer = launcher.launch(wanted)
+    if answer.ok:
+        return Answer(ProviderFailure.TIMEOUT, f"the successor does not run yet ({answer.operation})")
+    # What is not found is the launch template: it says nothing of the instance that is to go.
+    missing = answer.failure is ProviderFailure.NOT_FOUND
+    return replace(answer, failure=ProviderFailure.PROVIDER_ERROR) if missing else answer
+
+
+def check(work: Work) -> None:
+    """Raise Misconfigured where no successor could ever be launched, before anything is given up for it."""
+    if work.launcher is not None and work.state.seat.group is not None:
+        vacancy(work, work.state.seat.group)
+
+
+def once_more(work: Work) -> str:
+    """Launch a successor of an instance that is gone, where none is on its way; returns why there is none."""
+    launcher, group = work.launcher, work.state.seat.group
+    if launcher is None or group is None or launcher.launched(vacancy(work, group)):
+        return ""
+    try:
+        answer = launcher.launch(vacancy(work, group))
+    except Transient as error:
+        return str(error)
+    if not answer.ok and answer.failure not in SAME_TOKEN:
+        work.commit(_next_token)
+    return answer.reason
+
+
+def vacancy(work: Work, group: str) -> Vacancy:
+    """Describe the seat that is to be filled again."""
+    intent = work.attempt.intent
+    token = f"{intent.token if intent else work.case.execution}-{work.attempt.launches}"
+    config, seat = work.rules.config, work.state.seat
+    types = with_as_many(config.instance_types, seat.instance_type)
+    if config.instance_types and not types:
+        raise Misconfigured(f"none of {', '.join(config.instance_types)} has as many GPUs as {seat.instance_type}")
+    return Vacancy(config, group, work.case.id, token, work.instance_id, types)
+
+
+def _next_token(state: NodeState, now: datetime) -> Revision:  # noqa: ARG001 - a change of a node is told the time
+    _, attempt = live(state)
+    return Revision(with_attempt(state, launches=attempt.launches + 1))

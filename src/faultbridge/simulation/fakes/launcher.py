@@ -1,0 +1,83 @@
+"""Launches in memory."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import replace
+from datetime import datetime
+
+from faultbridge.ports import Answer, Candidate, ProviderFailure, Vacancy
+from faultbridge.simulation.fakes.fleet import Failure, FakeFleet, as_candidate
+from faultbridge.simulation.fakes.seams import Seam
+
+
+class FakeLauncher:
+    """A Launcher (fake) over a fleet: what a token came to, it comes to for ever; scripted failures come first.
+
+    `dry` has the instance types that there is no capacity for; until `hidden_until` nobody is told what was launched.
+    """
+
+    def __init__(self, fleet: FakeFleet, *, seam: Seam | None = None) -> None:
+        self.fleet = fleet
+        self.seam = seam or Seam()
+        self.failures: deque[Failure] = deque()
+        self.dry: set[str] = set()
+        self.hidden_until: datetime | None = None
+        self.asked: list[tuple[str, str]] = []
+        self._answers: dict[str, Answer] = {}
+
+    def fail_next(self, failure: ProviderFailure, *, effect: bool = False) -> None:
+        """Let the next launch fail in this way."""
+        self.failures.append(Failure(failure, effect))
+
+    def launched(self, vacancy: Vacancy) -> tuple[Candidate, ...]:
+        """List what was launched for the case and lives."""
+        with self.seam.around("launcher", "launched", vacancy):
+            now = self.fleet.clock.now()
+            if self.hidden_until is not None and now < self.hidden_until:
+                return ()
+            found = [
+                as_candidate(one, now)
+                for one in self.fleet.instances.values()
+                if one.case == vacancy.case and one.alive and one.instance_id != vacancy.instead_of
+            ]
+            return tuple(sorted(found, key=lambda one: (one.launched_at, one.instance_id)))
+
+    def launch(self, vacancy: Vacancy) -> Answer:
+        """Launch an instance, once a token."""
+        with self.seam.around("launcher", "launch", vacancy):
+            self.asked.append((vacancy.case, vacancy.token))
+            script = self.failures.popleft() if self.failures else None
+            if script is not None and not script.effect:
+                return self._scripted(vacancy, script.failure)
+            answer = self._launch(vacancy)
+            return Answer(script.failure, "scripted") if script else self._unless_gone(answer)
+
+    def _scripted(self, vacancy: Vacancy, failure: ProviderFailure) -> Answer:
+        """Answer for good where the failure is one for good."""
+        answer = Answer(failure, "scripted")
+        open_still = failure in {ProviderFailure.AMBIGUOUS, ProviderFailure.TIMEOUT, ProviderFailure.THROTTLED}
+        return answer if open_still else self._answers.setdefault(vacancy.token, answer)
+
+    def _launch(self, vacancy: Vacancy) -> Answer:
+        if vacancy.token not in self._answers:
+            self._answers[vacancy.token] = self._begin(vacancy)
+        return self._answers[vacancy.token]
+
+    def _begin(self, vacancy: Vacancy) -> Answer:
+        types = vacancy.instance_types or (self.fleet.instance_type,)
+        free = next((one for one in types if one not in self.dry), None)
+        if free is None or self.fleet.spare == 0:
+            return Answer(ProviderFailure.CAPACITY, "; ".join(f"{one}: no capacity" for one in types))
+        self.fleet.spare = None if self.fleet.spare is None else self.fleet.spare - 1
+        at = self.fleet.clock.now() + self.fleet.launch_delay
+        name = self.fleet.launch(vacancy.group, at=at)
+        launched = replace(self.fleet.instances[name], case=vacancy.case, instance_type=free)
+        self.fleet.instances[name] = launched
+        return Answer(reason=f"{name} was launched", operation=name)
+
+    def _unless_gone(self, answer: Answer) -> Answer:
+        launched = self.fleet.instances.get(answer.operation or "")
+        if launched is None or launched.alive:
+            return answer
+        return Answer(ProviderFailure.CONFLICT, f"{launched.instance_id} ended before it served", answer.operation)
