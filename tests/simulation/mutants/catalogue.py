@@ -35,6 +35,7 @@ WATERMARKS = (
     "services/chunk.py",
     "services/isolate.py",
     "services/jobs.py",
+    "services/patience.py",
     "services/pager/deliver.py",
     "services/pager/marks.py",
     "services/readings.py",
@@ -55,6 +56,7 @@ GUARDED = (
     "services/replacement/close.py",
     "services/orphans.py",
     "stages/admit.py",
+    "stages/out_of_reach.py",
 )
 COMPARED = (*WATERMARKS, *GUARDED, "stages/breaker.py")
 # A call that says that something is done, failed or known; without it somebody believes the contrary.
