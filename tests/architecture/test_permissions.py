@@ -18,7 +18,6 @@ CALLS = {
     "ec2:RunInstances": ("create_fleet",),
     "ec2:CreateTags": ("create_fleet",),
     "iam:PassRole": ("create_fleet",),
-    "dynamodb:ConditionCheckItem": ("transact_write_items",),
     "s3:ListBucket": ("get_object",),
     "s3:GetObjectVersion": ("get_object",),
     "s3:ListBucketVersions": ("list_object_versions",),

@@ -10,11 +10,13 @@ import pytest
 
 from tests.e2e.installation import Installation
 from tests.e2e.listeners import Inbox, Tap
+from tests.e2e.pairs import on_eks
+from tests.e2e.rivals import followed
 from tests.e2e.scenarios import crashed, doors, left_undone, mess, recovered, repairs, replayed, sent
 from tests.e2e.wire import COMPUTE, EVENT, Wire
 from tests.local.stack import PrivateStack, private_stack
 
-__all__ = ["crashed", "doors", "left_undone", "mess", "recovered", "repairs", "replayed", "sent"]
+__all__ = ["crashed", "doors", "followed", "left_undone", "mess", "on_eks", "recovered", "repairs", "replayed", "sent"]
 
 LAST = "test_permissions.py"
 

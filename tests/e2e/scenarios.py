@@ -343,10 +343,13 @@ def mess(installation: Installation) -> Mess:
 
 @dataclass(frozen=True)
 class Doors:
-    """A cluster whose agent log came through CloudWatch Logs, whose repair a person approved, and whose day is kept."""
+    """A cluster whose agent log came through CloudWatch Logs, whose day is kept, and of whose repairs a person approved
+    one and denied another.
+    """
 
     cluster: str
     case: str
+    denied: str
     codes: list[str]
     answers: dict[str, Any]
     kept: dict[str, Any]
@@ -390,10 +393,14 @@ def doors(installation: Installation) -> Doors:
     answers["next page"] = installation.ask(f"/clusters/{cluster}/entries?limit=1&token={quote(first['next'])}")
     answers["approve"] = installation.ask(f"/clusters/{cluster}/cases/{waiting}/approve", {"attempt": 1})
     installation.settle(cluster)
+    _break_down(installation, cluster, "node-001")
+    denied = eventually(lambda: _waiting_for_approval(installation, cluster), 60)
+    answers["deny"] = installation.ask(f"/clusters/{cluster}/cases/{denied}/deny", {"attempt": 1})
+    installation.settle(cluster)
     kept = {"now": installation.invoke("archive", {}), "again": installation.invoke("archive", {})}
     with later(installation, 2, "archive"):
         kept["later"] = installation.invoke("archive", {})
-    return Doors(cluster, waiting, codes, answers, kept)
+    return Doors(cluster, waiting, denied, codes, answers, kept)
 
 
 def _waiting_for_approval(installation: Installation, cluster: str) -> str | None:

@@ -30,6 +30,12 @@ def test_a_repair_that_begins_by_approval_waits_for_a_person_and_the_answer_is_o
     assert not installation.states(doors.cluster)["node-000"].unverified
 
 
+def test_a_repair_that_a_person_denied_is_the_persons(installation: Installation, doors: Doors) -> None:
+    assert doors.answers["deny"]["answer"] == "denied"
+    (case,) = (case for case in installation.cases(doors.cluster) if case.id == doors.denied)
+    assert case.status is CaseStatus.ESCALATED
+
+
 def test_the_api_turns_pages_that_nobody_else_can_ask_for(doors: Doors) -> None:
     assert len(doors.answers["next page"]["items"]) == 1
     assert doors.cluster in {one["cluster"] for one in doors.answers["/clusters"]["items"]}

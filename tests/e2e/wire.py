@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -18,19 +19,10 @@ from typing import Any, Self
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 EVENT, COMPUTE = "event", "compute"
-_COMPUTE_SERVICES = ("EC2", "AUTO_SCALING", "SSM", "EKS")
+_COMPUTE_SERVICES = ("EC2", "AUTO_SCALING", "SSM", "SAGEMAKER", "EKS")
 _NOT_PASSED_ON = frozenset({"host", "connection", "content-length", "transfer-encoding", "expect", "keep-alive"})
 _S3_OPERATIONS = {"GET": "GetObject", "PUT": "PutObject", "DELETE": "DeleteObject"}
-_SERVICES = {
-    "DynamoDB": "dynamodb",
-    "AWSEvents": "events",
-    "AmazonSQS": "sqs",
-    "AWSStepFunctions": "states",
-    "AmazonSSM": "ssm",
-    "Firehose": "firehose",
-    "secretsmanager": "secretsmanager",
-}
-_QUERY_SERVICES = {"Publish": "sns", "DescribeInstances": "ec2"}
+_SIGNED_FOR = re.compile(r"Credential=[^/]+/\d{8}/[^/]+/(?P<service>[^/]+)/aws4_request")
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,20 +236,35 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def read_call(function: str, method: str, path: str, headers: Any, body: bytes) -> Call:
-    """Tell which call of which service a request is."""
+    """Tell which call of which service a request is; the service is the one that the request was signed for."""
+    signed = _SIGNED_FOR.search(headers["Authorization"])
+    assert signed is not None, headers["Authorization"]
+    service = signed["service"]
     if target := headers.get("X-Amz-Target"):
-        prefix, _, operation = target.rpartition(".")
-        return Call(function, _SERVICES[prefix.split("_")[0]], operation, json.loads(body or b"{}"))
+        return Call(function, service, target.rpartition(".")[2], json.loads(body or b"{}"))
     if "form-urlencoded" in headers.get("Content-Type", ""):
         arguments = dict(parse_qsl(body.decode()))
-        return Call(function, _QUERY_SERVICES.get(arguments["Action"], "autoscaling"), arguments["Action"], arguments)
+        return Call(function, service, arguments["Action"], arguments)
     split = urlsplit(path)
-    bucket, _, key = unquote(split.path).lstrip("/").partition("/")
-    query = dict(parse_qsl(split.query, keep_blank_values=True))
-    return Call(function, "s3", _s3_operation(method, key, query), {"Bucket": bucket, "Key": key})
+    operation, arguments = _REST[service](method, unquote(split.path), dict(parse_qsl(split.query, True)))
+    return Call(function, service, operation, arguments)
+
+
+def _s3(method: str, path: str, query: Mapping[str, str]) -> tuple[str, dict[str, str]]:
+    bucket, _, key = path.lstrip("/").partition("/")
+    return _s3_operation(method, key, query), {"Bucket": bucket, "Key": key}
 
 
 def _s3_operation(method: str, key: str, query: Mapping[str, str]) -> str:
     if key:
         return f"{_S3_OPERATIONS[method]}Version" if "versionId" in query else _S3_OPERATIONS[method]
     return "ListObjectVersions" if "versions" in query else "ListObjects"
+
+
+def _eks(method: str, path: str, _query: Mapping[str, str]) -> tuple[str, dict[str, str]]:
+    _, collection, name = path.split("/")
+    assert (method, collection) == ("GET", "clusters"), (method, path)
+    return "DescribeCluster", {"name": name}
+
+
+_REST = {"s3": _s3, "eks": _eks}
