@@ -10,12 +10,11 @@ import pytest
 
 from faultbridge.cli.session import Session
 from faultbridge.errors import Transient
-from faultbridge.simulation.fakes import FakeQueue, breaking
+from faultbridge.simulation.fakes import FakeInventory, FakeQueue, breaking
 from faultbridge.storage import keys
 from faultbridge.storage.writes import Delete
 from tests.builders import KEY
 from tests.cli.desk import OPERATOR, Desk
-from tests.services.fake_inventory import FakeInventory
 from tests.world import XID_79
 
 CLUSTER, NODE = KEY

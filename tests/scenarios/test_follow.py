@@ -122,6 +122,19 @@ def test_a_machine_of_the_provider_that_fails_its_verification_is_a_persons() ->
     assert (world.status(), done_by_us(world)) == (NodeStatus.FAILED, [])
 
 
+def test_a_case_that_a_person_had_goes_on_in_a_new_attempt_when_the_provider_replaces_the_machine_again() -> None:
+    world = followed_world()
+    rival = Rival(world)
+    world.verifier.results[rival.replaces()] = Verification(Verdict.FAILED, ("memory: fail",))
+    with_inventory(world, rival, world.case_is(ESCALATED))
+    rival.replaces()
+    with_inventory(world, rival, world.case_is(RESOLVED))
+    case = world.case()
+    assert (case.attempts, case.tried) == (2, 1)
+    assert list(world.workflow.executions) == [f"{case.id}-1", f"{case.id}-2"]
+    assert "admission lost" not in world.story()
+
+
 def test_forty_nodes_that_the_provider_repairs_wait_for_no_slot_of_ours() -> None:
     world = followed_world(nodes=40)
     for number in range(2, 41):

@@ -133,6 +133,20 @@ def test_the_successor_serves_only_when_the_orchestrator_is_back() -> None:
     world.until(world.case_is(RESOLVED), 60)
     assert (world.status(), world.node().isolation) == (NodeStatus.HEALTHY, Isolation.NONE)
     assert (world.case().resolution, world.orchestrator.cordoned) == (Resolution.REPLACED, set())
+    assert pages(world) == ["note isolation overdue", "note isolation over"]
+
+
+def test_a_silence_that_is_over_makes_nobody_impatient_the_next_time() -> None:
+    world = silent_world(PROCEED, code=DEAD[0], source=DEAD[1])
+    world.minute(60)
+    world.orchestrator.silent_until = None
+    world.until(world.case_is(RESOLVED), 60)
+    world.orchestrator.silent_until = world.clock.now() + LONG
+    world.minute()
+    world.fault(code=DEAD[0], source=DEAD[1])
+    world.listen()
+    world.minute(8)
+    assert (world.status(), len(world.given_up())) == (NodeStatus.DEGRADED, 1)
 
 
 def test_an_orchestrator_that_is_back_before_the_drain_is_asked_to_keep_work_off_first() -> None:

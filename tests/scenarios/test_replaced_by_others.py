@@ -12,8 +12,8 @@ from faultbridge.ports import Verdict, Verification
 from faultbridge.services.inventory_sync import SyncInventory
 from faultbridge.services.registration import Registration
 from faultbridge.services.seating import Seating
+from faultbridge.simulation.fakes import FakeInventory
 from tests.scenarios.world import CLUSTER, GROUP, World
-from tests.services.fake_inventory import FakeInventory
 
 
 class Rival:

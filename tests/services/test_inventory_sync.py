@@ -17,8 +17,9 @@ from faultbridge.services.inventory_sync import SyncInventory
 from faultbridge.services.orders import Order
 from faultbridge.services.registration import NewNode
 from faultbridge.services.seating import Seating
+from faultbridge.simulation.fakes import FakeInventory
 from tests.builders import KEY
-from tests.services.fake_inventory import FakeInventory, FakeRoll
+from tests.services.fake_roll import FakeRoll
 from tests.world import GROUP, XID_79, World
 
 

@@ -15,10 +15,11 @@ from faultbridge.bootstrap import Application
 from faultbridge.domain.nodes import NodeState
 from faultbridge.services.inventory import Called
 from faultbridge.services.records import Delivery
+from faultbridge.simulation.fakes import FakeInventory
 from faultbridge.stages.trust import EVENT_BUS, Trust
 from faultbridge.storage import keys
 from tests.builders import KEY
-from tests.services.fake_inventory import FakeInventory, FakeRoll
+from tests.services.fake_roll import FakeRoll
 from tests.world import GROUP, XID_79, World
 
 COLLECTOR = "AROACOLLECTOR:collector"

@@ -147,7 +147,8 @@ class Isolate:
     def _request(self, state: NodeState, config: ClusterConfig, *, ordered: bool) -> NodeState:
         def revise(now: NodeState, at: datetime) -> Revision:
             wanted = _wanted(now, ordered=ordered) and now.isolation is Isolation.NONE
-            return Revision(replace(now, isolation=Isolation.REQUESTED, isolation_since=at) if wanted else now)
+            asked = replace(now, isolation=Isolation.REQUESTED, isolation_since=at, orchestrator_lost_at=None)
+            return Revision(asked if wanted else now)
 
         return self.append(state.key, revise, actor=Actor.ISOLATE, config=config, known=state).state
 

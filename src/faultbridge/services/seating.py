@@ -113,6 +113,7 @@ def _seated(state: NodeState, sitter: Sitter, now: datetime) -> NodeState:
         seat=_seat(state, sitter, {}),
         devices=(),
         isolation=Isolation.NONE,
+        orchestrator_lost_at=None,
         unverified=True,
     )
 
@@ -155,7 +156,7 @@ def _verified_next(decided: Decided, reason: str, rules: Rules, now: datetime) -
         rung=Rung.VERIFY,
         waiting_for=WaitingFor.BUDGET,
         not_before=None,
-        attempts=0 if live.status is CaseStatus.ESCALATED else live.attempts,
+        uncounted=live.attempts if live.status is CaseStatus.ESCALATED else live.uncounted,
         reason=reason,
         marks={**live.marks, EXTERNAL: now},
     )

@@ -8,7 +8,6 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from faultbridge.bootstrap import Application
-from faultbridge.data.policies import default_policy
 from faultbridge.errors import Rejected
 from faultbridge.services.policies import Policies
 from faultbridge.services.registration import NewNode
@@ -17,14 +16,17 @@ from faultbridge.simulation.acts import Act
 from faultbridge.simulation.chaos import Crash
 from faultbridge.simulation.cloud import Cloud, pick
 from faultbridge.simulation.fakes.fleet import Instance
-from faultbridge.simulation.samples import HARD, SAMPLES
-from faultbridge.simulation.scene import ACTING, GROUPS, WATCHED, Scene
+from faultbridge.simulation.samples import HARD, SAMPLES, host_impaired
+from faultbridge.simulation.scene import ACTING, FOLLOWED, GROUPS, WATCHED, Scene
 from faultbridge.storage import keys
 from faultbridge.storage.codec import dump
 from faultbridge.storage.message import decode_message, encode_message
 from faultbridge.storage.writes import Update
 
 HOUR = 3600.0
+TRUE_ALARMS = 0.8
+"""The share of hard faults behind which the machine is broken; the rest are false alarms."""
+
 _SKEWS = (0.0, 0.0, 0.0, 0.0, 30.0, -90.0, 1800.0, -7200.0)
 
 
@@ -44,11 +46,38 @@ class Actors(Cloud):
     def _report(self, act: Act) -> None:
         sits = [*self.scene.fleet.running(GROUPS[ACTING])]
         watched = [*self.scene.fleet.running(GROUPS[WATCHED])]
-        instance = pick([*sits, *sits, *watched], act.which)
-        if act.what in HARD and act.amount < 0.8:  # noqa: PLR2004 - the rest are false alarms
-            self.scene.lemons.add(instance.instance_id)
-            self.scene.grade(instance.instance_id)
+        followed = [*self.scene.fleet.running(GROUPS[FOLLOWED])]
+        instance = pick([*sits, *sits, *watched, *followed], act.which)
+        if act.what in HARD and act.amount < TRUE_ALARMS:
+            self._break(instance)
+            if self.scene.own_repair is not None and instance in followed:
+                self.scene.own_repair.notices(instance.instance_id, act.amount / TRUE_ALARMS)
         self._send(instance, act)
+
+    def _break(self, instance: Instance) -> None:
+        self.scene.lemons.add(instance.instance_id)
+        self.scene.grade(instance.instance_id)
+
+    def _orchestrator(self, act: Act) -> None:
+        super()._orchestrator(act)
+        if act.amount > 0.6:  # noqa: PLR2004 - two times in five
+            minutes = 5 + 150 * (act.amount - 0.6)
+            self._tell(f"the scheduler answers nobody for {minutes:.0f} minutes")
+            self.scene.ports.orchestrator.silent_until = self.scene.clock.now() + timedelta(minutes=minutes)
+            if sits := [*self.scene.fleet.running(GROUPS[ACTING])]:
+                self._die(pick(sits, act.which))
+
+    def _die(self, instance: Instance) -> None:
+        """Let a host fail under its instance: EC2 says so, the instance says nothing more."""
+        self._break(instance)
+        self.scene.dead.add(instance.instance_id)
+        name = self._name(instance)
+        self._tell(f"EC2 finds the host of {instance.instance_id} ({name}) impaired")
+        body = host_impaired(instance.instance_id)
+        self._until_sent(Parcel("ec2-status", ACTING, body, node=name, instance_id=instance.instance_id), 0.0, 3)
+
+    def _name(self, instance: Instance) -> str:
+        return self.scene.hosts.get(instance.instance_id, f"{instance.instance_id}.internal")
 
     def _repeat(self, act: Act) -> None:
         for _ in range(2 + act.which % 4):
@@ -60,8 +89,8 @@ class Actors(Cloud):
             self._send(pick(gone, act.which), act)
 
     def _send(self, instance: Instance, act: Act) -> None:
-        cluster = ACTING if instance.group == GROUPS[ACTING] else WATCHED
-        name = self.scene.hosts.get(instance.instance_id, f"{instance.instance_id}.internal")
+        cluster = next(cluster for cluster, group in GROUPS.items() if group == instance.group)
+        name = self._name(instance)
         known = instance.instance_id if act.which % 3 else None
         now = self.scene.clock.now()
         source, make = SAMPLES[act.what]
@@ -131,14 +160,14 @@ class Actors(Cloud):
 
     def _policy(self, act: Act) -> None:
         limits = replace(
-            default_policy().limits,
+            self.scene.policy.limits,
             concurrent=1 + act.which % 3,
             per_hour=1 + act.which % 7,
             attempts=1 + act.which % 4,
         )
         version = f"policy-{act.which % 84}"
         self._tell(f"{version}: {limits.concurrent} at a time, {limits.per_hour} an hour, {limits.attempts} attempts")
-        document: Any = dump(replace(default_policy(), version=version, limits=limits))
+        document: Any = dump(replace(self.scene.policy, version=version, limits=limits))
         self.scene.watch.limits.append(limits)
         self._order(lambda app: Policies(app.ports.table, app.ports.clock).put(document))
 

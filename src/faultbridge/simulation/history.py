@@ -81,9 +81,15 @@ def scene_of(seed: int, *, without: frozenset[int] = frozenset()) -> Scene:
     """Set the scene of a seed: its weather and the size of its clusters."""
     random = Random(f"scene {seed}")
     scene = Scene(seed, weather_of(Random(f"weather {seed}")), chaos=partial(Chaos, without=without))
-    scene.build(nodes=random.randint(1, 3), watched=random.randint(1, 2), scheduler=random.random() < 0.7)  # noqa: PLR2004 - most clusters have one
+    nodes, watched = random.randint(1, 3), random.randint(1, 2)
+    scheduler = random.random() < 0.7  # noqa: PLR2004 - most clusters have one
+    followed = int(random.random() < 0.25)  # noqa: PLR2004 - each cluster costs its share of a seed
+    proceeds = random.random() < 0.3  # noqa: PLR2004 - most policies hold
+    scene.build(nodes=nodes, watched=1 if followed else watched, scheduler=scheduler, followed=followed)
     if Random(f"provider {seed}").random() < 0.4:  # noqa: PLR2004 - and some launch what they need themselves
         scene.launch_from_templates()
+    if proceeds:
+        scene.proceed_with_the_dead()
     return scene
 
 
@@ -101,6 +107,7 @@ def calm_down(scene: Scene, *, injecting: bool = False) -> None:
     ports.restarter.results.clear()
     ports.orchestrator.failures.clear()
     ports.orchestrator.busy_until.clear()
+    ports.orchestrator.silent_until = None
     ports.verifier.results = {one: scene.graded(one) for one in ports.verifier.results if one in scene.lemons}
     scene.broken_arrivals = 0
     scene.fleet.restock(None)

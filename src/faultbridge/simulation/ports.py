@@ -8,6 +8,7 @@ from faultbridge.simulation.fakes import (
     FakeBus,
     FakeCollector,
     FakeFleet,
+    FakeInventory,
     FakeLauncher,
     FakeObjects,
     FakeOrchestrator,
@@ -27,6 +28,7 @@ from faultbridge.simulation.weather import Weather
 
 PROVIDER, VERIFIER, RESTARTER = "ec2-auto-scaling", "ssm-dcgm", "ssm"
 TEMPLATES = "ec2-launch-template"
+OWN_REPAIR = "hyperpod"
 NO_SCHEDULER, SCHEDULER = "none", "slurm"
 
 
@@ -57,3 +59,4 @@ class SimulatedPorts:
             SCHEDULER: self.orchestrator,
         }
         self.verifiers = {VERIFIER: self.verifier}
+        self.inventories = {OWN_REPAIR: FakeInventory(self.fleet, seam=seam)}

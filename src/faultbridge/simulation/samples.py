@@ -63,6 +63,13 @@ def links(wrong: str) -> bytes:
     return json.dumps({"configured": ["ens5"], "interfaces": [up]}).encode()
 
 
+def host_impaired(instance_id: str) -> bytes:
+    """Make an answer of `describe-instance-status` that finds the host under an instance impaired."""
+    check = {"Status": "impaired", "Details": [{"Name": "reachability", "Status": "failed"}]}
+    status = {"InstanceId": instance_id, "InstanceStatus": {"Status": "ok"}, "SystemStatus": check}
+    return json.dumps({"InstanceStatuses": [status]}).encode()
+
+
 Make = Callable[[int, datetime | None], bytes]
 
 SAMPLES: Mapping[str, tuple[str, Make]] = {

@@ -1,30 +1,41 @@
-"""The scene of a history: one installation with two clusters, of which one is repaired and the other only watched."""
+"""The scene of a history: one installation with up to three clusters.
+
+One is repaired, one only watched, and one left to the provider's own repair, which is followed.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime, timedelta
 from random import Random
+from typing import Any
 
+from faultbridge.data.policies import default_policy
 from faultbridge.domain.cases import Rung
 from faultbridge.domain.clusters import ClusterConfig, Mode, RepairOwner
 from faultbridge.domain.nodes import NodeState
+from faultbridge.domain.policy import OutOfReach
 from faultbridge.ports import Capacity, Evidence, Verdict, Verification
+from faultbridge.services.policies import Policies
 from faultbridge.services.registration import NewNode
 from faultbridge.simulation.chaos import Chaos, ChaosSeam, Crash
 from faultbridge.simulation.deliveries import RINGS, Carrier, QueueMapping, Rule, StreamMapping
 from faultbridge.simulation.fakes import START, FakeFleet, ManualClock
 from faultbridge.simulation.fakes.verifier import PASSED
 from faultbridge.simulation.journal import Journal, Kind
-from faultbridge.simulation.ports import NO_SCHEDULER, SCHEDULER, TEMPLATES, SimulatedPorts
+from faultbridge.simulation.own_repair import OwnRepair
+from faultbridge.simulation.ports import NO_SCHEDULER, OWN_REPAIR, SCHEDULER, TEMPLATES, SimulatedPorts
 from faultbridge.simulation.schedule import Schedule
 from faultbridge.simulation.watch import Watch
 from faultbridge.simulation.weather import Weather
 from faultbridge.simulation.workers import Workers
+from faultbridge.storage.codec import dump
 from faultbridge.storage.writes import Item
 
-ACTING, WATCHED = "train-a", "watch-b"
-GROUPS = {ACTING: "gpu-workers", WATCHED: "gpu-watched"}
+ACTING, WATCHED, FOLLOWED = "train-a", "watch-b", "follow-c"
+GROUPS = {ACTING: "gpu-workers", WATCHED: "gpu-watched", FOLLOWED: "gpu-followed"}
+SEATS = {ACTING: "node", WATCHED: "seat", FOLLOWED: "host"}
 MINUTE = 60.0
 LONGEST_PAUSE = 900.0
 SWEEP = "sweep"
@@ -64,6 +75,9 @@ class Scene:
         self.lemons: set[str] = set()
         self.states: dict[str, tuple[Item, NodeState]] = {}
         self.taken: set[str] = set()
+        self.dead = self.watch.dead
+        self.policy = default_policy()
+        self.own_repair: OwnRepair | None = None
         self.broken_arrivals = 0
         self._streamed = 0
         self._graded = 0
@@ -74,21 +88,27 @@ class Scene:
         self._pause = MINUTE
         self._sweep_at: datetime | None = None
 
-    def build(self, *, nodes: int, watched: int, scheduler: bool) -> None:
+    def build(self, *, nodes: int, watched: int, scheduler: bool, followed: int = 0) -> None:
         """Register the clusters and their nodes, with a machine in each seat."""
-        act = ClusterConfig(
-            ACTING,
-            repair_owner=RepairOwner.FAULTBRIDGE,
+        orchestrator = SCHEDULER if scheduler else NO_SCHEDULER
+        act = ClusterConfig(ACTING, repair_owner=RepairOwner.FAULTBRIDGE, mode=Mode.ACT, orchestrator=orchestrator)
+        follow = ClusterConfig(
+            FOLLOWED,
+            repair_owner=RepairOwner.PROVIDER,
             mode=Mode.ACT,
-            orchestrator=SCHEDULER if scheduler else NO_SCHEDULER,
+            orchestrator=orchestrator,
+            provider=OWN_REPAIR,
         )
-        registration = self.workers.application().registration
-        for config, number in ((act, nodes), (ClusterConfig(WATCHED), watched)):
+        for config, number in ((act, nodes), (ClusterConfig(WATCHED), watched), (follow, followed)):
             if number:
-                registration.add_cluster(config)
-        for cluster, number in ((ACTING, nodes), (WATCHED, watched)):
+                self.workers.application().registration.add_cluster(config)
             for place in range(1, number + 1):
-                self._seat(cluster, f"node-{place}" if cluster == ACTING else f"seat-{place}")
+                self._seat(config.cluster, f"{SEATS[config.cluster]}-{place}")
+        if followed:
+            group, look = GROUPS[FOLLOWED], self.workers.look
+            self.watch.followed = frozenset({group, *(f"{SEATS[FOLLOWED]}-{one + 1}" for one in range(followed))})
+            self.own_repair = OwnRepair(group, self.fleet, self.schedule, self.journal, self.taken, look)
+        self.watch.scheduled = scheduler
         self.settle()
 
     def launch_from_templates(self) -> None:
@@ -98,6 +118,13 @@ class Scene:
         self.ports.provider.known_capacity = Capacity(Evidence.LAUNCH_FIRST)
         self.workers.application().registration.set_cluster(ACTING, {"provider": TEMPLATES})
         self.settle()
+
+    def proceed_with_the_dead(self) -> None:
+        """Let repairs go on without an orchestrator that does not answer, where the machine is proven dead."""
+        rules = tuple(replace(rule, orchestrator_unreachable=OutOfReach.PROCEED) for rule in self.policy.rules)
+        self.policy = replace(self.policy, version="proceeding", rules=rules)
+        document: Any = dump(self.policy)
+        self.workers.operate(lambda app: Policies(app.ports.table, app.ports.clock).put(document))
 
     def _seat(self, cluster: str, name: str) -> None:
         instance = self.fleet.launch(GROUPS[cluster], at=self.clock.now() - timedelta(days=1))
@@ -124,6 +151,8 @@ class Scene:
         self._sweep_at = None
         before = self.watch.activity
         self.ports.workflow.end_old()
+        if self.own_repair is not None:
+            self.own_repair.sync()
         for part in (self.workers.sweep, self.workers.remind):
             try:
                 part()

@@ -23,8 +23,15 @@ from faultbridge.storage.writes import Item
 HOUR = timedelta(hours=1)
 
 
+FOLLOWED_ONLY = "nothing is done to a machine that its provider repairs"
+
+
 class Watch:
-    """Hears every change of the table and every call to the world."""
+    """Hears every change of the table and every call to the world.
+
+    `scheduled` says that a scheduler brings work to the nodes, `dead` holds the machines that the cloud calls dead,
+    `followed` the groups and nodes that are left to their provider.
+    """
 
     def __init__(self, ports: SimulatedPorts, journal: Journal) -> None:
         self._ports = ports
@@ -33,6 +40,9 @@ class Watch:
         self.bodies: dict[str, str] = {}
         self.given_up: list[str] = []
         self.activity = 0
+        self.scheduled = False
+        self.dead: set[str] = set()
+        self.followed: frozenset[str] = frozenset()
 
     def changed(self, record: StreamRecord) -> None:
         """Judge one change of one item."""
@@ -58,6 +68,8 @@ class Watch:
             rung, instance, token = call.argument
             self._journal.note(Kind.CALL, f"{rung.value} {instance} ({token[-8:]})")
             self._restart(rung, instance, token)
+        elif call.port == "orchestrator" and call.argument in self.followed:
+            self._journal.problem(FOLLOWED_ONLY, f"{call.name} {call.argument}")
         elif call.name == "pager.send":
             self._journal.note(Kind.CALL, f"page {call.argument.key} {call.argument.attributes['state']}")
 
@@ -91,6 +103,10 @@ class Watch:
 
     def _give_up(self, instance: str, token: str) -> None:
         self.given_up.append(instance)
+        self._leave_alone(instance)
+        reachable = self.scheduled and instance not in self._ports.orchestrator.kept_off
+        if reachable and instance not in self.dead and self._ports.fleet.instances[instance].alive:
+            self._journal.problem("no machine is given up to which work may still come, unless it is dead", instance)
         for item in self._states():
             state = load(NodeState, item["state"])  # type: ignore[arg-type]  # a state is a mapping
             attempt = state.live_case.attempt if state.live_case else None
@@ -118,7 +134,12 @@ class Watch:
         """Tell whether a late call has no effect any more."""
         return any(token == vacancy.token for _, token in self._ports.launcher.asked)
 
+    def _leave_alone(self, instance: str) -> None:
+        if self._ports.fleet.instances[instance].group in self.followed:
+            self._journal.problem(FOLLOWED_ONLY, instance)
+
     def _restart(self, rung: Rung, instance: str, token: str) -> None:
+        self._leave_alone(instance)
         wanted = (rung, instance, token)
         for item in self._states():
             state = load(NodeState, item["state"])  # type: ignore[arg-type]  # a state is a mapping

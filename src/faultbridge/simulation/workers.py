@@ -12,6 +12,7 @@ from faultbridge.bootstrap import Application, Chance
 from faultbridge.errors import Transient
 from faultbridge.services.account import outcome_lines
 from faultbridge.services.append import Stack
+from faultbridge.services.inventory import Synced
 from faultbridge.services.pager import PagerSettings
 from faultbridge.services.records import Delivery
 from faultbridge.services.send import Parcel, Send
@@ -44,6 +45,7 @@ class Workers:
         if name not in self._applications:
             chance = Chance(self._chaos.schedule.let_others, self._random)
             made = Application(self._ports, STACK, probe_seconds=30, chance=chance)
+            made.inventories = lambda: self._ports.inventories
             made.pager_settings = lambda: PagerSettings(remind_after=timedelta(days=90))
             self._applications[name] = made
         return self._applications[name]
@@ -94,6 +96,11 @@ class Workers:
             swept = application.sweep()
             self.orphans += swept.released
             self._judge("sweep", swept.failures)
+
+    def look(self) -> tuple[Synced, ...]:
+        """Compare what providers have with what is registered."""
+        with self._process("inventory") as application:
+            return application.inventory()
 
     def remind(self) -> None:
         """Send the summaries that are due; reminders are months away, for a history ends when nothing moves."""

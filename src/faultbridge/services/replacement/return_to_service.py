@@ -8,6 +8,7 @@ from datetime import datetime
 from faultbridge.domain.cases import Phase
 from faultbridge.domain.nodes import Isolation, NodeState
 from faultbridge.services.append import Revision
+from faultbridge.services.patience import in_time_again
 from faultbridge.services.replacement import verify
 from faultbridge.services.replacement.outcomes import Answer, Outcome
 from faultbridge.services.replacement.work import Work, waiting
@@ -44,6 +45,7 @@ def return_is_late(work: Work, reason: str) -> Answer:
 def _returned(work: Work, how: str, reason: str) -> Answer:
     def finish(state: NodeState, now: datetime) -> Revision:
         step = narrate.step(work.case, NAME, how, now, reason=reason, new_instance=work.instance_id)
-        return Revision(replace(state, isolation=Isolation.NONE), (step,))
+        free, over = in_time_again(replace(state, isolation=Isolation.NONE), now)
+        return Revision(free, (*over, step))
 
     return work.settle(Outcome.DONE, Phase.CLOSING, finish)

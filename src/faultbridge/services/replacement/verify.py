@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 
 from faultbridge.decoders.gpu_count import missing
 from faultbridge.domain.cases import Phase, Rung, WaitingFor
 from faultbridge.domain.conditions import Condition
 from faultbridge.domain.faults import Severity
-from faultbridge.domain.nodes import NodeState
+from faultbridge.domain.nodes import Isolation, NodeState
 from faultbridge.errors import Misconfigured
 from faultbridge.ports import ProviderFailure, Verdict, Verification
 from faultbridge.services.append import Revision
+from faultbridge.services.patience import in_time_again
 from faultbridge.services.replacement.climb import go_on
 from faultbridge.services.replacement.evidence import keep
 from faultbridge.services.replacement.external import is_gone, why_gone
@@ -85,6 +87,8 @@ def _begin(work: Work, instance_id: str) -> Answer:
         kept_off = work.orchestrator.cordon(work.member)
         if not kept_off.ok:
             return waiting(f"work cannot be kept off the successor yet: {kept_off.reason}")
+        if work.state.isolation is Isolation.REQUESTED:
+            work = work.commit(_confirmed)
     # The number of looks so far makes the token: a repetition after a crash finds what it began itself.
     token = f"{work.case.execution}-{work.attempt.tries}"
     operation = work.verifier.begin(instance_id, token, _level(work))
@@ -108,6 +112,10 @@ def _gone(work: Work) -> Answer | None:
     reason = why_gone(work)
     draft = narrate.step(work.case, NAME, "gone", work.tools.clock.now(), reason=reason, new_instance=work.instance_id)
     return work.retry_or_escalate(WaitingFor.WAIT, reason, draft)
+
+
+def _confirmed(state: NodeState, now: datetime) -> Revision:
+    return Revision(*in_time_again(replace(state, isolation=Isolation.CONFIRMED), now))
 
 
 def _level(work: Work) -> int | None:

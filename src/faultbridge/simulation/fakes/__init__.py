@@ -4,6 +4,7 @@ from faultbridge.simulation.fakes.bus import FakeBus
 from faultbridge.simulation.fakes.clock import START, ManualClock
 from faultbridge.simulation.fakes.collector import FakeCollector
 from faultbridge.simulation.fakes.fleet import FakeFleet, FakeProvider
+from faultbridge.simulation.fakes.inventory import FakeInventory
 from faultbridge.simulation.fakes.launcher import FakeLauncher
 from faultbridge.simulation.fakes.objects import FakeObjects
 from faultbridge.simulation.fakes.orchestrator import FakeOrchestrator
@@ -22,6 +23,7 @@ __all__ = [
     "FakeBus",
     "FakeCollector",
     "FakeFleet",
+    "FakeInventory",
     "FakeLauncher",
     "FakeObjects",
     "FakeOrchestrator",

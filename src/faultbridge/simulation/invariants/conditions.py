@@ -9,7 +9,7 @@ from faultbridge import data
 from faultbridge.data.policies import default_policy
 from faultbridge.decoders import registry
 from faultbridge.domain.clusters import ClusterConfig
-from faultbridge.domain.faults import Observation, Survey
+from faultbridge.domain.faults import Fault, Observation, Survey
 from faultbridge.domain.nodes import NodeKey, NodeState
 from faultbridge.domain.records import Outcome
 from faultbridge.errors import Rejected
@@ -32,8 +32,11 @@ def _unlike(view: View) -> Iterator[str]:
         mine = [part for part in parts if part.record.node == state.key.node]
         if state.key.cluster != WATCHED or any(part.record.record_id in doubtful for part in mine) or _tied(mine):
             continue
-        true = _replayed(state, mine, view.ports.clock.now())
+        now = view.ports.clock.now()
+        true = _replayed(state, mine, now)
         found = {key: _asserting(state, key) for key, one in state.conditions.items() if one.active}
+        if found != true and (late := _overtaken_faults(view, mine)):
+            true = _replayed(state, [part for part in mine if part.record.record_id not in late], now)
         if found != true:
             yield f"{state.key.stream} has {sorted(found)}, in order it would have {sorted(true)}"
 
@@ -56,6 +59,31 @@ def _old_surveys(view: View, parts: list[Part]) -> set[str]:
     effective = set().union(*(_settled_as(view, one) for one in (Outcome.CLEAN, Outcome.RECORDED, Outcome.FOLDED)))
     surveys = {part.record.record_id for part in parts if any(isinstance(one, Survey) for one in part.observations)}
     return (surveys & _settled_as(view, Outcome.STALE)) - effective
+
+
+def _overtaken_faults(view: View, parts: list[Part]) -> set[str]:
+    """Name the stale faults that are older than a look of another source which covered them: such a one opens nothing.
+
+    In order it would have stood when that look came, which withdraws no word but its own source's.
+    """
+    canonical = data.catalogue().canonical
+    looks = [
+        (part.record.source, _at(part, one), {canonical(code) for code in one.covers})
+        for part in parts
+        for one in part.observations
+        if isinstance(one, Survey)
+    ]
+    stale = _settled_as(view, Outcome.STALE)
+    for outcome in (Outcome.RECORDED, Outcome.FOLDED):
+        stale -= _settled_as(view, outcome)
+    return {
+        part.record.record_id
+        for part in parts
+        for one in part.observations
+        if isinstance(one, Fault) and part.record.record_id in stale
+        for source, at, covered in looks
+        if source != part.record.source and _at(part, one) <= at and canonical(one.code) in covered
+    }
 
 
 def _tied(parts: list[Part]) -> bool:

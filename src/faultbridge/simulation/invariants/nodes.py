@@ -96,7 +96,8 @@ def _cordons(view: View) -> Iterator[str]:
             yield f"{state.key.stream} is {state.status} and cordoned"
         if not cordoned and state.isolation is Isolation.CONFIRMED:
             yield f"{state.key.stream} is isolated and not cordoned"
-        if state.isolation is Isolation.REQUESTED:
+        # Out of service it may stand: a machine that is proven dead goes on without its orchestrator.
+        if state.isolation is Isolation.REQUESTED and state.status is not None and state.status.in_service:
             yield f"{state.key.stream}: the isolation is still requested"
 
 
