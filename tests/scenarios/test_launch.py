@@ -11,7 +11,7 @@ from faultbridge.domain.edges import CaseStatus, NodeStatus
 from faultbridge.errors import Transient
 from faultbridge.ports import ProviderFailure, Verdict, Verification
 from faultbridge.services.orders import Order
-from faultbridge.simulation.fakes.seams import breaking
+from faultbridge.simulation.fakes.seams import Call, breaking
 from tests.builders import NOON
 from tests.scenarios.world import GROUP, World
 
@@ -87,6 +87,7 @@ def test_where_no_type_has_as_many_gpus_nothing_is_given_up_and_a_person_is_aske
     world.until(world.case_is(ESCALATED))
     assert (world.given_up(), world.living()) == ([], [OLD])
     assert "as many GPUs" in world.case().reason
+    assert "intent committed" not in world.story()
 
 
 def test_without_capacity_for_any_type_the_node_is_kept_and_the_case_waits_until_there_is_some() -> None:
@@ -182,6 +183,34 @@ def test_a_machine_that_others_take_away_is_followed_by_one_of_ours() -> None:
     world.until(world.case_is(RESOLVED))
     assert (world.given_up(), len(world.living())) == ([], 1)
     assert world.case().resolution in {Resolution.EXTERNAL, Resolution.REPLACED}
+
+
+def test_a_successor_that_ends_when_the_old_machine_is_gone_is_followed_by_another_as_soon_as_there_is_room() -> None:
+    world = faulty()
+
+    def ends(call: Call) -> None:
+        if call.name == "provider.replace":
+            world.seam.after = lambda _: None
+            world.fleet.terminate(NEW)
+            world.launcher.dry = {world.fleet.instance_type}
+
+    world.seam.after = ends
+    world.listen()
+    world.until(lambda: world.given_up() == [OLD])
+    world.minute(5)
+    assert world.living() == []
+    world.launcher.dry = set()
+    world.until(world.case_is(RESOLVED))
+    assert len(world.living()) == 1
+
+
+def test_a_successor_that_is_on_its_way_is_asked_for_once() -> None:
+    world = World(launch_delay=timedelta(minutes=10))
+    world.launch_from_template()
+    world.fault()
+    world.listen()
+    world.until(world.case_is(RESOLVED))
+    assert (len(world.launcher.asked), world.living()) == (1, [NEW])
 
 
 def test_two_seats_get_a_machine_each() -> None:

@@ -55,6 +55,41 @@ def test_a_node_never_returns_before_it_was_verified():
     assert not world.node().status.in_service
 
 
+def returning() -> World:
+    """A verified node that the orchestrator is asked to take back, and does not answer."""
+    world = World(orchestrated=True)
+    world.fault()
+    world.seam.before = outage_of("orchestrator.uncordon", Transient("unreachable"), times=999)
+    world.listen()
+    world.until(lambda: "verify passed" in world.story())
+    world.until(lambda: bool(world.seam.named("orchestrator.uncordon")))
+    world.seam.before = lambda _: None
+    world.seam.calls.clear()
+    return world
+
+
+def test_a_late_failure_of_an_earlier_attempt_keeps_no_work_off_a_node_that_returns():
+    world = returning()
+    earlier = payload(world, "fail", attempt=world.case().attempts - 1)
+    assert world.machine(earlier)["outcome"] == "superseded"
+    assert world.seam.named("orchestrator.cordon") == []
+
+
+def test_a_slow_call_that_fails_after_another_one_took_the_node_back_leaves_it_in_service():
+    world = returning()
+    call = payload(world, "return_to_service")
+
+    def quicker(seen: Call) -> None:
+        if seen.name == "orchestrator.uncordon":
+            world.seam.before = lambda _: None
+            world.machine(call)
+            raise Misconfigured("no right to take a node back")
+
+    world.seam.before = quicker
+    assert world.machine(call)["outcome"] == "done"
+    assert world.orchestrator.cordoned == set()
+
+
 def test_an_outage_of_a_dependency_is_waited_out():
     world = World()
     world.fault()

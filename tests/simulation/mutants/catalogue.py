@@ -50,6 +50,7 @@ WATERMARKS = (
 # Intent, claim, fence, budget and close: here each guard is left out, too.
 GUARDED = (
     "services/replacement/give_up.py",
+    "services/replacement/launch.py",
     "services/replacement/claim.py",
     "services/replacement/work.py",
     "services/replacement/progress.py",
