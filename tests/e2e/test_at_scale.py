@@ -97,8 +97,9 @@ def test_ten_thousand_records_lose_and_double_nothing_while_workers_die(unwired:
     assert verified["streams"] == NODES + 1
     assert verified["entries"] == len(entries)
     assert set(events) == set(entries)
-    for event, seen in events.items():
-        assert all(again["detail"] == entries[event] for again in seen)
+    for event_id, (first, *others) in events.items():
+        assert first["detail"]["metadata"] == entries[event_id]["metadata"]
+        assert all(again["detail"] == first["detail"] for again in others)
 
 
 @pytest.mark.parametrize("acts", [False, True], ids=["observed", "repaired"])
