@@ -9,8 +9,9 @@ import pytest
 from tests.architecture.project import ROOT
 from tests.architecture.test_permissions import documented
 from tests.e2e.installation import Installation
+from tests.e2e.needs import Needs
 from tests.e2e.pairs import OnEks
-from tests.e2e.rights import Need, Needs, Statement, described, statements
+from tests.e2e.rights import Need, Statement, described, statements
 from tests.e2e.scenarios import Crashed, Doors, LeftUndone, Mess, Recovered, Repairs, Replayed
 
 # Run alone, its setup is that of all the scenarios.
