@@ -69,15 +69,17 @@ class Dispatch:
         rules = rules_of(self.rulebook, cluster)
         if not rules.config.attends:
             return Dispatched()
+        rows = self._waiting(rules)
         if rules.config.mode is Mode.DRY_RUN:
-            self._say_what_would_be_done(rules, self._waiting(rules))
+            self._say_what_would_be_done(rules, rows)
             return Dispatched()
         taken: list[NodeState] = []
-        passed_over: set[str] = set()
-        only_said = [one for one in self._waiting(rules) if rules.policy.rule_named(one.rule).dry_run]
+        only_said = [one for one in rows if rules.policy.rule_named(one.rule).dry_run]
         self._say_what_would_be_done(rules, only_said)
-        passed_over |= {one.case for one in only_said}
-        while rows := self._waiting(rules, passed_over):
+        passed_over = {one.case for one in only_said}
+        if only_said:
+            rows = self._waiting(rules, passed_over)
+        while rows:
             control, now = self._control(cluster), truncate(self.clock.now())
             admission = admit(control, rules.policy, rows, now)
             self._refuse(admission.refusals, rules)
@@ -89,6 +91,7 @@ class Dispatch:
                 break
             # What could not be admitted now must not keep the slot from those behind it.
             passed_over |= {pick.case for pick in admission.picks}
+            rows = self._waiting(rules, passed_over)
         return self._start(taken)
 
     def _waiting(self, rules: Rules, passed_over: Iterable[str] = ()) -> list[QueuedCase]:
