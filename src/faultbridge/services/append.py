@@ -89,11 +89,14 @@ class Append:
         for attempt in range(MOST_TRIES):
             before = known if known is not None and attempt == 0 else self.read(key)
             try:
-                return self._commit(before, revise, actor, config)
+                appended, writes = self.draft(before, revise, actor=actor, config=config)
+                self.commit(writes)
             except Conflict:
                 if attempt == MOST_TRIES - 1:
                     raise
                 self._back_off(actor, attempt)
+            else:
+                return appended
         raise AssertionError  # pragma: no cover - the last try returns or raises
 
     def read(self, key: NodeKey) -> NodeState:
@@ -129,17 +132,22 @@ class Append:
         writes += [*mirror(before, after, config, now), *revision.beside]
         return Appended(after, entries), tuple(writes)
 
-    def _commit(self, before: NodeState, revise: Revise, actor: Actor, config: ClusterConfig) -> Appended:
+    def draft(
+        self, before: NodeState, revise: Revise, *, actor: Actor, config: ClusterConfig
+    ) -> tuple[Appended, tuple[Write, ...]]:
+        """Revise a node without writing it; no writes where nothing changes."""
         now = truncate(self.clock.now())
         revision = revise(before, now)
         if revision.state == before and not revision.drafts and not revision.beside:
-            return Appended(before)
-        appended, writes = self.prepare(before, revision, actor=actor, config=config, now=now)
+            return Appended(before), ()
+        return self.prepare(before, revision, actor=actor, config=config, now=now)
+
+    def commit(self, writes: Sequence[Write]) -> None:
+        """Make the writes of one or more drafts, all or nothing; raises Conflict where any of them lost."""
         if len(writes) == 1:
             self.table.write(writes[0])
-        else:
+        elif writes:
             self.table.transact(writes, token(writes))
-        return appended
 
     def _back_off(self, actor: Actor, attempt: int) -> None:
         first = FIRST_PAUSE.get(actor, FIRST_PAUSE_OF_OTHERS)

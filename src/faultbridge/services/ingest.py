@@ -6,7 +6,7 @@ written because something was in the way is given back to the queue, and nothing
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -15,9 +15,9 @@ from faultbridge.domain.clusters import ClusterConfig
 from faultbridge.domain.edges import Actor
 from faultbridge.domain.nodes import NodeKey
 from faultbridge.domain.records import CANARY, Outcome, RawRecord
-from faultbridge.errors import Rejected, Transient
-from faultbridge.services.append import Append
-from faultbridge.services.chunk import ReviseByChunk, chunks
+from faultbridge.errors import Conflict, Rejected, Transient
+from faultbridge.services.append import Append, Appended
+from faultbridge.services.chunk import Chunk, ReviseByChunk, chunks
 from faultbridge.services.known import Known, KnownNodes
 from faultbridge.services.placement import Placement
 from faultbridge.services.readings import Readings
@@ -25,6 +25,7 @@ from faultbridge.services.records import Delivery, Part, Reader
 from faultbridge.services.rulebook import Rulebook
 from faultbridge.services.silence import Silence, beats
 from faultbridge.services.suspects import SUSPICIOUS_FROM, Suspects
+from faultbridge.services.together import Drafted, together
 from faultbridge.stages.decide import Rules
 
 Placed = dict[NodeKey, tuple[ClusterConfig, list[tuple[Part, AliasRow]]]]
@@ -93,8 +94,8 @@ class Ingest:
         parts = [part for delivery in deliveries for part in self._read(delivery, ingested)]
         placed = self._place(parts, ingested)
         known = self.nodes.read(placed)
-        for node, (config, found) in placed.items():
-            self._fold(known[node], self.rulebook.rules(config), found, ingested)
+        for group in together(self._drafts(placed, known, ingested)):
+            self._commit(group, ingested)
         self._hear(placed, known, ingested)
         for part in parts:
             if part.delivery.id in ingested.failed:
@@ -143,25 +144,69 @@ class Ingest:
         except Transient:
             ingested.failed.update(part.delivery.id for _, part in heard)
 
-    def _fold(self, known: Known, rules: Rules, placed: Sequence[tuple[Part, AliasRow]], ingested: Ingested) -> None:
-        key, latest = known.stored.key, known
-        read: Known | None = known
-        for chunk in chunks(placed, known.now):
-            revising = ReviseByChunk(chunk, rules, self.rulebook.catalogue(), self.readings, latest)
+    def _drafts(self, placed: Placed, known: Mapping[NodeKey, Known], ingested: Ingested) -> Iterator[Drafted]:
+        """Revise the nodes whose records are one chunk; what comes in several is committed at once, chunk by chunk."""
+        for node, (config, found) in placed.items():
+            rules = self.rulebook.rules(config)
+            first, *others = (self._revising(chunk, rules, known[node]) for chunk in chunks(found, known[node].now))
+            if others:
+                self._fold([first, *others], ingested)
+                continue
+            try:
+                appended, writes = self.append.draft(known[node].now, first, actor=Actor.INGEST, config=rules.config)
+            except Transient:
+                _give_back(first, ingested)
+            else:
+                yield Drafted(first, appended, writes)
+
+    def _commit(self, group: Sequence[Drafted], ingested: Ingested) -> None:
+        try:
+            self.append.commit([write for one in group for write in one.writes])
+        except Transient as error:
+            lost_alone = len(group) == 1 and not isinstance(error, Conflict)
+            for one in group:
+                if lost_alone:
+                    _give_back(one.revising, ingested)
+                else:  # each by itself: whoever is in the way stands in nobody else's
+                    self._fold([one.revising], ingested, read=False)
+        else:
+            for one in group:
+                try:
+                    self._settle(one.revising, one.appended, ingested)
+                except Transient:
+                    _give_back(one.revising, ingested)
+
+    def _revising(self, chunk: Chunk, rules: Rules, known: Known) -> ReviseByChunk:
+        return ReviseByChunk(chunk, rules, self.rulebook.catalogue(), self.readings, known)
+
+    def _fold(self, revisions: Iterable[ReviseByChunk], ingested: Ingested, *, read: bool = True) -> None:
+        """Commit revisions of one node, one after the other; `read` tells that the node was just read."""
+        latest: Known | None = None
+        for revising in revisions:
+            revising.beyond = latest or revising.beyond
+            known, config = revising.beyond.now, revising.rules.config
             try:
                 appended = self.append(
-                    key, revising, actor=Actor.INGEST, config=rules.config, known=read.now if read else None
+                    known.key, revising, actor=Actor.INGEST, config=config, known=known if read else None
                 )
-                self.readings.keep(revising.compared)
+                latest, read = self._settle(revising, appended, ingested), True
             except Transient:
-                read = None
-                ingested.failed.update(part.delivery.id for part, _ in chunk)
-                continue
-            latest = read = revising.known or Known(appended.state, appended.state)
-            self.nodes.keep(latest)
-            for part, _ in chunk:
-                record_id = part.record.record_id
-                ingested.settle(record_id, revising.outcomes.get(record_id, Outcome.CLEAN))
+                read = False
+                _give_back(revising, ingested)
+
+    def _settle(self, revising: ReviseByChunk, appended: Appended, ingested: Ingested) -> Known:
+        """Keep what goes with a commit that holds, and tell what became of its records."""
+        self.readings.keep(revising.compared)
+        latest = revising.known or Known(appended.state, appended.state)
+        self.nodes.keep(latest)
+        for part, _ in revising.chunk:
+            record_id = part.record.record_id
+            ingested.settle(record_id, revising.outcomes.get(record_id, Outcome.CLEAN))
+        return latest
+
+
+def _give_back(revising: ReviseByChunk, ingested: Ingested) -> None:
+    ingested.failed.update(part.delivery.id for part, _ in revising.chunk)
 
 
 def _sent(beat: tuple[NodeKey, Part]) -> datetime:
