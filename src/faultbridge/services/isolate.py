@@ -6,7 +6,7 @@ recovers in between is let go again. Only a confirmed isolation makes a node `qu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
@@ -69,12 +69,14 @@ class Isolate:
         return self._as_read(state, rules_of(self.rulebook, key.cluster), ordered=ordered)
 
     def each(
-        self, cluster: str, nodes: Iterable[str], control: Control | None = None
+        self, cluster: str, nodes: Sequence[str], control: Control | None = None
     ) -> Mapping[str, Callable[[], Isolated]]:
         """Read nodes of a cluster with few calls; returns what isolates each of them, by its name.
 
         `control` is what bounds repairs as just read; a breaker that is open there is not looked at again.
         """
+        if not nodes:
+            return {}
         rules = rules_of(self.rulebook, cluster)
         states = self.append.read_many(NodeKey(cluster, node) for node in nodes)
         return {state.key.node: partial(self._first_look, state, rules, control) for state in states}

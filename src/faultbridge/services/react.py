@@ -36,11 +36,10 @@ class React:
             with failures.of(f"guarding {cluster}"):
                 controls[cluster] = self.guard(cluster)
         for cluster, nodes in rung.items():
-            if nodes:
-                with failures.of(f"isolating in {cluster}"):
-                    self._isolate(cluster, nodes, controls.get(cluster), failures)
-                with failures.of(f"telling the jobs of {cluster}"):
-                    self._tell_jobs(cluster, nodes, failures)
+            with failures.of(f"isolating in {cluster}"):
+                self._isolate(cluster, nodes, controls.get(cluster), failures)
+            with failures.of(f"telling the jobs of {cluster}"):
+                self._tell_jobs(cluster, nodes, failures)
         for cluster in rung:
             with failures.of(f"rolling up {cluster}"):
                 self.rollup(cluster)

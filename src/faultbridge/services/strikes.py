@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from faultbridge.domain.faults import Severity
@@ -27,7 +27,7 @@ class TellJobs:
         case = state.live_case
         return self.jobs.strike(key.cluster, Struck(key.node, worst, case.id if case else None))
 
-    def busy(self, cluster: str, nodes: Iterable[str]) -> tuple[NodeKey, ...]:
+    def busy(self, cluster: str, nodes: Sequence[str]) -> tuple[NodeKey, ...]:
         """Return those of a cluster's nodes on which a job runs, with one query for all of them."""
-        busy = self.jobs.busy(cluster)
+        busy = self.jobs.busy(cluster) if nodes else frozenset()
         return tuple(NodeKey(cluster, node) for node in nodes if node in busy)
