@@ -199,6 +199,8 @@ class Application(RecordIntake, RecordKeeping, PagePeople, WatchItself):
         from faultbridge.services.orphans import ReleaseOrphans
         from faultbridge.services.replacement.poke import Poke
         from faultbridge.services.silence import Silence
+        from faultbridge.services.spares.pool import Pool
+        from faultbridge.services.spares.tend import TendSpares
         from faultbridge.services.sweep import Sweep
 
         return Sweep(
@@ -214,6 +216,7 @@ class Application(RecordIntake, RecordKeeping, PagePeople, WatchItself):
             silence=Silence(self.ports.table, self.append, self.rulebook),
             tell_jobs=self._tell_jobs,
             release=ReleaseOrphans(self.ports.table),
+            tend_spares=TendSpares(Pool(self.ports.table, self.ports.clock), self.replacement.tools),
             publish=self.publish.from_table,
             retry_reject=self.rejects.retry_at,
         )

@@ -87,6 +87,8 @@ def test_what_is_launched_is_said_in_its_order_and_taken_back_again(desk: Desk) 
     assert (shown["instance_types"], shown["subnets"]) == (["p5.48xlarge", "p5e.48xlarge"], ["subnet-0a1b2c3d"])
     assert desk.json("cluster", "template", CLUSTER, "--instance-type", "")["instance_types"] == []
     assert desk.json("cluster", "show", CLUSTER)["subnets"] == ["subnet-0a1b2c3d"]
+    shown = desk.json("cluster", "template", CLUSTER, "--spares", "2", "--spare-group", "gpu-workers")
+    assert (shown["spares"], shown["spare_group"], shown["pool"]) == (2, "gpu-workers", {})
 
 
 def test_a_cluster_of_another_account_names_the_role_that_reaches_it(desk: Desk) -> None:
@@ -309,6 +311,7 @@ WRONG: list[tuple[tuple[str, ...], int, str]] = [
     (("cluster", "template", CLUSTER, "--instance-type", "t3.micro"), 2, "has no GPUs"),
     (("cluster", "template", CLUSTER, *TWO_TYPES, "--instance-type", "p5.4xlarge"), 2, "the same number of GPUs"),
     (("cluster", "template", CLUSTER, "--subnet", "vpc-1"), 2, "no id of a subnet"),
+    (("cluster", "template", CLUSTER, "--spares", "2"), 2, "needs a --spare-group"),
     (("node", "show", "n-9", "--cluster", CLUSTER), 2, "is not registered"),
     (("node", "import", "--cluster", CLUSTER), 2, "either a file or --group"),
     (("case", "show", "c-none"), 2, "there is no case c-none"),

@@ -115,6 +115,22 @@ class TestLauncher:
         assert SECOND in answer.reason
         assert living(world) == []
 
+    def test_a_machine_that_a_case_took_is_told_of_to_it_before_and_after_it_is_marked(self, world: World) -> None:
+        world.launcher.launch(world.vacancy)
+        (spare,) = living(world)
+        assert living(world, case="c-1", spare=spare) == [spare]
+        assert world.launcher.mark(spare, "c-1").ok
+        assert world.launcher.mark(spare, "c-1").ok
+        assert living(world, case="c-1") == [spare]
+        assert living(world) == []
+
+    def test_a_machine_that_is_ended_is_gone_and_ending_it_again_is_harmless(self, world: World) -> None:
+        world.launcher.launch(world.vacancy)
+        (spare,) = living(world)
+        assert world.launcher.end(spare).ok
+        assert world.launcher.end(spare).ok
+        assert living(world) == []
+
     def test_a_successor_that_ended_is_not_told_and_its_token_is_used_up(self, world: World) -> None:
         world.launcher.launch(world.vacancy)
         (ended,) = living(world)

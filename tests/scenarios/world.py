@@ -38,6 +38,8 @@ from faultbridge.services.rollup import Rollup
 from faultbridge.services.rulebook import Rulebook
 from faultbridge.services.rules_of import rules_of
 from faultbridge.services.silence import Silence
+from faultbridge.services.spares.pool import Pool
+from faultbridge.services.spares.tend import TendSpares
 from faultbridge.services.strikes import TellJobs
 from faultbridge.services.sweep import Sweep, Swept
 from faultbridge.simulation.fakes import (
@@ -128,6 +130,7 @@ class World:
             Silence(self.table, self.append, self.rulebook),
             TellJobs(self.append, Jobs(self.table, self.clock, stack)),
             ReleaseOrphans(self.table),
+            TendSpares(Pool(self.table, self.clock), self.machine.tools),
             self._publish,
             lambda _: True,
         )

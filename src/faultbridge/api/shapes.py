@@ -35,6 +35,9 @@ class Cluster(Shape):
     hyperpod_cluster: str | None
     instance_types: list[str]
     subnets: list[str]
+    spares: Count
+    spare_group: str | None
+    pool: dict[str, int]
     provider_role: str | None
     shards: int
     policy: str | None

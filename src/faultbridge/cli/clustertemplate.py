@@ -24,6 +24,9 @@ SubnetsOption = Annotated[
     typer.Option("--subnet", help="Where, in any of these; repeatable. Empty: as the template says."),
 ]
 
+SparesOption = Annotated[int | None, typer.Option(min=0, max=100, help="How many verified machines are to wait.")]
+SpareGroupOption = Annotated[str | None, typer.Option(help="The launch template that they come from.")]
+
 
 @on_stack
 def set_template(
@@ -31,13 +34,23 @@ def set_template(
     cluster: Name,
     instance_type: TypesOption = None,
     subnet: SubnetsOption = None,
+    spares: SparesOption = None,
+    spare_group: SpareGroupOption = None,
 ) -> None:
     """Say what is launched instead of what the launch template says; the group of a seat names its template."""
-    given = {"instance_types": _types(instance_type), "subnets": _subnets(subnet)}
+    given = {
+        "instance_types": _types(instance_type),
+        "subnets": _subnets(subnet),
+        "spares": spares,
+        "spare_group": spare_group,
+    }
     changes = {name: value for name, value in given.items() if value is not None}
     if not changes:
         raise typer.BadParameter("nothing is to be changed")
-    session.application.registration.set_cluster(cluster, changes)
+    registration = session.application.registration
+    if changes.get("spares") and not (spare_group or registration.cluster(cluster).spare_group):
+        raise typer.BadParameter("--spares needs a --spare-group: the launch template that they come from")
+    registration.set_cluster(cluster, changes)
     session.show_one(cluster_document(session.directory.cluster(cluster)), CLUSTER)
 
 

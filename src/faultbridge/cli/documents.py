@@ -33,6 +33,7 @@ CLUSTER: Columns = {
     "In HyperPod": lambda one: one["hyperpod_cluster"],
     "Launches": lambda one: ", ".join(one["instance_types"]),
     "In subnets": lambda one: ", ".join(one["subnets"]),
+    "Spares": lambda one: ", ".join(f"{number} {name}" for name, number in one["pool"].items()),
     "Reached through": lambda one: one["provider_role"],
     "Policy": lambda one: one["policy"] or "the current one",
     "Shards": lambda one: one["shards"],

@@ -97,7 +97,7 @@ class Attempt:
     `step` is the one under way since `since`, looked at `tries` times and waited for with `task_token` until
     `deadline`; `probe_at` is when somebody looks after the attempt in any case. What is seen on the node after
     `watched_since` speaks against its repair. `launches` counts those of a successor that came to nothing: the next one
-    has another token.
+    has another token; `spare` is the machine that it took out of the pool.
     """
 
     number: int
@@ -114,6 +114,7 @@ class Attempt:
     watched_since: datetime | None = None
     bundle_since: datetime | None = None
     launches: int = 0
+    spare: str | None = None
     steps: Mapping[str, str] = field(default_factory=dict)
 
 

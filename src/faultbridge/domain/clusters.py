@@ -57,6 +57,7 @@ class ClusterConfig:
     `hyperpod_cluster` are what AWS calls it there; `provider_role` reaches it where it is in another account. Until
     `maintenance_until` its nodes are left alone. `instance_types` are launched in this order, each where there is no
     capacity for those before it, in any of the `subnets`; without them the launch template says which and where.
+    `spares` machines of the launch template `spare_group` wait in its pool.
     """
 
     cluster: str
@@ -77,6 +78,8 @@ class ClusterConfig:
     maintenance_until: datetime | None = None
     instance_types: tuple[str, ...] = ()
     subnets: tuple[str, ...] = ()
+    spares: int = 0
+    spare_group: str | None = None
 
     def checked(self) -> ClusterConfig:
         """Return the registration if it says all that its parts need; `no_eks_cluster` when it does not."""

@@ -14,7 +14,8 @@ class Vacancy:
     """A seat that is to have another instance: in whose group, for which case, and whom it takes the place of.
 
     `token` names one try: with the same token at most one instance is ever launched. `instance_types` are tried in
-    their order; none: the one that the launch template says.
+    their order; none: the one that the launch template says. `spare` is a
+    machine that the case took out of the pool.
     """
 
     cluster: ClusterConfig
@@ -23,13 +24,14 @@ class Vacancy:
     token: str
     instead_of: str | None = None
     instance_types: tuple[str, ...] = ()
+    spare: str | None = None
 
 
 class Launcher(Protocol):
     """What launches one instance a try, of the first instance type that there is capacity for."""
 
     def launched(self, vacancy: Vacancy) -> tuple[Candidate, ...]:
-        """List the living instances that were launched for the case, but for the one to be replaced.
+        """List the living instances that were launched or taken for the case, but for the one to be replaced.
 
         Oldest first, `running` or still on their way. What was launched a moment ago may not be told yet.
         """
@@ -41,4 +43,12 @@ class Launcher(Protocol):
         `AMBIGUOUS` and `TIMEOUT` leave open whether it was launched; `THROTTLED` did not look at the token. Any other
         failure says for sure that nothing was launched, and holds for its token for ever.
         """
+        ...
+
+    def mark(self, instance_id: str, case: str) -> Answer:
+        """Mark a machine with the case that took it; repeating it is harmless."""
+        ...
+
+    def end(self, instance_id: str) -> Answer:
+        """End a machine that sits in no seat; one that is gone already is done."""
         ...

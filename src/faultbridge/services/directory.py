@@ -10,9 +10,11 @@ from faultbridge.domain.cases import Case
 from faultbridge.domain.clusters import ClusterConfig, ClusterState, Control
 from faultbridge.domain.edges import CaseStatus
 from faultbridge.domain.nodes import NodeKey, NodeState
+from faultbridge.domain.spares import Spare
 from faultbridge.errors import Rejected
 from faultbridge.ports import Table
 from faultbridge.services.rows import every, rows_of
+from faultbridge.services.spares.pool import places_of
 from faultbridge.stages.phases import durations
 from faultbridge.storage import items, keys
 from faultbridge.storage.writes import CASES
@@ -22,11 +24,12 @@ ROSTER = "NODE#"
 
 @dataclass(frozen=True, slots=True)
 class ClusterView:
-    """A cluster: how it is registered, how it is doing, and who holds its repair slots."""
+    """A cluster: how it is registered, how it is doing, who holds its repair slots and who waits in its pool."""
 
     config: ClusterConfig
     state: ClusterState
     control: Control
+    pool: tuple[Spare, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +65,12 @@ class Directory:
         config, state, control = (found.get(place) for place in places)
         if config is None:
             raise Rejected("unknown_cluster", f"{cluster} is not registered")
+        registered = items.read_config(config)
         return ClusterView(
-            items.read_config(config), items.read_cluster(cluster, state), items.read_control(cluster, control)
+            registered,
+            items.read_cluster(cluster, state),
+            items.read_control(cluster, control),
+            tuple(places_of(self.table, cluster)) if registered.spare_group else (),
         )
 
     def nodes(self, cluster: str) -> tuple[NodeState, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import datetime
 from typing import Any
 
@@ -35,6 +36,9 @@ def cluster_document(view: ClusterView) -> Document:
         "hyperpod_cluster": config.hyperpod_cluster,
         "instance_types": list(config.instance_types),
         "subnets": list(config.subnets),
+        "spares": config.spares,
+        "spare_group": config.spare_group,
+        "pool": dict(Counter(str(spare.status) for spare in view.pool)),
         "provider_role": config.provider_role.arn if config.provider_role else None,
         "shards": config.shards,
         "policy": config.policy,

@@ -30,6 +30,7 @@ from faultbridge.services.rows import every, rows_of
 from faultbridge.services.rulebook import Rulebook
 from faultbridge.services.rules_of import rules_of
 from faultbridge.services.silence import Silence
+from faultbridge.services.spares.tend import TendSpares
 from faultbridge.services.strikes import TellJobs
 from faultbridge.storage import keys
 from faultbridge.storage.rejects import is_reject
@@ -76,6 +77,7 @@ class Sweep:
     silence: Silence
     tell_jobs: TellJobs
     release: ReleaseOrphans
+    tend_spares: TendSpares
     publish: Callable[[Sequence[Key]], object]
     retry_reject: Callable[[Key], object]
 
@@ -158,6 +160,8 @@ class Sweep:
                 control = self.guard(cluster)
             with failures.of(f"releasing slots of {cluster}"):
                 swept.released += len(self.release(cluster))
+            with failures.of(f"tending the spares of {cluster}"):
+                self.tend_spares(cluster)
             with failures.of(f"isolating in {cluster}"):
                 self._isolate(cluster, control, swept, failures, until)
             with failures.of(f"telling the jobs of {cluster}"):

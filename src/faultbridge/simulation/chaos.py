@@ -23,14 +23,16 @@ class Endless(BaseException):
     """The history makes calls and comes to no end."""
 
 
-MOST_CALLS, MOST_CALLS_A_STEP = 40_000, 500
-"""A history of 40 steps makes some five thousand calls; three seats that waited eight hours each made 41,000."""
+MOST_CALLS, MOST_CALLS_A_STEP, MOST_FOR_A_POOL = 40_000, 500, 20_000
+"""A history of 40 steps makes some five thousand calls; three seats that waited eight hours each made 41,000. A pool
+asks for machines again and again while there are none."""
 
 EFFECTS = frozenset(
     {
         "table.write", "table.transact", "bus.put", "queue.send", "objects.put", "receipts.write", "pager.send",
         "provider.replace", "verifier.begin", "orchestrator.cordon", "orchestrator.uncordon", "orchestrator.drain",
         "workflow.start", "workflow.resume", "restarter.restart", "collector.collect", "launcher.launch",
+        "launcher.mark", "launcher.end",
     }
 )  # fmt: skip
 """The side-effect points: after these the world is another."""

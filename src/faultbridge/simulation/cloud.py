@@ -15,7 +15,7 @@ from faultbridge.simulation.scene import Scene
 from faultbridge.simulation.view import View
 
 HOUR = 3600.0
-SHORT_OF_MACHINES = 3 * HOUR
+SHORT_OF_MACHINES = 2 * HOUR
 _PROVIDER = (
     ProviderFailure.CAPACITY,
     ProviderFailure.THROTTLED,

@@ -8,9 +8,11 @@ from functools import partial
 from random import Random
 
 from faultbridge.domain.edges import CaseStatus
+from faultbridge.domain.spares import SpareStatus
+from faultbridge.services.spares.pool import places_of
 from faultbridge.simulation.actors import Actors
 from faultbridge.simulation.acts import Act, plan
-from faultbridge.simulation.chaos import MOST_CALLS_A_STEP, Chaos, Endless
+from faultbridge.simulation.chaos import MOST_CALLS_A_STEP, MOST_FOR_A_POOL, Chaos, Endless
 from faultbridge.simulation.invariants import check
 from faultbridge.simulation.journal import Journal, Kind
 from faultbridge.simulation.scene import ACTING, SWEEP, Scene
@@ -54,7 +56,7 @@ def run(seed: int, steps: int = STEPS, *, without: frozenset[int] = frozenset())
 def play(seed: int, acts: tuple[Act, ...], *, without: frozenset[int] = frozenset()) -> History:
     """Run given acts in a seed's weather."""
     scene = scene_of(seed, without=without)
-    scene.seam.calls_left += MOST_CALLS_A_STEP * len(acts)
+    scene.seam.calls_left += MOST_CALLS_A_STEP * len(acts) + (MOST_FOR_A_POOL if scene.by_template else 0)
     try:
         _happen(scene, acts)
     except Endless as endless:
@@ -86,8 +88,9 @@ def scene_of(seed: int, *, without: frozenset[int] = frozenset()) -> Scene:
     followed = int(random.random() < 0.25)  # noqa: PLR2004 - each cluster costs its share of a seed
     proceeds = random.random() < 0.3  # noqa: PLR2004 - most policies hold
     scene.build(nodes=nodes, watched=1 if followed else watched, scheduler=scheduler, followed=followed)
-    if Random(f"provider {seed}").random() < 0.4:  # noqa: PLR2004 - and some launch what they need themselves
-        scene.launch_from_templates()
+    provider = Random(f"provider {seed}")
+    if provider.random() < 0.4:  # noqa: PLR2004 - and some launch what they need themselves
+        scene.launch_from_templates(spares=provider.choice((0, 0, 1, 2)))
     if proceeds:
         scene.proceed_with_the_dead()
     return scene
@@ -139,4 +142,7 @@ def _quiet(scene: Scene) -> bool:
     live = [state.live_case for state in view.nodes if state.live_case is not None]
     now = scene.clock.now()
     due = any(state.due_at is not None and state.due_at <= now for state in view.nodes)
+    pool = [spare.status for spare in places_of(scene.ports.table, ACTING)]
+    if sum(status in {SpareStatus.READY, SpareStatus.TAKEN} for status in pool) != scene.spares:
+        return False
     return not due and all(case.status is CaseStatus.ESCALATED for case in live)

@@ -82,7 +82,7 @@ class Scene:
         self._streamed = 0
         self._graded = 0
         self.idle = 0
-        self.by_template = False
+        self.by_template, self.spares = False, 0
         self.longest = LONGEST_PAUSE
         self._round = 0
         self._pause = MINUTE
@@ -111,12 +111,14 @@ class Scene:
         self.watch.scheduled = scheduler
         self.settle()
 
-    def launch_from_templates(self) -> None:
+    def launch_from_templates(self, spares: int) -> None:
         """Let the machines of the cluster that is repaired come from a launch template, and not from a group."""
-        self.by_template = True
+        self.by_template, self.spares = True, spares
         self.fleet.templates.add(GROUPS[ACTING])
         self.ports.provider.known_capacity = Capacity(Evidence.LAUNCH_FIRST)
-        self.workers.application().registration.set_cluster(ACTING, {"provider": TEMPLATES})
+        self.workers.application().registration.set_cluster(
+            ACTING, {"provider": TEMPLATES, "spares": spares, "spare_group": GROUPS[ACTING]}
+        )
         self.settle()
 
     def proceed_with_the_dead(self) -> None:

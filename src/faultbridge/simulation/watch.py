@@ -9,9 +9,11 @@ from faultbridge.data.policies import default_policy
 from faultbridge.domain.cases import Rung
 from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.policy import Limits
+from faultbridge.domain.spares import SpareStatus
 from faultbridge.domain.times import from_text
 from faultbridge.ports import Vacancy
 from faultbridge.services.replacement.outcomes import Outcome
+from faultbridge.services.spares.pool import Pool
 from faultbridge.simulation.fakes.seams import Call
 from faultbridge.simulation.fakes.table import StreamRecord
 from faultbridge.simulation.journal import Journal, Kind
@@ -47,7 +49,7 @@ class Watch:
     def changed(self, record: StreamRecord) -> None:
         """Judge one change of one item."""
         sk = record.key.sk
-        self.activity += not record.key.pk.startswith("CLUSTER#") or sk == "CONTROL"
+        self.activity += not record.key.pk.startswith("CLUSTER#") or sk == "CONTROL" or sk.startswith(keys.SPARE)
         if sk.startswith(keys.ENTRY):
             self._entry(record)
         elif sk == "STATE":
@@ -64,6 +66,9 @@ class Watch:
         elif call.name == "launcher.launch":
             self._journal.note(Kind.CALL, f"launch ({call.argument.token[-10:]})")
             self._launch(call.argument)
+        elif call.name == "launcher.end":
+            self._journal.note(Kind.CALL, f"end {call.argument}")
+            self._end(call.argument)
         elif call.name == "restarter.restart":
             rung, instance, token = call.argument
             self._journal.note(Kind.CALL, f"{rung.value} {instance} ({token[-8:]})")
@@ -127,8 +132,17 @@ class Watch:
             attempt = case.attempt if case and case.id == vacancy.case else None
             if attempt is not None and (attempt.intent is not None or Outcome.GONE in attempt.steps.values()):
                 return
-        if not self._launched_before(vacancy):
+        if not self._place(vacancy) and not self._launched_before(vacancy):
             self._journal.problem("a machine is launched only for a seat that is given up, or empty", vacancy.token)
+
+    def _end(self, instance: str) -> None:
+        if self._ports.table.get(keys.claim(instance)) is not None and self._ports.fleet.is_alive(instance):
+            self._journal.problem("a spare is ended only if it never had a seat", instance)
+
+    def _place(self, vacancy: Vacancy) -> bool:
+        """Tell whether a place of the pool waits for the machine."""
+        places = Pool(self._ports.table, self._ports.clock).places(vacancy.cluster.cluster)
+        return any(one.owner == vacancy.case and one.status is SpareStatus.LAUNCHING for one in places)
 
     def _launched_before(self, vacancy: Vacancy) -> bool:
         """Tell whether a late call has no effect any more."""

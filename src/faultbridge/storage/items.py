@@ -11,6 +11,7 @@ from faultbridge.domain.cases import Case
 from faultbridge.domain.clusters import ClusterConfig, ClusterState, Control
 from faultbridge.domain.entries import Entry
 from faultbridge.domain.nodes import NodeKey, NodeState
+from faultbridge.domain.spares import Spare
 from faultbridge.domain.times import to_text
 from faultbridge.storage import keys
 from faultbridge.storage.codec import dump, load
@@ -130,6 +131,16 @@ def cluster_item(state: ClusterState, now: datetime) -> Item:
 def read_cluster(cluster: str, found: Mapping[str, Any] | None) -> ClusterState:
     """Read a cluster's state; one that never spoke has no status."""
     return ClusterState(cluster) if found is None else load(ClusterState, upcast(found)["state"])
+
+
+def spare_item(spare: Spare, now: datetime) -> Item:
+    """Make the item of one place of a pool."""
+    return item(keys.spare(spare.cluster, spare.number), now, {"version": spare.version, "spare": dump(spare)})
+
+
+def read_spare(found: Mapping[str, Any]) -> Spare:
+    """Read one place of a pool."""
+    return load(Spare, upcast(found)["spare"])
 
 
 def control_item(control: Control, now: datetime) -> Item:

@@ -11,6 +11,7 @@ from faultbridge.storage.writes import Key
 
 WORK_SHARDS = 16
 ENTRY = "ENTRY#"
+SPARE = "SPARE#"
 NO_CLUSTER = "-"
 _SEEN = "SEEN"
 
@@ -81,6 +82,11 @@ def shard_partition(cluster: str, shard: int) -> str:
 def bad(cluster: str, shard: int, node: str) -> Key:
     """Return the key of the row that says a node is not healthy."""
     return Key(shard_partition(cluster, shard), f"BAD#{node}")
+
+
+def spare(cluster: str, number: int) -> Key:
+    """Return the key of one place of a cluster's pool of spares."""
+    return Key(cluster_partition(cluster), f"{SPARE}{number:04d}")
 
 
 def roster(cluster: str, shard: int, node: str) -> Key:

@@ -16,7 +16,7 @@ from botocore.parsers import ResponseParserError
 
 from faultbridge.adapters.aws_errors import OUTAGES, THROTTLES, translate, translated
 from faultbridge.adapters.clients import Clients
-from faultbridge.adapters.providers.ec2_launch_template import GROUP_TAG
+from faultbridge.adapters.providers.ec2_launch_template import GROUP_TAG, terminated
 from faultbridge.adapters.providers.failures import FAILURES, failure_of
 from faultbridge.adapters.providers.instances import age_of, candidate_of, living, presence_of
 from faultbridge.ports import Answer, Candidate, Presence, ProviderFailure, Vacancy
@@ -34,23 +34,39 @@ class FleetLauncher:
         self._clients, self._stack = clients, stack
 
     def launched(self, vacancy: Vacancy) -> tuple[Candidate, ...]:
-        """List what carries the tag of the case and is not gone, oldest first, but for the one to be replaced."""
+        """List what lives and carries the tag of the case, or is its spare; not the one that is to be replaced."""
         with translated(f"looking for what was launched for {vacancy.case}"):
             named = {f"tag:{CASE_TAG}": vacancy.case, f"tag:{STACK_TAG}": self._stack}
             found = [candidate_of(one) for one in living(self._clients, named)]
+            if vacancy.spare and vacancy.spare not in {one.instance_id for one in found}:
+                found += map(candidate_of, living(self._clients, {"instance-id": vacancy.spare}))
         others = (one for one in found if one.instance_id != vacancy.instead_of)
         return tuple(sorted(others, key=age_of))
 
     def launch(self, vacancy: Vacancy) -> Answer:
         """Launch an instance; the client never repeats the call, and a repetition of ours has the same client token."""
         try:
-            answer: Any = self._clients.ec2_once.create_fleet(**_request(vacancy, self._tags(vacancy)))
+            answer: Any = self._clients.ec2_once.create_fleet(
+                **_request(vacancy, self._tags(vacancy), f"{self._stack}/{vacancy.token}")
+            )
         except (ClientError, BotoCoreError, ResponseParserError) as error:
             return Answer(failure_of(error), str(translate(error, f"launching from {vacancy.group}")))
         launched = [one for part in answer.get("Instances") or () for one in part["InstanceIds"]]
         if not launched:
             return _refused(answer.get("Errors") or ())
         return self._unless_gone(launched[0], answer)
+
+    def mark(self, instance_id: str, case: str) -> Answer:
+        """Write the case over the place of the pool that the machine was launched for."""
+        try:
+            self._clients.ec2.create_tags(Resources=[instance_id], Tags=[{"Key": CASE_TAG, "Value": case}])
+        except (ClientError, BotoCoreError, ResponseParserError) as error:
+            return Answer(failure_of(error), str(translate(error, f"marking {instance_id}")))
+        return Answer()
+
+    def end(self, instance_id: str) -> Answer:
+        """Terminate the instance; the call is never repeated by the client."""
+        return terminated(self._clients, instance_id)
 
     def _unless_gone(self, instance_id: str, answer: Mapping[str, Any]) -> Answer:
         """Tell one that ended before it served from one that nobody has heard of yet."""
@@ -70,7 +86,7 @@ class FleetLauncher:
         }
 
 
-def _request(vacancy: Vacancy, tags: Mapping[str, str]) -> dict[str, Any]:
+def _request(vacancy: Vacancy, tags: Mapping[str, str], token: str) -> dict[str, Any]:
     name = "LaunchTemplateId" if vacancy.group.startswith("lt-") else "LaunchTemplateName"
     template: dict[str, Any] = {"LaunchTemplateSpecification": {name: vacancy.group, "Version": "$Default"}}
     overrides = list(_overrides(vacancy.instance_types, vacancy.cluster.subnets))
@@ -79,7 +95,7 @@ def _request(vacancy: Vacancy, tags: Mapping[str, str]) -> dict[str, Any]:
     marks = [{"Key": key, "Value": value} for key, value in tags.items()]
     return {
         "Type": "instant",
-        "ClientToken": sha256(vacancy.token.encode()).hexdigest(),
+        "ClientToken": sha256(token.encode()).hexdigest(),
         "LaunchTemplateConfigs": [template],
         "OnDemandOptions": {"AllocationStrategy": "prioritized"},
         "TargetCapacitySpecification": {"TotalTargetCapacity": 1, "DefaultTargetCapacityType": "on-demand"},

@@ -27,14 +27,7 @@ class LaunchTemplateProvider:
 
         The call is never repeated by the client: what became of one that was lost is for a probe to find out.
         """
-        try:
-            self._clients.ec2_once.terminate_instances(InstanceIds=[instance_id])
-        except (ClientError, BotoCoreError, ResponseParserError) as error:
-            failure = failure_of(error)
-            if failure is ProviderFailure.NOT_FOUND:
-                return Answer(reason="the instance is gone already")
-            return Answer(failure, str(translate(error, f"terminating {instance_id}")))
-        return Answer(operation=f"terminate-{instance_id}")
+        return terminated(self._clients, instance_id)
 
     def probe(self, instance_id: str) -> Presence:
         """Tell whether the instance is there; one that is shutting down is gone, a stopped one is not."""
@@ -54,3 +47,15 @@ class LaunchTemplateProvider:
             found = map(candidate_of, living(self._clients, {f"tag:{GROUP_TAG}": group}))
             young = [one for one in found if one.running and one.launched_at >= earliest]
         return tuple(sorted(young, key=age_of))
+
+
+def terminated(clients: Clients, instance_id: str) -> Answer:
+    """Terminate an instance, by one call; one that is gone already is done."""
+    try:
+        clients.ec2_once.terminate_instances(InstanceIds=[instance_id])
+    except (ClientError, BotoCoreError, ResponseParserError) as error:
+        failure = failure_of(error)
+        if failure is ProviderFailure.NOT_FOUND:
+            return Answer(reason="the instance is gone already")
+        return Answer(failure, str(translate(error, f"terminating {instance_id}")))
+    return Answer(operation=f"terminate-{instance_id}")

@@ -9,6 +9,7 @@ from faultbridge.domain.faults import Severity
 from faultbridge.domain.times import to_text
 from faultbridge.errors import Conflict
 from faultbridge.ports import Capacity, Evidence
+from faultbridge.services.replacement.launch import spare_of
 from faultbridge.services.replacement.outcomes import Answer
 from faultbridge.services.replacement.work import DRY_FOR, Work
 from faultbridge.stages import narrate
@@ -24,10 +25,14 @@ class Sought:
 
     evidence: Evidence
     answer: Answer | None = None
+    spare: str | None = None
 
 
 def seek(work: Work, instance_id: str, group: str) -> Sought:
     """Look for capacity; without any evidence only an unusable node may go, and only where the rule says so."""
+    spare = spare_of(work, group)
+    if spare is not None:
+        return Sought(Evidence.SPARE, spare=spare)
     found: Capacity = work.provider.capacity(instance_id, group)
     if found.evidence is not Evidence.NONE:
         if found.free:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime
+from typing import Any
 
 from faultbridge.domain import names
 from faultbridge.domain.aliases import Alias, AliasRow
@@ -85,10 +86,15 @@ def _seated(
         now,
         old_instance=next(iter(leaving), None),
         new_instance=candidate.instance_id,
-        facts={"launched_at": to_text(candidate.launched_at), "instance_type": candidate.instance_type},
+        facts=_facts(work, candidate),
     )
     state, draft = moved(state, NodeStatus.VALIDATING, now, "successor claimed, generation raised")
     return Revision(state, (step, draft), beside)
+
+
+def _facts(work: Work, candidate: Candidate) -> dict[str, Any]:
+    told = {"launched_at": to_text(candidate.launched_at), "instance_type": candidate.instance_type}
+    return told | ({"spare": True} if candidate.instance_id == work.attempt.spare else {})
 
 
 def _names(state: NodeState, candidate: Candidate) -> Iterator[Alias]:

@@ -46,7 +46,8 @@ def _begin(work: Work) -> Answer:
     sought = capacity.seek(work, work.instance_id, work.state.seat.group)
     if sought.answer is not None:
         return sought.answer
-    work = commit(work, {"capacity_evidence": sought.evidence.value})
+    told = {"capacity_evidence": sought.evidence.value} | ({"spare": sought.spare} if sought.spare else {})
+    work = commit(work, told, sought.spare)
     intent = work.attempt.intent
     return _act(work, intent) if intent else waiting("the intent was withdrawn")
 

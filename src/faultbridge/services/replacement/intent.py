@@ -30,7 +30,7 @@ def stopped_before(work: Work) -> Answer | None:
     return work.stop_if_cancelled() or _stop_if_paused(work) or _stop_if_more_is_needed(work)
 
 
-def commit(work: Work, facts: Mapping[str, Any]) -> Work:
+def commit(work: Work, facts: Mapping[str, Any], spare: str | None = None) -> Work:
     """Put the intent on the record, unless a person cancelled the case in the last moment."""
 
     def revise(state: NodeState, now: datetime) -> Revision:
@@ -41,7 +41,7 @@ def commit(work: Work, facts: Mapping[str, Any]) -> Work:
         intent = Intent(case.rung, sitting.instance_id, sitting.instance, case.execution, now)
         told = {"generation": intent.generation, "token": intent.token, "rule": case.rule, "policy": case.policy}
         step = narrate.step(case, NAME, "committed", now, old_instance=intent.instance_id, facts=told | dict(facts))
-        state = reached(with_attempt(state, intent=intent), Phase.INTENT, now)
+        state = reached(with_attempt(state, intent=intent, spare=spare), Phase.INTENT, now)
         state, draft = moved(state, STATUS[case.rung], now, "drained; intent committed")
         return Revision(state, (step, draft))
 

@@ -6,16 +6,18 @@ is taken only after an answer that says for sure that nothing was launched.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 
 from faultbridge.decoders.gpu_count import with_as_many
 from faultbridge.domain.nodes import NodeState
 from faultbridge.errors import Misconfigured, Transient
-from faultbridge.ports import Answer, ProviderFailure, Vacancy
+from faultbridge.ports import Answer, Candidate, Launcher, ProviderFailure, Vacancy
 from faultbridge.services.append import Revision
 from faultbridge.services.replacement.progress import live, with_attempt
 from faultbridge.services.replacement.work import Work
+from faultbridge.services.spares.pool import Pool
 
 SAME_TOKEN = frozenset({ProviderFailure.AMBIGUOUS, ProviderFailure.TIMEOUT, ProviderFailure.THROTTLED})
 """After these the token may be in use, or was never looked at."""
@@ -29,7 +31,7 @@ def still_missing(work: Work) -> Answer | None:
     wanted = vacancy(work, group)
     found = launcher.launched(wanted)
     if any(one.running for one in found):
-        return None
+        return _marked(work, launcher, found)
     if found:
         return Answer(ProviderFailure.TIMEOUT, f"{found[0].instance_id} does not run yet")
     answer = launcher.launch(wanted)
@@ -38,6 +40,27 @@ def still_missing(work: Work) -> Answer | None:
     # What is not found is the launch template: it says nothing of the instance that is to go.
     missing = answer.failure is ProviderFailure.NOT_FOUND
     return replace(answer, failure=ProviderFailure.PROVIDER_ERROR) if missing else answer
+
+
+def _marked(work: Work, launcher: Launcher, found: Sequence[Candidate]) -> Answer | None:
+    """Let the machine say whose it is where it is a spare, before anything is given up for it."""
+    spare = work.attempt.spare
+    if spare is None or all(one.instance_id != spare for one in found):
+        return None
+    answer = launcher.mark(spare, work.case.id)
+    return None if answer.ok else replace(answer, failure=ProviderFailure.TIMEOUT)
+
+
+def spare_of(work: Work, group: str) -> str | None:
+    """Take a verified machine out of the cluster's pool for the case; None where there is none."""
+    if work.launcher is None or not work.rules.config.spares:
+        return None
+    pool, seat = Pool(work.tools.table, work.tools.clock), work.state.seat
+    served = {work.instance_id, *work.state.former_instances}
+    taken = pool.taken_by(work.state.key.cluster, work.case.id, served)
+    if taken is not None or work.launcher.launched(vacancy(work, group)):
+        return taken  # an attempt before this one may have launched a successor already
+    return pool.take(work.state.key.cluster, group, work.case.id, seat.instance_type)
 
 
 def check(work: Work) -> None:
@@ -68,7 +91,7 @@ def vacancy(work: Work, group: str) -> Vacancy:
     types = with_as_many(config.instance_types, seat.instance_type)
     if config.instance_types and not types:
         raise Misconfigured(f"none of {', '.join(config.instance_types)} has as many GPUs as {seat.instance_type}")
-    return Vacancy(config, group, work.case.id, token, work.instance_id, types)
+    return Vacancy(config, group, work.case.id, token, work.instance_id, types, work.attempt.spare)
 
 
 def _next_token(state: NodeState, now: datetime) -> Revision:  # noqa: ARG001 - a change of a node is told the time

@@ -23,6 +23,7 @@ class FakeLauncher:
         self.failures: deque[Failure] = deque()
         self.dry: set[str] = set()
         self.hidden_until: datetime | None = None
+        self.ended: list[str] = []
         self.asked: list[tuple[str, str]] = []
         self._answers: dict[str, Answer] = {}
 
@@ -39,7 +40,9 @@ class FakeLauncher:
             found = [
                 as_candidate(one, now)
                 for one in self.fleet.instances.values()
-                if one.case == vacancy.case and one.alive and one.instance_id != vacancy.instead_of
+                if (one.case == vacancy.case or one.instance_id == vacancy.spare)
+                and one.alive
+                and one.instance_id != vacancy.instead_of
             ]
             return tuple(sorted(found, key=lambda one: (one.launched_at, one.instance_id)))
 
@@ -52,6 +55,19 @@ class FakeLauncher:
                 return self._scripted(vacancy, script.failure)
             answer = self._launch(vacancy)
             return Answer(script.failure, "scripted") if script else self._unless_gone(answer)
+
+    def mark(self, instance_id: str, case: str) -> Answer:
+        """Mark a machine with the case that took it."""
+        with self.seam.around("launcher", "mark", (instance_id, case)):
+            self.fleet.instances[instance_id] = replace(self.fleet.instances[instance_id], case=case)
+            return Answer()
+
+    def end(self, instance_id: str) -> Answer:
+        """End a machine that sits in no seat."""
+        with self.seam.around("launcher", "end", instance_id):
+            self.ended.append(instance_id)
+            self.fleet.terminate(instance_id)
+            return Answer()
 
     def _scripted(self, vacancy: Vacancy, failure: ProviderFailure) -> Answer:
         """Answer for good where the failure is one for good."""

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from faultbridge.domain.spares import SpareStatus
+from faultbridge.services.spares.pool import Pool
 from faultbridge.simulation.invariants.base import Invariant
+from faultbridge.simulation.scene import ACTING
 from faultbridge.simulation.view import View
 
 
@@ -16,7 +19,7 @@ def _unintended(view: View) -> Iterator[str]:
         if body["data"].get("step") == "intent" and body["data"]["rung"] == "replace"
     }
     gone = {one.instance_id for one in view.ports.fleet.instances.values() if not one.alive}
-    yield from sorted(gone - meant - view.scene.taken)
+    yield from sorted(gone - meant - view.scene.taken - set(view.ports.launcher.ended))
 
 
 def _attempts(view: View) -> Iterator[str]:
@@ -54,6 +57,8 @@ def _settled_twice(view: View) -> Iterator[str]:
 def _launched(view: View) -> Iterator[str]:
     seated = {state.incarnation.instance_id for state in view.nodes if state.incarnation}
     live = {state.live_case.id for state in view.nodes if state.live_case}
+    places = Pool(view.ports.table, view.ports.clock).places(ACTING)
+    seated |= {one.instance_id for one in places}
     waiting: set[str] = set()
     for one in view.ports.fleet.instances.values():
         if one.case is None or not one.alive or one.instance_id in seated:
@@ -71,7 +76,21 @@ def _claims(view: View) -> Iterator[str]:
             yield f"{item['pk']} is claimed for {item['node']} and sits nowhere"
 
 
+def _spares(view: View) -> Iterator[str]:
+    places = Pool(view.ports.table, view.ports.clock).places(ACTING)
+    for one in places:
+        if one.status is SpareStatus.READY and not view.ports.fleet.is_alive(str(one.instance_id)):
+            yield f"place {one.number} is ready, and {one.instance_id} is gone"
+    had = [one.instance_id for one in places if one.instance_id]
+    if len(had) != len(set(had)):
+        yield f"a machine is in two places: {sorted(had)}"
+    wanted = view.scene.spares
+    if sum(one.status in {SpareStatus.READY, SpareStatus.TAKEN} for one in places) != wanted:
+        yield f"{wanted} spares are to wait: {[(one.number, one.status.value, one.reason) for one in places]}"
+
+
 INVARIANTS = (
+    Invariant("the pool has as many verified machines as were asked for, each once", _spares),
     Invariant("every machine that is gone was named by an intent, or taken away by a rival", _unintended),
     Invariant("attempts of a case only rise", _attempts),
     Invariant("a step of an attempt is settled once", _settled_twice),
