@@ -144,6 +144,19 @@ def test_what_nobody_could_tell_in_time_is_found_by_the_next_attempt() -> None:
     assert world.living() == [NEW]
 
 
+def test_a_machine_that_was_launched_for_a_node_that_a_person_mended_is_ended_with_the_case() -> None:
+    world = faulty()
+    world.provider.fail_next(ProviderFailure.PERMISSION_DENIED)
+    world.listen()
+    world.until(world.case_is(ESCALATED))
+    assert world.living() == [OLD, NEW]
+    world.launch_from_template("p5.4xlarge")
+    world.node_orders.give_back(world.key(), Order("an operator", "mended by hand"))
+    world.listen()
+    world.until(world.case_is(RESOLVED))
+    assert (world.living(), world.launcher.ended) == ([OLD], [NEW])
+
+
 @pytest.mark.parametrize("call", ["launcher.launch", "launcher.launched"])
 def test_a_lost_answer_costs_no_second_machine(call: str) -> None:
     world = faulty()

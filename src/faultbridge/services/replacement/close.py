@@ -11,7 +11,7 @@ from faultbridge.domain.faults import Severity
 from faultbridge.domain.nodes import Isolation, NodeState
 from faultbridge.errors import Transient
 from faultbridge.services.append import Revision
-from faultbridge.services.replacement import return_to_service, verify
+from faultbridge.services.replacement import launch, return_to_service, verify
 from faultbridge.services.replacement.outcomes import Answer, Outcome
 from faultbridge.services.replacement.progress import live, moved
 from faultbridge.services.replacement.work import Work
@@ -30,6 +30,7 @@ def close(work: Work) -> Answer:
     """Close the case of a node that was verified and returned."""
     if work.attempt.steps.get(return_to_service.NAME) != Outcome.DONE:
         return work.escalate("the case was to close before the node was returned")
+    launch.end_what_is_left(work)
     try:
         work.commit(_closed, Actor.CLOSE)
     except _Overtaken:

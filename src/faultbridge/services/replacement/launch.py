@@ -7,6 +7,7 @@ is taken only after an answer that says for sure that nothing was launched.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 
@@ -17,7 +18,8 @@ from faultbridge.ports import Answer, Candidate, Launcher, ProviderFailure, Vaca
 from faultbridge.services.append import Revision
 from faultbridge.services.replacement.progress import live, with_attempt
 from faultbridge.services.replacement.work import Work
-from faultbridge.services.spares.pool import Pool
+from faultbridge.services.spares.pool import Pool, places_of
+from faultbridge.storage import keys
 
 SAME_TOKEN = frozenset({ProviderFailure.AMBIGUOUS, ProviderFailure.TIMEOUT, ProviderFailure.THROTTLED})
 """After these the token may be in use, or was never looked at."""
@@ -63,6 +65,19 @@ def spare_of(work: Work, group: str) -> str | None:
     return pool.take(work.state.key.cluster, group, work.case.id, seat.instance_type)
 
 
+def end_what_is_left(work: Work) -> None:
+    """End machines that were launched for the case and never had a seat: a person mended the node instead."""
+    launcher, group = work.launcher, work.state.seat.group
+    if launcher is None or group is None:
+        return
+    pooled = {spare.instance_id for spare in places_of(work.tools.table, work.state.key.cluster)}
+    with suppress(Transient):  # the node is good, whatever EC2 answers now; the tag tells of what is left
+        for one in launcher.launched(_of_case(work, group)):
+            claimed = work.tools.table.get(keys.claim(one.instance_id)) is not None
+            if not claimed and one.instance_id not in pooled:
+                launcher.end(one.instance_id)
+
+
 def check(work: Work) -> None:
     """Raise Misconfigured where no successor could ever be launched, before anything is given up for it."""
     if work.launcher is not None and work.state.seat.group is not None:
@@ -85,13 +100,17 @@ def once_more(work: Work) -> str:
 
 def vacancy(work: Work, group: str) -> Vacancy:
     """Describe the seat that is to be filled again."""
-    intent = work.attempt.intent
-    token = f"{intent.token if intent else work.case.execution}-{work.attempt.launches}"
     config, seat = work.rules.config, work.state.seat
     types = with_as_many(config.instance_types, seat.instance_type)
     if config.instance_types and not types:
         raise Misconfigured(f"none of {', '.join(config.instance_types)} has as many GPUs as {seat.instance_type}")
-    return Vacancy(config, group, work.case.id, token, work.instance_id, types, work.attempt.spare)
+    return replace(_of_case(work, group), instance_types=types)
+
+
+def _of_case(work: Work, group: str) -> Vacancy:
+    intent, attempt = work.attempt.intent, work.attempt
+    token = f"{intent.token if intent else work.case.execution}-{attempt.launches}"
+    return Vacancy(work.rules.config, group, work.case.id, token, work.instance_id, spare=attempt.spare)
 
 
 def _next_token(state: NodeState, now: datetime) -> Revision:  # noqa: ARG001 - a change of a node is told the time
