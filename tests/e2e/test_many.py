@@ -8,19 +8,14 @@ from typing import Any
 
 import pytest
 
-from faultbridge import local
-from faultbridge.data.policies import version_of
 from faultbridge.domain.cases import Resolution
-from faultbridge.domain.clusters import ClusterConfig, Mode, RepairOwner
 from faultbridge.domain.edges import NodeStatus
-from faultbridge.policyfile import read_policy
-from faultbridge.services.policies import Policies
-from faultbridge.services.registration import NewNode
 from faultbridge.services.send import Parcel
 from faultbridge.storage import items, keys
 from tests.e2e.batches import LOST
 from tests.e2e.conftest import listened_to
 from tests.e2e.installation import Installation, eventually
+from tests.e2e.many import put_policy, register
 from tests.local.stack import private_stack
 
 pytestmark = [pytest.mark.embedded, pytest.mark.nightly, pytest.mark.timeout(5400)]
@@ -28,13 +23,12 @@ pytestmark = [pytest.mark.embedded, pytest.mark.nightly, pytest.mark.timeout(540
 POLICY = """
 rules:
   - name: mild
-    match: {{codes: [xid.48]}}
+    match: {codes: [xid.48]}
     severity: error
   - name: lost
     give_up_blind: true
-limits: {{concurrent: {concurrent}, per_hour: 1000}}
+limits: {concurrent: 4, per_hour: 1000}
 """
-GROUP_SIZE = 100
 
 
 @pytest.fixture(scope="module")
@@ -42,25 +36,6 @@ def quiet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
     """A stack of its own on which nobody overhears the functions, so that times are its own."""
     with private_stack(tmp_path_factory.mktemp("many")) as stack:
         yield listened_to(stack)
-
-
-def let_run(installation: Installation, concurrent: int) -> None:
-    """Put a policy that lets so many repairs run at a time and watches no breaker; only a lost GPU needs no person."""
-    document = read_policy(POLICY.format(concurrent=concurrent))
-    ports = installation.application.ports
-    Policies(ports.table, ports.clock).put({**document, "version": version_of(document)})
-
-
-def fleet(installation: Installation, name: str, nodes: int) -> str:
-    """Register a cluster whose seats lie in groups of a hundred, an instance in each."""
-    registration = installation.application.registration
-    registration.add_cluster(ClusterConfig(name, repair_owner=RepairOwner.FAULTBRIDGE, mode=Mode.ACT, shards=16))
-    for first in range(0, nodes, GROUP_SIZE):
-        size, group = min(GROUP_SIZE, nodes - first), f"{name}-{first // GROUP_SIZE}"
-        instances = local.create_fleet(group, size, environment=installation.stack.info.environment)
-        for number, instance in enumerate(instances, first):
-            registration.add_node(name, NewNode(f"node-{number:04}", instance, group=group))
-    return name
 
 
 def holders(installation: Installation, cluster: str) -> int:
@@ -76,8 +51,8 @@ def events(installation: Installation, cluster: str) -> list[dict[str, Any]]:
 
 
 def test_forty_cases_with_a_budget_of_four_end_with_forty_verified_nodes(quiet: Installation) -> None:
-    let_run(quiet, 4)
-    cluster = fleet(quiet, "train-forty", 40)
+    put_policy(quiet, POLICY)
+    cluster = register(quiet, "train-forty", 40)
     began, most = time.monotonic(), 0
     quiet.send([Parcel("kernel-log", cluster, LOST.encode(), node=f"node-{number:04}") for number in range(40)])
     seen: list[int] = []
