@@ -15,11 +15,12 @@ from faultbridge.ports import ProviderFailure, Verdict, Verification
 from faultbridge.services.orders import Order
 from faultbridge.services.registration import Registration
 from faultbridge.services.spares.pool import Pool
+from faultbridge.services.spares.tend import LAUNCHED_WITHIN
 from faultbridge.simulation.fakes.seams import breaking
 from tests.scenarios.world import CLUSTER, GROUP, World
 
 RESOLVED, READY = CaseStatus.RESOLVED, SpareStatus.READY
-OLD = "i-00000000000000001"
+OLD, NEW = "i-00000000000000001", "i-00000000000000002"
 BAD = Verification(Verdict.FAILED, ("pcie: fail",), b"{}")
 
 
@@ -260,3 +261,51 @@ def test_without_capacity_the_pool_asks_again_at_intervals() -> None:
     assert 2 <= len(world.launcher.asked) <= 7
     world.fleet.restock(1)
     world.until(lambda: len(ready(world)) == 1, minutes=60)
+
+
+def test_a_place_that_somebody_filled_meanwhile_is_not_given_up() -> None:
+    world = World()
+    places = Pool(world.table, world.clock)
+    empty = places.change(Spare(CLUSTER, 1, GROUP), reason="no capacity")
+    assert empty is not None
+    places.change(empty, status=SpareStatus.LAUNCHING)
+    places.drop(empty)
+    assert [one.status for one in pool(world)] == [SpareStatus.LAUNCHING]
+
+
+def unreachable(spares: int) -> World:
+    """A pool whose first machine runs, and whose orchestrator keeps no work off it."""
+    world = world_with(spares, orchestrated=True)
+    world.orchestrator.silent_until = world.clock.now() + timedelta(hours=2)
+    world.until(lambda: len(world.living()) == 2, minutes=5)
+    return world
+
+
+def test_a_machine_that_work_cannot_be_kept_off_is_given_up_after_half_an_hour() -> None:
+    world = unreachable(1)
+    world.until(lambda: pool(world)[0].status is SpareStatus.ENDING, minutes=60)
+    assert world.clock.now() - world.fleet.instances[NEW].launched_at == LAUNCHED_WITHIN
+    world.minute()
+    assert world.living() == [OLD]
+
+
+def test_a_machine_that_is_launched_for_a_pool_that_became_smaller_is_ended_at_once() -> None:
+    world = unreachable(1)
+    configure(world, spares=0)
+    world.minute(3)
+    assert (world.living(), pool(world)) == ([OLD], ())
+
+
+def test_a_place_stays_empty_for_ten_minutes_after_a_launch_that_came_to_nothing() -> None:
+    world = world_with(1)
+    world.launcher.dry = {world.fleet.instance_type}
+    asked = [world.until(lambda count=count: len(world.launcher.asked) == count, minutes=60) for count in (1, 2)]
+    assert asked[1] == 11
+
+
+def test_a_verification_that_nobody_can_tell_of_is_begun_anew() -> None:
+    world = world_with(1)
+    world.verifier.results[NEW] = Verification(Verdict.UNKNOWN)
+    world.until(lambda: [instance for instance, _ in world.verifier.begun.values()].count(NEW) > 1, minutes=60)
+    world.verifier.results.pop(NEW)
+    world.until(lambda: ready(world) == [NEW], minutes=60)

@@ -56,6 +56,8 @@ GUARDED = (
     "services/replacement/progress.py",
     "services/replacement/close.py",
     "services/orphans.py",
+    "services/spares/pool.py",
+    "services/spares/tend.py",
     "stages/admit.py",
     "stages/out_of_reach.py",
 )
