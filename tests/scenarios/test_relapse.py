@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from faultbridge.domain.edges import CaseStatus, NodeStatus
+from faultbridge.errors import Transient
 from faultbridge.simulation.fakes import Call
 from tests.scenarios.world import World
 
@@ -43,3 +44,26 @@ def test_it_is_repaired_like_any_other_or_handed_to_a_person(moment: str) -> Non
         one.action.opens_case for one in world.node().active()
     )
     assert world.control().holders == {}
+
+
+def test_a_node_that_was_let_back_unnoticed_is_closed_to_work_before_its_work_leaves_again() -> None:
+    world = World(orchestrated=True)
+    world.fault()
+    breaks = BreaksAgain(world)
+
+    def let_back_unnoticed(call: Call) -> None:
+        if call.name == "orchestrator.uncordon" and not breaks.seen:
+            breaks(call)
+            raise Transient("the answer was lost")
+
+    world.seam.after = let_back_unnoticed
+    world.until(lambda: breaks.seen, minutes=120)
+    closed_at_give_up = []
+
+    def look(call: Call) -> None:
+        if call.name == "provider.replace":
+            closed_at_give_up.append(set(world.orchestrator.cordoned))
+
+    world.seam.before = look
+    world.until(world.case_is(CaseStatus.RESOLVED), minutes=240)
+    assert closed_at_give_up == [{"node-1"}]

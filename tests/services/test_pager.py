@@ -14,7 +14,7 @@ import pytest
 from faultbridge.domain.edges import CaseStatus
 from faultbridge.domain.entries import EntryType
 from faultbridge.domain.times import from_text
-from faultbridge.errors import Misconfigured, Transient
+from faultbridge.errors import Conflict, Misconfigured, Transient
 from faultbridge.ports import PageForm, PageMessage, PageUrgency, ProviderFailure
 from faultbridge.services.pager import Fate, PagerSettings, Paging
 from faultbridge.services.pager.bodies import MOST_SMS, MOST_SUBJECT
@@ -267,6 +267,20 @@ def test_what_another_process_may_have_told_before_it_was_cut_short_is_told_its_
     assert fates(another, ESCALATED) == [Fate.WITHHELD]
     another(CLOSED)
     assert [page.attributes["state"] for page in pager.sent] == ["triggered", "resolved"]
+
+
+def test_two_pages_that_are_counted_in_one_moment_do_not_fill_the_hour() -> None:
+    paging, pager, table = made()
+    tally = keys.page_tally("train-a", PageUrgency.URGENT, START)
+
+    def busy(call: Call) -> None:
+        if call.name == "table.write" and call.argument.key == tally:
+            table.seam.before = lambda _: None
+            raise Conflict("another transaction is at it")
+
+    table.seam.before = busy
+    assert fates(paging, ESCALATED) == [Fate.SENT]
+    assert pager.keys == [f"{CASE}:escalated"]
 
 
 def test_what_only_a_summary_speaks_for_has_no_end_of_its_own() -> None:

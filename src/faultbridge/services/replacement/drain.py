@@ -78,12 +78,12 @@ def drain_is_late(work: Work, reason: str) -> Answer:
 
 
 def _asked(work: Work, orchestrator: Orchestrator) -> tuple[Work, Reply]:
-    """Ask for the node's work to leave; where nothing confirmed yet that new work is kept off, for that first."""
-    if work.state.isolation is Isolation.REQUESTED:
+    """Ask for the node's work to leave, and first that no new work comes: one that was to serve again may be open."""
+    if work.state.isolation in {Isolation.REQUESTED, Isolation.CONFIRMED}:
         reply = orchestrator.cordon(work.member)
         if not reply.ok and reply.failure is not ProviderFailure.NOT_FOUND:
             return work, reply
-        if reply.ok:
+        if reply.ok and work.state.isolation is Isolation.REQUESTED:
             work = work.commit(lambda state, _: Revision(replace(state, isolation=Isolation.CONFIRMED)))
     reply = orchestrator.drain(work.member, work.attempt.deadline or work.tools.clock.now())
     if not reply.unanswered and work.state.orchestrator_lost_at is not None:
