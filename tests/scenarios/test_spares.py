@@ -188,6 +188,7 @@ def test_a_case_whose_successor_runs_already_takes_no_spare_beside_it() -> None:
     sitting = world.node().incarnation
     assert sitting is not None
     assert (ready(world), sitting.instance_id) == ([spare], "i-00000000000000002")
+    assert steps(world)["committed"]["facts"]["capacity_evidence"] == "launch_first"
     assert sorted(world.living()) == ["i-00000000000000002", spare]
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from faultbridge.domain.edges import CaseStatus, NodeStatus
 from faultbridge.errors import Misconfigured, Rejected, Transient
+from faultbridge.ports import ProviderFailure
 from faultbridge.services.registration import Registration
 from faultbridge.services.replacement.request import Request
 from faultbridge.simulation.fakes import Call
@@ -73,6 +74,16 @@ def test_a_late_failure_of_an_earlier_attempt_keeps_no_work_off_a_node_that_retu
     earlier = payload(world, "fail", attempt=world.case().attempts - 1)
     assert world.machine(earlier)["outcome"] == "superseded"
     assert world.seam.named("orchestrator.cordon") == []
+
+
+def test_a_failed_return_is_recorded_only_once_work_is_kept_off_again():
+    world = returning()
+    world.orchestrator.fail_next(ProviderFailure.TIMEOUT)
+    with pytest.raises(Transient, match="may have been let back"):
+        world.machine(payload(world, "fail"))
+    assert world.case().status is CaseStatus.IN_PROGRESS
+    assert world.machine(payload(world, "fail"))["outcome"] == "failed"
+    assert world.orchestrator.cordoned == {"node-1"}
 
 
 def test_a_slow_call_that_fails_after_another_one_took_the_node_back_leaves_it_in_service():
