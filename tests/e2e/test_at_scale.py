@@ -21,7 +21,7 @@ from tests.e2e.conftest import listened_to
 from tests.e2e.installation import Installation, eventually
 from tests.local.stack import private_stack
 
-pytestmark = [pytest.mark.embedded, pytest.mark.nightly, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.embedded, pytest.mark.nightly, pytest.mark.timeout(900)]
 
 RECORDS, NODES, DOUBLED_PERCENT = 10_000, 500, 5
 
