@@ -67,3 +67,26 @@ def test_a_node_that_was_let_back_unnoticed_is_closed_to_work_before_its_work_le
     world.seam.before = look
     world.until(world.case_is(CaseStatus.RESOLVED), minutes=240)
     assert closed_at_give_up == [{"node-1"}]
+
+
+def test_what_a_successor_said_before_it_was_proven_good_is_no_trouble_when_it_comes_late() -> None:
+    world = World()
+    world.fault()
+    world.until(lambda: world.status() is NodeStatus.VALIDATING, minutes=120)
+    before = world.clock.now()
+    world.until(world.case_is(CaseStatus.RESOLVED), minutes=120)
+    world.minute(120)
+    world.fault(code="xid.48", seen=before)
+    world.minute()
+    assert (list(world.node().active()), world.status()) == ([], NodeStatus.HEALTHY)
+
+
+def test_what_was_seen_while_it_was_proven_counts_however_late_it_comes() -> None:
+    world = World()
+    world.fault()
+    world.until(lambda: "verify begun" in world.story(), minutes=120)
+    world.minute(2)
+    during = world.clock.now()
+    world.until(world.case_is(CaseStatus.RESOLVED), minutes=120)
+    world.fault(code="xid.48", seen=during)
+    assert [one.code for one in world.node().active()] == ["xid.48"]

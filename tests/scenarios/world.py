@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from random import Random
 from typing import Any
 
@@ -172,16 +172,16 @@ class World:
 
     # ------------------------------------------------------------------ what happens
 
-    def fault(self, node: int = 1, code: str = "xid.79", **others: Any) -> None:
-        """Let a fault be seen on a node, now."""
-        self._observe(node, fault(code, **others), "r-1")
+    def fault(self, node: int = 1, code: str = "xid.79", *, seen: datetime | None = None, **others: Any) -> None:
+        """Let a fault be seen on a node, now, or be told now that was seen before."""
+        self._observe(node, fault(code, **others), "r-1", seen)
 
     def clear(self, node: int = 1, code: str = "xid.79", source: str = "kernel-log") -> None:
         """Let the source of a fault take it back, now."""
         self._observe(node, Clear(source, code, GPU, "gone"), "r-clear")
 
-    def _observe(self, node: int, observation: Observation, record: str) -> None:
-        seen = [arrival(observation, at=self.clock.now(), record_id=record)]
+    def _observe(self, node: int, observation: Observation, record: str, at: datetime | None = None) -> None:
+        seen = [arrival(observation, at=at or self.clock.now(), record_id=record)]
         rules = rules_of(self.rulebook, CLUSTER)
 
         def revise(state: NodeState, now: Any) -> Revision:

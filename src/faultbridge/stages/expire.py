@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from faultbridge.domain.cases import RUNG_OF_ACTION, Rung
@@ -38,6 +39,16 @@ def end_verified(state: NodeState, rung: Rung, *, at: datetime) -> Folded:
         return at if gone else None
 
     return _end(state, at, f"verified after {rung.value}", ends_at)
+
+
+def outdate(state: NodeState, rung: Rung, *, before: datetime | None) -> NodeState:
+    """Let nothing begin that was seen on a successor before its verification began: all of it was proven good.
+
+    What a machine said while nobody knew it comes late, when its records are tried again.
+    """
+    if rung is not Rung.REPLACE or before is None:
+        return state
+    return replace(state, floor=before if state.floor is None else max(state.floor, before))
 
 
 def expire(state: NodeState, *, now: datetime) -> Folded:

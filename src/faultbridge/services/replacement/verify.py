@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from faultbridge.decoders.gpu_count import missing
-from faultbridge.domain.cases import Phase, Rung, WaitingFor
+from faultbridge.domain.cases import Attempt, Case, Phase, Rung, WaitingFor
 from faultbridge.domain.conditions import Condition
 from faultbridge.domain.faults import Severity
 from faultbridge.domain.nodes import Isolation, NodeState
@@ -22,7 +22,7 @@ from faultbridge.services.replacement.progress import live, reached, with_attemp
 from faultbridge.services.replacement.work import Work, waiting
 from faultbridge.stages import narrate
 from faultbridge.stages.decide import decide
-from faultbridge.stages.expire import end_verified
+from faultbridge.stages.expire import end_verified, outdate
 from faultbridge.stages.ladder import wanted
 
 NAME = "verify"
@@ -52,8 +52,12 @@ def verify(work: Work) -> Answer:
 def seen_since(state: NodeState) -> tuple[str, ...]:
     """List what was seen on the node since its verification began and is not mended by it, a line each."""
     case, attempt = live(state)
-    began = attempt.watched_since or case.marks.get(Phase.VERIFYING.value, attempt.since)
-    return tuple(f"{one.code}: {one.message}" for one in _since(state, case.rung, began))
+    return tuple(f"{one.code}: {one.message}" for one in _since(state, case.rung, _began(case, attempt)))
+
+
+def _began(case: Case, attempt: Attempt) -> datetime | None:
+    """Return since when what is seen on the node speaks against it."""
+    return attempt.watched_since or case.marks.get(Phase.VERIFYING.value, attempt.since)
 
 
 def _lacking(work: Work, found: Verification) -> tuple[str, ...]:
@@ -144,7 +148,8 @@ def _passed(work: Work, found: Verification) -> Answer:
             evidence=evidence,
         )
         ended = end_verified(state, case.rung, at=now)
-        decided = decide(ended.state, ended.changes, work.rules, now)
+        proven = outdate(ended.state, case.rung, before=_began(case, attempt))
+        decided = decide(proven, ended.changes, work.rules, now)
         return Revision(decided.state, (step, *decided.drafts))
 
     return work.settle(Outcome.DONE, Phase.VERIFYING, finish)
