@@ -78,8 +78,9 @@ def drain_is_late(work: Work, reason: str) -> Answer:
 
 
 def _asked(work: Work, orchestrator: Orchestrator) -> tuple[Work, Reply]:
-    """Ask for the node's work to leave, and first that no new work comes: one that was to serve again may be open."""
-    if work.state.isolation in {Isolation.REQUESTED, Isolation.CONFIRMED}:
+    """Ask for the node's work to leave, and first that no new work comes: after an attempt it may be open to it."""
+    unsure = work.state.isolation is Isolation.CONFIRMED and work.case.attempts > 1
+    if unsure or work.state.isolation is Isolation.REQUESTED:
         reply = orchestrator.cordon(work.member)
         if not reply.ok and reply.failure is not ProviderFailure.NOT_FOUND:
             return work, reply

@@ -87,13 +87,14 @@ def _overtaken_faults(view: View, parts: list[Part]) -> set[str]:
 
 
 def _tied(parts: list[Part]) -> bool:
-    """Tell whether a source looked twice in one millisecond and saw two things: which was later nobody can say."""
-    looks: dict[tuple[str, datetime], set[bytes]] = {}
+    """Tell whether a look and something else are of one millisecond: which of them was later nobody can say."""
+    looks: set[datetime] = set()
+    said: dict[datetime, set[tuple[str, bytes]]] = {}
     for part in parts:
         for one in part.observations:
-            if isinstance(one, Survey):
-                looks.setdefault((part.record.source, _at(part, one)), set()).add(part.record.body)
-    return any(len(seen) > 1 for seen in looks.values())
+            said.setdefault(_at(part, one), set()).add((part.record.source, part.record.body))
+            looks |= {_at(part, one)} if isinstance(one, Survey) else set()
+    return any(len(said[at]) > 1 for at in looks)
 
 
 def _at(part: Part, one: Observation) -> datetime:
