@@ -36,6 +36,7 @@ MEANINGS: Mapping[str, str] = {
     "PAGERDUTY_KEY": "the name or ARN of the secret with PagerDuty's routing key, for an https URL",
     "PAGES_AN_HOUR": "how many pages about single nodes a cluster may have in a clock hour, for each urgency",
     "REMINDER_HOURS": "after how many hours an urgent page that nobody ends is repeated",
+    "REPAIR_TAG": "the value of the tag faultbridge:stack on what may be given up; the stack's name if empty",
     "RUNBOOK_URL": "where the runbooks are read; empty names their files in the repository",
     "TIMELINE_URL": "where the record is read, without the path of a cluster",
     "HYPERPOD_MIRROR": "clusters whose events are copied in the shape of SageMaker HyperPod's, apart by blanks",

@@ -29,6 +29,7 @@ DEFAULTS = {
     "pagerduty_topic": "",
     "pages_an_hour": 10,
     "reminder_hours": 4,
+    "repair_tag": "faultbridge",
     "runbook_url": "",
     "timeline_url": "",
     "events_queue": "-",
