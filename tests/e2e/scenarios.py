@@ -160,8 +160,8 @@ def crashed(installation: Installation) -> Crashed:
         return lambda: killed.append(installation.kill(function))
 
     accidents = (
-        Accident("ingest", "dynamodb:TransactWriteItems", then=kill("ingest"), skip=10),
-        Accident("ingest", "dynamodb:TransactWriteItems", then=kill("ingest"), skip=5, arrives=False),
+        Accident("ingest", "dynamodb:TransactWriteItems", then=kill("ingest"), skip=3),
+        Accident("ingest", "dynamodb:TransactWriteItems", then=kill("ingest"), skip=1, arrives=False),
         Accident("publish", "events:PutEvents", then=kill("publish"), skip=3),
         Accident("publish", "events:PutEvents", then=kill("publish"), skip=3, arrives=False),
     )
