@@ -26,7 +26,10 @@ class Reads(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Rulebook:
-    """Reads registrations each time it is asked, and policies once: a policy version never changes."""
+    """Reads registrations each time it is asked, and policies once: a policy version never changes.
+
+    A registration is parsed again only where it is another than the last time.
+    """
 
     table: Reads
     stack_id: str
@@ -34,11 +37,17 @@ class Rulebook:
     default_policy: Callable[[], Policy]
     gpus: Callable[[], Mapping[str, int]] = dict
     _policies: dict[str, Policy] = field(default_factory=dict)
+    _configs: dict[str, tuple[Item, ClusterConfig]] = field(default_factory=dict)
 
     def config(self, cluster: str) -> ClusterConfig | None:
         """Return how a cluster is registered, or None where nobody registered it."""
         found = self.table.get(keys.cluster_config(cluster))
-        return items.read_config(found) if found else None
+        if not found:
+            return None
+        known = self._configs.get(cluster)
+        if known is None or known[0] != found:
+            known = self._configs[cluster] = found, items.read_config(found)
+        return known[1]
 
     def rules(self, config: ClusterConfig) -> Rules:
         """Return what decisions about the nodes of a cluster rest on."""

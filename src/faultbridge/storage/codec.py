@@ -102,10 +102,16 @@ def _scalar(kind: type) -> _Load:
     if kind is timedelta:
         return lambda value: timedelta(milliseconds=value)
     if issubclass(kind, Enum):
-        return kind
+        return _member(kind)
     if is_dataclass(kind) or hasattr(kind, "_fields"):
         return _record(kind)
     return kind
+
+
+def _member(kind: type[Enum]) -> _Load:
+    members = {one.value: one for one in kind}
+    # The class itself, asked for what it does not know, says so.
+    return lambda value: members.get(value) or kind(value)
 
 
 def _union(kinds: list[Any]) -> _Load:

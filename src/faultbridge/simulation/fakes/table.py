@@ -108,6 +108,8 @@ class FakeTable:
                 and (after is None or place[0] > after)
                 and (upto is None or place[0] <= upto)
             ]
+            if not bounded:
+                return _EMPTY
             if start is not None:
                 last = tuple(start.split("\x1f"))
                 bounded = [row for row in bounded if (row[0] < last if newest_first else row[0] > last)]
@@ -199,6 +201,9 @@ class FakeTable:
         shown = rows[:size]
         more = "\x1f".join(shown[-1][0]) if len(rows) > size and shown else None
         return Page(tuple(read_item(item) for _, item in shown), more)
+
+
+_EMPTY = Page((), None)
 
 
 def _place(row: tuple[tuple[str, ...], Item]) -> tuple[str, ...]:

@@ -74,12 +74,16 @@ def clone(value: Any) -> Value:
     if kind in _PLAIN:
         return value  # type: ignore[no-any-return]  # one of the plain kinds
     if kind is dict:
-        if not all(isinstance(name, str) for name in value):
-            raise TypeError(f"{value!r} cannot be kept in the table")
-        return {name: one if type(one) in _PLAIN else clone(one) for name, one in value.items()}
+        return {_name(name): one if type(one) in _PLAIN else clone(one) for name, one in value.items()}
     if kind is list:
         return [one if type(one) in _PLAIN else clone(one) for one in value]
     return _plain(value)
+
+
+def _name(name: object) -> str:
+    if isinstance(name, str):
+        return name
+    raise TypeError(f"{name!r} cannot name anything in the table")
 
 
 def read_again(value: Value) -> Value:
