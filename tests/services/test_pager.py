@@ -269,6 +269,23 @@ def test_what_another_process_may_have_told_before_it_was_cut_short_is_told_its_
     assert [page.attributes["state"] for page in pager.sent] == ["triggered", "resolved"]
 
 
+@pytest.mark.parametrize("process", ["the same", "another"])
+def test_what_was_told_without_the_table_is_told_its_end_though_that_came_first(process: str) -> None:
+    paging, pager, table = made()
+    table.seam.before = always(Transient("down"))
+    with pytest.raises(Transient):
+        paging(ESCALATED)
+    table.seam.before = lambda _: None
+    table.clock.advance(timedelta(minutes=1))  # type: ignore[attr-defined]  # a clock that stands until told otherwise
+    paging(CLOSED)
+    again = paging if process == "the same" else Paging(table, pager, paging.clock)
+    assert fates(again, ESCALATED) == [Fate.SENT]
+    assert fates(Paging(table, pager, paging.clock), ESCALATED) == [Fate.OVERTAKEN]
+    told = [page for page in pager.sent if page.key == f"{CASE}:escalated"]
+    assert [page.attributes["state"] for page in told] == ["triggered", "resolved"]
+    assert "over: " in told[-1].subject
+
+
 def test_two_pages_that_are_counted_in_one_moment_do_not_fill_the_hour() -> None:
     paging, pager, table = made()
     tally = keys.page_tally("train-a", PageUrgency.URGENT, START)

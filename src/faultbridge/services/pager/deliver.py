@@ -18,7 +18,7 @@ from faultbridge.services.pager.message import message_of
 from faultbridge.services.pager.page import Page, PagerSettings, PageState
 from faultbridge.services.pager.rule import PageRule
 from faultbridge.services.pager.rules import rules_for
-from faultbridge.services.pager.write import Known, write_page
+from faultbridge.services.pager.write import Known, over, write_page
 from faultbridge.storage import items, keys
 
 TOO_OLD = timedelta(days=16)
@@ -78,10 +78,11 @@ class Paging:
         told = (event["metadata"]["event_id"], key)
         try:
             begun = self._marks.begin(event, rule)
-            if begun.fate is not None:
+            owes_end = begun.fate is Fate.OVERTAKEN and (begun.maybe_told or told in self.told)
+            if begun.fate is not None and not owes_end:
                 return Delivered(key, rule.state, begun.fate)
             page = write_page(event, rule, self._known(event), self.settings.links)
-            fate = Fate.SENT if told in self.told else self._judge(page)
+            fate = Fate.SENT if owes_end or told in self.told else self._judge(page)
         except Misconfigured:
             return self._deliver_blindly(event, rule)
         except Transient:
@@ -90,10 +91,19 @@ class Paging:
                 self._deliver_blindly(event, rule)
                 self.told.add(told)
             raise
+        if owes_end:
+            return self._end(event, rule, over(page))
         message_id = self.pager.send(message_of(page)) if fate is Fate.SENT and told not in self.told else ""
         noted = self._note(event, rule, self._live_page(page, fate, begun), message_id)
         self.told.discard(told)
         return Delivered(key, rule.state, fate, noted=noted)
+
+    def _end(self, event: Mapping[str, Any], rule: PageRule, page: Page) -> Delivered:
+        """Tell that a trouble is over which somebody may have heard of without the table, and whose end nobody did."""
+        self.pager.send(message_of(page))
+        self._marks.end_told(event, rule)
+        self.told.discard((event["metadata"]["event_id"], page.key))
+        return Delivered(page.key, page.state, Fate.SENT)
 
     def _judge(self, page: Page) -> Fate:
         if page.state is PageState.TRIGGERED:

@@ -11,7 +11,7 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import Any
 
-from faultbridge.domain.times import to_milliseconds, to_text
+from faultbridge.domain.times import from_text, to_milliseconds, to_text
 from faultbridge.errors import Conflict
 from faultbridge.ports import Clock, Table
 from faultbridge.services.pager.page import PageState
@@ -20,6 +20,8 @@ from faultbridge.storage import items, keys
 from faultbridge.storage.writes import Absent, Condition, Equals, Item, Key, Path, Put, Update, Value, Write
 
 MARK_KEPT = timedelta(days=30)
+AGAIN_AFTER = timedelta(minutes=1)
+"""The earliest time after which Lambda gives a function an event again that it failed on."""
 MOST_TRIES = 5
 SENDING, SENT = "sending", "sent"
 
@@ -43,7 +45,8 @@ class Fate(StrEnum):
 class Begun:
     """How the sending of a page began: `fate` when there is nothing to send.
 
-    After an earlier try was cut short nobody can say whether it reached somebody: then the page is `maybe_told`.
+    After an earlier try was cut short nobody can say whether it reached somebody: then the page is `maybe_told`. So is
+    a trouble that may have come before, while the table was away, and whose end came meanwhile and was told to nobody.
     """
 
     fate: Fate | None = None
@@ -64,13 +67,14 @@ class Marks:
             mark = self.table.get(place)
             known = _position(mark) if mark else (0, 0)
             if known > present:
-                return Begun(Fate.OVERTAKEN)
+                return Begun(Fate.OVERTAKEN, self._owes_its_end(mark, event, rule))
             if mark is not None and known == present and mark["state"] == SENT:
                 return Begun(Fate.REPEATED)
             news, maybe_told = _is_news(mark, rule.state), _maybe_told(mark, rule.state)
             try:
                 attributes = self._mark(place, event, rule, SENDING if news else SENT)
-                self.table.write(Put(attributes | {"maybe_told": maybe_told}, when=_unchanged(mark)))
+                more = {"maybe_told": maybe_told, "unannounced": mark is None and not news}
+                self.table.write(Put(attributes | more, when=_unchanged(mark)))
             except Conflict:
                 continue
             return Begun(None if news else Fate.KNOWN, maybe_told)
@@ -87,6 +91,16 @@ class Marks:
         }
         mark = Update(_place(event, rule), set=done, when=Equals("sequence", sequence))
         self.table.transact([mark, *beside])
+
+    def end_told(self, event: Mapping[str, Any], rule: PageRule) -> None:
+        """Note that the end of a trouble was told after all, so that it is told once."""
+        done: dict[Path, Value] = {("unannounced",): False, ("maybe_told",): True}
+        self.table.write(Update(_place(event, rule), set=done))
+
+    def _owes_its_end(self, mark: Item | None, event: Mapping[str, Any], rule: PageRule) -> bool:
+        if mark is None or rule.state is not PageState.TRIGGERED or not mark.get("unannounced"):
+            return False
+        return self.clock.now() - from_text(event["metadata"]["recorded_at"]) >= AGAIN_AFTER
 
     def is_over(self, key: str) -> bool:
         """Tell whether the last word under a key was that its trouble is over."""

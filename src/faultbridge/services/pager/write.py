@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -11,7 +11,7 @@ from faultbridge.domain.cases import Case
 from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.times import from_text
 from faultbridge.ports import ProviderFailure
-from faultbridge.services.pager.page import Links, Page, Place
+from faultbridge.services.pager.page import Links, Page, PageState, Place
 from faultbridge.services.pager.rule import PageRule
 from faultbridge.services.telling import component_text
 from faultbridge.stages.narrate import component_data, incarnation_data
@@ -66,6 +66,11 @@ def write_page(event: Mapping[str, Any], rule: PageRule, known: Known, links: Li
         phases=data.get("phases") or {},
         note=known.note,
     )
+
+
+def over(page: Page) -> Page:
+    """Say of a trouble that it has ended, where nothing of its end is at hand."""
+    return replace(page, state=PageState.RESOLVED, headline=f"over: {page.headline}", doing="Done.", reader="Nothing.")
 
 
 def runbook_of(rule: PageRule, data: Mapping[str, Any]) -> str:
