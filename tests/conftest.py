@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import gc
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+from tests.embedded import embedded_stack, tiny_stack, wire
+from tests.scheduling import ByRoom, place
+
+__all__ = ["embedded_stack", "tiny_stack", "wire"]
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -15,6 +21,17 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(100_000, 20, 20)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with what takes longest."""
+    items.sort(key=lambda item: place(item.nodeid))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByRoom:
+    """Keep together what shares a stack."""
+    return ByRoom(config, log)
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -14,7 +13,7 @@ from tests.e2e.pairs import on_eks
 from tests.e2e.rivals import followed
 from tests.e2e.scenarios import crashed, doors, left_undone, mess, recovered, repairs, replayed, sent
 from tests.e2e.wire import COMPUTE, EVENT, Wire
-from tests.local.stack import PrivateStack, private_stack
+from tests.local.stack import PrivateStack
 
 __all__ = ["crashed", "doors", "followed", "left_undone", "mess", "on_eks", "recovered", "repairs", "replayed", "sent"]
 
@@ -30,14 +29,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
-    """A stack of its own, a tap on its bus, an inbox at each topic, and a wire between functions and emulators."""
-    with Wire() as wire, private_stack(tmp_path_factory.mktemp("e2e")) as stack:
-        wire.targets |= {EVENT: _address(stack.info.endpoint), COMPUTE: _address(stack.info.compute_endpoint)}
-        installed = listened_to(stack, wire)
-        for function in installed.functions():
-            installed.configure(wire.environment(function), function)
-        yield installed
+def installation(embedded_stack: PrivateStack, wire: Wire) -> Installation:
+    """The stack with a tap on its bus, an inbox at each topic, and a wire between functions and emulators."""
+    info = embedded_stack.info
+    wire.targets |= {EVENT: _address(info.endpoint), COMPUTE: _address(info.compute_endpoint)}
+    installed = listened_to(embedded_stack, wire)
+    installed.configure({function: wire.environment(function) for function in installed.functions()})
+    return installed
 
 
 def listened_to(stack: PrivateStack, wire: Wire | None = None) -> Installation:

@@ -29,7 +29,7 @@ from faultbridge.storage.codec import dump, load
 from faultbridge.storage.message import Message, encode_message, raw_key
 from faultbridge.storage.writes import Put
 from tests.e2e.bad_input import BAD, INCOMPRESSIBLE, LONG_BUT_GOOD, NO_MESSAGE
-from tests.e2e.batches import DOUBLE_BIT, FAULTY, LOST, Batch, mixed, reversed_and_interleaved
+from tests.e2e.batches import DOUBLE_BIT, GROUP_OF_THE_FAULTY, LOST, Batch, mixed, reversed_and_interleaved
 from tests.e2e.installation import Installation, eventually
 from tests.e2e.wire import Accident
 
@@ -75,7 +75,7 @@ class Replayed:
 @pytest.fixture(scope="session")
 def sent(installation: Installation) -> Sent:
     """500 records of 100 nodes, worked until nothing moves any more."""
-    cluster = installation.cluster(NODES, fleet=len(FAULTY))
+    cluster = installation.cluster(NODES, fleet=GROUP_OF_THE_FAULTY)
     batch = mixed(cluster, records=RECORDS, nodes=NODES, seed=7)
     since = datetime.now(UTC)
     messages = installation.send(batch.parcels)
@@ -102,12 +102,16 @@ def replayed(installation: Installation, sent: Sent) -> Replayed:
 @contextmanager
 def later(installation: Installation, days: float, *functions: str) -> Iterator[None]:
     """Let these functions, or every one, live so many days later meanwhile."""
-    offset = "FAULTBRIDGE_CLOCK_OFFSET_SECONDS"
-    installation.configure({offset: str(int(days * 86_400))}, *functions)
+    wanted = functions or installation.functions()
+    installation.configure({function: _offset(days) for function in wanted})
     try:
         yield
     finally:
-        installation.configure({offset: "0"}, *functions)
+        installation.configure({function: _offset(0) for function in wanted})
+
+
+def _offset(days: float) -> dict[str, str]:
+    return {"FAULTBRIDGE_CLOCK_OFFSET_SECONDS": str(int(days * 86_400))}
 
 
 def at_rest(installation: Installation, cluster: str) -> Picture:
@@ -255,15 +259,22 @@ def _let_the_provider_fail(installation: Installation, scene: Repairs) -> None:
     with installation.wire_in_use.accidents(fail):
         _break_down(installation, scene.cluster, scene.provider_fails)
         eventually(lambda: _at_step(installation, scene, "await_successor"), 60)
-        installation.swept()
+        _until_the_sweep_makes(installation, "states:DescribeExecution")
         local.script_capacity(compute, INSTANCE_TYPE, available=True)
         eventually(lambda: _at_step(installation, scene, "verify"), 60)
-        installation.swept()
+        _until_the_sweep_makes(installation, "ssm:SendCommand")
         sitting = installation.states(scene.cluster)[scene.provider_fails].incarnation
         assert sitting is not None
         assert sitting.instance_id is not None
         local.script_command(compute, sitting.instance_id, exit_code=0, stdout=healthy_diagnostics())
         installation.settle(scene.cluster)
+
+
+def _until_the_sweep_makes(installation: Installation, call: str) -> None:
+    """Wait until the sweep, which looks after what waits, was so far that it made this call once more."""
+    wire = installation.wire_in_use
+    before = wire.made("sweep", call)
+    eventually(lambda: wire.made("sweep", call) > before, 60)
 
 
 def _at_step(installation: Installation, scene: Repairs, step: str) -> bool:

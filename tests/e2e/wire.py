@@ -9,10 +9,11 @@ from __future__ import annotations
 import http.client
 import json
 import re
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
@@ -70,14 +71,14 @@ class Accident:
 class Wire:
     """A recording proxy on 127.0.0.1; `targets` are the emulators by plane, as `host:port`, known before any call.
 
-    It ends when all who call through it have hung up: end the emulators first.
+    End the emulators first: whoever still calls when the wire ends is cut off.
     """
 
     targets: dict[str, str] = field(default_factory=dict)
     calls: list[Call] = field(default_factory=list)
     _accidents: list[Accident] = field(default_factory=list)
     _lock: threading.Lock = field(default_factory=threading.Lock)
-    _server: ThreadingHTTPServer | None = None
+    _server: _Server | None = None
 
     def __enter__(self) -> Self:
         self._server = _Server(("127.0.0.1", 0), type("Handler", (_Handler,), {"wire": self}))
@@ -87,6 +88,7 @@ class Wire:
     def __exit__(self, *_: object) -> None:
         if self._server is not None:
             self._server.shutdown()
+            self._server.cut_off()
             self._server.server_close()
 
     def environment(self, function: str) -> dict[str, str]:
@@ -130,11 +132,21 @@ class Wire:
 class _Server(ThreadingHTTPServer):
     daemon_threads = False
 
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.open: set[socket.socket] = set()
+
+    def cut_off(self) -> None:
+        for connection in list(self.open):
+            with suppress(OSError):  # it hung up in this moment
+                connection.shutdown(socket.SHUT_RDWR)
+
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A worker that is killed hangs up in the middle of a call: that is the purpose."""
 
 
 class _Handler(BaseHTTPRequestHandler):
+    server: _Server
     wire: Wire
     protocol_version = "HTTP/1.1"
     # Small packets are not held back for an acknowledgement: a call would take 40 ms more.
@@ -143,11 +155,13 @@ class _Handler(BaseHTTPRequestHandler):
 
     def setup(self) -> None:
         super().setup()
+        self.server.open.add(self.connection)
         self.upstream: dict[str, http.client.HTTPConnection] = {}
 
     def finish(self) -> None:
         for connection in self.upstream.values():
             connection.close()
+        self.server.open.discard(self.connection)
         super().finish()
 
     def handle_expect_100(self) -> bool:
@@ -183,7 +197,12 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _body(self) -> bytes:
         if self.headers.get("Transfer-Encoding", "").lower() != "chunked":
-            return self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            wanted = int(self.headers.get("Content-Length") or 0)
+            body = self.rfile.read(wanted)
+            if len(body) < wanted:
+                # The caller was killed before its last word: such a call never was.
+                raise ConnectionResetError
+            return body
         body = b""
         while size := int(self.rfile.readline().split(b";")[0], 16):
             body += self.rfile.read(size)

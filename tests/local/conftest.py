@@ -11,9 +11,7 @@ import pytest
 from faultbridge import local
 from faultbridge.local import deploy, state
 from faultbridge.local.deploy import Deployment
-from tests.local.stack import TINY, at_home, embedded_stack, tiny_stack
-
-__all__ = ["embedded_stack", "tiny_stack"]
+from tests.local.stack import TINY, at_home
 
 
 @pytest.fixture

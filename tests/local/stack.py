@@ -1,7 +1,6 @@
 """A private embedded stack for tests: its own folder, its own ports, nothing shared with a stack of the developer.
 
-Import `embedded_stack` into a `conftest.py` to have the product's template deployed once a session. It never
-skips: an embedded stack that does not start is a failure.
+It never skips: an embedded stack that does not start is a failure.
 """
 
 from __future__ import annotations
@@ -101,17 +100,3 @@ def private_stack(home: Path, deployment: Deployment | None = None) -> Iterator[
 def tiny_deployment(**parameters: str) -> Deployment:
     """The small template of these tests, which has one of each thing that the emulator gets wrong."""
     return Deployment(project=TINY, template=TINY / "infra" / "template.yaml", parameters=parameters)
-
-
-@pytest.fixture(scope="session")
-def embedded_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrivateStack]:
-    """The product's own template, deployed once for the whole session."""
-    with private_stack(tmp_path_factory.mktemp("embedded")) as stack:
-        yield stack
-
-
-@pytest.fixture(scope="session")
-def tiny_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrivateStack]:
-    """The small template, deployed once for the whole session."""
-    with private_stack(tmp_path_factory.mktemp("tiny"), tiny_deployment()) as stack:
-        yield stack
