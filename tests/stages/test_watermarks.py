@@ -7,13 +7,14 @@ from datetime import timedelta
 
 import pytest
 
+from faultbridge.domain.cases import Rung
 from faultbridge.domain.catalogue import Scope
 from faultbridge.domain.faults import Clear, Survey
 from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.policy import Limits
 from faultbridge.domain.records import Outcome
 from faultbridge.stages.changes import Arrival, Folded
-from faultbridge.stages.expire import end_scopes, quiet_until
+from faultbridge.stages.expire import end_scopes, outdate, quiet_until
 from faultbridge.stages.fold import fold
 from faultbridge.stages.folding import MOST_CONDITIONS, MOST_NOTED, MOST_SURVEYS, MOST_TOMBSTONES
 from tests.builders import CATALOGUE, GPU, NOON, OTHER_GPU, after, arrival, fault, node
@@ -49,6 +50,19 @@ def test_a_repeat_of_a_relapse_counts() -> None:
 def test_what_another_witness_saw_up_to_the_end_belongs_to_the_former_life(seconds: int, expected: Outcome) -> None:
     late = arrival(fault("smi.gpu_lost", source="nvidia-smi-xml"), at=after(seconds=seconds))
     assert outcome(relapsed(), late, now=after(minutes=5)) is expected
+
+
+@pytest.mark.parametrize(("moved", "expected"), [(timedelta(0), Outcome.STALE), (MILLISECOND, Outcome.RECORDED)])
+def test_what_a_proven_successor_said_before_is_past_though_the_same_had_ended_before_that(moved, expected) -> None:
+    known = folded(node(), arrival(fault(), at=after(minutes=-60)))
+    ended = end_scopes(known.state, (Scope.INSTANCE,), at=after(minutes=-50), reason="replaced").state
+    proven = outdate(ended, Rung.REPLACE, before=NOON)
+    assert outcome(proven, arrival(fault(), at=NOON + moved), now=after(minutes=5)) is expected
+
+
+def test_what_ended_after_a_successors_proof_began_is_remembered_as_before() -> None:
+    ended = end_scopes(relapsed(), (Scope.INSTANCE,), at=after(minutes=2), reason="replaced").state
+    assert outdate(ended, Rung.REPLACE, before=NOON).tombstones == ended.tombstones
 
 
 @pytest.mark.parametrize(("moved", "expected"), [(-MILLISECOND, Outcome.STALE), (timedelta(0), Outcome.RECORDED)])
