@@ -155,3 +155,19 @@ def test_a_probe_that_nobody_answers_takes_no_machine_for_gone() -> None:
     world.listen()
     world.minute(3)
     assert world.status() is NodeStatus.DRAINING
+
+
+@pytest.mark.parametrize("rule", [REBOOT, DIAGNOSE], ids=["reboot", "diagnosis"])
+def test_what_the_machine_said_that_others_brought_is_no_trouble_when_it_comes_late(rule: Rule) -> None:
+    world = busy_world(rule)
+    world.fault(code="xid.48")
+    world.listen()
+    world.minute(3)
+    world.fleet.terminate(FIRST)
+    world.until(lambda: world.status() is NodeStatus.VALIDATING, minutes=120)
+    before = world.clock.now()
+    world.until(world.case_is(RESOLVED))
+    world.minute(120)
+    world.fault(code="xid.79", seen=before)
+    world.minute()
+    assert (list(world.node().active()), world.status()) == ([], NodeStatus.HEALTHY)

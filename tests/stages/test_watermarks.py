@@ -7,7 +7,6 @@ from datetime import timedelta
 
 import pytest
 
-from faultbridge.domain.cases import Rung
 from faultbridge.domain.catalogue import Scope
 from faultbridge.domain.faults import Clear, Survey
 from faultbridge.domain.nodes import NodeState
@@ -56,13 +55,13 @@ def test_what_another_witness_saw_up_to_the_end_belongs_to_the_former_life(secon
 def test_what_a_proven_successor_said_before_is_past_though_the_same_had_ended_before_that(moved, expected) -> None:
     known = folded(node(), arrival(fault(), at=after(minutes=-60)))
     ended = end_scopes(known.state, (Scope.INSTANCE,), at=after(minutes=-50), reason="replaced").state
-    proven = outdate(ended, Rung.REPLACE, before=NOON)
+    proven = outdate(ended, before=NOON)
     assert outcome(proven, arrival(fault(), at=NOON + moved), now=after(minutes=5)) is expected
 
 
 def test_what_ended_after_a_successors_proof_began_is_remembered_as_before() -> None:
     ended = end_scopes(relapsed(), (Scope.INSTANCE,), at=after(minutes=2), reason="replaced").state
-    assert outdate(ended, Rung.REPLACE, before=NOON).tombstones == ended.tombstones
+    assert outdate(ended, before=NOON).tombstones == ended.tombstones
 
 
 @pytest.mark.parametrize(("moved", "expected"), [(-MILLISECOND, Outcome.STALE), (timedelta(0), Outcome.RECORDED)])

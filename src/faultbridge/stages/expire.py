@@ -41,14 +41,12 @@ def end_verified(state: NodeState, rung: Rung, *, at: datetime) -> Folded:
     return _end(state, at, f"verified after {rung.value}", ends_at)
 
 
-def outdate(state: NodeState, rung: Rung, *, before: datetime | None) -> NodeState:
+def outdate(state: NodeState, *, before: datetime) -> NodeState:
     """Let nothing begin that was seen on a successor before its verification began: all of it was proven good.
 
     What a machine said while nobody knew it comes late, when its records are tried again. What ended earlier needs no
     tombstone any more, which would let something begin again that was seen after its end.
     """
-    if rung is not Rung.REPLACE or before is None:
-        return state
     floor = before if state.floor is None else max(state.floor, before)
     left = {key: one for key, one in state.tombstones.items() if max((one.ended_at, *one.witnesses.values())) > floor}
     return replace(state, floor=floor, tombstones=left)

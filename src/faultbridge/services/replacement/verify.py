@@ -148,11 +148,19 @@ def _passed(work: Work, found: Verification) -> Answer:
             evidence=evidence,
         )
         ended = end_verified(state, case.rung, at=now)
-        proven = outdate(ended.state, case.rung, before=_began(case, attempt))
+        began = _began(case, attempt) if _is_successor(state, case) else None
+        proven = ended.state if began is None else outdate(ended.state, before=began)
         decided = decide(proven, ended.changes, work.rules, now)
         return Revision(decided.state, (step, *decided.drafts))
 
     return work.settle(Outcome.DONE, Phase.VERIFYING, finish)
+
+
+def _is_successor(state: NodeState, case: Case) -> bool:
+    """Tell whether the machine in the seat is another than the one that the case was opened for, whoever brought it."""
+    sits = state.incarnation
+    came = sits is not None and (sits.since >= case.opened_at or (state.unverified and sits.instance > 1))
+    return came or case.rung is Rung.REPLACE
 
 
 def _failed(work: Work, found: Verification, findings: tuple[str, ...], *, at_least: Rung | None = None) -> Answer:
