@@ -72,8 +72,8 @@ architecture: setup ## the rules that keep the layout true
 	@$(BIN)/pytest -q tests/architecture
 
 .PHONY: test
-test: setup machines ## every test but the nightly ones, in two processes; one of them begins with those on a stack
-	@$(BIN)/pytest -n 2 --no-loadscope-reorder
+test: setup machines ## every test but the nightly ones, in three processes; those on a stack mostly wait
+	@$(BIN)/pytest -n 3 --no-loadscope-reorder
 
 .PHONY: check
 check: format-check lint types template-lint test ## all that must hold before a change is merged; tests last

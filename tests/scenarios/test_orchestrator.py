@@ -112,3 +112,5 @@ def test_a_verified_node_that_the_orchestrator_does_not_take_back_goes_to_a_pers
     world.until(lambda: world.case().status is CaseStatus.ESCALATED, 120)
     assert not world.status().in_service
     assert "does not take it back" in world.case().reason
+    # Perhaps one of its answers was lost: that work is kept off is no longer known.
+    assert world.node().isolation is Isolation.REQUESTED

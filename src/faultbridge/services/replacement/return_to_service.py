@@ -10,6 +10,7 @@ from faultbridge.domain.nodes import Isolation, NodeState
 from faultbridge.services.append import Revision
 from faultbridge.services.patience import in_time_again
 from faultbridge.services.replacement import verify
+from faultbridge.services.replacement.endings import escalated
 from faultbridge.services.replacement.outcomes import Answer, Outcome
 from faultbridge.services.replacement.work import Work, waiting
 from faultbridge.stages import narrate
@@ -36,10 +37,16 @@ def return_to_service(work: Work) -> Answer:
 
 
 def return_is_late(work: Work, reason: str) -> Answer:
-    """Hand over a good node that the orchestrator does not take back."""
-    now = work.tools.clock.now()
-    draft = narrate.step(work.case, NAME, "timed_out", now, reason=reason, failure="TIMEOUT")
-    return work.escalate(f"TIMEOUT: verified, but the orchestrator does not take it back: {reason}", draft, fails=False)
+    """Hand over a good node of which the orchestrator did not say that it takes it back; perhaps it has done so."""
+    why = f"TIMEOUT: verified, but the orchestrator does not take it back: {reason}"
+
+    def stop(state: NodeState, now: datetime) -> Revision:
+        draft = narrate.step(work.case, NAME, "timed_out", now, reason=reason, failure="TIMEOUT")
+        unsure = replace(state, isolation=Isolation.REQUESTED)
+        return escalated(unsure, now, why, drafts=(draft,), fails=False)
+
+    work.commit(stop)
+    return Answer(Outcome.FAILED, why)
 
 
 def _returned(work: Work, how: str, reason: str) -> Answer:
