@@ -279,7 +279,10 @@ def test_what_was_told_without_the_table_is_told_its_end_though_that_came_first(
     table.clock.advance(timedelta(minutes=1))  # type: ignore[attr-defined]  # a clock that stands until told otherwise
     paging(CLOSED)
     again = paging if process == "the same" else Paging(table, pager, paging.clock)
+    # It asks the table nothing that could make it begin again.
+    table.seam.before = always_at("table.get_many", Transient("down"))
     assert fates(again, ESCALATED) == [Fate.SENT]
+    table.seam.before = lambda _: None
     assert fates(Paging(table, pager, paging.clock), ESCALATED) == [Fate.OVERTAKEN]
     told = [page for page in pager.sent if page.key == f"{CASE}:escalated"]
     assert [page.attributes["state"] for page in told] == ["triggered", "resolved"]
@@ -305,6 +308,14 @@ def test_what_only_a_summary_speaks_for_has_no_end_of_its_own() -> None:
     assert fates(paging, ESCALATED) == [Fate.WITHHELD]
     assert Fate.QUIET in fates(paging, CLOSED)
     assert pager.sent == []
+
+
+def always_at(name: str, error: Exception) -> Any:
+    def hook(call: Call) -> None:
+        if call.name == name:
+            raise error
+
+    return hook
 
 
 def always(error: Exception) -> Any:

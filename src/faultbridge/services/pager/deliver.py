@@ -81,7 +81,9 @@ class Paging:
             owes_end = begun.fate is Fate.OVERTAKEN and (begun.maybe_told or told in self.told)
             if begun.fate is not None and not owes_end:
                 return Delivered(key, rule.state, begun.fate)
-            page = write_page(event, rule, self._known(event), self.settings.links)
+            # Of what is over nothing more is asked: a table that goes away now must not make it begin again.
+            known = Known() if owes_end else self._known(event)
+            page = write_page(event, rule, known, self.settings.links)
             fate = Fate.SENT if owes_end or told in self.told else self._judge(page)
         except Misconfigured:
             return self._deliver_blindly(event, rule)
