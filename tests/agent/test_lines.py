@@ -7,6 +7,8 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from faultbridge.agent.folding import MOST_BYTES, MOST_KNOWN, Line, LineBatch
 from faultbridge.agent.kmsg import KmsgLog
@@ -111,6 +113,17 @@ def test_a_line_read_twice_has_one_time_even_when_the_clocks_tick_apart(device):
     later.wall += timedelta(milliseconds=700)
     again = next(log_of(device, {**first.mark, "seq": 6}, clock=later).read(10_000))
     assert again.head == first.head
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(micros=st.integers(0, 999_999), uptime=st.integers(0, 10**13))
+def test_a_line_read_twice_has_one_time_wherever_between_two_milliseconds_the_clocks_stand(device, micros, uptime):
+    device.path.write_text(f"3,7,{uptime},-;{XID}\n3,8,{uptime},-;other\n")
+    clock = MovedClock()
+    clock.wall += timedelta(microseconds=micros)
+    first, second = log_of(device, clock=clock).read(10_000)
+    (again,) = log_of(device, {**first.mark, "seq": 7}, clock=clock).read(10_000)
+    assert again.head == second.head
 
 
 def test_a_clock_that_was_set_gives_the_next_lines_its_time(device):

@@ -224,9 +224,10 @@ def test_a_disk_that_takes_nothing_silences_nobody(tmp_path, queue):
     node.kill()
     node.ring.say(XID.format(500))
     node.start()
-    wait_for(lambda: len(queue.lines()) >= 501)
+    wait_for(lambda: XID.format(500) in said(queue))
     assert node.stop() == 0
-    assert said(queue) == {XID.format(one): 1 for one in range(501)}
+    # Killed between the queue's answer and the note of it, it says some lines once more (docs/agent.md).
+    assert set(said(queue)) == {XID.format(one) for one in range(501)}
 
 
 def test_without_network_and_disk_the_ring_keeps_what_the_agent_does_not_read(tmp_path, queue):

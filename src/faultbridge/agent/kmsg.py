@@ -12,7 +12,7 @@ from typing import Any
 
 from faultbridge.agent.clock import AgentClock
 from faultbridge.agent.folding import Line
-from faultbridge.domain.times import to_text
+from faultbridge.domain.times import to_text, truncate
 
 SOURCE = "kernel-log"
 READ_BYTES = 8192  # the longest record of the device; a shorter read fails
@@ -66,7 +66,8 @@ class KmsgLog:
             self._file = None
 
     def _set_clock(self) -> None:
-        zero = self._clock.now() - timedelta(seconds=self._clock.monotonic())
+        # As whole milliseconds, as the mark keeps it: else a line read twice could have two times.
+        zero = truncate(self._clock.now() - timedelta(seconds=self._clock.monotonic()))
         if self._zero is None or abs(zero - self._zero) > SAME_CLOCK:
             self._zero = zero
 
@@ -97,6 +98,6 @@ class KmsgLog:
         self._sequence = sequence
         zero = self._zero or self._clock.now()
         at = zero + timedelta(microseconds=int(found[3]))
-        mark = {"boot": self._boot, "seq": sequence, "zero": int(zero.timestamp() * 1000)}
+        mark = {"boot": self._boot, "seq": sequence, "zero": round(zero.timestamp() * 1000)}
         head = f"{to_text(at)} {found[0].decode()}"
         return Line(head, raw[found.end() : found.end() + MOST_LINE_BYTES].decode("utf-8", "replace"), mark)
