@@ -12,7 +12,7 @@ from faultbridge.decoders import registry
 from faultbridge.decoders.base import Hints
 from faultbridge.domain.catalogue import Kind
 from faultbridge.domain.edges import NodeStatus
-from faultbridge.domain.faults import Clear, Severity, Survey
+from faultbridge.domain.faults import Clear, Fault, Severity, Survey
 from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.policy import Limits, Match, Policy, Rule
 from faultbridge.stages.fold import fold
@@ -30,8 +30,8 @@ def told(state: NodeState, at, code: str = "xid.48", source: str = "kernel-log")
     return fold(state, [one], now=at, catalogue=KNOWN, limits=Limits()).state
 
 
-def surveyed(state: NodeState, at, source: str = "dcgm-health") -> NodeState:
-    look = Survey(source, covers={"xid.48": (GPU,)}, present=())
+def surveyed(state: NodeState, at, *present: Fault, source: str = "dcgm-health") -> NodeState:
+    look = Survey(source, covers={"xid.48": (GPU,)}, present=present)
     return fold(state, [arrival(look, at=at)], now=at, catalogue=KNOWN, limits=Limits()).state
 
 
@@ -147,6 +147,14 @@ def test_a_survey_that_finds_nothing_is_written_every_ten_minutes() -> None:
 def test_a_survey_of_a_source_that_asserts_something_is_written_each_time() -> None:
     state = surveyed(told(node(), NOON, "smi.row_remap_pending", "dcgm-health"), after(seconds=1))
     assert worth(state, surveyed(state, after(seconds=2)))
+
+
+def test_a_look_behind_a_clean_one_that_was_not_written_opens_what_the_next_look_clears() -> None:
+    stored = surveyed(node(), NOON)
+    assert not worth(stored, surveyed(stored, after(minutes=3)))
+    late = surveyed(stored, after(minutes=2), fault("xid.48", source="dcgm-health"))
+    assert [one.code for one in late.active()] == ["xid.48"]
+    assert not surveyed(late, after(minutes=4)).conditions
 
 
 TAKEN_BACK = b"""\

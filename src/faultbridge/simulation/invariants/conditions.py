@@ -20,6 +20,7 @@ from faultbridge.simulation.invariants.base import Invariant
 from faultbridge.simulation.view import View
 from faultbridge.stages.changes import Arrival
 from faultbridge.stages.decide import Rules
+from faultbridge.stages.worth import SURVEY_KEPT
 
 WATCHED = "watch-b"
 
@@ -35,8 +36,11 @@ def _unlike(view: View) -> Iterator[str]:
         now = view.ports.clock.now()
         true = _replayed(state, mine, now)
         found = {key: _asserting(state, key) for key, one in state.conditions.items() if one.active}
-        if found != true and (late := _overtaken_faults(view, mine)):
-            true = _replayed(state, [part for part in mine if part.record.record_id not in late], now)
+        left_out: set[str] = set()
+        for untold in (_overtaken_faults, _unstored_looks):
+            if found != true and (records := untold(view, mine)):
+                left_out |= records
+                true = _replayed(state, [part for part in mine if part.record.record_id not in left_out], now)
         if found != true:
             yield f"{state.key.stream} has {sorted(found)}, in order it would have {sorted(true)}"
 
@@ -56,9 +60,13 @@ def _settled_as(view: View, outcome: Outcome) -> set[str]:
 
 def _old_surveys(view: View, parts: list[Part]) -> set[str]:
     """Name the surveys that came after a newer one of their source: such a one says nothing, whatever it covered."""
-    effective = set().union(*(_settled_as(view, one) for one in (Outcome.CLEAN, Outcome.RECORDED, Outcome.FOLDED)))
+    effective = _settled_as(view, Outcome.CLEAN) | _effective(view)
     surveys = {part.record.record_id for part in parts if any(isinstance(one, Survey) for one in part.observations)}
     return (surveys & _settled_as(view, Outcome.STALE)) - effective
+
+
+def _effective(view: View) -> set[str]:
+    return _settled_as(view, Outcome.RECORDED) | _settled_as(view, Outcome.FOLDED)
 
 
 def _overtaken_faults(view: View, parts: list[Part]) -> set[str]:
@@ -73,9 +81,7 @@ def _overtaken_faults(view: View, parts: list[Part]) -> set[str]:
         for one in part.observations
         if isinstance(one, Survey)
     ]
-    stale = _settled_as(view, Outcome.STALE)
-    for outcome in (Outcome.RECORDED, Outcome.FOLDED):
-        stale -= _settled_as(view, outcome)
+    stale = _settled_as(view, Outcome.STALE) - _effective(view)
     return {
         part.record.record_id
         for part in parts
@@ -83,6 +89,27 @@ def _overtaken_faults(view: View, parts: list[Part]) -> set[str]:
         if isinstance(one, Fault) and part.record.record_id in stale
         for source, at, covered in looks
         if source != part.record.source and _at(part, one) <= at and canonical(one.code) in covered
+    }
+
+
+def _unstored_looks(view: View, parts: list[Part]) -> set[str]:
+    """Name the looks that found nothing and were not stored, behind which an older one that found something came.
+
+    Whether a worker still knew of such a look is chance; of what it opened, the next look is told (stages/worth).
+    """
+    looks = [
+        (part.record.record_id, one.looker, _at(part, one), bool(one.present))
+        for part in parts
+        for one in part.observations
+        if isinstance(one, Survey)
+    ]
+    unstored = _settled_as(view, Outcome.CLEAN) - _effective(view)
+    return {
+        record
+        for record, looker, at, present in looks
+        if record in unstored and not present
+        for _, other, before, found in looks
+        if other == looker and found and at - SURVEY_KEPT <= before < at
     }
 
 
