@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import ast
+import gc
 
 import pytest
 
+from faultbridge.domain.times import truncate
+from tests.builders import NOON
 from tests.simulation.mutants.__main__ import judged, main
 from tests.simulation.mutants.catalogue import Mutant, mutants, mutated, source
 from tests.simulation.mutants.player import Played
 from tests.simulation.mutants.report import PAGE, known, page
+from tests.simulation.mutants.swap import Place, watched
 
 ALL = list(mutants())
 
@@ -28,6 +32,17 @@ def test_every_conditional_write_acknowledgement_and_watermark_has_its_mutant() 
 @pytest.mark.parametrize("mutant", ALL[::7], ids=lambda mutant: mutant.name)
 def test_a_mutant_is_another_program(mutant: Mutant) -> None:
     assert ast.dump(mutated(mutant.file, mutant.number)) != ast.dump(ast.parse(source(mutant.file)))
+
+
+def test_functions_are_found_though_they_are_left_out_of_the_search_for_cycles() -> None:
+    seen: set[Place] = set()
+    gc.freeze()
+    try:
+        with watched(["domain/times.py"], seen):
+            truncate(NOON)
+    finally:
+        gc.freeze()
+    assert seen == {("domain/times.py", "truncate")}
 
 
 def test_what_is_known_to_live_still_exists() -> None:
