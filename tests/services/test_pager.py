@@ -283,6 +283,7 @@ def test_what_was_told_without_the_table_is_told_its_end_though_that_came_first(
     table.seam.before = always_at("table.get_many", Transient("down"))
     assert fates(again, ESCALATED) == [Fate.SENT]
     table.seam.before = lambda _: None
+    assert fates(again, ESCALATED) == [Fate.OVERTAKEN]
     assert fates(Paging(table, pager, paging.clock), ESCALATED) == [Fate.OVERTAKEN]
     told = [page for page in pager.sent if page.key == f"{CASE}:escalated"]
     assert [page.attributes["state"] for page in told] == ["triggered", "resolved"]
