@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
 from faultbridge.domain.cases import Resolution
-from faultbridge.domain.edges import CaseStatus, NodeStatus
+from faultbridge.domain.edges import Actor, CaseStatus, NodeStatus
 from faultbridge.domain.faults import Action
 from faultbridge.domain.policy import Match, Rule
-from tests.scenarios.world import World
+from faultbridge.services.append import Revision
+from tests.scenarios.world import CLUSTER, World
 
 RESOLVED = CaseStatus.RESOLVED
 FIRST = "i-00000000000000001"
@@ -171,3 +173,29 @@ def test_what_the_machine_said_that_others_brought_is_no_trouble_when_it_comes_l
     world.fault(code="xid.79", seen=before)
     world.minute()
     assert (list(world.node().active()), world.status()) == ([], NodeStatus.HEALTHY)
+
+
+@pytest.mark.parametrize(
+    ("known_for", "heard"),
+    [(timedelta(milliseconds=1), ["xid.79"]), (timedelta(0), [])],
+    ids=["its own", "one that came"],
+)
+def test_what_was_said_before_a_proof_is_heard_late_of_the_machine_only_that_had_the_trouble(
+    known_for: timedelta, heard: list[str]
+) -> None:
+    # Which of the two a machine is that was first known in the very moment of the trouble, nobody can say.
+    world = busy_world(DIAGNOSE)
+    sits = replace(world.node().incarnation, since=world.clock.now() - known_for)
+    config = world.rulebook.config(CLUSTER)
+    world.append(
+        world.key(), lambda state, _: Revision(replace(state, incarnation=sits)), actor=Actor.INVENTORY, config=config
+    )
+    world.fault(code="xid.48")
+    world.listen()
+    world.until(lambda: world.status() is NodeStatus.VALIDATING, minutes=120)
+    before = world.clock.now()
+    world.until(world.case_is(RESOLVED))
+    world.minute(120)
+    world.fault(code="xid.79", seen=before)
+    world.minute()
+    assert [condition.code for condition in world.node().active()] == heard
