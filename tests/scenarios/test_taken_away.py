@@ -176,16 +176,16 @@ def test_what_the_machine_said_that_others_brought_is_no_trouble_when_it_comes_l
 
 
 @pytest.mark.parametrize(
-    ("known_for", "heard"),
-    [(timedelta(milliseconds=1), ["xid.79"]), (timedelta(0), [])],
-    ids=["its own", "one that came"],
+    ("known_for", "instance", "heard"),
+    [(timedelta(milliseconds=1), 1, ["xid.79"]), (timedelta(0), 1, []), (timedelta(milliseconds=1), 2, [])],
+    ids=["the first", "known since the trouble", "a successor that nobody has proven"],
 )
-def test_what_was_said_before_a_proof_is_heard_late_of_the_machine_only_that_had_the_trouble(
-    known_for: timedelta, heard: list[str]
+def test_what_was_said_before_a_proof_is_heard_late_only_of_the_machine_that_was_there_before_the_trouble(
+    known_for: timedelta, instance: int, heard: list[str]
 ) -> None:
     # Which of the two a machine is that was first known in the very moment of the trouble, nobody can say.
     world = busy_world(DIAGNOSE)
-    sits = replace(world.node().incarnation, since=world.clock.now() - known_for)
+    sits = replace(world.node().incarnation, instance=instance, since=world.clock.now() - known_for)
     config = world.rulebook.config(CLUSTER)
     world.append(
         world.key(), lambda state, _: Revision(replace(state, incarnation=sits)), actor=Actor.INVENTORY, config=config

@@ -59,9 +59,12 @@ def test_what_a_proven_successor_said_before_is_past_though_the_same_had_ended_b
     assert outcome(proven, arrival(fault(), at=NOON + moved), now=after(minutes=5)) is expected
 
 
-def test_what_ended_after_a_successors_proof_began_is_remembered_as_before() -> None:
-    ended = end_scopes(relapsed(), (Scope.INSTANCE,), at=after(minutes=2), reason="replaced").state
-    assert outdate(ended, before=NOON).tombstones == ended.tombstones
+@pytest.mark.parametrize(("moved", "remembered"), [(timedelta(0), 0), (-MILLISECOND, 1)])
+def test_only_what_ended_after_a_successors_proof_began_is_remembered_as_before(moved, remembered) -> None:
+    at = after(minutes=2)
+    ended = end_scopes(relapsed(), (Scope.INSTANCE,), at=at, reason="replaced").state
+    assert len(ended.tombstones) == 1
+    assert len(outdate(ended, before=at + moved).tombstones) == remembered
 
 
 @pytest.mark.parametrize(("moved", "expected"), [(-MILLISECOND, Outcome.STALE), (timedelta(0), Outcome.RECORDED)])
