@@ -45,7 +45,8 @@ def test_a_history_without_a_bug_is_well(capsys: pytest.CaptureFixture[str]) -> 
 
 def test_a_commit_that_overwrites_another_one_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("faultbridge.services.append._unchanged", lambda _: None)
-    assert any(run(seed).broken for seed in range(12))
+    # Histories 2 and 5 break as well, but take ten times as long to come to their end.
+    assert run(3).broken
 
 
 def test_a_slot_that_is_never_given_back_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
