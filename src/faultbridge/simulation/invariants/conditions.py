@@ -93,9 +93,10 @@ def _overtaken_faults(view: View, parts: list[Part]) -> set[str]:
 
 
 def _unstored_looks(view: View, parts: list[Part]) -> set[str]:
-    """Name the looks that found nothing and were not stored, behind which an older one that found something came.
+    """Name the looks that changed nothing and are shortly after an older one that found something.
 
-    Whether a worker still knew of such a look is chance; of what it opened, the next look is told (stages/worth).
+    Had that one come first, they would have ended what it opened: it came behind them. They are not worth a write
+    (stages/worth), and whether a worker still knew of them is chance; the next look clears what the older one opened.
     """
     looks = [
         (part.record.record_id, one.looker, _at(part, one), bool(one.present))
