@@ -10,7 +10,7 @@ import pytest
 from faultbridge.bootstrap import Application
 from faultbridge.entrypoints.archive import archive
 from faultbridge.entrypoints.ingest import ingest
-from faultbridge.errors import Misconfigured, Transient
+from faultbridge.errors import Conflict, Misconfigured, Transient
 from faultbridge.services.records import Delivery
 from faultbridge.simulation.fakes import Call
 from faultbridge.storage import keys
@@ -53,3 +53,17 @@ def test_a_round_of_the_archive_in_which_a_cluster_could_not_be_kept_fails() -> 
         archive({}, application)
     world.vault.seam.before = lambda _: None
     assert archive({}, application)["failures"] == []
+
+
+def test_a_round_of_the_archive_that_only_lost_its_races_comes_again_and_calls_nobody() -> None:
+    world = Kept()
+    world.story()
+
+    def quicker(call: Call) -> None:
+        if any(write.key == keys.cluster_state("train-a") for write in writes_of(call)):
+            raise Conflict("another writer was quicker")
+
+    application = cast("Application", SimpleNamespace(archive=world.keep_record))
+    world.table.seam.before = quicker
+    with pytest.raises(Transient, match="another writer was quicker"):
+        archive({}, application)

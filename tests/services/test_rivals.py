@@ -11,10 +11,11 @@ import pytest
 
 from faultbridge.domain.nodes import NodeKey
 from faultbridge.errors import Conflict
+from faultbridge.services.append import MOST_TRIES
 from faultbridge.services.archive.expire import Expire
 from faultbridge.services.archive.manifests import Manifest, Stretch
 from faultbridge.services.archive.on_chain import PutOnChain
-from faultbridge.services.controls import MOST_TRIES, Controls
+from faultbridge.services.controls import Controls
 from faultbridge.services.jobs import Jobs
 from faultbridge.services.orphans import ReleaseOrphans
 from faultbridge.services.publish import Publish
@@ -168,10 +169,36 @@ def test_two_who_put_an_anchor_on_the_chain_at_once_put_it_there_once() -> None:
     kept.story()
     anchored = kept.anchor(kept.config)
     put = PutOnChain(kept.table, kept.clock, kept.stack)
+    told: list[bool] = []
+    meanwhile(kept.table, lambda: told.append(put(anchored)))
+    assert (put(anchored), told) == (False, [True])
+    assert anchors(kept) == [anchored.key]
+
+
+def test_an_anchor_that_another_round_noted_alone_is_not_put_on_the_chain_again() -> None:
+    kept = Kept()
+    kept.story()
+    anchored = kept.anchor(kept.config)
     meanwhile(kept.table, lambda: kept.table.write(_noted(kept, anchored.key)))
-    with pytest.raises(Conflict):
-        put(anchored)
-    assert not [body for body in bodies(kept.table) if body["data"].get("kind") == "anchor"]
+    assert not PutOnChain(kept.table, kept.clock, kept.stack)(anchored)
+    assert anchors(kept) == []
+
+
+def test_an_anchor_comes_onto_the_chain_although_the_cluster_changed_meanwhile() -> None:
+    kept = Kept()
+    kept.story()
+    meanwhile(kept.table, lambda: kept.rollup("train-a"))
+    assert set(kept.keep_record().roots) == {"train-a"}
+    assert len(anchors(kept)) == 1
+    assert kept.verify(anchor=True).breaks == []
+
+
+def test_a_round_that_always_comes_too_late_names_the_cluster_as_late_and_not_as_failed() -> None:
+    kept = Kept()
+    kept.story()
+    meanwhile(kept.table, lambda: kept.rollup("train-a"), 100)
+    done = kept.keep_record()
+    assert (done.failures, [one.partition(":")[0] for one in done.late]) == ([], ["train-a"])
 
 
 def sealed_day() -> tuple[Kept, Manifest]:
@@ -197,6 +224,11 @@ def test_a_streams_anchor_never_goes_back_behind_a_later_seal() -> None:
     meanwhile(kept.table, lambda: kept.table.write(Put(later)), 100)
     Expire(kept.table, kept.clock, timedelta(days=30))(manifest)
     assert (kept.table.get(anchor) or {})["seq"] == 99
+
+
+def anchors(kept: Kept) -> list[str]:
+    """The anchors on the chain of the cluster, in order."""
+    return [body["data"]["facts"]["anchor"] for body in bodies(kept.table) if body["data"].get("kind") == "anchor"]
 
 
 def _noted(kept: Kept, key: str) -> Put:

@@ -7,14 +7,17 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from faultbridge.adapters.telemetry import emit, logger
-from faultbridge.errors import Misconfigured
+from faultbridge.errors import Misconfigured, Transient
 
 if TYPE_CHECKING:
     from faultbridge.bootstrap import Application
 
 
 def archive(_event: Mapping[str, Any], application: Application) -> dict[str, Any]:
-    """Anchor and seal what is due; raises Misconfigured when a cluster could not be, so that somebody is called."""
+    """Anchor and seal what is due.
+
+    Raises Misconfigured where only a person can help, and Transient where another round will: Lambda runs it again.
+    """
     kept = application.archive()
     for broken in kept.breaks:
         logger.error("a stream is broken and is not sealed from there on", place=broken)
@@ -28,5 +31,7 @@ def archive(_event: Mapping[str, Any], application: Application) -> dict[str, An
         roots=kept.roots,
     )
     if kept.failures or kept.breaks:
-        raise Misconfigured("; ".join([*kept.failures, *kept.breaks]))
+        raise Misconfigured("; ".join([*kept.failures, *kept.breaks, *kept.late]))
+    if kept.late:
+        raise Transient("; ".join(kept.late))
     return asdict(kept)

@@ -1,18 +1,33 @@
-"""The stream of a cluster: its own state and entries, written on its version."""
+"""The stream of a cluster: its own state and entries, written on its version, by whoever was quickest."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
+from typing import TypeVar
 
 from faultbridge.domain.clusters import ClusterState
 from faultbridge.domain.edges import Actor
 from faultbridge.domain.entries import Draft, seal
 from faultbridge.domain.faults import Severity
-from faultbridge.services.append import Stack
+from faultbridge.errors import Conflict
+from faultbridge.services.append import MOST_TRIES, Stack
 from faultbridge.storage import items, keys
 from faultbridge.storage.links import links
 from faultbridge.storage.writes import Absent, Equals, Put, Write
+
+Result = TypeVar("Result")
+
+
+def until_it_holds(once: Callable[[], Result]) -> Result:
+    """Read, decide and write again until no other writer was quicker; raises Conflict after 20 lost races."""
+    for _ in range(MOST_TRIES - 1):
+        try:
+            return once()
+        except Conflict:
+            continue
+    return once()
 
 
 def next_writes(

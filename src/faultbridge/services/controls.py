@@ -12,16 +12,14 @@ from faultbridge.domain.edges import Actor
 from faultbridge.domain.entries import Draft, EntryType
 from faultbridge.domain.faults import Severity
 from faultbridge.domain.times import to_text, truncate
-from faultbridge.errors import Conflict, Rejected
+from faultbridge.errors import Rejected
 from faultbridge.ports import Clock, Table
 from faultbridge.services.append import Stack
-from faultbridge.services.cluster_stream import next_writes
+from faultbridge.services.cluster_stream import next_writes, until_it_holds
 from faultbridge.stages.breaker import closed_by_hand
 from faultbridge.storage import items, keys
 from faultbridge.storage.codec import dump
 from faultbridge.storage.writes import Equals, Path, Update, Value
-
-MOST_TRIES = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,20 +48,16 @@ class Controls:
 
     def change(self, cluster: str, revise: Callable[[Control, datetime], Changed], actor: Actor) -> Control:
         """Revise a cluster's controls until the commit holds; raises Conflict after 20 lost races."""
-        for number in range(MOST_TRIES):
-            before = self.read(cluster)
-            now = truncate(self.clock.now())
+
+        def once() -> Control:
+            before, now = self.read(cluster), truncate(self.clock.now())
             changed = revise(before, now)
             if not changed.drafts:
                 return before
-            try:
-                self._commit(before, changed, actor, now)
-            except Conflict:
-                if number == MOST_TRIES - 1:
-                    raise
-            else:
-                return changed.control
-        raise AssertionError  # pragma: no cover - the last try returns or raises
+            self._commit(before, changed, actor, now)
+            return changed.control
+
+        return until_it_holds(once)
 
     def pause(self, cluster: str, *, paused: bool, operator: str | None = None) -> Control:
         """Let no repair of a cluster begin any more, or let them begin again; what passed its intent goes on."""

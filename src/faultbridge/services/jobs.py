@@ -17,16 +17,15 @@ from faultbridge.domain.edges import Actor
 from faultbridge.domain.entries import Draft, EntryType
 from faultbridge.domain.jobs import Job
 from faultbridge.domain.times import to_text, truncate
-from faultbridge.errors import Conflict, Rejected
+from faultbridge.errors import Rejected
 from faultbridge.ports import Clock, Table
 from faultbridge.services.append import Stack
-from faultbridge.services.cluster_stream import next_writes
+from faultbridge.services.cluster_stream import next_writes, until_it_holds
 from faultbridge.services.rows import every
 from faultbridge.stages import narrate
 from faultbridge.storage import items, job_keys, keys
 from faultbridge.storage.jobs import job_writes, nodes_of, read_job
 
-MOST_TRIES = 20
 MOST_NODES = 5000
 MOST_LISTED = 50
 MOST_HITS = 64
@@ -154,20 +153,16 @@ class Jobs:
         return tuple(sorted(seats))
 
     def _change(self, cluster: str, job_id: str, revise: Revise, change: _Change) -> Job:
-        for attempt in range(MOST_TRIES):
+        def once() -> Job:
             before, now = self.find(cluster, job_id), truncate(self.clock.now())
             after = revise(before, now)
             if after is None:
                 return before or _never()
             after = replace(after, version=after.version + 1)
-            try:
-                self._write(after, before, change, now)
-            except Conflict:
-                if attempt == MOST_TRIES - 1:
-                    raise
-                continue
+            self._write(after, before, change, now)
             return after
-        return _never()  # pragma: no cover - the last try returns or raises
+
+        return until_it_holds(once)
 
     def _write(self, job: Job, before: Job | None, change: _Change, now: datetime) -> None:
         """Write the job and its entry together; the cluster's version keeps its stream without a fork."""

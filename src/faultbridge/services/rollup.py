@@ -16,17 +16,15 @@ from faultbridge.domain.edges import Actor, NodeStatus
 from faultbridge.domain.entries import Draft, EntryType
 from faultbridge.domain.faults import Severity
 from faultbridge.domain.times import truncate
-from faultbridge.errors import Conflict
 from faultbridge.ports import Clock, Table
 from faultbridge.services.append import Stack
-from faultbridge.services.cluster_stream import next_writes
+from faultbridge.services.cluster_stream import next_writes, until_it_holds
 from faultbridge.services.rows import rows_of
 from faultbridge.services.rulebook import Rulebook
 from faultbridge.services.rules_of import rules_of
 from faultbridge.stages.rollup import cluster_status, counted
 from faultbridge.storage import items, keys
 
-MOST_TRIES = 20
 BAD = "BAD#"
 
 
@@ -42,12 +40,7 @@ class Rollup:
     def __call__(self, cluster: str) -> ClusterState:
         """Recompute one cluster; raises Conflict after 20 lost races, Misconfigured for an unknown one."""
         config = rules_of(self.rulebook, cluster).config
-        for _ in range(MOST_TRIES - 1):
-            try:
-                return self._once(config)
-            except Conflict:
-                continue
-        return self._once(config)
+        return until_it_holds(lambda: self._once(config))
 
     def _once(self, config: ClusterConfig) -> ClusterState:
         before = items.read_cluster(config.cluster, self.table.get(keys.cluster_state(config.cluster)))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from random import Random
 
@@ -13,6 +14,7 @@ from faultbridge.services.archive.anchor import read_anchor
 from faultbridge.services.archive.check import VerifyArchive
 from faultbridge.services.archive.manifests import Manifest
 from faultbridge.services.archive.read import ReadArchive
+from faultbridge.services.archive.seal import Seal
 from faultbridge.services.timeline import Timeline, Wanted
 from faultbridge.services.verify import BreakKind
 from faultbridge.simulation.fakes import Call, Seam
@@ -192,19 +194,78 @@ def _expiring_keys(world: Kept) -> list[Key]:
 
 def test_an_archive_that_holds_something_else_lets_nothing_be_forgotten() -> None:
     world = kept()
-    original, puts = world.archive.put, []
 
-    def corrupting(key: str, body: bytes) -> None:
-        puts.append(key)
-        original(key, body)
-        if key.startswith(layout.MANIFESTS):
-            part = next(one for one in world.archive.kept if one.startswith(layout.LINES))
-            world.archive.kept[part] = layout.pack([])
+    def corrupt(call: Call) -> None:
+        if call.name == "objects.get" and str(call.argument).startswith(layout.LINES):
+            world.archive.kept[str(call.argument)] = layout.pack([])
 
-    world.archive.put = corrupting  # type: ignore[method-assign]
+    world.archive.seam.after = corrupt
     with pytest.raises(Misconfigured, match="nothing of that day is forgotten"):
         world.seal_day()
+    assert (expiring(world), world.vault.kept) == ([], {})
+
+
+def test_a_manifest_that_was_changed_after_its_seal_lets_nothing_be_forgotten() -> None:
+    world = kept(keep=None)
+    world.seal_day()
+    (key,) = world.archive.list(layout.MANIFESTS)
+    manifest = Manifest.read(world.archive.kept[key])
+    world.archive.kept[key] = replace(manifest, sealed_at="2020-01-01T00:00:00.000Z").render()
+    world.table.write(Delete(keys.stream_anchor(keys.node_partition(N1))))
+    with pytest.raises(Misconfigured, match="not what was sealed first"):
+        Seal(world.table, world.archive, world.vault, world.clock, world.stack, KEEP)(world.config, DAY)
     assert expiring(world) == []
+
+
+def test_what_was_lost_after_its_lock_is_not_forgotten_by_the_round_that_finishes() -> None:
+    world = kept("losing a batch")
+
+    def stop(call: Call) -> None:
+        if call.name == "vault.put" and str(call.argument).startswith(layout.SEALED):
+            raise Transient("killed after the lock")
+
+    world.vault.seam.after = stop
+    with pytest.raises(Transient):
+        world.seal_day()
+    _let_go(world)
+    (key,) = world.vault.list(layout.SEALED)
+    completed = next(part.key for part in Manifest.read(world.vault.kept[key]).parts if "completed" in part.key)
+    late = world.archive.kept.pop(completed)
+    world.archive.kept[layout.object_key("train-a", DAY, late)] = late
+    with pytest.raises(Misconfigured, match="nothing of that day is forgotten"):
+        world.seal(world.config, DAY)
+    assert expiring(world) == []
+
+
+@pytest.mark.parametrize("how", [None, "losing a batch"])
+def test_two_rounds_that_seal_a_day_at_once_seal_it_once(how: str | None) -> None:
+    calls = _calls_of_a_seal()
+    for number in range(calls):
+        world = kept(how)
+        day = world.clock.now().date().isoformat()
+        world.pass_time(days=1)
+        _another_round_before(world, number, lambda world=world, day=day: world.seal(world.config, day))
+        assert world.seal(world.config, day).entries == 11
+        assert len(expiring(world)) == 11
+        assert list(world.vault.list(layout.SEALED)) == [layout.sealed_key(layout.manifest_key("train-a", day))]
+        assert world.verify_archive(anchor=True).breaks == []
+        assert world.verify(anchor=True).breaks == []
+
+
+def _another_round_before(world: Kept, number: int, do: Callable[[], object]) -> None:
+    """Let somebody else do something a moment later, right before the call of that number."""
+    left = [number]
+
+    def hook(_: Call) -> None:
+        left[0] -= 1
+        if left[0] < 0:
+            for seam in _seams(world):
+                seam.before = lambda call: None
+            world.pass_time(seconds=1)
+            do()
+
+    for seam in _seams(world):
+        seam.before = hook
 
 
 def test_a_seal_that_stops_anywhere_is_finished_by_the_next_and_forgets_nothing_unproven() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from faultbridge.errors import FaultbridgeError
+from faultbridge.errors import FaultbridgeError, Transient
 from faultbridge.ports import Clock, Table
 from faultbridge.services.archive.anchor import Anchor
 from faultbridge.services.archive.on_chain import PutOnChain
@@ -20,13 +20,14 @@ SETTLED_AFTER = timedelta(hours=2)
 
 @dataclass(slots=True)
 class Kept:
-    """What one round did; `roots` is the Merkle root of each cluster that was anchored."""
+    """What one round did; `roots` is the Merkle root of each cluster anchored, `late` what another round will mend."""
 
     roots: dict[str, str] = field(default_factory=dict)
     sealed: int = 0
     completed: int = 0
     breaks: list[str] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
+    late: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +41,14 @@ class KeepRecord:
     seal: Seal
 
     def __call__(self) -> Kept:
-        """Anchor every cluster, seal its last settled day; failures are in the answer, none is raised."""
+        """Anchor every cluster, seal its last settled day; what went wrong is in the answer, nothing is raised."""
         kept = Kept()
         for row in every(self.table, keys.CLUSTERS):
             cluster = str(row["sk"])
             try:
                 self._cluster(cluster, kept)
+            except Transient as error:
+                kept.late.append(f"{cluster}: {error}")
             except FaultbridgeError as error:
                 kept.failures.append(f"{cluster}: {error}")
         return kept

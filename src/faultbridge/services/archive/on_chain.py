@@ -9,7 +9,7 @@ from faultbridge.domain.times import truncate
 from faultbridge.ports import Clock, Table
 from faultbridge.services.append import Stack
 from faultbridge.services.archive.anchor import Anchored
-from faultbridge.services.cluster_stream import next_writes
+from faultbridge.services.cluster_stream import next_writes, until_it_holds
 from faultbridge.stages import narrate
 from faultbridge.storage import items, keys
 from faultbridge.storage.writes import Absent, Equals, Put
@@ -24,7 +24,10 @@ class PutOnChain:
     stack: Stack
 
     def __call__(self, anchored: Anchored) -> bool:
-        """Record an anchor unless it is on the record; tells whether it is new. Raises Conflict after a lost race."""
+        """Record an anchor unless it is on the record; tells whether it is new. Raises Conflict after 20 lost races."""
+        return until_it_holds(lambda: self._once(anchored))
+
+    def _once(self, anchored: Anchored) -> bool:
         place = keys.cluster_anchored(anchored.cluster)
         last = self.table.get(place)
         if last is not None and last["key"] == anchored.key:

@@ -62,32 +62,48 @@ class Seal:
         """
         sealed = Sealed(day)
         key = layout.manifest_key(config.cluster, day)
-        if self.archive.get(key) is None:
-            self._write(key, config, day, sealed)
-        manifest = self._read_back(key)
+        kept = self.archive.get(key)
+        manifest = self._begin(key, config, sealed) if kept is None else self._finish(key, kept)
         sealed.entries = manifest.entries
-        self._lock(key, manifest)
         Expire(self.table, self.clock, self.keep)(manifest)
         return sealed
 
-    def _write(self, key: str, config: ClusterConfig, day: str, sealed: Sealed) -> None:
-        gathered = self._gather(config, day)
+    def _begin(self, key: str, config: ClusterConfig, sealed: Sealed) -> Manifest:
+        """Seal a day without a manifest; of two rounds at once, the one that locks first says what the day holds."""
+        manifest = self._write(config, sealed)
+        self._prove(key, manifest)
+        first = self._lock(key, manifest)
+        if first != manifest:
+            self._prove(key, first)
+        self.archive.put(key, first.render())
+        return first
+
+    def _finish(self, key: str, kept: bytes) -> Manifest:
+        """Go on with a day that has its manifest, as long as it is the one that was locked."""
+        manifest = Manifest.read(kept)
+        self._prove(key, manifest)
+        if self._lock(key, manifest) != manifest:
+            locked = layout.sealed_key(key)
+            raise Misconfigured(f"{key} is not what was sealed first ({locked}); nothing is forgotten")
+        return manifest
+
+    def _write(self, config: ClusterConfig, sealed: Sealed) -> Manifest:
+        gathered = self._gather(config, sealed.day)
         parts, known = self._parts(config.cluster, gathered.lines)
         missing = [line for line in gathered.lines if known.get((line.stream, *line.place)) != line.hash]
         parts += self._complete(missing)
         sealed.completed, sealed.breaks = len(missing), gathered.breaks
-        manifest = Manifest(
+        return Manifest(
             stack=self.stack.name,
             stack_id=self.stack.id,
             cluster=config.cluster,
-            day=day,
+            day=sealed.day,
             sealed_at=to_text(self.clock.now()),
             entries=len(gathered.lines),
             parts=tuple(sorted(parts, key=lambda part: part.key)),
             stretches=tuple(gathered.stretches),
-            after=self._before(config.cluster, day),
+            after=self._before(config.cluster, sealed.day),
         )
-        self.archive.put(key, manifest.render())
 
     def _gather(self, config: ClusterConfig, day: str) -> _Gathered:
         gathered = _Gathered([], [], [])
@@ -151,9 +167,8 @@ class Seal:
         days = [key[-len("YYYY-MM-DD.json") : -len(".json")] for key in self.archive.list(_manifests_of(cluster))]
         return max((one for one in days if one < day), default=None)
 
-    def _read_back(self, key: str) -> Manifest:
-        """Read a manifest and every object that it names; Misconfigured when the archive holds something else."""
-        manifest = Manifest.read(self.archive.get(key) or b"")
+    def _prove(self, key: str, manifest: Manifest) -> None:
+        """Read back every object that a manifest names; Misconfigured when the archive holds something else."""
         held: Places = {}
         for part in manifest.parts:
             body = self.archive.get(part.key)
@@ -163,15 +178,15 @@ class Seal:
         for one in manifest.stretches:
             if not _covers(held, one):
                 raise Misconfigured(f"the objects of {key} lack entries of {one.stream}; nothing is forgotten")
-        return manifest
 
-    def _lock(self, key: str, manifest: Manifest) -> None:
-        locked, body = layout.sealed_key(key), manifest.render()
+    def _lock(self, key: str, manifest: Manifest) -> Manifest:
+        """Lock a proven manifest; what was locked first stands and is returned."""
+        locked = layout.sealed_key(key)
         try:
-            self.vault.put(locked, body)
+            self.vault.put(locked, manifest.render())
         except Conflict:
-            if self.vault.get(locked) != body:
-                raise Misconfigured(f"{key} is not what was sealed first ({locked}); nothing is forgotten") from None
+            return Manifest.read(self.vault.get(locked) or b"")
+        return manifest
 
 
 def _manifests_of(cluster: str) -> str:
