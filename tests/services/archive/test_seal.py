@@ -219,15 +219,7 @@ def test_a_manifest_that_was_changed_after_its_seal_lets_nothing_be_forgotten() 
 
 def test_what_was_lost_after_its_lock_is_not_forgotten_by_the_round_that_finishes() -> None:
     world = kept("losing a batch")
-
-    def stop(call: Call) -> None:
-        if call.name == "vault.put" and str(call.argument).startswith(layout.SEALED):
-            raise Transient("killed after the lock")
-
-    world.vault.seam.after = stop
-    with pytest.raises(Transient):
-        world.seal_day()
-    _let_go(world)
+    _killed_right_after(world, "vault.put", layout.SEALED)
     (key,) = world.vault.list(layout.SEALED)
     completed = next(part.key for part in Manifest.read(world.vault.kept[key]).parts if "completed" in part.key)
     late = world.archive.kept.pop(completed)
@@ -235,6 +227,30 @@ def test_what_was_lost_after_its_lock_is_not_forgotten_by_the_round_that_finishe
     with pytest.raises(Misconfigured, match="nothing of that day is forgotten"):
         world.seal(world.config, DAY)
     assert expiring(world) == []
+
+
+def test_what_was_lost_after_its_manifest_was_kept_is_not_forgotten_by_the_round_that_finishes() -> None:
+    world = kept()
+    _killed_right_after(world, "objects.put", layout.MANIFESTS)
+    for key in world.archive.list(layout.LINES):
+        world.archive.kept[key] = layout.pack([])
+    with pytest.raises(Misconfigured, match="nothing of that day is forgotten"):
+        world.seal(world.config, DAY)
+    assert expiring(world) == []
+
+
+def _killed_right_after(world: Kept, name: str, prefix: str) -> None:
+    """Seal the day with a worker that dies after the first call of that name to a key that begins so."""
+
+    def kill(call: Call) -> None:
+        if call.name == name and str(call.argument).startswith(prefix):
+            raise Transient(f"killed after {name}")
+
+    for seam in _seams(world):
+        seam.after = kill
+    with pytest.raises(Transient):
+        world.seal_day()
+    _let_go(world)
 
 
 @pytest.mark.parametrize("how", [None, "losing a batch"])
