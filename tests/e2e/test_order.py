@@ -20,7 +20,7 @@ from faultbridge.domain.queue import QueuedCase
 from faultbridge.domain.times import from_text
 from faultbridge.local import environment
 from faultbridge.services.rollup import BAD
-from faultbridge.services.rows import in_order, rows_of
+from faultbridge.services.rows import rows_of
 from faultbridge.services.send import Parcel
 from faultbridge.storage.queue import QUEUE, read_queued
 from tests.e2e.batches import DOUBLE_BIT, LOST
@@ -115,7 +115,8 @@ def when(so: Callable[[], bool], seconds: float = 1500.0) -> None:
 def queue(installation: Installation, cluster: str) -> list[QueuedCase]:
     """The waiting cases in the order of the queue."""
     config = installation.directory.cluster(cluster).config
-    return [read_queued(cluster, row) for row in in_order(installation.application.ports.table, config, QUEUE)]
+    rows = rows_of(installation.application.ports.table, config, QUEUE)
+    return [read_queued(cluster, row) for row in sorted(rows, key=lambda row: str(row["sk"]))]
 
 
 def out_of_service(installation: Installation, cluster: str) -> int:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 
 from faultbridge.domain.cases import Rung
 from faultbridge.domain.edges import CaseStatus
 from faultbridge.domain.faults import Severity
 from faultbridge.domain.policy import Match, Rule
+from faultbridge.domain.times import to_text
 from faultbridge.errors import Misconfigured, Transient
 from faultbridge.ports import Capacity, Evidence
-from faultbridge.services import dispatch as dispatching
 from faultbridge.simulation.fakes import Call
 from faultbridge.storage import keys
-from faultbridge.storage.writes import Delete, Update
+from faultbridge.storage.writes import Delete, Put, Update
 from tests.scenarios.world import CLUSTER, World, limits
 
 
@@ -50,8 +52,7 @@ def test_more_than_one_transaction_holds_are_admitted_in_turns():
     assert len(world.control().holders) == 40
 
 
-def test_more_cases_than_are_looked_at_are_admitted_by_urgency_whichever_shard_they_wait_in(monkeypatch):
-    monkeypatch.setattr(dispatching, "MOST_ROWS", 3)
+def test_cases_are_admitted_by_urgency_whichever_shard_they_wait_in():
     rule = Rule("mild", Match(codes=("xid.48",)), severity=Severity.ERROR)
     world = World(nodes=20, shards=16, rules=(rule,), limits=limits(concurrent=2, per_hour=100))
     world.pause_repairs(paused=True)
@@ -63,8 +64,21 @@ def test_more_cases_than_are_looked_at_are_admitted_by_urgency_whichever_shard_t
     assert {node for node in range(1, 21) if world.case(node).status is CaseStatus.IN_PROGRESS} == {19, 20}
 
 
-def test_cases_that_a_person_was_asked_about_keep_nobody_behind_them_waiting(monkeypatch):
-    monkeypatch.setattr(dispatching, "MOST_ROWS", 2)
+def test_cases_that_may_not_begin_keep_nobody_behind_them_waiting_however_many_they_are():
+    world = World(nodes=1)
+    tomorrow = to_text(world.clock.now() + timedelta(days=1))
+    early = {"node": "node-9", "rung": "replace", "waiting_for": "wait", "not_before": tomorrow}
+    for number in range(2_000):
+        case = f"c-{number:04}"
+        place = keys.queue(CLUSTER, 0, 0, world.clock.now(), case)
+        world.table.write(Put({"pk": place.pk, "sk": place.sk, "case": case, **early}))
+    world.fault(1)
+    world.isolate(world.key(1))
+    world.dispatch(CLUSTER)
+    assert world.case(1).status is CaseStatus.IN_PROGRESS
+
+
+def test_cases_that_a_person_was_asked_about_keep_nobody_behind_them_waiting():
     rule = Rule("asked", Match(codes=("xid.79",)), approval=(Rung.REPLACE,))
     world = World(nodes=6, rules=(rule,), limits=limits(concurrent=6, per_hour=100))
     for node in range(1, 6):

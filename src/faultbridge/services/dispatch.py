@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -21,7 +21,7 @@ from faultbridge.services.admission import Ready, admitted, dry_run, handed_over
 from faultbridge.services.append import Append, Revision, token
 from faultbridge.services.isolate import Isolate
 from faultbridge.services.replacement.request import execution_input
-from faultbridge.services.rows import in_order
+from faultbridge.services.rows import rows_of
 from faultbridge.services.rulebook import Rulebook
 from faultbridge.services.rules_of import rules_of
 from faultbridge.stages.admit import Refused, admit
@@ -31,7 +31,6 @@ from faultbridge.stages.leave_alone import FOREVER, left_alone_until
 from faultbridge.storage import items, keys
 from faultbridge.storage.queue import QUEUE, read_queued
 
-MOST_ROWS = 500
 MOST_REFUSALS = 30
 MOST_RACES = 3
 """How often one case is tried again that loses to another writer, before those behind it have their turn."""
@@ -94,18 +93,10 @@ class Dispatch:
             rows = self._waiting(rules, passed_over)
         return self._start(taken)
 
-    def _waiting(self, rules: Rules, passed_over: Iterable[str] = ()) -> list[QueuedCase]:
-        """Read the most urgent cases of all shards; those that a person was asked about take nobody's place."""
-        rows = (read_queued(rules.config.cluster, row) for row in in_order(self.table, rules.config, QUEUE))
-        found, room = [], MOST_ROWS
-        for queued in rows:
-            if queued.case in passed_over:
-                continue
-            found.append(queued)
-            room -= not queued.asking
-            if not room:
-                break
-        return found
+    def _waiting(self, rules: Rules, passed_over: Collection[str] = ()) -> list[QueuedCase]:
+        """Read the whole queue, so that nobody starves behind cases that may not begin; a node has one case at most."""
+        rows = (read_queued(rules.config.cluster, row) for row in rows_of(self.table, rules.config, QUEUE))
+        return [queued for queued in rows if queued.case not in passed_over]
 
     def _control(self, cluster: str) -> Control:
         found = self.table.get(keys.cluster_control(cluster))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from heapq import merge
 
 from faultbridge.domain.clusters import ClusterConfig
 from faultbridge.ports import Table
@@ -15,12 +14,6 @@ def rows_of(table: Table, config: ClusterConfig, prefix: str) -> Iterator[Item]:
     """Read a cluster's rows of one kind, consistently, shard by shard in key order."""
     for shard in range(config.shards):
         yield from every(table, keys.shard_partition(config.cluster, shard), prefix=prefix)
-
-
-def in_order(table: Table, config: ClusterConfig, prefix: str) -> Iterator[Item]:
-    """Read a cluster's rows of one kind, consistently, in key order over all shards."""
-    shards = (keys.shard_partition(config.cluster, shard) for shard in range(config.shards))
-    return merge(*(every(table, shard, prefix=prefix) for shard in shards), key=lambda row: str(row["sk"]))
 
 
 def every(

@@ -40,13 +40,17 @@ class Admission:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """One case before the court: the cluster's slots, the policy and the case's rule, and the cases picked before."""
+    """One case before the court: the cluster's slots, the policy and the case's rule, and the cases picked before.
+
+    `begun` is how many repairs began within the hour.
+    """
 
     control: Control
     policy: Policy
     queued: QueuedCase
     rule: Rule
     picks: tuple[QueuedCase, ...]
+    begun: int
     now: datetime
 
     @property
@@ -64,8 +68,9 @@ def admit(control: Control, policy: Policy, waiting: Iterable[QueuedCase], now: 
     """Pick the most urgent and oldest cases for which there is room; a case behind the last pick waits its turn."""
     picks: list[QueuedCase] = []
     refusals: list[Refused] = []
+    begun = sum(1 for _ in recent(control, now))
     for queued in sorted(waiting, key=lambda one: (one.priority, one.since, one.case)):
-        asked = Asked(control, policy, queued, policy.rule_named(queued.rule), tuple(picks), now)
+        asked = Asked(control, policy, queued, policy.rule_named(queued.rule), tuple(picks), begun, now)
         refused = next((refusal for judge in JUDGES if (refusal := judge(asked))), None)
         if refused is not None:
             refusals.append(refused)
@@ -131,12 +136,12 @@ def _dry(asked: Asked) -> Refused | None:
 
 
 def _full(asked: Asked) -> Refused | None:
-    limits, control = asked.policy.limits, asked.control
+    limits = asked.policy.limits
     if not asked.queued.rung.needs_slot:
         return None
-    if len(control.holders) + asked.taken >= limits.concurrent:
+    if len(asked.control.holders) + asked.taken >= limits.concurrent:
         return Refused(asked.queued, WaitingFor.BUDGET, "as many repairs run as the policy allows at a time")
-    if sum(1 for _ in recent(control, asked.now)) + asked.taken >= limits.per_hour:
+    if asked.begun + asked.taken >= limits.per_hour:
         return Refused(asked.queued, WaitingFor.BUDGET, "as many repairs began within the hour as the policy allows")
     return None
 
