@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 from faultbridge.data.policies import default_policy
 from faultbridge.domain.cases import Case, WaitingFor
@@ -17,6 +18,8 @@ from faultbridge.storage.codec import dump
 
 CASE = "Case Status Change"
 ACT_WITHIN = default_policy().limits.act_within
+Fault = tuple[str, str | None, str | None]
+"""Code, PCI address and name of the component."""
 
 
 def _illegal(view: View) -> Iterator[str]:
@@ -104,15 +107,26 @@ def _unattended(view: View) -> Iterator[str]:
         if state.key.cluster != "train-a" or state.live_case is not None or state.status is None:
             continue
         wanted = {(one.code, one.component.pci, one.component.name) for one in state.active() if one.action.opens_case}
-        for body in view.entries_of(state):
-            meta, data = body["metadata"], body["data"]
-            if not meta["event_type"].startswith("Node Fault") or data["incarnation"] is None or not data["source"]:
-                continue
-            named = (data["code"], data["component"]["pci"], data["component"]["name"])
-            age = from_text(meta["recorded_at"]) - from_text(data["observed_at"])
-            if named in wanted and age < ACT_WITHIN:
-                yield f"{state.key.stream}: {data['code']} is active since {data['since']}, the node is {state.status}"
+        for named, since in _to_act_upon(view.entries_of(state)).items():
+            if named in wanted:
+                yield f"{state.key.stream}: {named[0]} is active since {since}, the node is {state.status}"
                 break
+
+
+def _to_act_upon(bodies: Iterable[Mapping[str, Any]]) -> dict[Fault, str]:
+    """Return since when what was told in time has lasted; an episode that ended gives the next one no right to act."""
+    lasting: dict[Fault, str] = {}
+    for body in bodies:
+        meta, data = body["metadata"], body["data"]
+        if not meta["event_type"].startswith("Node Fault"):
+            continue
+        named = (data["code"], data["component"]["pci"], data["component"]["name"])
+        age = from_text(meta["recorded_at"]) - from_text(data["observed_at"])
+        if meta["event_type"] == "Node Fault Cleared":
+            lasting.pop(named, None)
+        elif data["incarnation"] is not None and data["source"] and age < ACT_WITHIN:
+            lasting.setdefault(named, data["since"])
+    return lasting
 
 
 INVARIANTS = (
