@@ -94,16 +94,12 @@ down: setup ## stop the embedded stack
 demo: setup ## a fault, its repair, its page and its timeline, on this machine
 	@$(BIN)/faultbridge demo
 
+BENCHES = core calls case cold_start handlers events_import decoders decoders_part_two
+
 .PHONY: bench
 bench: build ## what it costs: time, calls, requests and dollars; tables here, JSON in build/bench (docs/benchmarks.md)
-	@$(BIN)/python -m tests.bench.core
-	@$(BIN)/python -m tests.bench.calls
-	@$(BIN)/python -m tests.bench.case
-	@$(BIN)/python -m tests.bench.cold_start
-	@$(BIN)/python -m tests.bench.handlers
-	@$(BIN)/python -m tests.bench.events_import
-	@$(BIN)/python -m tests.bench.decoders
-	@$(BIN)/python -m tests.bench.decoders_part_two
+	@for part in $(BENCHES); do $(BIN)/python -m tests.bench.$$part || broken="$$broken $$part"; done; \
+	  [ -z "$$broken" ] || { echo "a bar is broken in:$$broken" >&2; exit 1; }
 
 .PHONY: mutants
 mutants: setup machines ## break the product on purpose, one place at a time, and count who notices (PART=file name)

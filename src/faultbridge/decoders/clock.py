@@ -8,18 +8,19 @@ from datetime import UTC, datetime, timedelta
 
 _NAMES = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 MONTHS: Mapping[str, int] = {name: number for number, name in enumerate(_NAMES, 1)}
-_ISO = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:[.,](\d{1,9}))?(Z|[+-]\d\d:?\d\d)?")
+_ISO = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?")
 
 
 def iso_time(text: str) -> datetime | None:
     """Read an ISO time with a point or a comma and 1 to 9 fraction digits; without a zone it is taken as UTC."""
-    found = _ISO.fullmatch(text)
-    if found is None:
-        return None
-    whole, fraction, zone = found.groups()
+    return iso_instant(text) if _ISO.fullmatch(text) is not None else None
+
+
+def iso_instant(text: str) -> datetime | None:
+    """Read what is known to have the form of an ISO time; None where no calendar has such a time."""
     try:
-        instant = datetime.fromisoformat(whole + "." + (fraction or "0").ljust(6, "0")[:6] + (zone or "Z"))
-        return instant.astimezone(UTC)
+        instant = datetime.fromisoformat(text)
+        return instant.replace(tzinfo=UTC) if instant.tzinfo is None else instant.astimezone(UTC)
     except (ValueError, OverflowError):
         return None
 

@@ -90,7 +90,7 @@ def telling(text: str) -> list[str]:
         lines = text.split("\n")
         places.update(_holding(lines, _XID))
         text = "\n".join(line for place, line in enumerate(lines) if place not in places)
-    for letter, phrase in _PHRASES:
+    for letter, phrase in _PHRASES if text else ():
         if letter in text and phrase in text:
             lines = lines or text.split("\n")
             places.update(_holding(lines, phrase))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from faultbridge.decoders.clock import calendar_time, iso_time, yearless_time
+from faultbridge.decoders.clock import calendar_time, iso_instant, yearless_time
 from faultbridge.decoders.documents import embedded
 from faultbridge.domain.times import from_milliseconds
 
@@ -79,7 +79,7 @@ def _yearless(message: KernelMessage, found: re.Match[str], received_at: datetim
 
 
 def _iso(message: KernelMessage, found: re.Match[str], _: datetime | None) -> None:
-    message.observed_at = message.observed_at or iso_time(found[1])
+    message.observed_at = message.observed_at or iso_instant(found[1])
 
 
 def _level(message: KernelMessage, found: re.Match[str], _: datetime | None) -> None:
@@ -92,7 +92,7 @@ def _priority(message: KernelMessage, found: re.Match[str], _: datetime | None) 
 
 def _rfc5424(message: KernelMessage, found: re.Match[str], _: datetime | None) -> None:
     message.facility = _facility(int(found[1]))
-    message.observed_at = message.observed_at or iso_time(found[2])
+    message.observed_at = message.observed_at or iso_instant(found[2])
     message.node = message.node or found[3]
 
 

@@ -27,8 +27,9 @@ def fold(
     outcomes: dict[str, Outcome] = {}
     for arrival in sorted(arrivals, key=lambda arrival: arrival.at):
         outcome = _take(folding, arrival, oldest=now - limits.remember_for)
-        best = outcomes.get(arrival.record_id, outcome)
-        outcomes[arrival.record_id] = max(best, outcome, key=lambda one: one.rank)
+        best = outcomes.get(arrival.record_id)
+        if best is None or outcome.rank > best.rank:
+            outcomes[arrival.record_id] = outcome
     return Folded(folding.state(), tuple(folding.changes), outcomes)
 
 
