@@ -21,7 +21,7 @@ from faultbridge.decoders.base import Decoder, Hints
 from faultbridge.decoders.documents import text_of
 from faultbridge.decoders.envelope import log_events
 from faultbridge.decoders.kernel_gpu import GpuReader
-from faultbridge.decoders.kernel_lines import pieces_of, telling, whole_lines
+from faultbridge.decoders.kernel_lines import PIECE, pieces_of, telling, whole_lines
 from faultbridge.decoders.kernel_pcie import PcieReader
 from faultbridge.decoders.kernel_prefix import KernelMessage, unprefixed
 from faultbridge.decoders.kernel_sieve import Sieve
@@ -50,7 +50,7 @@ def decode(body: bytes, hints: Hints) -> tuple[Observation, ...]:
     """Read every line of a log, or of the CloudWatch Logs record that carries it."""
     events = log_events(body)
     if events is None:
-        return decode_pieces(pieces_of(body), hints)
+        return _decoded([body], hints) if len(body) <= PIECE else decode_pieces(pieces_of(body), hints)
     return _decoded(["\n".join(event.message for event in events).encode()], hints)
 
 

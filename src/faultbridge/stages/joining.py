@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 from dataclasses import replace
 from datetime import datetime
+from functools import lru_cache
 
 from faultbridge.domain.catalogue import Row
 from faultbridge.domain.conditions import Condition, Tombstone, Witness, counted_at
-from faultbridge.domain.faults import Action, Fault, Severity
+from faultbridge.domain.faults import Action, Component, Fault, Severity
 from faultbridge.stages.changes import Arrival
 from faultbridge.stages.resolve import Sits
 
@@ -91,8 +92,13 @@ def given_name(condition: Condition, vague: Condition, word: str) -> Condition:
 
 def digest(fault: Fault) -> str:
     """Tell apart two observations of the same instant."""
-    text = "\0".join((fault.source, fault.code, str(fault.component), fault.message, fault.evidence))
+    text = "\0".join((fault.source, fault.code, _spelled(fault.component), fault.message, fault.evidence))
     return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+@lru_cache(1024)
+def _spelled(component: Component) -> str:
+    return str(component)
 
 
 def counted(witness: Witness, fault: Fault, at: datetime) -> bool:
@@ -105,12 +111,10 @@ def counted(witness: Witness, fault: Fault, at: datetime) -> bool:
 def difference(before: Condition, after: Condition) -> tuple[str, ...]:
     """Name what about a condition changed enough to be worth an entry; its count is at each power of ten."""
     crossed = len(str(after.count)) > len(str(before.count))
-    active = {source for source, witness in before.witnesses.items() if witness.active}
-    asserting = {source for source, witness in after.witnesses.items() if witness.active}
     known, told = before.as_told, after.as_told
     parts = (
         ("count", crossed),
         ("severity", (told.severity, told.action) != (known.severity, known.action)),
-        ("witnesses", asserting != active),
+        ("witnesses", after.sources != before.sources),
     )
     return tuple(name for name, differs in parts if differs)
