@@ -28,8 +28,7 @@ def fold(
     for arrival in sorted(arrivals, key=lambda arrival: arrival.at):
         outcome = _take(folding, arrival, oldest=now - limits.remember_for)
         best = outcomes.get(arrival.record_id)
-        if best is None or outcome.rank > best.rank:
-            outcomes[arrival.record_id] = outcome
+        outcomes[arrival.record_id] = outcome if best is None else max(best, outcome, key=lambda one: one.rank)
     return Folded(folding.state(), tuple(folding.changes), outcomes)
 
 
