@@ -272,3 +272,10 @@ def test_a_machine_that_lacks_a_gpu_fails_although_those_that_are_there_pass():
     assert len(world.given_up()) == 2
     failed = next(body["data"] for body in world.bodies() if body["data"].get("outcome") == "failed")
     assert failed["reason"] == "7 of 8 GPUs are there"
+
+
+def test_what_a_sweep_finds_done_goes_on_at_once_and_not_with_the_next_sweep():
+    world = World(launch_delay=timedelta(minutes=1))
+    world.fault()
+    world.until(lambda: "await_successor claimed" in world.story())
+    assert "verify begun" in world.story()
