@@ -363,7 +363,7 @@ class Doors:
     denied: str
     codes: list[str]
     answers: dict[str, Any]
-    kept: dict[str, Any]
+    kept: list[dict[str, Any]]
 
 
 ASKS_FIRST = {
@@ -408,9 +408,9 @@ def doors(installation: Installation) -> Doors:
     denied = eventually(lambda: _waiting_for_approval(installation, cluster), 60)
     answers["deny"] = installation.ask(f"/clusters/{cluster}/cases/{denied}/deny", {"attempt": 1})
     installation.settle(cluster)
-    kept = {"now": installation.invoke("archive", {}), "again": installation.invoke("archive", {})}
+    kept = [installation.invoke("archive", {}), installation.invoke("archive", {})]
     with later(installation, 2, "archive"):
-        kept["later"] = installation.invoke("archive", {})
+        kept.append(installation.invoke("archive", {}))
     return Doors(cluster, waiting, denied, codes, answers, kept)
 
 

@@ -55,7 +55,7 @@ def test_a_round_of_the_archive_in_which_a_cluster_could_not_be_kept_fails() -> 
     assert archive({}, application)["failures"] == []
 
 
-def test_a_round_of_the_archive_that_only_lost_its_races_comes_again_and_calls_nobody() -> None:
+def test_a_round_of_the_archive_that_lost_all_its_races_fails_as_what_time_will_mend() -> None:
     world = Kept()
     world.story()
 

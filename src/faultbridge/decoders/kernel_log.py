@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 
 _FRAMED_AT_MOST = 10_000
 _RECOGNISED_AT_MOST = 200
-# So few lines teach nothing that would spare any of them a look.
-_WORTH_SIEVING = 4096
 # Messages whose prefix was cut off are still known by the driver or the phrase that they begin with.
 _BARE = re.compile(
     r"NVRM: |nvidia[-_ ]|mlx[45]_|infiniband |efa |ena |pcieport |nvme |block nvme|EXT4-fs|XFS |md/?raid|md\d* ?:"
@@ -85,12 +83,9 @@ class _Reading:
         self.framed = False
         self._received_at = received_at
         self._unframed = 0
+        self._sieve = Sieve()
         self._found: list[Fault | Clear] = []
         self._gpu = GpuReader(self._found)
-
-    @cached_property
-    def _sieve(self) -> Sieve:
-        return Sieve()
 
     @cached_property
     def _sxid(self) -> SxidReader:
@@ -109,8 +104,7 @@ class _Reading:
 
     def read(self, text: bytes) -> None:
         """Take the lines of a piece of log that say something."""
-        many = len(text) > _WORTH_SIEVING
-        for line in telling(self._sieve.concerning(text) if many else text.decode("utf-8", "replace")):
+        for line in telling(self._sieve.concerning(text)):
             self._take(line)
         # A line that says something mostly shows its frame as well: then no line is looked at twice.
         if not self.framed and self._unframed < _FRAMED_AT_MOST:

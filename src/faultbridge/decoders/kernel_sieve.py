@@ -19,6 +19,7 @@ _MOST_WORDS = 64
 # A word is worth learning when one line in so many begins with it; that many lines are looked at to find out.
 _WORTH = 64
 _LOOKED_AT = 512
+_FEW = 4096
 _LINE = 100
 # What stands right before a message, from which on its line is looked at: no prefix ends otherwise.
 _AT = rb"(?:\] |kernel: |[+-]\d\d:\d\d )"
@@ -54,7 +55,8 @@ class Sieve:
 
     def concerning(self, text: bytes) -> str:
         """Return the lines of a piece that may concern anybody; a piece without a known prefix stays whole."""
-        begun = _ANCHOR.match(text)
+        # A few lines teach nothing that would spare any of them a look.
+        begun = _ANCHOR.match(text) if len(text) > _FEW else None
         if begun is None:
             return text.decode("utf-8", "replace")
         column = begun.start(begun.lastgroup or 0)

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 def archive(_event: Mapping[str, Any], application: Application) -> dict[str, Any]:
     """Anchor and seal what is due.
 
-    Raises Misconfigured where only a person can help, and Transient where another round will: Lambda runs it again.
+    Raises Misconfigured where only a person can help, and Transient where another round will. Lambda runs both again;
+    errors in two hours on end raise an alarm.
     """
     kept = application.archive()
     for broken in kept.breaks:

@@ -76,8 +76,7 @@ class Dispatch:
         only_said = [one for one in rows if rules.policy.rule_named(one.rule).dry_run]
         self._say_what_would_be_done(rules, only_said)
         passed_over = {one.case for one in only_said}
-        if only_said:
-            rows = self._waiting(rules, passed_over)
+        rows = [one for one in rows if one.case not in passed_over]
         while rows:
             control, now = self._control(cluster), truncate(self.clock.now())
             admission = admit(control, rules.policy, rows, now)

@@ -13,10 +13,8 @@ def limit(observations: Iterable[Observation], source: str) -> tuple[Observation
     """Replace the faults of a record that names more than 64 by one that says how many there were."""
     observations = tuple(observations)
     # What names few faults names few different ones: most records are not looked at any closer.
-    if sum(len(faults_of(observation)) for observation in observations) <= MOST_FAULTS:
-        return observations
-    total = weight(observations)
-    if total <= MOST_FAULTS:
+    named = sum(len(faults_of(observation)) for observation in observations)
+    if named <= MOST_FAULTS or (total := weight(observations)) <= MOST_FAULTS:
         return observations
     flood = Fault(
         source=source,

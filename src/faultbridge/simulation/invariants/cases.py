@@ -9,6 +9,7 @@ from faultbridge.data.policies import default_policy
 from faultbridge.domain.cases import Case, WaitingFor
 from faultbridge.domain.clusters import Control
 from faultbridge.domain.edges import CASE_EDGES, Actor, CaseStatus, allowed
+from faultbridge.domain.entries import EntryType
 from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.times import from_text
 from faultbridge.simulation.invariants.base import Invariant
@@ -18,8 +19,8 @@ from faultbridge.storage.codec import dump
 
 CASE = "Case Status Change"
 ACT_WITHIN = default_policy().limits.act_within
-Fault = tuple[str, str | None, str | None]
-"""Code, PCI address and name of the component."""
+Named = tuple[str, str | None, str | None]
+"""A fault by its code, and by the PCI address and the name of its component."""
 
 
 def _illegal(view: View) -> Iterator[str]:
@@ -113,16 +114,16 @@ def _unattended(view: View) -> Iterator[str]:
                 break
 
 
-def _to_act_upon(bodies: Iterable[Mapping[str, Any]]) -> dict[Fault, str]:
+def _to_act_upon(bodies: Iterable[Mapping[str, Any]]) -> dict[Named, str]:
     """Return since when what was told in time has lasted; an episode that ended gives the next one no right to act."""
-    lasting: dict[Fault, str] = {}
+    lasting: dict[Named, str] = {}
     for body in bodies:
         meta, data = body["metadata"], body["data"]
         if not meta["event_type"].startswith("Node Fault"):
             continue
         named = (data["code"], data["component"]["pci"], data["component"]["name"])
         age = from_text(meta["recorded_at"]) - from_text(data["observed_at"])
-        if meta["event_type"] == "Node Fault Cleared":
+        if meta["event_type"] == EntryType.FAULT_CLEARED:
             lasting.pop(named, None)
         elif data["incarnation"] is not None and data["source"] and age < ACT_WITHIN:
             lasting.setdefault(named, data["since"])
