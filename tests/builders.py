@@ -12,9 +12,9 @@ from faultbridge.domain.edges import NodeStatus
 from faultbridge.domain.faults import Action, Component, ComponentType, Fault, Severity
 from faultbridge.domain.nodes import Head, Incarnation, NodeKey, NodeState, Seat
 from faultbridge.domain.policy import Policy, Rule
-from faultbridge.stages.changes import Arrival
-from faultbridge.stages.decide import Rules
-from faultbridge.stages.resolve import Sits
+from faultbridge.pipeline.decide.decide import Rules
+from faultbridge.pipeline.fold.changes import Arrival
+from faultbridge.pipeline.normalize.resolve import Sits
 
 NOON = datetime(2026, 2, 3, 12, 0, tzinfo=UTC)
 STACK_ID = "arn:aws:cloudformation:us-east-1:123456789012:stack/faultbridge/11111111-2222-3333-4444-555555555555"

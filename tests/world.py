@@ -12,9 +12,9 @@ from faultbridge.bootstrap import Application, Chance
 from faultbridge.domain.clusters import ClusterConfig
 from faultbridge.domain.nodes import NodeKey, NodeState
 from faultbridge.domain.records import Outcome
-from faultbridge.services.append import Stack
-from faultbridge.services.records import Delivery
-from faultbridge.services.registration import NewNode
+from faultbridge.ingest.record_reader import Delivery
+from faultbridge.ledger.append import Stack
+from faultbridge.registry.registration import NewNode
 from faultbridge.simulation.fakes import (
     FakeBus,
     FakeCollector,
@@ -32,7 +32,7 @@ from faultbridge.simulation.fakes import (
     ManualClock,
     Seam,
 )
-from faultbridge.storage.message import Message, encode_message
+from faultbridge.storage.wire.message import Message, encode_message
 from tests.builders import KEY, NOON, STACK_ID, config
 
 GROUP = "gpu-workers"

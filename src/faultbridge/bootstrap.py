@@ -16,31 +16,31 @@ from typing import TYPE_CHECKING
 from faultbridge import data
 from faultbridge.composition import PagePeople, RecordIntake, RecordKeeping, pager_settings
 from faultbridge.data.policies import default_policy
-from faultbridge.services.append import Append, Stack
-from faultbridge.services.rulebook import Rulebook
+from faultbridge.ledger.append import Append, Stack
+from faultbridge.pipeline.normalize.trust import BELIEVE_ALL, Trust
+from faultbridge.rules.rulebook import Rulebook
 from faultbridge.settings import Settings
-from faultbridge.stages.trust import BELIEVE_ALL, Trust
 from faultbridge.watching import WatchItself
 
 if TYPE_CHECKING:
     from faultbridge.adapters.clients import Clients
     from faultbridge.domain.clusters import ProviderRole
+    from faultbridge.jobs.job_impact import TellJobs
+    from faultbridge.ops.react import React
+    from faultbridge.ops.sweep import Sweep
     from faultbridge.ports import Ports
-    from faultbridge.services.controls import Controls
-    from faultbridge.services.dispatch import Dispatch
-    from faultbridge.services.guard import Guard
-    from faultbridge.services.ignore import Ignore
-    from faultbridge.services.isolate import Isolate
-    from faultbridge.services.node_orders import NodeOrders
-    from faultbridge.services.orders import Orders
-    from faultbridge.services.react import React
-    from faultbridge.services.registration import Registration
-    from faultbridge.services.replacement.machine import Replacement
-    from faultbridge.services.replacement.reach import Reach
-    from faultbridge.services.retire import Retire
-    from faultbridge.services.rollup import Rollup
-    from faultbridge.services.strikes import TellJobs
-    from faultbridge.services.sweep import Sweep
+    from faultbridge.registry.registration import Registration
+    from faultbridge.registry.retirement import Retire
+    from faultbridge.repair.attempt.compute_access import Reach
+    from faultbridge.repair.attempt.step_runner import Replacement
+    from faultbridge.repair.breakers import Guard
+    from faultbridge.repair.case_orders import Orders
+    from faultbridge.repair.cluster_status import Rollup
+    from faultbridge.repair.controls import Controls
+    from faultbridge.repair.dispatch import Dispatch
+    from faultbridge.repair.isolate import Isolate
+    from faultbridge.repair.node_orders import NodeOrders
+    from faultbridge.repair.opt_out import Ignore
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,70 +86,70 @@ class Application(RecordIntake, RecordKeeping, PagePeople, WatchItself):
     @cached_property
     def registration(self) -> Registration:
         """Register clusters and nodes."""
-        from faultbridge.services.registration import Registration
+        from faultbridge.registry.registration import Registration
 
         return Registration(self.ports.table, self.append, self.ports.clock)
 
     @cached_property
     def rollup(self) -> Rollup:
         """Bring clusters up to date."""
-        from faultbridge.services.rollup import Rollup
+        from faultbridge.repair.cluster_status import Rollup
 
         return Rollup(self.ports.table, self.ports.clock, self.stack, self.rulebook)
 
     @cached_property
     def isolate(self) -> Isolate:
         """Keep work off nodes."""
-        from faultbridge.services.isolate import Isolate
+        from faultbridge.repair.isolate import Isolate
 
         return Isolate(self.append, self.rulebook, self.ports.orchestrators, self.controls)
 
     @cached_property
     def controls(self) -> Controls:
         """Change what bounds repairs."""
-        from faultbridge.services.controls import Controls
+        from faultbridge.repair.controls import Controls
 
         return Controls(self.ports.table, self.ports.clock, self.stack)
 
     @cached_property
     def orders(self) -> Orders:
         """Take what people decide about cases."""
-        from faultbridge.services.orders import Orders
+        from faultbridge.repair.case_orders import Orders
 
         return Orders(self.ports.table, self.append, self.rulebook)
 
     @cached_property
     def node_orders(self) -> NodeOrders:
         """Take what people order about nodes."""
-        from faultbridge.services.node_orders import NodeOrders
+        from faultbridge.repair.node_orders import NodeOrders
 
         return NodeOrders(self.append, self.rulebook)
 
     @cached_property
     def retire(self) -> Retire:
         """Take seats out of their cluster."""
-        from faultbridge.services.retire import Retire
+        from faultbridge.registry.retirement import Retire
 
         return Retire(self.ports.table, self.append, self.rulebook)
 
     @cached_property
     def ignore(self) -> Ignore:
         """Let nodes be left alone."""
-        from faultbridge.services.ignore import Ignore
+        from faultbridge.repair.opt_out import Ignore
 
         return Ignore(self.append, self.rulebook)
 
     @cached_property
     def guard(self) -> Guard:
         """Judge breakers."""
-        from faultbridge.services.guard import Guard
+        from faultbridge.repair.breakers import Guard
 
         return Guard(self.ports.table, self.rulebook, self.controls)
 
     @cached_property
     def dispatch(self) -> Dispatch:
         """Give out repair slots."""
-        from faultbridge.services.dispatch import Dispatch
+        from faultbridge.repair.dispatch import Dispatch
 
         ports = self.ports
         return Dispatch(ports.table, ports.clock, self.append, self.isolate, ports.workflow, self.rulebook)
@@ -157,23 +157,23 @@ class Application(RecordIntake, RecordKeeping, PagePeople, WatchItself):
     @cached_property
     def react(self) -> React:
         """Answer the doorbell of new entries."""
-        from faultbridge.services.react import React
+        from faultbridge.ops.react import React
 
         return React(self.guard, self.isolate, self.rollup, self.dispatch, self._tell_jobs)
 
     @property
     def _tell_jobs(self) -> TellJobs:
-        from faultbridge.services.jobs import Jobs
-        from faultbridge.services.strikes import TellJobs
+        from faultbridge.jobs.job_impact import TellJobs
+        from faultbridge.jobs.jobs import Jobs
 
         return TellJobs(self.append, Jobs(self.ports.table, self.ports.clock, self.stack))
 
     @cached_property
     def replacement(self) -> Replacement:
         """Run the steps of repairs."""
-        from faultbridge.services.replacement.machine import Replacement
-        from faultbridge.services.replacement.reach import nowhere
-        from faultbridge.services.replacement.work import Tools
+        from faultbridge.repair.attempt.compute_access import nowhere
+        from faultbridge.repair.attempt.step_context import Tools
+        from faultbridge.repair.attempt.step_runner import Replacement
 
         tools = Tools(
             table=self.ports.table,
@@ -196,12 +196,12 @@ class Application(RecordIntake, RecordKeeping, PagePeople, WatchItself):
     @cached_property
     def sweep(self) -> Sweep:
         """Do what time brings about and what was left undone."""
-        from faultbridge.services.orphans import ReleaseOrphans
-        from faultbridge.services.replacement.poke import Poke
-        from faultbridge.services.silence import Silence
-        from faultbridge.services.spares.pool import Pool
-        from faultbridge.services.spares.tend import TendSpares
-        from faultbridge.services.sweep import Sweep
+        from faultbridge.ingest.heartbeat_monitor import Silence
+        from faultbridge.ops.sweep import Sweep
+        from faultbridge.repair.attempt.leaked_slots import ReleaseOrphans
+        from faultbridge.repair.attempt.recovery import Poke
+        from faultbridge.repair.spares.pool import Pool
+        from faultbridge.repair.spares.reconcile import TendSpares
 
         return Sweep(
             table=self.ports.table,

@@ -13,24 +13,26 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from faultbridge.api.answers import Answers
+    from faultbridge.archive.schedule import KeepRecord
+    from faultbridge.archive.write import WriteArchive
+    from faultbridge.gateway.intake import Intake
+    from faultbridge.ingest.ingest import Ingest
+    from faultbridge.ingest.rejects import Rejects
+    from faultbridge.ledger.append import Append, Stack
+    from faultbridge.ledger.publish import Publish
+    from faultbridge.pager.deliver import Paging
+    from faultbridge.pager.page import PagerSettings
+    from faultbridge.pager.remind import Remind
+    from faultbridge.pipeline.normalize.trust import Trust
     from faultbridge.ports import Ports
     from faultbridge.ports.archive import ArchivePorts
-    from faultbridge.services.append import Append, Stack
-    from faultbridge.services.archive.daily import KeepRecord
-    from faultbridge.services.archive.write import WriteArchive
-    from faultbridge.services.ingest import Ingest
-    from faultbridge.services.intake.doors import Intake
-    from faultbridge.services.inventory import Inventory, Roll
-    from faultbridge.services.inventory_events import LookAtEvents
-    from faultbridge.services.inventory_sync import SyncInventory
-    from faultbridge.services.orders import Orders
-    from faultbridge.services.pager import PagerSettings, Paging, Remind
-    from faultbridge.services.publish import Publish
-    from faultbridge.services.registration import Registration
-    from faultbridge.services.rejects import Rejects
-    from faultbridge.services.rulebook import Rulebook
+    from faultbridge.registry.instances import Inventory, Roll
+    from faultbridge.registry.inventory_events import LookAtEvents
+    from faultbridge.registry.inventory_sync import SyncInventory
+    from faultbridge.registry.registration import Registration
+    from faultbridge.repair.case_orders import Orders
+    from faultbridge.rules.rulebook import Rulebook
     from faultbridge.settings import Settings
-    from faultbridge.stages.trust import Trust
 
 
 class RecordIntake:
@@ -66,7 +68,7 @@ class RecordIntake:
     @cached_property
     def rejects(self) -> Rejects:
         """Keep what nobody could use."""
-        from faultbridge.services.rejects import Rejects
+        from faultbridge.ingest.rejects import Rejects
 
         return Rejects(self.ports.table, self.ports.objects, self.ports.queue, self.ports.clock, self.trust)
 
@@ -74,16 +76,15 @@ class RecordIntake:
     def ingest(self) -> Ingest:
         """Take raw records."""
         from faultbridge.decoders import registry
-        from faultbridge.services.canary import KeepCanary
-        from faultbridge.services.ingest import Ingest
-        from faultbridge.services.known import KnownNodes
-        from faultbridge.services.lookups import Lookups
-        from faultbridge.services.mappings import OwnWords
-        from faultbridge.services.placement import Placement
-        from faultbridge.services.readings import Readings
-        from faultbridge.services.records import Reader
-        from faultbridge.services.silence import Silence
-        from faultbridge.services.suspects import Suspects
+        from faultbridge.ingest.caches import KnownNodes, Lookups
+        from faultbridge.ingest.canary import KeepCanary
+        from faultbridge.ingest.counter_store import Readings
+        from faultbridge.ingest.heartbeat_monitor import Silence
+        from faultbridge.ingest.ingest import Ingest
+        from faultbridge.ingest.mappings import OwnWords
+        from faultbridge.ingest.node_lookup import Placement
+        from faultbridge.ingest.poison_messages import Suspects
+        from faultbridge.ingest.record_reader import Reader
 
         table = self.ports.table
         lookups = Lookups(table, self.ports.clock)
@@ -98,7 +99,7 @@ class RecordIntake:
     @cached_property
     def intake(self) -> Intake:
         """Take what cannot come through the queue."""
-        from faultbridge.services.intake.doors import doors
+        from faultbridge.gateway.intake import doors
 
         ports = self.ports
         return doors(ports.queue, ports.objects, ports.table, ports.clock, self.webhook_senders())
@@ -106,8 +107,8 @@ class RecordIntake:
     @cached_property
     def inventory(self) -> SyncInventory:
         """Compare what providers have with what is registered."""
-        from faultbridge.services.inventory_sync import SyncInventory
-        from faultbridge.services.seating import Seating
+        from faultbridge.registry.inventory_sync import SyncInventory
+        from faultbridge.registry.replacement_detection import Seating
 
         seating = Seating(self.ports.table, self.append, self.rulebook)
         return SyncInventory(self.ports.table, self.registration, seating, self.inventories(), self.roll())
@@ -115,7 +116,7 @@ class RecordIntake:
     @cached_property
     def inventory_events(self) -> LookAtEvents:
         """Look at the groups that events are about."""
-        from faultbridge.services.inventory_events import LookAtEvents
+        from faultbridge.registry.inventory_events import LookAtEvents
 
         return LookAtEvents(self.ports.table, self.inventory)
 
@@ -145,24 +146,23 @@ class RecordKeeping:
     @cached_property
     def publish(self) -> Publish:
         """Put entries on the bus."""
-        from faultbridge.services.publish import Publish
+        from faultbridge.ledger.publish import Publish
 
         return Publish(self.ports.table, self.ports.bus, self.stack.id, self.mirrored())
 
     @cached_property
     def write_archive(self) -> WriteArchive:
         """Hand entries to the archive."""
-        from faultbridge.services.archive.write import WriteArchive
+        from faultbridge.archive.write import WriteArchive
 
         return WriteArchive(self.keeping.sink)
 
     @cached_property
     def archive(self) -> KeepRecord:
         """Anchor and seal."""
-        from faultbridge.services.archive.anchor import Anchor
-        from faultbridge.services.archive.daily import KeepRecord
-        from faultbridge.services.archive.on_chain import PutOnChain
-        from faultbridge.services.archive.seal import Seal
+        from faultbridge.archive.anchor import Anchor, PutOnChain
+        from faultbridge.archive.schedule import KeepRecord
+        from faultbridge.archive.seal import Seal
 
         kept, stack = self.keeping, self.stack
         keep = timedelta(days=self.entry_days) if self.entry_days else None
@@ -175,10 +175,10 @@ class RecordKeeping:
     def timeline(self) -> Answers:
         """Answer questions about the record."""
         from faultbridge.api.answers import Answers
-        from faultbridge.api.tokens import Tokens
-        from faultbridge.services.directory import Directory
-        from faultbridge.services.timeline import Timeline
-        from faultbridge.services.verify import Verify
+        from faultbridge.ledger.page_tokens import Tokens
+        from faultbridge.ledger.timeline import Timeline
+        from faultbridge.ledger.verify import Verify
+        from faultbridge.registry.views import Directory
 
         table = self.ports.table
         return Answers(
@@ -193,7 +193,7 @@ class RecordKeeping:
 
 def pager_settings(settings: Settings) -> PagerSettings:
     """Read how people are paged from the settings of a deployment."""
-    from faultbridge.services.pager import Links, PagerSettings
+    from faultbridge.pager.page import Links, PagerSettings
 
     return PagerSettings(
         links=Links(settings.runbook_url, settings.timeline_url),
@@ -211,19 +211,19 @@ class PagePeople:
     @cached_property
     def page(self) -> Paging:
         """Turn events into pages."""
-        from faultbridge.services.pager import Paging
+        from faultbridge.pager.deliver import Paging
 
         return Paging(self.ports.table, self.ports.pager, self.ports.clock, self._how)
 
     @cached_property
     def remind(self) -> Remind:
         """Send summaries and reminders."""
-        from faultbridge.services.pager import Remind
+        from faultbridge.pager.remind import Remind
 
         return Remind(self.ports.table, self.ports.pager, self.ports.clock, self._how)
 
     @property
     def _how(self) -> PagerSettings:
-        from faultbridge.services.pager import PagerSettings
+        from faultbridge.pager.page import PagerSettings
 
         return self.pager_settings() if self.pager_settings else PagerSettings()

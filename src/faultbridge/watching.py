@@ -6,10 +6,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from faultbridge.ingest.canary import HearCanary, SendCanary
+    from faultbridge.ops.backlog import Stuck
     from faultbridge.ports import Ports
-    from faultbridge.services.canary import HearCanary, SendCanary
-    from faultbridge.services.registration import Registration
-    from faultbridge.services.stuck import Stuck
+    from faultbridge.registry.registration import Registration
 
 
 class WatchItself:
@@ -25,20 +25,20 @@ class WatchItself:
     @cached_property
     def send_canary(self) -> SendCanary:
         """Send canaries."""
-        from faultbridge.services.canary import SendCanary
+        from faultbridge.ingest.canary import SendCanary
 
         return SendCanary(self.ports.queue, self.registration, self.ports.clock)
 
     @cached_property
     def hear_canary(self) -> HearCanary:
         """Note canaries that came over the bus."""
-        from faultbridge.services.canary import HearCanary
+        from faultbridge.ingest.canary import HearCanary
 
         return HearCanary(self.ports.table, self.ports.clock)
 
     @cached_property
     def stuck(self) -> Stuck:
         """Tell what waits, and since when."""
-        from faultbridge.services.stuck import Stuck
+        from faultbridge.ops.backlog import Stuck
 
         return Stuck(self.ports.table, self.ports.clock)

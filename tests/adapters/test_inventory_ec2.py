@@ -12,8 +12,8 @@ from faultbridge.adapters.inventory_ec2 import Ec2Inventory
 from faultbridge.domain.clusters import ClusterConfig, ProviderRole
 from faultbridge.domain.failure_domains import narrowest
 from faultbridge.errors import Rejected, Transient
-from faultbridge.services.inventory import OPT_OUT_TAG, Member
-from faultbridge.services.registration import NewNode
+from faultbridge.registry.instances import OPT_OUT_TAG, Member
+from faultbridge.registry.registration import NewNode
 from tests.adapters.stubs import ENVIRONMENT, stubbed
 from tests.contracts.aws import ON_MOTO, aws
 from tests.contracts.test_provider import group_of

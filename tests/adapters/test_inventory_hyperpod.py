@@ -10,7 +10,7 @@ import pytest
 from faultbridge.adapters.inventory_hyperpod import HyperPodInventory
 from faultbridge.domain.clusters import ClusterConfig
 from faultbridge.errors import Misconfigured
-from faultbridge.services.inventory import Member
+from faultbridge.registry.instances import Member
 from tests.adapters.stubs import ENVIRONMENT, stubbed
 
 CLUSTER = ClusterConfig("train-a", provider="hyperpod", hyperpod_cluster="hp-train")

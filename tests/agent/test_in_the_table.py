@@ -22,8 +22,8 @@ from faultbridge.agent.sender import NotSent
 from faultbridge.agent.settings import AgentSettings
 from faultbridge.domain.clusters import Mode
 from faultbridge.domain.entries import EntryType
-from faultbridge.services.records import Delivery
-from faultbridge.services.timeline import data_of
+from faultbridge.ingest.record_reader import Delivery
+from faultbridge.ledger.timeline import data_of
 from faultbridge.storage import keys
 from tests.agent.fakes import MovedClock
 from tests.agent.test_node import FakeNode, QueueServer, wait_for

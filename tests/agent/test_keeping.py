@@ -12,7 +12,7 @@ from faultbridge.agent.outbox import MOST_LENT, Outbox
 from faultbridge.agent.outgoing import Mark, Outgoing, Packer
 from faultbridge.agent.sender import LONGEST_PAUSE, Sender
 from faultbridge.agent.spool import BLOCK_BYTES, Spool, SpoolFull
-from faultbridge.storage.message import decode_message
+from faultbridge.storage.wire.message import decode_message
 from tests.agent.fakes import BOOT, NOON, FakeQueue, MovedClock
 
 

@@ -21,7 +21,7 @@ from faultbridge.agent.marks import MarkFile
 from faultbridge.agent.outgoing import Mark
 from faultbridge.decoders import registry
 from faultbridge.domain.faults import Severity
-from faultbridge.storage.message import Message, decode_message
+from faultbridge.storage.wire.message import Message, decode_message
 from tests.agent.fakes import BOOT, Ring, script
 
 pytestmark = pytest.mark.slow

@@ -10,13 +10,13 @@ import pytest
 
 from faultbridge.api.problems import MEDIA_TYPE
 from faultbridge.api.shapes import SHAPES
-from faultbridge.api.tokens import Tokens
 from faultbridge.domain.cases import Rung
 from faultbridge.domain.clusters import ClusterConfig
 from faultbridge.domain.nodes import NodeKey
 from faultbridge.domain.policy import Policy, Rule
 from faultbridge.errors import Misconfigured, Rejected, Transient
-from faultbridge.services.registration import NewNode
+from faultbridge.ledger.page_tokens import Tokens
+from faultbridge.registry.registration import NewNode
 from faultbridge.simulation.fakes import Call
 from faultbridge.storage import items, keys
 from faultbridge.storage.codec import dump

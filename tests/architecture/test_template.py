@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import yaml
 
-from faultbridge.services.pager.rule import PageRule
-from faultbridge.services.pager.rules import RULES
+from faultbridge.pager.page_rule import PageRule
+from faultbridge.pager.rules import RULES
 from faultbridge.simulation.fakes.table import PROJECTED
 from tests.architecture.project import FUNCTIONS, ROOT, resources, template
 from tests.architecture.roles import actions, statements

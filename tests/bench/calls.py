@@ -18,7 +18,7 @@ from random import Random
 
 import yaml
 
-from faultbridge.services.records import Delivery
+from faultbridge.ingest.record_reader import Delivery
 from faultbridge.simulation.deliveries import RINGS
 from faultbridge.simulation.fakes.archive import FakeArchivePorts
 from tests.bench.meter import Bill, Meter

@@ -16,7 +16,7 @@ from datetime import timedelta
 from random import Random
 
 from faultbridge.domain.cases import Resolution
-from faultbridge.services.send import Parcel
+from faultbridge.ingest.send import Parcel
 from faultbridge.simulation.chaos import Chaos
 from faultbridge.simulation.fakes.seams import Call
 from faultbridge.simulation.history import calm_down

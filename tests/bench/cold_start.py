@@ -15,7 +15,7 @@ from typing import Any
 
 from faultbridge.domain.nodes import NodeKey
 from faultbridge.storage import items, keys
-from faultbridge.storage.message import Message, encode_message
+from faultbridge.storage.wire.message import Message, encode_message
 from tests.bench.deployed import CLUSTER, Deployed, Ran, deployed
 from tests.bench.report import Row, report
 

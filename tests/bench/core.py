@@ -18,10 +18,10 @@ from datetime import datetime
 from faultbridge import data
 from faultbridge.decoders import registry
 from faultbridge.decoders.base import Hints
-from faultbridge.pipeline import observe
-from faultbridge.stages.changes import Arrival
-from faultbridge.stages.limit import limit
-from faultbridge.stages.timestamp import settle
+from faultbridge.pipeline.fold.changes import Arrival
+from faultbridge.pipeline.normalize.limit import limit
+from faultbridge.pipeline.normalize.timestamp import settle
+from faultbridge.pipeline.observe import observe
 from tests.bench.report import Row, report
 from tests.builders import after, node, rules
 from tests.decoders.captures import HERE, SAMPLES, expected

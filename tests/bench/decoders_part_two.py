@@ -13,8 +13,8 @@ from datetime import UTC, datetime, timedelta
 from faultbridge.decoders import registry
 from faultbridge.decoders.base import Hints
 from faultbridge.domain.faults import Observation
-from faultbridge.stages.compare import differences
-from faultbridge.stages.timestamp import settle
+from faultbridge.pipeline.normalize.compare import differences
+from faultbridge.pipeline.normalize.timestamp import settle
 
 NOON = datetime(2026, 2, 3, 12, 0, tzinfo=UTC)
 RUNS = 5

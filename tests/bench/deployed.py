@@ -25,8 +25,8 @@ from faultbridge.adapters.aws import AwsPorts
 from faultbridge.adapters.clients import Clients
 from faultbridge.bootstrap import Application
 from faultbridge.domain.clusters import ClusterConfig
-from faultbridge.services.append import Stack
-from faultbridge.services.registration import NewNode
+from faultbridge.ledger.append import Stack
+from faultbridge.registry.registration import NewNode
 from faultbridge.settings import Settings
 from tests.contracts.aws import CREDENTIALS, REGION, fresh, make_table
 from tests.packaging.runtime import link_runtime

@@ -20,7 +20,7 @@ from typing import Any
 from faultbridge.adapters.dynamodb_values import to_typed_item
 from faultbridge.domain.nodes import NodeKey
 from faultbridge.events.wire import detail_of
-from faultbridge.services.records import Delivery
+from faultbridge.ingest.record_reader import Delivery
 from faultbridge.storage import keys
 from faultbridge.storage.writes import Item
 from tests.api.gateway import event as request

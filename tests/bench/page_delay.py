@@ -9,7 +9,7 @@ import json
 import statistics
 import time
 
-from faultbridge.services.pager import PagerSettings
+from faultbridge.pager.page import PagerSettings
 from faultbridge.storage import keys
 from tests.world import World
 

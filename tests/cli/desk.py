@@ -12,8 +12,8 @@ import pytest
 
 from faultbridge.cli.app import run
 from faultbridge.cli.session import Session
-from faultbridge.services.account import outcome_lines
-from faultbridge.services.records import Delivery
+from faultbridge.ingest.delivery_audit import outcome_lines
+from faultbridge.ingest.record_reader import Delivery
 from faultbridge.simulation.fakes import FakeReceipts
 from tests.world import World
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from faultbridge.cli.app import run
-from faultbridge.storage import archive as layout
-from tests.services.archive.world import Kept
+from faultbridge.storage.wire import archive_lines as layout
+from tests.archive.world import Kept
 
 
 @pytest.fixture

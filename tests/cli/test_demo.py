@@ -15,9 +15,9 @@ from faultbridge.domain.cases import Resolution
 from faultbridge.domain.edges import CaseStatus, NodeStatus
 from faultbridge.domain.nodes import NodeKey
 from faultbridge.domain.records import Outcome
-from faultbridge.services.account import Accounted
-from faultbridge.services.directory import CaseView
-from faultbridge.services.verify import Break, BreakKind, Verified
+from faultbridge.ingest.delivery_audit import Accounted
+from faultbridge.ledger.verify import Break, BreakKind, Verified
+from faultbridge.registry.views import CaseView
 from tests.builders import KEY, NOON, node
 from tests.world import World
 

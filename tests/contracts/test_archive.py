@@ -11,11 +11,11 @@ from faultbridge.adapters.clients import Clients
 from faultbridge.adapters.firehose import FirehoseSink
 from faultbridge.adapters.s3 import S3Objects
 from faultbridge.adapters.vault import LockedObjects
+from faultbridge.archive.write import ObjectSink
 from faultbridge.errors import Conflict, Transient
 from faultbridge.ports.archive import Archive, ArchiveSink, Vault
-from faultbridge.services.archive.write import ObjectSink
 from faultbridge.simulation.fakes.archive import FakeArchive, FakeDelivery, FakeVault
-from faultbridge.storage.archive import ArchiveLine, unpack
+from faultbridge.storage.wire.archive_lines import ArchiveLine, unpack
 from tests.contracts.aws import fresh
 
 LINE = ArchiveLine(

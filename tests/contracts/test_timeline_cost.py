@@ -15,10 +15,10 @@ from moto.dynamodb.models import dynamodb_backends
 from faultbridge.adapters.clients import Clients
 from faultbridge.adapters.dynamodb import DynamoTable
 from faultbridge.adapters.dynamodb_values import to_typed_item
-from faultbridge.services.timeline import Timeline
+from faultbridge.ledger.timeline import Timeline
 from tests.contracts.aws import ON_MOTO, REGION, aws, make_table
-from tests.services.bulk import rows
-from tests.services.test_timeline_cost import ASKED, MOST, NODES, PAGE, SHARDS
+from tests.ledger.bulk import rows
+from tests.ledger.test_timeline_cost import ASKED, MOST, NODES, PAGE, SHARDS
 
 pytestmark = [
     pytest.mark.nightly,

@@ -9,7 +9,7 @@ import pytest
 from faultbridge.decoders import registry
 from faultbridge.domain.faults import Action, Fault, Reading, Severity
 from faultbridge.errors import Rejected
-from faultbridge.stages.compare import compare
+from faultbridge.pipeline.normalize.compare import compare
 from tests.decoders.captures import decoded
 
 

@@ -18,8 +18,8 @@ from faultbridge.decoders.instants import instant
 from faultbridge.domain.faults import Clear, Fault, Observation, Reading, Severity, Survey
 from faultbridge.domain.policy import Limits
 from faultbridge.errors import Rejected
-from faultbridge.stages.compare import differences
-from faultbridge.stages.fold import fold
+from faultbridge.pipeline.fold.fold import fold
+from faultbridge.pipeline.normalize.compare import differences
 from tests.builders import arrival, node
 from tests.decoders.captures import HERE, held
 from tests.decoders.test_captures_part_two import SAMPLES

@@ -31,14 +31,14 @@ from faultbridge.domain.cases import Case
 from faultbridge.domain.clusters import ClusterConfig, Mode, RepairOwner
 from faultbridge.domain.edges import CaseStatus
 from faultbridge.domain.nodes import NodeState
+from faultbridge.ingest.delivery_audit import OUTCOME
+from faultbridge.ingest.send import Parcel, Send
+from faultbridge.ledger.append import Stack
+from faultbridge.ledger.timeline import Timeline, Wanted
 from faultbridge.local import requests
 from faultbridge.ports import RecordQueue, RecordQueueDepth
-from faultbridge.services.account import OUTCOME
-from faultbridge.services.append import Stack
-from faultbridge.services.directory import Directory
-from faultbridge.services.registration import NewNode
-from faultbridge.services.send import Parcel, Send
-from faultbridge.services.timeline import Timeline, Wanted
+from faultbridge.registry.registration import NewNode
+from faultbridge.registry.views import Directory
 from faultbridge.storage import keys
 from faultbridge.storage.writes import WORK
 from tests.e2e.listeners import Inbox, Tap

@@ -8,8 +8,8 @@ from faultbridge import local
 from faultbridge.data.policies import version_of
 from faultbridge.domain.clusters import ClusterConfig, Mode, RepairOwner
 from faultbridge.policyfile import read_policy
-from faultbridge.services.policies import Policies
-from faultbridge.services.registration import NewNode
+from faultbridge.registry.registration import NewNode
+from faultbridge.rules.policies import Policies
 from tests.e2e.installation import Installation
 
 GROUP_SIZE = 100

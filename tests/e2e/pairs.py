@@ -11,8 +11,8 @@ import pytest
 from faultbridge import local
 from faultbridge.adapters.kubernetes.client import Kubernetes, eks
 from faultbridge.domain.clusters import ClusterConfig, Mode, RepairOwner
-from faultbridge.services.registration import NewNode
-from faultbridge.services.send import Parcel
+from faultbridge.ingest.send import Parcel
+from faultbridge.registry.registration import NewNode
 from tests.e2e.batches import LOST
 from tests.e2e.installation import Installation, aimed_clients, eventually
 

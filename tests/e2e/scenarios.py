@@ -20,13 +20,13 @@ from faultbridge.domain.cases import Case, WaitingFor
 from faultbridge.domain.conditions import Condition
 from faultbridge.domain.edges import NodeStatus
 from faultbridge.domain.policy import Limits, Policy
+from faultbridge.ingest.send import Parcel
 from faultbridge.local.compute_script import healthy_diagnostics
 from faultbridge.local.fleet import INSTANCE_TYPE
-from faultbridge.services.registration import NewNode
-from faultbridge.services.send import Parcel
+from faultbridge.registry.registration import NewNode
 from faultbridge.storage import items, keys
 from faultbridge.storage.codec import dump, load
-from faultbridge.storage.message import Message, encode_message, raw_key
+from faultbridge.storage.wire.message import Message, encode_message, raw_key
 from faultbridge.storage.writes import Put
 from tests.e2e.bad_input import BAD, INCOMPRESSIBLE, LONG_BUT_GOOD, NO_MESSAGE
 from tests.e2e.batches import DOUBLE_BIT, GROUP_OF_THE_FAULTY, LOST, Batch, mixed, reversed_and_interleaved

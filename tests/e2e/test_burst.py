@@ -20,8 +20,8 @@ import pytest
 
 from faultbridge.domain.edges import CaseStatus, NodeStatus
 from faultbridge.domain.entries import EntryType
+from faultbridge.ingest.send import Parcel
 from faultbridge.local import environment
-from faultbridge.services.send import Parcel
 from tests.e2e.batches import LOST
 from tests.e2e.conftest import listened_to
 from tests.e2e.installation import Installation

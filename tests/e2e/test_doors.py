@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from faultbridge.archive.retention import sealed_up_to
 from faultbridge.domain.edges import CaseStatus
-from faultbridge.services.archive.expire import sealed_up_to
 from faultbridge.storage import keys
 from tests.e2e.installation import Installation
 from tests.e2e.scenarios import Doors

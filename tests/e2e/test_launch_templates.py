@@ -16,10 +16,10 @@ from faultbridge.domain.cases import Resolution
 from faultbridge.domain.clusters import ClusterConfig, Mode, RepairOwner
 from faultbridge.domain.edges import NodeStatus
 from faultbridge.domain.spares import SpareStatus
+from faultbridge.ingest.send import Parcel
 from faultbridge.local.fleet import REPAIR_TAG
-from faultbridge.services.registration import NewNode
-from faultbridge.services.send import Parcel
-from faultbridge.services.spares.pool import Pool
+from faultbridge.registry.registration import NewNode
+from faultbridge.repair.spares.pool import Pool
 from tests.e2e.batches import LOST
 from tests.e2e.conftest import listened_to
 from tests.e2e.installation import Installation, eventually

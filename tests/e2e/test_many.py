@@ -10,7 +10,7 @@ import pytest
 
 from faultbridge.domain.cases import Resolution
 from faultbridge.domain.edges import NodeStatus
-from faultbridge.services.send import Parcel
+from faultbridge.ingest.send import Parcel
 from faultbridge.storage import items, keys
 from tests.e2e.batches import LOST
 from tests.e2e.conftest import listened_to

@@ -18,10 +18,10 @@ import pytest
 from faultbridge.domain.edges import CaseStatus, NodeStatus
 from faultbridge.domain.queue import QueuedCase
 from faultbridge.domain.times import from_text
+from faultbridge.ingest.send import Parcel
+from faultbridge.ledger.queries import rows_of
 from faultbridge.local import environment
-from faultbridge.services.rollup import BAD
-from faultbridge.services.rows import rows_of
-from faultbridge.services.send import Parcel
+from faultbridge.repair.cluster_status import BAD
 from faultbridge.storage.queue import QUEUE, read_queued
 from tests.e2e.batches import DOUBLE_BIT, LOST
 from tests.e2e.conftest import listened_to

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from faultbridge.services.send import Parcel
+from faultbridge.ingest.send import Parcel
 from tests.e2e.installation import Installation, eventually
 from tests.e2e.listeners import Inbox
 from tests.e2e.wire import Call

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from faultbridge.services.canary import CLUSTER
+from faultbridge.ingest.canary import CLUSTER
 from tests.e2e.installation import Installation, eventually
 
 pytestmark = [pytest.mark.embedded, pytest.mark.slow, pytest.mark.timeout(400)]

@@ -18,7 +18,7 @@ from faultbridge.domain.entries import Draft, EntryType, Stream, seal
 from faultbridge.domain.nodes import Head
 from faultbridge.events import UntypedEvent
 from faultbridge.events.wire import detail_of, stub_of
-from faultbridge.stages.narrate import note, status_change
+from faultbridge.pipeline.entry_builder import note, status_change
 from tests.builders import NOON, STACK_ID, fault, node
 from tests.events.patterns import envelope
 from tests.events.samples import FILES, label

@@ -17,11 +17,11 @@ import pytest
 from faultbridge.cli.rulefile import matcher
 from faultbridge.decoders import registry
 from faultbridge.events.hyperpod import CLUSTER_EVENT, NODE_HEALTH, Home, Mirrored, mirror
-from faultbridge.services.publish import Publish
+from faultbridge.ledger.publish import Publish
 from faultbridge.simulation.fakes import FakeBus
 from tests.builders import STACK_ID
+from tests.ingest.world import World
 from tests.pages import case_event, event
-from tests.services.world import World
 
 HOME = Home("aws", "us-west-2", "111122223333")
 ARN = HOME.cluster_arn("train-a")

@@ -16,8 +16,8 @@ from faultbridge.domain.faults import Action, Component, ComponentType, Severity
 from faultbridge.domain.nodes import Head, Incarnation
 from faultbridge.events import CaseStatusChange, NodeFaultDetected, read
 from faultbridge.events.wire import body_of, detail_of
-from faultbridge.stages import narrate
-from faultbridge.stages.changes import Change, ChangeKind
+from faultbridge.pipeline import entry_builder
+from faultbridge.pipeline.fold.changes import Change, ChangeKind
 from tests.builders import CATALOGUE, GPU, KEY, NOON, POLICY, STACK_ID, fault, node
 from tests.events.validate import assert_valid_event, watch_entries
 
@@ -66,7 +66,7 @@ def changed(kind: ChangeKind, condition: Condition | None = CONDITION, **others:
     """The draft of a change to a condition."""
     given = {"fault": fault(attributes={"pid": "1"}), "record_id": "r-1"} | others
     change = Change(kind, NOON, condition, **given)  # type: ignore[arg-type]  # a builder takes what a test names
-    return narrate.fault_change(change, STATE, CATALOGUE.version, POLICY)
+    return entry_builder.fault_change(change, STATE, CATALOGUE.version, POLICY)
 
 
 DRAFTS = {
@@ -78,13 +78,19 @@ DRAFTS = {
     "a condition ends": changed(ChangeKind.ENDED, fault=None, reason="no longer present"),
     "information": changed(ChangeKind.NOTED, None),
     "a late fault": changed(ChangeKind.LATE, None, reason="two hours old"),
-    "a seat is registered": narrate.status_change(node(None, incarnation=None), NodeStatus.PROVISIONING, NOON, "added"),
-    "a node falls ill": narrate.status_change(STATE, NodeStatus.DEGRADED, NOON, "xid.79"),
-    "a case opens": narrate.case_change(None, CASE, NOON, "xid.79", STATE),
-    "a case moves": narrate.case_change(CaseStatus.OPEN, replace(CASE, status=CaseStatus.QUEUED), NOON, "wait over"),
-    "a case ends": narrate.case_change(CaseStatus.IN_PROGRESS, CLOSED, NOON + timedelta(hours=1), "done", STATE),
-    "a step": narrate.step(CASE, "verify", "passed", NOON, new_instance="i-1", facts={"level": 3}, evidence="PASS"),
-    "an order": narrate.note(kind="operator", text="keep it", at=NOON, case_id=CASE.id, facts={"by": "arn"}),
+    "a seat is registered": entry_builder.status_change(
+        node(None, incarnation=None), NodeStatus.PROVISIONING, NOON, "added"
+    ),
+    "a node falls ill": entry_builder.status_change(STATE, NodeStatus.DEGRADED, NOON, "xid.79"),
+    "a case opens": entry_builder.case_change(None, CASE, NOON, "xid.79", STATE),
+    "a case moves": entry_builder.case_change(
+        CaseStatus.OPEN, replace(CASE, status=CaseStatus.QUEUED), NOON, "wait over"
+    ),
+    "a case ends": entry_builder.case_change(CaseStatus.IN_PROGRESS, CLOSED, NOON + timedelta(hours=1), "done", STATE),
+    "a step": entry_builder.step(
+        CASE, "verify", "passed", NOON, new_instance="i-1", facts={"level": 3}, evidence="PASS"
+    ),
+    "an order": entry_builder.note(kind="operator", text="keep it", at=NOON, case_id=CASE.id, facts={"by": "arn"}),
 }
 
 
@@ -103,7 +109,7 @@ def test_what_is_narrated_is_valid_closed_and_can_be_read(draft: Draft) -> None:
 
 
 def test_a_note_about_a_cluster_has_no_node() -> None:
-    draft = narrate.note(kind="anchor", text="heads anchored", at=NOON)
+    draft = entry_builder.note(kind="anchor", text="heads anchored", at=NOON)
     assert_valid_event(json.loads(published(draft, Stream(STACK_ID, "faultbridge", KEY.cluster))))
 
 
@@ -143,7 +149,7 @@ def test_the_code_that_the_source_used_is_kept_beside_the_canonical_one() -> Non
 
 
 def test_the_closed_reading_would_notice_a_producer_that_goes_its_own_way() -> None:
-    draft = narrate.note(kind="gossip", text="heard it", at=NOON)
+    draft = entry_builder.note(kind="gossip", text="heard it", at=NOON)
     with pytest.raises(AssertionError, match="'gossip' is not one of"):
         assert_valid_event(json.loads(published(draft)))
     odd = replace(DRAFTS["a step"], data=DRAFTS["a step"].data | {"mood": "fine"})
@@ -156,4 +162,4 @@ def test_a_scenario_that_is_watched_fails_on_an_entry_outside_the_contract(monke
     watch_entries(monkeypatch)
     published(DRAFTS["a step"])
     with pytest.raises(AssertionError, match="'gossip' is not one of"):
-        published(narrate.note(kind="gossip", text="heard it", at=NOON))
+        published(entry_builder.note(kind="gossip", text="heard it", at=NOON))

@@ -11,20 +11,20 @@ from typing import Any
 import pytest
 
 from faultbridge.adapters.clients import Clients
+from faultbridge.archive.archive_verification import VerifyArchive
+from faultbridge.archive.read import ReadArchive
 from faultbridge.bootstrap import Application, of_settings
 from faultbridge.cli.stacks import settings_from
 from faultbridge.domain.clusters import ClusterConfig
 from faultbridge.domain.edges import Actor
 from faultbridge.domain.nodes import NodeKey, NodeState
-from faultbridge.services.append import Revision
-from faultbridge.services.archive.check import VerifyArchive
-from faultbridge.services.archive.read import ReadArchive
-from faultbridge.services.registration import NewNode
-from faultbridge.services.restore import Restore
-from faultbridge.services.timeline import Timeline, Wanted
-from faultbridge.services.verify import Verify
+from faultbridge.ledger.append import Revision
+from faultbridge.ledger.recover import Restore
+from faultbridge.ledger.timeline import Timeline, Wanted
+from faultbridge.ledger.verify import Verify
+from faultbridge.pipeline import entry_builder
+from faultbridge.registry.registration import NewNode
 from faultbridge.settings import Settings
-from faultbridge.stages import narrate
 from tests.contracts.aws import make_table
 from tests.local.stack import PrivateStack
 from tests.local.waiting import eventually
@@ -128,7 +128,7 @@ def _pages(stack: PrivateStack) -> Any:
 
 def _note(application: Application, config: ClusterConfig, text: str) -> None:
     def revise(state: NodeState, now: datetime) -> Revision:
-        return Revision(state, (narrate.note(kind="operator", text=text, at=now),))
+        return Revision(state, (entry_builder.note(kind="operator", text=text, at=now),))
 
     application.append(KEY, revise, actor=Actor.CLI, config=config)
 

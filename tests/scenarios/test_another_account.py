@@ -6,9 +6,9 @@ from dataclasses import replace
 
 from faultbridge.domain.clusters import ProviderRole
 from faultbridge.domain.edges import NodeStatus
-from faultbridge.services.registration import Registration
-from faultbridge.services.replacement.machine import Replacement
-from faultbridge.services.replacement.poke import Poke
+from faultbridge.registry.registration import Registration
+from faultbridge.repair.attempt.recovery import Poke
+from faultbridge.repair.attempt.step_runner import Replacement
 from faultbridge.simulation.fakes import FakeProvider
 from tests.scenarios.world import CLUSTER, World
 

@@ -9,7 +9,7 @@ import pytest
 from faultbridge.domain.breakers import BreakerLimit, BreakerScope, BreakerState
 from faultbridge.domain.cases import WaitingFor
 from faultbridge.domain.edges import Actor, CaseStatus, NodeStatus
-from faultbridge.services.append import Revision
+from faultbridge.ledger.append import Revision
 from tests.scenarios.world import CLUSTER, World, limits
 
 RESOLVED, QUEUED = CaseStatus.RESOLVED, CaseStatus.QUEUED
@@ -97,9 +97,9 @@ def test_nodes_that_are_not_there_yet_trip_nothing():
         def gone(state, now):
             from dataclasses import replace
 
-            from faultbridge.stages import narrate
+            from faultbridge.pipeline import entry_builder
 
-            draft = narrate.status_change(state, NodeStatus.PROVISIONING, now, "growing")
+            draft = entry_builder.status_change(state, NodeStatus.PROVISIONING, now, "growing")
             return Revision(replace(state, status=NodeStatus.PROVISIONING), (draft,))
 
         world.append(world.key(node), gone, actor=Actor.INVENTORY, config=world.rulebook.config(CLUSTER))

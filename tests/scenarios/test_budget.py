@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from faultbridge.domain.cases import WaitingFor
-from faultbridge.services.pager import Paging
+from faultbridge.pager.deliver import Paging
 from faultbridge.simulation.fakes import FakePager
 from tests.scenarios.world import CLUSTER, World, limits
 

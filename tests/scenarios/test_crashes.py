@@ -10,10 +10,10 @@ import pytest
 
 from faultbridge.domain.edges import Actor, CaseStatus, NodeStatus
 from faultbridge.domain.nodes import NodeState
+from faultbridge.ledger.append import Revision
 from faultbridge.ports import ExecutionStatus, ProviderFailure
-from faultbridge.services.append import Revision
-from faultbridge.services.registration import NewNode, Registration
-from faultbridge.services.replacement.endings import escalated
+from faultbridge.registry.registration import NewNode, Registration
+from faultbridge.repair.attempt.failed_attempts import escalated
 from faultbridge.simulation.fakes import Call
 from faultbridge.storage import items, keys
 from faultbridge.storage.writes import Put

@@ -8,7 +8,7 @@ from datetime import timedelta
 from faultbridge.domain.edges import NodeStatus
 from faultbridge.domain.nodes import Isolation
 from faultbridge.ports import ProviderFailure
-from faultbridge.services.isolate import Isolated
+from faultbridge.repair.isolate import Isolated
 from tests.scenarios.test_breaker import CLUSTER_LIMIT, fail
 from tests.scenarios.world import CLUSTER, World
 

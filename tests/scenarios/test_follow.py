@@ -11,7 +11,7 @@ from faultbridge.domain.cases import Resolution
 from faultbridge.domain.clusters import RepairOwner
 from faultbridge.domain.edges import CaseStatus, NodeStatus
 from faultbridge.ports import Verdict, Verification
-from faultbridge.services.registration import Registration
+from faultbridge.registry.registration import Registration
 from tests.scenarios.test_replaced_by_others import Rival
 from tests.scenarios.world import CLUSTER, World
 

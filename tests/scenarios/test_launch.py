@@ -10,7 +10,7 @@ from faultbridge.domain.cases import Resolution, WaitingFor
 from faultbridge.domain.edges import CaseStatus, NodeStatus
 from faultbridge.errors import Transient
 from faultbridge.ports import ProviderFailure, Verdict, Verification
-from faultbridge.services.orders import Order
+from faultbridge.repair.case_orders import Order
 from faultbridge.simulation.fakes.seams import Call, breaking
 from tests.builders import NOON
 from tests.scenarios.world import GROUP, World

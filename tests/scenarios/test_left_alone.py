@@ -6,9 +6,9 @@ from datetime import timedelta
 
 from faultbridge.domain.cases import WaitingFor
 from faultbridge.domain.edges import CaseStatus, NodeStatus
-from faultbridge.services.ignore import Ignore
-from faultbridge.services.orders import Order
-from faultbridge.services.registration import Registration
+from faultbridge.registry.registration import Registration
+from faultbridge.repair.case_orders import Order
+from faultbridge.repair.opt_out import Ignore
 from tests.scenarios.world import CLUSTER, World
 
 ADA = Order("arn:aws:iam::123456789012:user/ada", "her experiment")

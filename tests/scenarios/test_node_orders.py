@@ -9,8 +9,8 @@ from faultbridge.domain.clusters import Mode
 from faultbridge.domain.edges import CaseStatus, NodeStatus
 from faultbridge.domain.policy import Match, Rule
 from faultbridge.errors import Rejected
-from faultbridge.services.node_orders import QUARANTINE, REPLACE
-from faultbridge.services.orders import Order
+from faultbridge.repair.case_orders import Order
+from faultbridge.repair.node_orders import QUARANTINE, REPLACE
 from tests.scenarios.world import World
 
 RESOLVED, ESCALATED = CaseStatus.RESOLVED, CaseStatus.ESCALATED

@@ -12,8 +12,11 @@ from hypothesis import strategies as st
 
 from faultbridge.domain.clusters import ClusterConfig
 from faultbridge.errors import Transient
+from faultbridge.pager.deliver import Paging
+from faultbridge.pager.notification_log import Fate
+from faultbridge.pager.page import PagerSettings
+from faultbridge.pager.remind import Remind
 from faultbridge.ports import PageMessage, PageUrgency
-from faultbridge.services.pager import Fate, PagerSettings, Paging, Remind
 from faultbridge.simulation.fakes import FakePager, FakeTable, ManualClock, breaking
 from faultbridge.storage import items, keys
 from faultbridge.storage.writes import Put

@@ -12,9 +12,9 @@ from faultbridge.domain.faults import Action, Severity
 from faultbridge.domain.policy import Match, Rule
 from faultbridge.domain.windows import Window
 from faultbridge.errors import Rejected
+from faultbridge.pager.rules import rules_for
 from faultbridge.ports import Capacity, Evidence, ProviderFailure
-from faultbridge.services.orders import Order
-from faultbridge.services.pager.rules import rules_for
+from faultbridge.repair.case_orders import Order
 from tests.scenarios.world import World, limits
 
 RESOLVED, QUEUED, ESCALATED = CaseStatus.RESOLVED, CaseStatus.QUEUED, CaseStatus.ESCALATED

@@ -16,8 +16,8 @@ from faultbridge.domain.nodes import Isolation, NodeKey
 from faultbridge.domain.policy import Match, Rule
 from faultbridge.domain.times import to_text
 from faultbridge.errors import Transient
+from faultbridge.ledger.append import Revision
 from faultbridge.ports import Capacity, Evidence, ProviderFailure
-from faultbridge.services.append import Revision
 from faultbridge.simulation.fakes import Call, breaking
 from faultbridge.storage import items, keys
 from faultbridge.storage.writes import Put, Update

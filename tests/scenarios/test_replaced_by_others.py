@@ -9,9 +9,9 @@ import pytest
 from faultbridge.domain.cases import Resolution, Rung, WaitingFor
 from faultbridge.domain.edges import CaseStatus, NodeStatus
 from faultbridge.ports import Verdict, Verification
-from faultbridge.services.inventory_sync import SyncInventory
-from faultbridge.services.registration import Registration
-from faultbridge.services.seating import Seating
+from faultbridge.registry.inventory_sync import SyncInventory
+from faultbridge.registry.registration import Registration
+from faultbridge.registry.replacement_detection import Seating
 from faultbridge.simulation.fakes import FakeInventory
 from tests.scenarios.world import CLUSTER, GROUP, World
 

@@ -12,10 +12,10 @@ from faultbridge.domain.edges import CaseStatus, NodeStatus
 from faultbridge.domain.spares import VERIFIED_FOR, Spare, SpareStatus
 from faultbridge.errors import Transient
 from faultbridge.ports import ProviderFailure, Verdict, Verification
-from faultbridge.services.orders import Order
-from faultbridge.services.registration import Registration
-from faultbridge.services.spares.pool import Pool
-from faultbridge.services.spares.tend import LAUNCHED_WITHIN
+from faultbridge.registry.registration import Registration
+from faultbridge.repair.case_orders import Order
+from faultbridge.repair.spares.pool import Pool
+from faultbridge.repair.spares.reconcile import LAUNCHED_WITHIN
 from faultbridge.simulation.fakes.seams import breaking
 from tests.scenarios.world import CLUSTER, GROUP, World
 

@@ -11,7 +11,7 @@ from faultbridge.domain.cases import Resolution
 from faultbridge.domain.edges import Actor, CaseStatus, NodeStatus
 from faultbridge.domain.faults import Action
 from faultbridge.domain.policy import Match, Rule
-from faultbridge.services.append import Revision
+from faultbridge.ledger.append import Revision
 from tests.scenarios.world import CLUSTER, World
 
 RESOLVED = CaseStatus.RESOLVED

@@ -18,30 +18,30 @@ from faultbridge.domain.nodes import NodeKey, NodeState
 from faultbridge.domain.policy import Limits, Policy, Rule
 from faultbridge.domain.records import RawRecord
 from faultbridge.errors import Transient
-from faultbridge.pipeline import observe
+from faultbridge.ingest.heartbeat_monitor import Silence
+from faultbridge.jobs.job_impact import TellJobs
+from faultbridge.jobs.jobs import Jobs
+from faultbridge.ledger.append import Append, Revision, Stack
+from faultbridge.ops.react import React
+from faultbridge.ops.sweep import Sweep, Swept
+from faultbridge.pipeline.normalize.resolve import learn_boot
+from faultbridge.pipeline.observe import observe
 from faultbridge.ports import Capacity, Evidence
-from faultbridge.services.append import Append, Revision, Stack
-from faultbridge.services.controls import Controls
-from faultbridge.services.dispatch import Dispatch
-from faultbridge.services.guard import Guard
-from faultbridge.services.isolate import Isolate
-from faultbridge.services.jobs import Jobs
-from faultbridge.services.node_orders import NodeOrders
-from faultbridge.services.orders import Orders
-from faultbridge.services.orphans import ReleaseOrphans
-from faultbridge.services.react import React
-from faultbridge.services.registration import NewNode, Registration
-from faultbridge.services.replacement.machine import Replacement
-from faultbridge.services.replacement.poke import Poke
-from faultbridge.services.replacement.work import Tools
-from faultbridge.services.rollup import Rollup
-from faultbridge.services.rulebook import Rulebook
-from faultbridge.services.rules_of import rules_of
-from faultbridge.services.silence import Silence
-from faultbridge.services.spares.pool import Pool
-from faultbridge.services.spares.tend import TendSpares
-from faultbridge.services.strikes import TellJobs
-from faultbridge.services.sweep import Sweep, Swept
+from faultbridge.registry.registration import NewNode, Registration
+from faultbridge.repair.attempt.leaked_slots import ReleaseOrphans
+from faultbridge.repair.attempt.recovery import Poke
+from faultbridge.repair.attempt.step_context import Tools
+from faultbridge.repair.attempt.step_runner import Replacement
+from faultbridge.repair.breakers import Guard
+from faultbridge.repair.case_orders import Orders
+from faultbridge.repair.cluster_status import Rollup
+from faultbridge.repair.controls import Controls
+from faultbridge.repair.dispatch import Dispatch
+from faultbridge.repair.isolate import Isolate
+from faultbridge.repair.node_orders import NodeOrders
+from faultbridge.repair.spares.pool import Pool
+from faultbridge.repair.spares.reconcile import TendSpares
+from faultbridge.rules.rulebook import Rulebook, rules_of
 from faultbridge.simulation.fakes import (
     FakeCollector,
     FakeFleet,
@@ -56,7 +56,6 @@ from faultbridge.simulation.fakes import (
     Seam,
 )
 from faultbridge.simulation.fakes.state_machine import FakeStateMachine
-from faultbridge.stages.resolve import learn_boot
 from faultbridge.storage import items, keys
 from faultbridge.storage.writes import Key, Update
 from tests.builders import ANYTHING, CATALOGUE, GPU, NOON, STACK_ID, arrival, fault

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from faultbridge.cli.app import run as command_line
-from faultbridge.services.publish import Publish
+from faultbridge.ledger.publish import Publish
 from faultbridge.simulation.history import History, run
 from faultbridge.simulation.journal import Journal
 from faultbridge.simulation.shrink import invariants, shrink
@@ -44,13 +44,13 @@ def test_a_history_without_a_bug_is_well(capsys: pytest.CaptureFixture[str]) -> 
 
 
 def test_a_commit_that_overwrites_another_one_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("faultbridge.services.append._unchanged", lambda _: None)
+    monkeypatch.setattr("faultbridge.ledger.append._unchanged", lambda _: None)
     # Histories 2 and 5 break as well, but take ten times as long to come to their end.
     assert run(3).broken
 
 
 def test_a_slot_that_is_never_given_back_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("faultbridge.storage.mirror._release", lambda *_: [])
+    monkeypatch.setattr("faultbridge.storage.projections._release", lambda *_: [])
     assert any("the slots are held by the repairs under way" in invariants(run(seed)) for seed in range(6))
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from faultbridge.data.policies import default_policy
 from faultbridge.domain.edges import NodeStatus
-from faultbridge.services.send import Parcel
+from faultbridge.ingest.send import Parcel
 from faultbridge.simulation.chaos import Chaos, Crash, Outage
 from faultbridge.simulation.fakes.seams import Call
 from faultbridge.simulation.history import calm_down

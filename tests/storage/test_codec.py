@@ -10,8 +10,8 @@ import pytest
 from faultbridge.domain.clusters import ClusterConfig
 from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.policy import Match, Policy, Rule
-from faultbridge.pipeline import observe
-from faultbridge.services.readings import Last
+from faultbridge.ingest.counter_store import Last
+from faultbridge.pipeline.observe import observe
 from faultbridge.storage.codec import dump, load
 from tests.builders import CATALOGUE, GPU, NOON, arrival, config, fault, node, rules
 

@@ -14,14 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from faultbridge.errors import Rejected
-from faultbridge.storage.message import (
-    MOST_MESSAGE_BYTES,
-    Message,
-    decode_message,
-    encode_message,
-    fits,
-    raw_key,
-)
+from faultbridge.storage.wire.message import MOST_MESSAGE_BYTES, Message, decode_message, encode_message, fits, raw_key
 
 SENT = datetime(2026, 2, 3, 4, 5, 6, 789000, tzinfo=UTC)
 RECORD = Message("r-1", "kernel-log", "train-a", SENT, node="ip-10-0-0-7", body=b"NVRM: Xid")
@@ -115,7 +108,7 @@ def test_no_text_breaks_the_reader(text: str) -> None:
 
 
 def test_a_bomb_is_refused_before_it_bursts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("faultbridge.storage.message.MOST_BODY_BYTES", 1000)
+    monkeypatch.setattr("faultbridge.storage.wire.message.MOST_BODY_BYTES", 1000)
     bomb = frame(encoding="gzip+base64", body=base64.b64encode(gzip.compress(b"0" * 100_000)).decode())
     with pytest.raises(Rejected, match="too_large"):
         decode_message(bomb)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
         Verifier,
         Workflow,
     )
-    from faultbridge.services.inventory import Inventory, Roll
+    from faultbridge.registry.instances import Inventory, Roll
     from faultbridge.settings import Settings
 
 
@@ -88,7 +88,7 @@ class AwsPorts:
     def objects(self) -> ObjectStore:
         """Reach the bucket of raw records and evidence."""
         from faultbridge.adapters.s3 import S3Objects
-        from faultbridge.storage.message import MOST_BODY_BYTES
+        from faultbridge.storage.wire.message import MOST_BODY_BYTES
 
         return S3Objects(self.clients, self.settings.bucket, most_bytes=MOST_BODY_BYTES)
 

@@ -50,7 +50,7 @@ class AwsArchivePorts:
         """Reach the delivery stream, or put objects where there is none."""
         stream = self._ports.settings.archive_stream
         if not stream:
-            from faultbridge.services.archive.write import ObjectSink
+            from faultbridge.archive.write import ObjectSink
 
             return ObjectSink(self.archive)
         from faultbridge.adapters.firehose import FirehoseSink

@@ -11,7 +11,7 @@ from faultbridge.adapters.aws_errors import translated
 from faultbridge.adapters.batches import batches
 from faultbridge.adapters.clients import Clients
 from faultbridge.errors import Transient
-from faultbridge.storage.archive import ArchiveLine, render
+from faultbridge.storage.wire.archive_lines import ArchiveLine, render
 
 RECORDS_AT_ONCE = 500
 BYTES_AT_ONCE = 4 * 1024 * 1024

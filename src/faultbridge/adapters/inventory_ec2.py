@@ -11,7 +11,7 @@ from faultbridge.adapters.instance_topology import domains_of
 from faultbridge.domain.clusters import ClusterConfig
 from faultbridge.domain.failure_domains import DomainKind
 from faultbridge.errors import Misconfigured, Rejected, Transient
-from faultbridge.services.inventory import OPT_OUT_TAG, Machine, Member
+from faultbridge.registry.instances import OPT_OUT_TAG, Machine, Member
 
 IN_SERVICE = "InService"
 INSTANCES_AT_ONCE = 100

@@ -14,7 +14,7 @@ from faultbridge.adapters.clients import Clients
 from faultbridge.domain.clusters import ClusterConfig
 from faultbridge.domain.failure_domains import DomainKind
 from faultbridge.errors import Misconfigured, Rejected
-from faultbridge.services.inventory import Machine, Member
+from faultbridge.registry.instances import Machine, Member
 
 PAGE = 100
 MOST_DETAILS = 100

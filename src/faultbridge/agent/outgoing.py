@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
-from faultbridge.storage.message import Message, encode_message, raw_key
+from faultbridge.storage.wire.message import Message, encode_message, raw_key
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,6 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 
 from faultbridge.api.requests import MOST_CHARACTERS, Request
-from faultbridge.api.tokens import Tokens
 from faultbridge.domain import names
 from faultbridge.domain.cases import APPROVED, DENIED
 from faultbridge.domain.edges import CaseStatus
@@ -16,9 +15,11 @@ from faultbridge.domain.entries import EntryType
 from faultbridge.domain.faults import Severity
 from faultbridge.domain.nodes import NodeKey
 from faultbridge.errors import Rejected
+from faultbridge.ledger.page_tokens import Tokens
+from faultbridge.ledger.timeline import Timeline, Wanted
+from faultbridge.ledger.verify import Verified, Verify
 from faultbridge.ports import Clock
-from faultbridge.services.directory import CaseView, Directory
-from faultbridge.services.documents import (
+from faultbridge.registry.documents import (
     Document,
     case_document,
     cluster_document,
@@ -26,9 +27,8 @@ from faultbridge.services.documents import (
     node_document,
     reject_document,
 )
-from faultbridge.services.orders import Order, Orders
-from faultbridge.services.timeline import Timeline, Wanted
-from faultbridge.services.verify import Verified, Verify
+from faultbridge.registry.views import CaseView, Directory
+from faultbridge.repair.case_orders import Order, Orders
 from faultbridge.storage import keys, rejects
 
 PAGE, MOST_PAGE = 100, 500

@@ -11,7 +11,7 @@ from faultbridge.cli.failures import EXIT_NOT_WELL
 from faultbridge.cli.output import Columns, notice
 from faultbridge.cli.session import Session, on_stack
 from faultbridge.cli.times import HELP, instant, text_of
-from faultbridge.services.account import Accounted, account
+from faultbridge.ingest.delivery_audit import Accounted, account
 
 EPILOG = "Example: faultbridge account --since 10m --wait 30"
 LISTED = 20

@@ -9,8 +9,8 @@ import typer
 
 if TYPE_CHECKING:
     from faultbridge.adapters.folder import Folder
-    from faultbridge.services.timeline import Line, Wanted
-    from faultbridge.services.verify import Verified
+    from faultbridge.ledger.timeline import Line, Wanted
+    from faultbridge.ledger.verify import Verified
 
 ArchiveOption = Annotated[
     Path | None, typer.Option("--archive", help="Read a copy of the archive in this folder instead of a stack.")
@@ -28,14 +28,14 @@ def open_folder(path: Path) -> Folder:
 
 def archived_entries(path: Path, wanted: Wanted) -> list[Line]:
     """Read the entries that are wanted, each once, oldest recorded first."""
-    from faultbridge.services.archive.read import ReadArchive
+    from faultbridge.archive.read import ReadArchive
 
     return ReadArchive(open_folder(path)).entries(wanted)
 
 
 def verify_archived(path: Path, cluster: str, node: str | None, *, anchor: bool, stack_id: str | None) -> Verified:
     """Verify a copy; with `anchor` also against the anchors beside it."""
-    from faultbridge.services.archive.check import VerifyArchive
+    from faultbridge.archive.archive_verification import VerifyArchive
 
     folder = open_folder(path)
     return VerifyArchive(folder, folder if anchor else None, stack_id)(cluster, node)

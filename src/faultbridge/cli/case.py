@@ -9,7 +9,7 @@ import typer
 from faultbridge.cli.documents import CASE, CASES, case_document
 from faultbridge.cli.session import Session, on_stack
 from faultbridge.domain.edges import CaseStatus
-from faultbridge.services.orders import Order
+from faultbridge.repair.case_orders import Order
 
 app = typer.Typer(rich_markup_mode=None)
 

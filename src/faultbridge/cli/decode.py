@@ -24,8 +24,8 @@ from faultbridge.decoders.base import Hints
 from faultbridge.domain.names import cluster_name, node_name
 from faultbridge.domain.times import from_text
 from faultbridge.errors import Rejected
-from faultbridge.stages.compare import differences
-from faultbridge.stages.timestamp import settle
+from faultbridge.pipeline.normalize.compare import differences
+from faultbridge.pipeline.normalize.timestamp import settle
 
 AUTO = "auto"
 HEAD = 64 * 1024

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from faultbridge.cli.output import Columns
 from faultbridge.cli.times import short
-from faultbridge.services.documents import Document, case_document, cluster_document, entry_document, node_document
-from faultbridge.services.telling import component_text, duration_text, tell
+from faultbridge.ledger.entry_text import component_text, duration_text, tell
+from faultbridge.registry.documents import Document, case_document, cluster_document, entry_document, node_document
 
 __all__ = ["case_document", "cluster_document", "entry_document", "node_document"]
 

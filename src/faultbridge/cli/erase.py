@@ -20,7 +20,7 @@ def command(
     yes: Annotated[bool, typer.Option("--yes", help="Do it; nothing brings it back but a backup.")] = False,
 ) -> None:
     """Delete a cluster and its record from the table. Its archive is deleted by prefix: see docs/runbooks/record.md."""
-    from faultbridge.services.erase import Erase
+    from faultbridge.ops.erase import Erase
 
     if not yes:
         raise typer.BadParameter("this deletes a record for good; say --yes")

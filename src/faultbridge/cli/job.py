@@ -13,7 +13,7 @@ from faultbridge.domain.host_lists import expand
 
 if TYPE_CHECKING:
     from faultbridge.domain.jobs import Job
-    from faultbridge.services.jobs import Jobs
+    from faultbridge.jobs.jobs import Jobs
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -62,7 +62,7 @@ def end_job(
     at: At = None,
 ) -> None:
     """Note that a job ended; noting it again changes nothing."""
-    from faultbridge.services.jobs import OUTCOMES
+    from faultbridge.jobs.jobs import OUTCOMES
 
     if outcome not in OUTCOMES:
         raise typer.BadParameter(f"--outcome {outcome!r} is none of {', '.join(OUTCOMES)}")
@@ -71,7 +71,7 @@ def end_job(
 
 
 def _jobs(session: Session) -> Jobs:
-    from faultbridge.services.jobs import Jobs
+    from faultbridge.jobs.jobs import Jobs
 
     return Jobs(session.ports.table, session.ports.clock, session.application.stack)
 

@@ -59,7 +59,7 @@ def show_mapping(
 
 
 def _mappings(session: Session) -> Any:  # noqa: ANN401 - imported where it is used
-    from faultbridge.services.mappings import Mappings
+    from faultbridge.ingest.mappings import Mappings
 
     return Mappings(session.ports.table, session.ports.clock)
 

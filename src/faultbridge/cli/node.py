@@ -17,8 +17,8 @@ from faultbridge.cli.times import COMING, coming
 from faultbridge.domain.edges import NodeStatus
 from faultbridge.domain.nodes import NodeKey, NodeState
 from faultbridge.errors import Rejected
-from faultbridge.services.orders import Order
-from faultbridge.services.registration import NewNode
+from faultbridge.registry.registration import NewNode
+from faultbridge.repair.case_orders import Order
 
 app = typer.Typer(rich_markup_mode=None)
 

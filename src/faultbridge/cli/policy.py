@@ -65,7 +65,7 @@ def show_policy(
 
 def policies(session: Session) -> Any:  # noqa: ANN401 - imported where it is used
     """Reach the stack's policies."""
-    from faultbridge.services.policies import Policies
+    from faultbridge.rules.policies import Policies
 
     return Policies(session.ports.table, session.ports.clock)
 

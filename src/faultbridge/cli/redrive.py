@@ -17,7 +17,7 @@ MOVED: Columns = {
 @on_stack
 def command(session: Session) -> None:
     """Put dead letters back on their queues, with the times at which they first came. Safe to repeat."""
-    from faultbridge.services.redrive import Redrive
+    from faultbridge.ingest.redrive import Redrive
 
     with progress("moving dead letters", None) as advance:
         records = Redrive(session.dead_letters, session.ports.queue)(advance)

@@ -24,7 +24,7 @@ def command(
     by: Annotated[str | None, typer.Option(help="Who orders it; goes on the record of every stream.")] = None,
 ) -> None:
     """Begin a new epoch in every stream, so that no event id is given twice."""
-    from faultbridge.services.restore import Restore
+    from faultbridge.ledger.recover import Restore
 
     application, kept = session.application, session.application.keeping
     restore = Restore(kept.table, kept.vault, kept.clock, application.append, application.stack)

@@ -12,7 +12,7 @@ from typing import Any
 
 import typer
 
-from faultbridge.services.registration import NewNode
+from faultbridge.registry.registration import NewNode
 
 FIELDS = ("node", "instance_id", "group", "instance_type", "domain", "aliases")
 _SEPARATOR = ";"

@@ -17,7 +17,7 @@ from faultbridge.cli.progress import progress
 from faultbridge.cli.session import Session, on_stack
 from faultbridge.decoders import registry
 from faultbridge.errors import Rejected
-from faultbridge.services.send import Parcel, Send
+from faultbridge.ingest.send import Parcel, Send
 
 EPILOG = "Example: nvidia-smi -q -x | faultbridge send --source nvidia-smi-xml --cluster train-a --node ip-10-0-0-7"
 STDIN = "-"

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
     from faultbridge.adapters.clients import Clients
     from faultbridge.bootstrap import Application
+    from faultbridge.ledger.timeline import Timeline
+    from faultbridge.ledger.verify import Seen, Verify
     from faultbridge.ports import Ports, Receipts, RecordQueue
-    from faultbridge.services.directory import Directory
-    from faultbridge.services.timeline import Timeline
-    from faultbridge.services.verify import Seen, Verify
+    from faultbridge.registry.views import Directory
     from faultbridge.settings import Settings
 
 DEFAULT_STACK = "faultbridge"
@@ -110,21 +110,21 @@ class Session:
     @cached_property
     def directory(self) -> Directory:
         """Look up clusters, nodes and cases."""
-        from faultbridge.services.directory import Directory
+        from faultbridge.registry.views import Directory
 
         return Directory(self.ports.table)
 
     @cached_property
     def timeline(self) -> Timeline:
         """Read entries."""
-        from faultbridge.services.timeline import Timeline
+        from faultbridge.ledger.timeline import Timeline
 
         return Timeline(self.ports.table)
 
     @cached_property
     def verify(self) -> Verify:
         """Prove streams whole."""
-        from faultbridge.services.verify import Verify
+        from faultbridge.ledger.verify import Verify
 
         return Verify(self.ports.table, self.application.stack)
 
@@ -145,7 +145,7 @@ class Session:
 
     def witness(self, cluster: str) -> Seen:
         """Read what the vault saw of a cluster."""
-        from faultbridge.services.archive.witness import Witness
+        from faultbridge.archive.anchor_reader import Witness
 
         return Witness(self.application.keeping.vault)(cluster)
 

@@ -15,7 +15,7 @@ from faultbridge.domain.times import to_text
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from faultbridge.services.stuck import Waiting
+    from faultbridge.ops.backlog import Waiting
 
 EPILOG = "Example: faultbridge status --json"
 
@@ -93,7 +93,7 @@ def waiting(session: Session) -> list[dict[str, Any]]:
 
 def _records(session: Session, now: datetime) -> Waiting:
     from faultbridge.adapters.queue_age import queue_age
-    from faultbridge.services.stuck import OVERDUE, Waiting
+    from faultbridge.ops.backlog import OVERDUE, Waiting
 
     count = session.ports.queue.depth().waiting
     age = queue_age(session.clients, session.settings.queue_url.rsplit("/", 1)[-1], now) if count else None
@@ -141,7 +141,7 @@ def _queue_text(one: Document) -> str:
 
 
 def _waiting_lines(rows: Iterable[Document]) -> Iterator[str]:
-    from faultbridge.services.telling import duration_text
+    from faultbridge.ledger.entry_text import duration_text
 
     width = max(map(len, WORDS.values()))
     for one in rows:

@@ -19,8 +19,7 @@ from faultbridge.cli.session import Session, on_stack
 from faultbridge.cli.times import HELP, instant
 from faultbridge.domain.entries import EntryType
 from faultbridge.domain.faults import Severity
-from faultbridge.services.follow import follow
-from faultbridge.services.timeline import Line, Wanted, in_order
+from faultbridge.ledger.timeline import Line, Wanted, follow, in_order
 
 EPILOG = "Example: faultbridge timeline --cluster train-a --node ip-10-0-0-7 --since 2h"
 PAUSE_SECONDS = 1.0

@@ -13,7 +13,7 @@ from faultbridge.cli.failures import EXIT_NOT_WELL
 from faultbridge.cli.output import Columns, notice
 from faultbridge.cli.progress import progress
 from faultbridge.cli.session import Session, on_stack
-from faultbridge.services.verify import Verified
+from faultbridge.ledger.verify import Verified
 
 EPILOG = "Example: faultbridge verify --cluster train-a"
 VERIFIED: Columns = {

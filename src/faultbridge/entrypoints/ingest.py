@@ -10,9 +10,9 @@ from faultbridge.adapters.receipts import MARK, VERSION
 from faultbridge.adapters.telemetry import emit
 from faultbridge.domain.records import Outcome
 from faultbridge.domain.times import from_milliseconds
-from faultbridge.services.account import OUTCOME
-from faultbridge.services.records import Delivery
-from faultbridge.stages.trust import EVENT_BUS
+from faultbridge.ingest.delivery_audit import OUTCOME
+from faultbridge.ingest.record_reader import Delivery
+from faultbridge.pipeline.normalize.trust import EVENT_BUS
 
 if TYPE_CHECKING:
     from faultbridge.bootstrap import Application

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from faultbridge.adapters.telemetry import emit, logger
 from faultbridge.api.problems import MEDIA_TYPE, problem
 from faultbridge.errors import FaultbridgeError, Rejected, Transient
-from faultbridge.services.intake.webhooks import Post
+from faultbridge.gateway.webhooks import Post
 
 if TYPE_CHECKING:
     from faultbridge.bootstrap import Application

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from faultbridge.adapters.telemetry import emit
-from faultbridge.services.pager.marks import Fate
+from faultbridge.pager.notification_log import Fate
 
 if TYPE_CHECKING:
     from faultbridge.bootstrap import Application

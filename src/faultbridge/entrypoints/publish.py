@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from faultbridge.adapters.telemetry import emit, emit_of, logger
 from faultbridge.entrypoints.stream import images
 from faultbridge.errors import FaultbridgeError
-from faultbridge.services.measures import measure
+from faultbridge.ops.measures import measure
 
 if TYPE_CHECKING:
     from faultbridge.bootstrap import Application

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from faultbridge.adapters.telemetry import emit, emit_of, logger
 from faultbridge.domain.entries import EntryType
-from faultbridge.services.failures import Failures
-from faultbridge.services.measures import fleet
+from faultbridge.ops.failures import Failures
+from faultbridge.ops.measures import fleet
 
 if TYPE_CHECKING:
     from faultbridge.bootstrap import Application

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
 from faultbridge.ports.keeping import Clock, Table
-from faultbridge.storage.archive import ArchiveLine
+from faultbridge.storage.wire.archive_lines import ArchiveLine
 
 
 class Archive(Protocol):

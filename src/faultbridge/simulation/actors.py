@@ -9,9 +9,9 @@ from typing import Any
 
 from faultbridge.bootstrap import Application
 from faultbridge.errors import Rejected
-from faultbridge.services.policies import Policies
-from faultbridge.services.registration import NewNode
-from faultbridge.services.send import Parcel
+from faultbridge.ingest.send import Parcel
+from faultbridge.registry.registration import NewNode
+from faultbridge.rules.policies import Policies
 from faultbridge.simulation.acts import Act
 from faultbridge.simulation.chaos import Crash
 from faultbridge.simulation.cloud import Cloud, pick
@@ -20,7 +20,7 @@ from faultbridge.simulation.samples import HARD, SAMPLES, host_impaired
 from faultbridge.simulation.scene import ACTING, FOLLOWED, GROUPS, WATCHED, Scene
 from faultbridge.storage import keys
 from faultbridge.storage.codec import dump
-from faultbridge.storage.message import decode_message, encode_message
+from faultbridge.storage.wire.message import decode_message, encode_message
 from faultbridge.storage.writes import Update
 
 HOUR = 3600.0

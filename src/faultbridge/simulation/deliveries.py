@@ -14,7 +14,7 @@ from random import Random
 from typing import Any
 
 from faultbridge.domain.entries import EntryType
-from faultbridge.services.pager.rules import EVENT_TYPES
+from faultbridge.pager.rules import EVENT_TYPES
 from faultbridge.simulation.chaos import Crash
 from faultbridge.simulation.fakes.queue import Waiting
 from faultbridge.simulation.fakes.table import StreamRecord

@@ -12,7 +12,7 @@ from datetime import timedelta
 from random import Random
 
 from faultbridge.errors import Transient
-from faultbridge.services.send import Parcel
+from faultbridge.ingest.send import Parcel
 from faultbridge.simulation.chaos import EFFECTS, Chaos, Crash, failure
 from faultbridge.simulation.fakes.seams import Call
 from faultbridge.simulation.history import calm_down

@@ -9,7 +9,7 @@ from random import Random
 
 from faultbridge.domain.edges import CaseStatus
 from faultbridge.domain.spares import SpareStatus
-from faultbridge.services.spares.pool import places_of
+from faultbridge.repair.spares.pool import places_of
 from faultbridge.simulation.actors import Actors
 from faultbridge.simulation.acts import Act, plan
 from faultbridge.simulation.chaos import MOST_CALLS_A_STEP, MOST_FOR_A_POOL, Chaos, Endless

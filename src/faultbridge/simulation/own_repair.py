@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from faultbridge.errors import Transient
-from faultbridge.services.inventory import Synced
+from faultbridge.registry.instances import Synced
 from faultbridge.simulation.chaos import Crash
 from faultbridge.simulation.fakes import FakeFleet
 from faultbridge.simulation.journal import Journal, Kind

@@ -17,8 +17,8 @@ from faultbridge.domain.clusters import ClusterConfig, Mode, RepairOwner
 from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.policy import OutOfReach
 from faultbridge.ports import Capacity, Evidence, Verdict, Verification
-from faultbridge.services.policies import Policies
-from faultbridge.services.registration import NewNode
+from faultbridge.registry.registration import NewNode
+from faultbridge.rules.policies import Policies
 from faultbridge.simulation.chaos import Chaos, ChaosSeam, Crash
 from faultbridge.simulation.deliveries import RINGS, Carrier, QueueMapping, Rule, StreamMapping
 from faultbridge.simulation.fakes import START, FakeFleet, ManualClock

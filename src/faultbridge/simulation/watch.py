@@ -12,8 +12,8 @@ from faultbridge.domain.policy import Limits
 from faultbridge.domain.spares import SpareStatus
 from faultbridge.domain.times import from_text
 from faultbridge.ports import Vacancy
-from faultbridge.services.replacement.outcomes import Outcome
-from faultbridge.services.spares.pool import Pool
+from faultbridge.repair.attempt.contract import Outcome
+from faultbridge.repair.spares.pool import Pool
 from faultbridge.simulation.fakes.seams import Call
 from faultbridge.simulation.fakes.table import StreamRecord
 from faultbridge.simulation.journal import Journal, Kind

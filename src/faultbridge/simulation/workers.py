@@ -10,12 +10,12 @@ from typing import Any
 
 from faultbridge.bootstrap import Application, Chance
 from faultbridge.errors import Transient
-from faultbridge.services.account import outcome_lines
-from faultbridge.services.append import Stack
-from faultbridge.services.inventory import Synced
-from faultbridge.services.pager import PagerSettings
-from faultbridge.services.records import Delivery
-from faultbridge.services.send import Parcel, Send
+from faultbridge.ingest.delivery_audit import outcome_lines
+from faultbridge.ingest.record_reader import Delivery
+from faultbridge.ingest.send import Parcel, Send
+from faultbridge.ledger.append import Stack
+from faultbridge.pager.page import PagerSettings
+from faultbridge.registry.instances import Synced
 from faultbridge.simulation.chaos import Chaos, Crash
 from faultbridge.simulation.fakes.queue import Waiting
 from faultbridge.simulation.journal import Journal

@@ -8,15 +8,16 @@ from typing import Any
 
 from faultbridge.domain.jobs import Job
 from faultbridge.domain.times import from_text, to_text
-from faultbridge.storage import items, job_keys
-from faultbridge.storage.writes import Absent, Delete, Equals, Put, Write
+from faultbridge.storage import items
+from faultbridge.storage.keys import cluster_partition
+from faultbridge.storage.writes import Absent, Delete, Equals, Key, Put, Write
 
 
 def job_writes(job: Job, before: Job | None, now: datetime) -> tuple[Write, ...]:
     """Return the writes that keep a job, if nobody wrote it meanwhile."""
     mine = Equals("version", before.version) if before else Absent()
-    kept = Put(items.item(job_keys.job(job.cluster, job.id), now, _stored(job)), when=mine)
-    row = job_keys.running_job(job.cluster, job.id)
+    kept = Put(items.item(job_key(job.cluster, job.id), now, _stored(job)), when=mine)
+    row = running_job_key(job.cluster, job.id)
     if not job.runs:
         return kept, Delete(row)
     return kept, Put(items.item(row, now, {"job_id": job.id, "nodes": list(job.nodes)}))
@@ -55,3 +56,28 @@ def _stored(job: Job) -> dict[str, Any]:
         "version": job.version,
         "hits": list(job.hits),
     }
+
+
+RUNNING = "RUNNING#"
+LAST_LINK = ":"
+"""Sorts behind every link, which begin with a time, and before the job itself."""
+
+
+def job_key(cluster: str, job_id: str) -> Key:
+    """Return the key of a job: where it runs and since when."""
+    return Key(job_partition(cluster, job_id), "JOB")
+
+
+def running_job_key(cluster: str, job_id: str) -> Key:
+    """Return the key of the row by which a job is found while it runs."""
+    return Key(cluster_partition(cluster), f"{RUNNING}{job_id}")
+
+
+def job_partition(cluster: str, job_id: str) -> str:
+    """Return the partition of what is known to concern a job."""
+    return f"JOB#{cluster}#{job_id}"
+
+
+def job_link(cluster: str, job_id: str, place: str) -> Key:
+    """Return the key of the link from a job to one entry."""
+    return Key(job_partition(cluster, job_id), place)

@@ -10,8 +10,8 @@ from typing import Any
 from faultbridge.domain.times import to_milliseconds, to_text, truncate
 from faultbridge.storage import items, keys
 from faultbridge.storage.codec import dump, load
-from faultbridge.storage.message import Message
 from faultbridge.storage.upcasts import LATEST
+from faultbridge.storage.wire.message import Message
 from faultbridge.storage.writes import Item, Key, Path, Value
 
 KEPT_FOR = timedelta(days=30)

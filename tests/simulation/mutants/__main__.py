@@ -19,7 +19,7 @@ from tests.simulation.mutants.report import known
 LEAST = 0.95
 REWRITTEN = "ignore::pytest.PytestAssertRewriteWarning"
 TESTS = (
-    "tests/stages",
+    "tests/pipeline",
     "tests/services",
     "tests/scenarios",
     "tests/domain",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from faultbridge.adapters.clients import Clients
 from faultbridge.domain.clusters import ClusterConfig, ProviderRole
 from faultbridge.domain.failure_domains import DomainKind
-from faultbridge.services.inventory import Called
+from faultbridge.registry.instances import Called
 
 if TYPE_CHECKING:
     from lightkube.resources.core_v1 import Node

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 
 from faultbridge.data import FOLDER
 from faultbridge.domain.times import to_text
-from faultbridge.services.send import Parcel
+from faultbridge.ingest.send import Parcel
 
 BUNDLE = FOLDER / "demo"
 STRANGER = "ip-192-0-2-99"

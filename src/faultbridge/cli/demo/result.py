@@ -10,10 +10,10 @@ from faultbridge.cli.output import Columns, Form, show_one
 from faultbridge.domain.cases import Resolution
 from faultbridge.domain.edges import CaseStatus
 from faultbridge.domain.nodes import NodeState
-from faultbridge.services.account import Accounted
-from faultbridge.services.directory import CaseView
-from faultbridge.services.telling import duration_text
-from faultbridge.services.verify import Verified
+from faultbridge.ingest.delivery_audit import Accounted
+from faultbridge.ledger.entry_text import duration_text
+from faultbridge.ledger.verify import Verified
+from faultbridge.registry.views import CaseView
 
 TABLE: Columns = {
     "Cluster": lambda one: one["cluster"],

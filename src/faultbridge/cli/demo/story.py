@@ -19,11 +19,10 @@ from faultbridge.cli.session import Session, Target
 from faultbridge.cli.stacks import aim
 from faultbridge.domain.clusters import ClusterConfig, Mode, RepairOwner
 from faultbridge.domain.edges import CaseStatus
+from faultbridge.ingest.delivery_audit import account
+from faultbridge.ledger.timeline import Line, Wanted, follow
 from faultbridge.local.taps import Tap, tap_events, tap_pages
-from faultbridge.services.account import account
-from faultbridge.services.follow import follow
-from faultbridge.services.registration import NewNode
-from faultbridge.services.timeline import Line, Wanted
+from faultbridge.registry.registration import NewNode
 
 NODES = 4
 PAUSE_SECONDS = 0.3

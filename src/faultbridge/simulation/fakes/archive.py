@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
+from faultbridge.archive.write import ObjectSink
 from faultbridge.errors import Conflict
 from faultbridge.ports import Clock, Table
-from faultbridge.services.archive.write import ObjectSink
 from faultbridge.simulation.fakes.objects import FakeObjects
 from faultbridge.simulation.fakes.seams import Seam
-from faultbridge.storage.archive import ArchiveLine
+from faultbridge.storage.wire.archive_lines import ArchiveLine
 
 
 class FakeArchive(FakeObjects):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from faultbridge.domain.clusters import ClusterConfig
-from faultbridge.services.inventory import Machine, Member
+from faultbridge.registry.instances import Machine, Member
 from faultbridge.simulation.fakes.fleet import INSTANCE_TYPE, FakeFleet
 from faultbridge.simulation.fakes.seams import Seam
 

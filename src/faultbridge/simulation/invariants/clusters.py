@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Iterator
 
 from faultbridge.domain.edges import NodeStatus
+from faultbridge.pipeline.decide.cluster_status import cluster_status, counted
 from faultbridge.simulation.invariants.base import Invariant
 from faultbridge.simulation.view import View
-from faultbridge.stages.rollup import cluster_status, counted
 from faultbridge.storage import items, keys
 
 

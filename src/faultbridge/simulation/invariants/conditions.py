@@ -13,14 +13,14 @@ from faultbridge.domain.faults import Fault, Observation, Survey
 from faultbridge.domain.nodes import NodeKey, NodeState
 from faultbridge.domain.records import Outcome
 from faultbridge.errors import Rejected
-from faultbridge.pipeline import observe, tick
-from faultbridge.services.account import OUTCOME
-from faultbridge.services.records import Delivery, Part, Reader
+from faultbridge.ingest.delivery_audit import OUTCOME
+from faultbridge.ingest.record_reader import Delivery, Part, Reader
+from faultbridge.pipeline.decide.decide import Rules
+from faultbridge.pipeline.fold.changes import Arrival
+from faultbridge.pipeline.fold.write_filter import SURVEY_KEPT
+from faultbridge.pipeline.observe import observe, tick
 from faultbridge.simulation.invariants.base import Invariant
 from faultbridge.simulation.view import View
-from faultbridge.stages.changes import Arrival
-from faultbridge.stages.decide import Rules
-from faultbridge.stages.worth import SURVEY_KEPT
 
 WATCHED = "watch-b"
 

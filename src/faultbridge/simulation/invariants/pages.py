@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 
 from faultbridge.domain.edges import NodeStatus
-from faultbridge.services.pager.rules import rules_for
+from faultbridge.pager.rules import rules_for
 from faultbridge.simulation.invariants.base import Invariant
 from faultbridge.simulation.view import View
 from faultbridge.storage import keys

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 
 from faultbridge.domain.records import Outcome
-from faultbridge.services.account import OUTCOME, account
+from faultbridge.ingest.delivery_audit import OUTCOME, account
 from faultbridge.simulation.invariants.base import Invariant
 from faultbridge.simulation.view import View
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from faultbridge.domain.spares import SpareStatus
-from faultbridge.services.spares.pool import Pool
+from faultbridge.repair.spares.pool import Pool
 from faultbridge.simulation.invariants.base import Invariant
 from faultbridge.simulation.scene import ACTING
 from faultbridge.simulation.view import View

@@ -1,0 +1,53 @@
+"""The stream of a cluster: its own state and entries, written on its version, by whoever was quickest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime
+from typing import TypeVar
+
+from faultbridge.domain.clusters import ClusterState
+from faultbridge.domain.edges import Actor
+from faultbridge.domain.entries import Draft, seal
+from faultbridge.domain.faults import Severity
+from faultbridge.errors import Conflict
+from faultbridge.ledger.append import MOST_TRIES, Stack
+from faultbridge.storage import items, keys
+from faultbridge.storage.projections import links
+from faultbridge.storage.writes import Absent, Equals, Put, Write
+
+Result = TypeVar("Result")
+
+
+def until_it_holds(once: Callable[[], Result]) -> Result:
+    """Read, decide and write again until no other writer was quicker; raises Conflict after 20 lost races."""
+    for _ in range(MOST_TRIES - 1):
+        try:
+            return once()
+        except Conflict:
+            continue
+    return once()
+
+
+def next_writes(
+    stack: Stack,
+    before: ClusterState,
+    after: ClusterState,
+    drafts: tuple[Draft, ...],
+    *,
+    actor: Actor,
+    severity: Severity | None,
+    now: datetime,
+) -> tuple[ClusterState, list[Write]]:
+    """Return a cluster's next state and the writes that bring it about, if nobody wrote it meanwhile."""
+    head = replace(before.head, version=before.head.version + 1)
+    stream = stack.stream(before.cluster)
+    entries, head = seal(stream, head, drafts, actor=actor, severity=severity, recorded_at=now)
+    after = replace(after, head=head)
+    unchanged = Equals("version", before.head.version) if before.head.version else Absent()
+    writes: list[Write] = [Put(items.cluster_item(after, now), when=unchanged)]
+    partition = keys.cluster_partition(before.cluster)
+    writes += [Put(items.entry_item(entry, partition, shard=0), when=Absent()) for entry in entries]
+    writes += links(drafts, entries, partition, now)
+    return after, writes

@@ -1,0 +1,236 @@
+"""Narrate: what changed, as drafts of entries. The shapes of `data` are those of the published schemas."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from faultbridge.domain.cases import Case
+from faultbridge.domain.conditions import Condition, condition_key
+from faultbridge.domain.edges import CaseStatus, NodeStatus
+from faultbridge.domain.entries import Draft, EntryType
+from faultbridge.domain.faults import Component, Fault
+from faultbridge.domain.nodes import Incarnation, NodeState, Seat
+from faultbridge.domain.policy import Policy
+from faultbridge.domain.times import to_text
+from faultbridge.pipeline.decide.phase_durations import durations, gpu_time_lost
+from faultbridge.pipeline.fold.changes import Change, ChangeKind
+
+_FAULT_TYPES = {
+    ChangeKind.BEGAN: EntryType.FAULT_DETECTED,
+    ChangeKind.UPDATED: EntryType.FAULT_UPDATED,
+    ChangeKind.ENDED: EntryType.FAULT_CLEARED,
+}
+
+
+def component_data(component: Component) -> dict[str, Any]:
+    """Describe a component in the contract's shape."""
+    return {
+        "type": component.type.value,
+        "pci": component.pci,
+        "uuid": component.uuid,
+        "index": component.index,
+        "serial": component.serial,
+        "link": component.link,
+        "name": component.name,
+    }
+
+
+def incarnation_data(incarnation: Incarnation | None) -> dict[str, Any] | None:
+    """Describe who sits in the seat: instance id, and the numbers of instance and boot."""
+    if incarnation is None:
+        return None
+    return {
+        "instance_id": incarnation.instance_id,
+        "instance": incarnation.instance,
+        "boot": incarnation.boot,
+    }
+
+
+def seat_data(seat: Seat) -> dict[str, Any]:
+    """Describe the place that a node fills."""
+    return {"group": seat.group, "instance_type": seat.instance_type, "domain": seat.domain}
+
+
+def fault_change(change: Change, state: NodeState, catalogue: str, policy: Policy) -> Draft:
+    """Draft the entry of a condition that began, changed or ended, or of a fault that changed nothing."""
+    if change.condition is None:
+        return note(
+            kind="information" if change.kind is ChangeKind.NOTED else "late_fault",
+            text=change.reason or (change.fault.message if change.fault else ""),
+            at=change.at,
+            fault=change.fault,
+            record_id=change.record_id,
+        )
+    condition, fault = change.condition, change.fault
+    data = _condition_data(condition, state, policy) | {
+        "observed_at": to_text(change.at),
+        "source": fault.source if fault else None,
+        "reported_code": fault.code if fault and fault.code != condition.code else None,
+        "attributes": dict(fault.attributes if fault else condition.attributes),
+        "changed": list(change.what),
+        "reason": change.reason or None,
+        "catalogue": catalogue,
+    }
+    return Draft(
+        type=_FAULT_TYPES[change.kind],
+        occurred_at=change.at,
+        data=data,
+        case_id=state.live_case.id if state.live_case else None,
+        causation_id=change.record_id,
+        device=condition.component.serial or condition.component.uuid,
+        evidence=fault.evidence if fault else "",
+    )
+
+
+def _condition_data(condition: Condition, state: NodeState, policy: Policy) -> dict[str, Any]:
+    return {
+        "code": condition.code,
+        "component": component_data(condition.component),
+        "severity": condition.severity.value,
+        "action": condition.action.value,
+        "message": condition.message,
+        "since": to_text(condition.since),
+        "count": condition.count,
+        "witnesses": sorted(source for source, witness in condition.witnesses.items() if witness.active),
+        "incarnation": incarnation_data(state.incarnation) if condition.known_incarnation else None,
+        "seat": seat_data(state.seat),
+        "rule": policy.rule_for(condition, state.key.cluster, state.seat.instance_type).name,
+        "policy": policy.version,
+    }
+
+
+def status_change(state: NodeState, target: NodeStatus, at: datetime, reason: str, case_id: str | None = None) -> Draft:
+    """Draft a node's move to another status."""
+    return Draft(
+        type=EntryType.NODE_STATUS,
+        occurred_at=at,
+        data={
+            "from": state.status.value if state.status else None,
+            "to": target.value,
+            "reason": reason,
+            "incarnation": incarnation_data(state.incarnation),
+            "isolation": state.isolation.value,
+            "unverified": state.unverified,
+            "seat": seat_data(state.seat),
+        },
+        case_id=case_id or (state.live_case.id if state.live_case else None),
+    )
+
+
+def case_change(
+    before: CaseStatus | None, case: Case, at: datetime, reason: str, state: NodeState | None = None
+) -> Draft:
+    """Draft a case's move; the closing one carries the duration of each phase in milliseconds.
+
+    `state` is the node's, so that who reads the event alone knows whom to look for and what broke.
+    """
+    return Draft(
+        type=EntryType.CASE_STATUS,
+        occurred_at=at,
+        data={
+            "from": before.value if before else None,
+            "to": case.status.value,
+            "reason": reason,
+            "waiting_for": case.waiting_for.value if case.waiting_for else None,
+            "resolution": case.resolution.value if case.resolution else None,
+            "cause": {
+                "code": case.code,
+                "component": component_data(case.component),
+                "message": _message(case, state) if state else None,
+            },
+            "severity": case.severity.value,
+            "action": case.action.value,
+            "rung": case.rung.value,
+            "attempt": case.attempts,
+            "opened_at": to_text(case.opened_at),
+            "detected_at": to_text(case.marks["detected"]) if "detected" in case.marks else None,
+            "not_before": to_text(case.not_before) if case.not_before else None,
+            "answer_by": to_text(case.asking.answer_by) if case.asking else None,
+            "phases": {} if case.status.live else durations(case, at),
+            "gpus": case.gpus,
+            "gpu_time_lost": None if case.status.live else gpu_time_lost(case, at),
+            "previous_case": case.previous_case,
+            "rule": case.rule,
+            "policy": case.policy,
+            "incarnation": incarnation_data(state.incarnation) if state else None,
+            "seat": seat_data(state.seat) if state else None,
+        },
+        case_id=case.id,
+    )
+
+
+def _message(case: Case, state: NodeState) -> str | None:
+    """Find what a source said of the fault behind a case, as long as its condition is remembered."""
+    condition = state.conditions.get(condition_key(case.code, case.component))
+    return condition.message if condition else None
+
+
+def note(
+    *,
+    kind: str,
+    text: str,
+    at: datetime,
+    fault: Fault | None = None,
+    record_id: str | None = None,
+    case_id: str | None = None,
+    facts: Mapping[str, Any] | None = None,
+    operator: str | None = None,
+    stage: str | None = None,
+) -> Draft:
+    """Draft what changed nothing but belongs on the record; `operator` is the ARN of a person who gave an order.
+
+    `stage` tells where something stands that a note begins and another ends, such as a question to a person.
+    """
+    about = None if fault is None else {"code": fault.code, "component": component_data(fault.component)}
+    return Draft(
+        type=EntryType.NOTE,
+        occurred_at=at,
+        data={
+            "kind": kind,
+            "text": text,
+            "about": about,
+            "facts": dict(facts or {}),
+            "operator": operator,
+            **({"stage": stage} if stage else {}),
+        },
+        case_id=case_id,
+        causation_id=record_id,
+        evidence=fault.evidence if fault else "",
+    )
+
+
+def step(
+    case: Case,
+    name: str,
+    outcome: str,
+    at: datetime,
+    *,
+    reason: str = "",
+    failure: str | None = None,
+    operation: str | None = None,
+    old_instance: str | None = None,
+    new_instance: str | None = None,
+    facts: Mapping[str, Any] | None = None,
+    evidence: str = "",
+) -> Draft:
+    """Draft what one step of an attempt came to."""
+    return Draft(
+        type=EntryType.REPLACEMENT_STEP,
+        occurred_at=at,
+        data={
+            "step": name,
+            "outcome": outcome,
+            "attempt": case.attempts,
+            "rung": case.rung.value,
+            "reason": reason or None,
+            "failure": failure,
+            "operation": operation,
+            "old_instance": old_instance,
+            "new_instance": new_instance,
+            "facts": dict(facts or {}),
+        },
+        case_id=case.id,
+        evidence=evidence,
+    )

@@ -1,0 +1,223 @@
+"""One node's conditions while a batch is being folded into them: the watermark rules, one method an observation."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+
+from faultbridge.domain.catalogue import Catalogue
+from faultbridge.domain.conditions import Condition, Tombstone, Witness, condition_key, identity
+from faultbridge.domain.faults import NODE_COMPONENT, Clear, Fault, Severity, Survey
+from faultbridge.domain.nodes import NodeState
+from faultbridge.domain.records import Outcome
+from faultbridge.pipeline.fold.changes import Arrival, Change, ChangeKind
+from faultbridge.pipeline.fold.joining import begun, counted, difference, given_name, merge, repeated
+from faultbridge.pipeline.normalize import attribution
+
+MOST_CONDITIONS = 64
+MOST_TOMBSTONES = 128
+MOST_NOTED = 64
+MOST_SURVEYS = 64
+OVERFLOW = "host.condition_overflow"
+
+
+class Folding:
+    """A node's conditions, open for change; `state()` gives the node as it is after the changes."""
+
+    def __init__(self, state: NodeState, catalogue: Catalogue) -> None:
+        """Begin with what the node already knows."""
+        self._state = state
+        self._catalogue = catalogue
+        self.conditions = dict(state.conditions)
+        self.changes: list[Change] = []
+        self._tombstones = dict(state.tombstones)
+        self._surveys = dict(state.surveys)
+        self._noted = dict(state.noted)
+        self._floor = state.floor
+        self._devices = state.devices
+
+    def state(self) -> NodeState:
+        """Return the node with all changes made."""
+        return replace(
+            self._state,
+            conditions=self.conditions,
+            tombstones=self._tombstones,
+            surveys=self._surveys,
+            noted=self._noted,
+            floor=self._floor,
+            devices=self._devices,
+        )
+
+    def fault(self, fault: Fault, arrival: Arrival) -> Outcome:
+        """Let one fault begin, repeat or widen a condition."""
+        fault = self._catalogue.classify(fault)
+        component = identity(fault.component, self._devices)
+        key = condition_key(self._catalogue.canonical(fault.code), component)
+        if fault.severity is Severity.INFO:
+            return self._note(key, fault, arrival)
+        if key in self.conditions:
+            return self._repeat(key, fault, arrival)
+        fault = replace(fault, component=component)
+        named = attribution.named(key, fault, arrival.at, self.conditions, self._catalogue)
+        if named is not None:
+            return self._repeat(named, fault, arrival, word=key)
+        if self._past(key, fault, arrival.at):
+            return Outcome.STALE
+        if len(self.conditions) >= MOST_CONDITIONS and fault.code != OVERFLOW:
+            return self._overflow(key, fault, arrival)
+        self._begin(key, fault, arrival)
+        return Outcome.RECORDED
+
+    def clear(self, clear: Clear, arrival: Arrival) -> Outcome:
+        """Let one source withdraw its word about one condition."""
+        component = identity(clear.component, self._devices)
+        key = condition_key(self._catalogue.canonical(clear.code), component)
+        key = attribution.withdrawn(key, clear.source, self.conditions)
+        return self._withdraw(key, clear.source, arrival.at, clear.message, arrival.record_id)
+
+    def survey(self, survey: Survey, arrival: Arrival) -> Outcome:
+        """Let one full look assert what it saw and withdraw what it could have seen but did not."""
+        last = self._surveys.get(survey.looker)
+        if last is not None and arrival.at <= last:
+            return Outcome.DUPLICATE if arrival.at == last else Outcome.STALE
+        self._surveys[survey.looker] = arrival.at
+        while len(self._surveys) > MOST_SURVEYS:
+            del self._surveys[min(self._surveys, key=lambda one: self._surveys[one])]
+        if survey.devices:
+            self._learn_devices(survey, arrival)
+        outcomes = [self.fault(fault, replace(arrival, observation=fault)) for fault in survey.present]
+        asserted = {
+            condition.witnesses[survey.source].word or key: key
+            for key, condition in self.conditions.items()
+            if survey.source in condition.witnesses
+        }
+        # Most looks find nothing that their source had found before: then there is nothing to compare.
+        outcomes += [
+            self._withdraw(asserted[word], survey.source, arrival.at, "no longer present", arrival.record_id)
+            for word in sorted(asserted and asserted.keys() & self._covered(survey) - self._present(survey))
+        ]
+        return max(outcomes, key=lambda one: one.rank, default=Outcome.CLEAN)
+
+    def end(self, key: str, condition: Condition, at: datetime, reason: str, record_id: str | None = None) -> None:
+        """End a condition and remember until when its witnesses are counted."""
+        del self.conditions[key]
+        times = {source: witness.last_at for source, witness in condition.witnesses.items()}
+        self._tombstones[key] = Tombstone(ended_at=at, witnesses=times)
+        while len(self._tombstones) > MOST_TOMBSTONES:
+            oldest = min(self._tombstones, key=lambda one: self._tombstones[one].ended_at)
+            ended = self._tombstones.pop(oldest).ended_at
+            self._floor = ended if self._floor is None else max(self._floor, ended)
+        self.changes.append(Change(ChangeKind.ENDED, at, condition, None, record_id, reason))
+
+    def first_of_the_day(self, key: str, at: datetime) -> bool:
+        """Tell whether a thing is seen for the first time on its day, and remember that it was."""
+        day = at.date().isoformat()
+        if self._noted.get(key, "") >= day:
+            return False
+        self._noted[key] = day
+        while len(self._noted) > MOST_NOTED:
+            del self._noted[min(self._noted, key=lambda one: self._noted[one])]
+        return True
+
+    def _past(self, key: str, fault: Fault, at: datetime) -> bool:
+        tombstone = self._tombstones.get(key)
+        if tombstone is not None:
+            return at <= max(tombstone.ended_at, tombstone.witnesses.get(fault.source, tombstone.ended_at))
+        if attribution.settled(fault, at, self._tombstones, self._catalogue):
+            return True
+        return self._floor is not None and at <= self._floor
+
+    def _begin(self, key: str, fault: Fault, arrival: Arrival) -> None:
+        code = self._catalogue.canonical(fault.code)
+        condition = begun(code, self._catalogue.row(code), fault, arrival, self._tombstones.pop(key, None))
+        for word in attribution.vague(condition, self.conditions, self._catalogue):
+            condition = given_name(condition, self.conditions[word], word)
+            self.end(word, self.conditions[word], arrival.at, f"it is {key}", arrival.record_id)
+        self.conditions[key] = condition
+        self.changes.append(Change(ChangeKind.BEGAN, arrival.at, condition, fault, arrival.record_id))
+
+    def _repeat(self, key: str, fault: Fault, arrival: Arrival, word: str | None = None) -> Outcome:
+        known = self.conditions[key]
+        witness = known.witnesses.get(fault.source)
+        if witness is not None and (arrival.at < witness.last_at or counted(witness, fault, arrival.at)):
+            return Outcome.DUPLICATE
+        if known.ended_before is not None and arrival.at <= known.ended_before:
+            return Outcome.STALE
+        condition = self.conditions[key] = repeated(known, fault, arrival, word)
+        what = difference(known, condition)
+        if not what:
+            return Outcome.FOLDED
+        self.changes.append(Change(ChangeKind.UPDATED, arrival.at, condition, fault, arrival.record_id, what=what))
+        return Outcome.RECORDED
+
+    def _overflow(self, key: str, fault: Fault, arrival: Arrival) -> Outcome:
+        """Let a worse fault take the place of the mildest condition; either way the node is known to be full."""
+        others = {name: one for name, one in self.conditions.items() if one.code != OVERFLOW}
+        mildest = min(others, key=lambda name: (others[name].severity.rank, others[name].last_at))
+        severity = fault.severity or Severity.INFO
+        if severity.rank > others[mildest].severity.rank:
+            self.end(mildest, others[mildest], arrival.at, f"made room for {fault.code}", arrival.record_id)
+            self._begin(key, fault, arrival)
+        full = Fault(fault.source, OVERFLOW, NODE_COMPONENT, "more conditions than a node can hold")
+        return self.fault(replace(full, evidence=fault.evidence), arrival)
+
+    def _note(self, key: str, fault: Fault, arrival: Arrival) -> Outcome:
+        if not self.first_of_the_day(key, arrival.at):
+            return Outcome.FOLDED
+        self.changes.append(Change(ChangeKind.NOTED, arrival.at, None, fault, arrival.record_id))
+        return Outcome.RECORDED
+
+    def _withdraw(self, key: str, source: str, at: datetime, reason: str, record_id: str) -> Outcome:
+        condition = self.conditions.get(key)
+        witness = condition.witnesses.get(source) if condition else None
+        if condition is None or witness is None or not witness.active:
+            return Outcome.CLEAN
+        if at <= witness.last_at:
+            return Outcome.STALE
+        quiet = replace(condition, witnesses={**condition.witnesses, source: Witness(False, at)})
+        if quiet.active:
+            self.conditions[key] = quiet
+            self.changes.append(Change(ChangeKind.UPDATED, at, quiet, None, record_id, reason, ("witnesses",)))
+        else:
+            self.end(key, quiet, at, reason, record_id)
+        return Outcome.RECORDED
+
+    def _present(self, survey: Survey) -> set[str]:
+        return {
+            condition_key(self._catalogue.canonical(fault.code), identity(fault.component, self._devices))
+            for fault in survey.present
+        }
+
+    def _covered(self, survey: Survey) -> set[str]:
+        return {
+            condition_key(self._catalogue.canonical(code), identity(component, self._devices))
+            for code, components in survey.covers.items()
+            for component in components
+        }
+
+    def _learn_devices(self, survey: Survey, arrival: Arrival) -> None:
+        if survey.devices == self._devices:
+            return
+        self._devices = survey.devices
+        for key, condition in tuple(self.conditions.items()):
+            component = identity(condition.component, self._devices)
+            renamed = condition_key(condition.code, component)
+            if renamed != key:
+                self._rename(key, renamed, replace(condition, component=component), arrival)
+
+    def _rename(self, key: str, renamed: str, condition: Condition, arrival: Arrival) -> None:
+        del self.conditions[key]
+        other = self.conditions.get(renamed)
+        merged = condition if other is None else merge(other, condition)
+        self.conditions[renamed] = merged
+        self.changes.append(
+            Change(
+                ChangeKind.UPDATED,
+                arrival.at,
+                merged,
+                None,
+                arrival.record_id,
+                "device recognised",
+                ("component",),
+            )
+        )

@@ -1,0 +1,112 @@
+"""Joining: what two observations of one trouble make together, and whether the second says anything new."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+from datetime import datetime
+from functools import lru_cache
+
+from faultbridge.domain.catalogue import Row
+from faultbridge.domain.conditions import Condition, Tombstone, Witness, counted_at
+from faultbridge.domain.faults import Action, Component, Fault, Severity
+from faultbridge.pipeline.fold.changes import Arrival
+from faultbridge.pipeline.normalize.resolve import Sits
+
+MOST_DIGESTS = 8
+
+
+def merge(one: Condition, other: Condition) -> Condition:
+    """Make one condition of two that turned out to be about the same device; the older `since` wins."""
+    return replace(
+        one,
+        since=min(one.since, other.since),
+        last_at=max(one.last_at, other.last_at),
+        count=one.count + other.count,
+        hours={hour: one.hours.get(hour, 0) + other.hours.get(hour, 0) for hour in sorted({*one.hours, *other.hours})},
+        severity=max(one.severity, other.severity, key=lambda severity: severity.rank),
+        action=max(one.action, other.action, key=lambda action: action.rank),
+        told_severity=max(one.as_told.severity, other.as_told.severity, key=lambda severity: severity.rank),
+        told_action=max(one.as_told.action, other.as_told.action, key=lambda action: action.rank),
+        witnesses={**other.witnesses, **one.witnesses},
+    )
+
+
+def begun(code: str, row: Row, fault: Fault, arrival: Arrival, former: Tombstone | None) -> Condition:
+    """Make the condition that a first fault begins, as its row of the catalogue has it."""
+    heard = {source: Witness(False, at) for source, at in former.witnesses.items()} if former else {}
+    return Condition(
+        code=code,
+        component=fault.component,
+        severity=fault.severity or row.severity,
+        action=fault.action or row.action,
+        scope=row.scope,
+        ends_on=row.ends_on,
+        since=arrival.at,
+        last_at=arrival.at,
+        message=fault.message,
+        count=fault.count,
+        hours=counted_at({}, arrival.at, fault.count),
+        known_incarnation=arrival.sits is Sits.CURRENT,
+        witnesses={**heard, fault.source: Witness(True, arrival.at, (digest(fault),))},
+        attributes=dict(fault.attributes),
+        ended_before=former.ended_at if former else None,
+        told_severity=fault.severity,
+        told_action=fault.action,
+    )
+
+
+def repeated(known: Condition, fault: Fault, arrival: Arrival, word: str | None = None) -> Condition:
+    """Return a condition after one more fault, under its own key or by a word that stands for it."""
+    witness = known.witnesses.get(fault.source)
+    digests = witness.digests if witness is not None and witness.last_at == arrival.at else ()
+    heard = Witness(True, arrival.at, (*digests, digest(fault))[-MOST_DIGESTS:], word)
+    told = known.as_told
+    return replace(
+        known,
+        count=known.count + fault.count,
+        hours=counted_at(known.hours, arrival.at, fault.count),
+        since=min(known.since, arrival.at),
+        last_at=max(known.last_at, arrival.at),
+        told_severity=max(told.severity, fault.severity or Severity.INFO, key=lambda one: one.rank),
+        told_action=max(told.action, fault.action or Action.NONE, key=lambda one: one.rank),
+        known_incarnation=known.known_incarnation or arrival.sits is Sits.CURRENT,
+        witnesses={**known.witnesses, fault.source: heard},
+    )
+
+
+def given_name(condition: Condition, vague: Condition, word: str) -> Condition:
+    """Let a condition take over the witnesses of one that had no name for the same trouble."""
+    heard = {source: replace(witness, word=witness.word or word) for source, witness in vague.witnesses.items()}
+    return merge(condition, replace(vague, witnesses=heard))
+
+
+def digest(fault: Fault) -> str:
+    """Tell apart two observations of the same instant."""
+    text = "\0".join((fault.source, fault.code, _spelled(fault.component), fault.message, fault.evidence))
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+@lru_cache(1024)
+def _spelled(component: Component) -> str:
+    # Half of what a digest costs, and a storm is about a few devices.
+    return str(component)
+
+
+def counted(witness: Witness, fault: Fault, at: datetime) -> bool:
+    """Tell whether a witness's observation of its latest instant is counted already."""
+    if at != witness.last_at:
+        return False
+    return len(witness.digests) == MOST_DIGESTS or digest(fault) in witness.digests
+
+
+def difference(before: Condition, after: Condition) -> tuple[str, ...]:
+    """Name what about a condition changed enough to be worth an entry; its count is at each power of ten."""
+    crossed = len(str(after.count)) > len(str(before.count))
+    known, told = before.as_told, after.as_told
+    parts = (
+        ("count", crossed),
+        ("severity", (told.severity, told.action) != (known.severity, known.action)),
+        ("witnesses", after.sources != before.sources),
+    )
+    return tuple(name for name, differs in parts if differs)

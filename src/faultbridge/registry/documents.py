@@ -1,0 +1,174 @@
+"""Clusters, nodes, cases, entries and rejects as JSON documents, the same wherever they are asked for."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import datetime
+from typing import Any
+
+from faultbridge.domain.cases import Approval
+from faultbridge.domain.conditions import Condition
+from faultbridge.domain.nodes import Ignored, NodeState
+from faultbridge.domain.times import to_text
+from faultbridge.ledger.timeline import Line, is_late
+from faultbridge.pipeline.entry_builder import component_data
+from faultbridge.registry.views import CaseView, ClusterView
+from faultbridge.storage.rejects import Reject
+
+Document = dict[str, Any]
+
+
+def cluster_document(view: ClusterView) -> Document:
+    """Describe a cluster."""
+    config = view.config
+    return {
+        "cluster": config.cluster,
+        "status": view.state.status,
+        "counts": dict(view.state.counts),
+        "expected": config.expected,
+        "mode": config.mode,
+        "repair_owner": config.repair_owner,
+        "provider": config.provider,
+        "orchestrator": config.orchestrator,
+        "verifier": config.verifier,
+        "restarter": config.restarter,
+        "eks_cluster": config.eks_cluster,
+        "hyperpod_cluster": config.hyperpod_cluster,
+        "instance_types": list(config.instance_types),
+        "subnets": list(config.subnets),
+        "spares": config.spares,
+        "spare_group": config.spare_group,
+        "pool": dict(Counter(str(spare.status) for spare in view.pool)),
+        "provider_role": config.provider_role.arn if config.provider_role else None,
+        "shards": config.shards,
+        "policy": config.policy,
+        "version": config.version,
+        "paused": view.control.paused,
+        "maintenance_until": _text_of(config.maintenance_until) if config.maintenance_until else None,
+        "holders": {case: _text_of(since) for case, since in view.control.holders.items()},
+    }
+
+
+def _ignored(ignored: Ignored | None) -> Document | None:
+    if ignored is None:
+        return None
+    return {
+        "by": ignored.by,
+        "since": _text_of(ignored.since),
+        "until": _text_of(ignored.until) if ignored.until else None,
+        "reason": ignored.reason,
+    }
+
+
+def node_document(state: NodeState) -> Document:
+    """Describe a node: who sits there, what is wrong, and the case that it has."""
+    sitting, case = state.incarnation, state.live_case
+    return {
+        "cluster": state.key.cluster,
+        "node": state.key.node,
+        "status": state.status,
+        "severity": state.severity,
+        "unverified": state.unverified,
+        "isolation": state.isolation,
+        "ignored": _ignored(state.ignored),
+        "instance_id": sitting.instance_id if sitting else None,
+        "boot_id": sitting.boot_id if sitting else None,
+        "instance": sitting.instance if sitting else 0,
+        "boot": sitting.boot if sitting else 0,
+        "since": _text_of(sitting.since) if sitting else None,
+        "former_instances": list(state.former_instances),
+        "group": state.seat.group,
+        "instance_type": state.seat.instance_type,
+        "domain": state.seat.domain,
+        "domains": dict(state.seat.domains),
+        "aliases": [*state.seat.aliases, *state.seat.host_names],
+        "conditions": [_condition(condition) for condition in state.active()],
+        "devices": [component_data(device) for device in state.devices],
+        "case": {"case_id": case.id, "status": case.status} if case else None,
+        "last_case": state.case.id if state.case else None,
+        "due_at": _text_of(state.due_at),
+        "epoch": state.head.epoch,
+        "entries": state.head.sequence,
+    }
+
+
+def case_document(view: CaseView, now: datetime) -> Document:
+    """Describe a case, with the time it spent in each phase so far, in milliseconds."""
+    case = view.case
+    return {
+        "case_id": case.id,
+        "cluster": view.key.cluster,
+        "node": view.key.node,
+        "status": case.status,
+        "waiting_for": case.waiting_for,
+        "resolution": case.resolution,
+        "reason": case.reason,
+        "code": case.code,
+        "component": component_data(case.component),
+        "severity": case.severity,
+        "action": case.action,
+        "rung": case.rung,
+        "attempt": case.attempts,
+        "approval": _approval(case.approval),
+        "opened_at": _text_of(case.opened_at),
+        "not_before": _text_of(case.not_before),
+        "closed_at": _text_of(case.closed_at),
+        "age_ms": view.age(now),
+        "phases": view.phases(now),
+        "rule": case.rule,
+        "policy": case.policy,
+        "previous_case": case.previous_case,
+    }
+
+
+def entry_document(line: Line) -> Document:
+    """Describe an entry: the event without its evidence, the hash of its stored body, and whether it came late."""
+    event = line.event
+    return {**event, "hash": line.hash, "late": is_late(event)}
+
+
+def _approval(asked: Approval | None) -> Document | None:
+    if asked is None:
+        return None
+    return {
+        "attempt": asked.attempt,
+        "asked_at": _text_of(asked.asked_at),
+        "answer_by": _text_of(asked.answer_by),
+        "answer": asked.answer,
+        "operator": asked.operator,
+    }
+
+
+def _condition(condition: Condition) -> Document:
+    return {
+        "code": condition.code,
+        "component": component_data(condition.component),
+        "severity": condition.severity,
+        "action": condition.action,
+        "message": condition.message,
+        "since": _text_of(condition.since),
+        "last_at": _text_of(condition.last_at),
+        "count": condition.count,
+        "witnesses": sorted(source for source, witness in condition.witnesses.items() if witness.active),
+        "known_incarnation": condition.known_incarnation,
+    }
+
+
+def reject_document(reject: Reject) -> Document:
+    """Describe a record that nobody could use, without its bytes."""
+    message = reject.message
+    return {
+        "record_id": reject.record_id,
+        "cluster": reject.cluster,
+        "node": message.node,
+        "source": message.source,
+        "reason": reject.reason,
+        "detail": reject.detail,
+        "sent_at": to_text(message.sent_at),
+        "rejected_at": to_text(reject.rejected_at),
+        "size": reject.size,
+    }
+
+
+def _text_of(at: datetime | None) -> str | None:
+    return to_text(at) if at else None

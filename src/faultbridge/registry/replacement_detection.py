@@ -1,0 +1,246 @@
+"""Seating: who sits in a seat after somebody else changed it, and what is known of whoever sits there.
+
+Where Faultbridge repairs, a machine that came without our intent is verified before it serves. Where it only observes,
+nobody would verify it: the seat goes on serving, marked unverified, like one that was imported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from faultbridge.domain.cases import EXTERNAL, Case, Rung, WaitingFor, case_id
+from faultbridge.domain.catalogue import Scope
+from faultbridge.domain.clusters import ClusterConfig
+from faultbridge.domain.edges import Actor, CaseStatus, NodeStatus
+from faultbridge.domain.entries import Draft
+from faultbridge.domain.failure_domains import DomainKind, narrowest
+from faultbridge.domain.faults import Action, Component, ComponentType, Severity
+from faultbridge.domain.nodes import Ignored, Incarnation, Isolation, NodeKey, NodeState, Seat
+from faultbridge.domain.times import truncate
+from faultbridge.ledger.append import Append, Revision
+from faultbridge.pipeline import entry_builder
+from faultbridge.pipeline.decide.decide import Decided, Rules, due_at, move_case
+from faultbridge.pipeline.decide.opt_out import heeding, ignoring
+from faultbridge.pipeline.decide.provider_repair import is_followed, may_be_reseated
+from faultbridge.pipeline.fold.expire import end_scopes
+from faultbridge.ports import Table
+from faultbridge.registry.aliases import Renaming, renamed, usable
+from faultbridge.registry.instances import Sitter
+from faultbridge.rules.rulebook import Rulebook
+from faultbridge.storage import keys
+from faultbridge.storage.writes import Update, Value, Write
+
+CODE = "cloud.instance_replaced"
+RULE = "inventory"
+LABEL = "label"
+MOST_FORMER = 8
+MOST_NAMES = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Seating:
+    """Writes what the inventory found of seats that are registered; each call twice is each call once."""
+
+    table: Table
+    append: Append
+    rulebook: Rulebook
+
+    def refresh(self, config: ClusterConfig, node: str, sitter: Sitter) -> bool:
+        """Take note of what the machine that sits in a seat is called and shares; False where another sits there."""
+        key = NodeKey(config.cluster, node)
+
+        def revise(state: NodeState, now: datetime) -> Revision:
+            sitting = state.incarnation
+            if sitting is None or not _sits(state, sitter.instance_id) or state.status is NodeStatus.RETIRED:
+                return Revision(state)
+            known, drafts = _labelled(replace(state, seat=_seat(state, sitter, state.seat.domains)), sitter, now)
+            renaming = _renaming(state, sitter, sitting.since, former=None)
+            return Revision(known, drafts, (*renamed(self.table, renaming, now), _roster(known, config, sitter)))
+
+        after = self.append(key, revise, actor=Actor.INVENTORY, config=config).state
+        return _sits(after, sitter.instance_id) and after.status is not NodeStatus.RETIRED
+
+    def vacate(self, config: ClusterConfig, node: str, instance_id: str) -> bool:
+        """Take a seat out of service whose instance went without our intent; False where that is not for us to do."""
+
+        def revise(state: NodeState, now: datetime) -> Revision:
+            held = state.live_case is not None and not is_followed(state)
+            if not _sits(state, instance_id) or held or state.status is NodeStatus.PROVISIONING:
+                return Revision(state)
+            draft = entry_builder.status_change(
+                state, NodeStatus.PROVISIONING, now, f"{EXTERNAL}: {instance_id} is gone"
+            )
+            return Revision(replace(state, status=NodeStatus.PROVISIONING), (draft,))
+
+        key = NodeKey(config.cluster, node)
+        after = self.append(key, revise, actor=Actor.INVENTORY, config=config).state
+        return after.status is NodeStatus.PROVISIONING
+
+    def reseat(self, config: ClusterConfig, node: str, sitter: Sitter) -> bool:
+        """Seat a machine that came without our intent; False where the seat's own repair goes on instead."""
+        rules = self.rulebook.rules(config)
+
+        def revise(state: NodeState, now: datetime) -> Revision:
+            if not may_be_reseated(state) or _sits(state, sitter.instance_id):
+                return Revision(state)
+            former = state.incarnation.instance_id if state.incarnation else None
+            seated = _seated(state, sitter, now)
+            since = seated.incarnation.since if seated.incarnation else now
+            beside: tuple[Write, ...] = (
+                *renamed(self.table, _renaming(state, sitter, since, former), now),
+                _roster(seated, config, sitter),
+            )
+            changed = _changed(state, seated, former, rules, now)
+            return Revision(replace(changed.state, due_at=_due(changed.state, now)), changed.drafts, beside)
+
+        after = self.append(NodeKey(config.cluster, node), revise, actor=Actor.INVENTORY, config=config).state
+        return _sits(after, sitter.instance_id)
+
+
+def _sits(state: NodeState, instance_id: str) -> bool:
+    return state.incarnation is not None and state.incarnation.instance_id == instance_id
+
+
+def _seated(state: NodeState, sitter: Sitter, now: datetime) -> NodeState:
+    old = state.incarnation
+    leaving = (old.instance_id,) if old and old.instance_id else ()
+    since = truncate(sitter.launched_at) if sitter.launched_at else now
+    number = (old.instance if old else 0) + 1
+    return replace(
+        state,
+        incarnation=Incarnation(number, 1, sitter.instance_id, None, since),
+        former_instances=(*state.former_instances, *leaving)[-MOST_FORMER:],
+        seat=_seat(state, sitter, {}),
+        devices=(),
+        isolation=Isolation.NONE,
+        orchestrator_lost_at=None,
+        unverified=True,
+    )
+
+
+def _changed(state: NodeState, seated: NodeState, former: str | None, rules: Rules, now: datetime) -> Decided:
+    """End what was wrong with the machine that left, and begin the verification of the one that came."""
+    reason = f"{EXTERNAL}: {former or 'an empty seat'} was replaced by somebody else"
+    ended = end_scopes(seated, Scope, at=now, reason=reason)
+    faults = tuple(entry_builder.fault_change(one, ended.state, rules.catalogue, rules.policy) for one in ended.changes)
+    told = Decided(ended.state, (*faults, _note(seated, former, reason, now)))
+    if state.status is not None and state.status.in_service and not rules.config.attends:
+        return told
+    if state.status is not NodeStatus.PROVISIONING:
+        told = _to(told, NodeStatus.PROVISIONING, reason, now)
+    told = _to(told, NodeStatus.VALIDATING, "a new instance was seen, generation raised", now)
+    return _verified_next(told, reason, rules, now)
+
+
+def _to(decided: Decided, target: NodeStatus, reason: str, now: datetime) -> Decided:
+    draft = entry_builder.status_change(decided.state, target, now, reason)
+    return Decided(replace(decided.state, status=target), (*decided.drafts, draft))
+
+
+def _verified_next(decided: Decided, reason: str, rules: Rules, now: datetime) -> Decided:
+    """Leave a case that asks for a verification only: the one that is there, or a new one."""
+    live = decided.state.live_case
+    if live is None:
+        decided = _opened(decided, rules, now, reason)
+        live = decided.state.live_case
+    if live is None:
+        return decided
+    if live.attempt is not None and live.status is CaseStatus.IN_PROGRESS:
+        # The attempt that waited for this goes on by itself, at once.
+        attempt = replace(live.attempt, probe_at=now)
+        followed = replace(live, attempt=attempt, marks={**live.marks, EXTERNAL: now})
+        return Decided(replace(decided.state, case=followed), decided.drafts)
+    waiting = replace(
+        live,
+        status=CaseStatus.QUEUED,
+        rung=Rung.VERIFY,
+        waiting_for=WaitingFor.BUDGET,
+        not_before=None,
+        uncounted=live.attempts if live.status is CaseStatus.ESCALATED else live.uncounted,
+        reason=reason,
+        marks={**live.marks, EXTERNAL: now},
+    )
+    if live.status is CaseStatus.QUEUED:
+        return Decided(replace(decided.state, case=waiting), decided.drafts)
+    return move_case(decided, waiting, now, reason)
+
+
+def _opened(decided: Decided, rules: Rules, now: datetime, reason: str) -> Decided:
+    state = decided.state
+    sequence = state.head.sequence + 1
+    case = Case(
+        id=case_id(rules.stack_id, state.key.cluster, state.key.node, state.head.epoch, sequence),
+        status=CaseStatus.OPEN,
+        opened_at=now,
+        code=CODE,
+        component=Component(ComponentType.NODE),
+        severity=Severity.WARNING,
+        action=Action.RUN_DIAGNOSTICS,
+        rung=Rung.VERIFY,
+        rule=RULE,
+        policy=rules.policy.version,
+        isolate=False,
+        marks={CaseStatus.OPEN.value: now},
+        previous_case=state.case.id if state.case else None,
+    )
+    draft = entry_builder.case_change(None, case, now, reason, state)
+    return Decided(replace(state, case=case), (*decided.drafts, draft))
+
+
+def _note(state: NodeState, former: str | None, text: str, now: datetime) -> Draft:
+    sitting = state.incarnation
+    facts = {"old_instance": former, "new_instance": sitting.instance_id if sitting else None}
+    case = state.live_case
+    return entry_builder.note(kind="inventory", text=text, at=now, case_id=case.id if case else None, facts=facts)
+
+
+def _due(state: NodeState, now: datetime) -> datetime | None:
+    # Only a tick may call a node healthy; one that serves on with nothing wrong any more is due at once.
+    return now if state.status is NodeStatus.DEGRADED else due_at(state)
+
+
+def _seat(state: NodeState, sitter: Sitter, known: Mapping[str, str]) -> Seat:
+    names, before = usable(sitter.names, state.key.node)[-MOST_NAMES:], state.seat
+    domains = {**known, **sitter.domains}
+    return replace(
+        before,
+        instance_type=sitter.instance_type or before.instance_type,
+        domain=narrowest(domains) or before.domain,
+        domains=domains,
+        host_names=names,
+        aliases=tuple(name for name in before.aliases if name not in names),
+        slot=sitter.slot or before.slot,
+    )
+
+
+def _labelled(state: NodeState, sitter: Sitter, now: datetime) -> tuple[NodeState, tuple[Draft, ...]]:
+    """Leave a node alone as long as its label says so; what a person ordered is the person's to take back."""
+    by_label = state.ignored is not None and state.ignored.by == LABEL
+    if sitter.opted_out == by_label or (state.ignored is not None and not by_label):
+        return state, ()
+    word = "opted out by its label" if sitter.opted_out else "its label opts it out no more"
+    note = entry_builder.note(kind="inventory", text=word, at=now, facts={"opted_out": sitter.opted_out})
+    labelled = ignoring(state, Ignored(LABEL, now)) if sitter.opted_out else heeding(state, now)
+    return labelled, (note,)
+
+
+def _renaming(state: NodeState, sitter: Sitter, since: datetime, former: str | None) -> Renaming:
+    begin = usable(sitter.names, state.key.node)[-MOST_NAMES:]
+    return Renaming(state.key, sitter.instance_id, since, begin, state.seat.host_names, former)
+
+
+def _roster(state: NodeState, config: ClusterConfig, sitter: Sitter) -> Update:
+    written: dict[tuple[str, ...], Value] = {
+        ("generation",): state.incarnation.instance if state.incarnation else 0,
+        ("instance",): sitter.instance_id,
+        ("described",): sitter.instance_id,
+        ("type",): state.seat.instance_type,
+        ("domain",): state.seat.domain,
+        ("zone",): state.seat.domains.get(DomainKind.ZONE),
+        ("names",): list(state.seat.host_names),
+        ("slot",): state.seat.slot,
+        ("opted_out",): sitter.opted_out,
+    }
+    return Update(keys.roster(state.key.cluster, config.shard(state.key.node), state.key.node), set=written)

@@ -1,0 +1,158 @@
+"""Admission: what a node and its cluster's slots become when a case is admitted, refused or only talked about."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from faultbridge.domain.cases import Approval, Attempt, Case, Phase, Resolution, Rung, WaitingFor
+from faultbridge.domain.clusters import Control
+from faultbridge.domain.edges import CaseStatus
+from faultbridge.domain.nodes import NodeState
+from faultbridge.domain.policy import Rule
+from faultbridge.domain.times import to_text
+from faultbridge.ledger.append import Revision
+from faultbridge.pipeline import entry_builder
+from faultbridge.pipeline.decide.admit import Refused, recent
+from faultbridge.pipeline.decide.decide import Decided, due_at, move_case
+from faultbridge.storage import keys
+from faultbridge.storage.writes import Equals, Path, Update, Value
+
+START_GRACE = timedelta(minutes=2)
+"""How long an admitted case may go without a sign of its execution before the sweep looks after it."""
+
+LOOKED_AT = timedelta(minutes=5)
+FORGOTTEN = timedelta(hours=2)
+"""A group without capacity is looked at by one repair at a time; nothing heard of it for so long, it counts as good."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """A case whose node is out of service, and the rung at which its next attempt begins."""
+
+    state: NodeState
+    case: Case
+    rung: Rung
+    reason: str = ""
+
+
+def admitted(ready: Ready, now: datetime) -> Revision:
+    """Move a case into its next attempt; the only move by which an attempt begins."""
+    number = ready.case.attempts + 1
+    case = replace(
+        ready.case,
+        status=CaseStatus.IN_PROGRESS,
+        rung=ready.rung,
+        attempts=number,
+        attempt=Attempt(number, Phase.ADMITTED, probe_at=now + START_GRACE),
+        waiting_for=None,
+        not_before=None,
+        reason=ready.reason,
+    )
+    reason = f"admitted: {ready.reason}" if ready.reason else "admitted"
+    moved = move_case(Decided(ready.state), case, now, reason)
+    return Revision(moved.state, moved.drafts)
+
+
+def take_slots(control: Control, ready: Sequence[Ready], now: datetime) -> Update:
+    """Write the holders of slots and the times of their starts, if nobody changed the slots meanwhile."""
+    holding = [one for one in ready if one.rung.needs_slot]
+    taken: dict[Path, Value] = {("holders", one.case.id): to_text(now) for one in holding}
+    if holding:
+        starts = [*recent(control, now), *(now for _ in holding)]
+        taken["starts",] = [to_text(start) for start in starts]
+    dry = _looked_again(control, holding, now)
+    if dry != control.dry:
+        taken["dry",] = {group: to_text(until) for group, until in dry.items()}
+    return Update(
+        keys.cluster_control(control.cluster),
+        set=taken,
+        add={"version": 1},
+        when=Equals("version", control.version),
+    )
+
+
+def _looked_again(control: Control, holding: Sequence[Ready], now: datetime) -> dict[str, datetime]:
+    """Leave the groups alone that a repair now looks at again, and forget those that nobody looked at for long."""
+    kept = {group: until for group, until in control.dry.items() if until > now - FORGOTTEN}
+    groups = {one.state.seat.group for one in holding if one.rung is Rung.REPLACE}
+    return {group: now + LOOKED_AT if group in groups else until for group, until in kept.items()}
+
+
+def refused(state: NodeState, refusal: Refused, rule: Rule, now: datetime) -> Revision:
+    """Note what a case waits for, where that is something else than before; for an approval a person is asked."""
+    case = state.live_case
+    if case is None or not _waits(case, refusal.queued.case) or case.waiting_for is refusal.waiting_for:
+        return Revision(state)
+    draft = entry_builder.note(
+        kind="refused",
+        text=refusal.reason,
+        at=now,
+        case_id=case.id,
+        facts={"waiting_for": refusal.waiting_for.value, "rule": case.rule, "policy": case.policy},
+    )
+    waiting = replace(case, waiting_for=refusal.waiting_for, reason=refusal.reason)
+    if refusal.waiting_for is WaitingFor.APPROVAL and case.asking is None:
+        return asked(replace(state, case=waiting), refusal.reason, now, now + rule.approval_deadline)
+    return Revision(replace(state, case=waiting), (draft,))
+
+
+def asked(state: NodeState, reason: str, now: datetime, answer_by: datetime) -> Revision:
+    """Ask a person about the next attempt of a waiting case."""
+    case = state.live_case
+    if case is None:
+        return Revision(state)
+    question = Approval(case.attempts + 1, now, answer_by)
+    sitting = state.incarnation
+    facts = {
+        "attempt": question.attempt,
+        "rung": case.rung.value,
+        "answer_by": to_text(answer_by),
+        "instance_id": sitting.instance_id if sitting else None,
+        "rule": case.rule,
+        "policy": case.policy,
+    }
+    draft = entry_builder.note(kind="approval", text=reason, at=now, case_id=case.id, facts=facts, stage="begun")
+    state = replace(state, case=replace(case, approval=question))
+    return Revision(replace(state, due_at=due_at(state)), (draft,))
+
+
+def handed_over(state: NodeState, case_id: str, reason: str, now: datetime) -> Revision:
+    """Give a waiting case to a person."""
+    case = state.live_case
+    if case is None or not _waits(case, case_id):
+        return Revision(state)
+    handed = replace(case, status=CaseStatus.ESCALATED, waiting_for=None, reason=reason)
+    moved = move_case(Decided(state), handed, now, reason)
+    return Revision(moved.state, moved.drafts)
+
+
+def dry_run(state: NodeState, case_id: str, rung: Rung | None, reason: str, now: datetime) -> Revision:
+    """End a case with a note of what would have been done about it."""
+    case = state.live_case
+    if case is None or not _waits(case, case_id):
+        return Revision(state)
+    sitting = state.incarnation
+    what = f"would have begun rung {rung.value}" if rung else "would have waited for a person"
+    facts = {
+        "isolate": case.isolate,
+        "rung": rung.value if rung else None,
+        "instance_id": sitting.instance_id if sitting else None,
+        "rule": case.rule,
+        "policy": case.policy,
+    }
+    draft = entry_builder.note(
+        kind="would_have_done",
+        text=f"{what}{': ' if reason else ''}{reason}",
+        at=now,
+        case_id=case.id,
+        facts=facts,
+    )
+    resolved = replace(case, status=CaseStatus.RESOLVED, resolution=Resolution.DRY_RUN, waiting_for=None, closed_at=now)
+    moved = move_case(Decided(state, (draft,)), resolved, now, "dry run")
+    return Revision(moved.state, moved.drafts)
+
+
+def _waits(case: Case, case_id: str) -> bool:
+    return case.id == case_id and case.status is CaseStatus.QUEUED

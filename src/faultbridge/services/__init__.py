@@ -1,1 +1,0 @@
-"""What runs the pure stages against the ports: append, ingest, publish, react, sweep, replacement, pager."""

@@ -1,1 +1,0 @@
-"""The pool of spares: kept full and proven by the sweep, taken from by repairs."""

@@ -1,0 +1,72 @@
+"""Dead letters come back as they were, and no younger."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from faultbridge.errors import Transient
+from faultbridge.ingest.redrive import Redrive
+from faultbridge.simulation.fakes import FakeQueue, ManualClock, breaking
+from faultbridge.storage.wire.message import Message, decode_message, encode_message
+
+
+def made(*bodies: str) -> tuple[Redrive, FakeQueue, FakeQueue, ManualClock]:
+    clock = ManualClock()
+    dead, queue = FakeQueue(clock), FakeQueue(clock)
+    dead.send([("train-a/n-1", body) for body in bodies])
+    clock.advance(timedelta(hours=3))
+    return Redrive(dead, queue), dead, queue, clock
+
+
+def record(clock: ManualClock, number: int) -> str:
+    return encode_message(Message(f"r-{number}", "kernel-log", "train-a", clock.now(), node="n-1", body=b"line"))
+
+
+def test_every_dead_letter_is_moved_once() -> None:
+    redrive, dead, queue, _ = made(*(record(ManualClock(), number) for number in range(25)))
+    assert redrive() == 25
+    assert dead.messages == []
+    assert sorted(decode_message(one.body).record_id for one in queue.messages) == sorted(f"r-{n}" for n in range(25))
+    assert redrive() == 0
+
+
+def test_a_record_keeps_the_time_at_which_the_queue_first_took_it() -> None:
+    redrive, dead, queue, _ = made(record(ManualClock(), 1))
+    first = dead.messages[0].sent_at
+    redrive()
+    assert decode_message(queue.messages[0].body).received_at == first
+    again = Redrive(queue, dead)
+    again()
+    assert decode_message(dead.messages[0].body).received_at == first
+
+
+def test_a_cloud_event_goes_back_as_it_is() -> None:
+    event = '{"detail-type": "EC2 Instance State-change Notification", "detail": {}}'
+    _, dead, queue, _ = made(event)
+    assert Redrive(dead, queue, dated=False)() == 1
+    assert [one.body for one in queue.messages] == [event]
+    assert dead.messages == []
+
+
+def test_what_is_no_record_goes_back_as_it_is() -> None:
+    redrive, _, queue, _ = made("nonsense")
+    assert redrive() == 1
+    assert queue.messages[0].body == "nonsense"
+
+
+def test_a_queue_that_takes_nothing_leaves_the_dead_letters() -> None:
+    redrive, dead, queue, _ = made(record(ManualClock(), 1))
+    queue.send = lambda messages: tuple(body for _, body in messages)  # type: ignore[method-assign] # it refuses all
+    with pytest.raises(Transient):
+        redrive()
+    assert len(dead.messages) == 1
+
+
+def test_a_crash_between_leaves_a_record_in_both_rather_than_in_neither() -> None:
+    redrive, dead, queue, _ = made(record(ManualClock(), 1))
+    dead.seam.before = breaking(("queue.delete", Transient("lost")))
+    with pytest.raises(Transient):
+        redrive()
+    assert (len(dead.messages), len(queue.messages)) == (1, 1)

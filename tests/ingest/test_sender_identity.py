@@ -1,0 +1,200 @@
+"""Whose a record is, from the queue to the table: forged ones are refused with a reason and change nothing."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from faultbridge.bootstrap import Application
+from faultbridge.domain.records import Outcome
+from faultbridge.entrypoints import ingest as door
+from faultbridge.ingest.record_reader import Delivery
+from faultbridge.pipeline.normalize.trust import EVENT_BUS, Trust
+from faultbridge.storage import items, keys
+from faultbridge.storage.wire.message import decode_message
+from tests.builders import KEY
+from tests.world import XID_79, World
+
+SWEEP = "AROASWEEP:faultbridge-sweep"
+STRICT = Trust(required=True, own=frozenset({"AROASWEEP"}), events_queue="arn:events")
+
+
+@pytest.fixture
+def world():
+    made = World(nodes=(KEY.node, "neighbour"))
+    made.app = Application(made.ports, made.app.stack, chance=made.app.chance, trust=STRICT)
+    return made
+
+
+def instance(world, node=KEY.node) -> str:
+    return _state(world, node).incarnation.instance_id
+
+
+def _state(world, node):
+    key = KEY._replace(node=node)
+    return items.read_state(key, world.ports.table.get(keys.node_state(key)))
+
+
+def by(delivery: Delivery, sender: str | None) -> Delivery:
+    return replace(delivery, sender=sender)
+
+
+def node_role(world, node=KEY.node) -> str:
+    return f"AROANODE:{instance(world, node)}"
+
+
+def event(detail_type: str, source: str, detail: dict, event_id: str = "6c1f0a5e-0000-4a4a-9d11-000000000002") -> str:
+    return json.dumps(
+        {
+            "version": "0",
+            "id": event_id,
+            "detail-type": detail_type,
+            "source": source,
+            "account": "111122223333",
+            "time": "2026-02-03T11:59:58Z",
+            "region": "us-west-2",
+            "resources": [],
+            "detail": detail,
+        }
+    )
+
+
+def state_change(instance_id: str, state: str = "shutting-down") -> str:
+    return event("EC2 Instance State-change Notification", "aws.ec2", {"instance-id": instance_id, "state": state})
+
+
+def from_bus(world, text: str) -> Delivery:
+    return Delivery("message-bus", text, world.now, sender=EVENT_BUS)
+
+
+def test_a_node_reports_itself_whatever_it_calls_itself(world):
+    assert world.outcomes(by(world.message(XID_79), node_role(world))) == [Outcome.RECORDED]
+    nameless = by(world.message(XID_79, node=None), node_role(world, "neighbour"))
+    assert world.outcomes(nameless) == [Outcome.RECORDED]
+    assert _state(world, "neighbour").conditions
+
+
+def test_a_forged_record_for_a_neighbour_is_refused_and_nothing_is_acted_upon(world):
+    before = _state(world, KEY.node)
+    forged = by(world.message(XID_79), node_role(world, "neighbour"))
+    ingested = world.app.ingest([forged])
+    assert list(ingested.reasons.values()) == ["untrusted"]
+    assert _state(world, KEY.node) == before
+    (reject,) = world.app.rejects.list(KEY.cluster)
+    assert (reject.reason, reject.sender) == ("untrusted", forged.sender)
+
+
+def test_the_forgeries_of_one_sender_are_kept_up_to_a_number_however_many_nodes_they_name(world):
+    for number in range(130):
+        message = world.message(XID_79, node=f"n-{number}", instance_id=f"i-0{number:07x}")
+        world.app.ingest([by(message, node_role(world))])
+    assert len(list(world.app.rejects.list(KEY.cluster))) == 100
+    assert world.app.rejects.dropped(KEY.cluster) == 30
+
+
+def test_a_collector_speaks_for_a_cluster_once_it_is_listed(world):
+    message = by(world.message(XID_79), "AROACOLLECTOR:prometheus")
+    assert world.outcomes(message) == [Outcome.REJECTED]
+    world.app.registration.set_cluster(KEY.cluster, {"trusted_senders": ("AROACOLLECTOR:*",)})
+    world.ports.clock.advance(timedelta(minutes=1))
+    assert world.outcomes(replace(message, id="again")) == [Outcome.RECORDED]
+
+
+def test_a_reject_that_the_sweep_sends_again_is_still_its_first_senders(world):
+    early = by(world.message(XID_79, node="late", instance_id="i-0ccccccccccccccc3"), "AROANODE:i-0ccccccccccccccc3")
+    assert list(world.app.ingest([early]).reasons.values()) == ["unknown_node"]
+    for _ in range(2):
+        (reject,) = world.app.rejects.list(KEY.cluster)
+        world.app.rejects.retry(reject)
+        (received,) = world.ports.queue.receive()
+        world.ports.queue.delete(received)
+        assert decode_message(received.body).sender == early.sender
+        world.outcomes(Delivery("again", received.body, world.now, sender=SWEEP))
+    (reject,) = world.app.rejects.list(KEY.cluster)
+    assert (reject.reason, reject.sender) == ("unknown_node", early.sender)
+
+
+def test_an_event_of_ec2_finds_its_node_by_the_instance_and_its_cluster_by_the_node(world):
+    assert world.outcomes(from_bus(world, state_change(instance(world)))) == [Outcome.RECORDED]
+    assert _state(world, KEY.node).conditions
+    assert not _state(world, "neighbour").conditions
+
+
+def test_an_event_about_an_instance_that_is_none_of_ours_is_nothing_to_keep(world):
+    assert world.outcomes(from_bus(world, state_change("i-0fffffffffffffff9"))) == [Outcome.CLEAN]
+    assert not list(world.app.rejects.list("-"))
+
+
+def test_an_event_of_aws_health_about_an_instance_not_yet_registered_is_tried_again(world):
+    entity = {"entityValue": "i-0fffffffffffffff9", "status": "IMPAIRED"}
+    detail = {"eventTypeCode": "AWS_EC2_INSTANCE_RETIREMENT_SCHEDULED", "affectedEntities": [entity]}
+    ingested = world.app.ingest([from_bus(world, event("AWS Health Event", "aws.health", detail))])
+    assert list(ingested.reasons.values()) == ["unknown_node"]
+    (reject,) = world.app.rejects.list("-")
+    assert reject.due_at is not None
+    world.app.rejects.retry(reject)
+    (received,) = world.ports.queue.receive()
+    again = decode_message(received.body)
+    assert (again.cluster, again.source, again.sender) == ("-", "health-event", EVENT_BUS)
+
+
+def test_one_machine_told_of_by_four_names_is_one_node_with_one_case(world):
+    hyperpod = {
+        "ClusterName": "hyperpod-name-of-it",
+        "InstanceId": instance(world),
+        "HealthSummary": {"HealthStatus": "Unhealthy", "HealthStatusReason": None, "RepairAction": "Replace"},
+    }
+    told = [
+        by(world.message(XID_79), node_role(world)),
+        by(world.message(XID_79, node=instance(world)), node_role(world)),
+        from_bus(world, state_change(instance(world))),
+        from_bus(
+            world, event("SageMaker HyperPod Cluster Node Health Event", "aws.sagemaker", hyperpod, event_id="e-2")
+        ),
+    ]
+    world.app.ingest(told)
+    assert _state(world, KEY.node).live_case is not None
+    assert len(list(world.app.rejects.list(KEY.cluster))) == 0
+    assert len([item for item in world.ports.table.items() if item["sk"] == "CASE"]) == 1
+
+
+def test_lifecycle_noise_of_hyperpod_is_no_reject(world):
+    detail = {"EventDetails": {"EventId": "x", "ResourceType": "Instance", "EventLevel": "Info", "Description": "made"}}
+    noise = event("SageMaker HyperPod Cluster Event", "aws.sagemaker", detail)
+    assert world.outcomes(from_bus(world, noise)) == [Outcome.CLEAN]
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (event("AWS API Call via CloudTrail", "aws.sagemaker", {}), "unknown_source"),
+        (event("Anything", "my.application", {}), "unknown_source"),
+        (event("x", "aws.ec2", {}).replace("2026-02-03T11:59:58Z", "noon"), "bad_time"),
+        (event("x", "aws.ec2", {}, event_id=""), "bad_record_id"),
+    ],
+)
+def test_an_event_that_no_rule_of_ours_asks_for_is_rejected_with_its_reason(world, text, reason):
+    assert list(world.app.ingest([from_bus(world, text)]).reasons.values()) == [reason]
+
+
+def test_an_event_that_a_node_puts_on_the_raw_queue_never_reaches_a_neighbour(world):
+    forged = Delivery("message-x", state_change(instance(world, "neighbour")), world.now, sender=node_role(world))
+    world.app.ingest([forged])
+    assert not _state(world, "neighbour").conditions
+
+
+def test_the_sender_is_the_queues_word_and_the_bus_has_a_queue_of_its_own(world, capsys):
+    def delivered(arn: str) -> dict:
+        attributes = {"SentTimestamp": "1770120000000", "SenderId": node_role(world), "ApproximateReceiveCount": "1"}
+        return {"messageId": arn, "body": state_change(instance(world, "neighbour")), "attributes": attributes} | {
+            "eventSourceARN": arn
+        }
+
+    door.ingest({"Records": [delivered("arn:raw")]}, world.app)
+    assert not _state(world, "neighbour").conditions
+    door.ingest({"Records": [delivered("arn:events")]}, world.app)
+    assert _state(world, "neighbour").conditions
+    assert '"RecordsUntrusted"' in capsys.readouterr().out

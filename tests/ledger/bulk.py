@@ -1,0 +1,119 @@
+"""A table of very many entries, built directly, that counts what each question costs."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+from faultbridge.domain.clusters import ClusterConfig
+from faultbridge.domain.edges import Actor
+from faultbridge.domain.entries import Draft, EntryType, seal
+from faultbridge.domain.nodes import Head, NodeKey
+from faultbridge.ledger.append import Stack
+from faultbridge.simulation.fakes.table import projected
+from faultbridge.storage import items, keys
+from faultbridge.storage.writes import INDEXES, Index, Item, Key, Page
+from tests.builders import NOON, STACK_ID, node
+
+CLUSTER = "train-a"
+STACK = Stack(STACK_ID, "faultbridge")
+MEGABYTE = 1 << 20
+
+
+class BulkTable:
+    """The reads of a Table (fake), quick at any size; `requests` and `read` count calls and items answered."""
+
+    def __init__(self, rows: Iterable[Item]) -> None:
+        self._items: dict[Key, Item] = {}
+        self._partitions: dict[tuple[str | None, str], list[tuple[str, Key]]] = defaultdict(list)
+        for row in rows:
+            key = Key(str(row["pk"]), str(row["sk"]))
+            self._items[key] = row
+            self._partitions[None, key.pk].append((key.sk, key))
+            for index in INDEXES:
+                if index.pk in row:
+                    self._partitions[index.name, str(row[index.pk])].append((str(row[index.sk]), key))
+        for partition in self._partitions.values():
+            partition.sort()
+        self.requests = 0
+        self.read = 0
+
+    def get(self, key: Key) -> Item | None:
+        self.requests += 1
+        self.read += 1
+        return self._items.get(key)
+
+    def get_many(self, keys: Iterable[Key]) -> dict[Key, Item]:
+        wanted = list(dict.fromkeys(keys))
+        self.requests += -(-len(wanted) // 100)
+        self.read += len(wanted)
+        return {key: self._items[key] for key in wanted if key in self._items}
+
+    def query(
+        self,
+        pk: str,
+        *,
+        prefix: str = "",
+        after: str | None = None,
+        upto: str | None = None,
+        limit: int | None = None,
+        start: str | None = None,
+        index: Index | None = None,
+        newest_first: bool = False,
+    ) -> Page:
+        rows = self._partitions.get((index.name if index else None, pk), [])
+        low = bisect_left(rows, (prefix,))
+        bound = max(filter(None, (after, start)), default=None)
+        if bound is not None:
+            low = max(low, bisect_right(rows, (bound, Key("\x7f", "\x7f"))))
+        found: list[Item] = []
+        size, more = 0, None
+        for place, key in rows[low : low + (limit or len(rows)) + 1]:
+            if not place.startswith(prefix) or (upto is not None and place > upto):
+                break
+            if len(found) == limit or size >= MEGABYTE:
+                more = str(found[-1][index.sk if index else "sk"])
+                break
+            found.append(projected(self._items[key], index) if index else self._items[key])
+            size += len(str(self._items[key].get("body", ""))) + 400
+        self.requests += 1
+        self.read += len(found)
+        return Page(tuple(found), more)
+
+    def write(self, write: Any) -> None:
+        raise AssertionError("nothing is written here")
+
+    def transact(self, writes: Any, token: str | None = None) -> None:
+        raise AssertionError("nothing is written here")
+
+
+def history(entries: int, nodes: int, shards: int) -> BulkTable:
+    """A cluster whose nodes have lived equally long, each with one device and one case that never ends."""
+    return BulkTable(rows(entries, nodes, shards))
+
+
+def rows(entries: int, nodes: int, shards: int) -> Iterator[Item]:
+    """The items of such a history, in the order in which they were written."""
+    config = ClusterConfig(CLUSTER, shards=shards, expected=nodes)
+    yield items.config_item(config, NOON)
+    heads = {NodeKey(CLUSTER, f"n-{number:04d}"): Head() for number in range(nodes)}
+    for number in range(entries // nodes):
+        for offset, (key, head) in enumerate(heads.items()):
+            at = NOON + timedelta(seconds=number * 60, milliseconds=offset)
+            draft = Draft(
+                EntryType.FAULT_UPDATED,
+                at,
+                {"code": "xid.48", "component": {"uuid": f"GPU-{offset}", "serial": None}, "text": "x" * 300},
+                case_id=f"c-{offset}",
+                device=f"GPU-{offset}",
+            )
+            sealed, heads[key] = seal(
+                STACK.stream(*key), head, (draft,), actor=Actor.INGEST, severity=None, recorded_at=at
+            )
+            yield items.entry_item(sealed[0], keys.node_partition(key), config.shard(key.node))
+    for key, head in heads.items():
+        yield items.state_item(replace(node(), key=key, head=head), NOON)

@@ -1,0 +1,43 @@
+"""The status of a cluster, from how many of its nodes are in which status."""
+
+from __future__ import annotations
+
+import pytest
+
+from faultbridge.domain.clusters import ClusterStatus
+from faultbridge.domain.edges import NodeStatus
+from faultbridge.pipeline.decide.cluster_status import Thresholds, cluster_status, counted
+
+N, C = NodeStatus, ClusterStatus
+
+
+@pytest.mark.parametrize(
+    ("bad", "expected", "status"),
+    [
+        ({}, 10, C.HEALTHY),
+        ({N.DEGRADED: 1}, 10, C.DEGRADED),
+        ({N.DEGRADED: 10}, 10, C.DEGRADED),
+        ({N.QUARANTINED: 1}, 10, C.DEGRADED),
+        ({N.QUARANTINED: 2}, 10, C.CRITICAL),
+        ({N.REPLACING: 1}, 10, C.RECOVERING),
+        ({N.REPLACING: 1, N.FAILED: 1}, 11, C.DEGRADED),
+        ({N.REPLACING: 2}, 10, C.CRITICAL),
+        ({N.PROVISIONING: 9}, 10, C.RECOVERING),
+        ({N.VALIDATING: 3, N.DEGRADED: 1}, 10, C.DEGRADED),
+    ],
+)
+def test_a_cluster_is_as_its_nodes_are(bad, expected, status):
+    assert cluster_status(bad, expected) is status
+
+
+def test_a_share_of_an_unknown_number_is_no_share():
+    assert cluster_status({N.FAILED: 1}, 0) is C.DEGRADED
+
+
+def test_what_is_critical_is_a_threshold_and_no_law():
+    assert cluster_status({N.FAILED: 2}, 10, Thresholds(critical_percent=50)) is C.DEGRADED
+
+
+def test_who_is_not_in_trouble_is_healthy_and_nobody_is_counted_twice():
+    assert counted({N.FAILED: 2}, 10) == {"failed": 2, "healthy": 8}
+    assert counted({N.FAILED: 2}, 1) == {"failed": 2}

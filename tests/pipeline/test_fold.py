@@ -1,0 +1,234 @@
+"""Fold: what one node's conditions become of observations, whatever their order and number."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from random import Random
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from faultbridge.domain.catalogue import Scope
+from faultbridge.domain.faults import Clear, Fault, Severity, Survey
+from faultbridge.domain.nodes import NodeState
+from faultbridge.domain.policy import Limits
+from faultbridge.domain.records import Outcome
+from faultbridge.pipeline.fold.changes import Arrival, ChangeKind, Folded
+from faultbridge.pipeline.fold.expire import end_scopes, expire
+from faultbridge.pipeline.fold.fold import fold
+from faultbridge.pipeline.fold.folding import MOST_CONDITIONS, MOST_TOMBSTONES, OVERFLOW
+from faultbridge.pipeline.normalize.resolve import Sits
+from tests.builders import CATALOGUE, GPU, NOON, OTHER_GPU, after, arrival, fault, node
+
+KEY_OF_79 = "xid.79@gpu/pci=0000:c1:00"
+
+
+def folded(state: NodeState, *arrivals: Arrival, now=NOON) -> Folded:
+    return fold(state, arrivals, now=now, catalogue=CATALOGUE, limits=Limits())
+
+
+def test_a_fault_begins_a_condition_and_its_record_is_recorded() -> None:
+    result = folded(node(), arrival(fault()))
+    condition = result.state.conditions[KEY_OF_79]
+    assert (condition.severity, condition.count, condition.since) == (Severity.FATAL, 1, NOON)
+    assert [change.kind for change in result.changes] == [ChangeKind.BEGAN]
+    assert result.outcomes == {"r-1": Outcome.RECORDED}
+
+
+def test_the_same_observation_again_changes_nothing() -> None:
+    first = folded(node(), arrival(fault()))
+    again = folded(first.state, arrival(fault(), record_id="r-2"), now=after(days=3))
+    assert again.state == first.state
+    assert again.changes == ()
+    assert again.outcomes == {"r-2": Outcome.DUPLICATE}
+
+
+def test_an_older_observation_of_the_same_witness_changes_nothing() -> None:
+    first = folded(node(), arrival(fault(), at=NOON))
+    older = folded(first.state, arrival(fault(evidence="another"), at=after(seconds=-5)))
+    assert older.state == first.state
+
+
+def test_two_observations_of_one_instant_count_twice_when_they_differ() -> None:
+    result = folded(node(), arrival(fault(evidence="one")), arrival(fault(evidence="two"), record_id="r-2"))
+    assert result.state.conditions[KEY_OF_79].count == 2
+    assert result.outcomes["r-2"] is Outcome.FOLDED
+
+
+def test_a_repeat_is_worth_an_entry_at_each_power_of_ten() -> None:
+    arrivals = [arrival(fault(), at=after(seconds=second)) for second in range(12)]
+    result = folded(node(), *arrivals)
+    assert [change.kind for change in result.changes] == [ChangeKind.BEGAN, ChangeKind.UPDATED]
+    assert result.changes[1].what == ("count",)
+
+
+def test_a_second_witness_joins_the_condition_under_its_canonical_code() -> None:
+    seen_by_smi = fault("smi.gpu_lost", source="nvidia-smi-xml")
+    result = folded(node(), arrival(fault()), arrival(seen_by_smi, at=after(seconds=1)))
+    assert set(result.state.conditions) == {KEY_OF_79}
+    assert set(result.state.conditions[KEY_OF_79].witnesses) == {"kernel-log", "nvidia-smi-xml"}
+    assert result.changes[-1].what == ("witnesses",)
+
+
+def test_a_condition_stays_until_its_last_witness_withdraws() -> None:
+    both = folded(node(), arrival(fault()), arrival(fault("smi.gpu_lost", source="nvidia-smi-xml")))
+    clear = Clear("nvidia-smi-xml", "smi.gpu_lost", GPU, "found again")
+    one_left = folded(both.state, arrival(clear, at=after(minutes=1)))
+    assert one_left.state.conditions[KEY_OF_79].active
+    gone = folded(one_left.state, arrival(Clear("kernel-log", "xid.79", GPU, "over"), at=after(minutes=2)))
+    assert KEY_OF_79 not in gone.state.conditions
+    assert gone.changes[-1].kind is ChangeKind.ENDED
+
+
+def test_an_observation_older_than_the_end_of_a_condition_opens_nothing() -> None:
+    begun = folded(node(), arrival(fault()))
+    ended = folded(begun.state, arrival(Clear("kernel-log", "xid.79", GPU, "over"), at=after(minutes=2)))
+    late = folded(ended.state, arrival(fault(source="dcgm-health", evidence="late"), at=after(minutes=1)))
+    assert late.state == ended.state
+    assert set(late.outcomes.values()) == {Outcome.STALE}
+
+
+def test_an_observation_newer_than_the_end_opens_the_condition_again() -> None:
+    begun = folded(node(), arrival(fault()))
+    ended = folded(begun.state, arrival(Clear("kernel-log", "xid.79", GPU, "over"), at=after(minutes=2)))
+    again = folded(ended.state, arrival(fault(), at=after(minutes=3)))
+    assert again.state.conditions[KEY_OF_79].since == after(minutes=3)
+
+
+def test_the_floor_keeps_what_an_evicted_tombstone_remembered() -> None:
+    state = node()
+    for number in range(MOST_TOMBSTONES + 1):
+        code = f"host.test_{number}"
+        at = after(minutes=number)
+        state = folded(state, arrival(fault(code), at=at), now=at).state
+        state = folded(state, arrival(Clear("kernel-log", code, GPU, "over"), at=at + timedelta(seconds=1))).state
+    assert state.floor == NOON + timedelta(seconds=1)
+    replayed = folded(state, arrival(fault("host.test_0"), at=NOON))
+    assert replayed.state.conditions == {}
+
+
+def test_an_observation_that_nobody_remembers_any_more_is_stale() -> None:
+    old = folded(node(), arrival(fault(), at=after(days=-20)))
+    assert old.state == node()
+    assert set(old.outcomes.values()) == {Outcome.STALE}
+
+
+def test_an_informational_fault_is_noted_once_a_day_and_opens_no_condition() -> None:
+    first = folded(node(), arrival(fault("xid.31")))
+    same_day = folded(first.state, arrival(fault("xid.31"), at=after(hours=2)))
+    next_day = folded(same_day.state, arrival(fault("xid.31"), at=after(hours=13)))
+    assert [len(one.changes) for one in (first, same_day, next_day)] == [1, 0, 1]
+    assert not next_day.state.conditions
+
+
+def survey(*present: Fault, covers=None, source="nvidia-smi-xml") -> Survey:
+    covers = {"smi.gpu_lost": (GPU, OTHER_GPU), "smi.row_remap_pending": (GPU, OTHER_GPU)} if covers is None else covers
+    return Survey(source, covers, present)
+
+
+def test_a_survey_clears_what_its_source_saw_before_and_does_not_see_now() -> None:
+    pending = fault("smi.row_remap_pending", source="nvidia-smi-xml")
+    begun = folded(node(), arrival(survey(pending)))
+    assert begun.state.conditions
+    clean = folded(begun.state, arrival(survey(), at=after(minutes=1)))
+    assert not clean.state.conditions
+    assert clean.outcomes == {"r-1": Outcome.RECORDED}
+
+
+def test_a_survey_clears_nothing_that_it_could_not_read() -> None:
+    pending = fault("smi.row_remap_pending", source="nvidia-smi-xml")
+    begun = folded(node(), arrival(survey(pending)))
+    blind = folded(begun.state, arrival(survey(covers={"smi.row_remap_pending": (OTHER_GPU,)}), at=after(minutes=1)))
+    assert blind.state.conditions.keys() == begun.state.conditions.keys()
+
+
+def test_a_survey_does_not_withdraw_the_word_of_another_source() -> None:
+    begun = folded(node(), arrival(fault()))
+    looked = folded(begun.state, arrival(survey(), at=after(minutes=1)))
+    assert looked.state.conditions[KEY_OF_79].active
+
+
+def test_a_survey_older_than_the_last_one_of_its_source_changes_nothing() -> None:
+    first = folded(node(), arrival(survey(), at=after(minutes=5)))
+    pending = fault("smi.row_remap_pending", source="nvidia-smi-xml")
+    older = folded(first.state, arrival(survey(pending), at=after(minutes=1)))
+    assert not older.state.conditions
+
+
+def test_a_device_learnt_later_joins_two_conditions_and_the_older_since_wins() -> None:
+    by_index = fault("xid.48", component=type(GPU)(GPU.type, index=3), source="dcgm-health")
+    state = folded(node(), arrival(by_index), arrival(fault("xid.48"), at=after(minutes=1))).state
+    assert len(state.conditions) == 2
+    known = Survey("nvidia-smi-xml", {}, devices=(type(GPU)(GPU.type, pci=GPU.pci, index=3, uuid="GPU-1"),))
+    joined = folded(state, arrival(known, at=after(minutes=2)))
+    (condition,) = joined.state.conditions.values()
+    assert condition.since == NOON
+    assert set(condition.witnesses) == {"dcgm-health", "kernel-log"}
+
+
+def test_a_fault_of_an_earlier_incarnation_is_a_note_and_no_condition() -> None:
+    late = folded(node(), arrival(fault(), sits=Sits.EARLIER))
+    assert not late.state.conditions
+    assert [change.kind for change in late.changes] == [ChangeKind.LATE]
+
+
+def test_a_reboot_ends_what_clings_to_the_boot_and_leaves_the_device() -> None:
+    state = folded(node(), arrival(fault("smi.row_remap_pending")), arrival(fault("xid.48"))).state
+    after_reboot = end_scopes(state, (Scope.PROCESS, Scope.BOOT), at=after(minutes=9), reason="reboot").state
+    assert [condition.code for condition in after_reboot.conditions.values()] == ["xid.48"]
+
+
+def test_silence_ends_only_what_the_catalogue_lets_it_end() -> None:
+    state = folded(node(), arrival(fault("xid.92")), arrival(fault("xid.48"))).state
+    assert expire(state, now=after(minutes=59)).state.conditions.keys() == state.conditions.keys()
+    quiet = expire(state, now=after(hours=1))
+    assert [condition.code for condition in quiet.state.conditions.values()] == ["xid.48"]
+    assert expire(quiet.state, now=after(hours=2)).changes == ()
+
+
+def test_a_node_holds_64_conditions_and_a_worse_one_takes_the_place_of_the_mildest():
+    links = [fault("xid.92", component=replace(GPU, link=number)) for number in range(MOST_CONDITIONS)]
+    full = folded(node(), *(arrival(one, at=after(seconds=number)) for number, one in enumerate(links)))
+    mild = folded(full.state, arrival(fault("xid.92", component=OTHER_GPU), at=after(minutes=5)))
+    assert {condition.code for condition in mild.state.active()} == {"xid.92", OVERFLOW}
+    worse = folded(mild.state, arrival(fault("xid.79"), at=after(minutes=6)))
+    codes = [condition.code for condition in worse.state.active()]
+    assert (codes.count("xid.92"), codes.count("xid.79"), codes.count(OVERFLOW)) == (MOST_CONDITIONS - 1, 1, 1)
+    again = folded(worse.state, arrival(fault("xid.92", component=OTHER_GPU), at=after(minutes=5)))
+    assert again.state == worse.state
+
+
+@st.composite
+def stories(draw: st.DrawFn) -> list[Arrival]:
+    codes = st.sampled_from(["xid.79", "smi.gpu_lost", "xid.48", "xid.31", "xid.92"])
+    sources = st.sampled_from(["kernel-log", "nvidia-smi-xml", "dcgm-health"])
+    arrivals = []
+    for number in range(draw(st.integers(1, 12))):
+        at = after(seconds=draw(st.integers(0, 30)))
+        component = draw(st.sampled_from([GPU, OTHER_GPU]))
+        code, source = draw(codes), draw(sources)
+        if draw(st.integers(0, 3)) == 0:
+            observation: Fault | Clear = Clear(source, code, component, "over")
+        else:
+            observation = fault(code, component, source=source, evidence=str(number))
+        arrivals.append(arrival(observation, at, f"r-{number}"))
+    return arrivals
+
+
+@given(stories(), st.randoms(use_true_random=False))
+def test_a_whole_story_told_again_in_any_order_changes_nothing(story: list[Arrival], random: Random) -> None:
+    told = folded(node(), *story, now=after(hours=1))
+    retold = [*story, *story]
+    random.shuffle(retold)
+    state = told.state
+    for one in retold:
+        state = folded(state, one, now=after(days=3)).state
+    assert state.conditions.keys() == told.state.conditions.keys()
+    for key, condition in state.conditions.items():
+        assert condition.since == told.state.conditions[key].since
+
+
+@given(stories())
+def test_every_record_of_a_batch_has_exactly_one_outcome(story: list[Arrival]) -> None:
+    assert set(folded(node(), *story).outcomes) == {one.record_id for one in story}

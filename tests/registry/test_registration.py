@@ -1,0 +1,229 @@
+"""Clusters and seats exist because somebody registered them, once."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from random import Random
+
+import pytest
+
+from faultbridge.domain.clusters import ClusterConfig, Mode, RepairOwner
+from faultbridge.domain.edges import NodeStatus
+from faultbridge.domain.nodes import NodeKey
+from faultbridge.errors import Conflict, Rejected
+from faultbridge.ledger.append import Append, Stack
+from faultbridge.registry.instances import Machine
+from faultbridge.registry.registration import NewNode, Registration
+from faultbridge.simulation.fakes import FakeTable, ManualClock, breaking
+from faultbridge.storage import items, keys
+from faultbridge.storage.writes import Key
+from tests.builders import STACK_ID
+
+KEY = NodeKey("train-a", "ip-10-0-0-7")
+NODE = NewNode("ip-10-0-0-7", "i-0123456789abcdef0", "gpu-workers", "p5.48xlarge", "us-east-1a", ("node7.cluster",))
+
+
+def made() -> Registration:
+    clock = ManualClock()
+    table = FakeTable(clock)
+    append = Append(table, clock, Stack(STACK_ID, "faultbridge"), lambda _: None, Random(7))
+    return Registration(table, append, clock)
+
+
+def with_cluster(**others: int) -> Registration:
+    registration = made()
+    registration.add_cluster(ClusterConfig("train-a", **others))
+    return registration
+
+
+def alias(registration: Registration, kind: str, value: str) -> NodeKey:
+    found = registration.table.get(keys.alias(kind, value))
+    assert found is not None
+    return items.read_alias(found).key
+
+
+def test_a_new_cluster_observes() -> None:
+    config = with_cluster().cluster("train-a")
+    assert (config.mode, config.repair_owner, config.expected) == (Mode.OBSERVE, RepairOwner.OBSERVE, 0)
+
+
+def test_a_cluster_is_registered_with_all_its_items_at_once() -> None:
+    registration = with_cluster()
+    control = registration.table.get(keys.cluster_control("train-a"))
+    assert control is not None
+    assert control["holders"] == {}
+    assert registration.table.get(keys.cluster_state("train-a")) is not None
+    assert [row["cluster"] for row in registration.table.query(keys.CLUSTERS).items] == ["train-a"]
+
+
+def test_a_cluster_is_registered_once() -> None:
+    registration = with_cluster()
+    with pytest.raises(Rejected, match="cluster_exists"):
+        registration.add_cluster(ClusterConfig("train-a", mode=Mode.ACT))
+    assert registration.cluster("train-a").mode is Mode.OBSERVE
+
+
+def test_a_registration_that_lost_a_race_to_nobody_may_be_tried_again() -> None:
+    registration = made()
+    assert isinstance(registration.table, FakeTable)
+    registration.table.seam.before = breaking(("table.transact", Conflict("interference")))
+    with pytest.raises(Conflict):
+        registration.add_cluster(ClusterConfig("train-a"))
+    registration.add_cluster(ClusterConfig("train-a"))
+
+
+@pytest.mark.parametrize("name", ["", "a#b", "a/b", "-a", "a b", "x" * 101, "ä"])
+def test_a_cluster_is_called_what_keys_and_events_can_carry(name: str) -> None:
+    with pytest.raises(Rejected, match="bad_cluster_name"):
+        made().add_cluster(ClusterConfig(name))
+
+
+def test_a_cluster_may_be_run_otherwise_later() -> None:
+    registration = with_cluster()
+    registration.set_cluster("train-a", {"mode": Mode.ACT, "repair_owner": RepairOwner.FAULTBRIDGE})
+    config = registration.cluster("train-a")
+    assert (config.acts, config.version) == (True, 2)
+
+
+@pytest.mark.parametrize("field", ["shards", "cluster", "version", "colour"])
+def test_what_is_fixed_for_ever_cannot_be_set(field: str) -> None:
+    with pytest.raises(Rejected, match="not_settable"):
+        with_cluster().set_cluster("train-a", {field: 3})
+
+
+def test_a_cluster_that_nobody_registered_has_no_nodes() -> None:
+    with pytest.raises(Rejected, match="unknown_cluster"):
+        made().add_node("train-a", NODE)
+
+
+def test_an_imported_node_serves_but_was_never_verified() -> None:
+    registration = with_cluster()
+    state = registration.add_node("train-a", NODE)
+    assert (state.status, state.unverified) == (NodeStatus.HEALTHY, True)
+    assert state.incarnation is not None
+    assert state.incarnation.instance_id == "i-0123456789abcdef0"
+    assert state == registration.append.read(KEY)
+
+
+def test_a_seat_without_an_instance_is_provisioning_and_not_well() -> None:
+    registration = with_cluster()
+    state = registration.add_node("train-a", NewNode("ip-10-0-0-7"))
+    assert (state.status, state.unverified, state.incarnation) == (NodeStatus.PROVISIONING, False, None)
+    assert registration.table.get(keys.bad("train-a", 0, "ip-10-0-0-7")) is not None
+
+
+def test_every_name_of_a_node_leads_to_it() -> None:
+    registration = with_cluster()
+    registration.add_node("train-a", NODE)
+    names = [("name", "train-a/ip-10-0-0-7"), ("name", "train-a/node7.cluster"), ("instance", "i-0123456789abcdef0")]
+    assert [alias(registration, *name) for name in names] == [KEY] * 3
+
+
+def test_a_node_stands_on_the_roster_and_raises_what_is_expected() -> None:
+    registration = with_cluster(shards=4)
+    for number in range(5):
+        registration.add_node("train-a", NewNode(f"n-{number}"))
+    rows = [
+        row["node"]
+        for shard in range(4)
+        for row in registration.table.query(keys.shard_partition("train-a", shard), prefix="NODE#").items
+    ]
+    assert sorted(map(str, rows)) == [f"n-{number}" for number in range(5)]
+    assert registration.cluster("train-a").expected == 5
+
+
+def test_registering_a_node_again_changes_nothing() -> None:
+    registration = with_cluster()
+    first = registration.add_node("train-a", NODE)
+    assert registration.add_node("train-a", NODE) == first
+    assert registration.add_node("train-a", NewNode("ip-10-0-0-7")) == first
+    assert registration.cluster("train-a").expected == 1
+
+
+def test_another_instance_does_not_slip_into_a_seat() -> None:
+    registration = with_cluster()
+    registration.add_node("train-a", NODE)
+    with pytest.raises(Rejected, match="node_exists"):
+        registration.add_node("train-a", NewNode("ip-10-0-0-7", "i-0fffffffffffffff0"))
+
+
+@pytest.mark.parametrize(
+    "other", [NewNode("other", "i-0123456789abcdef0"), NewNode("other", None, aliases=("node7.cluster",))]
+)
+def test_a_name_leads_to_one_seat_only(other: NewNode) -> None:
+    registration = with_cluster()
+    registration.add_node("train-a", NODE)
+    with pytest.raises(Rejected, match="alias_taken"):
+        registration.add_node("train-a", other)
+    assert not registration.append.read(NodeKey("train-a", "other")).registered
+
+
+def test_the_same_host_name_may_stand_in_two_clusters() -> None:
+    registration = with_cluster()
+    registration.add_cluster(ClusterConfig("train-b"))
+    registration.add_node("train-a", NewNode("n-1"))
+    registration.add_node("train-b", NewNode("n-1"))
+    assert alias(registration, "name", "train-b/n-1") == NodeKey("train-b", "n-1")
+
+
+def test_a_lost_race_registers_the_node_all_the_same() -> None:
+    registration = with_cluster()
+    assert isinstance(registration.table, FakeTable)
+    registration.table.seam.before = breaking(("table.transact", Conflict("version")))
+    assert registration.add_node("train-a", NODE).registered
+    assert registration.cluster("train-a").expected == 1
+
+
+@pytest.mark.parametrize(
+    ("node", "reason"),
+    [
+        (NewNode("a b"), "bad_node_name"),
+        (NewNode("n", "node-7"), "bad_instance_id"),
+        (NewNode("n", aliases=("a#b",)), "bad_node_name"),
+        (NewNode("n", aliases=tuple(f"a{number}" for number in range(21))), "too_many_aliases"),
+    ],
+)
+def test_a_seat_is_called_what_keys_can_carry(node: NewNode, reason: str) -> None:
+    with pytest.raises(Rejected, match=reason):
+        with_cluster().add_node("train-a", node)
+
+
+def test_one_refused_node_does_not_stop_an_import() -> None:
+    registration = with_cluster()
+    found = list(registration.add_nodes("train-a", [NewNode("n-1"), NewNode("a b"), NewNode("n-2")]))
+    assert [isinstance(one, Rejected) for one in found] == [False, True, False]
+    assert registration.cluster("train-a").expected == 2
+
+
+def test_a_machine_of_an_inventory_becomes_a_seat_named_as_it_is() -> None:
+    registration = with_cluster()
+    launched = registration.clock.now() - timedelta(days=3)
+    machine = Machine(
+        "i-0123456789abcdef0", "ip-10-0-0-7", "gpu", "p5", {"zone": "us-east-1a"}, ("ip-10-0-0-7.int",), launched
+    )
+    state = registration.add_node("train-a", NewNode.of_machine(machine))
+    assert state.seat.group == "gpu"
+    assert state.incarnation is not None
+    assert state.incarnation.since == launched
+    assert (state.seat.domain, state.seat.host_names) == ("us-east-1a", ("ip-10-0-0-7.int",))
+
+
+def test_an_import_is_on_the_record() -> None:
+    registration = with_cluster()
+    registration.add_node("train-a", NODE)
+    entry = registration.table.get(Key("NODE#train-a#ip-10-0-0-7", "ENTRY#0001#000000000001"))
+    assert entry is not None
+    assert "import of a serving fleet" in str(entry["body"])
+
+
+def test_a_cluster_with_orchestrator_eks_says_what_eks_calls_it() -> None:
+    registration = made()
+    with pytest.raises(Rejected, match="no_eks_cluster"):
+        registration.add_cluster(ClusterConfig("train-a", orchestrator="eks"))
+    registration.add_cluster(ClusterConfig("train-a"))
+    with pytest.raises(Rejected, match="no_eks_cluster"):
+        registration.set_cluster("train-a", {"orchestrator": "eks"})
+    named = registration.set_cluster("train-a", {"orchestrator": "eks", "eks_cluster": "gpu"})
+    assert (named.orchestrator, named.eks_cluster) == ("eks", "gpu")
+    with pytest.raises(Rejected, match="no_eks_cluster"):
+        registration.set_cluster("train-a", {"eks_cluster": None})

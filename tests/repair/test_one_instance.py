@@ -1,0 +1,145 @@
+"""One machine told of by the kernel, EC2, EKS and HyperPod, each under its own name, is one node with one case.
+
+Every record goes through the real ingest, under the sender that it would have; the names come from the inventory.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from faultbridge.bootstrap import Application
+from faultbridge.domain.nodes import NodeState
+from faultbridge.ingest.record_reader import Delivery
+from faultbridge.pipeline.normalize.trust import EVENT_BUS, Trust
+from faultbridge.registry.instances import Called
+from faultbridge.simulation.fakes import FakeInventory
+from faultbridge.storage import keys
+from tests.builders import KEY
+from tests.registry.fake_node_listing import FakeRoll
+from tests.world import GROUP, XID_79, World
+
+COLLECTOR = "AROACOLLECTOR:collector"
+STRICT = Trust(required=True, own=frozenset({"AROAINTAKE"}), events_queue="arn:events")
+
+
+class Site:
+    """A cluster on EKS under HyperPod, known to the inventory, that believes only who may be believed."""
+
+    def __init__(self) -> None:
+        world = World(nodes=("a", "neighbour"), eks_cluster="train", trusted_senders=(COLLECTOR,))
+        world.app = Application(world.ports, world.app.stack, chance=world.app.chance, trust=STRICT)
+        self.world, self.roll = world, FakeRoll()
+        inventory = FakeInventory(world.ports.fleet)
+        world.app.inventories = lambda: {"ec2-auto-scaling": inventory}
+        world.app.roll = lambda: self.roll
+        self.look()
+
+    def node(self) -> NodeState:
+        return self.world.node(KEY._replace(node="a"))
+
+    @property
+    def instance(self) -> str:
+        incarnation = self.node().incarnation
+        assert incarnation is not None
+        return str(incarnation.instance_id)
+
+    def look(self) -> None:
+        """Let the inventory look, once the orchestrator knows what it calls the machine now."""
+        called = Called((f"hyperpod-{self.instance}", f"{self.instance}.kubernetes.internal"))
+        self.roll.called = {self.instance: called}
+        self.world.app.inventory()
+
+    def told(self) -> list[Delivery]:
+        """What each source says of the machine, under the name that it has for it."""
+        instance, host = self.instance, f"ip-{self.instance[-4:]}"
+        own = f"AROANODE:{instance}"
+        at = self.world.now.strftime("%Y-%m-%dT%H:%M:%SZ")
+        unready = {"type": "AcceleratedHardwareReady", "status": "False", "reason": "NvidiaXID79Error"}
+        lost = [unready | {"lastTransitionTime": at}]
+        agent = {"level": "info", "ts": at, "msg": "DCGM Policy Violation found ", "condition: ": "XID Error"}
+        agent |= {"data: ": {"ErrNum": 79}, "HealthMonitoringAgentDetectionEvent": "HealthEvent"}
+        summary = {"HealthStatus": "Unhealthy", "HealthStatusReason": None, "RepairAction": "Replace"}
+        message, by = self.world.message, self._by
+        return [
+            by(message(XID_79, node=host), own),
+            by(message(XID_79, node=f"{host}.internal"), COLLECTOR),
+            by(
+                message(json.dumps(lost), source="eks-node-condition", node=f"{instance}.kubernetes.internal"),
+                COLLECTOR,
+            ),
+            by(message(json.dumps(lost), source="eks-node-condition", node=f"hyperpod-{instance}"), COLLECTOR),
+            by(
+                message(json.dumps(agent), source="hyperpod-agent-log", node=None, cluster="-", instance_id=instance),
+                "AROAINTAKE:faultbridge-intake",
+            ),
+            self._event(
+                "EC2 Instance State-change Notification", "aws.ec2", {"instance-id": instance, "state": "shutting-down"}
+            ),
+            self._event(
+                "SageMaker HyperPod Cluster Node Health Event",
+                "aws.sagemaker",
+                {"ClusterName": "what HyperPod calls it", "InstanceId": instance, "HealthSummary": summary},
+            ),
+        ]
+
+    def _condition(self, conditions: list[dict[str, str]], node: str) -> Delivery:
+        return self.world.message(json.dumps(conditions), source="eks-node-condition", node=node)
+
+    @staticmethod
+    def _by(delivery: Delivery, sender: str) -> Delivery:
+        return replace(delivery, sender=sender)
+
+    def _event(self, detail_type: str, source: str, detail: dict[str, object]) -> Delivery:
+        envelope = {
+            "version": "0",
+            "id": f"{source}-{self.world.now.timestamp():.0f}",
+            "detail-type": detail_type,
+            "source": source,
+            "time": self.world.now.strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "resources": [],
+            "detail": detail,
+        }
+        return Delivery(f"bus-{source}", json.dumps(envelope), self.world.now, sender=EVENT_BUS)
+
+
+@pytest.fixture
+def site() -> Site:
+    return Site()
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+def test_whoever_tells_of_it_first_it_is_one_node_with_one_case(site: Site, backwards: bool) -> None:
+    told = site.told()
+    reasons = {}
+    for delivery in reversed(told) if backwards else told:
+        reasons |= site.world.app.ingest([delivery]).reasons
+    assert reasons == {}
+    witnesses = {source for condition in site.node().active() for source in condition.witnesses}
+    assert witnesses == {"kernel-log", "eks-node-condition", "hyperpod-agent-log", "ec2-event", "hyperpod-event"}
+    cases = [item for item in site.world.ports.table.items() if item["sk"] == "CASE"]
+    assert [case["node"] for case in cases] == ["a"]
+    assert list(site.world.node(KEY._replace(node="neighbour")).active()) == []
+    nodes = {item["pk"] for item in site.world.ports.table.items() if item["sk"] == keys.node_state(KEY).sk}
+    assert len([node for node in nodes if str(node).startswith("NODE#")]) == 2
+
+
+def test_the_late_tail_of_a_replaced_machine_changes_nothing_whoever_tells_it(site: Site) -> None:
+    tail = site.told()
+    fleet, old = site.world.ports.fleet, site.instance
+    fleet.instances[old] = replace(fleet.instances[old], alive=False)
+    site.world.ports.clock.advance(timedelta(minutes=10))
+    fleet.launch(GROUP)
+    site.world.app.inventory()
+    site.look()
+    assert site.instance != old
+    before = site.node()
+    site.world.ports.clock.advance(timedelta(minutes=5))
+    for delivery in tail:
+        site.world.app.ingest([delivery])
+    after = site.node()
+    assert (after.status, list(after.active())) == (before.status, [])
+    assert (after.case, after.incarnation) == (before.case, before.incarnation)

@@ -1,0 +1,235 @@
+"""Two writers at once: whoever writes what was read a moment ago finds out when somebody was faster."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from faultbridge.archive.anchor import PutOnChain
+from faultbridge.archive.manifests import Manifest, Stretch
+from faultbridge.archive.retention import Expire
+from faultbridge.domain.nodes import NodeKey
+from faultbridge.errors import Conflict
+from faultbridge.jobs.jobs import Jobs
+from faultbridge.ledger.append import MOST_TRIES
+from faultbridge.ledger.publish import Publish
+from faultbridge.repair.attempt.leaked_slots import ReleaseOrphans
+from faultbridge.repair.controls import Controls
+from faultbridge.simulation.fakes import Call, FakeBus, FakeTable
+from faultbridge.storage import items, jobs, keys
+from faultbridge.storage.writes import Delete, Key, Put, Update
+from tests.archive.world import N1, Kept
+from tests.ingest.world import World
+
+WRITES = {"table.write", "table.transact"}
+CONTROL = keys.cluster_control("train-a")
+
+
+def meanwhile(table: FakeTable, do: Callable[[], object], times: int = 1) -> None:
+    """Let somebody else do something just before each of the next so many writes."""
+    left, busy = [times], [False]
+
+    def hook(call: Call) -> None:
+        if call.name in WRITES and left[0] and not busy[0]:
+            left[0] -= 1
+            busy[0] = True
+            do()
+            busy[0] = False
+
+    table.seam.before = hook
+
+
+def bodies(table: FakeTable, pk: str = "CLUSTER#train-a") -> list[dict[str, Any]]:
+    """The entries of a partition, in order."""
+    return [json.loads(str(item["body"])) for item in table.query(pk, prefix=keys.ENTRY).items]
+
+
+@pytest.fixture
+def world() -> World:
+    made = World()
+    made.seat("n-1")
+    return made
+
+
+def controls(world: World) -> Controls:
+    return Controls(world.table, world.clock, world.stack)
+
+
+def job_service(world: World) -> Jobs:
+    return Jobs(world.table, world.clock, world.stack)
+
+
+def holding(world: World, *cases: str) -> None:
+    """Let cases hold slots."""
+    held = {("holders", case): "2026-02-03T04:05:06.000Z" for case in cases}
+    world.table.write(Update(CONTROL, set=held, add={"version": 1}))
+
+
+def test_an_order_keeps_what_another_order_changed_in_the_same_moment(world: World) -> None:
+    meanwhile(world.table, lambda: holding(world, "c-1"))
+    controls(world).pause("train-a", paused=True)
+    control = controls(world).read("train-a")
+    assert (control.paused, set(control.holders)) == (True, {"c-1"})
+    assert control.version == items.read_control("train-a", world.table.get(CONTROL)).version
+    assert len([body for body in bodies(world.table) if body["metadata"]["event_type"] == "Cluster Safety Change"]) == 1
+
+
+def test_two_who_pause_at_once_say_so_once(world: World) -> None:
+    meanwhile(world.table, lambda: controls(world).pause("train-a", paused=True))
+    controls(world).pause("train-a", paused=True)
+    assert len([body for body in bodies(world.table) if body["metadata"]["event_type"] == "Cluster Safety Change"]) == 1
+
+
+def test_an_order_that_always_comes_too_late_says_so(world: World) -> None:
+    meanwhile(world.table, lambda: world.table.write(Update(CONTROL, add={"version": 1})), MOST_TRIES)
+    with pytest.raises(Conflict):
+        controls(world).pause("train-a", paused=True)
+    assert not controls(world).read("train-a").paused
+
+
+def test_an_entry_of_a_cluster_that_stands_is_never_overwritten(world: World) -> None:
+    held = items.read_cluster("train-a", world.table.get(keys.cluster_state("train-a"))).head
+    place = keys.entry(keys.cluster_partition("train-a"), held.epoch, held.sequence + 1)
+    world.table.write(Put({"pk": place.pk, "sk": place.sk, "body": "of another state"}))
+    with pytest.raises(Conflict):
+        controls(world).pause("train-a", paused=True)
+    assert world.table.get(place)["body"] == "of another state"
+
+
+def test_an_entry_of_a_node_that_stands_is_never_overwritten(world: World) -> None:
+    key = NodeKey("train-a", "n-1")
+    head = world.append.read(key).head
+    place = keys.entry(keys.node_partition(key), head.epoch, head.sequence + 1)
+    world.table.write(Put({"pk": place.pk, "sk": place.sk, "body": "of another state"}))
+    with pytest.raises(Conflict):
+        world.note(key, "said by somebody whose state is older than the record")
+    assert world.table.get(place)["body"] == "of another state"
+
+
+def test_two_who_start_a_job_at_once_start_it_once(world: World) -> None:
+    meanwhile(world.table, lambda: job_service(world).start("train-a", "88213", ["n-1"], name="the first"))
+    job_service(world).start("train-a", "88213", ["n-1"], name="the first")
+    assert [body["data"]["change"] for body in bodies(world.table) if "job_id" in body["data"]] == ["started"]
+
+
+def test_a_job_that_ended_meanwhile_is_not_ended_again(world: World) -> None:
+    job_service(world).start("train-a", "88213", ["n-1"])
+    world.pass_time(minutes=5)
+    meanwhile(world.table, lambda: job_service(world).end("train-a", "88213", outcome="failed"))
+    assert job_service(world).end("train-a", "88213", outcome="succeeded").outcome == "failed"
+    assert job_service(world).find("train-a", "88213").outcome == "failed"
+
+
+def test_a_change_of_the_job_alone_is_seen_though_the_clusters_stream_did_not_move(world: World) -> None:
+    job = job_service(world).start("train-a", "88213", ["n-1"])
+    world.pass_time(minutes=5)
+    meanwhile(world.table, lambda: world.table.write(Update(jobs.job_key("train-a", job.id), add={"version": 1})))
+    job_service(world).end("train-a", "88213", outcome="succeeded")
+    assert job_service(world).find("train-a", "88213").version == job.version + 2
+
+
+def test_a_job_that_always_changes_meanwhile_is_a_conflict(world: World) -> None:
+    job = job_service(world).start("train-a", "88213", ["n-1"])
+    world.pass_time(minutes=5)
+    meanwhile(world.table, lambda: world.table.write(Update(jobs.job_key("train-a", job.id), add={"version": 1})), 100)
+    with pytest.raises(Conflict):
+        job_service(world).end("train-a", "88213", outcome="succeeded")
+
+
+def test_a_slot_that_was_taken_while_orphans_were_looked_for_is_kept(world: World) -> None:
+    holding(world, "c-orphan")
+    meanwhile(world.table, lambda: holding(world, "c-new"))
+    assert ReleaseOrphans(world.table)("train-a") == ()
+    assert set(items.read_control("train-a", world.table.get(CONTROL)).holders) == {"c-orphan", "c-new"}
+
+
+def test_looking_for_orphans_where_there_are_none_writes_nothing(world: World) -> None:
+    holding(world, "c-1")
+    world.table.write(Put({"pk": keys.case("c-1").pk, "sk": keys.case("c-1").sk, "status": "in_progress"}))
+    before = len(world.table.stream)
+    assert ReleaseOrphans(world.table)("train-a") == ()
+    assert len(world.table.stream) == before
+
+
+def test_an_entry_that_was_archived_away_is_not_written_again_by_its_publication(world: World) -> None:
+    entries = list(world.table.query("NODE#train-a#n-1", prefix=keys.ENTRY).items)
+    places = [Key(str(item["pk"]), str(item["sk"])) for item in entries]
+    for place in places:
+        world.table.write(Delete(place))
+    assert Publish(world.table, FakeBus(), world.stack.id)(entries) == len(entries)
+    assert [world.table.get(place) for place in places] == [None] * len(places)
+
+
+def test_two_who_put_an_anchor_on_the_chain_at_once_put_it_there_once() -> None:
+    kept = Kept()
+    kept.story()
+    anchored = kept.anchor(kept.config)
+    put = PutOnChain(kept.table, kept.clock, kept.stack)
+    told: list[bool] = []
+    meanwhile(kept.table, lambda: told.append(put(anchored)))
+    assert (put(anchored), told) == (False, [True])
+    assert anchors(kept) == [anchored.key]
+
+
+def test_an_anchor_that_another_round_noted_alone_is_not_put_on_the_chain_again() -> None:
+    kept = Kept()
+    kept.story()
+    anchored = kept.anchor(kept.config)
+    meanwhile(kept.table, lambda: kept.table.write(_noted(kept, anchored.key)))
+    assert not PutOnChain(kept.table, kept.clock, kept.stack)(anchored)
+    assert anchors(kept) == []
+
+
+def test_an_anchor_comes_onto_the_chain_although_the_cluster_changed_meanwhile() -> None:
+    kept = Kept()
+    kept.story()
+    meanwhile(kept.table, lambda: kept.rollup("train-a"))
+    assert set(kept.keep_record().roots) == {"train-a"}
+    assert len(anchors(kept)) == 1
+    assert kept.verify(anchor=True).breaks == []
+
+
+def test_a_round_that_always_comes_too_late_names_the_cluster_as_late_and_not_as_failed() -> None:
+    kept = Kept()
+    kept.story()
+    meanwhile(kept.table, lambda: kept.rollup("train-a"), 100)
+    done = kept.keep_record()
+    assert (done.failures, [one.partition(":")[0] for one in done.late]) == ([], ["train-a"])
+
+
+def sealed_day() -> tuple[Kept, Manifest]:
+    """A day of which the table does not know yet that it is sealed."""
+    kept = Kept()
+    kept.story()
+    stretch = Stretch("train-a/n-1", "n-1", 1, 1, kept.append.read(N1).head.sequence, "h")
+    return kept, Manifest("faultbridge", kept.stack.id, "train-a", "2026-02-03", "", stretch.last, (), (stretch,))
+
+
+def test_an_entry_that_is_gone_already_is_not_written_again_by_its_end() -> None:
+    kept, manifest = sealed_day()
+    kept.table.write(Delete(kept.place(2)))
+    Expire(kept.table, kept.clock, timedelta(days=30))(manifest)
+    assert kept.table.get(kept.place(2)) is None
+    assert "expires_at" in (kept.table.get(kept.place(1)) or {})
+
+
+def test_a_streams_anchor_never_goes_back_behind_a_later_seal() -> None:
+    kept, manifest = sealed_day()
+    anchor = keys.stream_anchor(keys.node_partition(N1))
+    later = items.item(anchor, kept.clock.now(), {"epoch": 9, "seq": 99, "place": "0009#000000000099"})
+    meanwhile(kept.table, lambda: kept.table.write(Put(later)), 100)
+    Expire(kept.table, kept.clock, timedelta(days=30))(manifest)
+    assert (kept.table.get(anchor) or {})["seq"] == 99
+
+
+def anchors(kept: Kept) -> list[str]:
+    """The anchors on the chain of the cluster, in order."""
+    return [body["data"]["facts"]["anchor"] for body in bodies(kept.table) if body["data"].get("kind") == "anchor"]
+
+
+def _noted(kept: Kept, key: str) -> Put:
+    return Put(items.item(keys.cluster_anchored("train-a"), kept.clock.now(), {"key": key}))
