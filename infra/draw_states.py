@@ -51,11 +51,11 @@ def _ways(state: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 def drawn(page: str) -> str:
     """Return the page with every block between its marks drawn anew."""
-    seat = [edge for edge in NODE_EDGES if edge.on in {"changed without our intent", "seat removed"}]
+    placement = [edge for edge in NODE_EDGES if edge.on in {"changed without our intent", "node removed"}]
     blocks = {
-        "node-diagram": diagram(edge for edge in NODE_EDGES if edge not in seat),
+        "node-diagram": diagram(edge for edge in NODE_EDGES if edge not in placement),
         "node-table": table(NODE_EDGES),
-        "case-diagram": diagram(edge for edge in CASE_EDGES if edge.on != "seat removed"),
+        "case-diagram": diagram(edge for edge in CASE_EDGES if edge.on != "node removed"),
         "case-table": table(CASE_EDGES),
         "execution": machine(),
     }

@@ -10,7 +10,7 @@ from faultbridge.domain.catalogue import Catalogue, Row, Scope
 from faultbridge.domain.clusters import ClusterConfig, Mode, RepairOwner
 from faultbridge.domain.edges import NodeStatus
 from faultbridge.domain.faults import Action, Component, ComponentType, Fault, Severity
-from faultbridge.domain.nodes import Head, Incarnation, NodeKey, NodeState, Seat
+from faultbridge.domain.nodes import Head, Incarnation, NodeKey, NodeState, Placement
 from faultbridge.domain.policy import Policy, Rule
 from faultbridge.pipeline.decide.decide import Rules
 from faultbridge.pipeline.fold.changes import Arrival
@@ -58,7 +58,7 @@ def node(status: NodeStatus | None = NodeStatus.HEALTHY, **others: Any) -> NodeS
     """Build a registered node that has been written once."""
     given: dict[str, Any] = {
         "head": Head(version=1, sequence=1, hash="0" * 64, event_id="first"),
-        "seat": Seat(group="gpu-workers", instance_type="p5.48xlarge"),
+        "placement": Placement(group="gpu-workers", instance_type="p5.48xlarge"),
         "incarnation": Incarnation(1, 1, "i-0aaaaaaaaaaaaaaa1", None, NOON - timedelta(days=1)),
     }
     return NodeState(KEY, status=status, **(given | others))

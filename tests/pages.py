@@ -46,7 +46,7 @@ def case_event(
         "cause": {"code": "xid.79", "component": GPU, "message": MESSAGE},
         "severity": "fatal",
         "action": "replace_node",
-        "rung": "replace",
+        "repair_action": "replace_node",
         "opened_at": to_text(START - timedelta(minutes=3)),
         "phases": {},
         "incarnation": {"instance_id": "i-0123456789abcdef0", "instance": 1, "boot": 1},

@@ -73,9 +73,9 @@ class World:
         self._numbers = iter(range(1, 10**9))
         self.app.registration.add_cluster(replace(self.config, expected=0))
         for node in nodes:
-            self.seat(node)
+            self.register_node(node)
 
-    def seat(self, node: str) -> str:
+    def register_node(self, node: str) -> str:
         """Register a serving node with an instance of the fleet; returns the instance's id."""
         instance = self.ports.fleet.launch(GROUP)
         self.app.registration.add_node(self.config.cluster, NewNode(node, instance, group=GROUP))

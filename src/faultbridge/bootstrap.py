@@ -127,7 +127,7 @@ class Application(RecordIntake, RecordKeeping, PagePeople, WatchItself):
 
     @cached_property
     def retire(self) -> Retire:
-        """Take seats out of their cluster."""
+        """Take nodes out of their cluster."""
         from faultbridge.registry.retirement import Retire
 
         return Retire(self.ports.table, self.append, self.rulebook)

@@ -78,7 +78,7 @@ class RecordIntake:
         from faultbridge.decoders import registry
         from faultbridge.ingest.caches import KnownNodes, Lookups
         from faultbridge.ingest.canary import KeepCanary
-        from faultbridge.ingest.counter_store import Readings
+        from faultbridge.ingest.counter_store import CounterStore
         from faultbridge.ingest.heartbeat_monitor import Silence
         from faultbridge.ingest.ingest import Ingest
         from faultbridge.ingest.mappings import OwnWords
@@ -92,7 +92,7 @@ class RecordIntake:
         suspects, silence = Suspects(table, self.ports.clock), Silence(table, self.append, rulebook)
         reader = Reader(self.ports.objects, registry.decode, self.trust, OwnWords(lookups))
         placement = Placement(lookups, rulebook, self.trust)
-        nodes, readings = KnownNodes(lookups), Readings(table)
+        nodes, readings = KnownNodes(lookups), CounterStore(table)
         beside = suspects, silence, self.rejects, KeepCanary(table, self.ports.clock, self.stack)
         return Ingest(nodes, placement, self.append, rulebook, reader, readings, *beside)
 

@@ -41,7 +41,7 @@ URL = "http://127.0.0.1:1"
     ],
 )
 def test_a_refusal_is_named_by_what_helps(code: str, status: int, kind: type[FaultbridgeError]) -> None:
-    error = translate(client_error(code, "why", status), "reading")
+    error = translate(client_error(code, "why", status), "counter_sample")
     assert type(error) is kind
     assert str(error) == f"reading: {code}: why"
 
@@ -60,11 +60,11 @@ def test_a_refusal_is_named_by_what_helps(code: str, status: int, kind: type[Fau
     ],
 )
 def test_a_lost_call_may_be_repeated_and_a_bad_setting_may_not(cause: Exception, kind: type[FaultbridgeError]) -> None:
-    with pytest.raises(kind) as raised, translated("reading"):
+    with pytest.raises(kind) as raised, translated("counter_sample"):
         raise cause
     assert raised.value.__cause__ is cause
 
 
 def test_errors_that_are_not_of_aws_pass_as_they_are() -> None:
-    with pytest.raises(KeyError), translated("reading"):
+    with pytest.raises(KeyError), translated("counter_sample"):
         raise KeyError

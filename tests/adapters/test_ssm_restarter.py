@@ -12,7 +12,7 @@ from botocore.exceptions import ReadTimeoutError
 
 from faultbridge.adapters.restarters import scripts
 from faultbridge.adapters.restarters.ssm import SsmRestarter
-from faultbridge.domain.cases import Rung
+from faultbridge.domain.cases import RepairAction
 from faultbridge.ports import ProviderFailure, Restart, RestartState
 from tests.adapters.stubs import client_error, failing, stubbed
 
@@ -30,7 +30,7 @@ def look(status: str, details: str, output: str = "", error: str = "") -> Restar
     with stubbed("ssm") as (clients, stub):
         stub.add_response("list_commands", listed, {"InstanceId": INSTANCE})
         stub.add_response("get_command_invocation", answer, {"CommandId": COMMAND, "InstanceId": INSTANCE})
-        return SsmRestarter(clients).look(Rung.REBOOT, INSTANCE, TOKEN)
+        return SsmRestarter(clients).look(RepairAction.REBOOT_NODE, INSTANCE, TOKEN)
 
 
 def test_a_script_that_ended_well_tells_the_boot_it_came_up_with() -> None:
@@ -54,7 +54,7 @@ def test_what_did_not_end_well_has_failed_and_says_how(status: str, details: str
 
 def test_a_look_that_nobody_answers_tells_nothing() -> None:
     with failing("ssm", ReadTimeoutError(endpoint_url="https://ssm")) as clients:
-        assert SsmRestarter(clients).look(Rung.RESET, INSTANCE, TOKEN).state is RestartState.UNKNOWN
+        assert SsmRestarter(clients).look(RepairAction.RESET_GPU, INSTANCE, TOKEN).state is RestartState.UNKNOWN
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_a_call_that_fails_says_why_and_is_not_repeated(error: Exception, failur
     with stubbed("ssm") as (_, stub):
         stub.add_response("list_commands", {"Commands": []}, {"InstanceId": INSTANCE})
         with failing("ssm_once", error, requests) as clients:
-            assert SsmRestarter(clients).restart(Rung.RESET, INSTANCE, TOKEN).failure is failure
+            assert SsmRestarter(clients).restart(RepairAction.RESET_GPU, INSTANCE, TOKEN).failure is failure
     assert len(requests) == 1
 
 
@@ -89,8 +89,8 @@ class Host:
             path.write_text(f'#!/bin/sh\necho "{tool} $*" >> {self.calls}\n')
             path.chmod(0o755)
 
-    def run(self, rung: Rung) -> tuple[int, str]:
-        text = "\n".join(scripts.script(rung, TOKEN))
+    def run(self, repair_action: RepairAction) -> tuple[int, str]:
+        text = "\n".join(scripts.script(repair_action, TOKEN))
         text = text.replace(scripts.FOLDER, str(self.folder / "state"))
         text = text.replace("/proc/sys/kernel/random/boot_id", str(self.boot))
         path = f"{self.folder}:{os.environ['PATH']}"
@@ -104,13 +104,13 @@ class Host:
 
 def test_the_reset_script_resets_once_however_often_it_is_run(tmp_path: Path) -> None:
     host = Host(tmp_path)
-    assert [host.run(Rung.RESET)[0] for _ in range(3)] == [0, 0, 0]
+    assert [host.run(RepairAction.RESET_GPU)[0] for _ in range(3)] == [0, 0, 0]
     assert host.resets() == 1
 
 
 def test_the_reset_script_lets_go_of_the_gpus_first_and_takes_them_again(tmp_path: Path) -> None:
     host = Host(tmp_path)
-    host.run(Rung.RESET)
+    host.run(RepairAction.RESET_GPU)
     calls = host.calls.read_text().splitlines()
     at = calls.index("nvidia-smi --gpu-reset")
     stopped = [call.split()[-1] for call in calls[:at] if " stop " in call]
@@ -121,14 +121,14 @@ def test_the_reset_script_lets_go_of_the_gpus_first_and_takes_them_again(tmp_pat
 def test_a_reset_that_failed_fails_again_without_being_tried_again(tmp_path: Path) -> None:
     host = Host(tmp_path)
     (tmp_path / "nvidia-smi").write_text(f'#!/bin/sh\necho "nvidia-smi $*" >> {host.calls}\nexit 9\n')
-    assert [host.run(Rung.RESET)[0] for _ in range(2)] == [9, 9]
+    assert [host.run(RepairAction.RESET_GPU)[0] for _ in range(2)] == [9, 9]
     assert host.resets() == 1
 
 
 def test_the_reboot_script_asks_for_a_reboot_until_there_was_one_and_never_again(tmp_path: Path) -> None:
     host = Host(tmp_path)
-    assert [host.run(Rung.REBOOT)[0] for _ in range(2)] == [scripts.REBOOT_NOW] * 2
+    assert [host.run(RepairAction.REBOOT_NODE)[0] for _ in range(2)] == [scripts.REBOOT_NOW] * 2
     host.boot.write_text("second\n")
-    assert [host.run(Rung.REBOOT) for _ in range(2)] == [(0, "boot_id=second\n")] * 2
+    assert [host.run(RepairAction.REBOOT_NODE) for _ in range(2)] == [(0, "boot_id=second\n")] * 2
     host.boot.write_text("third\n")
-    assert host.run(Rung.REBOOT) == (0, "boot_id=third\n")
+    assert host.run(RepairAction.REBOOT_NODE) == (0, "boot_id=third\n")

@@ -98,7 +98,7 @@ def test_after_a_reboot_the_ring_is_read_from_its_start(device):
     assert len(list(log_of(device, {"boot": "another", "seq": 99}).read(10_000))) == 1
 
 
-def test_a_line_that_was_said_long_ago_has_its_own_time_not_that_of_reading(device):
+def test_a_line_that_was_said_long_ago_has_its_own_time_not_that_of_counter_sample(device):
     hour_ago = int((UPTIME - 3600) * 1_000_000)
     device.say(f"3,1,{hour_ago},-;{XID}\n".encode())
     (found,) = log_of(device).read(10_000)
@@ -169,6 +169,6 @@ def test_the_mark_of_user_space_stays_on_the_line_and_takes_its_weight_away(devi
     assert all(one.attributes.get("facility") == "user" for one in faults)
 
 
-def test_reading_never_waits(tmp_path):
+def test_counter_sample_never_waits(tmp_path):
     os.mkfifo(tmp_path / "kmsg")
     assert list(KmsgLog(tmp_path / "kmsg", BOOT, {}, MovedClock()).read(10_000)) == []

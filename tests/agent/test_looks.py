@@ -217,5 +217,5 @@ def test_what_nvidia_smi_says_instead_of_an_answer_is_its_record(sentence):
     found = looking(Told(Ended(How.FAILED, said), WELL), minutes=2.5, sentences=SMI_SENTENCES)
     assert found[0] == ("nvidia-smi-xml", said)
     assert codes(found) == []
-    (survey,) = registry.decode("nvidia-smi-xml", said)
-    assert survey.present
+    (snapshot,) = registry.decode("nvidia-smi-xml", said)
+    assert snapshot.present

@@ -10,7 +10,7 @@ import pytest
 
 from faultbridge.api.problems import MEDIA_TYPE
 from faultbridge.api.shapes import SHAPES
-from faultbridge.domain.cases import Rung
+from faultbridge.domain.cases import RepairAction
 from faultbridge.domain.clusters import ClusterConfig
 from faultbridge.domain.nodes import NodeKey
 from faultbridge.domain.policy import Policy, Rule
@@ -272,11 +272,11 @@ def test_what_goes_wrong_inside_is_not_told_outside(gateway: Gateway, error: Exc
     assert "Table-1" not in answer.text
 
 
-BY_APPROVAL = Policy("by-approval", (Rule("careful", approval=tuple(Rung)),))
+BY_APPROVAL = Policy("by-approval", (Rule("careful", approval=tuple(RepairAction)),))
 
 
 def waiting(gateway: Gateway) -> str:
-    """The case of another node, under a policy by which a person is asked before every rung."""
+    """The case of another node, under a policy by which a person is asked before every repair action."""
     app, world = gateway.world.app, gateway.world
     world.ports.table.write(Put(items.item(keys.policy(BY_APPROVAL.version), world.now, {"policy": dump(BY_APPROVAL)})))
     app.registration.set_cluster("train-a", {"policy": BY_APPROVAL.version})

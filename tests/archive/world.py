@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 from faultbridge.archive.anchor import Anchor, PutOnChain
-from faultbridge.archive.anchor_reader import Witness
+from faultbridge.archive.anchor_reader import AnchorReader
 from faultbridge.archive.archive_verification import VerifyArchive
 from faultbridge.archive.schedule import KeepRecord
 from faultbridge.archive.seal import Seal, Sealed
@@ -59,7 +59,7 @@ class Kept(World):
 
     def story(self, nodes: int = 2, notes: int = 4) -> None:
         """Register nodes and note something on each, minute after minute, and publish it."""
-        seats = [self.seat(f"n-{number}") for number in range(1, nodes + 1)]
+        seats = [self.register_node(f"n-{number}") for number in range(1, nodes + 1)]
         for note in range(notes):
             for key in seats:
                 self.pass_time(minutes=1)
@@ -75,7 +75,7 @@ class Kept(World):
 
     def verify(self, *, anchor: bool = False, node: str | None = None) -> Verified:
         """Verify the table."""
-        seen = Witness(self.vault)("train-a") if anchor else None
+        seen = AnchorReader(self.vault)("train-a") if anchor else None
         return Verify(self.table, self.stack)("train-a", node, seen)
 
     def verify_archive(self, *, anchor: bool = False) -> Verified:

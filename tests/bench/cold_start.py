@@ -58,7 +58,7 @@ def measure(on: Deployed) -> list[Row]:
     on.run(BARE, [on.runtime])  # the runtime comes compiled on AWS; here its first import compiles it
     for number in range(RUNS):
         node = f"node-{number}"
-        on.seat(node, number)
+        on.register_node(node, number)
         event = on.folder / f"{node}.json"
         event.write_text(json.dumps(batch(node)), encoding="utf-8")
         ours.append(on.run(INGEST, on.path_of("ingest"), str(event)))

@@ -56,7 +56,7 @@ class Deployed:
     folder: Path
     runtime: Path
 
-    def seat(self, node: str, number: int) -> None:
+    def register_node(self, node: str, number: int) -> None:
         """Register a node."""
         instance = f"i-{number:017x}"
         self.application.registration.add_node(CLUSTER, NewNode(node, instance_id=instance))

@@ -54,7 +54,7 @@ def main() -> None:
     """Measure and report."""
     with deployed() as on:
         for number in range(NODES):
-            on.seat(f"node-{number}", number)
+            on.register_node(f"node-{number}", number)
         entries = _faulty(on)
         report("handlers", [_measure(on, name, make(entries)) for name, make in EVENTS.items()])
 

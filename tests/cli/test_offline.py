@@ -105,15 +105,15 @@ def test_auto_says_what_it_took_the_input_for(call: Call) -> None:
     assert ran.err == "faultbridge: taking standard input for kernel-log\n"
 
 
-def test_surveys_and_readings_are_told_when_asked_for(call: Call) -> None:
+def test_snapshots_and_counter_samples_are_told_when_asked_for(call: Call) -> None:
     file = str(SAMPLES / "dcgm-metrics.prom")
     kinds = [one["kind"] for one in call("decode", "--all", "--jsonl", file).lines]
-    assert kinds == ["fault", "fault", "fault", "survey", "reading", "reading"]
-    assert "survey" not in {one["kind"] for one in call("decode", "--jsonl", file).lines}
+    assert kinds == ["fault", "fault", "fault", "snapshot", "counter_sample", "counter_sample"]
+    assert "snapshot" not in {one["kind"] for one in call("decode", "--jsonl", file).lines}
     assert "covers 3 codes, 3 present" in call("decode", "--all", file).out
 
 
-def test_two_readings_in_one_input_give_their_difference(call: Call) -> None:
+def test_two_counter_samples_in_one_input_give_their_difference(call: Call) -> None:
     series = 'DCGM_FI_DEV_XID_ERRORS{gpu="0",UUID="GPU-0a",Hostname="n"} '
     (fault,) = call("decode", "--jsonl", text=f"{series}0\n{series}79\n".encode()).lines
     assert (fault["code"], fault["component"]["uuid"]) == ("xid.79", "GPU-0a")

@@ -136,7 +136,7 @@ def test_a_record_becomes_a_case_that_can_be_found_everywhere(desk: Desk) -> Non
     (node,) = desk.json("node", "list", "--cluster", CLUSTER)
     assert (node["status"], node["severity"], node["conditions"][0]["code"]) == ("degraded", "fatal", "xid.79")
     (case,) = desk.json("case", "list")
-    assert (case["node"], case["code"], case["rung"]) == (NODE, "xid.79", "replace")
+    assert (case["node"], case["code"], case["repair_action"]) == (NODE, "xid.79", "replace")
     shown = desk.json("case", "show", node["case"]["case_id"])
     assert shown["case_id"] == case["case_id"]
     assert shown["phases"]
@@ -261,7 +261,7 @@ def test_a_whole_record_is_verified_and_a_broken_one_is_named(desk: Desk) -> Non
 
 def test_a_policy_is_put_and_shown_as_the_file_that_it_was(desk: Desk, tmp_path: Path) -> None:
     file = tmp_path / "policy.yaml"
-    file.write_text("rules:\n- name: all\n  ladder: []\nlimits:\n  drain_deadline: 10m\n", encoding="utf-8")
+    file.write_text("rules:\n- name: all\n  repair_actions: []\nlimits:\n  drain_deadline: 10m\n", encoding="utf-8")
     version = desk.json("policy", "put", str(file))["version"]
     shown = desk("policy", "show")
     assert shown.out == f"# policy {version}\n{file.read_text(encoding='utf-8')}"

@@ -11,7 +11,7 @@ from faultbridge.rules.policies import Policies
 from tests.builders import KEY
 from tests.cli.desk import OPERATOR, Desk
 
-CAREFUL = "rules: [{name: careful, approval: [replace]}]"
+CAREFUL = "rules: [{name: careful, approval: [replace_node]}]"
 
 
 def asking(desk: Desk) -> str:
@@ -56,7 +56,7 @@ def test_an_answer_to_a_question_that_nobody_asked_is_refused(desk: Desk) -> Non
 
 def test_a_cancelled_case_is_verified_only(desk: Desk) -> None:
     case = asking(desk)
-    assert desk.json("case", "cancel", case, "--reason", "false alarm")["rung"] == "verify"
+    assert desk.json("case", "cancel", case, "--reason", "false alarm")["repair_action"] == "verify"
 
 
 def test_a_pause_is_told_with_who_ordered_it_and_ends(desk: Desk) -> None:
@@ -90,7 +90,7 @@ def test_what_is_ordered_about_a_node_is_on_its_record_with_the_person_and_the_r
     assert operators(desk, "--cluster", KEY.cluster) == [OPERATOR] * 3
 
 
-def test_a_retired_seat_keeps_its_record_and_its_names_lead_nowhere(desk: Desk) -> None:
+def test_a_retired_node_keeps_its_record_and_its_names_lead_nowhere(desk: Desk) -> None:
     node = (KEY.node, "--cluster", KEY.cluster)
     desk.world.app.ingest([desk.world.message()])
     told = desk.json("node", "retire", *node, "--reason", "rack given up")

@@ -85,7 +85,7 @@ class OnEks:
 
 @contextmanager
 def on_eks(clients: Clients) -> Iterator[OnEks]:
-    """An EKS cluster with one node, called otherwise than its seat."""
+    """An EKS cluster with one node, called otherwise than its node."""
     clock, name = ManualClock(START), fresh("eks")
     cluster = Cluster(name, clock.now)
     cluster.join(Machine(OnEks.INSTANCE, OnEks.NODE))

@@ -20,7 +20,7 @@ from faultbridge.domain.catalogue import Kind, Row, Scope
 from faultbridge.domain.faults import Action, Severity
 
 ROWS = list(catalogue().rows.values())
-ENDS = re.compile(r"reset|reboot|replace|verified|quiet:\d+|survey:[a-z0-9-]+")
+ENDS = re.compile(r"reset|reboot|replace|verified|quiet:\d+|health snapshot:[a-z0-9-]+")
 CANONICAL = {
     "smi.gpu_lost": "xid.79",
     "smi.recovery_action": "xid.154",
@@ -139,7 +139,7 @@ def test_info_asks_for_nothing_that_takes_a_node() -> None:
     assert [row.code for row in ROWS if row.severity is Severity.INFO and row.action.opens_case] == []
 
 
-def test_a_state_that_a_survey_shows_ends_when_the_survey_no_longer_shows_it() -> None:
+def test_a_state_that_a_snapshot_shows_ends_when_the_snapshot_no_longer_shows_it() -> None:
     states = [row for row in ROWS if row.code.startswith("smi.") and row.same_as is None]
     assert all(row.kind is Kind.LEVEL for row in states)
     # Links are told by their list alone; everything else by each of the outputs.

@@ -9,7 +9,7 @@ import pytest
 from faultbridge.decoders import registry
 from faultbridge.decoders.dcgm_diag import read_report
 from faultbridge.decoders.dcgm_health import MOST_GPUS
-from faultbridge.domain.faults import Action, Component, ComponentType, Fault, Reading, Severity, Survey
+from faultbridge.domain.faults import Action, Component, ComponentType, CounterSample, Fault, Severity, Snapshot
 from faultbridge.errors import Rejected
 from tests.decoders.captures import SAMPLES, decoded
 
@@ -18,9 +18,9 @@ def gpu(index: int) -> Component:
     return Component(ComponentType.GPU, index=index)
 
 
-def health(name: str) -> Survey:
+def health(name: str) -> Snapshot:
     (found,) = decoded("dcgm-health", name)
-    assert isinstance(found, Survey)
+    assert isinstance(found, Snapshot)
     return found
 
 
@@ -106,38 +106,40 @@ def test_what_is_no_report_is_rejected(body: str) -> None:
         read_report(body.encode())
 
 
-def scrape(*lines: str) -> list[Survey | Reading]:
+def scrape(*lines: str) -> list[Snapshot | CounterSample]:
     return [
-        one for one in registry.decode("dcgm-metrics", "\n".join(lines).encode()) if isinstance(one, Survey | Reading)
+        one
+        for one in registry.decode("dcgm-metrics", "\n".join(lines).encode())
+        if isinstance(one, Snapshot | CounterSample)
     ]
 
 
-def test_the_last_xid_is_a_reading_because_nobody_knows_when_it_was() -> None:
-    survey, *readings = decoded("dcgm-metrics", "dcgm-metrics.prom")
-    assert isinstance(survey, Survey)
-    assert all(not fault.code.startswith("xid.") for fault in survey.present)
-    values = {one.component.index: one.values for one in readings if isinstance(one, Reading)}
+def test_the_last_xid_is_a_counter_sample_because_nobody_knows_when_it_was() -> None:
+    snapshot, *samples = decoded("dcgm-metrics", "dcgm-metrics.prom")
+    assert isinstance(snapshot, Snapshot)
+    assert all(not fault.code.startswith("xid.") for fault in snapshot.present)
+    values = {one.component.index: one.values for one in samples if isinstance(one, CounterSample)}
     assert values == {0: {"DCGM_FI_DEV_XID_ERRORS": 79}, 1: {"DCGM_FI_DEV_XID_ERRORS": 0}}
 
 
 def test_a_gpu_in_mig_instances_is_one_gpu() -> None:
-    _, *readings = decoded("dcgm-metrics", "dcgm-metrics.prom")
-    assert [one.component.index for one in readings if isinstance(one, Reading)] == [0, 1]
+    _, *samples = decoded("dcgm-metrics", "dcgm-metrics.prom")
+    assert [one.component.index for one in samples if isinstance(one, CounterSample)] == [0, 1]
 
 
 def test_dcgms_blanks_are_not_values() -> None:
-    survey = decoded("dcgm-metrics", "dcgm-metrics.prom")[0]
-    assert isinstance(survey, Survey)
-    assert [one.index for one in survey.covers["dcgm.row_remap_failure"]] == [0, 2]
+    snapshot = decoded("dcgm-metrics", "dcgm-metrics.prom")[0]
+    assert isinstance(snapshot, Snapshot)
+    assert [one.index for one in snapshot.covers["dcgm.row_remap_failure"]] == [0, 2]
 
 
 def test_the_exporters_host_is_the_node() -> None:
     assert {one.node for one in decoded("dcgm-metrics", "dcgm-metrics.prom")} == {"ip-10-0-0-7"}
 
 
-def test_two_scrapes_in_one_input_are_two_readings() -> None:
+def test_two_scrapes_in_one_input_are_two_counter_samples() -> None:
     series = 'DCGM_FI_DEV_XID_ERRORS{gpu="0",UUID="GPU-0a"} '
-    assert [one.values for one in scrape(series + "0", series + "79") if isinstance(one, Reading)] == [
+    assert [one.values for one in scrape(series + "0", series + "79") if isinstance(one, CounterSample)] == [
         {"DCGM_FI_DEV_XID_ERRORS": 0},
         {"DCGM_FI_DEV_XID_ERRORS": 79},
     ]

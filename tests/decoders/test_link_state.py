@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from faultbridge.decoders import registry
-from faultbridge.domain.faults import Reading, Survey
+from faultbridge.domain.faults import CounterSample, Snapshot
 from faultbridge.errors import Rejected
 from tests.decoders.captures import decoded
 
@@ -17,24 +17,24 @@ def link(name: str, *flags: str, state: str = "UP", **others: Any) -> dict[str, 
     return {"ifname": name, "flags": list(flags), "operstate": state, "link_type": "ether"} | others
 
 
-def look(*links: dict[str, Any], **around: Any) -> Survey:
+def look(*links: dict[str, Any], **around: Any) -> Snapshot:
     body = {"interfaces": links, **around} if around else list(links)
-    survey = registry.decode("link-state", json.dumps(body).encode())[0]
-    assert isinstance(survey, Survey)
-    return survey
+    snapshot = registry.decode("link-state", json.dumps(body).encode())[0]
+    assert isinstance(snapshot, Snapshot)
+    return snapshot
 
 
-def found(survey: Survey) -> list[tuple[str, str | None]]:
-    return [(fault.code, fault.component.name) for fault in survey.present]
+def found(snapshot: Snapshot) -> list[tuple[str, str | None]]:
+    return [(fault.code, fault.component.name) for fault in snapshot.present]
 
 
 GLOBAL = [{"family": "inet", "scope": "global"}]
 
 
 def test_a_port_that_nobody_uses_may_be_down() -> None:
-    survey = look(link("ens7", "NO-CARRIER", "UP", state="DOWN"), link("ens8", state="DOWN", addr_info=GLOBAL))
-    assert found(survey) == []
-    assert survey.covers == {}
+    snapshot = look(link("ens7", "NO-CARRIER", "UP", state="DOWN"), link("ens8", state="DOWN", addr_info=GLOBAL))
+    assert found(snapshot) == []
+    assert snapshot.covers == {}
 
 
 @pytest.mark.parametrize(
@@ -50,10 +50,10 @@ def test_a_port_that_carries_a_bond_or_an_address_must_be_up(port: dict[str, Any
 
 
 def test_a_list_of_configured_ports_is_the_inventory_that_absence_needs() -> None:
-    survey = look(link("ens5", "UP", "LOWER_UP"), configured=["ens5", "ens6"])
-    assert found(survey) == [("net.link_absent", "ens6")]
-    assert [one.name for one in survey.covers["net.link_absent"]] == ["ens5", "ens6"]
-    assert [one.name for one in survey.covers["net.link_down"]] == ["ens5"]
+    snapshot = look(link("ens5", "UP", "LOWER_UP"), configured=["ens5", "ens6"])
+    assert found(snapshot) == [("net.link_absent", "ens6")]
+    assert [one.name for one in snapshot.covers["net.link_absent"]] == ["ens5", "ens6"]
+    assert [one.name for one in snapshot.covers["net.link_down"]] == ["ens5"]
 
 
 @pytest.mark.parametrize("name", ["docker0", "veth12ab", "cali197eca83dfc", "br-5f4dcc3b", "virbr0"])
@@ -61,9 +61,9 @@ def test_ports_of_containers_are_noise(name: str) -> None:
     assert found(look(link(name, "NO-CARRIER", "UP", state="DOWN", addr_info=GLOBAL))) == []
 
 
-def test_every_physical_port_gives_a_reading() -> None:
-    readings = [one for one in decoded("link-state", "link-state.json") if isinstance(one, Reading)]
-    assert {one.component.name: one.values["carrier"] for one in readings} == {
+def test_every_physical_port_gives_a_counter_sample() -> None:
+    samples = [one for one in decoded("link-state", "link-state.json") if isinstance(one, CounterSample)]
+    assert {one.component.name: one.values["carrier"] for one in samples} == {
         "ens5": 1,
         "ens6": 0,
         "bond0": 1,

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from faultbridge.decoders import registry
-from faultbridge.domain.faults import Action, Fault, Reading, Severity
+from faultbridge.domain.faults import Action, CounterSample, Fault, Severity
 from faultbridge.errors import Rejected
 from faultbridge.pipeline.normalize.compare import compare
 from tests.decoders.captures import decoded
@@ -48,10 +48,10 @@ def test_other_text_is_rejected(source: str) -> None:
     assert rejected.value.reason == "no_framing"
 
 
-def scrape(*values: int) -> list[Reading]:
+def scrape(*values: int) -> list[CounterSample]:
     line = 'DCGM_EXP_XID_ERRORS_COUNT{{gpu="0",UUID="GPU-0a",xid="31",window_size_in_ms="300000"}} {}\n'
     body = "".join(line.format(value) for value in values).encode()
-    return [one for one in registry.decode("dcgm-metrics", body) if isinstance(one, Reading)]
+    return [one for one in registry.decode("dcgm-metrics", body) if isinstance(one, CounterSample)]
 
 
 def test_more_xids_in_the_window_are_new_ones_and_fewer_are_none() -> None:
@@ -62,6 +62,6 @@ def test_more_xids_in_the_window_are_new_ones_and_fewer_are_none() -> None:
 
 def test_a_mig_instance_without_an_xid_does_not_hide_the_gpus() -> None:
     line = 'DCGM_FI_DEV_XID_ERRORS{{gpu="0",UUID="GPU-0a",GPU_I_ID="{}"}} {}\n'
-    (reading,) = registry.decode("dcgm-metrics", (line.format(3, 79) + line.format(5, 0)).encode())
-    assert isinstance(reading, Reading)
-    assert reading.values == {"DCGM_FI_DEV_XID_ERRORS": 79}
+    (sample,) = registry.decode("dcgm-metrics", (line.format(3, 79) + line.format(5, 0)).encode())
+    assert isinstance(sample, CounterSample)
+    assert sample.values == {"DCGM_FI_DEV_XID_ERRORS": 79}

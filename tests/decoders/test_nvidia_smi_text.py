@@ -1,4 +1,4 @@
-"""`nvidia-smi-text` and `nvidia-smi-query-csv`: the same survey as from the XML, and what a run that fails says."""
+"""`nvidia-smi-text` and `nvidia-smi-query-csv`: the same health snapshot as from the XML, and what a run that fails says."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from faultbridge.decoders import registry
 from faultbridge.decoders.base import Hints
-from faultbridge.domain.faults import NODE_COMPONENT, Survey
+from faultbridge.domain.faults import NODE_COMPONENT, Snapshot
 from faultbridge.errors import Rejected
 from tests.decoders.captures import decoded
 
@@ -16,19 +16,19 @@ TEXT, CSV = "nvidia-smi-text", "nvidia-smi-query-csv"
 HEAD = "==============NVSMI LOG==============\n\nAttached GPUs : 1\nGPU 00000000:53:00.0\n"
 
 
-def survey(source: str, body: str, hints: Hints | None = None) -> Survey:
+def snapshot(source: str, body: str, hints: Hints | None = None) -> Snapshot:
     (found,) = registry.decode(source, body.encode(), hints or Hints())
-    assert isinstance(found, Survey)
+    assert isinstance(found, Snapshot)
     return found
 
 
-def sample(source: str, name: str) -> Survey:
+def sample(source: str, name: str) -> Snapshot:
     (found,) = decoded(source, name)
-    assert isinstance(found, Survey)
+    assert isinstance(found, Snapshot)
     return found
 
 
-def where(found: Survey, code: str) -> list[str | None]:
+def where(found: Snapshot, code: str) -> list[str | None]:
     return [one.pci for one in found.covers.get(code, ())]
 
 
@@ -57,7 +57,7 @@ def test_mig_instances_errors_count_where_the_gpu_has_no_count_of_its_own() -> N
 
 
 def test_a_piece_of_a_log_is_read_without_knowing_whose_it_is() -> None:
-    found = survey(TEXT, "    GPU Recovery Action   : None\n\n    GPU Recovery Action   : Reboot\n")
+    found = snapshot(TEXT, "    GPU Recovery Action   : None\n\n    GPU Recovery Action   : Reboot\n")
     assert [(fault.code, fault.component.pci) for fault in found.present] == [("smi.recovery_action", None)]
     assert found.devices == ()
 
@@ -76,19 +76,19 @@ def test_a_piece_of_a_log_is_read_without_knowing_whose_it_is() -> None:
 )
 def test_text_that_is_cut_off_or_out_of_line_is_rejected(body: str, reason: str) -> None:
     with pytest.raises(Rejected) as rejected:
-        survey(TEXT, body)
+        snapshot(TEXT, body)
     assert rejected.value.reason == reason
 
 
 @pytest.mark.parametrize("source", [TEXT, CSV, "nvidia-smi-xml"])
 def test_a_run_that_fails_says_so_whichever_output_was_asked_for(source: str) -> None:
-    found = survey(source, "Unable to determine the device handle for GPU0000:0B:00.0: Unknown Error\n")
+    found = snapshot(source, "Unable to determine the device handle for GPU0000:0B:00.0: Unknown Error\n")
     assert [(fault.code, fault.component.pci) for fault in found.present] == [("smi.gpu_lost", "0000:0b:00")]
     assert set(found.covers) == {"smi.gpu_lost"}
 
 
 def test_no_active_link_at_all_is_a_card_without_links() -> None:
-    assert survey(TEXT, "NVML: Unable to retrieve NVLink information as all links are inactive").present == ()
+    assert snapshot(TEXT, "NVML: Unable to retrieve NVLink information as all links are inactive").present == ()
     links = sample(TEXT, "smi-nvlink.txt")
     assert [one.index for one in links.covers["smi.nvlink_inactive"]] == [0, 1]
 
@@ -101,12 +101,12 @@ def test_a_list_with_a_gpu_that_does_not_answer_is_not_all_there_is() -> None:
 
 def test_a_look_at_all_gpus_counts_them_against_the_instance_type() -> None:
     body = "".join(f"GPU {n}: NVIDIA H200 (UUID: GPU-0a1b2c3d-{n})\n" for n in range(7))
-    short = survey(TEXT, body, Hints(instance_type="ml.p5en.48xlarge"))
+    short = snapshot(TEXT, body, Hints(instance_type="ml.p5en.48xlarge"))
     assert [(fault.code, fault.attributes["gpus"]) for fault in short.present] == [("host.gpu_count_mismatch", "7")]
-    whole = survey(TEXT, body + "GPU 7: NVIDIA H200 (UUID: GPU-7)\n", Hints(instance_type="p5en.48xlarge"))
+    whole = snapshot(TEXT, body + "GPU 7: NVIDIA H200 (UUID: GPU-7)\n", Hints(instance_type="p5en.48xlarge"))
     assert (whole.present, whole.covers["host.gpu_count_mismatch"]) == ((), (NODE_COMPONENT,))
     for unknown in ("x9.large", None):
-        assert "host.gpu_count_mismatch" not in survey(TEXT, body, Hints(instance_type=unknown)).covers
+        assert "host.gpu_count_mismatch" not in snapshot(TEXT, body, Hints(instance_type=unknown)).covers
 
 
 def test_rows_are_read_by_the_names_above_them() -> None:
@@ -125,12 +125,12 @@ def test_a_healthy_gpus_rows_of_retired_pages_name_no_page() -> None:
     assert where(found, "smi.retired_pages_limit") == ["0000:83:00", "0000:84:00"]
     row = "0x{:016x}, Double Bit ECC, 00000000:83:00.0\n"
     many = "retired_pages.address, retired_pages.cause, gpu_bus_id\n" + "".join(row.format(n) for n in range(60))
-    assert [fault.code for fault in survey(CSV, many).present] == ["smi.retired_pages_limit"]
+    assert [fault.code for fault in snapshot(CSV, many).present] == ["smi.retired_pages_limit"]
 
 
 def test_what_was_not_asked_for_covers_nothing() -> None:
-    assert set(survey(CSV, "pci.bus_id, remapped_rows.pending\n00000000:53:00.0, [N/A]\n").covers) == {"smi.gpu_lost"}
-    assert set(survey(CSV, "pci.bus_id, remapped_rows.pending\n00000000:53:00.0, No\n").covers) == {
+    assert set(snapshot(CSV, "pci.bus_id, remapped_rows.pending\n00000000:53:00.0, [N/A]\n").covers) == {"smi.gpu_lost"}
+    assert set(snapshot(CSV, "pci.bus_id, remapped_rows.pending\n00000000:53:00.0, No\n").covers) == {
         "smi.gpu_lost",
         "smi.row_remap_pending",
     }
@@ -146,5 +146,5 @@ def test_what_was_not_asked_for_covers_nothing() -> None:
 )
 def test_rows_without_their_names_are_rejected(body: str, reason: str) -> None:
     with pytest.raises(Rejected) as rejected:
-        survey(CSV, body)
+        snapshot(CSV, body)
     assert rejected.value.reason == reason

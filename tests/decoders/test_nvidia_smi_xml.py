@@ -1,4 +1,4 @@
-"""`nvidia-smi-xml`: a survey says what it could read, and only that."""
+"""`nvidia-smi-xml`: a health snapshot says what it could read, and only that."""
 
 from __future__ import annotations
 
@@ -7,30 +7,30 @@ from datetime import UTC, datetime
 import pytest
 
 from faultbridge.decoders import registry
-from faultbridge.domain.faults import Action, Severity, Survey
+from faultbridge.domain.faults import Action, Severity, Snapshot
 from faultbridge.errors import Rejected
 from tests.decoders.captures import decoded
 
 CODES = ("smi.recovery_action", "smi.ecc_uncorrectable", "smi.row_remap_pending", "smi.fabric_unhealthy")
 
 
-def survey(body: str) -> Survey:
+def snapshot(body: str) -> Snapshot:
     (found,) = registry.decode("nvidia-smi-xml", body.encode())
-    assert isinstance(found, Survey)
+    assert isinstance(found, Snapshot)
     return found
 
 
-def sample(name: str) -> Survey:
+def sample(name: str) -> Snapshot:
     (found,) = decoded("nvidia-smi-xml", name)
-    assert isinstance(found, Survey)
+    assert isinstance(found, Snapshot)
     return found
 
 
-def gpu(fields: str, head: str = "") -> Survey:
-    return survey(f'<nvidia_smi_log>{head}<gpu id="00000000:53:00.0">{fields}</gpu></nvidia_smi_log>')
+def gpu(fields: str, head: str = "") -> Snapshot:
+    return snapshot(f'<nvidia_smi_log>{head}<gpu id="00000000:53:00.0">{fields}</gpu></nvidia_smi_log>')
 
 
-def covered(found: Survey) -> dict[str, list[str | None]]:
+def covered(found: Snapshot) -> dict[str, list[str | None]]:
     return {code: [one.pci for one in components] for code, components in found.covers.items()}
 
 
@@ -160,10 +160,10 @@ HIDDEN = '<?xml version="1.0" encoding="utf-7"?>' + BOMB
 )
 def test_xml_that_is_no_plain_whole_log_is_rejected(body: str, reason: str) -> None:
     with pytest.raises(Rejected) as rejected:
-        survey(body)
+        snapshot(body)
     assert rejected.value.reason == reason
 
 
 def test_the_doctype_that_nvidia_smi_prints_is_accepted() -> None:
     head = '<?xml version="1.0" ?>\n<!DOCTYPE nvidia_smi_log SYSTEM "nvsmi_device_v13.dtd">\n'
-    assert survey(f'{head}<nvidia_smi_log><gpu id="00000000:53:00.0"/></nvidia_smi_log>').present == ()
+    assert snapshot(f'{head}<nvidia_smi_log><gpu id="00000000:53:00.0"/></nvidia_smi_log>').present == ()

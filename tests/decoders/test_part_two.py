@@ -15,7 +15,7 @@ from faultbridge.data import catalogue
 from faultbridge.decoders import registry
 from faultbridge.decoders.base import Hints, judgements
 from faultbridge.decoders.instants import instant
-from faultbridge.domain.faults import Clear, Fault, Observation, Reading, Severity, Survey
+from faultbridge.domain.faults import Clear, CounterSample, Fault, Observation, Severity, Snapshot
 from faultbridge.domain.policy import Limits
 from faultbridge.errors import Rejected
 from faultbridge.pipeline.fold.fold import fold
@@ -36,8 +36,8 @@ def decoded(source: str, *written: Any) -> tuple[Observation, ...]:
     return registry.decode(source, "\n".join(json.dumps(one) for one in written).encode())
 
 
-def surveys(observations: tuple[Observation, ...]) -> list[Survey]:
-    return [one for one in observations if isinstance(one, Survey)]
+def snapshots(observations: tuple[Observation, ...]) -> list[Snapshot]:
+    return [one for one in observations if isinstance(one, Snapshot)]
 
 
 @pytest.mark.parametrize(
@@ -67,9 +67,11 @@ def test_a_healthy_node_event_clears_what_hyperpod_said_of_the_node() -> None:
     summary = {"HealthStatus": "Healthy", "HealthStatusReason": None, "RepairAction": "None"}
     detail = {"InstanceId": "i-0123456789abcdef0", "HealthSummary": summary, "EventTime": 1770120000000}
     kind = "SageMaker HyperPod Cluster Node Health Event"
-    (survey,) = surveys(decoded("hyperpod-event", {"source": "aws.sagemaker", "detail-type": kind, "detail": detail}))
-    assert (survey.node, survey.observed_at, survey.present) == ("i-0123456789abcdef0", NOON, ())
-    assert {"agent.gpu_unhealthy", "agent.replace_required", "agent.node_unhealthy"} <= survey.covers.keys()
+    (snapshot,) = snapshots(
+        decoded("hyperpod-event", {"source": "aws.sagemaker", "detail-type": kind, "detail": detail})
+    )
+    assert (snapshot.node, snapshot.observed_at, snapshot.present) == ("i-0123456789abcdef0", NOON, ())
+    assert {"agent.gpu_unhealthy", "agent.replace_required", "agent.node_unhealthy"} <= snapshot.covers.keys()
 
 
 def test_hyperpods_announced_repair_is_what_is_asked_for_and_the_instance_is_the_node() -> None:
@@ -87,7 +89,7 @@ def test_hyperpods_announced_repair_is_what_is_asked_for_and_the_instance_is_the
 
 
 def test_a_ready_node_withdraws_that_it_was_lost_and_an_unknown_one_proves_nothing_else() -> None:
-    first, lost, down = surveys(sample("kubernetes-node", "kubernetes-node.json"))
+    first, lost, down = snapshots(sample("kubernetes-node", "kubernetes-node.json"))
     assert (first.node, lost.node, down.node) == ("i-0123456789abcdef0", "ip-10-0-0-8", "ip-10-0-0-9")
     assert {"host.not_ready", "host.unreachable", "agent.deep_check_failed"} <= first.covers.keys()
     assert "host.memory_pressure" not in lost.covers
@@ -95,24 +97,24 @@ def test_a_ready_node_withdraws_that_it_was_lost_and_an_unknown_one_proves_nothi
 
 
 def test_an_eks_condition_that_is_well_again_clears_the_xid_behind_it() -> None:
-    (survey,) = surveys(decoded("eks-node-condition", [{"type": "AcceleratedHardwareReady", "status": "True"}]))
-    assert {"xid.79", "dcgm.nvlink_down", "host.gpu_count_mismatch"} <= survey.covers.keys()
+    (snapshot,) = snapshots(decoded("eks-node-condition", [{"type": "AcceleratedHardwareReady", "status": "True"}]))
+    assert {"xid.79", "dcgm.nvlink_down", "host.gpu_count_mismatch"} <= snapshot.covers.keys()
 
 
 def test_gpuds_advice_goes_along_and_the_catalogue_decides() -> None:
     told = next(one for one in judgements(sample("gpud", "gpud-states.json")) if one.code == "xid.79")
     assert isinstance(told, Fault)
     assert (told.attributes["repair_actions"], told.action) == ("REBOOT_SYSTEM", None)
-    (survey,) = surveys(sample("gpud", "gpud-states.json"))
-    assert "host.gpu_count_mismatch" in survey.covers
-    assert "train.nccl_error" not in survey.covers
+    (snapshot,) = snapshots(sample("gpud", "gpud-states.json"))
+    assert "host.gpu_count_mismatch" in snapshot.covers
+    assert "train.nccl_error" not in snapshot.covers
 
 
 def test_nvsentinels_recovery_clears_the_xids_of_the_devices_that_it_names() -> None:
-    (survey,) = surveys(sample("nvsentinel", "nvsentinel.jsonl"))
-    (component,) = survey.covers["xid.149"]
-    assert (component.pci, survey.node, survey.present) == ("0000:c1:00", "ip-10-0-0-7", ())
-    assert "dcgm.nvlink_down" not in survey.covers
+    (snapshot,) = snapshots(sample("nvsentinel", "nvsentinel.jsonl"))
+    (component,) = snapshot.covers["xid.149"]
+    assert (component.pci, snapshot.node, snapshot.present) == ("0000:c1:00", "ip-10-0-0-7", ())
+    assert "dcgm.nvlink_down" not in snapshot.covers
 
 
 def test_an_unknown_error_of_nvsentinel_is_judged_by_its_own_words() -> None:
@@ -133,12 +135,12 @@ def test_an_alerts_node_is_a_label_without_its_port_and_a_resolved_one_is_over_w
 
 
 def test_a_running_instance_and_a_check_that_passes_clear() -> None:
-    (running,) = surveys(sample("ec2-event", "ec2-event.jsonl"))
+    (running,) = snapshots(sample("ec2-event", "ec2-event.jsonl"))
     assert (running.node, set(running.covers)) == (
         "i-0123456789abcdef1",
         {"cloud.instance_stopped", "cloud.instance_gone"},
     )
-    impaired, starting, _ = surveys(sample("ec2-status", "ec2-status.json"))
+    impaired, starting, _ = snapshots(sample("ec2-status", "ec2-status.json"))
     assert {"cloud.system_impaired", "cloud.instance_impaired", "cloud.reboot_scheduled"} <= impaired.covers.keys()
     assert starting.covers == {}
 
@@ -153,7 +155,7 @@ def test_a_health_notice_is_dated_by_the_notice_and_not_by_what_it_announces() -
 
 
 def test_slurm_states_that_are_meant_prove_nothing_and_a_working_node_clears() -> None:
-    found = {survey.node: survey for survey in surveys(sample("slurm-node", "slurm-scontrol.txt"))}
+    found = {snapshot.node: snapshot for snapshot in snapshots(sample("slurm-node", "slurm-scontrol.txt"))}
     assert set(found) == {f"gpu-{number}" for number in (1, 2, 4, 5, 6, 7, 9)}
     assert found["gpu-6"].present == ()
     assert {"host.unreachable", "host.gpu_count_mismatch", "host.down"} <= found["gpu-6"].covers.keys()
@@ -164,7 +166,7 @@ def test_slurm_states_that_are_meant_prove_nothing_and_a_working_node_clears() -
 
 def test_nodes_that_sinfo_joins_in_one_row_are_each_surveyed() -> None:
     body = "NODELIST STATE REASON\ngpu-[001-003,007] down* Not responding\nlogin-1,gpu-9 idle none\n"
-    found = {survey.node: survey.present for survey in surveys(registry.decode("slurm-node", body.encode()))}
+    found = {snapshot.node: snapshot.present for snapshot in snapshots(registry.decode("slurm-node", body.encode()))}
     lost = {node for node, present in found.items() if [fault.code for fault in present] == ["host.unreachable"]}
     assert lost == {"gpu-001", "gpu-002", "gpu-003", "gpu-007"}
     assert found.keys() - lost == {"login-1", "gpu-9"}
@@ -173,7 +175,7 @@ def test_nodes_that_sinfo_joins_in_one_row_are_each_surveyed() -> None:
 def test_slurms_flags_mean_loss_booting_or_parked(shared: Path) -> None:
     states = (shared / "samples/slurm-states__parallelcluster-flag-combinations.txt").read_text("utf-8").split()
     body = "\n".join(f"NodeName=n-{number} State={state}" for number, state in enumerate(states))
-    seen = {survey.node: survey.present for survey in surveys(registry.decode("slurm-node", body.encode()))}
+    seen = {snapshot.node: snapshot.present for snapshot in snapshots(registry.decode("slurm-node", body.encode()))}
     lost = {
         state
         for number, state in enumerate(states)
@@ -191,9 +193,9 @@ def test_slurms_flags_mean_loss_booting_or_parked(shared: Path) -> None:
 
 def test_an_efa_port_says_active_whatever_happens_so_nothing_is_concluded() -> None:
     body = b"/sys/class/infiniband/rdmap0s6/ports/1/state: 4: ACTIVE\n/sys/class/infiniband/rdmap0s6/ports/1/rate: 100"
-    (survey, *readings) = registry.decode("infiniband-state", body)
-    assert isinstance(survey, Survey)
-    assert (survey.covers, readings) == ({}, [])
+    (snapshot, *samples) = registry.decode("infiniband-state", body)
+    assert isinstance(snapshot, Snapshot)
+    assert (snapshot.covers, samples) == ({}, [])
 
 
 def test_a_port_that_had_a_link_and_lost_it_is_a_fault_and_a_slower_one_too() -> None:
@@ -213,16 +215,16 @@ def test_a_port_that_had_a_link_and_lost_it_is_a_fault_and_a_slower_one_too() ->
 
 
 def test_only_counters_with_a_threshold_are_kept_and_unreadable_ones_are_no_zeros() -> None:
-    (reading,) = sample("rdma-counters", "rdma-counters.txt")
-    assert isinstance(reading, Reading)
-    assert set(reading.values) == {
+    (sample,) = sample("rdma-counters", "rdma-counters.txt")
+    assert isinstance(sample, CounterSample)
+    assert set(sample.values) == {
         "link_downed",
         "excessive_buffer_overrun_errors",
         "symbol_error",
         "local_ack_timeout_err",
     }
     ens5, ens6 = sample("ethtool-stats", "ethtool.txt")
-    assert isinstance(ens5, Reading)
+    assert isinstance(ens5, CounterSample)
     assert (ens5.component.name, ens6.component.name) == ("ens5", "ens6")  # type: ignore[union-attr]  # both are readings
     assert "conntrack_allowance_available" not in ens5.values
 
@@ -242,14 +244,14 @@ def test_an_unreachable_peer_is_named_and_the_fallout_is_not_counted() -> None:
 
 
 def test_a_job_that_does_not_get_on_is_stalled_and_one_that_is_done_is_not() -> None:
-    def line(iteration: int, minutes: int) -> Reading:
+    def line(iteration: int, minutes: int) -> CounterSample:
         text = f" iteration {iteration:8}/    8000 | elapsed time per iteration (ms): 7613.1 | lm loss: 1.0 |"
-        (reading,) = registry.decode("training-log", text.encode())
-        assert isinstance(reading, Reading)
-        return Reading(reading.source, reading.component, reading.values, NOON + timedelta(minutes=minutes))
+        (sample,) = registry.decode("training-log", text.encode())
+        assert isinstance(sample, CounterSample)
+        return CounterSample(sample.source, sample.component, sample.values, NOON + timedelta(minutes=minutes))
 
-    def between(*readings: Reading) -> list[str]:
-        return [one.code for one in differences(readings) if isinstance(one, Fault)]
+    def between(*samples: CounterSample) -> list[str]:
+        return [one.code for one in differences(samples) if isinstance(one, Fault)]
 
     assert between(line(7, 0), line(7, 6)) == ["train.stalled"]
     assert between(line(7, 0), line(7, 1)) == []
@@ -259,8 +261,8 @@ def test_a_job_that_does_not_get_on_is_stalled_and_one_that_is_done_is_not() -> 
 
 def test_a_heartbeat_ends_silence_and_shows_a_wrong_clock() -> None:
     body = json.dumps({"heartbeat": 1, "at": "2026-02-03T12:03:00Z", "node": "n-1"}).encode()
-    (right,) = surveys(registry.decode("heartbeat", body, Hints(received_at=NOON + timedelta(minutes=2))))
-    (wrong,) = surveys(registry.decode("heartbeat", body, Hints(received_at=NOON)))
+    (right,) = snapshots(registry.decode("heartbeat", body, Hints(received_at=NOON + timedelta(minutes=2))))
+    (wrong,) = snapshots(registry.decode("heartbeat", body, Hints(received_at=NOON)))
     assert (right.present, set(right.covers)) == ((), {"host.silent", "host.clock"})
     assert (wrong.present[0].code, wrong.present[0].attributes["seconds_off"]) == ("host.clock", "180")
     assert wrong.observed_at == NOON
@@ -309,7 +311,7 @@ EVENT = {
 }
 
 
-def test_a_fault_that_kernel_log_agent_and_event_all_name_is_one_condition_with_three_witnesses() -> None:
+def test_a_fault_that_kernel_log_agent_and_event_all_name_is_one_condition_with_three_reporters() -> None:
     heard = (
         *registry.decode("kernel-log", f"[Tue Feb  3 12:00:00 2026] {LINE}\n".encode()),
         *decoded("hyperpod-agent-log", AGENT),
@@ -320,7 +322,7 @@ def test_a_fault_that_kernel_log_agent_and_event_all_name_is_one_condition_with_
     folded = fold(node(), arrivals, now=now, catalogue=catalogue(), limits=Limits())
     (condition,) = folded.state.conditions.values()
     assert (condition.code, condition.component.pci, condition.action) == ("xid.79", "0000:c1:00", "replace_node")
-    assert set(condition.witnesses) == {"kernel-log", "hyperpod-agent-log", "hyperpod-event"}
+    assert set(condition.reporters) == {"kernel-log", "hyperpod-agent-log", "hyperpod-event"}
 
 
 WRONG = {

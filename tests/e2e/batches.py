@@ -1,4 +1,4 @@
-"""Raw records of a day in a cluster: mostly healthy surveys and noise, a few faults, and what nobody can use."""
+"""Raw records of a day in a cluster: mostly healthy health snapshots and noise, a few faults, and what nobody can use."""
 
 from __future__ import annotations
 
@@ -84,13 +84,13 @@ FAULTY = (
     Kind("hyperpod-agent-log", agent_wants_replacement(), "node-012"),
     Kind("kernel-log", DOUBLE_BIT, "node-016"),
 )
-"""Each calls for a repair, in the words of another source; these nodes sit in a group that fills their seats.
+"""Each calls for a repair, in the words of another source; these nodes sit in a group that fills their nodes.
 
 Of the four machines on one switch one breaks: more would be reason enough for that switch's breaker to trip.
 """
 
 GROUP_OF_THE_FAULTY = 20
-"""How many seats the group must have, from `node-000` on."""
+"""How many nodes the group must have, from `node-000` on."""
 
 NEEDS_A_PERSON = Kind("kernel-log", "NVRM: Xid (PCI:0000:1b:00): 4242, nobody has described this", "node-005")
 
@@ -105,7 +105,7 @@ UNUSABLE = (
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Records in the order in which they are sent; how many of them are healthy surveys, and how many unusable."""
+    """Records in the order in which they are sent; how many of them are healthy health snapshots, and how many unusable."""
 
     parcels: tuple[Parcel, ...]
     healthy: int
@@ -117,7 +117,7 @@ def mixed(cluster: str, *, records: int, nodes: int, seed: int) -> Batch:
     random = Random(seed)
     healthy, unusable = records * 64 // 100, records * 5 // 100
     faulty = [*FAULTY, NEEDS_A_PERSON] * 2
-    # What is about to break says nothing of its health: which of two witnesses is right is no matter of this test.
+    # What is about to break says nothing of its health: which of two reporters is right is no matter of this test.
     others = sorted({f"node-{number:03}" for number in range(nodes)} - {kind.node for kind in faulty})
     noisy = records - healthy - unusable - len(faulty)
     kinds = [

@@ -112,7 +112,7 @@ class Installation:
         return LogReceipts(clients, group=outputs["SendersLogGroup"], also_read=(outputs["IngestLogGroup"],))
 
     def cluster(self, nodes: int, *, fleet: int = 0, acts: bool = True) -> str:
-        """Register a cluster of `node-000`...; the first `fleet` nodes sit in a group that fills their seats again."""
+        """Register a cluster of `node-000`...; the first `fleet` nodes sit in a group that fills their nodes again."""
         name = f"train-{uuid.uuid4().hex[:6]}"
         owner, mode = (RepairOwner.FAULTBRIDGE, Mode.ACT) if acts else (RepairOwner.OBSERVE, Mode.OBSERVE)
         registration = self.application.registration
@@ -120,7 +120,7 @@ class Installation:
         instances = local.create_fleet(name, fleet, environment=self.stack.info.environment) if fleet else []
         for number in range(nodes):
             seated = number < len(instances)
-            # Without a group nobody would fill the seat again; an instance sits in it all the same.
+            # Without a group nobody would fill the node again; an instance sits in it all the same.
             instance = instances[number] if seated else f"i-{uuid.uuid4().hex[:17]}"
             node = NewNode(f"node-{number:03}", instance, group=name if seated else None)
             registration.add_node(name, node)

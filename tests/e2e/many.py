@@ -23,7 +23,7 @@ def put_policy(installation: Installation, text: str) -> None:
 
 
 def register(installation: Installation, name: str, nodes: int, *, grouped: bool = True) -> str:
-    """Register a cluster of `node-0000`...; `grouped` seats lie in groups of a hundred, which fill them again."""
+    """Register a cluster of `node-0000`...; `grouped` nodes lie in groups of a hundred, which fill them again."""
     registration = installation.application.registration
     registration.add_cluster(ClusterConfig(name, repair_owner=RepairOwner.FAULTBRIDGE, mode=Mode.ACT, shards=4))
     for first in range(0, nodes, GROUP_SIZE):

@@ -368,7 +368,7 @@ class Doors:
 
 ASKS_FIRST = {
     "version": "asks-first",
-    "rules": [{"name": "asks-first", "approval": ["reset", "reboot", "replace"]}],
+    "rules": [{"name": "asks-first", "approval": ["reset_gpu", "reboot_node", "replace_node"]}],
 }
 """Whatever is done to a node, a person is asked before."""
 

@@ -102,14 +102,14 @@ def test_the_second_type_is_launched_and_serves_and_the_old_machine_is_gone(temp
     state = templates.installation.states(CLUSTER)["node-0"]
     assert (case.resolution, state.status) == (Resolution.REPLACED, NodeStatus.HEALTHY)
     assert state.incarnation is not None
-    assert state.seat.instance_type == LEFT
+    assert state.placement.instance_type == LEFT
     assert templates.owned_by(case.id) == [(state.incarnation.instance_id, "running")]
     (old,) = state.former_instances
     assert templates.state_of(old) == "terminated"
     assert templates.steps("node-0")["intent", "committed"]["facts"]["capacity_evidence"] == "launch_first"
 
 
-def test_a_spare_that_was_verified_before_takes_the_seat_and_is_followed_by_another(templates: Templates) -> None:
+def test_a_spare_that_was_verified_before_takes_the_node_and_is_followed_by_another(templates: Templates) -> None:
     application = templates.installation.application
     application.registration.set_cluster(CLUSTER, {"spares": 1, "spare_group": GROUP})
     pool = Pool(application.ports.table, application.ports.clock)

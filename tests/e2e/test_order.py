@@ -1,7 +1,7 @@
 """A thousand nodes fail at once on the embedded stack: their cases are admitted in order.
 
 What is shown is the order of admission, through the real functions, slots and state machine. A repair is as short as
-one can be: the seats have no group, so that each attempt ends with a person before anything is given up.
+one can be: the nodes have no group, so that each attempt ends with a person before anything is given up.
 """
 
 from __future__ import annotations

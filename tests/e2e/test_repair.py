@@ -1,4 +1,4 @@
-"""A fault, its repair and its pages: a verified node in the seat, or a person who is asked."""
+"""A fault, its repair and its pages: a verified node in the node, or a person who is asked."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def pages(inbox_pages: list[dict[str, Any]], case: Case) -> list[tuple[str, str]
 
 
 @pytest.mark.parametrize("trouble", ["killed_step", "provider_fails"])
-def test_a_fault_ends_with_a_verified_successor_in_the_seat(
+def test_a_fault_ends_with_a_verified_successor_in_the_node(
     installation: Installation, repairs: Repairs, trouble: str
 ) -> None:
     node = getattr(repairs, trouble)
@@ -48,7 +48,7 @@ def test_a_fault_ends_with_a_verified_successor_in_the_seat(
 
 
 @pytest.mark.parametrize("trouble", ["killed_step", "provider_fails", "bad_successor"])
-def test_an_instance_is_given_up_once_and_the_seat_gets_one_successor(
+def test_an_instance_is_given_up_once_and_the_node_gets_one_successor(
     installation: Installation, repairs: Repairs, trouble: str
 ) -> None:
     node = getattr(repairs, trouble)
@@ -68,7 +68,7 @@ def test_an_instance_is_given_up_once_and_the_seat_gets_one_successor(
     assert len(intents) == len(set(intents))
 
 
-def test_no_two_seats_have_the_same_instance(installation: Installation, repairs: Repairs) -> None:
+def test_no_two_nodes_have_the_same_instance(installation: Installation, repairs: Repairs) -> None:
     sitting = [
         state.incarnation.instance_id for state in installation.states(repairs.cluster).values() if state.incarnation
     ]

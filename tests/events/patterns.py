@@ -99,8 +99,8 @@ PATTERNS = (
     ),
     Wanted(
         "instance group",
-        {"source": [SOURCE], "detail": {"data": {"seat": {"group": ["p5-workers"]}}}},
-        having(("data", "seat", "group"), "p5-workers"),
+        {"source": [SOURCE], "detail": {"data": {"placement": {"group": ["p5-workers"]}}}},
+        having(("data", "placement", "group"), "p5-workers"),
     ),
     Wanted(
         "GPU-hours lost",

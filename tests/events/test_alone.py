@@ -36,7 +36,7 @@ KIT = (
     "node",
     "note",
     "parts",
-    "reading",
+    "counter_sample",
     "registry",
 )
 KIT_MORE = ("replacement", "upcasters", "words", "__init__")

@@ -178,7 +178,7 @@ def test_every_format_that_a_schema_names_is_asserted() -> None:
 
 
 @pytest.mark.parametrize("detail", [3, {}, {"metadata": 3}, {"metadata": {}}])
-def test_what_is_no_event_is_a_problem_in_both_readings(detail: object) -> None:
+def test_what_is_no_event_is_a_problem_in_both_counter_samples(detail: object) -> None:
     assert len(problems(detail, closed=True)) == 1
     assert len(problems(detail, closed=False)) == 1
 

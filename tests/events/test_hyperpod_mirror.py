@@ -25,12 +25,19 @@ from tests.pages import case_event, event
 
 HOME = Home("aws", "us-west-2", "111122223333")
 ARN = HOME.cluster_arn("train-a")
-SEAT = {"seat": {"group": "gpu-workers", "instance_type": "p5.48xlarge", "domain": None}}
+SEAT = {"placement": {"group": "gpu-workers", "instance_type": "p5.48xlarge", "domain": None}}
 
 
 def step(name: str, outcome: str, **data: Any) -> dict[str, Any]:
     """One step of a repair."""
-    given = {"step": name, "outcome": outcome, "attempt": 1, "rung": "replace", "reason": None, "failure": None}
+    given = {
+        "step": name,
+        "outcome": outcome,
+        "attempt": 1,
+        "repair_action": "replace_node",
+        "reason": None,
+        "failure": None,
+    }
     instances = {"old_instance": "i-0123456789abcdef0", "new_instance": None}
     return event("Node Replacement Step", 14, **(given | instances | data))
 
@@ -216,7 +223,7 @@ def test_our_own_intake_takes_no_copy_for_a_fault() -> None:
 def entries(mirrored: frozenset[str]) -> FakeBus:
     """A bus that a real case was published on."""
     world = World()
-    world.happens(world.seat("n-1"))
+    world.happens(world.register_node("n-1"))
     bus = FakeBus()
     found = [record.new for record in world.table.stream if record.new and record.key.sk.startswith("ENTRY#")]
     Publish(world.table, bus, STACK_ID, mirrored)(found)

@@ -52,7 +52,7 @@ def test_models_and_schemas_agree_on_hundreds_of_mutants(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", FILES, ids=label)
-def test_the_closed_reading_takes_nothing_that_the_open_one_refuses(path: Path) -> None:
+def test_the_closed_counter_sample_takes_nothing_that_the_open_one_refuses(path: Path) -> None:
     name = name_of(path)
     closed, opened = validator(name, closed=True), validator(name, closed=False)
     taken = [(what, detail) for what, detail in some_mutants(path)[:100] if closed.is_valid(detail)]
@@ -88,7 +88,7 @@ def test_both_assert_formats_and_types(place: tuple[str, str], value: object) ->
 
 
 @pytest.mark.parametrize("closed", [True, False], ids=["closed", "open"])
-def test_words_and_fields_of_tomorrow_pass_in_the_open_reading_only(closed: bool) -> None:
+def test_words_and_fields_of_tomorrow_pass_in_the_open_counter_sample_only(closed: bool) -> None:
     word, field = sample("node-fault-detected"), sample("node-fault-detected")
     word["data"]["action"] = "submerge_node"
     field["data"]["component"]["slot"] = 3

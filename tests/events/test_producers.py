@@ -8,8 +8,8 @@ from datetime import timedelta
 
 import pytest
 
-from faultbridge.domain.cases import Case, Resolution, Rung, WaitingFor, case_id
-from faultbridge.domain.conditions import Condition, Witness, condition_key
+from faultbridge.domain.cases import Case, RepairAction, Resolution, WaitingFor, case_id
+from faultbridge.domain.conditions import Condition, Reporter, condition_key
 from faultbridge.domain.edges import Actor, CaseStatus, NodeStatus
 from faultbridge.domain.entries import Draft, EntryType, Stream, canonical_json, chain, seal
 from faultbridge.domain.faults import Action, Component, ComponentType, Severity
@@ -33,7 +33,7 @@ CONDITION = Condition(
     since=NOON,
     last_at=NOON,
     message="GPU has fallen off the bus.",
-    witnesses={"kernel-log": Witness(active=True, last_at=NOON)},
+    reporters={"kernel-log": Reporter(active=True, last_at=NOON)},
     attributes={"pid": "1234"},
 )
 STATE = node(incarnation=INCARNATION, conditions={condition_key("xid.79", GPU): CONDITION})
@@ -45,7 +45,7 @@ CASE = Case(
     component=GPU,
     severity=Severity.FATAL,
     action=Action.REPLACE_NODE,
-    rung=Rung.REPLACE,
+    repair_action=RepairAction.REPLACE_NODE,
     rule="default",
     policy="test-policy",
     waiting_for=WaitingFor.WAIT,
@@ -74,11 +74,11 @@ DRAFTS = {
     "another source's code for it": changed(ChangeKind.BEGAN, fault=fault("smi.gpu_lost")),
     "a component with every name": changed(ChangeKind.BEGAN, replace(CONDITION, component=ALL_NAMES)),
     "an unknown incarnation": changed(ChangeKind.BEGAN, replace(CONDITION, known_incarnation=False)),
-    "a condition changes": changed(ChangeKind.UPDATED, what=("count", "witnesses")),
+    "a condition changes": changed(ChangeKind.UPDATED, what=("count", "reporters")),
     "a condition ends": changed(ChangeKind.ENDED, fault=None, reason="no longer present"),
     "information": changed(ChangeKind.NOTED, None),
     "a late fault": changed(ChangeKind.LATE, None, reason="two hours old"),
-    "a seat is registered": entry_builder.status_change(
+    "a node is registered": entry_builder.status_change(
         node(None, incarnation=None), NodeStatus.PROVISIONING, NOON, "added"
     ),
     "a node falls ill": entry_builder.status_change(STATE, NodeStatus.DEGRADED, NOON, "xid.79"),
@@ -124,8 +124,8 @@ def test_a_pager_finds_in_the_case_alone_what_broke_where() -> None:
     assert event.data.cause.message == "GPU has fallen off the bus."
     assert event.data.incarnation is not None
     assert event.data.incarnation.instance_id == "i-0aaaaaaaaaaaaaaa1"
-    assert event.data.seat is not None
-    assert event.data.seat.group == "gpu-workers"
+    assert event.data.placement is not None
+    assert event.data.placement.group == "gpu-workers"
     assert event.data.detected_at == NOON
 
 
@@ -148,7 +148,7 @@ def test_the_code_that_the_source_used_is_kept_beside_the_canonical_one() -> Non
     assert (event.data.code, event.data.reported_code) == ("xid.79", "smi.gpu_lost")
 
 
-def test_the_closed_reading_would_notice_a_producer_that_goes_its_own_way() -> None:
+def test_the_closed_counter_sample_would_notice_a_producer_that_goes_its_own_way() -> None:
     draft = entry_builder.note(kind="gossip", text="heard it", at=NOON)
     with pytest.raises(AssertionError, match="'gossip' is not one of"):
         assert_valid_event(json.loads(published(draft)))

@@ -53,7 +53,7 @@ def test_show_prints_the_published_schema(event: str, capsys: CAPTURE) -> None:
     assert open_schema("job-change") == json.loads((LIBRARY.root / "job-change" / "v1.json").read_text("utf-8"))
 
 
-def test_show_prints_the_reading_for_producers_on_demand(capsys: CAPTURE) -> None:
+def test_show_prints_the_counter_sample_for_producers_on_demand(capsys: CAPTURE) -> None:
     assert run(["schema", "show", "job-change", "--closed"]) == 0
     assert json.loads(capsys.readouterr().out) == close(open_schema("job-change"))
 

@@ -28,7 +28,7 @@ PAIRS: list[tuple[type[Word], type[StrEnum]]] = [
     (words.ClusterStatus, clusters.ClusterStatus),
     (words.WaitingFor, cases.WaitingFor),
     (words.Resolution, cases.Resolution),
-    (words.Rung, cases.Rung),
+    (words.RepairAction, cases.RepairAction),
     (words.FailureReason, ProviderFailure),
 ]
 LISTS = [

@@ -106,7 +106,7 @@ def gateway() -> Iterator[Gateway]:
 
 
 def acted_upon(gateway: Gateway) -> list[str]:
-    """The seats on which anything is active or a case is open."""
+    """The nodes on which anything is active or a case is open."""
     keys = [KEY, replace_node(NEIGHBOUR, "their-node")]
     states = [gateway.world.node(key) for key in keys]
     return [state.key.stream for state in states if list(state.active()) or state.case]

@@ -91,7 +91,7 @@ def test_a_message_that_is_no_message_is_rejected_and_still_accounted_for():
 def test_a_rejected_record_is_recorded_once_its_node_is_known():
     world = World()
     world.outcomes(world.message(XID_79, node="late-comer"))
-    world.seat("late-comer")
+    world.register_node("late-comer")
     (reject,) = world.app.rejects.list(KEY.cluster)
     world.app.rejects.retry(reject)
     (message,) = world.ports.queue.receive()
@@ -182,7 +182,7 @@ def test_a_sticky_gauge_is_a_fault_when_it_changes_and_not_while_it_stays():
     assert [condition.count for condition in world.node().active()] == [1]
 
 
-def test_a_reading_told_again_is_compared_with_nothing():
+def test_a_counter_sample_told_again_is_compared_with_nothing():
     world = World()
     first, second = world.message(gauge(0), source="dcgm-metrics"), world.message(gauge(0), source="dcgm-metrics")
     world.outcomes(first)
@@ -316,7 +316,7 @@ SIX_GPUS = (
         (None, 3, False),
     ],
 )
-def test_gpus_are_counted_against_the_seats_instance_type_once_the_node_has_booted(instance_type, minutes, missing):
+def test_gpus_are_counted_against_the_nodes_instance_type_once_the_node_has_booted(instance_type, minutes, missing):
     world = World(nodes=())
     world.app.registration.add_node(
         KEY.cluster, NewNode(KEY.node, world.ports.fleet.launch(GROUP), instance_type=instance_type)

@@ -1,4 +1,4 @@
-"""A small stack in memory: two clusters' worth of seats, and whatever a test lets happen to them."""
+"""A small stack in memory: two clusters' worth of nodes, and whatever a test lets happen to them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class World:
             ClusterConfig("train-a", shards=shards, mode=Mode.ACT, repair_owner=RepairOwner.FAULTBRIDGE)
         )
 
-    def seat(self, name: str, **others: Any) -> NodeKey:
+    def register_node(self, name: str, **others: Any) -> NodeKey:
         """Register a node."""
         number = len(list(self.registration.table.query("CLUSTERS").items)) + sum(map(ord, name))
         given = {"instance_id": f"i-{number:017x}", "group": "gpu-workers"} | others

@@ -23,7 +23,7 @@ from tests.world import World as Installation
 def world() -> World:
     made = World()
     for number in (1, 2, 3):
-        made.seat(f"n-{number}")
+        made.register_node(f"n-{number}")
     return made
 
 

@@ -33,7 +33,7 @@ NAME = Alias("name", f"{KEY.cluster}/node7")
 
 
 def calls(world: World, key: NodeKey, alias: Alias = NAME) -> Callable[[], None]:
-    """Let a name lead to a seat from a minute hence."""
+    """Let a name lead to a node from a minute hence."""
     row = AliasRow(key, None, world.now + timedelta(minutes=1))
     return lambda: world.ports.table.write(Put(items.alias_item(alias, row, world.now)))
 
@@ -52,7 +52,7 @@ def beats(world: World, seconds: int = 0) -> Callable[[], object]:
 
 
 @pytest.mark.parametrize("held", [False, True])
-def test_a_name_that_another_seat_took_meanwhile_is_not_taken_from_it(held: bool) -> None:
+def test_a_name_that_another_node_took_meanwhile_is_not_taken_from_it(held: bool) -> None:
     world = World()
     if held:
         calls(world, KEY)()
@@ -65,7 +65,7 @@ def test_a_name_that_another_seat_took_meanwhile_is_not_taken_from_it(held: bool
     assert leads_to(world) == OTHER
 
 
-def test_a_name_that_another_seat_took_meanwhile_is_not_ended() -> None:
+def test_a_name_that_another_node_took_meanwhile_is_not_ended() -> None:
     world = World()
     calls(world, KEY)()
     renaming = Renaming(KEY, "i-0123456789abcdef0", world.now, begin=(), end=("node7",), former="i-0fffffffffffffff0")
@@ -78,7 +78,7 @@ def test_a_name_that_another_seat_took_meanwhile_is_not_ended() -> None:
 
 
 @pytest.mark.parametrize("closed", [False, True])
-def test_a_seat_is_not_registered_under_a_name_that_another_took_meanwhile(closed: bool) -> None:
+def test_a_node_is_not_registered_under_a_name_that_another_took_meanwhile(closed: bool) -> None:
     world = World()
     if closed:
         row = AliasRow(KEY, None, world.now - timedelta(days=1), valid_to=world.now)
@@ -99,7 +99,7 @@ def test_of_two_changes_of_a_cluster_at_once_neither_is_lost() -> None:
     assert registration.cluster(KEY.cluster).mode is Mode.ACT
 
 
-def test_a_seat_that_retires_leaves_a_name_to_the_seat_that_took_it_meanwhile() -> None:
+def test_a_node_that_retires_leaves_a_name_to_the_node_that_took_it_meanwhile() -> None:
     world = World()
     world.app.registration.add_node(KEY.cluster, NewNode(OTHER.node, aliases=("node7",)))
     just_before(world.ports.seam, to(keys.node_state(OTHER)), calls(world, KEY))
@@ -107,7 +107,7 @@ def test_a_seat_that_retires_leaves_a_name_to_the_seat_that_took_it_meanwhile() 
     assert leads_to(world) == KEY
 
 
-def test_a_seat_that_retires_takes_back_no_change_of_its_cluster() -> None:
+def test_a_node_that_retires_takes_back_no_change_of_its_cluster() -> None:
     world = World(nodes=(KEY.node, OTHER.node), mode=Mode.OBSERVE)
     registration = world.app.registration
     act = {"mode": Mode.ACT}

@@ -20,7 +20,7 @@ def texts(lines: Iterator[Line] | tuple[Line, ...] | list[Line]) -> list[str]:
 def busy(**others: Any) -> tuple[World, Timeline]:
     """Six nodes, each with five notes, a minute apart."""
     world = World(**others)
-    seats = [world.seat(f"n-{number}") for number in range(6)]
+    seats = [world.register_node(f"n-{number}") for number in range(6)]
     for minute in range(5):
         for key in seats:
             world.pass_time(seconds=10)
@@ -60,7 +60,7 @@ def test_a_window_has_its_beginning_and_not_its_end(node: str | None) -> None:
 
 def test_a_recent_window_of_a_long_history_is_read_without_the_history() -> None:
     world = World(page_size=10)
-    key = world.seat("n-1")
+    key = world.register_node("n-1")
     for number in range(300):
         world.pass_time(minutes=1)
         world.note(key, f"{number}")
@@ -73,7 +73,7 @@ def test_a_recent_window_of_a_long_history_is_read_without_the_history() -> None
 
 def test_filters_let_only_their_kind_through() -> None:
     world, timeline = busy()
-    world.happens(world.seat("n-9"))
+    world.happens(world.register_node("n-9"))
     types = Wanted("train-a", types=("Node Fault Detected",))
     assert texts(timeline.entries(types)) == ["Node Fault Detected"]
     severe = Wanted("train-a", severities=("fatal",))
@@ -83,7 +83,7 @@ def test_filters_let_only_their_kind_through() -> None:
 
 def test_a_case_is_told_whole() -> None:
     world, timeline = busy()
-    case = world.happens(world.seat("n-9")).live_case
+    case = world.happens(world.register_node("n-9")).live_case
     assert case is not None
     told = texts(timeline.entries(Wanted(case=case.id)))
     assert "Node Fault Detected" in told
@@ -98,7 +98,7 @@ def test_pages_neither_skip_nor_repeat_whatever_is_recorded_meanwhile(node: str 
     whole = texts(timeline.entries(wanted))
     first, token = timeline.page(wanted, 3)
     world.pass_time(seconds=1)
-    world.note(world.seat("n-3"), "later")
+    world.note(world.register_node("n-3"), "later")
     read = list(first)
     while token is not None:
         page, token = timeline.page(wanted, 3, token)
@@ -138,7 +138,7 @@ def test_what_does_not_exist_has_no_timeline(wanted: Wanted, reason: str) -> Non
 
 def test_what_comes_late_is_marked_and_stands_where_it_happened() -> None:
     world = World()
-    key = world.seat("n-1")
+    key = world.register_node("n-1")
     world.pass_time(hours=1)
     world.note(key, "first")
     world.note(key, "long ago", at=world.clock.now() - timedelta(minutes=30))
@@ -149,7 +149,7 @@ def test_what_comes_late_is_marked_and_stands_where_it_happened() -> None:
 
 def test_following_tells_each_entry_once_though_the_index_lags() -> None:
     world = World(index_lag=timedelta(seconds=5))
-    key = world.seat("n-1")
+    key = world.register_node("n-1")
     pending = [f"note {number}" for number in range(8)]
 
     def wait() -> bool:

@@ -28,7 +28,7 @@ def told(timeline: Timeline, **wanted: Any) -> list[tuple[str, str]]:
 def test_a_device_is_followed_from_node_to_node_by_either_of_its_names(name: str) -> None:
     world = World()
     for node in ("n-1", "n-2"):
-        world.happens(world.seat(node), fault(component=gpu(uuid=UUID, serial=SERIAL)))
+        world.happens(world.register_node(node), fault(component=gpu(uuid=UUID, serial=SERIAL)))
         world.pass_time(minutes=1)
     faults = [found for found in told(Timeline(world.table), device=name) if "Fault" in found[1]]
     assert faults == [("n-1", "Node Fault Detected"), ("n-2", "Node Fault Detected")]
@@ -36,17 +36,17 @@ def test_a_device_is_followed_from_node_to_node_by_either_of_its_names(name: str
 
 def test_what_was_known_by_its_uuid_alone_belongs_to_the_device_too() -> None:
     world = World()
-    world.happens(world.seat("n-1"), fault(component=gpu(uuid=UUID)))
+    world.happens(world.register_node("n-1"), fault(component=gpu(uuid=UUID)))
     world.pass_time(minutes=1)
-    world.happens(world.seat("n-2"), fault(component=gpu(uuid=UUID, serial=SERIAL)))
+    world.happens(world.register_node("n-2"), fault(component=gpu(uuid=UUID, serial=SERIAL)))
     assert [node for node, _ in told(Timeline(world.table), device=UUID)] == ["n-1", "n-2"]
 
 
 def test_boards_that_share_a_serial_number_are_told_apart_by_uuid() -> None:
     world = World()
-    world.happens(world.seat("n-1"), fault(component=gpu(uuid=UUID, serial=SERIAL)))
+    world.happens(world.register_node("n-1"), fault(component=gpu(uuid=UUID, serial=SERIAL)))
     world.pass_time(minutes=1)
-    world.happens(world.seat("n-2"), fault(component=gpu(uuid="GPU-other", serial=SERIAL)))
+    world.happens(world.register_node("n-2"), fault(component=gpu(uuid="GPU-other", serial=SERIAL)))
     timeline = Timeline(world.table)
     assert {node for node, _ in told(timeline, device=UUID)} == {"n-1"}
     assert {node for node, _ in told(timeline, device=SERIAL)} == {"n-1", "n-2"}
@@ -54,14 +54,14 @@ def test_boards_that_share_a_serial_number_are_told_apart_by_uuid() -> None:
 
 def test_a_device_is_told_within_a_cluster_only_when_one_is_named() -> None:
     world = World()
-    world.happens(world.seat("n-1"), fault(component=gpu(serial=SERIAL)))
+    world.happens(world.register_node("n-1"), fault(component=gpu(serial=SERIAL)))
     assert told(Timeline(world.table), device=SERIAL, cluster="another") == []
 
 
 def test_a_job_leads_to_the_entries_that_name_it() -> None:
     world = World()
     for node in ("n-1", "n-2"):
-        key = world.seat(node)
+        key = world.register_node(node)
         world.pass_time(minutes=1)
         world.note(key, "hit", data={"kind": "operator", "text": "hit", "job_id": "4711"})
         world.note(key, "not hit")
@@ -76,7 +76,7 @@ def test_a_job_leads_to_the_entries_that_name_it() -> None:
 
 def test_a_code_lets_its_own_entries_through() -> None:
     world = World()
-    key = world.seat("n-1")
+    key = world.register_node("n-1")
     world.happens(key, fault(), fault("xid.92"))
     kinds = told(Timeline(world.table), cluster="train-a", codes=("xid.92",))
     assert (key.node, EntryType.FAULT_DETECTED.value) in kinds
@@ -86,7 +86,7 @@ def test_a_code_lets_its_own_entries_through() -> None:
 
 def test_a_case_of_another_cluster_is_not_told() -> None:
     world = World()
-    case = world.happens(world.seat("n-1")).live_case
+    case = world.happens(world.register_node("n-1")).live_case
     assert case is not None
     assert told(Timeline(world.table), case=case.id, cluster="train-a")
     assert told(Timeline(world.table), case=case.id, cluster="another") == []

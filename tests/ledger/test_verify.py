@@ -20,7 +20,7 @@ N1 = NodeKey("train-a", "n-1")
 def story() -> tuple[World, Verify]:
     world = World()
     for name in ("n-1", "n-2"):
-        key = world.seat(name)
+        key = world.register_node(name)
         for number in range(4):
             world.pass_time(minutes=1)
             world.note(key, f"note {number}")

@@ -418,7 +418,7 @@ def entries(world: World) -> Iterator[dict[str, Any]]:
 
 def test_the_events_of_a_real_case_become_pages_with_all_that_the_table_knows() -> None:
     world = World()
-    key = world.seat("n-1")
+    key = world.register_node("n-1")
     world.happens(key, fault("xid.79"))
     pager = FakePager()
     paging = Paging(world.table, pager, world.clock)
@@ -445,7 +445,7 @@ def told_of(case_id: str | None, world: World) -> str:
 
 def test_a_page_names_the_cause_of_its_case_and_needs_none() -> None:
     world = World()
-    state = world.happens(world.seat("n-1"), fault("xid.79"))
+    state = world.happens(world.register_node("n-1"), fault("xid.79"))
     assert state.live_case is not None
     assert state.incarnation is not None
     of_a_case, of_none = told_of(state.live_case.id, world), told_of(None, world)

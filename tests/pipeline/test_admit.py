@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from faultbridge.domain.breakers import CLUSTER_BREAKER, Breaker, BreakerState
-from faultbridge.domain.cases import Rung, WaitingFor
+from faultbridge.domain.cases import RepairAction, WaitingFor
 from faultbridge.domain.clusters import Control
 from faultbridge.domain.nodes import NodeKey
 from faultbridge.domain.policy import Limits, Policy, Rule
@@ -20,7 +20,12 @@ from tests.builders import NOON, after
 
 
 def queued(number: int = 1, **others) -> QueuedCase:
-    given_ = {"rung": Rung.REPLACE, "priority": 0, "since": NOON, "waiting_for": WaitingFor.BUDGET} | others
+    given_ = {
+        "repair_action": RepairAction.REPLACE_NODE,
+        "priority": 0,
+        "since": NOON,
+        "waiting_for": WaitingFor.BUDGET,
+    } | others
     return QueuedCase(NodeKey("train-a", f"node-{number}"), f"c-{number}", **given_)
 
 
@@ -52,8 +57,8 @@ def test_a_start_counts_for_an_hour():
     assert picked(admit(control(starts=starts), Policy("p", limits=limits), [queued()], after(minutes=1))) == ["c-1"]
 
 
-def test_a_pause_refuses_every_rung():
-    waiting = [queued(1), queued(2, rung=Rung.VERIFY)]
+def test_a_pause_refuses_every_repair_action():
+    waiting = [queued(1), queued(2, repair_action=RepairAction.VERIFY)]
     admission = admit(control(paused=True), Policy("p", limits=Limits()), waiting, NOON)
     assert {refused.waiting_for for refused in admission.refusals} == {WaitingFor.PAUSE}
     assert not admission.picks
@@ -67,7 +72,7 @@ def test_a_case_whose_time_has_not_come_keeps_what_it_waits_for():
 
 
 def test_a_verification_needs_no_slot_and_takes_none():
-    waiting = [queued(1, rung=Rung.VERIFY), queued(2)]
+    waiting = [queued(1, repair_action=RepairAction.VERIFY), queued(2)]
     assert picked(admit(control(), Policy("p", limits=Limits(concurrent=1)), waiting, NOON)) == ["c-1", "c-2"]
 
 
@@ -82,7 +87,7 @@ cases = st.builds(
     st.integers(1, 10_000),
     priority=st.integers(0, 3),
     since=st.integers(0, 90).map(lambda minutes: after(minutes=minutes)),
-    rung=st.sampled_from(Rung),
+    repair_action=st.sampled_from(RepairAction),
     not_before=st.none() | st.integers(0, 90).map(lambda minutes: after(minutes=minutes)),
 )
 
@@ -99,7 +104,7 @@ def test_no_limit_is_ever_passed_and_nobody_is_passed_over(waiting, held, begun,
     now = after(minutes=45)
     slots = control(holders={f"c-h{n}": NOON for n in range(held)}, starts=(now,) * begun)
     admission = admit(slots, Policy("p", limits=Limits(concurrent=concurrent, per_hour=per_hour)), waiting, now)
-    taking = [pick for pick in admission.picks if pick.rung.needs_slot]
+    taking = [pick for pick in admission.picks if pick.repair_action.needs_slot]
     assert not taking or held + len(taking) <= concurrent
     assert not taking or begun + len(taking) <= per_hour
     order = [(pick.priority, pick.since) for pick in admission.picks]
@@ -120,7 +125,7 @@ def guarded(state: BreakerState, *, trial: int = 1, **others) -> Control:
 
 
 def test_an_open_breaker_lets_no_repair_through_and_says_so():
-    admission = admit(guarded(BreakerState.OPEN), ROOM, [queued(1), queued(2, rung=Rung.VERIFY)], NOON)
+    admission = admit(guarded(BreakerState.OPEN), ROOM, [queued(1), queued(2, repair_action=RepairAction.VERIFY)], NOON)
     assert picked(admission) == ["c-2"]
     assert [(one.waiting_for, "is open" in one.reason) for one in admission.refusals] == [(WaitingFor.BREAKER, True)]
 
@@ -128,7 +133,7 @@ def test_an_open_breaker_lets_no_repair_through_and_says_so():
 def test_a_half_open_breaker_lets_as_many_through_as_it_tries():
     waiting = [queued(number) for number in range(1, 5)]
     assert picked(admit(guarded(BreakerState.HALF_OPEN, trial=2), ROOM, waiting, NOON)) == ["c-1", "c-2"]
-    verified = [queued(5, rung=Rung.VERIFY), *waiting]
+    verified = [queued(5, repair_action=RepairAction.VERIFY), *waiting]
     assert picked(admit(guarded(BreakerState.HALF_OPEN), ROOM, verified, NOON)) == ["c-1", "c-5"]
 
 
@@ -139,7 +144,12 @@ def test_a_trial_is_what_began_since_the_breaker_is_half_open():
 
 
 def test_a_dry_group_is_left_alone_until_its_time_and_then_looked_at_by_one():
-    waiting = [queued(1, group="a"), queued(2, group="a"), queued(3, group="b"), queued(4, group="a", rung=Rung.VERIFY)]
+    waiting = [
+        queued(1, group="a"),
+        queued(2, group="a"),
+        queued(3, group="b"),
+        queued(4, group="a", repair_action=RepairAction.VERIFY),
+    ]
     dry = control(dry={"a": after(minutes=1)})
     assert picked(admit(dry, ROOM, waiting, NOON)) == ["c-3", "c-4"]
     admission = admit(dry, ROOM, waiting, after(minutes=1))
@@ -156,24 +166,27 @@ def test_the_starts_of_the_picks_before_count_for_the_hour():
 def test_a_full_cluster_still_lets_a_verification_through():
     full = control(holders={"c-8": NOON, "c-9": NOON}, starts=(NOON, NOON))
     admission = admit(
-        full, Policy("p", limits=Limits(concurrent=2, per_hour=2)), [queued(1), queued(2, rung=Rung.VERIFY)], NOON
+        full,
+        Policy("p", limits=Limits(concurrent=2, per_hour=2)),
+        [queued(1), queued(2, repair_action=RepairAction.VERIFY)],
+        NOON,
     )
     assert picked(admission) == ["c-2"]
 
 
-def test_a_rung_that_begins_by_approval_waits_until_a_person_said_yes():
-    policy = replace(ROOM, rules=(Rule("ask", approval=(Rung.REPLACE,)),))
+def test_a_repair_action_that_begins_by_approval_waits_until_a_person_said_yes():
+    policy = replace(ROOM, rules=(Rule("ask", approval=(RepairAction.REPLACE_NODE,)),))
     asking = queued(1, rule="ask")
     (refused,) = admit(control(), policy, [asking], NOON).refusals
     assert (refused.waiting_for, "ask" in refused.reason) == (WaitingFor.APPROVAL, True)
-    others = [replace(asking, approved=True), replace(asking, case="c-2", rung=Rung.REBOOT)]
+    others = [replace(asking, approved=True), replace(asking, case="c-2", repair_action=RepairAction.REBOOT_NODE)]
     assert picked(admit(control(), policy, others, NOON)) == ["c-1", "c-2"]
 
 
 def test_a_rule_with_windows_repairs_in_one_of_them_and_verifies_at_any_time():
     window = Window(cron="0 12 * * *", duration=timedelta(hours=2))
     policy = replace(ROOM, rules=(Rule("at-noon", windows=(window,)),))
-    waiting = [queued(1, rule="at-noon"), queued(2, rule="at-noon", rung=Rung.VERIFY)]
+    waiting = [queued(1, rule="at-noon"), queued(2, rule="at-noon", repair_action=RepairAction.VERIFY)]
     assert picked(admit(control(), policy, waiting, after(minutes=1))) == ["c-1", "c-2"]
     admission = admit(control(), policy, waiting, after(minutes=121))
     assert picked(admission) == ["c-2"]

@@ -73,7 +73,7 @@ def test_half_open_it_opens_again_by_another_node_only() -> None:
     assert target(standing(HALF_OPEN), failing(-1, 1), after(minutes=5)) is CLOSED
 
 
-def test_each_failure_domain_is_counted_by_itself_and_against_its_own_seats() -> None:
+def test_each_failure_domain_is_counted_by_itself_and_against_its_own_nodes() -> None:
     limit = replace(LIMIT, scope=BreakerScope.DOMAIN)
     nodes = failing(0, 0, 0, domain="rack-1") + failing(0, 0, domain="rack-2") + failing(0)
     (tripped,) = judge({}, [limit], nodes, {None: 30, "rack-1": 10, "rack-2": 10}, NOON)

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from faultbridge.domain.faults import Component, ComponentType, Fault, Observation, Reading, Survey
+from faultbridge.domain.faults import Component, ComponentType, CounterSample, Fault, Observation, Snapshot
 from faultbridge.pipeline.normalize.compare import compare, differences
 
 NOON = datetime(2026, 2, 3, 12, 0, tzinfo=UTC)
@@ -15,8 +15,8 @@ NIC = Component(ComponentType.NIC, name="ens5")
 XID, DBE = "DCGM_FI_DEV_XID_ERRORS", "DCGM_FI_DEV_ECC_DBE_VOL_TOTAL"
 
 
-def reading(values: dict[str, int | str], component: Component = GPU, minutes: int = 0) -> Reading:
-    return Reading("dcgm-metrics", component, values, NOON + timedelta(minutes=minutes), "node-1")
+def sample(values: dict[str, int | str], component: Component = GPU, minutes: int = 0) -> CounterSample:
+    return CounterSample("dcgm-metrics", component, values, NOON + timedelta(minutes=minutes), "node-1")
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ def reading(values: dict[str, int | str], component: Component = GPU, minutes: i
     ],
 )
 def test_a_change_for_the_worse_is_a_fault(before: dict[str, int | str], now: dict[str, int | str], code: str) -> None:
-    (fault,) = compare(reading(before), reading(now, minutes=1))
+    (fault,) = compare(sample(before), sample(now, minutes=1))
     assert (fault.code, fault.component, fault.node) == (code, GPU, "node-1")
     assert fault.observed_at == NOON + timedelta(minutes=1)
 
@@ -49,20 +49,20 @@ def test_a_change_for_the_worse_is_a_fault(before: dict[str, int | str], now: di
     ],
 )
 def test_what_stays_or_was_reset_is_no_fault(before: dict[str, int | str], now: dict[str, int | str]) -> None:
-    assert compare(reading(before), reading(now)) == ()
+    assert compare(sample(before), sample(now)) == ()
 
 
 def test_each_port_is_compared_with_itself_only() -> None:
-    found = differences([reading({XID: 0}), reading({XID: 79}, NIC), reading({XID: 48})])
+    found = differences([sample({XID: 0}), sample({XID: 79}, NIC), sample({XID: 48})])
     assert [one.code for one in found if isinstance(one, Fault)] == ["xid.48"]
 
 
-def test_a_fault_that_the_survey_beside_it_shows_is_not_told_twice() -> None:
+def test_a_fault_that_the_snapshot_beside_it_shows_is_not_told_twice() -> None:
     shown = Fault("link-state", "net.link_down", NIC, "ens5 is DOWN")
     looks: list[Observation] = [
-        reading({"carrier": 1}, NIC),
-        Survey("link-state", {}, (shown,)),
-        reading({"carrier": 0}, NIC),
+        sample({"carrier": 1}, NIC),
+        Snapshot("link-state", {}, (shown,)),
+        sample({"carrier": 0}, NIC),
     ]
     assert [one for one in differences(looks) if isinstance(one, Fault)] == []
 
@@ -70,8 +70,8 @@ def test_a_fault_that_the_survey_beside_it_shows_is_not_told_twice() -> None:
 PORT = Component(ComponentType.NIC, name="mlx5_0")
 
 
-def counted(counter: str, value: int, *, minutes: float = 0, source: str = "rdma-counters") -> Reading:
-    return Reading(source, PORT, {counter: value}, NOON + timedelta(minutes=minutes), "node-1")
+def counted(counter: str, value: int, *, minutes: float = 0, source: str = "rdma-counters") -> CounterSample:
+    return CounterSample(source, PORT, {counter: value}, NOON + timedelta(minutes=minutes), "node-1")
 
 
 @pytest.mark.parametrize(
@@ -113,8 +113,8 @@ def test_what_is_full_was_reset_or_stays_below_its_threshold_is_none(
     assert compare(counted(counter, before), counted(counter, now, minutes=minutes)) == ()
 
 
-def test_a_first_reading_is_no_fault_however_high_it_is() -> None:
-    first = Reading("rdma-counters", PORT, {}, NOON)
+def test_a_first_counter_sample_is_no_fault_however_high_it_is() -> None:
+    first = CounterSample("rdma-counters", PORT, {}, NOON)
     assert compare(first, counted("link_downed", 255, minutes=1)) == ()
 
 

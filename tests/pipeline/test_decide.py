@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from faultbridge.domain.cases import Resolution, Rung
+from faultbridge.domain.cases import RepairAction, Resolution
 from faultbridge.domain.clusters import Mode, RepairOwner
 from faultbridge.domain.edges import Actor, CaseStatus, NodeStatus
 from faultbridge.domain.entries import EntryType
@@ -39,7 +39,7 @@ def test_a_fatal_fault_degrades_the_node_and_queues_a_case_in_one_go() -> None:
     assert told(passed) == ["Node Fault Detected", "None>open", "healthy>degraded", "open>queued"]
     case = passed.state.case
     assert case is not None
-    assert (case.rung, case.isolate, case.code) == (Rung.REPLACE, True, "xid.79")
+    assert (case.repair_action, case.isolate, case.code) == (RepairAction.REPLACE_NODE, True, "xid.79")
     assert {draft.case_id for draft in passed.drafts} == {case.id}
 
 
@@ -140,8 +140,8 @@ def test_rules_judge_a_condition_as_it_was_told_and_never_each_others_verdict():
     assert later.drafts == ()
 
 
-def test_a_rule_whose_ladder_has_no_fitting_rung_asks_a_person() -> None:
-    careful = Policy("p", (Rule("careful", ladder=(Rung.VERIFY, Rung.RESET)),))
+def test_a_rule_whose_ladder_has_no_fitting_repair_action_asks_a_person() -> None:
+    careful = Policy("p", (Rule("careful", repair_actions=(RepairAction.VERIFY, RepairAction.RESET_GPU)),))
     passed = seen(arrival(fault()), policy=careful)
     assert passed.state.case is not None
     assert passed.state.case.status is CaseStatus.ESCALATED

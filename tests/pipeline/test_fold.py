@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from faultbridge.domain.catalogue import Scope
-from faultbridge.domain.faults import Clear, Fault, Severity, Survey
+from faultbridge.domain.faults import Clear, Fault, Severity, Snapshot
 from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.policy import Limits
 from faultbridge.domain.records import Outcome
@@ -44,7 +44,7 @@ def test_the_same_observation_again_changes_nothing() -> None:
     assert again.outcomes == {"r-2": Outcome.DUPLICATE}
 
 
-def test_an_older_observation_of_the_same_witness_changes_nothing() -> None:
+def test_an_older_observation_of_the_same_reporter_changes_nothing() -> None:
     first = folded(node(), arrival(fault(), at=NOON))
     older = folded(first.state, arrival(fault(evidence="another"), at=after(seconds=-5)))
     assert older.state == first.state
@@ -63,15 +63,15 @@ def test_a_repeat_is_worth_an_entry_at_each_power_of_ten() -> None:
     assert result.changes[1].what == ("count",)
 
 
-def test_a_second_witness_joins_the_condition_under_its_canonical_code() -> None:
+def test_a_second_reporter_joins_the_condition_under_its_canonical_code() -> None:
     seen_by_smi = fault("smi.gpu_lost", source="nvidia-smi-xml")
     result = folded(node(), arrival(fault()), arrival(seen_by_smi, at=after(seconds=1)))
     assert set(result.state.conditions) == {KEY_OF_79}
-    assert set(result.state.conditions[KEY_OF_79].witnesses) == {"kernel-log", "nvidia-smi-xml"}
-    assert result.changes[-1].what == ("witnesses",)
+    assert set(result.state.conditions[KEY_OF_79].reporters) == {"kernel-log", "nvidia-smi-xml"}
+    assert result.changes[-1].what == ("reporters",)
 
 
-def test_a_condition_stays_until_its_last_witness_withdraws() -> None:
+def test_a_condition_stays_until_its_last_reporter_withdraws() -> None:
     both = folded(node(), arrival(fault()), arrival(fault("smi.gpu_lost", source="nvidia-smi-xml")))
     clear = Clear("nvidia-smi-xml", "smi.gpu_lost", GPU, "found again")
     one_left = folded(both.state, arrival(clear, at=after(minutes=1)))
@@ -122,37 +122,37 @@ def test_an_informational_fault_is_noted_once_a_day_and_opens_no_condition() -> 
     assert not next_day.state.conditions
 
 
-def survey(*present: Fault, covers=None, source="nvidia-smi-xml") -> Survey:
+def snapshot(*present: Fault, covers=None, source="nvidia-smi-xml") -> Snapshot:
     covers = {"smi.gpu_lost": (GPU, OTHER_GPU), "smi.row_remap_pending": (GPU, OTHER_GPU)} if covers is None else covers
-    return Survey(source, covers, present)
+    return Snapshot(source, covers, present)
 
 
-def test_a_survey_clears_what_its_source_saw_before_and_does_not_see_now() -> None:
+def test_a_snapshot_clears_what_its_source_saw_before_and_does_not_see_now() -> None:
     pending = fault("smi.row_remap_pending", source="nvidia-smi-xml")
-    begun = folded(node(), arrival(survey(pending)))
+    begun = folded(node(), arrival(snapshot(pending)))
     assert begun.state.conditions
-    clean = folded(begun.state, arrival(survey(), at=after(minutes=1)))
+    clean = folded(begun.state, arrival(snapshot(), at=after(minutes=1)))
     assert not clean.state.conditions
     assert clean.outcomes == {"r-1": Outcome.RECORDED}
 
 
-def test_a_survey_clears_nothing_that_it_could_not_read() -> None:
+def test_a_snapshot_clears_nothing_that_it_could_not_read() -> None:
     pending = fault("smi.row_remap_pending", source="nvidia-smi-xml")
-    begun = folded(node(), arrival(survey(pending)))
-    blind = folded(begun.state, arrival(survey(covers={"smi.row_remap_pending": (OTHER_GPU,)}), at=after(minutes=1)))
+    begun = folded(node(), arrival(snapshot(pending)))
+    blind = folded(begun.state, arrival(snapshot(covers={"smi.row_remap_pending": (OTHER_GPU,)}), at=after(minutes=1)))
     assert blind.state.conditions.keys() == begun.state.conditions.keys()
 
 
-def test_a_survey_does_not_withdraw_the_word_of_another_source() -> None:
+def test_a_snapshot_does_not_withdraw_the_word_of_another_source() -> None:
     begun = folded(node(), arrival(fault()))
-    looked = folded(begun.state, arrival(survey(), at=after(minutes=1)))
+    looked = folded(begun.state, arrival(snapshot(), at=after(minutes=1)))
     assert looked.state.conditions[KEY_OF_79].active
 
 
-def test_a_survey_older_than_the_last_one_of_its_source_changes_nothing() -> None:
-    first = folded(node(), arrival(survey(), at=after(minutes=5)))
+def test_a_snapshot_older_than_the_last_one_of_its_source_changes_nothing() -> None:
+    first = folded(node(), arrival(snapshot(), at=after(minutes=5)))
     pending = fault("smi.row_remap_pending", source="nvidia-smi-xml")
-    older = folded(first.state, arrival(survey(pending), at=after(minutes=1)))
+    older = folded(first.state, arrival(snapshot(pending), at=after(minutes=1)))
     assert not older.state.conditions
 
 
@@ -160,11 +160,11 @@ def test_a_device_learnt_later_joins_two_conditions_and_the_older_since_wins() -
     by_index = fault("xid.48", component=type(GPU)(GPU.type, index=3), source="dcgm-health")
     state = folded(node(), arrival(by_index), arrival(fault("xid.48"), at=after(minutes=1))).state
     assert len(state.conditions) == 2
-    known = Survey("nvidia-smi-xml", {}, devices=(type(GPU)(GPU.type, pci=GPU.pci, index=3, uuid="GPU-1"),))
+    known = Snapshot("nvidia-smi-xml", {}, devices=(type(GPU)(GPU.type, pci=GPU.pci, index=3, uuid="GPU-1"),))
     joined = folded(state, arrival(known, at=after(minutes=2)))
     (condition,) = joined.state.conditions.values()
     assert condition.since == NOON
-    assert set(condition.witnesses) == {"dcgm-health", "kernel-log"}
+    assert set(condition.reporters) == {"dcgm-health", "kernel-log"}
 
 
 def test_a_fault_of_an_earlier_incarnation_is_a_note_and_no_condition() -> None:

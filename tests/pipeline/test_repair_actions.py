@@ -1,4 +1,4 @@
-"""At which rung an attempt begins, and what a passed verification proves gone."""
+"""At which repair action an attempt begins, and what a passed verification proves gone."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from datetime import timedelta
 
 import pytest
 
-from faultbridge.domain.cases import Case, Rung
+from faultbridge.domain.cases import Case, RepairAction
 from faultbridge.domain.catalogue import Scope
-from faultbridge.domain.conditions import Condition, Witness
+from faultbridge.domain.conditions import Condition, Reporter
 from faultbridge.domain.edges import CaseStatus
 from faultbridge.domain.faults import Action, Severity
 from faultbridge.domain.policy import Policy, Rule
@@ -18,63 +18,81 @@ from tests.builders import GPU, NOON, after, node
 
 
 def condition(action: Action = Action.REPLACE_NODE, scope: Scope = Scope.DEVICE, ends_on: tuple[str, ...] = ()):
-    witnesses = {"kernel-log": Witness(True, NOON)}
-    return Condition("xid.1", GPU, Severity.FATAL, action, scope, ends_on, NOON, NOON, "it broke", witnesses=witnesses)
+    reporters = {"kernel-log": Reporter(True, NOON)}
+    return Condition("xid.1", GPU, Severity.FATAL, action, scope, ends_on, NOON, NOON, "it broke", reporters=reporters)
 
 
-def case(rung: Rung, **others) -> Case:
+def case(repair_action: RepairAction, **others) -> Case:
     return Case(
-        "c-1", CaseStatus.QUEUED, NOON, "xid.1", GPU, Severity.FATAL, Action.REPLACE_NODE, rung, "rule", "p", **others
+        "c-1",
+        CaseStatus.QUEUED,
+        NOON,
+        "xid.1",
+        GPU,
+        Severity.FATAL,
+        Action.REPLACE_NODE,
+        repair_action,
+        "rule",
+        "p",
+        **others,
     )
 
 
-def policy(*ladder: Rung) -> Policy:
-    return Policy("p", (Rule("rule", ladder=ladder),))
+def policy(*repair_actions: RepairAction) -> Policy:
+    return Policy("p", (Rule("rule", repair_actions=repair_actions),))
 
 
 ILL = node(conditions={"xid.1@gpu": condition()})
 
 
 @pytest.mark.parametrize(
-    ("wanted", "ladder", "chosen"),
+    ("wanted", "repair_actions", "chosen"),
     [
-        (Rung.REPLACE, tuple(Rung), Rung.REPLACE),
-        (Rung.VERIFY, tuple(Rung), Rung.VERIFY),
-        (Rung.RESET, tuple(Rung), Rung.RESET),
-        (Rung.RESET, (Rung.VERIFY, Rung.REPLACE), Rung.REPLACE),
-        (Rung.REBOOT, (Rung.RESET,), None),
+        (RepairAction.REPLACE_NODE, tuple(RepairAction), RepairAction.REPLACE_NODE),
+        (RepairAction.VERIFY, tuple(RepairAction), RepairAction.VERIFY),
+        (RepairAction.RESET_GPU, tuple(RepairAction), RepairAction.RESET_GPU),
+        (RepairAction.RESET_GPU, (RepairAction.VERIFY, RepairAction.REPLACE_NODE), RepairAction.REPLACE_NODE),
+        (RepairAction.REBOOT_NODE, (RepairAction.RESET_GPU,), None),
     ],
 )
-def test_a_rung_that_is_not_permitted_climbs_as_far_as_the_policy_permits(wanted, ladder, chosen):
-    assert choose(ILL, case(wanted), policy(*ladder)).rung is chosen
+def test_a_repair_action_that_is_not_permitted_climbs_as_far_as_the_policy_permits(wanted, repair_actions, chosen):
+    assert choose(ILL, case(wanted), policy(*repair_actions)).repair_action is chosen
 
 
 def test_a_node_that_recovered_is_verified_before_the_first_attempt_only():
     well = node(conditions={})
-    assert choose(well, case(Rung.REPLACE), policy(*Rung)).rung is Rung.VERIFY
-    assert choose(well, case(Rung.REPLACE, attempts=1), policy(*Rung)).rung is Rung.REPLACE
+    assert choose(well, case(RepairAction.REPLACE_NODE), policy(*RepairAction)).repair_action is RepairAction.VERIFY
+    assert (
+        choose(well, case(RepairAction.REPLACE_NODE, attempts=1), policy(*RepairAction)).repair_action
+        is RepairAction.REPLACE_NODE
+    )
 
 
 def test_the_ladder_ends_at_replace():
-    assert [above(rung) for rung in Rung] == [Rung.RESET, Rung.REBOOT, Rung.REPLACE, None]
+    assert [above(repair_action) for repair_action in RepairAction] == [
+        RepairAction.RESET_GPU,
+        RepairAction.REBOOT_NODE,
+        RepairAction.REPLACE_NODE,
+        None,
+    ]
 
 
 @pytest.mark.parametrize(
-    ("rung", "given", "ended"),
+    ("repair_action", "given", "ended"),
     [
-        (Rung.REPLACE, condition(), True),
-        (Rung.REPLACE, condition(scope=Scope.INSTANCE), True),
-        (Rung.VERIFY, condition(), False),
-        (Rung.VERIFY, condition(scope=Scope.PROCESS), True),
-        (Rung.VERIFY, condition(ends_on=("verified",)), True),
-        (Rung.VERIFY, condition(Action.RUN_DIAGNOSTICS), True),
-        (Rung.REBOOT, condition(scope=Scope.BOOT), True),
-        (Rung.REBOOT, condition(scope=Scope.DEVICE), False),
-        (Rung.REPLACE, condition(Action.CONTACT_SUPPORT, scope=Scope.INSTANCE), True),
+        (RepairAction.REPLACE_NODE, condition(), True),
+        (RepairAction.REPLACE_NODE, condition(scope=Scope.INSTANCE), True),
+        (RepairAction.VERIFY, condition(), False),
+        (RepairAction.VERIFY, condition(scope=Scope.PROCESS), True),
+        (RepairAction.VERIFY, condition(ends_on=("verified",)), True),
+        (RepairAction.VERIFY, condition(Action.RUN_DIAGNOSTICS), True),
+        (RepairAction.REBOOT_NODE, condition(scope=Scope.BOOT), True),
+        (RepairAction.REBOOT_NODE, condition(scope=Scope.DEVICE), False),
+        (RepairAction.REPLACE_NODE, condition(Action.CONTACT_SUPPORT, scope=Scope.INSTANCE), True),
     ],
 )
-def test_a_passed_verification_ends_what_the_rung_before_it_puts_right(rung, given, ended):
-    folded = end_verified(node(conditions={"one": given}), rung, at=after(hours=1))
+def test_a_passed_verification_ends_what_the_repair_action_before_it_puts_right(repair_action, given, ended):
+    folded = end_verified(node(conditions={"one": given}), repair_action, at=after(hours=1))
     assert bool(folded.changes) is ended
     assert ("one" not in folded.state.conditions) is ended
     assert not ended or folded.changes[0].at == NOON + timedelta(hours=1)

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faultbridge.domain.faults import Clear, Component, ComponentType, Fault, Reading, Survey
+from faultbridge.domain.faults import Clear, Component, ComponentType, CounterSample, Fault, Snapshot
 from faultbridge.pipeline.normalize.timestamp import settle
 
 NOON = datetime(2026, 2, 3, 12, 0, tzinfo=UTC)
@@ -61,12 +61,12 @@ def test_a_time_that_lies_behind_is_old_and_never_now() -> None:
     assert settled(NOON - 24 * HOUR, sent_at=NOON - HOUR).observed_at == NOON - 24 * HOUR
 
 
-def test_every_kind_of_observation_gets_its_time_and_a_survey_its_faults_too() -> None:
-    survey = Survey("nvidia-smi-xml", {}, (fault(None),))
+def test_every_kind_of_observation_gets_its_time_and_a_snapshot_its_faults_too() -> None:
+    snapshot = Snapshot("nvidia-smi-xml", {}, (fault(None),))
     clear = Clear("kernel-log", "xid.154", GPU, "over")
-    found = settle([survey, clear, Reading("link-state", GPU, {"carrier": 1})], received_at=NOON)
+    found = settle([snapshot, clear, CounterSample("link-state", GPU, {"carrier": 1})], received_at=NOON)
     assert [one.observed_at for one in found] == [NOON, NOON, NOON]
-    assert isinstance(found[0], Survey)
+    assert isinstance(found[0], Snapshot)
     assert found[0].present[0].observed_at == NOON
 
 

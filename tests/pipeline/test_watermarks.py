@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from faultbridge.domain.catalogue import Scope
-from faultbridge.domain.faults import Clear, Survey
+from faultbridge.domain.faults import Clear, Snapshot
 from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.policy import Limits
 from faultbridge.domain.records import Outcome
@@ -46,7 +46,7 @@ def test_a_repeat_of_a_relapse_counts() -> None:
 
 
 @pytest.mark.parametrize(("seconds", "expected"), [(-1, Outcome.STALE), (0, Outcome.STALE), (1, Outcome.RECORDED)])
-def test_what_another_witness_saw_up_to_the_end_belongs_to_the_former_life(seconds: int, expected: Outcome) -> None:
+def test_what_another_reporter_saw_up_to_the_end_belongs_to_the_former_life(seconds: int, expected: Outcome) -> None:
     late = arrival(fault("smi.gpu_lost", source="nvidia-smi-xml"), at=after(seconds=seconds))
     assert outcome(relapsed(), late, now=after(minutes=5)) is expected
 
@@ -113,8 +113,8 @@ def test_every_observation_of_one_instant_is_known_when_it_comes_again() -> None
 
 
 @pytest.mark.parametrize(("seconds", "expected"), [(0, Outcome.DUPLICATE), (-1, Outcome.STALE)])
-def test_a_survey_told_again_is_a_duplicate_and_an_older_one_is_stale(seconds: int, expected: Outcome) -> None:
-    look = Survey("nvidia-smi-xml", {"smi.row_remap_pending": (OTHER_GPU,)}, ())
+def test_a_snapshot_told_again_is_a_duplicate_and_an_older_one_is_stale(seconds: int, expected: Outcome) -> None:
+    look = Snapshot("nvidia-smi-xml", {"smi.row_remap_pending": (OTHER_GPU,)}, ())
     state = folded(node(), arrival(look)).state
     assert outcome(state, arrival(look, at=after(seconds=seconds), record_id="r-2")) is expected
 
@@ -123,8 +123,8 @@ def test_what_one_check_said_last_makes_no_other_checks_word_of_that_source_old(
     seen = [fault(source="nvsentinel", component=GPU), fault("xid.95", source="nvsentinel", component=OTHER_GPU)]
     begun = folded(node(), *(arrival(one) for one in seen))
     looks = [
-        Survey("nvsentinel", {"xid.95": (OTHER_GPU,)}, part="GpuMemWatch"),
-        Survey("nvsentinel", {"xid.79": (GPU,)}, part="SysLogsXIDError"),
+        Snapshot("nvsentinel", {"xid.95": (OTHER_GPU,)}, part="GpuMemWatch"),
+        Snapshot("nvsentinel", {"xid.79": (GPU,)}, part="SysLogsXIDError"),
     ]
     newer = folded(begun.state, arrival(looks[0], after(minutes=10), "r-1"))
     older = folded(newer.state, arrival(looks[1], after(minutes=9), "r-2"))
@@ -135,12 +135,12 @@ def test_what_one_check_said_last_makes_no_other_checks_word_of_that_source_old(
 
 def test_the_looks_that_are_remembered_are_bounded() -> None:
     looks = [
-        arrival(Survey("nvsentinel", {}, part=f"check-{number}"), after(minutes=number), f"r-{number}")
+        arrival(Snapshot("nvsentinel", {}, part=f"check-{number}"), after(minutes=number), f"r-{number}")
         for number in range(MOST_SURVEYS + 5)
     ]
     state = folded(node(), *looks).state
-    assert len(state.surveys) == MOST_SURVEYS
-    assert "nvsentinel#check-0" not in state.surveys
+    assert len(state.snapshots) == MOST_SURVEYS
+    assert "nvsentinel#check-0" not in state.snapshots
 
 
 @pytest.mark.parametrize(("moved", "expected"), [(timedelta(0), Outcome.STALE), (MILLISECOND, Outcome.RECORDED)])

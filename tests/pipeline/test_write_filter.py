@@ -12,7 +12,7 @@ from faultbridge.decoders import registry
 from faultbridge.decoders.base import Hints
 from faultbridge.domain.catalogue import Kind
 from faultbridge.domain.edges import NodeStatus
-from faultbridge.domain.faults import Clear, Fault, Severity, Survey
+from faultbridge.domain.faults import Clear, Fault, Severity, Snapshot
 from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.policy import Limits, Match, Policy, Rule
 from faultbridge.pipeline.fold.fold import fold
@@ -31,7 +31,7 @@ def told(state: NodeState, at, code: str = "xid.48", source: str = "kernel-log")
 
 
 def surveyed(state: NodeState, at, *present: Fault, source: str = "dcgm-health") -> NodeState:
-    look = Survey(source, covers={"xid.48": (GPU,)}, present=present)
+    look = Snapshot(source, covers={"xid.48": (GPU,)}, present=present)
     return fold(state, [arrival(look, at=at)], now=at, catalogue=KNOWN, limits=Limits()).state
 
 
@@ -90,12 +90,12 @@ def test_a_repeat_is_written_when_its_watermark_moved_far_enough(code: str, sour
     assert worth(state, told(state, LAST + kept + MILLISECOND, code, source))
 
 
-def test_a_second_witness_is_written_at_once() -> None:
+def test_a_second_reporter_is_written_at_once() -> None:
     state = often()
     assert worth(state, told(state, LAST + MILLISECOND, source="dcgm-health"))
 
 
-def test_each_witness_has_its_own_watermark() -> None:
+def test_each_reporter_has_its_own_watermark() -> None:
     both = told(often(), LAST, source="dcgm-health")
     later = told(both, LAST + MOMENT_KEPT)
     assert not worth(both, later)
@@ -130,21 +130,21 @@ def test_a_rule_that_had_seen_enough_waits_again_once_its_hours_are_over() -> No
     state = often()
     ((key, condition),) = state.conditions.items()
     edge = {"last_at": after(minutes=59), "hours": {"2026-02-03T12": 20}}
-    witness = {"kernel-log": replace(condition.witnesses["kernel-log"], last_at=after(minutes=59))}
-    stored = replace(state, conditions={key: replace(condition, witnesses=witness, **edge)})
+    reporter = {"kernel-log": replace(condition.reporters["kernel-log"], last_at=after(minutes=59))}
+    stored = replace(state, conditions={key: replace(condition, reporters=reporter, **edge)})
     policy = Policy("asks", rules=(Rule("often", Match(count=3, hours=1)),))
     assert worth(stored, told(stored, after(minutes=60)), policy)
     assert not worth(stored, told(stored, after(minutes=59, seconds=59)), policy)
 
 
-def test_a_survey_that_finds_nothing_is_written_every_ten_minutes() -> None:
+def test_a_snapshot_that_finds_nothing_is_written_every_ten_minutes() -> None:
     state = surveyed(node(), NOON)
     assert worth(node(), state)
     assert not worth(state, surveyed(state, NOON + SURVEY_KEPT))
     assert worth(state, surveyed(state, NOON + SURVEY_KEPT + MILLISECOND))
 
 
-def test_a_survey_of_a_source_that_asserts_something_is_written_each_time() -> None:
+def test_a_snapshot_of_a_source_that_asserts_something_is_written_each_time() -> None:
     state = surveyed(told(node(), NOON, "smi.row_remap_pending", "dcgm-health"), after(seconds=1))
     assert worth(state, surveyed(state, after(seconds=2)))
 

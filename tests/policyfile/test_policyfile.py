@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from faultbridge.data import policies
 from faultbridge.domain.breakers import BreakerScope
-from faultbridge.domain.cases import Rung
+from faultbridge.domain.cases import RepairAction
 from faultbridge.domain.faults import Action, ComponentType, Severity
 from faultbridge.domain.policy import Limits, OutOfReach, Policy
 from faultbridge.domain.windows import Window
@@ -28,11 +28,11 @@ rules:
     severity: fatal
     action: replace_node
     wait_seconds: 90s
-    ladder: [replace]
+    repair_actions: [replace_node]
   - name: ask-a-person
     match: {severities: [fatal], actions: [contact_support]}
     isolate: false
-    ladder: []
+    repair_actions: []
 limits:
   concurrent: 4
   act_within: 2h
@@ -58,21 +58,21 @@ def test_a_policy_becomes_the_rules_that_it_says() -> None:
         ("xid.79", "smi.*"),
         (ComponentType.GPU,),
     )
-    assert (lost.severity, lost.action, lost.wait_seconds, lost.ladder) == (
+    assert (lost.severity, lost.action, lost.wait_seconds, lost.repair_actions) == (
         Severity.FATAL,
         Action.REPLACE_NODE,
         90,
-        (Rung.REPLACE,),
+        (RepairAction.REPLACE_NODE,),
     )
-    assert (ask.isolate, ask.ladder) == (False, ())
+    assert (ask.isolate, ask.repair_actions) == (False, ())
     assert policy.limits == Limits(
         concurrent=4, act_within=timedelta(hours=2), launch_deadline=timedelta(hours=1, minutes=30)
     )
 
 
-def test_an_empty_ladder_means_a_person_and_not_every_rung() -> None:
+def test_an_empty_ladder_means_a_person_and_not_every_repair_action() -> None:
     _, ask = built(read_policy(GOOD)).rules
-    assert ask.rung(Action.REPLACE_NODE) is None
+    assert ask.repair_action(Action.REPLACE_NODE) is None
 
 
 def test_a_policy_that_is_shown_can_be_put_again() -> None:
@@ -91,7 +91,11 @@ def test_what_a_file_leaves_out_is_what_the_domain_says() -> None:
     assert {name: _plain(value) for name, value in _fields(Limits())} == fields
     (rule,) = built(read_policy("rules: [{name: a}]")).rules
     part = RulePart(name="a")
-    assert (rule.isolate, rule.wait_seconds, rule.ladder) == (part.isolate, part.wait_seconds, part.ladder)
+    assert (rule.isolate, rule.wait_seconds, rule.repair_actions) == (
+        part.isolate,
+        part.wait_seconds,
+        part.repair_actions,
+    )
 
 
 def _fields(limits: Limits) -> list[tuple[str, Any]]:
@@ -135,7 +139,12 @@ def test_the_version_depends_on_what_is_said_and_not_on_how() -> None:
             "orchestrator_unreachable",
             "one of 'hold', 'proceed' is expected",
         ),
-        ("rules: [{name: a, ladder: [teleport]}]", "a (number 1)", "ladder[0]", "one of 'verify', 'reset'"),
+        (
+            "rules: [{name: a, repair_actions: [teleport]}]",
+            "a (number 1)",
+            "repair_actions[0]",
+            "one of 'verify', 'reset_gpu'",
+        ),
         ("rules: [7]", "number 1", "the rule", "input should be a valid dictionary"),
         ("rules: {a: 1}", None, "rules", "input should be a valid"),
         ("limits: {concurrent: 501}", None, "limits.concurrent", "input should be less than or equal to 500"),
@@ -145,8 +154,18 @@ def test_the_version_depends_on_what_is_said_and_not_on_how() -> None:
         ("- a", None, "the file", "a mapping with rules and limits is expected"),
         ("rules: [{name: a, match: {codes: [b]}}, {name: a}]", "a", "name", "a name that no other rule has"),
         ("rules: [{name: all}, {name: late, match: {codes: [b]}}]", "late", "match", "it is never reached: rule all"),
-        ("rules: [{name: a, ladder: [replace, verify]}]", "a", "ladder", "mildest first, is expected: verify, replace"),
-        ("rules: [{name: a, ladder: [reset, reset]}]", "a", "ladder", "each rung once"),
+        (
+            "rules: [{name: a, repair_actions: [replace_node, verify]}]",
+            "a",
+            "repair_actions",
+            "mildest first, is expected: verify, replace_node",
+        ),
+        (
+            "rules: [{name: a, repair_actions: [reset_gpu, reset_gpu]}]",
+            "a",
+            "repair_actions",
+            "each repair action once",
+        ),
     ],
 )
 def test_a_problem_names_the_rule_the_field_and_what_was_expected(
@@ -196,7 +215,7 @@ breakers:
 rules:
   - name: often
     match: {codes: [xid.63], count: 3, hours: 6, sources: [kernel-log], instance_types: ["p5*"]}
-    approval: [replace]
+    approval: [replace_node]
     approval_deadline: 4h
     windows:
       - {cron: "0 22 * * mon-fri", duration: 6h, zone: Europe/Berlin}
@@ -212,7 +231,7 @@ def test_a_policy_says_everything_that_admission_asks_it() -> None:
     policy = built(read_policy(DEPTH))
     (rule,) = policy.rules
     assert (rule.match.count, rule.match.hours, rule.match.sources) == (3, 6, ("kernel-log",))
-    assert (rule.approval, rule.approval_deadline) == ((Rung.REPLACE,), timedelta(hours=4))
+    assert (rule.approval, rule.approval_deadline) == ((RepairAction.REPLACE_NODE,), timedelta(hours=4))
     assert rule.windows == (Window("0 22 * * mon-fri", timedelta(hours=6), "Europe/Berlin"),)
     assert (rule.verify_level, rule.give_up_blind, rule.dry_run) == (4, False, True)
     assert (rule.orchestrator_unreachable, policy.limits.orchestrator_patience) == (
@@ -233,7 +252,11 @@ def test_a_policy_says_everything_that_admission_asks_it() -> None:
         ("rules: [{name: a, windows: [{cron: '61 * * * *', duration: 1h}]}]", "windows[0].cron", "minute (0 to 59)"),
         ("rules: [{name: a, windows: [{cron: '* * * * *', duration: 9d}]}]", "windows[0].duration", "604800"),
         ("rules: [{name: a, windows: [{cron: '* * * * *', duration: 1h, zone: Mars/One}]}]", "windows[0].zone", "zone"),
-        ("rules: [{name: a, ladder: [verify], approval: [replace]}]", "approval", "rungs of the rule's ladder"),
+        (
+            "rules: [{name: a, repair_actions: [verify], approval: [replace_node]}]",
+            "approval",
+            "repair actions of the rule's list of repair actions",
+        ),
         ("breakers: [{nodes: 3}, {nodes: 4}]", "breakers", "one breaker of each scope"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Inventory: seats follow the machines that their groups have; what a repair is at work on is left to it."""
+"""Inventory: nodes follow the machines that their groups have; what a repair is at work on is left to it."""
 
 from __future__ import annotations
 
@@ -51,16 +51,16 @@ def sync(world, inventory, roll):
     return look
 
 
-def seat(world, node="a"):
+def register_node(world, node="a"):
     return world.node(KEY._replace(node=node))
 
 
 def instance(world, node="a") -> str:
-    return seat(world, node).incarnation.instance_id
+    return register_node(world, node).incarnation.instance_id
 
 
 def replaced_by_somebody(world, node="a") -> tuple[str, str]:
-    """The instance that left a seat, and the one that its group launched for it."""
+    """The instance that left a node, and the one that its group launched for it."""
     old, fleet = instance(world, node), world.ports.fleet
     fleet.instances[old] = replace(fleet.instances[old], alive=False)
     return old, fleet.launch(GROUP)
@@ -73,8 +73,8 @@ def test_a_group_as_registered_changes_nothing_after_the_first_look(world, sync,
     assert inventory.calls - calls == 2
 
 
-def test_a_seat_that_a_person_registered_learns_what_its_machine_is_called_and_shares(world, sync):
-    found = seat(world).seat
+def test_a_node_that_a_person_registered_learns_what_its_machine_is_called_and_shares(world, sync):
+    found = register_node(world).placement
     host = f"ip-{instance(world)[-4:]}"
     assert found.host_names == (host, f"{host}.internal")
     assert dict(found.domains) == {"zone": "use1-az1", "network_node": f"nn-{instance(world)[-1]}"}
@@ -82,51 +82,51 @@ def test_a_seat_that_a_person_registered_learns_what_its_machine_is_called_and_s
     assert world.outcomes(world.message(XID_79, node=host)) == [Outcome.RECORDED]
 
 
-def test_a_group_that_grew_has_a_seat_more_that_serves_unverified_and_takes_records(world, sync):
+def test_a_group_that_grew_has_a_node_more_that_serves_unverified_and_takes_records(world, sync):
     new = world.ports.fleet.launch(GROUP)
     assert sync().added == [f"ip-{new[-4:]}"]
-    state = seat(world, f"ip-{new[-4:]}")
-    assert (state.status, state.unverified, state.seat.domain) == (NodeStatus.HEALTHY, True, f"nn-{new[-1]}")
+    state = register_node(world, f"ip-{new[-4:]}")
+    assert (state.status, state.unverified, state.placement.domain) == (NodeStatus.HEALTHY, True, f"nn-{new[-1]}")
     assert world.outcomes(world.message(XID_79, node=new)) == [Outcome.RECORDED]
     assert sync().added == []
 
 
-def test_a_name_that_the_orchestrator_gives_later_leads_to_the_seat(world, sync, roll):
+def test_a_name_that_the_orchestrator_gives_later_leads_to_the_node(world, sync, roll):
     roll.called = {instance(world): Called(("k8s-name", "k8s-name.internal"), {"zone": "us-east-1a"})}
     assert sync().refreshed == ["a"]
     assert sync().refreshed == []
     assert world.outcomes(world.message(XID_79, node="k8s-name.internal")) == [Outcome.RECORDED]
-    assert seat(world).seat.domains["network_node"]
+    assert register_node(world).placement.domains["network_node"]
 
 
-def test_an_instance_that_somebody_else_replaced_is_verified_before_its_seat_serves_again(world, sync):
+def test_an_instance_that_somebody_else_replaced_is_verified_before_its_node_serves_again(world, sync):
     old, new = replaced_by_somebody(world)
     assert sync().reseated == ["a"]
-    state = seat(world)
+    state = register_node(world)
     assert (state.status, state.incarnation.instance_id, state.incarnation.instance) == (NodeStatus.VALIDATING, new, 2)
     assert state.former_instances == (old,)
     assert (state.case.status, state.case.code) == (CaseStatus.QUEUED, "cloud.instance_replaced")
     assert sync().reseated == []
 
 
-def test_where_we_only_observe_the_seat_serves_on_unverified(world, sync):
+def test_where_we_only_observe_the_node_serves_on_unverified(world, sync):
     world.app.registration.set_cluster(KEY.cluster, {"mode": Mode.OBSERVE})
     _, new = replaced_by_somebody(world)
     assert sync().reseated == ["a"]
-    state = seat(world)
+    state = register_node(world)
     assert (state.status, state.incarnation.instance_id, state.unverified) == (NodeStatus.HEALTHY, new, True)
     assert state.case is None
 
 
 def test_the_trouble_of_the_old_instance_ends_with_it(world, sync):
     world.app.ingest([world.message(XID_79, node="a")])
-    assert seat(world).live_case is not None
-    opened = seat(world).live_case.id
+    assert register_node(world).live_case is not None
+    opened = register_node(world).live_case.id
     replaced_by_somebody(world)
     assert sync().reseated == ["a"]
-    state = seat(world)
+    state = register_node(world)
     assert (list(state.active()), state.case.id, state.case.status) == ([], opened, CaseStatus.QUEUED)
-    assert state.case.rung.value == "verify"
+    assert state.case.repair_action.value == "verify"
 
 
 def test_a_late_log_tail_of_the_old_instance_changes_nothing_whatever_it_calls_itself(world, sync, roll):
@@ -137,43 +137,43 @@ def test_a_late_log_tail_of_the_old_instance_changes_nothing_whatever_it_calls_i
     _, new = replaced_by_somebody(world)
     roll.called = {new: Called((f"hyperpod-{new}", "kept-name"))}
     assert sync().reseated == ["a"]
-    before = seat(world)
+    before = register_node(world)
     tail = [
         world.message(XID_79, node=name, sent_at=tail_began, instance_id=by)
         for name, by in [(host, None), (f"hyperpod-{old}", None), (old, None), (None, old), (f"{host}.internal", None)]
     ]
     world.app.ingest(tail)
-    after = seat(world)
+    after = register_node(world)
     assert (after.status, list(after.active()), after.case) == (before.status, [], before.case)
     assert not list(world.app.rejects.list(KEY.cluster))
 
 
-def test_an_empty_seat_takes_the_machine_that_comes(world, sync):
+def test_an_empty_node_takes_the_machine_that_comes(world, sync):
     world.app.registration.add_node(KEY.cluster, NewNode("c", group=GROUP))
     new = world.ports.fleet.launch(GROUP)
     assert sync().reseated == ["c"]
-    assert (instance(world, "c"), seat(world, "c").status) == (new, NodeStatus.VALIDATING)
+    assert (instance(world, "c"), register_node(world, "c").status) == (new, NodeStatus.VALIDATING)
 
 
-def test_a_seat_whose_instance_is_gone_waits_out_of_service_for_the_next(world, sync):
+def test_a_node_whose_instance_is_gone_waits_out_of_service_for_the_next(world, sync):
     old, fleet = instance(world), world.ports.fleet
     fleet.instances[old] = replace(fleet.instances[old], alive=False)
     assert sync().gone == ["a"]
-    assert seat(world).status is NodeStatus.PROVISIONING
+    assert register_node(world).status is NodeStatus.PROVISIONING
     new = fleet.launch(GROUP)
     assert sync().reseated == ["a"]
-    assert (instance(world), seat(world).status) == (new, NodeStatus.VALIDATING)
+    assert (instance(world), register_node(world).status) == (new, NodeStatus.VALIDATING)
 
 
-def test_an_instance_that_only_stands_by_keeps_its_seat(world, sync, inventory):
+def test_an_instance_that_only_stands_by_keeps_its_node(world, sync, inventory):
     inventory.standby.add(instance(world))
     new = world.ports.fleet.launch(GROUP)
     synced = sync()
     assert (synced.gone, synced.reseated, synced.added, synced.waiting) == (["a"], [], [], [new])
-    assert seat(world).status is NodeStatus.HEALTHY
+    assert register_node(world).status is NodeStatus.HEALTHY
 
 
-def test_a_group_that_is_not_there_says_nothing_about_its_seats(world, sync, inventory):
+def test_a_group_that_is_not_there_says_nothing_about_its_nodes(world, sync, inventory):
     inventory.away.add(GROUP)
     assert sync().gone == []
 
@@ -212,17 +212,17 @@ def test_a_host_name_that_another_machine_bears_now_leads_to_it(world, sync, inv
     inventory.machine = lambda group, one: replace(usual(group, one), aliases=(host,) if one == grown else ())
     assert sync().added == [f"ip-{grown[-4:]}"]
     world.app.ingest([world.message(XID_79, node=host)])
-    assert list(seat(world, f"ip-{grown[-4:]}").active())
-    assert not list(seat(world).active())
+    assert list(register_node(world, f"ip-{grown[-4:]}").active())
+    assert not list(register_node(world).active())
 
 
-def test_a_seat_that_was_retired_keeps_no_machine_from_another(world, sync):
+def test_a_node_that_was_retired_keeps_no_machine_from_another(world, sync):
     old, fleet = instance(world), world.ports.fleet
     world.app.retire(KEY._replace(node="a"), Order(None, "rack given up"))
     fleet.instances[old] = replace(fleet.instances[old], alive=False)
     new = fleet.launch(GROUP)
     assert sync().added == [f"ip-{new[-4:]}"]
-    assert seat(world).status is NodeStatus.RETIRED
+    assert register_node(world).status is NodeStatus.RETIRED
 
 
 def at_event(world, *events):
@@ -241,7 +241,7 @@ def events(world, sync, inventory, roll):
     return lambda *told: at_event(world, *told)
 
 
-def test_a_machine_that_its_group_launched_has_its_seat_as_soon_as_that_is_told(world, events, inventory):
+def test_a_machine_that_its_group_launched_has_its_node_as_soon_as_that_is_told(world, events, inventory):
     new = world.ports.fleet.launch(GROUP)
     (found,) = events(scaled(GROUP, new))
     assert found["added"] == [f"ip-{new[-4:]}"]
@@ -285,8 +285,12 @@ def test_a_node_that_opts_out_is_left_alone_until_it_no_longer_does(world, sync,
 
     opts_out(True)
     world.app.ingest([world.message(XID_79, node="a")])
-    assert (seat(world).status, seat(world).case, seat(world).ignored.by) == (NodeStatus.DEGRADED, None, "label")
+    assert (register_node(world).status, register_node(world).case, register_node(world).ignored.by) == (
+        NodeStatus.DEGRADED,
+        None,
+        "label",
+    )
     opts_out(False)
-    assert seat(world).ignored is None
+    assert register_node(world).ignored is None
     world.app.sweep()
-    assert seat(world).live_case is not None
+    assert register_node(world).live_case is not None

@@ -1,4 +1,4 @@
-"""Clusters and seats exist because somebody registered them, once."""
+"""Clusters and nodes exist because somebody registered them, once."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_an_imported_node_serves_but_was_never_verified() -> None:
     assert state == registration.append.read(KEY)
 
 
-def test_a_seat_without_an_instance_is_provisioning_and_not_well() -> None:
+def test_a_node_without_an_instance_is_provisioning_and_not_well() -> None:
     registration = with_cluster()
     state = registration.add_node("train-a", NewNode("ip-10-0-0-7"))
     assert (state.status, state.unverified, state.incarnation) == (NodeStatus.PROVISIONING, False, None)
@@ -140,7 +140,7 @@ def test_registering_a_node_again_changes_nothing() -> None:
     assert registration.cluster("train-a").expected == 1
 
 
-def test_another_instance_does_not_slip_into_a_seat() -> None:
+def test_another_instance_does_not_slip_into_a_node() -> None:
     registration = with_cluster()
     registration.add_node("train-a", NODE)
     with pytest.raises(Rejected, match="node_exists"):
@@ -150,7 +150,7 @@ def test_another_instance_does_not_slip_into_a_seat() -> None:
 @pytest.mark.parametrize(
     "other", [NewNode("other", "i-0123456789abcdef0"), NewNode("other", None, aliases=("node7.cluster",))]
 )
-def test_a_name_leads_to_one_seat_only(other: NewNode) -> None:
+def test_a_name_leads_to_one_node_only(other: NewNode) -> None:
     registration = with_cluster()
     registration.add_node("train-a", NODE)
     with pytest.raises(Rejected, match="alias_taken"):
@@ -183,7 +183,7 @@ def test_a_lost_race_registers_the_node_all_the_same() -> None:
         (NewNode("n", aliases=tuple(f"a{number}" for number in range(21))), "too_many_aliases"),
     ],
 )
-def test_a_seat_is_called_what_keys_can_carry(node: NewNode, reason: str) -> None:
+def test_a_node_is_called_what_keys_can_carry(node: NewNode, reason: str) -> None:
     with pytest.raises(Rejected, match=reason):
         with_cluster().add_node("train-a", node)
 
@@ -195,17 +195,17 @@ def test_one_refused_node_does_not_stop_an_import() -> None:
     assert registration.cluster("train-a").expected == 2
 
 
-def test_a_machine_of_an_inventory_becomes_a_seat_named_as_it_is() -> None:
+def test_a_machine_of_an_inventory_becomes_a_node_named_as_it_is() -> None:
     registration = with_cluster()
     launched = registration.clock.now() - timedelta(days=3)
     machine = Machine(
         "i-0123456789abcdef0", "ip-10-0-0-7", "gpu", "p5", {"zone": "us-east-1a"}, ("ip-10-0-0-7.int",), launched
     )
     state = registration.add_node("train-a", NewNode.of_machine(machine))
-    assert state.seat.group == "gpu"
+    assert state.placement.group == "gpu"
     assert state.incarnation is not None
     assert state.incarnation.since == launched
-    assert (state.seat.domain, state.seat.host_names) == ("us-east-1a", ("ip-10-0-0-7.int",))
+    assert (state.placement.domain, state.placement.host_names) == ("us-east-1a", ("ip-10-0-0-7.int",))
 
 
 def test_an_import_is_on_the_record() -> None:

@@ -16,7 +16,7 @@ from tests.ingest.world import World
 
 def test_a_cluster_shows_its_registration_status_and_slots() -> None:
     world = World()
-    world.seat("n-1")
+    world.register_node("n-1")
     world.rollup("train-a")
     (view,) = Directory(world.table).clusters()
     assert (view.config.cluster, view.config.expected, view.control.holders) == ("train-a", 1, {})
@@ -25,7 +25,7 @@ def test_a_cluster_shows_its_registration_status_and_slots() -> None:
 
 def test_nodes_are_listed_by_name_over_all_shards_with_their_status() -> None:
     world = World(shards=4)
-    keys = [world.seat(f"n-{number}") for number in (3, 1, 2)]
+    keys = [world.register_node(f"n-{number}") for number in (3, 1, 2)]
     world.happens(keys[0])
     nodes = Directory(world.table).nodes("train-a")
     assert [node.key.node for node in nodes] == ["n-1", "n-2", "n-3"]
@@ -34,7 +34,7 @@ def test_nodes_are_listed_by_name_over_all_shards_with_their_status() -> None:
 
 def test_cases_that_need_somebody_are_listed_oldest_first() -> None:
     world = World(shards=4)
-    second, first = world.seat("n-2"), world.seat("n-1")
+    second, first = world.register_node("n-2"), world.register_node("n-1")
     world.happens(first)
     world.pass_time(minutes=1)
     world.happens(second)
@@ -45,7 +45,7 @@ def test_cases_that_need_somebody_are_listed_oldest_first() -> None:
 
 def test_a_case_that_the_index_still_shows_as_live_is_not_listed_as_live() -> None:
     world = World(index_lag=timedelta(minutes=5))
-    key = world.seat("n-1")
+    key = world.register_node("n-1")
     world.happens(key, fault("xid.48"))
     world.pass_time(minutes=6)
     assert len(Directory(world.table).cases("train-a")) == 1
@@ -53,7 +53,7 @@ def test_a_case_that_the_index_still_shows_as_live_is_not_listed_as_live() -> No
 
 def test_a_case_tells_how_long_each_phase_took() -> None:
     world = World()
-    case = world.happens(world.seat("n-1")).live_case
+    case = world.happens(world.register_node("n-1")).live_case
     assert case is not None
     now = world.pass_time(minutes=2)
     view = Directory(world.table).case(case.id)
@@ -64,7 +64,7 @@ def test_a_case_tells_how_long_each_phase_took() -> None:
 
 def test_a_node_is_shown_with_what_is_wrong_with_it() -> None:
     world = World()
-    key = world.seat("n-1")
+    key = world.register_node("n-1")
     world.happens(key)
     state = Directory(world.table).node(key)
     assert [condition.code for condition in state.active()] == ["xid.79"]

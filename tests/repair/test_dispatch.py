@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from faultbridge.domain.cases import Rung
+from faultbridge.domain.cases import RepairAction
 from faultbridge.domain.edges import CaseStatus
 from faultbridge.domain.faults import Severity
 from faultbridge.domain.policy import Match, Rule
@@ -67,7 +67,7 @@ def test_cases_are_admitted_by_urgency_whichever_shard_they_wait_in():
 def test_cases_that_may_not_begin_keep_nobody_behind_them_waiting_however_many_they_are():
     world = World(nodes=1)
     tomorrow = to_text(world.clock.now() + timedelta(days=1))
-    early = {"node": "node-9", "rung": "replace", "waiting_for": "wait", "not_before": tomorrow}
+    early = {"node": "node-9", "repair_action": "replace_node", "waiting_for": "wait", "not_before": tomorrow}
     for number in range(2_000):
         case = f"c-{number:04}"
         place = keys.queue(CLUSTER, 0, 0, world.clock.now(), case)
@@ -79,7 +79,7 @@ def test_cases_that_may_not_begin_keep_nobody_behind_them_waiting_however_many_t
 
 
 def test_cases_that_a_person_was_asked_about_keep_nobody_behind_them_waiting():
-    rule = Rule("asked", Match(codes=("xid.79",)), approval=(Rung.REPLACE,))
+    rule = Rule("asked", Match(codes=("xid.79",)), approval=(RepairAction.REPLACE_NODE,))
     world = World(nodes=6, rules=(rule,), limits=limits(concurrent=6, per_hour=100))
     for node in range(1, 6):
         world.fault(node)

@@ -197,7 +197,7 @@ def test_a_long_report_is_kept_whole_beside_the_entry():
     assert world.objects.kept[place] == b"x" * 10_000
 
 
-def test_a_seat_without_a_group_is_not_given_up():
+def test_a_node_without_a_group_is_not_given_up():
     from dataclasses import replace
 
     from faultbridge.domain.edges import Actor
@@ -207,7 +207,7 @@ def test_a_seat_without_a_group_is_not_given_up():
     config = world.rulebook.config("train-a")
     world.append(
         world.key(),
-        lambda state, _: Revision(replace(state, seat=replace(state.seat, group=None))),
+        lambda state, _: Revision(replace(state, placement=replace(state.placement, group=None))),
         actor=Actor.CLI,
         config=config,
     )

@@ -118,8 +118,8 @@ def test_whoever_tells_of_it_first_it_is_one_node_with_one_case(site: Site, back
     for delivery in reversed(told) if backwards else told:
         reasons |= site.world.app.ingest([delivery]).reasons
     assert reasons == {}
-    witnesses = {source for condition in site.node().active() for source in condition.witnesses}
-    assert witnesses == {"kernel-log", "eks-node-condition", "hyperpod-agent-log", "ec2-event", "hyperpod-event"}
+    reporters = {source for condition in site.node().active() for source in condition.reporters}
+    assert reporters == {"kernel-log", "eks-node-condition", "hyperpod-agent-log", "ec2-event", "hyperpod-event"}
     cases = [item for item in site.world.ports.table.items() if item["sk"] == "CASE"]
     assert [case["node"] for case in cases] == ["a"]
     assert list(site.world.node(KEY._replace(node="neighbour")).active()) == []

@@ -51,7 +51,7 @@ def bodies(table: FakeTable, pk: str = "CLUSTER#train-a") -> list[dict[str, Any]
 @pytest.fixture
 def world() -> World:
     made = World()
-    made.seat("n-1")
+    made.register_node("n-1")
     return made
 
 

@@ -13,7 +13,7 @@ from tests.builders import CATALOGUE, POLICY, STACK_ID, config
 
 
 def document(concurrent: int) -> dict[str, object]:
-    made: dict[str, object] = {"rules": [{"name": "a", "ladder": []}], "limits": {"concurrent": concurrent}}
+    made: dict[str, object] = {"rules": [{"name": "a", "repair_actions": []}], "limits": {"concurrent": concurrent}}
     return {**made, "version": version_of(made)}
 
 
@@ -27,7 +27,7 @@ def test_a_policy_that_is_put_is_the_one_by_which_is_decided() -> None:
     assert rulebook.policy(config()) is POLICY
     put = policies.put(document(7))
     assert rulebook.policy(config()) == put
-    assert (put.limits.concurrent, put.rules[0].ladder) == (7, ())
+    assert (put.limits.concurrent, put.rules[0].repair_actions) == (7, ())
     assert policies.current() == document(7)
 
 

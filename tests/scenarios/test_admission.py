@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from faultbridge.domain.cases import Resolution, Rung, WaitingFor
+from faultbridge.domain.cases import RepairAction, Resolution, WaitingFor
 from faultbridge.domain.edges import CaseStatus, NodeStatus
 from faultbridge.domain.faults import Action, Severity
 from faultbridge.domain.nodes import Isolation
@@ -159,37 +159,50 @@ def test_a_diagnosis_holds_no_slot_and_gives_nothing_up():
     assert "i-00000000000000002" not in world.given_up()
 
 
-def test_a_diagnosis_that_fails_climbs_to_the_next_rung_that_the_policy_permits():
-    ladder = (Rung.VERIFY, Rung.REPLACE)
-    rule = Rule("look", Match(codes=("xid.48",)), action=Action.RUN_DIAGNOSTICS, ladder=ladder, give_up_blind=True)
+def test_a_diagnosis_that_fails_climbs_to_the_next_repair_action_that_the_policy_permits():
+    repair_actions = (RepairAction.VERIFY, RepairAction.REPLACE_NODE)
+    rule = Rule(
+        "look",
+        Match(codes=("xid.48",)),
+        action=Action.RUN_DIAGNOSTICS,
+        repair_actions=repair_actions,
+        give_up_blind=True,
+    )
     world = World(rules=(rule,))
     world.verifier.results["i-00000000000000001"] = Verification(Verdict.FAILED, ("memory: fail",))
     world.fault(code="xid.48")
     world.listen()
     world.until(world.case_is(RESOLVED))
-    assert world.case().rung is Rung.REPLACE
+    assert world.case().repair_action is RepairAction.REPLACE_NODE
     assert (world.case().attempts, world.given_up()) == (2, ["i-00000000000000001"])
 
 
-def test_a_rung_that_the_policy_no_longer_permits_climbs_and_says_so():
+def test_a_repair_action_that_the_policy_no_longer_permits_climbs_and_says_so():
     world = World(limits=limits(concurrent=0), rules=(Rule("reset", action=Action.RESET_GPU),))
     world.fault()
     world.listen()
-    world.policy = Policy("stricter", (Rule("reset", action=Action.RESET_GPU, ladder=(Rung.REPLACE,)),))
+    world.policy = Policy(
+        "stricter", (Rule("reset", action=Action.RESET_GPU, repair_actions=(RepairAction.REPLACE_NODE,)),)
+    )
     world.minute()
     moves = [body["data"] for body in world.bodies() if body["data"].get("to") == "in_progress"]
-    assert moves[0]["reason"] == "admitted: rule reset permits no reset; replace is the next rung permitted"
-    assert moves[0]["rung"] == "replace"
+    assert moves[0]["reason"] == "admitted: rule reset permits no reset; replace is the next repair action permitted"
+    assert moves[0]["repair_action"] == "replace"
 
 
-def test_a_ladder_whose_rungs_do_not_help_goes_to_a_person():
-    rule = Rule("mild", Match(codes=("xid.48",)), action=Action.RESET_GPU, ladder=(Rung.RESET, Rung.REBOOT))
+def test_a_ladder_whose_repair_actions_do_not_help_goes_to_a_person():
+    rule = Rule(
+        "mild",
+        Match(codes=("xid.48",)),
+        action=Action.RESET_GPU,
+        repair_actions=(RepairAction.RESET_GPU, RepairAction.REBOOT_NODE),
+    )
     world = World(rules=(rule,))
     world.verifier.results["i-00000000000000001"] = Verification(Verdict.FAILED, ("memory: fail",))
     world.fault(code="xid.48")
     world.listen()
     world.until(world.case_is(CaseStatus.ESCALATED))
-    assert (world.case().rung, world.given_up()) == (Rung.REBOOT, [])
+    assert (world.case().repair_action, world.given_up()) == (RepairAction.REBOOT_NODE, [])
     assert world.case().reason == "VERIFY_FAILED: memory: fail"
 
 

@@ -282,7 +282,7 @@ def test_a_close_called_again_is_closed() -> None:
     assert world.machine(payload)["outcome"] == "done"
 
 
-def test_a_successor_that_another_seat_takes_in_the_last_moment_is_left_to_it_and_the_next_one_taken() -> None:
+def test_a_successor_that_another_node_takes_in_the_last_moment_is_left_to_it_and_the_next_one_taken() -> None:
     world = world_with_a_fault()
     world.listen()
     world.clock.advance(timedelta(minutes=2))
@@ -302,7 +302,7 @@ def take_at_the_last_moment(world: World, call: Call, instance: str) -> None:
         world.table.write(Put(items.item(keys.claim(instance), world.clock.now(), told)))
 
 
-def test_an_instance_that_is_registered_in_another_seat_is_no_successor() -> None:
+def test_an_instance_that_is_registered_in_another_node_is_no_successor() -> None:
     world = world_with_a_fault()
     world.fleet.spare = 0
     world.listen()

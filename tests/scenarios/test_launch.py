@@ -1,4 +1,4 @@
-"""No group fills the seat: a successor is launched first, of the first type that is to be had, and once."""
+"""No group fills the node: a successor is launched first, of the first type that is to be had, and once."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_where_there_is_nothing_of_the_first_type_the_second_is_launched_and_cou
     world.launcher.dry = {"p5.48xlarge"}
     world.listen()
     world.until(world.case_is(RESOLVED))
-    assert world.node().seat.instance_type == "p5e.48xlarge"
+    assert world.node().placement.instance_type == "p5e.48xlarge"
     claimed = next(body["data"] for body in world.bodies() if body["data"].get("outcome") == "claimed")
     assert claimed["facts"]["instance_type"] == "p5e.48xlarge"
 
@@ -78,7 +78,7 @@ def test_a_type_with_another_number_of_gpus_is_never_launched() -> None:
     world.launcher.dry = {"p5.48xlarge"}
     world.listen()
     world.until(world.case_is(RESOLVED))
-    assert world.node().seat.instance_type == "g5.48xlarge"
+    assert world.node().placement.instance_type == "g5.48xlarge"
 
 
 def test_where_no_type_has_as_many_gpus_nothing_is_given_up_and_a_person_is_asked() -> None:
@@ -226,7 +226,7 @@ def test_a_successor_that_is_on_its_way_is_asked_for_once() -> None:
     assert (len(world.launcher.asked), world.living()) == (1, [NEW])
 
 
-def test_two_seats_get_a_machine_each() -> None:
+def test_two_nodes_get_a_machine_each() -> None:
     world = World(nodes=2)
     world.launch_from_template()
     for node in (1, 2):

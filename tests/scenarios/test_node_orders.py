@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from faultbridge.domain.cases import Resolution, Rung, WaitingFor
+from faultbridge.domain.cases import RepairAction, Resolution, WaitingFor
 from faultbridge.domain.clusters import Mode
 from faultbridge.domain.edges import CaseStatus, NodeStatus
 from faultbridge.domain.policy import Match, Rule
@@ -37,7 +37,7 @@ def test_a_person_has_a_well_node_replaced_and_the_record_says_who() -> None:
 
 
 def test_an_ordered_replacement_is_bounded_as_any_repair_and_a_rule_may_ask_another_person_first() -> None:
-    world = World(rules=(Rule("two-people", Match(codes=("operator.*",)), approval=(Rung.REPLACE,)),))
+    world = World(rules=(Rule("two-people", Match(codes=("operator.*",)), approval=(RepairAction.REPLACE_NODE,)),))
     world.node_orders.replace(world.key(), ADA)
     world.listen()
     world.minute(5)
@@ -78,17 +78,21 @@ def test_a_quarantined_node_can_be_replaced_by_order() -> None:
 
 
 def test_a_case_that_a_person_has_goes_back_to_the_machine_with_all_its_attempts() -> None:
-    world = World(rules=(Rule("ask", approval=(Rung.REPLACE,)),))
+    world = World(rules=(Rule("ask", approval=(RepairAction.REPLACE_NODE,)),))
     world.fault()
     world.listen()
     world.orders.deny(world.case().id, ADA)
     world.listen()
     world.node_orders.replace(world.key(), ADA)
-    assert (world.case().status, world.case().rung, world.case().tried) == (CaseStatus.QUEUED, Rung.REPLACE, 0)
+    assert (world.case().status, world.case().repair_action, world.case().tried) == (
+        CaseStatus.QUEUED,
+        RepairAction.REPLACE_NODE,
+        0,
+    )
 
 
 def test_a_node_that_a_person_has_and_that_still_serves_is_returned_without_a_verification() -> None:
-    world = World(rules=(Rule("look", Match(codes=("xid.79",)), isolate=False, ladder=()),))
+    world = World(rules=(Rule("look", Match(codes=("xid.79",)), isolate=False, repair_actions=()),))
     world.fault()
     world.listen()
     assert world.case().status is ESCALATED

@@ -1,4 +1,4 @@
-"""A HyperPod fault that the kernel, the agent and an event tell of is one condition with three witnesses."""
+"""A HyperPod fault that the kernel, the agent and an event tell of is one condition with three reporters."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class HyperPod(World):
     def told_of(self) -> dict[str, list[str]]:
         """Each condition with those who assert it."""
         return {
-            key: sorted(source for source, witness in one.witnesses.items() if witness.active)
+            key: sorted(source for source, reporter in one.reporters.items() if reporter.active)
             for key, one in self.node().conditions.items()
         }
 

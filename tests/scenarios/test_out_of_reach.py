@@ -71,14 +71,14 @@ def test_by_default_a_repair_holds_and_pages_even_when_the_machine_is_proven_dea
 
 
 @pytest.mark.parametrize(("code", "source"), NO_PROOF)
-def test_what_no_cloud_witness_proves_is_waited_for_under_proceed_too(code: str, source: str) -> None:
+def test_what_no_cloud_reporter_proves_is_waited_for_under_proceed_too(code: str, source: str) -> None:
     world = silent_world(PROCEED, code=code, source=source)
     world.minute(300)
     assert (world.status(), world.given_up()) == (NodeStatus.DEGRADED, [])
     assert pages(world) == ["note isolation overdue"]
 
 
-def test_a_machine_that_a_cloud_witness_proves_dead_is_replaced_once_the_patience_is_over() -> None:
+def test_a_machine_that_a_cloud_reporter_proves_dead_is_replaced_once_the_patience_is_over() -> None:
     world = silent_world(PROCEED, code=DEAD[0], source=DEAD[1])
     world.minute(9)
     assert (world.status(), world.given_up()) == (NodeStatus.DEGRADED, [])

@@ -147,7 +147,7 @@ def test_a_cluster_incident_with_64_absorbed_cases_is_two_pages() -> None:
     pocket = Pocket()
     nodes = [(f"gpu-{number:04}", f"c-{number:026}") for number in range(64)]
     for node, case in nodes:
-        pocket.paging(case_event("open", 6, node=node, case=case, rung="verify"))
+        pocket.paging(case_event("open", 6, node=node, case=case, repair_action="verify"))
     pocket.paging(incident("opened"))
     for node, case in nodes:
         pocket.paging(case_event("absorbed", 8, node=node, case=case, **{"from": "open"}))

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from faultbridge.domain.cases import Resolution, Rung, WaitingFor
+from faultbridge.domain.cases import RepairAction, Resolution, WaitingFor
 from faultbridge.domain.edges import CaseStatus, NodeStatus
 from faultbridge.domain.faults import Action, Severity
 from faultbridge.domain.policy import Match, Rule
@@ -19,7 +19,7 @@ from tests.scenarios.world import World, limits
 
 RESOLVED, QUEUED, ESCALATED = CaseStatus.RESOLVED, CaseStatus.QUEUED, CaseStatus.ESCALATED
 ADA = Order("arn:aws:iam::123456789012:user/ada", "seen in the rack")
-BY_APPROVAL = Rule("careful", approval=(Rung.REPLACE,), approval_deadline=timedelta(hours=2))
+BY_APPROVAL = Rule("careful", approval=(RepairAction.REPLACE_NODE,), approval_deadline=timedelta(hours=2))
 
 
 def pages(world: World, node: int = 1) -> list[str]:

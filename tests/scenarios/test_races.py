@@ -97,7 +97,7 @@ def test_without_capacity_the_attempt_is_stopped_before_any_intent() -> None:
     assert answers == ["stopped"]
 
 
-def test_a_seat_of_which_no_instance_is_known_is_a_persons() -> None:
+def test_a_node_of_which_no_instance_is_known_is_a_persons() -> None:
     world = World()
     world.append(
         world.key(),
@@ -108,7 +108,7 @@ def test_a_seat_of_which_no_instance_is_known_is_a_persons() -> None:
     world.fault()
     world.listen()
     assert (world.case().status, world.given_up()) == (CaseStatus.ESCALATED, [])
-    assert world.case().reason == "NOT_FOUND: no instance is known to sit in the seat"
+    assert world.case().reason == "NOT_FOUND: no instance is known to sit in the node"
 
 
 @pytest.mark.parametrize("severity", [Severity.WARNING, Severity.FATAL])

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from faultbridge.domain.cases import Resolution, Rung, WaitingFor
+from faultbridge.domain.cases import RepairAction, Resolution, WaitingFor
 from faultbridge.domain.edges import CaseStatus, NodeStatus
 from faultbridge.ports import Verdict, Verification
 from faultbridge.registry.inventory_sync import SyncInventory
@@ -62,7 +62,7 @@ def test_a_machine_that_came_and_is_bad_never_serves_and_climbs_the_ladder_like_
     world.verifier.results[new] = Verification(Verdict.FAILED, ("memory: fail",))
     rival.look()
     world.until(lambda: world.case().waiting_for is WaitingFor.APPROVAL, minutes=60)
-    assert (world.status(), world.case().rung) == (NodeStatus.QUARANTINED, Rung.REPLACE)
+    assert (world.status(), world.case().repair_action) == (NodeStatus.QUARANTINED, RepairAction.REPLACE_NODE)
     assert "node validating -> healthy" not in world.story()
 
 

@@ -16,7 +16,7 @@ from tests.scenarios.world import World
 RESOLVED, QUEUED, ESCALATED = CaseStatus.RESOLVED, CaseStatus.QUEUED, CaseStatus.ESCALATED
 
 
-def test_a_fatal_fault_ends_in_a_verified_node_in_the_same_seat():
+def test_a_fatal_fault_ends_in_a_verified_node_in_the_same_node():
     world = World()
     world.fault()
     world.listen()
@@ -98,7 +98,7 @@ def test_the_cluster_is_degraded_then_recovering_then_healthy():
     assert any(line.endswith("-> recovering") for line in moves)
 
 
-def test_old_names_lead_to_the_seat_still_and_the_new_instance_does_too():
+def test_old_names_lead_to_the_node_still_and_the_new_instance_does_too():
     from faultbridge.storage import items, keys
 
     world = World()
@@ -225,7 +225,7 @@ def test_missing_capacity_after_the_intent_only_takes_longer():
     assert world.given_up() == ["i-00000000000000001"]
 
 
-def test_two_seats_that_wait_for_one_successor_never_share_it():
+def test_two_nodes_that_wait_for_one_successor_never_share_it():
     world = World(nodes=2)
     world.fleet.spare = 1
     for node in (1, 2):
@@ -258,7 +258,7 @@ def test_a_dry_run_says_what_it_would_have_done_and_closes_the_case():
     world.fault()
     world.listen()
     note = next(body["data"] for body in world.bodies() if body["data"].get("kind") == "would_have_done")
-    told = {"isolate": True, "rung": "replace", "instance_id": "i-00000000000000001"}
+    told = {"isolate": True, "repair_action": "replace_node", "instance_id": "i-00000000000000001"}
     assert note["facts"] == told | {"rule": "default", "policy": "test-policy"}
     assert world.case().resolution is Resolution.DRY_RUN
 

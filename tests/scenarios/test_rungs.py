@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from faultbridge.domain.cases import Resolution, Rung
+from faultbridge.domain.cases import RepairAction, Resolution
 from faultbridge.domain.edges import CaseStatus, NodeStatus
 from faultbridge.domain.faults import Action, Severity
 from faultbridge.domain.policy import Match, Rule
@@ -30,19 +30,19 @@ def world_in_need(code: str = "xid.79", **others: object) -> World:
     return world
 
 
-def cured_by(world: World, wanted: Rung) -> None:
-    """Let the machine fail its verifications until it has been through this rung."""
+def cured_by(world: World, wanted: RepairAction) -> None:
+    """Let the machine fail its verifications until it has been through this repair action."""
     world.verifier.results[FIRST] = BROKEN
 
-    def cure(rung: Rung, instance: str) -> None:
-        if rung is wanted:
+    def cure(repair_action: RepairAction, instance: str) -> None:
+        if repair_action is wanted:
             world.verifier.results.pop(instance, None)
 
     world.restarter.on_restart = cure
 
 
-def rungs(world: World) -> list[tuple[str, str]]:
-    return [(rung.value, instance) for rung, instance, _ in world.restarter.restarted]
+def repair_actions(world: World) -> list[tuple[str, str]]:
+    return [(repair_action.value, instance) for repair_action, instance, _ in world.restarter.restarted]
 
 
 def test_a_reboot_that_cures_brings_the_same_instance_back_verified() -> None:
@@ -67,7 +67,7 @@ def test_a_reboot_that_cures_brings_the_same_instance_back_verified() -> None:
         "case in_progress -> resolved (repaired)",
     ]
     assert world.case().resolution is Resolution.REPAIRED
-    assert (rungs(world), world.given_up()) == ([("reboot", FIRST)], [])
+    assert (repair_actions(world), world.given_up()) == ([("reboot", FIRST)], [])
     node = world.node()
     assert node.incarnation is not None
     assert (node.incarnation.instance_id, node.incarnation.instance, node.incarnation.boot) == (FIRST, 1, 2)
@@ -92,7 +92,7 @@ def test_a_boot_that_the_machine_itself_tells_of_first_is_the_same_boot() -> Non
 def test_a_reset_that_cures_leaves_the_boot_as_it_is() -> None:
     world = world_in_need("xid.48")
     world.until(world.case_is(RESOLVED))
-    assert rungs(world) == [("reset", FIRST)]
+    assert repair_actions(world) == [("reset", FIRST)]
     assert world.node().incarnation == World().node().incarnation
     assert not list(world.node().active())
 
@@ -101,25 +101,25 @@ def test_a_reboot_that_does_not_cure_is_followed_by_a_replacement() -> None:
     world = world_in_need()
     world.verifier.results[FIRST] = BROKEN
     world.until(world.case_is(RESOLVED))
-    assert (rungs(world), world.given_up()) == ([("reboot", FIRST)], [FIRST])
+    assert (repair_actions(world), world.given_up()) == ([("reboot", FIRST)], [FIRST])
     assert (world.case().attempts, world.case().resolution) == (2, Resolution.REPLACED)
     assert world.status() is NodeStatus.HEALTHY
 
 
-def test_the_ladder_is_climbed_rung_by_rung() -> None:
+def test_the_ladder_is_climbed_repair_action_by_repair_action() -> None:
     world = world_in_need("xid.48")
     world.verifier.results[FIRST] = BROKEN
     world.until(world.case_is(RESOLVED))
-    assert (rungs(world), world.given_up()) == ([("reset", FIRST), ("reboot", FIRST)], [FIRST])
-    intents = [body["data"]["rung"] for body in world.bodies() if body["data"].get("step") == "intent"]
+    assert (repair_actions(world), world.given_up()) == ([("reset", FIRST), ("reboot", FIRST)], [FIRST])
+    intents = [body["data"]["repair_action"] for body in world.bodies() if body["data"].get("step") == "intent"]
     assert intents == ["reset", "reboot", "replace"]
 
 
 def test_a_machine_that_only_a_reboot_cures_is_not_replaced() -> None:
     world = world_in_need("xid.48")
-    cured_by(world, Rung.REBOOT)
+    cured_by(world, RepairAction.REBOOT_NODE)
     world.until(world.case_is(RESOLVED))
-    assert (rungs(world), world.given_up()) == ([("reset", FIRST), ("reboot", FIRST)], [])
+    assert (repair_actions(world), world.given_up()) == ([("reset", FIRST), ("reboot", FIRST)], [])
     assert world.case().resolution is Resolution.REPAIRED
 
 
@@ -136,7 +136,7 @@ def test_a_reset_that_the_instance_refuses_climbs_at_once() -> None:
     world = world_in_need("xid.48")
     world.restarter.results[FIRST] = Restart(RestartState.FAILED, "GPU 00000000:C1:00.0 is in use")
     world.until(world.case_is(RESOLVED))
-    assert rungs(world) == [("reset", FIRST), ("reboot", FIRST)]
+    assert repair_actions(world) == [("reset", FIRST), ("reboot", FIRST)]
     assert world.given_up() == [FIRST]
     told = [body["data"] for body in world.bodies() if body["data"].get("step") == "repair_in_place"]
     assert {one["reason"] for one in told if one["outcome"] == "failed"} == {"GPU 00000000:C1:00.0 is in use"}
@@ -148,7 +148,7 @@ def test_an_instance_whose_agent_is_dead_climbs_without_a_restart() -> None:
     world.fault()
     world.listen()
     world.until(world.case_is(RESOLVED))
-    assert (rungs(world), world.given_up()) == ([], [FIRST])
+    assert (repair_actions(world), world.given_up()) == ([], [FIRST])
     assert "repair_in_place out_of_reach" in world.story()
 
 
@@ -160,7 +160,7 @@ def test_an_uncertain_answer_restarts_nothing_twice(failure: ProviderFailure, ef
     world.fault()
     world.listen()
     world.until(world.case_is(RESOLVED))
-    assert (rungs(world), world.given_up()) == ([("reboot", FIRST)], [])
+    assert (repair_actions(world), world.given_up()) == ([("reboot", FIRST)], [])
     assert world.case().attempts == 1
 
 
@@ -194,7 +194,7 @@ def test_an_execution_killed_after_the_intent_of_a_reboot_goes_on_without_a_seco
     world = world_in_need()
     world.workflow.abort(f"{world.case().id}-1")
     world.until(world.case_is(RESOLVED))
-    assert rungs(world) == [("reboot", FIRST)]
+    assert repair_actions(world) == [("reboot", FIRST)]
     assert world.case().attempts == 2
     assert world.story().count("intent committed") == 1
 
@@ -207,10 +207,10 @@ class TestAFaultThatJoins:
         world.fault(code="xid.48")
         world.listen()
         world.fault(code="xid.79", component=OTHER_GPU)
-        assert (world.case().rung, world.case().rule) == (Rung.REBOOT, "reboot")
+        assert (world.case().repair_action, world.case().rule) == (RepairAction.REBOOT_NODE, "reboot")
         assert "note information" in world.story()
 
-    def test_a_fault_before_the_intent_sends_the_case_back_for_the_higher_rung(self) -> None:
+    def test_a_fault_before_the_intent_sends_the_case_back_for_the_higher_repair_action(self) -> None:
         world = World(rules=(RESET, REBOOT), orchestrated=True)
         world.orchestrator.busy_until["node-1"] = world.clock.now() + timedelta(minutes=10)
         world.fault(code="xid.48")
@@ -218,15 +218,17 @@ class TestAFaultThatJoins:
         world.minute()
         world.fault(code="xid.79", component=OTHER_GPU)
         world.until(world.case_is(RESOLVED))
-        assert rungs(world) == [("reboot", FIRST)]
+        assert repair_actions(world) == [("reboot", FIRST)]
 
-    def test_a_fault_that_the_rung_does_not_end_makes_the_case_climb_although_the_verification_passed(self) -> None:
+    def test_a_fault_that_the_repair_action_does_not_end_makes_the_case_climb_although_the_verification_passed(
+        self,
+    ) -> None:
         world = World(rules=(RESET, REBOOT))
         world.fault(code="xid.48")
         world.listen()
         world.fault(code="xid.79", component=OTHER_GPU)
         world.until(world.case_is(RESOLVED))
-        assert rungs(world) == [("reset", FIRST), ("reboot", FIRST)]
+        assert repair_actions(world) == [("reset", FIRST), ("reboot", FIRST)]
         assert not list(world.node().active())
 
     def test_what_is_seen_while_the_instance_restarts_does_not_speak_against_it_afterwards(self) -> None:
@@ -234,7 +236,7 @@ class TestAFaultThatJoins:
         world.minute(2)
         world.fault()
         world.until(world.case_is(RESOLVED))
-        assert (rungs(world), world.given_up()) == ([("reboot", FIRST)], [])
+        assert (repair_actions(world), world.given_up()) == ([("reboot", FIRST)], [])
 
 
 @pytest.mark.parametrize(("severity", "verified"), [(Severity.WARNING, True), (Severity.ERROR, False)])
@@ -249,22 +251,22 @@ def test_an_error_that_is_seen_during_a_verification_outweighs_it(severity: Seve
     assert ("verify passed" in world.story()) is verified
 
 
-def test_a_rung_that_needs_approval_is_asked_about_when_the_ladder_reaches_it() -> None:
-    asks = Rule("asks", Match(codes=("xid.48",)), action=Action.REBOOT_NODE, approval=(Rung.REPLACE,))
+def test_a_repair_action_that_needs_approval_is_asked_about_when_the_ladder_reaches_it() -> None:
+    asks = Rule("asks", Match(codes=("xid.48",)), action=Action.REBOOT_NODE, approval=(RepairAction.REPLACE_NODE,))
     world = World(rules=(asks,))
     world.verifier.results[FIRST] = BROKEN
     world.fault(code="xid.48")
     world.listen()
     world.until(lambda: world.case().asking is not None)
-    assert (rungs(world), world.given_up()) == ([("reboot", FIRST)], [])
-    assert world.case().rung is Rung.REPLACE
+    assert (repair_actions(world), world.given_up()) == ([("reboot", FIRST)], [])
+    assert world.case().repair_action is RepairAction.REPLACE_NODE
 
 
 def longest(world: World) -> Iterator[int]:
     return (execution.transitions for execution in world.workflow.executions.values())
 
 
-def test_no_attempt_at_any_rung_comes_near_thirty_transitions() -> None:
+def test_no_attempt_at_any_repair_action_comes_near_thirty_transitions() -> None:
     world = world_in_need("xid.48")
     world.verifier.results[FIRST] = BROKEN
     world.until(world.case_is(RESOLVED))

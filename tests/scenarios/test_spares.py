@@ -61,7 +61,7 @@ def test_as_many_machines_as_are_asked_for_are_launched_and_verified_and_no_more
     assert {instance for instance, _ in world.verifier.begun.values()} >= set(ready(world))
 
 
-def test_a_verified_spare_takes_the_seat_and_the_record_says_so_and_its_place_is_filled_again() -> None:
+def test_a_verified_spare_takes_the_node_and_the_record_says_so_and_its_place_is_filled_again() -> None:
     world = filled(1)
     (spare,) = ready(world)
     world.fault()
@@ -78,7 +78,7 @@ def test_a_verified_spare_takes_the_seat_and_the_record_says_so_and_its_place_is
     assert sorted(world.living()) == sorted([spare, *ready(world)])
 
 
-def test_a_seat_gets_a_spare_although_there_is_no_capacity_for_anything_else() -> None:
+def test_a_node_gets_a_spare_although_there_is_no_capacity_for_anything_else() -> None:
     world = filled(1)
     world.fleet.spare = 0
     world.fault()
@@ -152,7 +152,7 @@ def test_a_verification_counts_for_a_day_and_is_then_repeated() -> None:
     assert [instance for instance, _ in world.verifier.begun.values()].count(spare) == before + 1
 
 
-def test_a_spare_with_another_number_of_gpus_takes_no_seat() -> None:
+def test_a_spare_with_another_number_of_gpus_takes_no_node() -> None:
     world = world_with(1)
     configure(world, instance_types=("p5.4xlarge",))
     world.until(lambda: len(ready(world)) == 1, minutes=60)
@@ -163,7 +163,7 @@ def test_a_spare_with_another_number_of_gpus_takes_no_seat() -> None:
     assert steps(world)["committed"]["facts"]["capacity_evidence"] == "launch_first"
 
 
-def test_a_spare_is_kept_from_work_until_it_is_verified_in_a_seat() -> None:
+def test_a_spare_is_kept_from_work_until_it_is_verified_in_a_node() -> None:
     world = filled(1, orchestrated=True)
     (spare,) = ready(world)
     assert spare in world.orchestrator.cordoned

@@ -1,4 +1,4 @@
-"""A rival takes a machine away in mid-attempt: the attempt goes on at the empty seat, and nobody acts twice."""
+"""A rival takes a machine away in mid-attempt: the attempt goes on at the empty node, and nobody acts twice."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_a_machine_that_goes_in_the_moment_of_the_intent_is_replaced_once() -> N
     assert len(world.fleet.instances) == 2
 
 
-def test_a_machine_that_goes_while_it_restarts_gets_its_successor_without_another_rung() -> None:
+def test_a_machine_that_goes_while_it_restarts_gets_its_successor_without_another_repair_action() -> None:
     world = World(rules=(REBOOT,))
     world.fault(code="xid.48")
     world.listen()
@@ -126,7 +126,7 @@ def test_a_successor_that_goes_while_it_is_proven_gets_a_successor_itself() -> N
     assert world.node().status is NodeStatus.HEALTHY
 
 
-def test_a_machine_that_goes_during_a_mere_diagnosis_leaves_its_seat_to_another() -> None:
+def test_a_machine_that_goes_during_a_mere_diagnosis_leaves_its_node_to_another() -> None:
     world = busy_world(DIAGNOSE)
     world.fault(code="xid.48")
     world.listen()
@@ -148,7 +148,7 @@ def test_a_successor_that_was_there_before_anybody_noticed_is_found() -> None:
     assert world.node().incarnation.instance == 2
 
 
-def test_an_execution_lost_after_it_was_noticed_goes_on_at_the_empty_seat() -> None:
+def test_an_execution_lost_after_it_was_noticed_goes_on_at_the_empty_node() -> None:
     world = busy_world()
     world.fleet.launch_delay = timedelta(minutes=40)
     world.fault()

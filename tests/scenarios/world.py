@@ -160,8 +160,10 @@ class World:
         day_before = NOON - timedelta(days=1)
         for number in range(1, nodes + 1):
             instance = self.fleet.launch(GROUP, f"i-{number:017x}", day_before)
-            seat = NewNode(f"node-{number}", instance, GROUP, "p5.48xlarge", self._domain(number), since=day_before)
-            registration.add_node(CLUSTER, seat)
+            placement = NewNode(
+                f"node-{number}", instance, GROUP, "p5.48xlarge", self._domain(number), since=day_before
+            )
+            registration.add_node(CLUSTER, placement)
         self.listen()
 
     def _publish(self, waiting: Iterable[Key]) -> None:
@@ -197,7 +199,7 @@ class World:
         self.append(key, lambda state, _: Revision(learn_boot(state, record)), actor=Actor.INGEST, config=rules.config)
 
     def listen(self) -> None:
-        """Let the stream ring for what was written, until it is quiet; a failing batch is rung again by the sweep."""
+        """Let the stream ring for what was written, until it is quiet; a failing batch is repair action again by the sweep."""
         while bells := self._bells():
             try:
                 self.react(bells)
@@ -239,7 +241,7 @@ class World:
         self.controls.pause(CLUSTER, paused=paused)
 
     def launch_from_template(self, *instance_types: str) -> None:
-        """Let the machines come from a launch template: no group fills its seats by itself."""
+        """Let the machines come from a launch template: no group fills its nodes by itself."""
         self.fleet.templates.add(GROUP)
         self.provider.known_capacity = Capacity(Evidence.LAUNCH_FIRST)
         registration = Registration(self.table, self.append, self.clock)

@@ -1,7 +1,7 @@
 """Machines of a SageMaker HyperPod cluster.
 
 They run in an account of AWS: EC2 shows none of them, so that everything comes from SageMaker itself. A node's logical
-id outlives the instance, and is the seat's own name there.
+id outlives the instance, and is the node's own name there.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def _machine(one: Any, instance: str, group: str, member: Member) -> Machine:  #
     called = (f"{KUBERNETES_PREFIX}{instance}", host, dns, slot)
     return Machine(
         instance_id=instance,
-        # The logical id stays with the seat, whoever sits in it; an older cluster has none.
+        # The logical id stays with the node, whoever sits in it; an older cluster has none.
         name=f"{group}-{slot[:LOGICAL_ID_SHOWN]}" if slot else host or instance,
         group=group,
         instance_type=one.get("InstanceType"),

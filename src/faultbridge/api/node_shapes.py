@@ -39,7 +39,7 @@ class Condition(Shape):
     since: Instant
     last_at: Instant
     count: Count = Field(description="How often it was seen, at least.")
-    witnesses: list[str]
+    reporters: list[str]
     known_incarnation: bool
 
 

@@ -71,7 +71,7 @@ class Case(Shape):
     component: Component
     severity: str
     action: str
-    rung: str
+    repair_action: str
     attempt: Count
     approval: Asked | None
     opened_at: Instant

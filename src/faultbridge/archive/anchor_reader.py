@@ -1,4 +1,4 @@
-"""Witness: what the vault says of a cluster's hashes, for whoever verifies."""
+"""AnchorReader: what the vault says of a cluster's hashes, for whoever verifies."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class _Gathering:
-    """Points by stream and place, the first witness of each; a later one that disagrees is a break."""
+    """Points by stream and place, the first anchor of each; a later one that disagrees is a break."""
 
     points: dict[str, dict[tuple[int, int], Point]] = field(default_factory=dict)
     sealed: dict[str, dict[tuple[int, int], Point]] = field(default_factory=dict)
     breaks: list[Break] = field(default_factory=list)
-    witnesses: int = 0
+    anchors: int = 0
 
     def add(self, stream: str, epoch: int, sequence: int, point: Point) -> None:
-        """Take over what one witness says of one entry."""
+        """Take over what one anchor says of one entry."""
         known = self.points.setdefault(stream, {}).setdefault((epoch, sequence), point)
         if known.hash != point.hash:
-            said = f"{known.witness} and {point.witness} saw different hashes: it was rewritten between them"
+            said = f"{known.anchor} and {point.anchor} saw different hashes: it was rewritten between them"
             self.breaks.append(Break(stream, epoch, sequence, BreakKind.ANCHOR, said))
 
 
 @dataclass(frozen=True, slots=True)
-class Witness:
+class AnchorReader:
     """Reads anchors and sealed manifests."""
 
     vault: Vault
@@ -44,24 +44,24 @@ class Witness:
         """Gather everything that the vault saw of a cluster; what is there and cannot be read is a break."""
         gathering = _Gathering()
         for anchored in self._anchors(cluster, gathering):
-            gathering.witnesses += 1
+            gathering.anchors += 1
             for stream, (epoch, sequence, hashed) in anchored.heads.items():
                 gathering.add(stream, epoch, sequence, Point(hashed, f"anchor {anchored.at}"))
         for manifest in self._manifests(cluster, gathering):
-            gathering.witnesses += 1
+            gathering.anchors += 1
             for one in manifest.stretches:
                 point = Point(one.hash, f"seal {manifest.day}")
                 gathering.add(one.stream, one.epoch, one.last, point)
                 gathering.sealed.setdefault(one.stream, {})[one.epoch, one.last] = point
         restored, breaks = self.restored(), tuple(gathering.breaks)
-        return Seen(gathering.points, gathering.sealed, restored, breaks, gathering.witnesses)
+        return Seen(gathering.points, gathering.sealed, restored, breaks, gathering.anchors)
 
     def restored(self) -> frozenset[int]:
         """Return the epochs that restores began."""
         return frozenset(int(key.removeprefix(layout.EPOCHS)[:4]) for key in self.vault.list(layout.EPOCHS))
 
     def stack_id(self, cluster: str) -> str | None:
-        """Return whose record it is, by any witness."""
+        """Return whose record it is, by any anchor."""
         gathering = _Gathering()
         found = next(self._anchors(cluster, gathering), None) or next(self._manifests(cluster, gathering), None)
         return found.stack_id if found else None

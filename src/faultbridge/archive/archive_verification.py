@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 
-from faultbridge.archive.anchor_reader import Witness
+from faultbridge.archive.anchor_reader import AnchorReader
 from faultbridge.archive.manifests import Manifest, ends
 from faultbridge.archive.read import ReadArchive
 from faultbridge.domain.entries import Stream
@@ -42,7 +42,7 @@ class VerifyArchive:
         found = _Found()
         self._manifests(cluster, found)
         self._lines(cluster, found)
-        seen = Witness(self.vault)(cluster) if self.vault else Seen()
+        seen = AnchorReader(self.vault)(cluster) if self.vault else Seen()
         verified = Verified(breaks=[*found.breaks, *seen.breaks])
         stack_id = self._whose(cluster, found)
         wanted = None if node is None else f"{cluster}/{node}"
@@ -54,7 +54,7 @@ class VerifyArchive:
 
     def _whose(self, cluster: str, found: _Found) -> str:
         told = self.stack_id or next((manifest.stack_id for manifest in found.manifests), None)
-        told = told or (Witness(self.vault).stack_id(cluster) if self.vault else None)
+        told = told or (AnchorReader(self.vault).stack_id(cluster) if self.vault else None)
         if told is None:
             raise Rejected("no_stack_id", f"no sealed day says whose record {cluster} is")
         return told

@@ -109,7 +109,7 @@ def set_cluster(
     hyperpod_cluster: HyperPodOption = None,
     provider_role: RoleOption = None,
     external_id: ExternalIdOption = None,
-    expected: Annotated[int | None, typer.Option(min=0, help="How many seats it has.")] = None,
+    expected: Annotated[int | None, typer.Option(min=0, help="How many nodes it has.")] = None,
 ) -> None:
     """Change how a cluster is run; what is not named stays."""
     changes = _given(

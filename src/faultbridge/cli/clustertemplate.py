@@ -37,7 +37,7 @@ def set_template(
     spares: SparesOption = None,
     spare_group: SpareGroupOption = None,
 ) -> None:
-    """Say what is launched instead of what the launch template says; the group of a seat names its template."""
+    """Say what is launched instead of what the launch template says; the group of a node names its template."""
     given = {
         "instance_types": _types(instance_type),
         "subnets": _subnets(subnet),

@@ -153,6 +153,6 @@ def _title(file: str) -> str:
 
 
 def _counted(one: Document) -> str:
-    if one["kind"] == "survey":
+    if one["kind"] == "snapshot":
         return f"covers {len(one['covers'])} codes, {len(one['present'])} present"
     return ", ".join(f"{name}={value}" for name, value in one.get("values", {}).items())

@@ -73,7 +73,7 @@ CASES: Columns = {
     "STATUS": lambda one: one["status"],
     "WAITS FOR": lambda one: one["waiting_for"],
     "CAUSE": lambda one: f"{one['code']} {component_text(one['component'])}",
-    "RUNG": lambda one: one["rung"],
+    "RUNG": lambda one: one["repair_action"],
     "AGE": lambda one: duration_text(one["age_ms"]),
     "ENDED AS": lambda one: one["resolution"],
 }
@@ -84,7 +84,7 @@ CASE: Columns = {
     "Ended as": lambda one: one["resolution"],
     "Reason": lambda one: one["reason"],
     "Cause": lambda one: f"{one['severity']}: {one['code']} {component_text(one['component'])}",
-    "Action": lambda one: f"{one['action']}, at rung {one['rung']}, attempt {one['attempt']}",
+    "Action": lambda one: f"{one['action']}, at repair action {one['repair_action']}, attempt {one['attempt']}",
     "Opened": lambda one: short(one["opened_at"]),
     "Goes on at": lambda one: short(one["not_before"]),
     "Closed": lambda one: short(one["closed_at"]),
@@ -109,7 +109,7 @@ def _left_alone(ignored: Document | None) -> str | None:
 
 
 def _condition_text(condition: Document) -> str:
-    seen = f"{condition['count']} times since {short(condition['since'])}, by {', '.join(condition['witnesses'])}"
+    seen = f"{condition['count']} times since {short(condition['since'])}, by {', '.join(condition['reporters'])}"
     what = f"{condition['severity']} {condition['code']} {component_text(condition['component'])}"
     return f"{what}: {condition['message']} ({seen})"
 

@@ -1,4 +1,4 @@
-"""`faultbridge node`: which seats a cluster has, who sits there, and what is wrong."""
+"""`faultbridge node`: which nodes a cluster has, who sits there, and what is wrong."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ def add_node(
     session: Session,
     cluster: Cluster,
     node: Annotated[str, typer.Option(help="What the node is called: its host name.")],
-    instance_id: Annotated[str | None, typer.Option(help="Who sits there; without one the seat is empty.")] = None,
-    group: Annotated[str | None, typer.Option(help="The Auto Scaling group or launch template of the seat.")] = None,
+    instance_id: Annotated[str | None, typer.Option(help="Who sits there; without one the node is empty.")] = None,
+    group: Annotated[str | None, typer.Option(help="The Auto Scaling group or launch template of the node.")] = None,
     instance_type: Annotated[str | None, typer.Option(help="Such as p5.48xlarge.")] = None,
     domain: Annotated[str | None, typer.Option(help="What shares its fate: a rack, a switch, a zone.")] = None,
     alias: Annotated[list[str] | None, typer.Option(help="Another name that records use; repeatable.")] = None,
@@ -87,7 +87,7 @@ def import_nodes(
     seats = read_seats(file) if file is not None else _of_group(session, cluster, str(group))
     registered = session.application.registration.add_nodes(cluster, seats)
     with progress("registering nodes", len(seats)) as advance:
-        rows = [_row(seat, one, advance(1)) for seat, one in zip(seats, registered, strict=True)]
+        rows = [_row(placement, one, advance(1)) for placement, one in zip(seats, registered, strict=True)]
     session.show(rows, IMPORTED)
     refused = sum(row["outcome"] == "refused" for row in rows)
     if session.for_people:
@@ -115,7 +115,7 @@ def _ordered(word: str, does: str, example: str) -> None:
 _ordered("replace", "Have a node replaced, within the budget, the windows and the breakers.", "burnt smell")
 _ordered("quarantine", "Keep work off a node until you return it or have it replaced.", "cable to be changed")
 _ordered("return", "Give a node back that a person had: it is verified, and serves again.", "cable changed")
-_ordered("retire", "Take a seat out of its cluster; its record stays.", "rack given up")
+_ordered("retire", "Take a node out of its cluster; its record stays.", "rack given up")
 
 
 @app.command("ignore", epilog="Example: faultbridge node ignore n-7 --cluster train-a --until 4h")
@@ -144,11 +144,11 @@ def _of_group(session: Session, cluster: str, group: str) -> list[NewNode]:
     return [NewNode.of_machine(machine) for machine in inventory.machines(config, group)]
 
 
-def _row(seat: NewNode, registered: NodeState | Rejected, _advanced: None) -> dict[str, str | None]:
+def _row(placement: NewNode, registered: NodeState | Rejected, _advanced: None) -> dict[str, str | None]:
     refused = registered if isinstance(registered, Rejected) else None
     return {
-        "node": seat.name,
-        "instance_id": seat.instance_id,
+        "node": placement.name,
+        "instance_id": placement.instance_id,
         "outcome": "refused" if refused else "registered",
         "reason": (refused.detail or refused.reason) if refused else None,
     }

@@ -9,7 +9,7 @@ from typing import Any
 
 from faultbridge.cli.output import Document
 from faultbridge.domain.catalogue import Catalogue
-from faultbridge.domain.faults import Clear, Component, Fault, Observation, Reading, Survey
+from faultbridge.domain.faults import Clear, Component, CounterSample, Fault, Observation, Snapshot
 from faultbridge.domain.times import to_text
 
 # The incarnation that an input names; a decoder leaves it among the attributes.
@@ -26,14 +26,14 @@ class Caller:
 
 
 def documents(observations: Iterable[Observation], caller: Caller, *, everything: bool) -> Iterator[Document]:
-    """Yield a document for each fault and clear, and for each survey and reading when `everything` is asked for."""
+    """Yield a document for each fault and clear, and for each health snapshot and reading when `everything` is asked for."""
     for observation in observations:
         if isinstance(observation, Fault | Clear):
             yield _judgement(observation, caller)
-        elif isinstance(observation, Survey):
+        elif isinstance(observation, Snapshot):
             yield from (_judgement(fault, caller) for fault in observation.present)
             if everything:
-                yield _survey(observation, caller)
+                yield _snapshot(observation, caller)
         elif everything:
             yield _reading(observation, caller)
 
@@ -58,28 +58,28 @@ def _judgement(told: Fault | Clear, caller: Caller) -> dict[str, Any]:
     } | {name: told.attributes.get(name) for name in _INCARNATION}
 
 
-def _survey(survey: Survey, caller: Caller) -> dict[str, Any]:
+def _snapshot(snapshot: Snapshot, caller: Caller) -> dict[str, Any]:
     return {
-        "kind": "survey",
-        "source": survey.source,
-        "observed_at": _time(survey.observed_at),
-        "node": survey.node or caller.node,
+        "kind": "snapshot",
+        "source": snapshot.source,
+        "observed_at": _time(snapshot.observed_at),
+        "node": snapshot.node or caller.node,
         "cluster": caller.cluster,
-        "covers": {code: [_component(one) for one in components] for code, components in survey.covers.items()},
-        "present": [fault.code for fault in survey.present],
-        "devices": [_component(device) for device in survey.devices],
+        "covers": {code: [_component(one) for one in components] for code, components in snapshot.covers.items()},
+        "present": [fault.code for fault in snapshot.present],
+        "devices": [_component(device) for device in snapshot.devices],
     }
 
 
-def _reading(reading: Reading, caller: Caller) -> dict[str, Any]:
+def _reading(sample: CounterSample, caller: Caller) -> dict[str, Any]:
     return {
-        "kind": "reading",
-        "source": reading.source,
-        "component": _component(reading.component),
-        "observed_at": _time(reading.observed_at),
-        "node": reading.node or caller.node,
+        "kind": "counter_sample",
+        "source": sample.source,
+        "component": _component(sample.component),
+        "observed_at": _time(sample.observed_at),
+        "node": sample.node or caller.node,
         "cluster": caller.cluster,
-        "values": dict(reading.values),
+        "values": dict(sample.values),
     }
 
 

@@ -19,7 +19,7 @@ _SEPARATOR = ";"
 
 
 def read_seats(file: str) -> list[NewNode]:
-    """Read every seat of a file, or of standard input for `-`; a line that is none is wrong usage."""
+    """Read every node of a file, or of standard input for `-`; a line that is none is wrong usage."""
     text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
     rows = _json_lines(text) if text.lstrip().startswith("{") else _csv(text)
     seats = [_seat(row, number) for number, row in rows]

@@ -143,11 +143,11 @@ class Session:
         dead, queue = self.settings.events_dead_letter_queue_url, self.settings.events_queue_url
         return (SqsQueue(self.clients, dead), SqsQueue(self.clients, queue)) if dead and queue else None
 
-    def witness(self, cluster: str) -> Seen:
+    def anchors(self, cluster: str) -> Seen:
         """Read what the vault saw of a cluster."""
-        from faultbridge.archive.anchor_reader import Witness
+        from faultbridge.archive.anchor_reader import AnchorReader
 
-        return Witness(self.application.keeping.vault)(cluster)
+        return AnchorReader(self.application.keeping.vault)(cluster)
 
     @cached_property
     def receipts(self) -> Receipts:

@@ -59,8 +59,8 @@ def command(
 
 def _on_stack(session: Session, cluster: str, node: str | None, *, anchor: bool) -> Verified:
     verified = Verified()
-    seen = session.witness(cluster) if anchor else None
-    if seen is not None and not seen.witnesses:
+    seen = session.anchors(cluster) if anchor else None
+    if seen is not None and not seen.anchors:
         notice("there is no anchor yet: one is put each hour")
     with progress("verifying streams", None) as advance:
         for _stream in session.verify.walk(cluster, node, verified, seen):

@@ -9,7 +9,7 @@ from datetime import datetime
 from itertools import islice
 from typing import Any, TypeVar
 
-from faultbridge.domain.faults import Clear, Fault, Observation, Survey, normalise_pci
+from faultbridge.domain.faults import Clear, Fault, Observation, Snapshot, normalise_pci
 from faultbridge.errors import Rejected
 
 _Thing = TypeVar("_Thing")
@@ -87,9 +87,9 @@ def over(fault: Fault) -> Clear:
 
 
 def judgements(observations: Iterable[Observation]) -> Iterator[Fault | Clear]:
-    """Yield the faults and clears among observations, those that a survey saw included."""
+    """Yield the faults and clears among observations, those that a health snapshot saw included."""
     for observation in observations:
-        if isinstance(observation, Survey):
+        if isinstance(observation, Snapshot):
             yield from observation.present
         elif isinstance(observation, Fault | Clear):
             yield observation

@@ -1,4 +1,4 @@
-"""`dcgm-health`: `dcgmi health -c -j` as a survey: DCGM's verdict on each watched system of each device.
+"""`dcgm-health`: `dcgmi health -c -j` as a health snapshot: DCGM's verdict on each watched system of each device.
 
 Grammar: a tree of `children` and `value`; only devices with incidents are listed; a message that is longer than 54
 characters is split at words into `overflow`. `Internal error` is unknown, neither well nor ill. Times: the report
@@ -13,7 +13,7 @@ from typing import Any
 
 from faultbridge.decoders.base import Decoder, Hints, cut, evidence
 from faultbridge.decoders.documents import embedded, text_of
-from faultbridge.domain.faults import Action, Component, ComponentType, Fault, Observation, Severity, Survey
+from faultbridge.domain.faults import Action, Component, ComponentType, Fault, Observation, Severity, Snapshot
 from faultbridge.errors import Rejected
 
 SOURCE = "dcgm-health"
@@ -50,7 +50,7 @@ def health_code(system: str) -> str:
 
 
 def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
-    """Survey all watched systems; what DCGM could not evaluate (`Internal error`) is not covered."""
+    """Health snapshot all watched systems; what DCGM could not evaluate (`Internal error`) is not covered."""
     report = _report(body)
     present: list[Fault] = []
     unknown: set[tuple[str, Component]] = set()
@@ -60,7 +60,7 @@ def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
         elif verdict != "Healthy":
             unknown.add((health_code(system), component))
     covers = {} if _value(report.get("Overall Health")) not in {"Healthy", *_UNHEALTHY} else _covers(unknown, present)
-    return (Survey(SOURCE, covers, tuple(present)),)
+    return (Snapshot(SOURCE, covers, tuple(present)),)
 
 
 def recognise(body: bytes) -> bool:

@@ -1,4 +1,4 @@
-"""`dcgm-metrics`: a scrape of dcgm-exporter: states as a survey, counters and the last Xid as readings.
+"""`dcgm-metrics`: a scrape of dcgm-exporter: states as a health snapshot, counters and the last Xid as readings.
 
 Grammar: Prometheus text, one sample a line; labels differ by exporter: `UUID`, `uuid` or `gpu_uuid`, `hostname` or
 `Hostname`. A GPU that is cut into MIG instances is listed once for each of them and is one GPU. DCGM's blanks (2^63 -
@@ -21,7 +21,16 @@ from faultbridge.decoders.dcgm_codes import CODES
 from faultbridge.decoders.dcgm_health import health_code
 from faultbridge.decoders.documents import text_of
 from faultbridge.decoders.exposition import Sample, samples
-from faultbridge.domain.faults import Action, Component, ComponentType, Fault, Observation, Reading, Severity, Survey
+from faultbridge.domain.faults import (
+    Action,
+    Component,
+    ComponentType,
+    CounterSample,
+    Fault,
+    Observation,
+    Severity,
+    Snapshot,
+)
 from faultbridge.errors import Rejected
 
 SOURCE = "dcgm-metrics"
@@ -133,9 +142,9 @@ class _Scrape:
 
     def result(self) -> tuple[Observation, ...]:
         covers = {code: tuple(sorted(gpus, key=_order)) for code, gpus in self._covers.items()}
-        survey = Survey(SOURCE, covers, tuple(self._present.values()), node=self._node)
-        readings = (Reading(SOURCE, gpu, values, node=self._node) for gpu, values in self._values.items())
-        return (survey, *readings) if covers else tuple(readings)
+        snapshot = Snapshot(SOURCE, covers, tuple(self._present.values()), node=self._node)
+        samples = (CounterSample(SOURCE, gpu, values, node=self._node) for gpu, values in self._values.items())
+        return (snapshot, *samples) if covers else tuple(samples)
 
 
 def _gpu(sample: Sample) -> Component | None:

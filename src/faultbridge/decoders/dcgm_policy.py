@@ -15,7 +15,7 @@ from datetime import datetime
 
 from faultbridge.decoders.base import Decoder, Hints, cut, evidence
 from faultbridge.decoders.documents import text_of
-from faultbridge.decoders.nvidia_smi_survey import local_time
+from faultbridge.decoders.nvidia_smi_snapshot import local_time
 from faultbridge.domain.faults import Component, ComponentType, Fault, Observation
 from faultbridge.errors import Rejected
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from faultbridge.decoders.base import Decoder, Hints, evidence
 from faultbridge.decoders.cloud_events import CloudEvent, cloud_events, instance_of
 from faultbridge.decoders.fields import text, told
-from faultbridge.domain.faults import NODE_COMPONENT, Fault, Observation, Survey
+from faultbridge.domain.faults import NODE_COMPONENT, Fault, Observation, Snapshot
 from faultbridge.errors import Rejected
 
 SOURCE = "ec2-event"
@@ -51,7 +51,7 @@ def _observations(event: CloudEvent) -> Iterator[Observation]:
         yield _fault(event, _STATES[state], f"EC2 says that the instance is {state}.", instance_id)
     elif event.kind == STATE_CHANGE and state == "running":
         covers = {STOPPED: (NODE_COMPONENT,), GONE: (NODE_COMPONENT,)}
-        yield Survey(SOURCE, covers, (), event.at, node=instance_id)
+        yield Snapshot(SOURCE, covers, (), event.at, node=instance_id)
 
 
 def _fault(event: CloudEvent, code: str, message: str, instance_id: str) -> Fault:

@@ -1,4 +1,4 @@
-"""`ec2-status`: the answer of DescribeInstanceStatus, one survey an instance.
+"""`ec2-status`: the answer of DescribeInstanceStatus, one health snapshot an instance.
 
 The system's status is the host underneath, the instance's is its own operating system; a stopped instance has neither.
 
@@ -17,7 +17,7 @@ from faultbridge.decoders.cloud_events import instance_of
 from faultbridge.decoders.documents import objects, text_of
 from faultbridge.decoders.fields import members, objects_in, text, told
 from faultbridge.decoders.instants import instant
-from faultbridge.domain.faults import NODE_COMPONENT, Component, Fault, Observation, Survey
+from faultbridge.domain.faults import NODE_COMPONENT, Component, Fault, Observation, Snapshot
 from faultbridge.domain.times import to_text
 from faultbridge.errors import Rejected
 
@@ -38,11 +38,11 @@ _DONE = ("[Completed]", "[Canceled]")
 
 
 def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
-    """Survey each instance of the answer; nothing is concluded from a check that says nothing."""
+    """Health snapshot each instance of the answer; nothing is concluded from a check that says nothing."""
     statuses = tuple(_statuses(text_of(body)))
     if not statuses:
         raise Rejected("no_framing", "no instance status in it")
-    return tuple(_survey(one) for one in statuses if one)
+    return tuple(_snapshot(one) for one in statuses if one)
 
 
 def recognise(body: bytes) -> bool:
@@ -61,7 +61,7 @@ def _statuses(body: str) -> Iterator[Mapping[str, Any]]:
             yield written
 
 
-def _survey(status: Mapping[str, Any]) -> Survey:
+def _snapshot(status: Mapping[str, Any]) -> Snapshot:
     instance_id = instance_of(status["InstanceId"])
     covers: dict[str, tuple[Component, ...]] = {}
     present: list[Fault] = []
@@ -75,7 +75,7 @@ def _survey(status: Mapping[str, Any]) -> Survey:
     if "Events" in status:
         covers |= dict.fromkeys(_EVENTS.values(), (NODE_COMPONENT,))
         present += _scheduled(status["Events"], instance_id)
-    return Survey(SOURCE, covers, tuple(present), node=instance_id)
+    return Snapshot(SOURCE, covers, tuple(present), node=instance_id)
 
 
 def _impaired(code: str, whose: str, check: Mapping[str, Any], instance_id: str | None) -> Fault:

@@ -16,7 +16,7 @@ from faultbridge.data.counters import counters_of
 from faultbridge.decoders.base import Decoder, Hints
 from faultbridge.decoders.documents import text_of
 from faultbridge.decoders.exposition import samples
-from faultbridge.domain.faults import Component, ComponentType, Observation, Reading
+from faultbridge.domain.faults import Component, ComponentType, CounterSample, Observation
 from faultbridge.errors import Rejected
 
 SOURCE = "ethtool-stats"
@@ -34,7 +34,9 @@ def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
         raise Rejected("no_framing", "no statistics of an interface in it")
     known = counters_of(SOURCE)
     kept = ((name, {one: value for one, value in values.items() if one in known}) for name, values in found.items())
-    return tuple(Reading(SOURCE, Component(ComponentType.NIC, name=name), values) for name, values in kept if values)
+    return tuple(
+        CounterSample(SOURCE, Component(ComponentType.NIC, name=name), values) for name, values in kept if values
+    )
 
 
 def recognise(body: bytes) -> bool:

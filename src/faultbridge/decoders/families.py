@@ -1,4 +1,4 @@
-"""Families of codes that a source names by number: every Xid, every DCGM error, as a survey lists what it covers."""
+"""Families of codes that a source names by number: every Xid, every DCGM error, as a health snapshot lists what it covers."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ from faultbridge.domain.faults import (
     Fault,
     Observation,
     Severity,
-    Survey,
+    Snapshot,
 )
 from faultbridge.errors import Rejected
 
@@ -41,13 +41,13 @@ _OTHER = {"code": "agent.condition"}
 
 
 def decode(body: bytes, hints: Hints) -> tuple[Observation, ...]:
-    """Survey the states and report the events of each component; neither in it is `Rejected`."""
+    """Health snapshot the states and report the events of each component; neither in it is `Rejected`."""
     known = mapping("gpud", hints.mappings)
     components = [written for _, written in objects(text_of(body)) if _is_component(written)]
     if not components:
         raise Rejected("no_framing", "no component of gpud with states or events in it")
     events = [fault for one in components for fault in _events(one, known)]
-    return (*_survey(components, known), *sorted(events, key=lambda fault: str(fault.observed_at)))
+    return (*_snapshot(components, known), *sorted(events, key=lambda fault: str(fault.observed_at)))
 
 
 def recognise(body: bytes) -> bool:
@@ -61,7 +61,7 @@ def _is_component(written: Mapping[str, Any]) -> bool:
     )
 
 
-def _survey(components: Sequence[Mapping[str, Any]], known: Mapping[str, Any]) -> Iterator[Survey]:
+def _snapshot(components: Sequence[Mapping[str, Any]], known: Mapping[str, Any]) -> Iterator[Snapshot]:
     covers: defaultdict[str, list[Component]] = defaultdict(list)
     present: list[Fault] = []
     for component in components:
@@ -74,7 +74,7 @@ def _survey(components: Sequence[Mapping[str, Any]], known: Mapping[str, Any]) -
             if health in {"Healthy", *_WRONG} and row is not _OTHER:
                 covers[row["code"]].append(_component(row))
     if covers or present:
-        yield Survey(SOURCE, {code: tuple(set(found)) for code, found in covers.items()}, tuple(present))
+        yield Snapshot(SOURCE, {code: tuple(set(found)) for code, found in covers.items()}, tuple(present))
 
 
 def _state(component: Mapping[str, Any], state: Mapping[str, Any], row: Mapping[str, Any]) -> Fault:

@@ -15,7 +15,7 @@ from faultbridge.decoders.base import Decoder, Hints
 from faultbridge.decoders.documents import objects, text_of
 from faultbridge.decoders.fields import text, told
 from faultbridge.decoders.instants import instant
-from faultbridge.domain.faults import NODE_COMPONENT, Component, Fault, Observation, Survey
+from faultbridge.domain.faults import NODE_COMPONENT, Component, Fault, Observation, Snapshot
 from faultbridge.domain.times import to_text
 from faultbridge.errors import Rejected
 
@@ -25,7 +25,7 @@ MOST_SKEW = timedelta(minutes=2)
 
 
 def decode(body: bytes, hints: Hints) -> tuple[Observation, ...]:
-    """Survey the node's silence and its clock; the newest heartbeat of each node counts."""
+    """Health snapshot the node's silence and its clock; the newest heartbeat of each node counts."""
     newest: dict[str | None, tuple[datetime, Mapping[str, Any]]] = {}
     framed = False
     for _, written in objects(text_of(body)):
@@ -38,7 +38,7 @@ def decode(body: bytes, hints: Hints) -> tuple[Observation, ...]:
             newest[node] = (at, written)
     if not framed:
         raise Rejected("no_framing", "no heartbeat with a time in it")
-    return tuple(_survey(node, at, hints.received_at) for node, (at, _) in newest.items())
+    return tuple(_snapshot(node, at, hints.received_at) for node, (at, _) in newest.items())
 
 
 def recognise(body: bytes) -> bool:
@@ -46,14 +46,14 @@ def recognise(body: bytes) -> bool:
     return b'"heartbeat"' in body and b'"at"' in body
 
 
-def _survey(node: str | None, at: datetime, received_at: datetime | None) -> Survey:
+def _snapshot(node: str | None, at: datetime, received_at: datetime | None) -> Snapshot:
     covers: dict[str, tuple[Component, ...]] = {SILENT: (NODE_COMPONENT,)}
     present: tuple[Fault, ...] = ()
     if received_at is not None:
         covers[CLOCK] = (NODE_COMPONENT,)
         present = (_wrong_clock(node, at, received_at),) if abs(received_at - at) > MOST_SKEW else ()
     # The node's clock may be wrong: when the heartbeat came in is when the node lived.
-    return Survey(SOURCE, covers, present, received_at or at, node=node)
+    return Snapshot(SOURCE, covers, present, received_at or at, node=node)
 
 
 def _wrong_clock(node: str | None, at: datetime, received_at: datetime) -> Fault:

@@ -24,7 +24,7 @@ from faultbridge.decoders.hyperpod_agent_log import COMPONENTS, Told, named
 from faultbridge.decoders.hyperpod_repair import repair
 from faultbridge.decoders.hyperpod_words import CODES_BY_ACTION, CODES_BY_CONDITION, asked
 from faultbridge.decoders.instants import instant
-from faultbridge.domain.faults import NODE_COMPONENT, Fault, Observation, Survey
+from faultbridge.domain.faults import NODE_COMPONENT, Fault, Observation, Snapshot
 from faultbridge.errors import Rejected
 
 SOURCE = "hyperpod-event"
@@ -138,10 +138,10 @@ def _record(record: Mapping[str, Any], at: datetime | None) -> Health | Fault | 
     )
 
 
-def _observation(health: Health) -> Fault | Survey:
+def _observation(health: Health) -> Fault | Snapshot:
     if health.status.lower() not in _UNHEALTHY:
         covers = dict.fromkeys(_COVERED, _SOMEWHERE) if health.status.lower() == "healthy" else {}
-        return Survey(SOURCE, covers, (), health.at, node=health.instance_id)
+        return Snapshot(SOURCE, covers, (), health.at, node=health.instance_id)
     fault_type = _FAULT_TYPE.search(health.reason or "")
     condition = fault_type[1] if fault_type else None
     fault = _fault(health, condition)

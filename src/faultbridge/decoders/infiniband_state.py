@@ -18,7 +18,7 @@ from faultbridge.decoders.documents import text_of
 from faultbridge.decoders.fields import told
 from faultbridge.decoders.ib_tools import ports_of_ibstat, ports_of_ibstatus, vanished
 from faultbridge.decoders.port_tree import Port, gigabits, ports_of, state_number
-from faultbridge.domain.faults import Component, ComponentType, Fault, Observation, Reading, Survey
+from faultbridge.domain.faults import Component, ComponentType, CounterSample, Fault, Observation, Snapshot
 from faultbridge.errors import Rejected
 
 SOURCE = "infiniband-state"
@@ -27,7 +27,7 @@ _INIT, _ACTIVE, _LINK_UP = 2, 4, 5
 
 
 def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
-    """Survey the ports that could be read, and give each one's link as a reading."""
+    """Health snapshot the ports that could be read, and give each one's link as a reading."""
     written = text_of(body)
     tree = ports_of(written)
     ports = tree if tree is not None else (*ports_of_ibstat(written), *ports_of_ibstatus(written))
@@ -36,7 +36,7 @@ def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
         raise Rejected("no_framing", "no port of an InfiniBand device in it")
     readable = [port for port in ports if not port.is_efa and state_number(port.fields.get("state")) is not None]
     present = [fault for port in readable for fault in _faults(port)] + [_absent(name) for name in gone]
-    return (Survey(SOURCE, _covers(readable, gone), tuple(present)), *(_reading(port) for port in readable))
+    return (Snapshot(SOURCE, _covers(readable, gone), tuple(present)), *(_reading(port) for port in readable))
 
 
 def recognise(body: bytes) -> bool:
@@ -79,12 +79,12 @@ def _absent(name: str) -> Fault:
     return Fault(SOURCE, ABSENT, component, f"{name} is gone.", None, f"stat of IB device '{name}' failed")
 
 
-def _reading(port: Port) -> Reading:
+def _reading(port: Port) -> CounterSample:
     values: dict[str, int | str] = {"ib_link": int(state_number(port.fields.get("phys_state")) == _LINK_UP)}
     rate = gigabits(port.fields.get("rate"))
     if rate is not None:
         values["ib_rate"] = rate
-    return Reading(SOURCE, port.component, values)
+    return CounterSample(SOURCE, port.component, values)
 
 
 DECODER = Decoder(

@@ -15,7 +15,7 @@ from typing import Any
 
 from faultbridge.decoders.base import Decoder, Hints, bounded, cut, evidence
 from faultbridge.decoders.documents import documents
-from faultbridge.domain.faults import Component, ComponentType, Fault, Observation, Reading, Survey
+from faultbridge.domain.faults import Component, ComponentType, CounterSample, Fault, Observation, Snapshot
 from faultbridge.errors import Rejected
 
 SOURCE = "link-state"
@@ -33,7 +33,7 @@ _Link = Mapping[str, Any]
 
 
 def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
-    """Survey the interfaces in use, and read the state of every physical one, for each look in the input."""
+    """Health snapshot the interfaces in use, and read the state of every physical one, for each look in the input."""
     return tuple(observation for written in documents(body) for observation in _look(written))
 
 
@@ -47,7 +47,7 @@ def _look(written: object) -> Iterator[Observation]:
     present = [_down(name, link) for name, link in used.items() if _is_down(link)]
     present += [_absent(name) for name in absent]
     covers = {DOWN_CODE: _nics(used), ABSENT_CODE: _nics([*used, *absent])} if used or absent else {}
-    yield Survey(SOURCE, covers, tuple(present))
+    yield Snapshot(SOURCE, covers, tuple(present))
     yield from (_reading(name, link) for name, link in by_name.items() if _is_physical(link))
 
 
@@ -124,9 +124,9 @@ def _absent(name: str) -> Fault:
     return Fault(SOURCE, ABSENT_CODE, _nic(name), f"{name} is configured but not there.", None, f"no interface {name}")
 
 
-def _reading(name: str, link: _Link) -> Reading:
+def _reading(name: str, link: _Link) -> CounterSample:
     state = str(link["operstate"])[:32]
-    return Reading(SOURCE, _nic(name), {"operstate": state, "carrier": int("LOWER_UP" in _flags(link))})
+    return CounterSample(SOURCE, _nic(name), {"operstate": state, "carrier": int("LOWER_UP" in _flags(link))})
 
 
 def _nics(names: Mapping[str, _Link] | list[str]) -> tuple[Component, ...]:

@@ -14,7 +14,7 @@ from faultbridge.decoders.documents import text_of
 from faultbridge.decoders.families import code_in_family, expanded
 from faultbridge.decoders.fields import members, told
 from faultbridge.decoders.kubernetes_objects import Condition, NodeEvent, NodeLook, looks
-from faultbridge.domain.faults import NODE_COMPONENT, Component, ComponentType, Fault, Observation, Survey
+from faultbridge.domain.faults import NODE_COMPONENT, Component, ComponentType, Fault, Observation, Snapshot
 from faultbridge.domain.times import to_text
 from faultbridge.errors import Rejected
 
@@ -31,7 +31,7 @@ class Reader:
     others: bool = False
 
     def decode(self, body: bytes, hints: Hints) -> tuple[Observation, ...]:
-        """Survey each node of the input; a body without a condition or event of a node is `Rejected`."""
+        """Health snapshot each node of the input; a body without a condition or event of a node is `Rejected`."""
         known = mapping("conditions", hints.mappings)
         found = tuple(looks(text_of(body)))
         if not found:
@@ -39,10 +39,12 @@ class Reader:
         return tuple(
             observation
             for look in found
-            for observation in (self._events(look, known) if isinstance(look, NodeEvent) else self._survey(look, known))
+            for observation in (
+                self._events(look, known) if isinstance(look, NodeEvent) else self._snapshot(look, known)
+            )
         )
 
-    def _survey(self, look: NodeLook, known: Mapping[str, Any]) -> Iterator[Observation]:
+    def _snapshot(self, look: NodeLook, known: Mapping[str, Any]) -> Iterator[Observation]:
         covers: defaultdict[str, list[Component]] = defaultdict(list)
         present: list[Fault] = []
         for condition in look.conditions:
@@ -58,7 +60,7 @@ class Reader:
             self._labels(look, known, covers, present)
         if covers or present:
             once = {code: tuple(dict.fromkeys(components)) for code, components in covers.items()}
-            yield Survey(self.source, once, tuple(present), node=look.name)
+            yield Snapshot(self.source, once, tuple(present), node=look.name)
 
     def _other(self, condition: Condition, look: NodeLook) -> list[Fault]:
         """Judge a condition that nobody has described: of its own source it is a trouble when it is true."""

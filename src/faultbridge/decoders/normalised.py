@@ -25,11 +25,11 @@ SOURCE = "faultbridge"
 MOST_ATTRIBUTES, MOST_COUNT = 64, 1_000_000
 _CODE = re.compile(r"(?:xid|sxid|dcgm|smi|agent|net|host|cloud|train)\.[a-z0-9_]{1,64}")
 # Tuples: what somebody else wrote there may be a list or an object, which no set can be asked for.
-_SILENT_KINDS, _KINDS = ("survey", "reading"), ("fault", "clear")
+_SILENT_KINDS, _KINDS = ("snapshot", "counter_sample"), ("fault", "clear")
 
 
 def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
-    """Read each document; surveys and readings, which `--all` writes too, stay where they were made."""
+    """Read each document; health snapshots and readings, which `--all` writes too, stay where they were made."""
     documents = [written for _, written in objects(text_of(body)) if "kind" in written]
     if not documents:
         raise Rejected("no_framing", "no normalised fault or clear in it")
@@ -112,7 +112,7 @@ def _attributes(written: Mapping[str, Any]) -> dict[str, str]:
     if len(given) > MOST_ATTRIBUTES or any(not isinstance(value, str) for value in given.values()):
         raise Rejected("wrong_shape", f"attributes are at most {MOST_ATTRIBUTES} texts")
     kept = {name[:64]: value[:512] for name, value in given.items() if name not in {"time_source", "time_claimed"}}
-    # Who saw it first; the witness is whoever vouches for it here.
+    # Who saw it first; the reporter is whoever vouches for it here.
     seen_by = text(written.get("source"), 64)
     return kept | ({"seen_by": seen_by} if seen_by and seen_by != SOURCE else {})
 

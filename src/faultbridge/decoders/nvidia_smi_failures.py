@@ -11,8 +11,8 @@ import re
 from collections.abc import Iterable, Iterator
 
 from faultbridge.decoders.base import bounded, pci_of
-from faultbridge.decoders.nvidia_smi_survey import index_of, stated
-from faultbridge.domain.faults import NODE_COMPONENT, Component, ComponentType, Fault, Survey
+from faultbridge.decoders.nvidia_smi_snapshot import index_of, stated
+from faultbridge.domain.faults import NODE_COMPONENT, Component, ComponentType, Fault, Snapshot
 from faultbridge.errors import Rejected
 
 _BDF = r"([0-9a-fA-F]{1,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-9a-fA-F])"
@@ -43,7 +43,7 @@ def names_failure(text: str) -> bool:
     return any(sentence in text for sentence in _ANY)
 
 
-def failures(source: str, text: str) -> tuple[Survey, ...]:
+def failures(source: str, text: str) -> tuple[Snapshot, ...]:
     """Return what a run that gave no answer says, as a look that could read nothing else.
 
     A run that lacked permission looked at nothing, and is `Rejected` as such.
@@ -54,7 +54,7 @@ def failures(source: str, text: str) -> tuple[Survey, ...]:
     covers: dict[str, tuple[Component, ...]] = {}
     for fault in found:
         covers[fault.code] = (*covers.get(fault.code, ()), fault.component)
-    return (Survey(source, covers, found),)
+    return (Snapshot(source, covers, found),)
 
 
 def stated_failures(source: str, text: str) -> tuple[Fault, ...]:

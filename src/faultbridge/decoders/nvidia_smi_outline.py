@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from faultbridge.decoders.base import MOST_GPUS
-from faultbridge.decoders.nvidia_smi_survey import Look, gpu_component, local_time
+from faultbridge.decoders.nvidia_smi_snapshot import Look, gpu_component, local_time
 from faultbridge.errors import Rejected
 
 _HEAD = "NVSMI LOG"

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from faultbridge.decoders.base import bounded
-from faultbridge.decoders.nvidia_smi_survey import Look, gpu_component, index_of, local_time, stated
-from faultbridge.domain.faults import Component, Fault, Survey
+from faultbridge.decoders.nvidia_smi_snapshot import Look, gpu_component, index_of, local_time, stated
+from faultbridge.domain.faults import Component, Fault, Snapshot
 
 _LISTED = re.compile(r"^GPU (\d{1,3}): [^\n(]{1,100}\(UUID: (GPU-[0-9A-Za-z-]{1,64})\)", re.MULTILINE)
 _LINK = re.compile(r"^[ \t]{1,16}Link (\d{1,3}): (<inactive>|[\d.]{1,10} GB/s)", re.MULTILINE)
@@ -60,8 +60,8 @@ def _rows(text: str) -> Iterator[Look]:
         yield Look(fields, gpu_component(row[2], "", "", index_of(row[1])), frozenset(fields.values()))
 
 
-def read_links(source: str, text: str) -> Survey:
-    """Survey the links: one that is inactive beside active ones of its GPU is wrong, a GPU without any has none."""
+def read_links(source: str, text: str) -> Snapshot:
+    """Health snapshot the links: one that is inactive beside active ones of its GPU is wrong, a GPU without any has none."""
     listed = bounded(_LISTED.finditer(text))
     present: list[Fault] = []
     covered: list[Component] = []
@@ -76,4 +76,4 @@ def read_links(source: str, text: str) -> Survey:
         if idle:
             told = ", ".join(map(str, idle))
             present.append(stated(source, LINK_CODE, component, f"NVLink {told} inactive.", {"links": told}))
-    return Survey(source, {LINK_CODE: tuple(covered)} if covered else {}, tuple(present))
+    return Snapshot(source, {LINK_CODE: tuple(covered)} if covered else {}, tuple(present))

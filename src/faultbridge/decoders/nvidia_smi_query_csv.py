@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from faultbridge.decoders.base import Decoder, Hints, bounded
 from faultbridge.decoders.documents import text_of
 from faultbridge.decoders.nvidia_smi_failures import failures, names_failure, stated_failures
-from faultbridge.decoders.nvidia_smi_survey import Look, gpu_component, index_of, survey
+from faultbridge.decoders.nvidia_smi_snapshot import Look, gpu_component, index_of, snapshot
 from faultbridge.domain.faults import Observation
 from faultbridge.errors import Rejected
 
@@ -51,7 +51,7 @@ _CLOCKS = re.compile(r"clocks_(event|throttle)_reasons\.(\w{1,40})")
 
 
 def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
-    """Survey the GPUs that the rows are about; a query is about the GPUs and fields that were asked for."""
+    """Health snapshot the GPUs that the rows are about; a query is about the GPUs and fields that were asked for."""
     text = text_of(body)
     lines = iter(text.split("\n"))
     header = next((line for line in lines if _is_header(line)), None)
@@ -63,12 +63,12 @@ def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
     also = stated_failures(SOURCE, text)
     rows = (row for line in lines if (row := _row(line.rstrip("\r"), names)) is not None)
     if _PAGE in names:
-        return (survey(SOURCE, _pages(rows), None, whole=False, also=also),)
+        return (snapshot(SOURCE, _pages(rows), None, whole=False, also=also),)
     kept = bounded(rows)
     at = next((found for row in kept if (found := _time(row.get("timestamp", ""))) is not None), None)
     node = next((row["hostname"] for row in kept if row.get("hostname")), None)
     whole = _whole(kept) and not also
-    return (survey(SOURCE, map(_look, kept), at, whole=whole, also=also, node=node),)
+    return (snapshot(SOURCE, map(_look, kept), at, whole=whole, also=also, node=node),)
 
 
 def recognise(body: bytes) -> bool:

@@ -14,7 +14,7 @@ from faultbridge.decoders.documents import text_of
 from faultbridge.decoders.nvidia_smi_failures import failures, names_failure, stated_failures
 from faultbridge.decoders.nvidia_smi_outline import is_outline, read_outline
 from faultbridge.decoders.nvidia_smi_plain import is_links, is_list, is_table, read_links, read_list, read_table
-from faultbridge.decoders.nvidia_smi_survey import survey
+from faultbridge.decoders.nvidia_smi_snapshot import snapshot
 from faultbridge.domain.faults import Observation
 from faultbridge.errors import Rejected
 
@@ -22,19 +22,19 @@ SOURCE = "nvidia-smi-text"
 
 
 def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
-    """Survey the GPUs of whichever output it is; sentences about failures may stand before, after or instead of it."""
+    """Health snapshot the GPUs of whichever output it is; sentences about failures may stand before, after or instead of it."""
     text = text_of(body)
     also = stated_failures(SOURCE, text)
     if is_outline(text):
         found = read_outline(text)
-        return (survey(SOURCE, found.looks, found.at, whole=found.whole and not also, also=also),)
+        return (snapshot(SOURCE, found.looks, found.at, whole=found.whole and not also, also=also),)
     if is_table(text):
         looks, at = read_table(text)
-        return (survey(SOURCE, looks, at, whole=False, also=also),)
+        return (snapshot(SOURCE, looks, at, whole=False, also=also),)
     if is_links(text):
         return (read_links(SOURCE, text),)
     if is_list(text):
-        return (survey(SOURCE, read_list(text), None, whole=not also, also=also),)
+        return (snapshot(SOURCE, read_list(text), None, whole=not also, also=also),)
     if names_failure(text):
         return failures(SOURCE, text)
     raise Rejected("no_framing", "none of nvidia-smi's outputs for people")

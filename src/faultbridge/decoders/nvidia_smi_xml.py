@@ -1,4 +1,4 @@
-"""`nvidia-smi-xml`: `nvidia-smi -q -x` as a survey: what of each GPU could be read, and what of that is wrong.
+"""`nvidia-smi-xml`: `nvidia-smi -q -x` as a health snapshot: what of each GPU could be read, and what of that is wrong.
 
 Grammar: one `nvidia_smi_log` document, with or without DOCTYPE (v10 to v13); fields come and go with GPU and driver.
 Units stay as printed. `N/A`, an absent element and `Requested functionality has been deprecated` are unknown: neither
@@ -13,7 +13,7 @@ from faultbridge.decoders.base import Decoder, Hints
 from faultbridge.decoders.documents import text_of
 from faultbridge.decoders.nvidia_smi_checks import LOST, NEEDS_RESET
 from faultbridge.decoders.nvidia_smi_failures import failures, names_failure
-from faultbridge.decoders.nvidia_smi_survey import Look, gpu_component, local_time, survey
+from faultbridge.decoders.nvidia_smi_snapshot import Look, gpu_component, local_time, snapshot
 from faultbridge.decoders.nvidia_smi_tree import GpuLog, read_log
 from faultbridge.domain.faults import Observation
 from faultbridge.errors import Rejected
@@ -23,7 +23,7 @@ _WORDS = (LOST.encode(), NEEDS_RESET.encode())
 
 
 def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
-    """Survey every GPU of the document."""
+    """Health snapshot every GPU of the document."""
     if b"<" not in body and names_failure(text_of(body)):
         return failures(SOURCE, text_of(body))
     log = read_log(body, _WORDS)
@@ -31,7 +31,7 @@ def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
         raise Rejected("no_framing", "the document names no GPU")
     whole = log.attached in {None, str(len(log.gpus))}
     looks = (_look(gpu, index if whole else None) for index, gpu in enumerate(log.gpus))
-    return (survey(SOURCE, looks, local_time(log.timestamp), whole=whole),)
+    return (snapshot(SOURCE, looks, local_time(log.timestamp), whole=whole),)
 
 
 def recognise(body: bytes) -> bool:
@@ -50,7 +50,7 @@ def _look(gpu: GpuLog, index: int | None) -> Look:
 
 DECODER = Decoder(
     name=SOURCE,
-    summary="nvidia-smi -q -x: a survey of every GPU's health fields",
+    summary="nvidia-smi -q -x: a health snapshot of every GPU's health fields",
     example='<nvidia_smi_log><gpu id="00000000:53:00.0"><gpu_recovery_action>Reset</gpu_recovery_action></gpu>'
     "</nvidia_smi_log>",
     recognise=recognise,

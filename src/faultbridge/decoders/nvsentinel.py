@@ -24,7 +24,7 @@ from faultbridge.decoders.fields import text, told
 from faultbridge.decoders.instants import instant
 from faultbridge.decoders.nvsentinel_event import HealthEvent, health_events
 from faultbridge.decoders.nvsentinel_words import code_of, code_without_error, condition_events, diagnostic_code
-from faultbridge.domain.faults import Action, Component, ComponentType, Fault, Observation, Severity, Survey
+from faultbridge.domain.faults import Action, Component, ComponentType, Fault, Observation, Severity, Snapshot
 from faultbridge.errors import Rejected
 
 SOURCE = "nvsentinel"
@@ -33,7 +33,7 @@ _Recoveries = defaultdict[tuple[str | None, datetime | None, str], dict[str, dic
 
 
 def decode(body: bytes, hints: Hints) -> tuple[Observation, ...]:
-    """Report unhealthy events, each once however often it was logged, and let recoveries survey what they end."""
+    """Report unhealthy events, each once however often it was logged, and let recoveries health snapshot what they end."""
     known, written = mapping("nvsentinel", hints.mappings), text_of(body)
     documents = [one for _, one in objects(written)]
     events = [event for one in documents for event in health_events(one)]
@@ -44,7 +44,7 @@ def decode(body: bytes, hints: Hints) -> tuple[Observation, ...]:
         events = list(condition_events(written))
     return (
         *_faults(dict.fromkeys(event for event in events if not event.healthy), known),
-        *_surveys((event for event in events if event.healthy), known),
+        *_snapshots((event for event in events if event.healthy), known),
         *(fault for one in tests for fault in _diagnostic(one)),
     )
 
@@ -85,8 +85,8 @@ def _severity(event: HealthEvent) -> Severity:
     return Severity.ERROR if event.fatal else Severity.WARNING
 
 
-def _surveys(events: Iterator[HealthEvent], known: Mapping[str, Any]) -> Iterator[Survey]:
-    """Make one survey of all that one check found well on one node at one instant, whichever entities it named."""
+def _snapshots(events: Iterator[HealthEvent], known: Mapping[str, Any]) -> Iterator[Snapshot]:
+    """Make one health snapshot of all that one check found well on one node at one instant, whichever entities it named."""
     recovered: _Recoveries = defaultdict(dict)
     for event in events:
         row = next((row for row in known["checks"] if re.fullmatch(row["pattern"], event.check)), None)
@@ -94,7 +94,7 @@ def _surveys(events: Iterator[HealthEvent], known: Mapping[str, Any]) -> Iterato
             recovered[event.node, event.at, event.check].setdefault(code, {})[event.component] = None
         recovered[event.node, event.at, event.check].setdefault("agent.condition", {})[event.component] = None
     for (node, at, check), covers in recovered.items():
-        yield Survey(SOURCE, {code: tuple(found) for code, found in covers.items()}, (), at, node=node, part=check)
+        yield Snapshot(SOURCE, {code: tuple(found) for code, found in covers.items()}, (), at, node=node, part=check)
 
 
 def _diagnostic(written: Mapping[str, Any]) -> Iterator[Fault]:

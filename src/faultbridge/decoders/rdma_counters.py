@@ -17,7 +17,7 @@ from faultbridge.decoders.base import Decoder, Hints
 from faultbridge.decoders.documents import objects, text_of
 from faultbridge.decoders.fields import members, number, text
 from faultbridge.decoders.port_tree import Port, ports_of
-from faultbridge.domain.faults import Observation, Reading
+from faultbridge.domain.faults import CounterSample, Observation
 from faultbridge.errors import Rejected
 
 SOURCE = "rdma-counters"
@@ -31,8 +31,8 @@ def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
     if not ports:
         raise Rejected("no_framing", "no counter of an RDMA port in it")
     known = counters_of(SOURCE)
-    readings = (_reading(port, known) for port in ports)
-    return tuple(reading for reading in readings if reading.values)
+    samples = (_reading(port, known) for port in ports)
+    return tuple(sample for sample in samples if sample.values)
 
 
 def recognise(body: bytes) -> bool:
@@ -42,9 +42,9 @@ def recognise(body: bytes) -> bool:
     return tree or b"node_infiniband_link_downed" in body or statistics
 
 
-def _reading(port: Port, known: frozenset[str]) -> Reading:
+def _reading(port: Port, known: frozenset[str]) -> CounterSample:
     values: dict[str, int | str] = {name: value for name, value in port.counters.items() if name in known}
-    return Reading(SOURCE, port.component, values)
+    return CounterSample(SOURCE, port.component, values)
 
 
 def _statistic(written: str) -> Iterator[Port]:

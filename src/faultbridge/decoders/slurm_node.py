@@ -20,7 +20,7 @@ from faultbridge.decoders.base import Decoder, Hints, bounded, cut, evidence
 from faultbridge.decoders.documents import text_of
 from faultbridge.decoders.fields import told
 from faultbridge.decoders.slurm_text import SlurmNode, slurm_nodes
-from faultbridge.domain.faults import NODE_COMPONENT, Action, Component, Fault, Observation, Severity, Survey
+from faultbridge.domain.faults import NODE_COMPONENT, Action, Component, Fault, Observation, Severity, Snapshot
 from faultbridge.errors import Rejected
 
 SOURCE = "slurm-node"
@@ -37,14 +37,14 @@ _FRAMING = re.compile(rb"NodeName=|NODELIST|\bHOSTNAMES\b.{0,2048}\bSTATE\b|upda
 
 
 def decode(body: bytes, hints: Hints) -> tuple[Observation, ...]:
-    """Survey each node once, however many partitions list it."""
+    """Health snapshot each node once, however many partitions list it."""
     known = mapping("slurm", hints.mappings)
     listed = bounded(slurm_nodes(text_of(body)), MOST_NODES)
     nodes = {(node.name, node.at): node for node in reversed(listed)}
     if not nodes and not (b"PartitionName=" in body or _FRAMING.search(body)):
         raise Rejected("no_framing", "no node of Slurm in it")
     covers = _covers(known)
-    return tuple(survey for node in reversed(nodes.values()) for survey in _survey(node, known, covers))
+    return tuple(snapshot for node in reversed(nodes.values()) for snapshot in _snapshot(node, known, covers))
 
 
 def recognise(body: bytes) -> bool:
@@ -71,11 +71,13 @@ def _covers(known: Mapping[str, Any]) -> Mapping[str, tuple[Component, ...]]:
     return dict.fromkeys((*codes, "host.unreachable", "host.invalid_registration"), (NODE_COMPONENT,))
 
 
-def _survey(node: SlurmNode, known: Mapping[str, Any], covers: Mapping[str, tuple[Component, ...]]) -> Iterator[Survey]:
+def _snapshot(
+    node: SlurmNode, known: Mapping[str, Any], covers: Mapping[str, tuple[Component, ...]]
+) -> Iterator[Snapshot]:
     flags = flags_of(node.state, known)
     if flags & set(known["expected_flags"]) or not flags & (_WELL | _DOWN | _DRAIN | _FAIL):
         return
-    yield Survey(SOURCE, covers, tuple(_judged(node, flags, known)), node.at, node=node.name)
+    yield Snapshot(SOURCE, covers, tuple(_judged(node, flags, known)), node.at, node=node.name)
 
 
 def _judged(node: SlurmNode, flags: frozenset[str], known: Mapping[str, Any]) -> Iterator[Fault]:

@@ -20,7 +20,7 @@ from faultbridge.data.mapping import mapping
 from faultbridge.decoders.base import Decoder, Hints, cut, evidence
 from faultbridge.decoders.documents import text_of
 from faultbridge.decoders.training_patterns import Pattern, lines_of, patterns_of
-from faultbridge.domain.faults import Component, ComponentType, Fault, Observation, Reading
+from faultbridge.domain.faults import Component, ComponentType, CounterSample, Fault, Observation
 from faultbridge.errors import Rejected
 
 SOURCE = "training-log"
@@ -65,8 +65,8 @@ def decode(body: bytes, hints: Hints) -> tuple[Observation, ...]:
                 _gather(said, pattern, found, line)
                 break
         values = next((_progress(found) for one in progress if (found := one.find(line))), values)
-    reading = (Reading(SOURCE, JOB, values),) if values else ()
-    return (*_faults(said.values()), *reading)
+    sample = (CounterSample(SOURCE, JOB, values),) if values else ()
+    return (*_faults(said.values()), *sample)
 
 
 def recognise(body: bytes) -> bool:

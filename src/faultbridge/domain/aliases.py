@@ -1,4 +1,4 @@
-"""Aliases: the many names of one seat, and where each of them leads."""
+"""Aliases: the many names of one node, and where each of them leads."""
 
 from __future__ import annotations
 

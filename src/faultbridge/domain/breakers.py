@@ -27,7 +27,7 @@ class BreakerState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class BreakerLimit:
-    """When a breaker trips: at least `nodes` nodes are failing and they are at least `percent` of the seats.
+    """When a breaker trips: at least `nodes` nodes are failing and they are at least `percent` of the nodes.
 
     An open breaker lets `trial` repairs at a time through once no node began to fail for `quiet`.
     """
@@ -41,7 +41,7 @@ class BreakerLimit:
 
 @dataclass(frozen=True, slots=True)
 class Breaker:
-    """Where a breaker stands, since when, and by how many failing nodes of how many seats it was judged.
+    """Where a breaker stands, since when, and by how many failing nodes of how many nodes it was judged.
 
     Cases that opened up to `ignored_before` do not count: a person closed the breaker in spite of them.
     """

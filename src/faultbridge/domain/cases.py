@@ -15,25 +15,25 @@ from faultbridge.domain.faults import Action, Component, Severity
 APPROVED, DENIED = "approved", "denied"
 
 
-class Rung(StrEnum):
-    """A step of the repair ladder, mildest first."""
+class RepairAction(StrEnum):
+    """A step of the repair list of repair actions, mildest first."""
 
     VERIFY = "verify"
-    RESET = "reset"
-    REBOOT = "reboot"
-    REPLACE = "replace"
+    RESET_GPU = "reset_gpu"
+    REBOOT_NODE = "reboot_node"
+    REPLACE_NODE = "replace_node"
 
     @property
     def needs_slot(self) -> bool:
-        """Tell whether an attempt at this rung counts against the repair budget."""
-        return self is not Rung.VERIFY
+        """Tell whether an attempt at this repair action counts against the repair budget."""
+        return self is not RepairAction.VERIFY
 
 
-RUNG_OF_ACTION: Mapping[Action, Rung] = {
-    Action.RUN_DIAGNOSTICS: Rung.VERIFY,
-    Action.RESET_GPU: Rung.RESET,
-    Action.REBOOT_NODE: Rung.REBOOT,
-    Action.REPLACE_NODE: Rung.REPLACE,
+REPAIR_ACTION_OF: Mapping[Action, RepairAction] = {
+    Action.RUN_DIAGNOSTICS: RepairAction.VERIFY,
+    Action.RESET_GPU: RepairAction.RESET_GPU,
+    Action.REBOOT_NODE: RepairAction.REBOOT_NODE,
+    Action.REPLACE_NODE: RepairAction.REPLACE_NODE,
 }
 
 
@@ -81,9 +81,9 @@ class Phase(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """The point of no return: which instance is given up, at which rung, under which idempotency token."""
+    """The point of no return: which instance is given up, at which repair action, under which idempotency token."""
 
-    rung: Rung
+    repair_action: RepairAction
     instance_id: str
     generation: int
     token: str
@@ -139,7 +139,7 @@ class Case:
     """The live case of a node, kept inside its state: at most one, by construction.
 
     `marks` says when the case first reached each status or phase; the closing entry turns it into durations.
-    `uncounted` attempts ended for want of capacity, by a pause or at a rung that another follows, and are none of those
+    `uncounted` attempts ended for want of capacity, by a pause or at a repair action that another follows, and are none of those
     that the policy allows;
     `cancelled` cases give nothing up any more and only bring their node back.
     """
@@ -151,7 +151,7 @@ class Case:
     component: Component
     severity: Severity
     action: Action
-    rung: Rung
+    repair_action: RepairAction
     rule: str
     policy: str
     isolate: bool = True

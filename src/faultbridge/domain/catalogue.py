@@ -37,7 +37,7 @@ class Recommendation:
 class Row:
     """One code of the catalogue.
 
-    `ends_on` holds any of `reset`, `reboot`, `replace`, `verified`, `survey:<source>`, `quiet:<seconds>`.
+    `ends_on` holds any of `reset`, `reboot`, `replace`, `verified`, `health snapshot:<source>`, `quiet:<seconds>`.
     `same_as` names the code under which this one is counted (a lost GPU seen by nvidia-smi is `xid.79`), `stands_for`
     the codes and families (`xid.*`) of which this one is but a word, as when an agent calls a node unhealthy.
     """

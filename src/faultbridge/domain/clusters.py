@@ -51,7 +51,7 @@ class ProviderRole:
 
 @dataclass(frozen=True, slots=True)
 class ClusterConfig:
-    """How a cluster was registered; `expected` is the number of its seats, `shards` is fixed for ever.
+    """How a cluster was registered; `expected` is the number of its nodes, `shards` is fixed for ever.
 
     `trusted_senders` may speak of any of its nodes: `<role id>:<session>`, or `<role id>:*`. `eks_cluster` and
     `hyperpod_cluster` are what AWS calls it there; `provider_role` reaches it where it is in another account. Until

@@ -1,4 +1,4 @@
-"""Conditions: a canonical code on a canonical component, active while a witness asserts it."""
+"""Conditions: a canonical code on a canonical component, active while a reporter asserts it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _HOUR = len("2026-02-03T12")
 
 
 @dataclass(frozen=True, slots=True)
-class Witness:
+class Reporter:
     """What one source last said about one condition.
 
     `last_at` is its watermark: an older observation changes nothing. `digests` are those of the observations made
@@ -49,7 +49,7 @@ class Condition:
     message: str
     count: int = 1
     known_incarnation: bool = True
-    witnesses: Mapping[str, Witness] = field(default_factory=dict)
+    reporters: Mapping[str, Reporter] = field(default_factory=dict)
     attributes: Mapping[str, str] = field(default_factory=dict)
     ended_before: datetime | None = None
     told_severity: Severity | None = None
@@ -66,13 +66,13 @@ class Condition:
 
     @property
     def active(self) -> bool:
-        """Tell whether any witness still asserts it."""
-        return any(witness.active for witness in self.witnesses.values())
+        """Tell whether any reporter still asserts it."""
+        return any(reporter.active for reporter in self.reporters.values())
 
     @property
     def sources(self) -> frozenset[str]:
         """Return who asserts it."""
-        return frozenset(source for source, witness in self.witnesses.items() if witness.active)
+        return frozenset(source for source, reporter in self.reporters.items() if reporter.active)
 
     def counted_within(self, hours: int) -> int:
         """Return how often it was observed at least, in whole hours of the clock up to its last observation."""
@@ -96,10 +96,10 @@ def counted_at(hours: Mapping[str, int], at: datetime, count: int) -> dict[str, 
 
 @dataclass(frozen=True, slots=True)
 class Tombstone:
-    """What is remembered of an ended condition: until when each witness's observations are already counted."""
+    """What is remembered of an ended condition: until when each reporter's observations are already counted."""
 
     ended_at: datetime
-    witnesses: Mapping[str, datetime] = field(default_factory=dict)
+    reporters: Mapping[str, datetime] = field(default_factory=dict)
 
 
 def identity(component: Component, devices: Iterable[Component]) -> Component:

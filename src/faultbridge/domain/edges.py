@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 
 class NodeStatus(StrEnum):
-    """What a seat is doing."""
+    """What a node is doing."""
 
     PROVISIONING = "provisioning"
     VALIDATING = "validating"
@@ -74,8 +74,8 @@ class Edge(NamedTuple):
 
 _A = Actor
 _NODE_ROWS = (
-    (None, "provisioning", (_A.INVENTORY, _A.CLI), "seat registered, no instance"),
-    (None, "validating", (_A.INVENTORY, _A.CLI), "seat registered, new instance"),
+    (None, "provisioning", (_A.INVENTORY, _A.CLI), "node registered, no instance"),
+    (None, "validating", (_A.INVENTORY, _A.CLI), "node registered, new instance"),
     (None, "healthy", (_A.CLI, _A.INVENTORY), "import of a serving fleet, unverified"),
     ("provisioning", "validating", (_A.STEP, _A.INVENTORY), "successor claimed, generation raised"),
     ("provisioning", "replacing", (_A.STEP,), "launch failed, attempts left"),
@@ -104,16 +104,16 @@ _NODE_ROWS = (
     ("draining", "quarantined", (_A.STEP, _A.SWEEP), "stopped before the intent"),
     ("draining", "failed", (_A.STEP, _A.SWEEP), "drain impossible"),
     ("repairing", "validating", (_A.STEP,), "device or node back"),
-    ("repairing", "replacing", (_A.STEP,), "rung failed; new intent"),
-    ("repairing", "quarantined", (_A.STEP, _A.SWEEP), "no effect proven, or the next rung is due"),
+    ("repairing", "replacing", (_A.STEP,), "repair action failed; new intent"),
+    ("repairing", "quarantined", (_A.STEP, _A.SWEEP), "no effect proven, or the next repair action is due"),
     ("repairing", "failed", (_A.STEP, _A.SWEEP), "not retriable"),
     ("replacing", "provisioning", (_A.STEP,), "old instance given up"),
-    ("replacing", "validating", (_A.STEP,), "a spare took the seat"),
+    ("replacing", "validating", (_A.STEP,), "a spare took the node"),
     ("replacing", "quarantined", (_A.STEP, _A.SWEEP), "refused before effect"),
     ("replacing", "failed", (_A.STEP, _A.SWEEP), "not retriable, old instance alive"),
     ("failed", "validating", (_A.CLI, _A.INVENTORY), "returned, or mended elsewhere"),
     ("failed", "quarantined", (_A.CLI,), "an operator tries again"),
-    ("retired", "provisioning", (_A.INVENTORY, _A.CLI), "seat used again, epoch + 1"),
+    ("retired", "provisioning", (_A.INVENTORY, _A.CLI), "node used again, epoch + 1"),
 )
 _GONE_FROM = ("validating", "healthy", "degraded", "quarantined", "draining", "repairing", "failed")
 _RETIRED_FROM = (*_GONE_FROM, "provisioning", "replacing")
@@ -124,19 +124,24 @@ NODE_EDGES: tuple[Edge, ...] = (
         Edge(source, "provisioning", frozenset({_A.INGEST, _A.INVENTORY}), "changed without our intent")
         for source in _GONE_FROM
     ),
-    *(Edge(source, "retired", frozenset({_A.INVENTORY, _A.CLI}), "seat removed") for source in _RETIRED_FROM),
+    *(Edge(source, "retired", frozenset({_A.INVENTORY, _A.CLI}), "node removed") for source in _RETIRED_FROM),
 )
 
 _CASE_ROWS = (
     (None, "open", (_A.INGEST, _A.SWEEP, _A.CLI, _A.INVENTORY), "actionable fault, no live case"),
     ("open", "queued", (_A.INGEST, _A.SWEEP, _A.CLI, _A.INVENTORY), "wait over"),
     ("open", "resolved", (_A.INGEST, _A.SWEEP, _A.CLI), "all conditions ended"),
-    ("open", "escalated", (_A.INGEST, _A.SWEEP, _A.CLI), "support needed, unknown code or empty ladder"),
+    (
+        "open",
+        "escalated",
+        (_A.INGEST, _A.SWEEP, _A.CLI),
+        "support needed, unknown code or empty list of repair actions",
+    ),
     ("open", "absorbed", (_A.CORRELATE,), "a cluster incident takes it"),
     ("open", "expired", (_A.SWEEP,), "nothing new and nothing actionable left"),
     ("queued", "in_progress", (_A.DISPATCH,), "admitted"),
     ("queued", "resolved", (_A.INGEST, _A.SWEEP, _A.CLI, _A.DISPATCH), "recovered, cancelled or dry run"),
-    ("queued", "escalated", (_A.CLI, _A.SWEEP, _A.DISPATCH), "denied, time over, or no rung permitted"),
+    ("queued", "escalated", (_A.CLI, _A.SWEEP, _A.DISPATCH), "denied, time over, or no repair action permitted"),
     ("queued", "absorbed", (_A.CORRELATE,), "a cluster incident takes it"),
     ("queued", "expired", (_A.SWEEP,), "approval over, policy drops it"),
     ("in_progress", "resolved", (_A.CLOSE, _A.STEP), "back in service, or cancelled before the intent"),
@@ -150,7 +155,7 @@ _LIVE = tuple(status.value for status in CaseStatus if status.live)
 
 CASE_EDGES: tuple[Edge, ...] = (
     *(Edge(source, target, frozenset(actors), on) for source, target, actors, on in _CASE_ROWS),
-    *(Edge(source, "resolved", frozenset({_A.INVENTORY, _A.CLI}), "seat removed") for source in _LIVE),
+    *(Edge(source, "resolved", frozenset({_A.INVENTORY, _A.CLI}), "node removed") for source in _LIVE),
 )
 
 

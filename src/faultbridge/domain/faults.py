@@ -1,7 +1,7 @@
 """Observations: what a decoder makes of raw text, before anybody judges it.
 
-Four kinds: a `Fault` says something is wrong, a `Clear` that a named thing is right again, a `Survey` what one
-full look could read and what of that was wrong, a `Reading` counters that mean something only beside the last ones.
+Four kinds: a `Fault` says something is wrong, a `Clear` that a named thing is right again, a `Snapshot` what one
+full look could read and what of that was wrong, a `CounterSample` counters that mean something only beside the last ones.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ class Clear:
 
 
 @dataclass(frozen=True, slots=True)
-class Survey:
+class Snapshot:
     """One full look by one source at a node.
 
     `covers` maps each code that the source is authoritative for to the components on which it could be read:
@@ -164,7 +164,7 @@ class Survey:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class CounterSample:
     """Counters and states of one port or device; only a difference to the reading before can be a fault."""
 
     source: str
@@ -174,12 +174,12 @@ class Reading:
     node: str | None = None
 
 
-Observation = Fault | Clear | Survey | Reading
+Observation = Fault | Clear | Snapshot | CounterSample
 
 
 def faults_of(observation: Observation) -> tuple[Fault, ...]:
-    """Return the faults that an observation asserts: itself, or those that a survey saw."""
-    if isinstance(observation, Survey):
+    """Return the faults that an observation asserts: itself, or those that a health snapshot saw."""
+    if isinstance(observation, Snapshot):
         return observation.present
     return (observation,) if isinstance(observation, Fault) else ()
 

@@ -1,4 +1,4 @@
-"""Nodes: a seat in a cluster and the incarnation that sits in it now."""
+"""Nodes: a node in a cluster and the incarnation that sits in it now."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from faultbridge.domain.faults import Component, Severity
 
 
 class NodeKey(NamedTuple):
-    """Which seat."""
+    """Which node."""
 
     cluster: str
     node: str
 
     @property
     def stream(self) -> str:
-        """Return the name of the seat's stream of entries."""
+        """Return the name of the node's stream of entries."""
         return f"{self.cluster}/{self.node}"
 
 
@@ -40,7 +40,7 @@ class Isolation(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Incarnation:
-    """The instance and boot in a seat; `instance` and `boot` count from 1, `since` is when it was first known."""
+    """The instance and boot in a node; `instance` and `boot` count from 1, `since` is when it was first known."""
 
     instance: int
     boot: int
@@ -61,11 +61,11 @@ class Head:
 
 
 @dataclass(frozen=True, slots=True)
-class Seat:
+class Placement:
     """What is known of the place a node fills, whoever sits in it.
 
     `domains` are its failure domains by kind, `domain` the narrowest of them; `host_names` are names of the machine
-    that sits there now and go with it, `aliases` stay; `slot` is the provider's own lasting name of the seat.
+    that sits there now and go with it, `aliases` stay; `slot` is the provider's own lasting name of the node.
     """
 
     group: str | None = None
@@ -92,7 +92,7 @@ class NodeState:
     """Everything that decides what happens next to one node.
 
     `conditions` is keyed by `condition_key`; `tombstones` and `floor` keep a late observation of an ended one from
-    counting again; `surveys` holds the time of the last survey of each looker; `noted` the day on which an
+    counting again; `snapshots` holds the time of the last health snapshot of each looker; `noted` the day on which an
     informational code was last put on the record. `case` is the latest one, live or not: at most one live case a
     node, by construction. `isolation_since` is when isolation was asked for, `isolation_overdue` says that a person
     was told how long it takes. A call that failed is made again at `isolation_again_at`, after `isolation_tries` calls.
@@ -103,13 +103,13 @@ class NodeState:
     key: NodeKey
     head: Head = Head()
     status: NodeStatus | None = None
-    seat: Seat = Seat()
+    placement: Placement = Placement()
     incarnation: Incarnation | None = None
     former_instances: tuple[str, ...] = ()
     conditions: Mapping[str, Condition] = field(default_factory=dict)
     tombstones: Mapping[str, Tombstone] = field(default_factory=dict)
     floor: datetime | None = None
-    surveys: Mapping[str, datetime] = field(default_factory=dict)
+    snapshots: Mapping[str, datetime] = field(default_factory=dict)
     noted: Mapping[str, str] = field(default_factory=dict)
     devices: tuple[Component, ...] = ()
     case: Case | None = None
@@ -126,7 +126,7 @@ class NodeState:
 
     @property
     def registered(self) -> bool:
-        """Tell whether the seat exists; ingest never creates one."""
+        """Tell whether the node exists; ingest never creates one."""
         return self.status is not None
 
     @property
@@ -140,5 +140,5 @@ class NodeState:
         return worst_severity(self.active())
 
     def active(self) -> Iterator[Condition]:
-        """Return the conditions that a witness still asserts."""
+        """Return the conditions that a reporter still asserts."""
         return (condition for condition in self.conditions.values() if condition.active)

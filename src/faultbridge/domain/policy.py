@@ -8,7 +8,7 @@ from enum import StrEnum
 from fnmatch import fnmatchcase
 
 from faultbridge.domain.breakers import BreakerLimit
-from faultbridge.domain.cases import RUNG_OF_ACTION, Rung
+from faultbridge.domain.cases import REPAIR_ACTION_OF, RepairAction
 from faultbridge.domain.conditions import Condition
 from faultbridge.domain.faults import Action, ComponentType, Severity
 from faultbridge.domain.windows import Window
@@ -66,12 +66,12 @@ class OutOfReach(StrEnum):
 class Rule:
     """What to do about the conditions it matches; the first rule that matches decides.
 
-    `wait_seconds` is the time a case stays open before it may be queued; `severity`, `action` and `rung` override
-    the catalogue's when given. `ladder` holds the rungs that may be used, mildest first; those in `approval` begin
+    `wait_seconds` is the time a case stays open before it may be queued; `severity`, `action` and `repair_action` override
+    the catalogue's when given. `repair_actions` holds the repair actions that may be used, mildest first; those in `approval` begin
     only when a person said so within `approval_deadline`, and with `windows` only while one of them is open.
     Only a rule with `give_up_blind` lets an unusable instance go although nothing proves that there is another; by
     any other a person is asked. `dry_run` only says what would have been done. An orchestrator that does not answer
-    is waited for, unless `orchestrator_unreachable` says to proceed and a cloud witness proves the machine dead.
+    is waited for, unless `orchestrator_unreachable` says to proceed and a cloud reporter proves the machine dead.
     """
 
     name: str
@@ -80,22 +80,34 @@ class Rule:
     action: Action | None = None
     isolate: bool = True
     wait_seconds: int = 0
-    ladder: tuple[Rung, ...] = (Rung.VERIFY, Rung.RESET, Rung.REBOOT, Rung.REPLACE)
+    repair_actions: tuple[RepairAction, ...] = (
+        RepairAction.VERIFY,
+        RepairAction.RESET_GPU,
+        RepairAction.REBOOT_NODE,
+        RepairAction.REPLACE_NODE,
+    )
     verify_level: int | None = None
-    approval: tuple[Rung, ...] = ()
+    approval: tuple[RepairAction, ...] = ()
     approval_deadline: timedelta = timedelta(hours=24)
     windows: tuple[Window, ...] = ()
     give_up_blind: bool = False
     orchestrator_unreachable: OutOfReach = OutOfReach.HOLD
     dry_run: bool = False
 
-    def rung(self, action: Action) -> Rung | None:
-        """Return the mildest permitted rung that is at least what the action asks for, or None: a person must act."""
-        wanted = RUNG_OF_ACTION.get(action)
+    def repair_action(self, action: Action) -> RepairAction | None:
+        """Return the mildest permitted repair action that is at least what the action asks for, or None: a person must act."""
+        wanted = REPAIR_ACTION_OF.get(action)
         if wanted is None:
             return None
-        order = list(Rung)
-        return next((rung for rung in self.ladder if order.index(rung) >= order.index(wanted)), None)
+        order = list(RepairAction)
+        return next(
+            (
+                repair_action
+                for repair_action in self.repair_actions
+                if order.index(repair_action) >= order.index(wanted)
+            ),
+            None,
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from faultbridge.domain.cases import Rung, WaitingFor
+from faultbridge.domain.cases import RepairAction, WaitingFor
 from faultbridge.domain.nodes import NodeKey
 
 
@@ -18,7 +18,7 @@ class QueuedCase:
 
     key: NodeKey
     case: str
-    rung: Rung
+    repair_action: RepairAction
     priority: int
     since: datetime
     waiting_for: WaitingFor | None = None

@@ -28,7 +28,7 @@ class SpareStatus(StrEnum):
 class Spare:
     """One place of the pool and who is in it; `round` counts the machines that it had, and `looks` their verifications.
 
-    A `ready` one passed its verification at `verified_at`; a `taken` one belongs to `case` until it sits in a seat.
+    A `ready` one passed its verification at `verified_at`; a `taken` one belongs to `case` until it sits in a node.
     """
 
     cluster: str
@@ -52,6 +52,6 @@ class Spare:
         return f"{SPARE}{self.cluster}-{self.number}-{self.round}"
 
     def serves(self, group: str, now: datetime) -> bool:
-        """Tell whether it may take a seat of a group now."""
+        """Tell whether it may take a node of a group now."""
         fresh = self.verified_at is not None and now - self.verified_at < VERIFIED_FOR
         return self.status is SpareStatus.READY and self.group == group and fresh

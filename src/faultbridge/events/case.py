@@ -8,8 +8,8 @@ from pydantic import Field
 
 from faultbridge.events.base import CaseId, Count, Instant, Milliseconds, Model, Text
 from faultbridge.events.envelope import Event, NodeMetadata
-from faultbridge.events.parts import Component, Incarnation, Seat
-from faultbridge.events.words import Action, CaseStatus, Resolution, Rung, Severity, WaitingFor
+from faultbridge.events.parts import Component, Incarnation, Placement
+from faultbridge.events.words import Action, CaseStatus, RepairAction, Resolution, Severity, WaitingFor
 
 
 class CaseMetadata(NodeMetadata):
@@ -37,7 +37,9 @@ class CaseStatusData(Model):
     cause: Cause
     severity: Severity
     action: Action
-    rung: Rung = Field(description="The step of the repair ladder that the case is at.")
+    repair_action: RepairAction = Field(
+        description="The step of the repair list of repair actions that the case is at."
+    )
     attempt: Count = Field(description="Attempts admitted so far.")
     opened_at: Instant
     detected_at: Instant | None = Field(default=None, description="When the condition behind the case began.")
@@ -49,8 +51,8 @@ class CaseStatusData(Model):
     previous_case: CaseId | None = Field(description="The node's case before this one.")
     rule: Text = Field(description="The policy rule that opened it.")
     policy: Text = Field(description="The version of the policy.")
-    incarnation: Incarnation | None = Field(default=None, description="Who sits in the seat now.")
-    seat: Seat | None = Field(default=None, description="The place that the node fills.")
+    incarnation: Incarnation | None = Field(default=None, description="Who sits in the node now.")
+    placement: Placement | None = Field(default=None, description="The place that the node fills.")
     incident_id: Text | None = Field(default=None, description="The cluster incident that absorbed it.")
     jobs: tuple[Text, ...] = Field(default=(), description="Jobs that the trouble hit, where they are registered.")
     gpus: Count | None = Field(default=None, description="How many GPUs the node has, where that is known.")

@@ -29,7 +29,7 @@ class ClusterStatusData(Model):
     to: ClusterStatus
     reason: str
     counts: Counts = Field(description="Nodes by status; a status without nodes may be absent.")
-    expected: Count = Field(description="How many seats the cluster is registered with.")
+    expected: Count = Field(description="How many nodes the cluster is registered with.")
 
 
 class ClusterStatusChange(Event):

@@ -30,7 +30,7 @@ class Metadata(Model):
     occurred_at: Instant = Field(description="When it happened, as well as that is known.")
     recorded_at: Instant = Field(description="When it was committed to the record.")
     cluster: Text
-    node: Text | None = Field(description="The seat's name; null for what concerns the cluster.")
+    node: Text | None = Field(description="The node's name; null for what concerns the cluster.")
     severity: Severity | None = Field(description="The worst severity active on the node or in the cluster by then.")
     case_id: CaseId | None = Field(description="The case this belongs to: correlate by it.")
     causation_id: str | None = Field(description="The event, or for the first of a chain the raw record, behind it.")
@@ -52,7 +52,7 @@ class MetadataV1(Metadata):
 class NodeMetadata(MetadataV1):
     """Metadata of an event about one node."""
 
-    node: Text = Field(description="The seat's name; it outlives the instances that sit in it.")
+    node: Text = Field(description="The node's name; it outlives the instances that sit in it.")
 
 
 class ClusterMetadata(MetadataV1):

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from faultbridge.events.base import Instant, Model, Sha256, Text
 from faultbridge.events.envelope import Event, NodeMetadata
-from faultbridge.events.parts import Component, Incarnation, Seat
+from faultbridge.events.parts import Component, Incarnation, Placement
 from faultbridge.events.words import Action, Severity
 
 
@@ -23,18 +23,18 @@ class FaultData(Model):
     since: Instant = Field(description="When the condition began.")
     observed_at: Instant = Field(description="When the observation behind this event was made.")
     count: Annotated[int, Field(ge=1)] = Field(description="At least how often it was observed.")
-    witnesses: tuple[Text, ...] = Field(description="Sources that assert it now; empty once it is cleared.")
+    reporters: tuple[Text, ...] = Field(description="Sources that assert it now; empty once it is cleared.")
     source: Text | None = Field(description="Where the observation came from; null when time or policy ended it.")
     reported_code: Text | None = Field(
         default=None, description="The source's own code where the canonical one stands for several."
     )
     attributes: dict[str, str] = Field(description="Details under the source's own field names, lower case.")
     changed: tuple[Text, ...] = Field(
-        description="What an update changed: `count` (each power of ten), `severity`, `witnesses`, `component`."
+        description="What an update changed: `count` (each power of ten), `severity`, `reporters`, `component`."
     )
     reason: str | None = Field(description="Why it changed or ended, where that is known.")
     incarnation: Incarnation | None = Field(description="Null where nobody can tell which incarnation it was.")
-    seat: Seat | None = Field(default=None, description="The place that the node fills.")
+    placement: Placement | None = Field(default=None, description="The place that the node fills.")
     jobs: tuple[Text, ...] = Field(default=(), description="Jobs that ran on the node, where they are registered.")
     rule: Text = Field(description="The policy rule that judged it.")
     policy: Text = Field(description="The version of the policy.")
@@ -56,7 +56,7 @@ class NodeFaultDetected(Event):
 
 
 class NodeFaultUpdated(Event):
-    """A condition that is already known changes its count by a power of ten, its severity, witnesses or component."""
+    """A condition that is already known changes its count by a power of ten, its severity, reporters or component."""
 
     event_type: ClassVar[str] = "Node Fault Updated"
     metadata: NodeMetadata

@@ -23,7 +23,7 @@ CLUSTER_EVENT = "SageMaker HyperPod Cluster Event"
 
 Body = Mapping[str, Any]
 
-_REPAIR: Mapping[str, str] = {"replace": "Replace", "reboot": "Reboot", "reset": "Reboot"}
+_REPAIR: Mapping[str, str] = {"replace_node": "Replace", "reboot_node": "Reboot", "reset_gpu": "Reboot"}
 _FAULT_TYPES: Mapping[str, str] = {"Replace": "NvidiaErrorTerminate", "Reboot": "NvidiaErrorReboot"}
 _IN_WORK = "Faultbridge is working on the repair; wait until the node is healthy again."
 _BY_PERSON = "A person must repair or replace this node: Faultbridge does nothing more by itself."
@@ -82,7 +82,7 @@ def _case(metadata: Body, data: Body, arn: str) -> Iterator[tuple[str, dict[str,
         summary = _summary("Healthy", f"The trouble {code} is over: {data.get('reason') or to}.", "None", "")
         yield NODE_HEALTH, _node_health(metadata, arn, instance, summary)
     elif to in {"open", "escalated"}:
-        repair = _REPAIR.get(str(data.get("rung")), "None") if to == "open" else "None"
+        repair = _REPAIR.get(str(data.get("repair_action")), "None") if to == "open" else "None"
         fault = _FAULT_TYPES.get(repair, "NvidiaGPUUnhealthy")
         reason = f"Faultbridge has detected fault type {fault} ({code}) on this node and is unhealthy."
         summary = _summary("Unhealthy", reason, repair, _BY_PERSON if repair == "None" else _IN_WORK)
@@ -139,7 +139,7 @@ def _node_health(metadata: Body, arn: str, instance: str | None, summary: dict[s
 
 
 def _cluster_event(metadata: Body, data: Body, arn: str, told: _Told) -> dict[str, Any]:
-    group = (data.get("seat") or {}).get("group")
+    group = (data.get("placement") or {}).get("group")
     return {
         "EventDetails": {
             "EventId": str(uuid.uuid5(uuid.UUID(metadata["event_id"]), "hyperpod")),

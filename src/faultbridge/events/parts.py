@@ -1,4 +1,4 @@
-"""What several events speak of: components, incarnations, seats, lists of nodes."""
+"""What several events speak of: components, incarnations, nodes, lists of nodes."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ class Component(Model):
 
 
 class Incarnation(Model):
-    """Who sits in the seat: the instance, and the numbers of instance and boot, both counted from 1."""
+    """Who sits in the node: the instance, and the numbers of instance and boot, both counted from 1."""
 
     instance_id: str | None = Field(description="The EC2 instance id, where it is known.")
-    instance: Count = Field(description="How many instances have sat in this seat, this one included.")
+    instance: Count = Field(description="How many instances have sat in this node, this one included.")
     boot: Count = Field(description="How many boots of this instance are known, this one included.")
 
 
-class Seat(Model):
+class Placement(Model):
     """The place in the cluster that the node fills, whoever sits in it."""
 
     group: str | None = Field(description="The instance group or Auto Scaling group.")

@@ -10,7 +10,7 @@ from faultbridge.events.base import Model, Sha256, Text
 from faultbridge.events.case import CaseMetadata
 from faultbridge.events.envelope import Event
 from faultbridge.events.parts import Facts
-from faultbridge.events.words import FailureReason, Rung
+from faultbridge.events.words import FailureReason, RepairAction
 
 
 class ReplacementStepData(Model):
@@ -19,7 +19,7 @@ class ReplacementStepData(Model):
     step: Text = Field(description="The step, named as in the state machine; `intent` is the point of no return.")
     outcome: Text = Field(description="What it came to; the state machine chooses by it.")
     attempt: Annotated[int, Field(ge=0)] = Field(description="Which attempt of the case, counted from 1.")
-    rung: Rung
+    repair_action: RepairAction
     reason: str | None = Field(description="The provider's or verifier's own words, or ours.")
     failure: FailureReason | None = Field(default=None, description="Why it failed, as one word to act upon.")
     operation: str | None = Field(description="The provider's own id of the operation.")

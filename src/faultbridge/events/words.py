@@ -47,7 +47,7 @@ class ComponentType(Word):
 
 
 class NodeStatus(Word):
-    """What a seat is doing; `healthy` and `degraded` are in service. Take an unknown one for not in service."""
+    """What a node is doing; `healthy` and `degraded` are in service. Take an unknown one for not in service."""
 
     PROVISIONING = "provisioning"
     VALIDATING = "validating"
@@ -123,13 +123,13 @@ class Resolution(Word):
     UNKNOWN = "unknown"
 
 
-class Rung(Word):
-    """A step of the repair ladder, mildest first. Take an unknown one for `replace`, the one that takes most."""
+class RepairAction(Word):
+    """A step of the repair list of repair actions, mildest first. Take an unknown one for `replace`, the one that takes most."""
 
     VERIFY = "verify"
-    RESET = "reset"
-    REBOOT = "reboot"
-    REPLACE = "replace"
+    RESET_GPU = "reset_gpu"
+    REBOOT_NODE = "reboot_node"
+    REPLACE_NODE = "replace_node"
     UNKNOWN = "unknown"
 
 

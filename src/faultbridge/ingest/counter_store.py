@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from faultbridge.domain.conditions import component_key
-from faultbridge.domain.faults import Component, Reading
+from faultbridge.domain.faults import Component, CounterSample
 from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.times import to_text
 from faultbridge.errors import Conflict
@@ -54,7 +54,7 @@ class Compared:
 
 
 @dataclass(frozen=True, slots=True)
-class Readings:
+class CounterStore:
     """Compares readings with the ones before them."""
 
     table: Table
@@ -63,7 +63,7 @@ class Readings:
         """Compare the readings among arrivals, oldest first; one older than what is kept is no news."""
         by_source: dict[str, list[Arrival]] = {}
         for arrival in sorted(arrivals, key=lambda arrival: arrival.at):
-            if isinstance(arrival.observation, Reading):
+            if isinstance(arrival.observation, CounterSample):
                 by_source.setdefault(arrival.observation.source, []).append(arrival)
         if not by_source:
             return Compared()
@@ -95,17 +95,17 @@ def _compare_source(
     ports = dict(sheet.ports) if sheet else {}
     faults: list[Arrival] = []
     for arrival in arrivals:
-        reading = arrival.observation
-        if not isinstance(reading, Reading):
+        sample = arrival.observation
+        if not isinstance(sample, CounterSample):
             continue
-        name = component_key(reading.component)
+        name = component_key(sample.component)
         last = ports.get(name)
         if last is not None and arrival.at <= last.at:
             continue
         if last is not None:
-            before = replace(reading, values=last.values, observed_at=last.at)
-            faults += (replace(arrival, observation=fault) for fault in compare(before, reading))
-        ports[name] = Last(arrival.at, reading.component, reading.values)
+            before = replace(sample, values=last.values, observed_at=last.at)
+            faults += (replace(arrival, observation=fault) for fault in compare(before, sample))
+        ports[name] = Last(arrival.at, sample.component, sample.values)
     at = max((port.at for port in ports.values()), default=now)
     if sheet is not None and at <= sheet.at:
         return Compared()

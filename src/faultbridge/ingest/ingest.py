@@ -18,7 +18,7 @@ from faultbridge.domain.records import CANARY, Outcome, RawRecord
 from faultbridge.errors import Conflict, Rejected, Transient
 from faultbridge.ingest.caches import Known, KnownNodes
 from faultbridge.ingest.commit_groups import Drafted, together
-from faultbridge.ingest.counter_store import Readings
+from faultbridge.ingest.counter_store import CounterStore
 from faultbridge.ingest.heartbeat_monitor import Silence, beats
 from faultbridge.ingest.node_batch import Chunk, ReviseByChunk, chunks
 from faultbridge.ingest.node_lookup import Placement
@@ -62,7 +62,7 @@ class Ingest:
     append: Append
     rulebook: Rulebook
     reader: Reader
-    readings: Readings
+    readings: CounterStore
     suspects: Suspects
     silence: Silence
     reject: RejectRecord

@@ -13,7 +13,7 @@ from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.records import Outcome
 from faultbridge.domain.times import truncate
 from faultbridge.ingest.caches import Known
-from faultbridge.ingest.counter_store import Compared, Readings
+from faultbridge.ingest.counter_store import Compared, CounterStore
 from faultbridge.ingest.record_reader import Part
 from faultbridge.ledger.append import Revision
 from faultbridge.pipeline.decide.decide import Rules
@@ -37,7 +37,7 @@ class ReviseByChunk:
     chunk: Chunk
     rules: Rules
     catalogue: Catalogue
-    readings: Readings
+    readings: CounterStore
     beyond: Known
     known: Known | None = None
     outcomes: Mapping[str, Outcome] = field(default_factory=dict)
@@ -87,7 +87,7 @@ def chunks(placed: Chunk, state: NodeState) -> Iterator[Chunk]:
 
 def _counted(part: Part, state: NodeState) -> Part:
     """Compare what a look at the node saw with the GPUs of its instance type, once the node has had time to boot."""
-    instance_type, sitting = state.seat.instance_type, state.incarnation
+    instance_type, sitting = state.placement.instance_type, state.incarnation
     if instance_type is None or sitting is None or part.record.sent_at < sitting.since + MARGIN:
         return part
     return replace(part, observations=counted(part.observations, instance_type))

@@ -40,7 +40,7 @@ class Point(NamedTuple):
     """An entry's hash as somebody else wrote it down, and who."""
 
     hash: str
-    witness: str
+    anchor: str
 
 
 Points = Mapping[tuple[int, int], Point]
@@ -119,7 +119,7 @@ class Walk:
         if not missing:
             return []
         first, last = min(missing), max(missing)
-        said = f"{last[0]}/{last[1]} was there at {self._points[last].witness}"
+        said = f"{last[0]}/{last[1]} was there at {self._points[last].anchor}"
         return [self._broken(epoch, min(self._sequence + 1, first[1]), BreakKind.ANCHOR, said)]
 
     def _earliest(self) -> int:
@@ -130,7 +130,7 @@ class Walk:
         point = self._points.get((epoch, sequence))
         if point is None or point.hash == self._hash:
             return []
-        return [self._broken(epoch, sequence, BreakKind.ANCHOR, f"{point.witness} saw another hash")]
+        return [self._broken(epoch, sequence, BreakKind.ANCHOR, f"{point.anchor} saw another hash")]
 
     def _misplaced(self, epoch: int, sequence: int, body: str) -> list[Break]:
         metadata = _metadata(body)

@@ -18,7 +18,7 @@ AT_ONCE = 500
 
 
 def streams_of(table: Table, stack: Stack, config: ClusterConfig) -> Iterator[Stream]:
-    """Return the cluster's own stream and that of every seat."""
+    """Return the cluster's own stream and that of every node."""
     yield stack.stream(config.cluster)
     for row in rows_of(table, config, ROSTER):
         yield stack.stream(config.cluster, str(row["node"]))
@@ -30,9 +30,11 @@ def heads_of(table: Table, stack: Stack, config: ClusterConfig) -> dict[str, Hea
     seats = [NodeKey(config.cluster, str(row["node"])) for row in rows_of(table, config, ROSTER)]
     heads = {stack.stream(config.cluster).name: cluster.head}
     for at in range(0, len(seats), AT_ONCE):
-        places = {keys.node_state(seat): seat for seat in seats[at : at + AT_ONCE]}
+        places = {keys.node_state(placement): placement for placement in seats[at : at + AT_ONCE]}
         found = table.get_many(places)
-        heads |= {seat.stream: items.read_state(seat, found.get(place)).head for place, seat in places.items()}
+        heads |= {
+            placement.stream: items.read_state(placement, found.get(place)).head for place, placement in places.items()
+        }
     return heads
 
 

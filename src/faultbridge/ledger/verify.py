@@ -47,7 +47,7 @@ class Seen:
     sealed: Mapping[str, Points] = field(default_factory=dict)
     restored: frozenset[int] = frozenset()
     breaks: tuple[Break, ...] = ()
-    witnesses: int = 0
+    anchors: int = 0
 
     def of(self, stream: str) -> Points:
         """Return what was seen of one stream."""
@@ -62,7 +62,7 @@ class Verify:
     stack: Stack
 
     def __call__(self, cluster: str, node: str | None = None, seen: Seen | None = None) -> Verified:
-        """Verify one node, or the cluster's own stream and those of every seat on its roster."""
+        """Verify one node, or the cluster's own stream and those of every node on its roster."""
         verified = Verified()
         for _ in self.walk(cluster, node, verified, seen):
             pass
@@ -144,7 +144,7 @@ def _unsealed(stream: Stream, start: Head, sealed: Points) -> list[Break]:
 
 def _vanished(seen: Seen, met: set[str]) -> list[Break]:
     return [
-        Break(name, *min(points), BreakKind.ANCHOR, f"{points[min(points)].witness} saw a stream that is gone")
+        Break(name, *min(points), BreakKind.ANCHOR, f"{points[min(points)].anchor} saw a stream that is gone")
         for name, points in sorted(seen.points.items())
         if points and name not in met
     ]

@@ -61,8 +61,10 @@ class Erase:
         key = state.key
         instances = {*state.former_instances, state.incarnation.instance_id if state.incarnation else None} - {None}
         for instance in (None, *sorted(map(str, instances))):
-            seat = NewNode(key.node, instance, aliases=state.seat.aliases, host_names=state.seat.host_names)
-            for alias in aliases_of(key, seat):
+            placement = NewNode(
+                key.node, instance, aliases=state.placement.aliases, host_names=state.placement.host_names
+            )
+            for alias in aliases_of(key, placement):
                 found = self.table.get(keys.alias(*alias))
                 if found is not None and items.read_alias(found).key == key:
                     yield keys.alias(*alias)

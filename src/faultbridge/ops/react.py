@@ -30,17 +30,17 @@ class React:
 
         Raises Transient at the end when any failed: the stream rings again, and what is done stays done.
         """
-        rung, failures = _by_cluster(doorbells), Failures()
+        repair_action, failures = _by_cluster(doorbells), Failures()
         controls: dict[str, Control | None] = {}
-        for cluster in rung:
+        for cluster in repair_action:
             with failures.of(f"guarding {cluster}"):
                 controls[cluster] = self.guard(cluster)
-        for cluster, nodes in rung.items():
+        for cluster, nodes in repair_action.items():
             with failures.of(f"isolating in {cluster}"):
                 self._isolate(cluster, nodes, controls.get(cluster), failures)
             with failures.of(f"telling the jobs of {cluster}"):
                 self._tell_jobs(cluster, nodes, failures)
-        for cluster in rung:
+        for cluster in repair_action:
             with failures.of(f"rolling up {cluster}"):
                 self.rollup(cluster)
             with failures.of(f"dispatching {cluster}"):
@@ -60,9 +60,9 @@ class React:
 
 
 def _by_cluster(doorbells: Iterable[tuple[str, str | None]]) -> dict[str, list[str]]:
-    rung: dict[str, list[str]] = {}
+    repair_action: dict[str, list[str]] = {}
     for cluster, node in sorted(set(doorbells), key=lambda bell: (bell[0], bell[1] or "")):
-        nodes = rung.setdefault(cluster, [])
+        nodes = repair_action.setdefault(cluster, [])
         if node is not None:
             nodes.append(node)
-    return rung
+    return repair_action

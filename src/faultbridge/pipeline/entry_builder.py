@@ -11,7 +11,7 @@ from faultbridge.domain.conditions import Condition, condition_key
 from faultbridge.domain.edges import CaseStatus, NodeStatus
 from faultbridge.domain.entries import Draft, EntryType
 from faultbridge.domain.faults import Component, Fault
-from faultbridge.domain.nodes import Incarnation, NodeState, Seat
+from faultbridge.domain.nodes import Incarnation, NodeState, Placement
 from faultbridge.domain.policy import Policy
 from faultbridge.domain.times import to_text
 from faultbridge.pipeline.decide.phase_durations import durations, gpu_time_lost
@@ -38,7 +38,7 @@ def component_data(component: Component) -> dict[str, Any]:
 
 
 def incarnation_data(incarnation: Incarnation | None) -> dict[str, Any] | None:
-    """Describe who sits in the seat: instance id, and the numbers of instance and boot."""
+    """Describe who sits in the node: instance id, and the numbers of instance and boot."""
     if incarnation is None:
         return None
     return {
@@ -48,9 +48,9 @@ def incarnation_data(incarnation: Incarnation | None) -> dict[str, Any] | None:
     }
 
 
-def seat_data(seat: Seat) -> dict[str, Any]:
+def placement_data(placement: Placement) -> dict[str, Any]:
     """Describe the place that a node fills."""
-    return {"group": seat.group, "instance_type": seat.instance_type, "domain": seat.domain}
+    return {"group": placement.group, "instance_type": placement.instance_type, "domain": placement.domain}
 
 
 def fault_change(change: Change, state: NodeState, catalogue: str, policy: Policy) -> Draft:
@@ -93,10 +93,10 @@ def _condition_data(condition: Condition, state: NodeState, policy: Policy) -> d
         "message": condition.message,
         "since": to_text(condition.since),
         "count": condition.count,
-        "witnesses": sorted(source for source, witness in condition.witnesses.items() if witness.active),
+        "reporters": sorted(source for source, reporter in condition.reporters.items() if reporter.active),
         "incarnation": incarnation_data(state.incarnation) if condition.known_incarnation else None,
-        "seat": seat_data(state.seat),
-        "rule": policy.rule_for(condition, state.key.cluster, state.seat.instance_type).name,
+        "placement": placement_data(state.placement),
+        "rule": policy.rule_for(condition, state.key.cluster, state.placement.instance_type).name,
         "policy": policy.version,
     }
 
@@ -113,7 +113,7 @@ def status_change(state: NodeState, target: NodeStatus, at: datetime, reason: st
             "incarnation": incarnation_data(state.incarnation),
             "isolation": state.isolation.value,
             "unverified": state.unverified,
-            "seat": seat_data(state.seat),
+            "placement": placement_data(state.placement),
         },
         case_id=case_id or (state.live_case.id if state.live_case else None),
     )
@@ -142,7 +142,7 @@ def case_change(
             },
             "severity": case.severity.value,
             "action": case.action.value,
-            "rung": case.rung.value,
+            "repair_action": case.repair_action.value,
             "attempt": case.attempts,
             "opened_at": to_text(case.opened_at),
             "detected_at": to_text(case.marks["detected"]) if "detected" in case.marks else None,
@@ -155,7 +155,7 @@ def case_change(
             "rule": case.rule,
             "policy": case.policy,
             "incarnation": incarnation_data(state.incarnation) if state else None,
-            "seat": seat_data(state.seat) if state else None,
+            "placement": placement_data(state.placement) if state else None,
         },
         case_id=case.id,
     )
@@ -223,7 +223,7 @@ def step(
             "step": name,
             "outcome": outcome,
             "attempt": case.attempts,
-            "rung": case.rung.value,
+            "repair_action": case.repair_action.value,
             "reason": reason or None,
             "failure": failure,
             "operation": operation,

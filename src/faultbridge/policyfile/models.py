@@ -9,7 +9,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from faultbridge.domain import windows
 from faultbridge.domain.breakers import BreakerScope
-from faultbridge.domain.cases import Rung
+from faultbridge.domain.cases import RepairAction
 from faultbridge.domain.faults import Action, ComponentType, Severity
 from faultbridge.domain.policy import OutOfReach
 from faultbridge.policyfile import durations
@@ -73,7 +73,7 @@ class WindowPart(_Part):
 
 
 class BreakerPart(_Part):
-    """How many nodes, and what share of the seats, may fail at once before nothing more is taken out of service."""
+    """How many nodes, and what share of the nodes, may fail at once before nothing more is taken out of service."""
 
     scope: BreakerScope = BreakerScope.CLUSTER
     nodes: Annotated[int, Field(ge=1, le=100_000)] = 5
@@ -91,9 +91,9 @@ class RulePart(_Part):
     action: Action | None = None
     isolate: bool = True
     wait_seconds: Seconds = 0
-    ladder: tuple[Rung, ...] = tuple(Rung)
+    repair_actions: tuple[RepairAction, ...] = tuple(RepairAction)
     verify_level: Annotated[int, Field(ge=1, le=4)] | None = None
-    approval: tuple[Rung, ...] = ()
+    approval: tuple[RepairAction, ...] = ()
     approval_deadline: Duration = _DAY
     windows: Annotated[tuple[WindowPart, ...], Field(max_length=20)] = ()
     give_up_blind: bool = False

@@ -130,7 +130,7 @@ _MOST_SHOWN = 60
 
 
 def _contradictions(rules: Sequence[RulePart], breakers: Sequence[BreakerPart]) -> Iterator[Problem]:
-    """Find what each part alone does not show: names twice, rules out of reach, rungs in no order."""
+    """Find what each part alone does not show: names twice, rules out of reach, repair actions in no order."""
     if len({one.scope for one in breakers}) < len(breakers):
         yield Problem(None, "breakers", "one breaker of each scope, cluster and domain, is expected")
     known: set[str] = set()
@@ -142,13 +142,24 @@ def _contradictions(rules: Sequence[RulePart], breakers: Sequence[BreakerPart]) 
             yield Problem(rule.name, "match", f"it is never reached: rule {catches_all} before it matches everything")
         known.add(rule.name)
         catches_all = catches_all or (rule.name if rule.match.matches_all else None)
-        mildest_first = sorted(dict.fromkeys(rule.ladder), key=list(type(rule.ladder[0])).index) if rule.ladder else []
-        if list(rule.ladder) != mildest_first:
-            expected = ", ".join(rung.value for rung in mildest_first)
-            yield Problem(rule.name, "ladder", f"each rung once, mildest first, is expected: {expected}")
-        beyond = [rung.value for rung in rule.approval if rung not in rule.ladder]
+        mildest_first = (
+            sorted(dict.fromkeys(rule.repair_actions), key=list(type(rule.repair_actions[0])).index)
+            if rule.repair_actions
+            else []
+        )
+        if list(rule.repair_actions) != mildest_first:
+            expected = ", ".join(repair_action.value for repair_action in mildest_first)
+            yield Problem(
+                rule.name, "repair_actions", f"each repair action once, mildest first, is expected: {expected}"
+            )
+        beyond = [repair_action.value for repair_action in rule.approval if repair_action not in rule.repair_actions]
         if beyond:
-            yield Problem(rule.name, "approval", "rungs of the rule's ladder are expected", ", ".join(beyond))
+            yield Problem(
+                rule.name,
+                "approval",
+                "repair actions of the rule's list of repair actions are expected",
+                ", ".join(beyond),
+            )
 
 
 def _document(policy: PolicyPart) -> dict[str, Any]:

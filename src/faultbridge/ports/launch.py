@@ -11,7 +11,7 @@ from faultbridge.ports.repair import Answer, Candidate
 
 @dataclass(frozen=True, slots=True)
 class Vacancy:
-    """A seat that is to have another instance: in whose group, for which case, and whom it takes the place of.
+    """A node that is to have another instance: in whose group, for which case, and whom it takes the place of.
 
     `token` names one try: with the same token at most one instance is ever launched. `instance_types` are tried in
     their order; none: the one that the launch template says. `spare` is a
@@ -50,5 +50,5 @@ class Launcher(Protocol):
         ...
 
     def end(self, instance_id: str) -> Answer:
-        """End a machine that sits in no seat; one that is gone already is done."""
+        """End a machine that sits in no node; one that is gone already is done."""
         ...

@@ -79,7 +79,7 @@ class Evidence(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """What a provider knows of capacity for one seat; `free` is whether the evidence has room now."""
+    """What a provider knows of capacity for one node; `free` is whether the evidence has room now."""
 
     evidence: Evidence = Evidence.NONE
     free: bool = True
@@ -88,7 +88,7 @@ class Capacity:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """An instance that may take a seat: running, same group, launched after the intent."""
+    """An instance that may take a node: running, same group, launched after the intent."""
 
     instance_id: str
     launched_at: datetime
@@ -132,7 +132,7 @@ class Member:
     @classmethod
     def of(cls, state: NodeState, cluster: ClusterConfig) -> Member:
         """Take a node as it is now."""
-        sitting, called = state.incarnation, (*state.seat.aliases, *state.seat.host_names)
+        sitting, called = state.incarnation, (*state.placement.aliases, *state.placement.host_names)
         return cls(cluster, state.key.node, sitting.instance_id if sitting else None, called)
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
-from faultbridge.domain.cases import Rung
+from faultbridge.domain.cases import RepairAction
 from faultbridge.ports.repair import Answer
 
 
@@ -31,15 +31,15 @@ class Restart:
 
 
 class Restarter(Protocol):
-    """What resets the GPUs of an instance (rung `reset`) or boots it again (rung `reboot`).
+    """What resets the GPUs of an instance (repair action `reset`) or boots it again (repair action `reboot`).
 
     The token is that of the committed intent: what was begun with a token is not begun a second time, whoever asks.
     """
 
-    def restart(self, rung: Rung, instance_id: str, token: str) -> Answer:
+    def restart(self, repair_action: RepairAction, instance_id: str, token: str) -> Answer:
         """Begin a restart; NOT_FOUND when the instance cannot be reached."""
         ...
 
-    def look(self, rung: Rung, instance_id: str, token: str) -> Restart:
+    def look(self, repair_action: RepairAction, instance_id: str, token: str) -> Restart:
         """Tell how the restart with this token stands; `done` once the instance answers again."""
         ...

@@ -1,6 +1,6 @@
-"""Aliases: names that begin to lead to a seat, and names that end to.
+"""Aliases: names that begin to lead to a node, and names that end to.
 
-An open name proves nothing about who sits in the seat; a closed one speaks of the instance that bore it, for ever.
+An open name proves nothing about who sits in the node; a closed one speaks of the instance that bore it, for ever.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ CLOSED_KEPT = timedelta(days=30)
 
 @dataclass(frozen=True, slots=True)
 class Renaming:
-    """What a seat's machine is called from now on, and what the one before it was called."""
+    """What a node's machine is called from now on, and what the one before it was called."""
 
     key: NodeKey
     instance_id: str
@@ -46,14 +46,14 @@ class Renaming:
 
 
 def usable(called: Iterable[str], node: str) -> tuple[str, ...]:
-    """Keep the names that a record may carry and that are not the seat's own."""
+    """Keep the names that a record may carry and that are not the node's own."""
     return tuple(dict.fromkeys(name for name in called if name != node and names.NODE_NAME.fullmatch(name)))
 
 
 def renamed(table: Table, renaming: Renaming, now: datetime) -> Iterator[Put]:
-    """Write the aliases of a renaming; a name that another seat's machine bears now stays with it.
+    """Write the aliases of a renaming; a name that another node's machine bears now stays with it.
 
-    Raises Rejected as `alias_taken` where the instance itself sits in another seat.
+    Raises Rejected as `alias_taken` where the instance itself sits in another node.
     """
     places = {keys.alias(*alias): alias for alias in (*renaming.beginning, *renaming.ending)}
     found = table.get_many(places)
@@ -83,7 +83,7 @@ def _owners(table: Table, key: NodeKey, found: Mapping[Key, Item]) -> Mapping[No
 
 
 def _may_take(row: AliasRow, key: NodeKey, owners: Mapping[NodeKey, NodeState]) -> bool:
-    """Tell whether a name is free: closed, or borne by a machine that does not sit in its seat any more."""
+    """Tell whether a name is free: closed, or borne by a machine that does not sit in its node any more."""
     if row.key == key or row.valid_to is not None:
         return True
     sitting = owners[row.key].incarnation

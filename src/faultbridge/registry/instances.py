@@ -17,7 +17,7 @@ OPT_OUT_TAG = "faultbridge:opt-out"
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One instance as its group lists it; `slot` is the provider's own lasting name of the seat, where it has one."""
+    """One instance as its group lists it; `slot` is the provider's own lasting name of the node, where it has one."""
 
     instance_id: str
     zone: str | None = None
@@ -29,7 +29,7 @@ class Member:
 class Machine:
     """One running instance of a group.
 
-    `name` is what a seat of it is called, `aliases` are the other names it goes by, `domains` what it shares with
+    `name` is what a node of it is called, `aliases` are the other names it goes by, `domains` what it shares with
     others, by kind.
     """
 
@@ -98,8 +98,8 @@ class Roll(Protocol):
 class Synced:
     """What a look at one cluster's groups found.
 
-    `added` are new seats, `reseated` those whose machine somebody else replaced, `gone` those whose machine serves no
-    longer, `waiting` machines that are left to the repairs of such seats; `refused` are machines that could not be
+    `added` are new nodes, `reseated` those whose machine somebody else replaced, `gone` those whose machine serves no
+    longer, `waiting` machines that are left to the repairs of such nodes; `refused` are machines that could not be
     registered, with the reason, and `unread` says which source did not answer.
     """
 
@@ -124,7 +124,7 @@ NO_NAMES = Called(())
 
 @dataclass(frozen=True, slots=True)
 class Sitter:
-    """A machine in, or for, a seat: what it is called and where it is."""
+    """A machine in, or for, a node: what it is called and where it is."""
 
     instance_id: str
     names: tuple[str, ...] = ()

@@ -47,7 +47,7 @@ class LookAtEvents:
         places = {keys.node_state(key): key for key in seats}
         states = self.table.get_many(places) if places else {}
         for place, key in places.items():
-            group = items.read_state(key, states.get(place)).seat.group
+            group = items.read_state(key, states.get(place)).placement.group
             if group:
                 yield key, group
 
@@ -57,7 +57,7 @@ class LookAtEvents:
 
 
 def aliases_in(event: Mapping[str, Any]) -> Iterator[Alias]:
-    """List what an event is about: instances, and groups of machines that may have no seat yet."""
+    """List what an event is about: instances, and groups of machines that may have no node yet."""
     detail = event.get("detail")
     if not isinstance(detail, Mapping):
         return

@@ -1,7 +1,7 @@
-"""Inventory sync: what the provider has beside what is registered, and the seats brought up to date with it.
+"""Inventory sync: what the provider has beside what is registered, and the nodes brought up to date with it.
 
-A machine more becomes a seat, one that somebody else replaced is seated in place of the old one, and what machines are
-called and share is noted. A seat that a repair is at work on is left to it.
+A machine more becomes a node, one that somebody else replaced is seated in place of the old one, and what machines are
+called and share is noted. A node that a repair is at work on is left to it.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class SyncInventory:
-    """Looks at the groups of every cluster's seats; `inventories` are by the name of the cluster's provider."""
+    """Looks at the groups of every cluster's nodes; `inventories` are by the name of the cluster's provider."""
 
     table: Table
     registration: Registration
@@ -110,7 +110,7 @@ class SyncInventory:
         return [Group(group, rows[group], members, _new(members, seated)) for group, members in sorted(found.items())]
 
     def _name(self, config: ClusterConfig, groups: Collection[str]) -> None:
-        """Let the names of groups lead to their cluster, so that an event of a machine without a seat finds it."""
+        """Let the names of groups lead to their cluster, so that an event of a machine without a node finds it."""
         places = {keys.alias("group", group): group for group in groups}
         known = self.table.get_many(places) if places else {}
         now = self.registration.clock.now()

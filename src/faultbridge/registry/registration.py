@@ -1,4 +1,4 @@
-"""Registration: which clusters there are and which seats they have. Nothing else ever creates a node."""
+"""Registration: which clusters there are and which nodes they have. Nothing else ever creates a node."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from faultbridge.domain.aliases import Alias, AliasRow
 from faultbridge.domain.clusters import ClusterConfig, ClusterState, Control
 from faultbridge.domain.edges import Actor, NodeStatus
 from faultbridge.domain.failure_domains import DomainKind
-from faultbridge.domain.nodes import Head, Incarnation, NodeKey, NodeState, Seat
+from faultbridge.domain.nodes import Head, Incarnation, NodeKey, NodeState, Placement
 from faultbridge.domain.times import to_text, truncate
 from faultbridge.errors import Conflict, Rejected
 from faultbridge.ledger.append import Append, Revision
@@ -26,12 +26,12 @@ MOST_SHARDS = 64
 MOST_ALIASES = 20
 SETTABLE = frozenset(one.name for one in fields(ClusterConfig)) - {"cluster", "shards", "version"}
 IMPORTED = "import of a serving fleet, unverified"
-EMPTY_SEAT = "seat registered, no instance"
+EMPTY_SEAT = "node registered, no instance"
 
 
 @dataclass(frozen=True, slots=True)
 class NewNode:
-    """A seat to be registered, with the instance that serves in it, or empty."""
+    """A node to be registered, with the instance that serves in it, or empty."""
 
     name: str
     instance_id: str | None = None
@@ -46,7 +46,7 @@ class NewNode:
 
     @classmethod
     def of_machine(cls, machine: Machine, name: str | None = None) -> NewNode:
-        """Take a machine of an inventory for a seat named as the machine is, unless told otherwise."""
+        """Take a machine of an inventory for a node named as the machine is, unless told otherwise."""
         return cls(
             name=name or machine.name,
             instance_id=machine.instance_id,
@@ -61,16 +61,16 @@ class NewNode:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Return every name under which records may speak of the seat."""
+        """Return every name under which records may speak of the node."""
         return tuple(dict.fromkeys((self.name, *self.aliases, *self.host_names)))
 
     @property
     def others(self) -> tuple[str, ...]:
-        """Return the names of the machine that are not the seat's own."""
+        """Return the names of the machine that are not the node's own."""
         return tuple(name for name in self.host_names if name != self.name)
 
     def bears(self, alias: Alias) -> bool:
-        """Tell whether a name is the machine's, and not one that the seat keeps whoever sits in it."""
+        """Tell whether a name is the machine's, and not one that the node keeps whoever sits in it."""
         return alias.kind == "instance" or alias.value.partition("/")[2] in self.host_names
 
 
@@ -128,10 +128,10 @@ class Registration:
         return changed
 
     def add_node(self, cluster: str, node: NewNode, actor: Actor = Actor.CLI) -> NodeState:
-        """Register a seat: with an instance it serves, unverified; without one it is provisioning.
+        """Register a node: with an instance it serves, unverified; without one it is provisioning.
 
-        A seat that is there already with the same instance stays as it is. `node_exists` when another instance sits
-        in it, `alias_taken` when one of its names leads to another seat.
+        A node that is there already with the same instance stays as it is. `node_exists` when another instance sits
+        in it, `alias_taken` when one of its names leads to another node.
         """
         config = self.cluster(cluster)
         node = _checked(node)
@@ -147,7 +147,7 @@ class Registration:
         return self.append(key, revise, actor=actor, config=config).state
 
     def add_nodes(self, cluster: str, nodes: Iterable[NewNode]) -> Iterator[NodeState | Rejected]:
-        """Register many seats one after the other; a refused one does not stop the others."""
+        """Register many nodes one after the other; a refused one does not stop the others."""
         for node in nodes:
             try:
                 yield self.add_node(cluster, node)
@@ -158,7 +158,7 @@ class Registration:
         status = NodeStatus.HEALTHY if node.instance_id else NodeStatus.PROVISIONING
         state = replace(
             before,
-            seat=_seat(node),
+            placement=_seat(node),
             incarnation=_incarnation(node, now),
             unverified=node.instance_id is not None,
         )
@@ -186,7 +186,7 @@ class Registration:
 
 
 def aliases_of(key: NodeKey, node: NewNode) -> tuple[Alias, ...]:
-    """List the names under which records may claim a seat; names count within their cluster, instances everywhere."""
+    """List the names under which records may claim a node; names count within their cluster, instances everywhere."""
     called = [Alias("name", f"{key.cluster}/{name}") for name in node.names]
     instances = [Alias("instance", node.instance_id)] if node.instance_id else []
     return tuple(dict.fromkeys([*called, *instances]))
@@ -207,14 +207,14 @@ def _checked(node: NewNode) -> NewNode:
 
 def _same_seat(before: NodeState, node: NewNode) -> None:
     if before.status is NodeStatus.RETIRED:
-        raise Rejected("node_retired", f"{before.key.stream} is retired; register the seat under another name")
+        raise Rejected("node_retired", f"{before.key.stream} is retired; register the node under another name")
     sitting = before.incarnation.instance_id if before.incarnation else None
     if node.instance_id not in {None, sitting}:
         raise Rejected("node_exists", f"{before.key.stream} is registered already, with {sitting or 'no instance'}")
 
 
-def _seat(node: NewNode) -> Seat:
-    return Seat(
+def _seat(node: NewNode) -> Placement:
+    return Placement(
         group=node.group,
         instance_type=node.instance_type,
         domain=node.domain,

@@ -1,7 +1,7 @@
-"""Seating: who sits in a seat after somebody else changed it, and what is known of whoever sits there.
+"""Seating: who sits in a node after somebody else changed it, and what is known of whoever sits there.
 
 Where Faultbridge repairs, a machine that came without our intent is verified before it serves. Where it only observes,
-nobody would verify it: the seat goes on serving, marked unverified, like one that was imported.
+nobody would verify it: the node goes on serving, marked unverified, like one that was imported.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from faultbridge.domain.cases import EXTERNAL, Case, Rung, WaitingFor, case_id
+from faultbridge.domain.cases import EXTERNAL, Case, RepairAction, WaitingFor, case_id
 from faultbridge.domain.catalogue import Scope
 from faultbridge.domain.clusters import ClusterConfig
 from faultbridge.domain.edges import Actor, CaseStatus, NodeStatus
 from faultbridge.domain.entries import Draft
 from faultbridge.domain.failure_domains import DomainKind, narrowest
 from faultbridge.domain.faults import Action, Component, ComponentType, Severity
-from faultbridge.domain.nodes import Ignored, Incarnation, Isolation, NodeKey, NodeState, Seat
+from faultbridge.domain.nodes import Ignored, Incarnation, Isolation, NodeKey, NodeState, Placement
 from faultbridge.domain.times import truncate
 from faultbridge.ledger.append import Append, Revision
 from faultbridge.pipeline import entry_builder
@@ -41,21 +41,23 @@ MOST_NAMES = 20
 
 @dataclass(frozen=True, slots=True)
 class Seating:
-    """Writes what the inventory found of seats that are registered; each call twice is each call once."""
+    """Writes what the inventory found of nodes that are registered; each call twice is each call once."""
 
     table: Table
     append: Append
     rulebook: Rulebook
 
     def refresh(self, config: ClusterConfig, node: str, sitter: Sitter) -> bool:
-        """Take note of what the machine that sits in a seat is called and shares; False where another sits there."""
+        """Take note of what the machine that sits in a node is called and shares; False where another sits there."""
         key = NodeKey(config.cluster, node)
 
         def revise(state: NodeState, now: datetime) -> Revision:
             sitting = state.incarnation
             if sitting is None or not _sits(state, sitter.instance_id) or state.status is NodeStatus.RETIRED:
                 return Revision(state)
-            known, drafts = _labelled(replace(state, seat=_seat(state, sitter, state.seat.domains)), sitter, now)
+            known, drafts = _labelled(
+                replace(state, placement=_seat(state, sitter, state.placement.domains)), sitter, now
+            )
             renaming = _renaming(state, sitter, sitting.since, former=None)
             return Revision(known, drafts, (*renamed(self.table, renaming, now), _roster(known, config, sitter)))
 
@@ -63,7 +65,7 @@ class Seating:
         return _sits(after, sitter.instance_id) and after.status is not NodeStatus.RETIRED
 
     def vacate(self, config: ClusterConfig, node: str, instance_id: str) -> bool:
-        """Take a seat out of service whose instance went without our intent; False where that is not for us to do."""
+        """Take a node out of service whose instance went without our intent; False where that is not for us to do."""
 
         def revise(state: NodeState, now: datetime) -> Revision:
             held = state.live_case is not None and not is_followed(state)
@@ -79,7 +81,7 @@ class Seating:
         return after.status is NodeStatus.PROVISIONING
 
     def reseat(self, config: ClusterConfig, node: str, sitter: Sitter) -> bool:
-        """Seat a machine that came without our intent; False where the seat's own repair goes on instead."""
+        """Node a machine that came without our intent; False where the node's own repair goes on instead."""
         rules = self.rulebook.rules(config)
 
         def revise(state: NodeState, now: datetime) -> Revision:
@@ -112,7 +114,7 @@ def _seated(state: NodeState, sitter: Sitter, now: datetime) -> NodeState:
         state,
         incarnation=Incarnation(number, 1, sitter.instance_id, None, since),
         former_instances=(*state.former_instances, *leaving)[-MOST_FORMER:],
-        seat=_seat(state, sitter, {}),
+        placement=_seat(state, sitter, {}),
         devices=(),
         isolation=Isolation.NONE,
         orchestrator_lost_at=None,
@@ -155,7 +157,7 @@ def _verified_next(decided: Decided, reason: str, rules: Rules, now: datetime) -
     waiting = replace(
         live,
         status=CaseStatus.QUEUED,
-        rung=Rung.VERIFY,
+        repair_action=RepairAction.VERIFY,
         waiting_for=WaitingFor.BUDGET,
         not_before=None,
         uncounted=live.attempts if live.status is CaseStatus.ESCALATED else live.uncounted,
@@ -178,7 +180,7 @@ def _opened(decided: Decided, rules: Rules, now: datetime, reason: str) -> Decid
         component=Component(ComponentType.NODE),
         severity=Severity.WARNING,
         action=Action.RUN_DIAGNOSTICS,
-        rung=Rung.VERIFY,
+        repair_action=RepairAction.VERIFY,
         rule=RULE,
         policy=rules.policy.version,
         isolate=False,
@@ -201,8 +203,8 @@ def _due(state: NodeState, now: datetime) -> datetime | None:
     return now if state.status is NodeStatus.DEGRADED else due_at(state)
 
 
-def _seat(state: NodeState, sitter: Sitter, known: Mapping[str, str]) -> Seat:
-    names, before = usable(sitter.names, state.key.node)[-MOST_NAMES:], state.seat
+def _seat(state: NodeState, sitter: Sitter, known: Mapping[str, str]) -> Placement:
+    names, before = usable(sitter.names, state.key.node)[-MOST_NAMES:], state.placement
     domains = {**known, **sitter.domains}
     return replace(
         before,
@@ -228,7 +230,7 @@ def _labelled(state: NodeState, sitter: Sitter, now: datetime) -> tuple[NodeStat
 
 def _renaming(state: NodeState, sitter: Sitter, since: datetime, former: str | None) -> Renaming:
     begin = usable(sitter.names, state.key.node)[-MOST_NAMES:]
-    return Renaming(state.key, sitter.instance_id, since, begin, state.seat.host_names, former)
+    return Renaming(state.key, sitter.instance_id, since, begin, state.placement.host_names, former)
 
 
 def _roster(state: NodeState, config: ClusterConfig, sitter: Sitter) -> Update:
@@ -236,11 +238,11 @@ def _roster(state: NodeState, config: ClusterConfig, sitter: Sitter) -> Update:
         ("generation",): state.incarnation.instance if state.incarnation else 0,
         ("instance",): sitter.instance_id,
         ("described",): sitter.instance_id,
-        ("type",): state.seat.instance_type,
-        ("domain",): state.seat.domain,
-        ("zone",): state.seat.domains.get(DomainKind.ZONE),
-        ("names",): list(state.seat.host_names),
-        ("slot",): state.seat.slot,
+        ("type",): state.placement.instance_type,
+        ("domain",): state.placement.domain,
+        ("zone",): state.placement.domains.get(DomainKind.ZONE),
+        ("names",): list(state.placement.host_names),
+        ("slot",): state.placement.slot,
         ("opted_out",): sitter.opted_out,
     }
     return Update(keys.roster(state.key.cluster, config.shard(state.key.node), state.key.node), set=written)

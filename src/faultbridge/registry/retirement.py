@@ -1,4 +1,4 @@
-"""Retire: a seat that is no more. Its record stays, its names lead nowhere, and nothing is done about it any more."""
+"""Retire: a node that is no more. Its record stays, its names lead nowhere, and nothing is done about it any more."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from faultbridge.rules.rulebook import Rulebook
 from faultbridge.storage import items, keys
 from faultbridge.storage.writes import Delete, Equals, Put, Write
 
-REASON = "seat removed"
+REASON = "node removed"
 
 
 @dataclass(frozen=True, slots=True)
 class Retire:
-    """Takes seats out of their cluster; done twice it is done once."""
+    """Takes nodes out of their cluster; done twice it is done once."""
 
     table: Table
     append: Append
     rulebook: Rulebook
 
     def __call__(self, key: NodeKey, order: Order) -> NodeState:
-        """Retire a seat; `past_intent` while its instance is being given up, `unknown_node` where there is none."""
+        """Retire a node; `past_intent` while its instance is being given up, `unknown_node` where there is none."""
         found = self.table.get(keys.cluster_config(key.cluster))
         if found is None:
             raise Rejected("unknown_cluster", f"{key.cluster} is not registered")
@@ -52,7 +52,7 @@ class Retire:
 
     def _beside(self, state: NodeState, now: datetime) -> Iterator[Write]:
         instance = state.incarnation.instance_id if state.incarnation else None
-        called = (state.key.node, *state.seat.aliases, *state.seat.host_names)
+        called = (state.key.node, *state.placement.aliases, *state.placement.host_names)
         aliases = [Alias("name", f"{state.key.cluster}/{name}") for name in called]
         aliases += [Alias("instance", instance)] if instance else []
         for place, held in self.table.get_many(keys.alias(*alias) for alias in aliases).items():

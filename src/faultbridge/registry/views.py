@@ -74,7 +74,7 @@ class Directory:
         )
 
     def nodes(self, cluster: str) -> tuple[NodeState, ...]:
-        """List every seat of a cluster's roster, by name."""
+        """List every node of a cluster's roster, by name."""
         config = self.cluster(cluster).config
         seats = [NodeKey(cluster, str(row["node"])) for row in rows_of(self.table, config, ROSTER)]
         places = {keys.node_state(key): key for key in seats}
@@ -83,7 +83,7 @@ class Directory:
         return tuple(sorted(states, key=lambda state: state.key.node))
 
     def page(self, cluster: str, after: str, limit: int) -> tuple[NodeState, ...]:
-        """List so many seats by name, those after a name; only their states are read."""
+        """List so many nodes by name, those after a name; only their states are read."""
         config = self.cluster(cluster).config
         names = sorted(name for row in rows_of(self.table, config, ROSTER) if (name := str(row["node"])) > after)
         places = {keys.node_state(key): key for key in (NodeKey(cluster, name) for name in names[:limit])}

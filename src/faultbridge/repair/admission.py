@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from faultbridge.domain.cases import Approval, Attempt, Case, Phase, Resolution, Rung, WaitingFor
+from faultbridge.domain.cases import Approval, Attempt, Case, Phase, RepairAction, Resolution, WaitingFor
 from faultbridge.domain.clusters import Control
 from faultbridge.domain.edges import CaseStatus
 from faultbridge.domain.nodes import NodeState
@@ -29,11 +29,11 @@ FORGOTTEN = timedelta(hours=2)
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """A case whose node is out of service, and the rung at which its next attempt begins."""
+    """A case whose node is out of service, and the repair action at which its next attempt begins."""
 
     state: NodeState
     case: Case
-    rung: Rung
+    repair_action: RepairAction
     reason: str = ""
 
 
@@ -43,7 +43,7 @@ def admitted(ready: Ready, now: datetime) -> Revision:
     case = replace(
         ready.case,
         status=CaseStatus.IN_PROGRESS,
-        rung=ready.rung,
+        repair_action=ready.repair_action,
         attempts=number,
         attempt=Attempt(number, Phase.ADMITTED, probe_at=now + START_GRACE),
         waiting_for=None,
@@ -57,7 +57,7 @@ def admitted(ready: Ready, now: datetime) -> Revision:
 
 def take_slots(control: Control, ready: Sequence[Ready], now: datetime) -> Update:
     """Write the holders of slots and the times of their starts, if nobody changed the slots meanwhile."""
-    holding = [one for one in ready if one.rung.needs_slot]
+    holding = [one for one in ready if one.repair_action.needs_slot]
     taken: dict[Path, Value] = {("holders", one.case.id): to_text(now) for one in holding}
     if holding:
         starts = [*recent(control, now), *(now for _ in holding)]
@@ -76,7 +76,7 @@ def take_slots(control: Control, ready: Sequence[Ready], now: datetime) -> Updat
 def _looked_again(control: Control, holding: Sequence[Ready], now: datetime) -> dict[str, datetime]:
     """Leave the groups alone that a repair now looks at again, and forget those that nobody looked at for long."""
     kept = {group: until for group, until in control.dry.items() if until > now - FORGOTTEN}
-    groups = {one.state.seat.group for one in holding if one.rung is Rung.REPLACE}
+    groups = {one.state.placement.group for one in holding if one.repair_action is RepairAction.REPLACE_NODE}
     return {group: now + LOOKED_AT if group in groups else until for group, until in kept.items()}
 
 
@@ -107,7 +107,7 @@ def asked(state: NodeState, reason: str, now: datetime, answer_by: datetime) -> 
     sitting = state.incarnation
     facts = {
         "attempt": question.attempt,
-        "rung": case.rung.value,
+        "repair_action": case.repair_action.value,
         "answer_by": to_text(answer_by),
         "instance_id": sitting.instance_id if sitting else None,
         "rule": case.rule,
@@ -128,16 +128,18 @@ def handed_over(state: NodeState, case_id: str, reason: str, now: datetime) -> R
     return Revision(moved.state, moved.drafts)
 
 
-def dry_run(state: NodeState, case_id: str, rung: Rung | None, reason: str, now: datetime) -> Revision:
+def dry_run(state: NodeState, case_id: str, repair_action: RepairAction | None, reason: str, now: datetime) -> Revision:
     """End a case with a note of what would have been done about it."""
     case = state.live_case
     if case is None or not _waits(case, case_id):
         return Revision(state)
     sitting = state.incarnation
-    what = f"would have begun rung {rung.value}" if rung else "would have waited for a person"
+    what = (
+        f"would have begun repair action {repair_action.value}" if repair_action else "would have waited for a person"
+    )
     facts = {
         "isolate": case.isolate,
-        "rung": rung.value if rung else None,
+        "repair_action": repair_action.value if repair_action else None,
         "instance_id": sitting.instance_id if sitting else None,
         "rule": case.rule,
         "policy": case.policy,

@@ -58,7 +58,7 @@ class Guard:
         return self.controls.change(cluster, revise, Actor.DISPATCH)
 
     def _seats(self, rules: Rules, failing: Sequence[Failing], control: Control) -> dict[str | None, int]:
-        """Count the seats, those of each failure domain only where one of its breakers could move."""
+        """Count the nodes, those of each failure domain only where one of its breakers could move."""
         seats: dict[str | None, int] = {None: rules.config.expected}
         floors = [limit.nodes for limit in rules.policy.breakers if limit.scope is BreakerScope.DOMAIN]
         together = Counter(one.domain for one in failing if one.domain)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from faultbridge.domain.cases import APPROVED, DENIED, Approval, Case, Resolution, Rung, WaitingFor
+from faultbridge.domain.cases import APPROVED, DENIED, Approval, Case, RepairAction, Resolution, WaitingFor
 from faultbridge.domain.edges import Actor, CaseStatus
 from faultbridge.domain.entries import Draft
 from faultbridge.domain.nodes import NodeKey, NodeState
@@ -106,7 +106,9 @@ class Orders:
                 ended = replace(case, status=CaseStatus.RESOLVED, waiting_for=None, cancelled=True, closed_at=now)
                 ended = replace(ended, resolution=Resolution.CANCELLED, reason=order.reason)
                 return _moved(Decided(state, (draft,)), ended, now, "cancelled")
-            kept = replace(case, cancelled=True, rung=Rung.VERIFY, approval=None, waiting_for=WaitingFor.BUDGET)
+            kept = replace(
+                case, cancelled=True, repair_action=RepairAction.VERIFY, approval=None, waiting_for=WaitingFor.BUDGET
+            )
             changed = replace(state, case=replace(kept, not_before=None))
             return Revision(replace(changed, due_at=due_at(changed)), (draft,))
 

@@ -148,14 +148,16 @@ class Dispatch:
         if state.status is None or state.status.in_service:
             return None
         choice = choose(state, case, rules.policy)
-        if choice.rung is None:
+        if choice.repair_action is None:
             self._hand_over(pick, choice.reason, rules)
             return None
-        # What a person must approve is the rung that is really taken.
-        if choice.rung in rules.policy.rule_named(case.rule).approval and not case.approved:
-            self._refuse((Refused(pick, WaitingFor.APPROVAL, f"{choice.rung.value} begins by approval"),), rules)
+        # What a person must approve is the repair action that is really taken.
+        if choice.repair_action in rules.policy.rule_named(case.rule).approval and not case.approved:
+            self._refuse(
+                (Refused(pick, WaitingFor.APPROVAL, f"{choice.repair_action.value} begins by approval"),), rules
+            )
             return None
-        return Ready(state, case, choice.rung, choice.reason)
+        return Ready(state, case, choice.repair_action, choice.reason)
 
     def _out_of_service(self, pick: QueuedCase) -> NodeState:
         state = self.append.read(pick.key)
@@ -202,7 +204,7 @@ class Dispatch:
             self.append(refusal.queued.key, revise, actor=Actor.DISPATCH, config=rules.config)
 
     def _hand_over(self, pick: QueuedCase, reason: str, rules: Rules) -> None:
-        """Give a case to a person for which the policy has no rung."""
+        """Give a case to a person for which the policy has no repair action."""
         self.append(
             pick.key,
             lambda state, now: handed_over(state, pick.case, reason, now),
@@ -218,6 +220,6 @@ class Dispatch:
                 if case is None:
                     return Revision(state)
                 choice = choose(state, case, rules.policy)
-                return dry_run(state, queued.case, choice.rung, choice.reason, now)
+                return dry_run(state, queued.case, choice.repair_action, choice.reason, now)
 
             self.append(queued.key, revise, actor=Actor.DISPATCH, config=rules.config)

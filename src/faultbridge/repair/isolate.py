@@ -213,7 +213,7 @@ def _quarantined(state: NodeState, at: datetime, reason: str, *drafts: Draft) ->
 
 
 def _holds(control: Control, state: NodeState, *, ordered: bool) -> bool:
-    breaker = control.breaker(state.seat.domain)
+    breaker = control.breaker(state.placement.domain)
     return breaker is not None and (breaker.state is BreakerState.OPEN or not ordered)
 
 

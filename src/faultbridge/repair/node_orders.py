@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from faultbridge.domain.cases import Case, Resolution, Rung, WaitingFor
+from faultbridge.domain.cases import Case, RepairAction, Resolution, WaitingFor
 from faultbridge.domain.edges import Actor, CaseStatus, NodeStatus
 from faultbridge.domain.faults import NODE_COMPONENT, Fault
 from faultbridge.domain.nodes import NodeKey, NodeState
@@ -38,7 +38,7 @@ class NodeOrders:
             if state.status in UNDER_WAY:
                 raise Rejected("not_replaceable", f"{key.node} is {state.status}; no instance of it can be given up")
             told = self._tell(state, REPLACE, order, rules, now)
-            return _handed_back(told, Rung.REPLACE, now, "an operator ordered a replacement")
+            return _handed_back(told, RepairAction.REPLACE_NODE, now, "an operator ordered a replacement")
 
         return self._order(key, revise)
 
@@ -67,7 +67,7 @@ class NodeOrders:
             if state.status is not None and state.status.in_service:
                 ended = replace(case, status=CaseStatus.RESOLVED, resolution=Resolution.BY_PERSON, closed_at=now)
                 return _moved(noted, ended, now, "returned by an operator")
-            return _handed_back(noted, Rung.VERIFY, now, "returned by an operator")
+            return _handed_back(noted, RepairAction.VERIFY, now, "returned by an operator")
 
         return self._order(key, revise)
 
@@ -94,7 +94,7 @@ class NodeOrders:
         return self.append(key, known, actor=Actor.CLI, config=rules.config).state
 
 
-def _handed_back(revision: Revision, rung: Rung, now: datetime, reason: str) -> Revision:
+def _handed_back(revision: Revision, repair_action: RepairAction, now: datetime, reason: str) -> Revision:
     """Queue a case that a person had, with all its attempts before it; the node is out of service as it was."""
     state, case = revision.state, revision.state.live_case
     if case is None or case.status is not CaseStatus.ESCALATED:
@@ -103,9 +103,16 @@ def _handed_back(revision: Revision, rung: Rung, now: datetime, reason: str) -> 
         draft = entry_builder.status_change(state, NodeStatus.QUARANTINED, now, reason)
         state = replace(state, status=NodeStatus.QUARANTINED)
         revision = replace(revision, state=state, drafts=(*revision.drafts, draft))
-    queued = replace(case, status=CaseStatus.QUEUED, rung=rung, uncounted=case.attempts, attempt=None, approval=None)
+    queued = replace(
+        case,
+        status=CaseStatus.QUEUED,
+        repair_action=repair_action,
+        uncounted=case.attempts,
+        attempt=None,
+        approval=None,
+    )
     # What the node is found to have by now counts, not what the case was once opened for.
-    queued = replace(queued, severity=state.severity or case.severity, cancelled=rung is Rung.VERIFY)
+    queued = replace(queued, severity=state.severity or case.severity, cancelled=repair_action is RepairAction.VERIFY)
     queued = replace(queued, waiting_for=WaitingFor.BUDGET, not_before=None)
     return _moved(revision, queued, now, reason)
 

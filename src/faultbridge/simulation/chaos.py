@@ -24,7 +24,7 @@ class Endless(BaseException):
 
 
 MOST_CALLS, MOST_CALLS_A_STEP, MOST_FOR_A_POOL = 40_000, 500, 20_000
-"""A history of 40 steps makes some five thousand calls; three seats that waited eight hours each made 41,000. A pool
+"""A history of 40 steps makes some five thousand calls; three nodes that waited eight hours each made 41,000. A pool
 asks for machines again and again while there are none."""
 
 EFFECTS = frozenset(

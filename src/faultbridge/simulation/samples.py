@@ -24,7 +24,7 @@ def kernel_line(number: int, gpu: int, at: datetime | None) -> bytes:
     return f"{prefix}NVRM: Xid (PCI:{pci}): {number}, {_XID[number]}\n".encode()
 
 
-def survey(wrong: str, gpu: int, at: datetime | None) -> bytes:
+def snapshot(wrong: str, gpu: int, at: datetime | None) -> bytes:
     """Make an `nvidia-smi -q -x` of two GPUs; `wrong` is what the chosen one suffers from, or nothing."""
     stamp = f"<timestamp>{at:%a %b} {at.day:>2} {at:%H:%M:%S %Y}</timestamp>" if at else ""
     gpus = "".join(_gpu(number, wrong if number == gpu % len(GPUS) else "") for number in range(len(GPUS)))
@@ -79,10 +79,10 @@ SAMPLES: Mapping[str, tuple[str, Make]] = {
     "xid 31": ("kernel-log", lambda gpu, at: kernel_line(31, gpu, at)),
     "xid 92": ("kernel-log", lambda gpu, at: kernel_line(92, gpu, at)),
     "unknown xid": ("kernel-log", lambda gpu, at: kernel_line(999, gpu, at)),
-    "healthy survey": ("nvidia-smi-xml", lambda gpu, at: survey("", gpu, at)),
-    "survey: GPU lost": ("nvidia-smi-xml", lambda gpu, at: survey("lost", gpu, at)),
-    "survey: remap pending": ("nvidia-smi-xml", lambda gpu, at: survey("remap", gpu, at)),
-    "survey: hot": ("nvidia-smi-xml", lambda gpu, at: survey("heat", gpu, at)),
+    "healthy health snapshot": ("nvidia-smi-xml", lambda gpu, at: snapshot("", gpu, at)),
+    "health snapshot: GPU lost": ("nvidia-smi-xml", lambda gpu, at: snapshot("lost", gpu, at)),
+    "health snapshot: remap pending": ("nvidia-smi-xml", lambda gpu, at: snapshot("remap", gpu, at)),
+    "health snapshot: hot": ("nvidia-smi-xml", lambda gpu, at: snapshot("heat", gpu, at)),
     "healthy watches": ("dcgm-health", lambda gpu, _: health("", gpu)),
     "watches: memory failed": ("dcgm-health", lambda gpu, _: health("Memory system", gpu)),
     "links up": ("link-state", lambda _, __: links("")),
@@ -92,5 +92,5 @@ SAMPLES: Mapping[str, tuple[str, Make]] = {
 }
 """Each sample's source and how to make it for a GPU and, where the format carries one, a time."""
 
-HARD = frozenset({"xid 79", "xid 48", "survey: GPU lost"})
+HARD = frozenset({"xid 79", "xid 48", "health snapshot: GPU lost"})
 """What is most often true: the machine is broken and would not pass a verification."""

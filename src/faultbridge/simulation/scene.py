@@ -12,7 +12,7 @@ from random import Random
 from typing import Any
 
 from faultbridge.data.policies import default_policy
-from faultbridge.domain.cases import Rung
+from faultbridge.domain.cases import RepairAction
 from faultbridge.domain.clusters import ClusterConfig, Mode, RepairOwner
 from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.policy import OutOfReach
@@ -35,11 +35,11 @@ from faultbridge.storage.writes import Item
 
 ACTING, WATCHED, FOLLOWED = "train-a", "watch-b", "follow-c"
 GROUPS = {ACTING: "gpu-workers", WATCHED: "gpu-watched", FOLLOWED: "gpu-followed"}
-SEATS = {ACTING: "node", WATCHED: "seat", FOLLOWED: "host"}
+SEATS = {ACTING: "node", WATCHED: "placement", FOLLOWED: "host"}
 MINUTE = 60.0
 LONGEST_PAUSE = 900.0
 SWEEP = "sweep"
-CURES = (Rung.REBOOT, Rung.RESET, Rung.REPLACE)
+CURES = (RepairAction.REBOOT_NODE, RepairAction.RESET_GPU, RepairAction.REPLACE_NODE)
 """What mends the broken machines, in turn."""
 
 BROKEN = Verification(Verdict.FAILED, ("memory: a test of this machine fails",))
@@ -89,7 +89,7 @@ class Scene:
         self._sweep_at: datetime | None = None
 
     def build(self, *, nodes: int, watched: int, scheduler: bool, followed: int = 0) -> None:
-        """Register the clusters and their nodes, with a machine in each seat."""
+        """Register the clusters and their nodes, with a machine in each node."""
         orchestrator = SCHEDULER if scheduler else NO_SCHEDULER
         act = ClusterConfig(ACTING, repair_owner=RepairOwner.FAULTBRIDGE, mode=Mode.ACT, orchestrator=orchestrator)
         follow = ClusterConfig(
@@ -131,8 +131,8 @@ class Scene:
     def _seat(self, cluster: str, name: str) -> None:
         instance = self.fleet.launch(GROUPS[cluster], at=self.clock.now() - timedelta(days=1))
         self.hosts[instance] = name
-        seat = NewNode(name, instance, GROUPS[cluster], since=self.clock.now() - timedelta(days=1))
-        self.workers.application().registration.add_node(cluster, seat)
+        placement = NewNode(name, instance, GROUPS[cluster], since=self.clock.now() - timedelta(days=1))
+        self.workers.application().registration.add_node(cluster, placement)
 
     def sweep_soon(self) -> None:
         """Let the sweep run within a minute, as it always does while anything happens."""
@@ -176,10 +176,10 @@ class Scene:
         """Let verifications find out what is true of a machine."""
         self.ports.verifier.results[instance] = self.graded(instance)
 
-    def _restarted(self, rung: Rung, instance: str) -> None:
-        """Let some of the broken machines be mended by a rung, as it is with real ones."""
+    def _restarted(self, repair_action: RepairAction, instance: str) -> None:
+        """Let some of the broken machines be mended by a repair action, as it is with real ones."""
         number = list(self.fleet.instances).index(instance)
-        if instance in self.lemons and CURES[number % len(CURES)] is rung:
+        if instance in self.lemons and CURES[number % len(CURES)] is repair_action:
             self.lemons.discard(instance)
             self.grade(instance)
 

@@ -6,7 +6,7 @@ import json
 from datetime import datetime, timedelta
 
 from faultbridge.data.policies import default_policy
-from faultbridge.domain.cases import Rung
+from faultbridge.domain.cases import RepairAction
 from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.policy import Limits
 from faultbridge.domain.spares import SpareStatus
@@ -70,9 +70,9 @@ class Watch:
             self._journal.note(Kind.CALL, f"end {call.argument}")
             self._end(call.argument)
         elif call.name == "restarter.restart":
-            rung, instance, token = call.argument
-            self._journal.note(Kind.CALL, f"{rung.value} {instance} ({token[-8:]})")
-            self._restart(rung, instance, token)
+            repair_action, instance, token = call.argument
+            self._journal.note(Kind.CALL, f"{repair_action.value} {instance} ({token[-8:]})")
+            self._restart(repair_action, instance, token)
         elif call.port == "orchestrator" and call.argument in self.followed:
             self._journal.problem(FOLLOWED_ONLY, f"{call.name} {call.argument}")
         elif call.name == "pager.send":
@@ -121,7 +121,7 @@ class Watch:
             seated = state.incarnation.instance_id if state.incarnation else None
             alive = self._ports.fleet.instances[instance].alive
             if seated != instance and alive:
-                self._journal.problem("only the instance in the seat is given up", f"{instance}, seated is {seated}")
+                self._journal.problem("only the instance in the node is given up", f"{instance}, seated is {seated}")
             return
         if self._ports.fleet.instances[instance].alive:
             self._journal.problem("an instance is given up only after its intent is on the record", instance)
@@ -133,11 +133,11 @@ class Watch:
             if attempt is not None and (attempt.intent is not None or Outcome.GONE in attempt.steps.values()):
                 return
         if not self._place(vacancy) and not self._launched_before(vacancy):
-            self._journal.problem("a machine is launched only for a seat that is given up, or empty", vacancy.token)
+            self._journal.problem("a machine is launched only for a node that is given up, or empty", vacancy.token)
 
     def _end(self, instance: str) -> None:
         if self._ports.table.get(keys.claim(instance)) is not None and self._ports.fleet.is_alive(instance):
-            self._journal.problem("a spare is ended only if it never had a seat", instance)
+            self._journal.problem("a spare is ended only if it never had a node", instance)
 
     def _place(self, vacancy: Vacancy) -> bool:
         """Tell whether a place of the pool waits for the machine."""
@@ -152,14 +152,14 @@ class Watch:
         if self._ports.fleet.instances[instance].group in self.followed:
             self._journal.problem(FOLLOWED_ONLY, instance)
 
-    def _restart(self, rung: Rung, instance: str, token: str) -> None:
+    def _restart(self, repair_action: RepairAction, instance: str, token: str) -> None:
         self._leave_alone(instance)
-        wanted = (rung, instance, token)
+        wanted = (repair_action, instance, token)
         for item in self._states():
             state = load(NodeState, item["state"])  # type: ignore[arg-type]  # a state is a mapping
             attempt = state.live_case.attempt if state.live_case else None
             meant = attempt.intent if attempt else None
-            if meant is not None and (meant.rung, meant.instance_id, meant.token) == wanted:
+            if meant is not None and (meant.repair_action, meant.instance_id, meant.token) == wanted:
                 return
         self._journal.problem("an instance is restarted only after its intent is on the record", instance)
 

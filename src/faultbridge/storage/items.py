@@ -33,14 +33,14 @@ def state_item(state: NodeState, now: datetime) -> Item:
 
 
 def read_state(key: NodeKey, found: Mapping[str, Any] | None) -> NodeState:
-    """Read a node's state; a seat that nobody registered is a state without a status."""
+    """Read a node's state; a node that nobody registered is a state without a status."""
     return NodeState(key) if found is None else load(NodeState, upcast(found)["state"])
 
 
 def entry_item(entry: Entry, partition: str, shard: int, instance_id: str | None = None) -> Item:
     """Make the item of an entry: line of the audit record, row of the outbox and body of the event.
 
-    `instance_id` is the instance that sits in the seat once the entry is written.
+    `instance_id` is the instance that sits in the node once the entry is written.
     """
     stream = entry.stream
     recorded = to_text(entry.recorded_at)

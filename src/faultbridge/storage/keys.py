@@ -42,7 +42,7 @@ def reading(key: NodeKey, source: str) -> Key:
 
 
 def entry(partition: str, epoch: int, sequence: int) -> Key:
-    """Return the key of one entry of a stream; the epoch keeps a reused seat from meeting its past."""
+    """Return the key of one entry of a stream; the epoch keeps a reused node from meeting its past."""
     return Key(partition, f"{ENTRY}{epoch:04d}#{sequence:012d}")
 
 
@@ -90,7 +90,7 @@ def spare(cluster: str, number: int) -> Key:
 
 
 def roster(cluster: str, shard: int, node: str) -> Key:
-    """Return the key of a seat in its cluster's roster."""
+    """Return the key of a node in its cluster's roster."""
     return Key(shard_partition(cluster, shard), f"NODE#{node}")
 
 
@@ -143,7 +143,7 @@ def is_alias(key: Key) -> bool:
 
 
 def claim(instance_id: str) -> Key:
-    """Return the key of the claim of a successor: one instance serves one seat."""
+    """Return the key of the claim of a successor: one instance serves one node."""
     return Key(f"INSTANCE#{instance_id}", "CLAIM")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from faultbridge.domain.cases import Rung, WaitingFor
+from faultbridge.domain.cases import RepairAction, WaitingFor
 from faultbridge.domain.nodes import NodeKey
 from faultbridge.domain.queue import QueuedCase
 from faultbridge.domain.times import from_text
@@ -20,7 +20,7 @@ def read_queued(cluster: str, found: Mapping[str, Any]) -> QueuedCase:
     return QueuedCase(
         key=NodeKey(cluster, str(found["node"])),
         case=str(found["case"]),
-        rung=Rung(found["rung"]),
+        repair_action=RepairAction(found["repair_action"]),
         priority=int(priority),
         since=from_text(since),
         waiting_for=WaitingFor(waiting_for) if waiting_for else None,

@@ -1,4 +1,4 @@
-"""The Kubernetes nodes of our nodes: found by the instance in the seat, patched by what they are."""
+"""The Kubernetes nodes of our nodes: found by the instance in the node, patched by what they are."""
 
 from __future__ import annotations
 

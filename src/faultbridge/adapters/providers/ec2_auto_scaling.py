@@ -22,7 +22,7 @@ LEAVING = "Terminat"
 
 
 class AutoScalingProvider:
-    """A Provider for seats that are filled by Auto Scaling groups."""
+    """A Provider for nodes that are filled by Auto Scaling groups."""
 
     def __init__(self, clients: Clients) -> None:
         self._clients = clients
@@ -59,7 +59,7 @@ class AutoScalingProvider:
         return tuple(sorted(young, key=age_of))
 
     def capacity(self, instance_id: str, group: str) -> Capacity:  # noqa: ARG002 - a group alone knows nothing
-        """Tell that the seat's own reservation has its slot back once the instance is gone, where it runs in one.
+        """Tell that the node's own reservation has its slot back once the instance is gone, where it runs in one.
 
         Nothing in the service tells of capacity otherwise.
         """

@@ -17,7 +17,7 @@ GROUP_TAG = "faultbridge:group"
 
 
 class LaunchTemplateProvider:
-    """A Provider for seats whose group is a launch template; their successors are launched by a Launcher."""
+    """A Provider for nodes whose group is a launch template; their successors are launched by a Launcher."""
 
     def __init__(self, clients: Clients) -> None:
         self._clients = clients

@@ -1,4 +1,4 @@
-"""EC2 instances as providers see them: whether one is there, and what may take a seat."""
+"""EC2 instances as providers see them: whether one is there, and what may take a node."""
 
 from __future__ import annotations
 

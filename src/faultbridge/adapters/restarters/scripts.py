@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shlex
 
-from faultbridge.domain.cases import Rung
+from faultbridge.domain.cases import RepairAction
 
 FOLDER = "/var/lib/faultbridge"
 RESET_SECONDS = 300
@@ -20,11 +20,11 @@ REBOOT_NOW = 194
 GPU_SERVICES = ("nvidia-dcgm", "dcgm-exporter", "nvidia-persistenced", "nvidia-fabricmanager")
 
 
-def script(rung: Rung, token: str) -> tuple[str, ...]:
-    """Return the lines of the script of a rung."""
-    done = shlex.quote(f"{FOLDER}/{token}.{rung.value}")
+def script(repair_action: RepairAction, token: str) -> tuple[str, ...]:
+    """Return the lines of the script of a repair action."""
+    done = shlex.quote(f"{FOLDER}/{token}.{repair_action.value}")
     head = ("set -u", f"done={done}", f"mkdir -p {FOLDER}", 'exec 9>"$done.lock"', "flock 9")
-    return (*head, *(_RESET if rung is Rung.RESET else _REBOOT))
+    return (*head, *(_RESET if repair_action is RepairAction.RESET_GPU else _REBOOT))
 
 
 _RESET = (

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from faultbridge.domain.breakers import Breaker, BreakerState
-from faultbridge.domain.cases import Rung, WaitingFor
+from faultbridge.domain.cases import RepairAction, WaitingFor
 from faultbridge.domain.clusters import Control
 from faultbridge.domain.policy import Policy, Rule
 from faultbridge.domain.queue import QueuedCase
@@ -56,7 +56,7 @@ class Asked:
     @property
     def taken(self) -> int:
         """Return how many slots the cases picked before will hold."""
-        return sum(pick.rung.needs_slot for pick in self.picks)
+        return sum(pick.repair_action.needs_slot for pick in self.picks)
 
     @property
     def breaker(self) -> Breaker | None:
@@ -99,7 +99,7 @@ def _early(asked: Asked) -> Refused | None:
 
 def _broken(asked: Asked) -> Refused | None:
     breaker = asked.breaker
-    if breaker is None or not asked.queued.rung.needs_slot:
+    if breaker is None or not asked.queued.repair_action.needs_slot:
         return None
     if breaker.state is BreakerState.OPEN:
         return Refused(asked.queued, WaitingFor.BREAKER, "too many nodes fail at once: the breaker is open")
@@ -113,23 +113,25 @@ def _unapproved(asked: Asked) -> Refused | None:
     queued = asked.queued
     if queued.asking:
         return Refused(queued, WaitingFor.APPROVAL, "a person was asked and has not answered")
-    if queued.rung in asked.rule.approval and not queued.approved:
-        return Refused(queued, WaitingFor.APPROVAL, f"{queued.rung.value} begins by approval: rule {asked.rule.name}")
+    if queued.repair_action in asked.rule.approval and not queued.approved:
+        return Refused(
+            queued, WaitingFor.APPROVAL, f"{queued.repair_action.value} begins by approval: rule {asked.rule.name}"
+        )
     return None
 
 
 def _shut(asked: Asked) -> Refused | None:
     windows = asked.rule.windows
-    if windows and asked.queued.rung.needs_slot and not any(window.is_open(asked.now) for window in windows):
+    if windows and asked.queued.repair_action.needs_slot and not any(window.is_open(asked.now) for window in windows):
         return Refused(asked.queued, WaitingFor.WINDOW, f"no window of rule {asked.rule.name} is open")
     return None
 
 
 def _dry(asked: Asked) -> Refused | None:
     group = asked.queued.group
-    if group is None or group not in asked.control.dry or asked.queued.rung is not Rung.REPLACE:
+    if group is None or group not in asked.control.dry or asked.queued.repair_action is not RepairAction.REPLACE_NODE:
         return None
-    probing = any(pick.group == group and pick.rung is Rung.REPLACE for pick in asked.picks)
+    probing = any(pick.group == group and pick.repair_action is RepairAction.REPLACE_NODE for pick in asked.picks)
     if probing or asked.control.dry[group] > asked.now:
         return Refused(asked.queued, WaitingFor.CAPACITY, f"{group} had no capacity; one repair at a time looks again")
     return None
@@ -137,7 +139,7 @@ def _dry(asked: Asked) -> Refused | None:
 
 def _full(asked: Asked) -> Refused | None:
     limits = asked.policy.limits
-    if not asked.queued.rung.needs_slot:
+    if not asked.queued.repair_action.needs_slot:
         return None
     if len(asked.control.holders) + asked.taken >= limits.concurrent:
         return Refused(asked.queued, WaitingFor.BUDGET, "as many repairs run as the policy allows at a time")

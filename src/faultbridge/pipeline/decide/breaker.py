@@ -25,7 +25,7 @@ class Failing:
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """The failing nodes that one breaker watches, and of how many seats."""
+    """The failing nodes that one breaker watches, and of how many nodes."""
 
     opened: tuple[datetime, ...]
     of: int
@@ -49,7 +49,7 @@ def judge(
     seats: Mapping[str | None, int],
     now: datetime,
 ) -> tuple[Tripped, ...]:
-    """Move the breakers of a cluster; `seats` counts those of each failure domain, under None all of them."""
+    """Move the breakers of a cluster; `nodes` counts those of each failure domain, under None all of them."""
     counted = [one for one in failing if one.status not in GROWING]
     moved = (
         _moved(name, limit, breakers.get(name), tally, now)

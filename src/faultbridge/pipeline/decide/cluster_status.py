@@ -25,14 +25,14 @@ GROWING = frozenset({NodeStatus.PROVISIONING, NodeStatus.VALIDATING})
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
-    """From which share of its seats out of service, in per cent, a cluster is critical; one node alone never is."""
+    """From which share of its nodes out of service, in per cent, a cluster is critical; one node alone never is."""
 
     critical_percent: int = 20
     critical_nodes: int = 2
 
 
 def counted(bad: Mapping[NodeStatus, int], expected: int) -> dict[str, int]:
-    """Count nodes by status, the healthy ones being the seats of which nothing else is said."""
+    """Count nodes by status, the healthy ones being the nodes of which nothing else is said."""
     healthy = max(expected - sum(bad.values()), 0)
     counts = {NodeStatus.HEALTHY.value: healthy} | {status.value: number for status, number in bad.items()}
     return {status: counts[status] for status in sorted(counts) if counts[status]}
@@ -41,7 +41,7 @@ def counted(bad: Mapping[NodeStatus, int], expected: int) -> dict[str, int]:
 def cluster_status(
     bad: Mapping[NodeStatus, int], expected: int, thresholds: Thresholds = Thresholds()
 ) -> ClusterStatus:
-    """Judge a cluster; one whose number of seats nobody gave is never critical, because any share would be a guess."""
+    """Judge a cluster; one whose number of nodes nobody gave is never critical, because any share would be a guess."""
     present = {status for status, number in bad.items() if number}
     if not present:
         return ClusterStatus.HEALTHY

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from faultbridge.domain.cases import Case, Resolution, Rung, WaitingFor, case_id
+from faultbridge.domain.cases import Case, RepairAction, Resolution, WaitingFor, case_id
 from faultbridge.domain.clusters import ClusterConfig
 from faultbridge.domain.conditions import Condition
 from faultbridge.domain.edges import CaseStatus, NodeStatus
@@ -19,7 +19,7 @@ from faultbridge.domain.nodes import Isolation, NodeState
 from faultbridge.domain.policy import Policy, Rule
 from faultbridge.domain.times import earliest
 from faultbridge.pipeline import entry_builder
-from faultbridge.pipeline.decide.escalation import raise_rung
+from faultbridge.pipeline.decide.escalation import escalate
 from faultbridge.pipeline.decide.opt_out import FOREVER, left_alone_until
 from faultbridge.pipeline.decide.policy_override import override
 from faultbridge.pipeline.fold.changes import Change, ChangeKind
@@ -54,7 +54,7 @@ def decide(state: NodeState, changes: Iterable[Change], rules: Rules, now: datet
     if state.live_case is None:
         decided = _open_case(decided, changes, rules, now)
     elif not rules.config.follows:
-        decided = Decided(*raise_rung(state, _fresh(state, changes, rules, now), rules.policy, now))
+        decided = Decided(*escalate(state, _fresh(state, changes, rules, now), rules.policy, now))
     decided = _record_changes(decided, changes, rules)
     decided = _move_node(decided, now)
     decided = _move_case(decided, now)
@@ -123,11 +123,11 @@ def _open_case(decided: Decided, changes: tuple[Change, ...], rules: Rules, now:
     state = decided.state
     if cause is None or put_off is not None:
         return decided
-    rule = rules.policy.rule_for(cause, state.key.cluster, state.seat.instance_type)
+    rule = rules.policy.rule_for(cause, state.key.cluster, state.placement.instance_type)
     opening = state.head.sequence + 1
     identity = case_id(rules.stack_id, state.key.cluster, state.key.node, state.head.epoch, opening)
     # Nothing is done by us where the provider repairs: its node is only verified.
-    rung = Rung.VERIFY if rules.config.follows else rule.rung(cause.action)
+    repair_action = RepairAction.VERIFY if rules.config.follows else rule.repair_action(cause.action)
     case = Case(
         id=identity,
         status=CaseStatus.OPEN,
@@ -136,7 +136,7 @@ def _open_case(decided: Decided, changes: tuple[Change, ...], rules: Rules, now:
         component=cause.component,
         severity=cause.severity,
         action=cause.action,
-        rung=rung or next(reversed(rule.ladder), Rung.VERIFY),
+        repair_action=repair_action or next(reversed(rule.repair_actions), RepairAction.VERIFY),
         rule=rule.name,
         policy=rules.policy.version,
         isolate=rule.isolate and cause.severity.rank >= Severity.ERROR.rank,
@@ -148,11 +148,11 @@ def _open_case(decided: Decided, changes: tuple[Change, ...], rules: Rules, now:
     )
     draft = entry_builder.case_change(None, case, now, cause.code, state)
     decided = Decided(replace(state, case=case), (*decided.drafts, draft))
-    return decided if rung else _escalate(decided, now, _why_a_person(cause, rule))
+    return decided if repair_action else _escalate(decided, now, _why_a_person(cause, rule))
 
 
 def _gpus(state: NodeState, rules: Rules) -> int | None:
-    kind = (state.seat.instance_type or "").removeprefix("ml.")
+    kind = (state.placement.instance_type or "").removeprefix("ml.")
     return rules.gpus.get(kind) or len(state.devices) or None
 
 
@@ -182,7 +182,7 @@ def _fresh(state: NodeState, changes: tuple[Change, ...], rules: Rules, now: dat
 def _why_a_person(cause: Condition, rule: Rule) -> str:
     if cause.action is Action.CONTACT_SUPPORT:
         return f"{cause.code} needs support: no repair is known to help"
-    return f"rule {rule.name} permits no rung for {cause.action.value}"
+    return f"rule {rule.name} permits no repair action for {cause.action.value}"
 
 
 def _move_case(decided: Decided, now: datetime) -> Decided:

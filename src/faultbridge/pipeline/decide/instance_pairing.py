@@ -1,6 +1,6 @@
-"""Pair: which of a group's machines sit in which of its seats, and which are to sit somewhere.
+"""Pair: which of a group's machines sit in which of its nodes, and which are to sit somewhere.
 
-A seat under repair finds its own successor: as many of the youngest machines are left to such seats as there are of
+A node under repair finds its own successor: as many of the youngest machines are left to such nodes as there are of
 them, because a successor is launched after its predecessor was given up.
 """
 
@@ -15,7 +15,7 @@ _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class Vacancy:
-    """A seat whose machine is not there: `proven` when it is gone for good, `held` while a repair is at work on it."""
+    """A node whose machine is not there: `proven` when it is gone for good, `held` while a repair is at work on it."""
 
     node: str
     zone: str | None = None
@@ -31,7 +31,7 @@ class Vacancy:
 
 @dataclass(frozen=True, slots=True)
 class Newcomer:
-    """A machine in service that sits in no seat."""
+    """A machine in service that sits in no node."""
 
     instance_id: str
     launched_at: datetime | None = None
@@ -41,7 +41,7 @@ class Newcomer:
 
 @dataclass(frozen=True, slots=True)
 class Pairing:
-    """Seats that get a machine, machines that make a new seat, machines that are left to repairs or to doubt."""
+    """Seats that get a machine, machines that make a new node, machines that are left to repairs or to doubt."""
 
     seated: tuple[tuple[str, str], ...] = ()
     added: tuple[str, ...] = ()
@@ -64,24 +64,24 @@ def _by_slot(vacancies: Mapping[str | None, Vacancy], newcomers: Iterable[Newcom
     added: list[str] = []
     waiting: list[str] = []
     for newcomer in newcomers:
-        seat = vacancies.get(newcomer.slot)
-        if seat is None:
+        placement = vacancies.get(newcomer.slot)
+        if placement is None:
             added.append(newcomer.instance_id)
-        elif seat.open:
-            seated.append((seat.node, newcomer.instance_id))
+        elif placement.open:
+            seated.append((placement.node, newcomer.instance_id))
         else:
             waiting.append(newcomer.instance_id)
     return Pairing(tuple(seated), tuple(added), tuple(waiting))
 
 
 def _by_age(vacancies: Sequence[Vacancy], newcomers: Sequence[Newcomer]) -> Pairing:
-    kept = sum(1 for seat in vacancies if not seat.open)
+    kept = sum(1 for placement in vacancies if not placement.open)
     offered, left = list(newcomers[: max(len(newcomers) - kept, 0)]), newcomers[max(len(newcomers) - kept, 0) :]
     seated: list[tuple[str, str]] = []
-    for seat in vacancies:
-        if seat.open and offered:
-            chosen = next((one for one in offered if seat.zone and one.zone == seat.zone), offered[0])
+    for placement in vacancies:
+        if placement.open and offered:
+            chosen = next((one for one in offered if placement.zone and one.zone == placement.zone), offered[0])
             offered.remove(chosen)
-            seated.append((seat.node, chosen.instance_id))
+            seated.append((placement.node, chosen.instance_id))
     added = tuple(one.instance_id for one in offered)
     return Pairing(tuple(seated), added, tuple(one.instance_id for one in left))

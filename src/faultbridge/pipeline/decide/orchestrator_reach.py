@@ -16,15 +16,15 @@ PROOFS: Mapping[str, frozenset[str]] = {
     "cloud.instance_gone": frozenset({"ec2-event"}),
     "cloud.system_impaired": frozenset({"ec2-status"}),
 }
-"""The conditions that prove a machine dead, and the witnesses whose word counts for it."""
+"""The conditions that prove a machine dead, and the reporters whose word counts for it."""
 
 
 def proof_of_death(state: NodeState) -> str | None:
-    """Say who proves the machine in the seat dead, and by what; None where nobody does."""
+    """Say who proves the machine in the node dead, and by what; None where nobody does."""
     for condition in state.active():
-        witnesses = condition.sources & PROOFS.get(condition.code, frozenset())
-        if witnesses and condition.known_incarnation:
-            return f"{', '.join(sorted(witnesses))} proves the machine dead ({condition.code})"
+        reporters = condition.sources & PROOFS.get(condition.code, frozenset())
+        if reporters and condition.known_incarnation:
+            return f"{', '.join(sorted(reporters))} proves the machine dead ({condition.code})"
     return None
 
 

@@ -1,4 +1,4 @@
-"""Held: whether a seat is left to its repair, or the inventory's to fill."""
+"""Held: whether a node is left to its repair, or the inventory's to fill."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LEFT_TO_ITS_REPAIR = frozenset({CaseStatus.IN_PROGRESS, CaseStatus.ABSORBED})
 
 
 def may_be_reseated(state: NodeState) -> bool:
-    """Tell whether a seat is the inventory's to fill: no attempt of ours is at work on it, and it is not retired."""
+    """Tell whether a node is the inventory's to fill: no attempt of ours is at work on it, and it is not retired."""
     if state.status in {None, NodeStatus.RETIRED, NodeStatus.REPLACING}:
         return False
     case = state.live_case

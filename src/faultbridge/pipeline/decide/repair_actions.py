@@ -1,55 +1,62 @@
-"""Ladder: at which rung an attempt begins, and which follows where it was not enough."""
+"""Ladder: at which repair action an attempt begins, and which follows where it was not enough."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from faultbridge.domain.cases import Case, Rung
+from faultbridge.domain.cases import Case, RepairAction
 from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.policy import Policy, Rule
 
 
 class Choice(NamedTuple):
-    """The rung of the next attempt, None where a person must act, and why it is not the case's own."""
+    """The repair action of the next attempt, None where a person must act, and why it is not the case's own."""
 
-    rung: Rung | None
+    repair_action: RepairAction | None
     reason: str = ""
 
 
 def choose(state: NodeState, case: Case, policy: Policy) -> Choice:
-    """Choose the rung of the next attempt; a node that recovered before its first one is verified, not replaced."""
+    """Choose the repair action of the next attempt; a node that recovered before its first one is verified, not replaced."""
     if case.attempts == 0 and not any(condition.action.opens_case for condition in state.active()):
-        return Choice(Rung.VERIFY, "nothing is wrong any more; verified before it serves again")
-    if case.rung is Rung.VERIFY or case.rung in _rule(case, policy).ladder:
-        return Choice(case.rung)
-    found = next_rung(case, policy, at_least=case.rung)
+        return Choice(RepairAction.VERIFY, "nothing is wrong any more; verified before it serves again")
+    if case.repair_action is RepairAction.VERIFY or case.repair_action in _rule(case, policy).repair_actions:
+        return Choice(case.repair_action)
+    found = next_repair_action(case, policy, at_least=case.repair_action)
     if found is None:
-        return Choice(None, f"rule {case.rule} permits no rung from {case.rung.value} on")
-    return Choice(found, f"rule {case.rule} permits no {case.rung.value}; {found.value} is the next rung permitted")
+        return Choice(None, f"rule {case.rule} permits no repair action from {case.repair_action.value} on")
+    return Choice(
+        found,
+        f"rule {case.rule} permits no {case.repair_action.value}; {found.value} is the next repair action permitted",
+    )
 
 
-def wanted(state: NodeState, case: Case, policy: Policy) -> Rung:
-    """Return the highest rung that anything active on the node asks for, never a milder one than the case's own."""
+def wanted(state: NodeState, case: Case, policy: Policy) -> RepairAction:
+    """Return the highest repair action that anything active on the node asks for, never a milder one than the case's own."""
     asked = (
-        policy.rule_for(one, state.key.cluster, state.seat.instance_type).rung(one.action)
+        policy.rule_for(one, state.key.cluster, state.placement.instance_type).repair_action(one.action)
         for one in state.active()
         if one.action.opens_case and one.known_incarnation
     )
-    order = list(Rung)
-    return max((case.rung, *(rung for rung in asked if rung is not None)), key=order.index)
+    order = list(RepairAction)
+    return max(
+        (case.repair_action, *(repair_action for repair_action in asked if repair_action is not None)), key=order.index
+    )
 
 
-def next_rung(case: Case, policy: Policy, *, at_least: Rung) -> Rung | None:
-    """Return the mildest rung from here on that the case's rule permits, or None."""
-    order = list(Rung)
-    ladder = _rule(case, policy).ladder
-    return next((rung for rung in order[order.index(at_least) :] if rung in ladder), None)
+def next_repair_action(case: Case, policy: Policy, *, at_least: RepairAction) -> RepairAction | None:
+    """Return the mildest repair action from here on that the case's rule permits, or None."""
+    order = list(RepairAction)
+    repair_actions = _rule(case, policy).repair_actions
+    return next(
+        (repair_action for repair_action in order[order.index(at_least) :] if repair_action in repair_actions), None
+    )
 
 
-def above(rung: Rung) -> Rung | None:
-    """Return the rung that follows, or None at the end of the ladder."""
-    order = list(Rung)
-    following = order[order.index(rung) + 1 :]
+def above(repair_action: RepairAction) -> RepairAction | None:
+    """Return the repair action that follows, or None at the end of the list of repair actions."""
+    order = list(RepairAction)
+    following = order[order.index(repair_action) + 1 :]
     return following[0] if following else None
 
 

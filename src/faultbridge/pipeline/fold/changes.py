@@ -38,7 +38,7 @@ class Arrival:
 class Change:
     """One thing that belongs on the record: the condition as it is now, and the fault that made the difference.
 
-    `what` names the parts of a condition that an update changed: `count`, `severity`, `witnesses`, `component`.
+    `what` names the parts of a condition that an update changed: `count`, `severity`, `reporters`, `component`.
     """
 
     kind: ChangeKind

@@ -6,20 +6,20 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from faultbridge.domain.cases import RUNG_OF_ACTION, Rung
+from faultbridge.domain.cases import REPAIR_ACTION_OF, RepairAction
 from faultbridge.domain.catalogue import Catalogue, Scope
 from faultbridge.domain.conditions import Condition
 from faultbridge.domain.nodes import NodeState
 from faultbridge.pipeline.fold.changes import Folded
 from faultbridge.pipeline.fold.folding import Folding
 
-ENDED_BY: Mapping[Rung, frozenset[Scope]] = {
-    Rung.VERIFY: frozenset({Scope.PROCESS}),
-    Rung.RESET: frozenset({Scope.PROCESS}),
-    Rung.REBOOT: frozenset({Scope.PROCESS, Scope.BOOT}),
-    Rung.REPLACE: frozenset(Scope),
+ENDED_BY: Mapping[RepairAction, frozenset[Scope]] = {
+    RepairAction.VERIFY: frozenset({Scope.PROCESS}),
+    RepairAction.RESET_GPU: frozenset({Scope.PROCESS}),
+    RepairAction.REBOOT_NODE: frozenset({Scope.PROCESS, Scope.BOOT}),
+    RepairAction.REPLACE_NODE: frozenset(Scope),
 }
-"""What a rung puts right, once a verification has passed after it."""
+"""What a repair action puts right, once a verification has passed after it."""
 
 
 def end_scopes(state: NodeState, scopes: Iterable[Scope], *, at: datetime, reason: str) -> Folded:
@@ -28,17 +28,17 @@ def end_scopes(state: NodeState, scopes: Iterable[Scope], *, at: datetime, reaso
     return _end(state, at, reason, lambda condition: at if condition.scope in ending else None)
 
 
-def end_verified(state: NodeState, rung: Rung, *, at: datetime) -> Folded:
-    """End what a passed verification proves gone: what the rung before it puts right, and what asked for no more."""
-    proven, order = {"verified", rung.value}, list(Rung)
+def end_verified(state: NodeState, repair_action: RepairAction, *, at: datetime) -> Folded:
+    """End what a passed verification proves gone: what the repair action before it puts right, and what asked for no more."""
+    proven, order = {"verified", repair_action.value}, list(RepairAction)
 
     def ends_at(condition: Condition) -> datetime | None:
-        wanted = RUNG_OF_ACTION.get(condition.action)
-        enough = wanted is not None and order.index(wanted) <= order.index(rung)
-        gone = enough or condition.scope in ENDED_BY[rung] or not proven.isdisjoint(condition.ends_on)
+        wanted = REPAIR_ACTION_OF.get(condition.action)
+        enough = wanted is not None and order.index(wanted) <= order.index(repair_action)
+        gone = enough or condition.scope in ENDED_BY[repair_action] or not proven.isdisjoint(condition.ends_on)
         return at if gone else None
 
-    return _end(state, at, f"verified after {rung.value}", ends_at)
+    return _end(state, at, f"verified after {repair_action.value}", ends_at)
 
 
 def outdate(state: NodeState, *, before: datetime) -> NodeState:
@@ -48,7 +48,7 @@ def outdate(state: NodeState, *, before: datetime) -> NodeState:
     tombstone any more, which would let something begin again that was seen after its end.
     """
     floor = before if state.floor is None else max(state.floor, before)
-    left = {key: one for key, one in state.tombstones.items() if max((one.ended_at, *one.witnesses.values())) > floor}
+    left = {key: one for key, one in state.tombstones.items() if max((one.ended_at, *one.reporters.values())) > floor}
     return replace(state, floor=floor, tombstones=left)
 
 

@@ -1,6 +1,6 @@
 """Fold: observations into conditions. A duplicate, a reorder or a replay changes nothing.
 
-No record is remembered; its effects are. Each witness of a condition keeps the time up to which its observations
+No record is remembered; its effects are. Each reporter of a condition keeps the time up to which its observations
 are counted, an ended condition leaves a tombstone with these times, and an evicted tombstone raises the node's floor.
 """
 
@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from datetime import datetime
 
 from faultbridge.domain.catalogue import Catalogue
-from faultbridge.domain.faults import Clear, Fault, Survey
+from faultbridge.domain.faults import Clear, Fault, Snapshot
 from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.policy import Limits
 from faultbridge.domain.records import Outcome
@@ -42,8 +42,8 @@ def _take(folding: Folding, arrival: Arrival, *, oldest: datetime) -> Outcome:
         return folding.fault(observation, arrival)
     if isinstance(observation, Clear):
         return folding.clear(observation, arrival)
-    if isinstance(observation, Survey):
-        return folding.survey(observation, arrival)
+    if isinstance(observation, Snapshot):
+        return folding.snapshot(observation, arrival)
     return Outcome.CLEAN
 
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 from datetime import datetime
 
 from faultbridge.domain.catalogue import Catalogue
-from faultbridge.domain.conditions import Condition, Tombstone, Witness, condition_key, identity
-from faultbridge.domain.faults import NODE_COMPONENT, Clear, Fault, Severity, Survey
+from faultbridge.domain.conditions import Condition, Reporter, Tombstone, condition_key, identity
+from faultbridge.domain.faults import NODE_COMPONENT, Clear, Fault, Severity, Snapshot
 from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.records import Outcome
 from faultbridge.pipeline.fold.changes import Arrival, Change, ChangeKind
@@ -31,7 +31,7 @@ class Folding:
         self.conditions = dict(state.conditions)
         self.changes: list[Change] = []
         self._tombstones = dict(state.tombstones)
-        self._surveys = dict(state.surveys)
+        self._snapshots = dict(state.snapshots)
         self._noted = dict(state.noted)
         self._floor = state.floor
         self._devices = state.devices
@@ -42,7 +42,7 @@ class Folding:
             self._state,
             conditions=self.conditions,
             tombstones=self._tombstones,
-            surveys=self._surveys,
+            snapshots=self._snapshots,
             noted=self._noted,
             floor=self._floor,
             devices=self._devices,
@@ -75,34 +75,34 @@ class Folding:
         key = attribution.withdrawn(key, clear.source, self.conditions)
         return self._withdraw(key, clear.source, arrival.at, clear.message, arrival.record_id)
 
-    def survey(self, survey: Survey, arrival: Arrival) -> Outcome:
+    def snapshot(self, snapshot: Snapshot, arrival: Arrival) -> Outcome:
         """Let one full look assert what it saw and withdraw what it could have seen but did not."""
-        last = self._surveys.get(survey.looker)
+        last = self._snapshots.get(snapshot.looker)
         if last is not None and arrival.at <= last:
             return Outcome.DUPLICATE if arrival.at == last else Outcome.STALE
-        self._surveys[survey.looker] = arrival.at
-        while len(self._surveys) > MOST_SURVEYS:
-            del self._surveys[min(self._surveys, key=lambda one: self._surveys[one])]
-        if survey.devices:
-            self._learn_devices(survey, arrival)
-        outcomes = [self.fault(fault, replace(arrival, observation=fault)) for fault in survey.present]
+        self._snapshots[snapshot.looker] = arrival.at
+        while len(self._snapshots) > MOST_SURVEYS:
+            del self._snapshots[min(self._snapshots, key=lambda one: self._snapshots[one])]
+        if snapshot.devices:
+            self._learn_devices(snapshot, arrival)
+        outcomes = [self.fault(fault, replace(arrival, observation=fault)) for fault in snapshot.present]
         asserted = {
-            condition.witnesses[survey.source].word or key: key
+            condition.reporters[snapshot.source].word or key: key
             for key, condition in self.conditions.items()
-            if survey.source in condition.witnesses
+            if snapshot.source in condition.reporters
         }
         # Most looks find nothing that their source had found before: then there is nothing to compare.
         outcomes += [
-            self._withdraw(asserted[word], survey.source, arrival.at, "no longer present", arrival.record_id)
-            for word in sorted(asserted and asserted.keys() & self._covered(survey) - self._present(survey))
+            self._withdraw(asserted[word], snapshot.source, arrival.at, "no longer present", arrival.record_id)
+            for word in sorted(asserted and asserted.keys() & self._covered(snapshot) - self._present(snapshot))
         ]
         return max(outcomes, key=lambda one: one.rank, default=Outcome.CLEAN)
 
     def end(self, key: str, condition: Condition, at: datetime, reason: str, record_id: str | None = None) -> None:
-        """End a condition and remember until when its witnesses are counted."""
+        """End a condition and remember until when its reporters are counted."""
         del self.conditions[key]
-        times = {source: witness.last_at for source, witness in condition.witnesses.items()}
-        self._tombstones[key] = Tombstone(ended_at=at, witnesses=times)
+        times = {source: reporter.last_at for source, reporter in condition.reporters.items()}
+        self._tombstones[key] = Tombstone(ended_at=at, reporters=times)
         while len(self._tombstones) > MOST_TOMBSTONES:
             oldest = min(self._tombstones, key=lambda one: self._tombstones[one].ended_at)
             ended = self._tombstones.pop(oldest).ended_at
@@ -122,7 +122,7 @@ class Folding:
     def _past(self, key: str, fault: Fault, at: datetime) -> bool:
         tombstone = self._tombstones.get(key)
         if tombstone is not None:
-            return at <= max(tombstone.ended_at, tombstone.witnesses.get(fault.source, tombstone.ended_at))
+            return at <= max(tombstone.ended_at, tombstone.reporters.get(fault.source, tombstone.ended_at))
         if attribution.settled(fault, at, self._tombstones, self._catalogue):
             return True
         return self._floor is not None and at <= self._floor
@@ -138,8 +138,8 @@ class Folding:
 
     def _repeat(self, key: str, fault: Fault, arrival: Arrival, word: str | None = None) -> Outcome:
         known = self.conditions[key]
-        witness = known.witnesses.get(fault.source)
-        if witness is not None and (arrival.at < witness.last_at or counted(witness, fault, arrival.at)):
+        reporter = known.reporters.get(fault.source)
+        if reporter is not None and (arrival.at < reporter.last_at or counted(reporter, fault, arrival.at)):
             return Outcome.DUPLICATE
         if known.ended_before is not None and arrival.at <= known.ended_before:
             return Outcome.STALE
@@ -169,36 +169,36 @@ class Folding:
 
     def _withdraw(self, key: str, source: str, at: datetime, reason: str, record_id: str) -> Outcome:
         condition = self.conditions.get(key)
-        witness = condition.witnesses.get(source) if condition else None
-        if condition is None or witness is None or not witness.active:
+        reporter = condition.reporters.get(source) if condition else None
+        if condition is None or reporter is None or not reporter.active:
             return Outcome.CLEAN
-        if at <= witness.last_at:
+        if at <= reporter.last_at:
             return Outcome.STALE
-        quiet = replace(condition, witnesses={**condition.witnesses, source: Witness(False, at)})
+        quiet = replace(condition, reporters={**condition.reporters, source: Reporter(False, at)})
         if quiet.active:
             self.conditions[key] = quiet
-            self.changes.append(Change(ChangeKind.UPDATED, at, quiet, None, record_id, reason, ("witnesses",)))
+            self.changes.append(Change(ChangeKind.UPDATED, at, quiet, None, record_id, reason, ("reporters",)))
         else:
             self.end(key, quiet, at, reason, record_id)
         return Outcome.RECORDED
 
-    def _present(self, survey: Survey) -> set[str]:
+    def _present(self, snapshot: Snapshot) -> set[str]:
         return {
             condition_key(self._catalogue.canonical(fault.code), identity(fault.component, self._devices))
-            for fault in survey.present
+            for fault in snapshot.present
         }
 
-    def _covered(self, survey: Survey) -> set[str]:
+    def _covered(self, snapshot: Snapshot) -> set[str]:
         return {
             condition_key(self._catalogue.canonical(code), identity(component, self._devices))
-            for code, components in survey.covers.items()
+            for code, components in snapshot.covers.items()
             for component in components
         }
 
-    def _learn_devices(self, survey: Survey, arrival: Arrival) -> None:
-        if survey.devices == self._devices:
+    def _learn_devices(self, snapshot: Snapshot, arrival: Arrival) -> None:
+        if snapshot.devices == self._devices:
             return
-        self._devices = survey.devices
+        self._devices = snapshot.devices
         for key, condition in tuple(self.conditions.items()):
             component = identity(condition.component, self._devices)
             renamed = condition_key(condition.code, component)

@@ -8,7 +8,7 @@ from datetime import datetime
 from functools import lru_cache
 
 from faultbridge.domain.catalogue import Row
-from faultbridge.domain.conditions import Condition, Tombstone, Witness, counted_at
+from faultbridge.domain.conditions import Condition, Reporter, Tombstone, counted_at
 from faultbridge.domain.faults import Action, Component, Fault, Severity
 from faultbridge.pipeline.fold.changes import Arrival
 from faultbridge.pipeline.normalize.resolve import Sits
@@ -28,13 +28,13 @@ def merge(one: Condition, other: Condition) -> Condition:
         action=max(one.action, other.action, key=lambda action: action.rank),
         told_severity=max(one.as_told.severity, other.as_told.severity, key=lambda severity: severity.rank),
         told_action=max(one.as_told.action, other.as_told.action, key=lambda action: action.rank),
-        witnesses={**other.witnesses, **one.witnesses},
+        reporters={**other.reporters, **one.reporters},
     )
 
 
 def begun(code: str, row: Row, fault: Fault, arrival: Arrival, former: Tombstone | None) -> Condition:
     """Make the condition that a first fault begins, as its row of the catalogue has it."""
-    heard = {source: Witness(False, at) for source, at in former.witnesses.items()} if former else {}
+    heard = {source: Reporter(False, at) for source, at in former.reporters.items()} if former else {}
     return Condition(
         code=code,
         component=fault.component,
@@ -48,7 +48,7 @@ def begun(code: str, row: Row, fault: Fault, arrival: Arrival, former: Tombstone
         count=fault.count,
         hours=counted_at({}, arrival.at, fault.count),
         known_incarnation=arrival.sits is Sits.CURRENT,
-        witnesses={**heard, fault.source: Witness(True, arrival.at, (digest(fault),))},
+        reporters={**heard, fault.source: Reporter(True, arrival.at, (digest(fault),))},
         attributes=dict(fault.attributes),
         ended_before=former.ended_at if former else None,
         told_severity=fault.severity,
@@ -58,9 +58,9 @@ def begun(code: str, row: Row, fault: Fault, arrival: Arrival, former: Tombstone
 
 def repeated(known: Condition, fault: Fault, arrival: Arrival, word: str | None = None) -> Condition:
     """Return a condition after one more fault, under its own key or by a word that stands for it."""
-    witness = known.witnesses.get(fault.source)
-    digests = witness.digests if witness is not None and witness.last_at == arrival.at else ()
-    heard = Witness(True, arrival.at, (*digests, digest(fault))[-MOST_DIGESTS:], word)
+    reporter = known.reporters.get(fault.source)
+    digests = reporter.digests if reporter is not None and reporter.last_at == arrival.at else ()
+    heard = Reporter(True, arrival.at, (*digests, digest(fault))[-MOST_DIGESTS:], word)
     told = known.as_told
     return replace(
         known,
@@ -71,14 +71,14 @@ def repeated(known: Condition, fault: Fault, arrival: Arrival, word: str | None 
         told_severity=max(told.severity, fault.severity or Severity.INFO, key=lambda one: one.rank),
         told_action=max(told.action, fault.action or Action.NONE, key=lambda one: one.rank),
         known_incarnation=known.known_incarnation or arrival.sits is Sits.CURRENT,
-        witnesses={**known.witnesses, fault.source: heard},
+        reporters={**known.reporters, fault.source: heard},
     )
 
 
 def given_name(condition: Condition, vague: Condition, word: str) -> Condition:
-    """Let a condition take over the witnesses of one that had no name for the same trouble."""
-    heard = {source: replace(witness, word=witness.word or word) for source, witness in vague.witnesses.items()}
-    return merge(condition, replace(vague, witnesses=heard))
+    """Let a condition take over the reporters of one that had no name for the same trouble."""
+    heard = {source: replace(reporter, word=reporter.word or word) for source, reporter in vague.reporters.items()}
+    return merge(condition, replace(vague, reporters=heard))
 
 
 def digest(fault: Fault) -> str:
@@ -93,11 +93,11 @@ def _spelled(component: Component) -> str:
     return str(component)
 
 
-def counted(witness: Witness, fault: Fault, at: datetime) -> bool:
-    """Tell whether a witness's observation of its latest instant is counted already."""
-    if at != witness.last_at:
+def counted(reporter: Reporter, fault: Fault, at: datetime) -> bool:
+    """Tell whether a reporter's observation of its latest instant is counted already."""
+    if at != reporter.last_at:
         return False
-    return len(witness.digests) == MOST_DIGESTS or digest(fault) in witness.digests
+    return len(reporter.digests) == MOST_DIGESTS or digest(fault) in reporter.digests
 
 
 def difference(before: Condition, after: Condition) -> tuple[str, ...]:
@@ -107,6 +107,6 @@ def difference(before: Condition, after: Condition) -> tuple[str, ...]:
     parts = (
         ("count", crossed),
         ("severity", (told.severity, told.action) != (known.severity, known.action)),
-        ("witnesses", after.sources != before.sources),
+        ("reporters", after.sources != before.sources),
     )
     return tuple(name for name, differs in parts if differs)

@@ -1,11 +1,11 @@
 """Worth: whether what a node has become must be written, when nothing of it goes on the record.
 
 A write each minute for each healthy node is most of what a fleet would cost. So watermarks and counts are stored only
-so precisely: the last survey of a source that asserts nothing to ten minutes, a condition that is heard of again to
+so precisely: the last health snapshot of a source that asserts nothing to ten minutes, a condition that is heard of again to
 one, and to fifteen when it is an error of the driver that a log never takes back. A count is stored each time while a
 rule waits for it, and whenever it has doubled. What is lost by that, unless the worker that knows better is still
 warm: `count` is a lower bound; a condition that ends by quiet ends up to a tenth of its quiet time early; and a faulty
-survey that the queue delivers behind a clean one of the same ten minutes opens a condition, which the next survey
+health snapshot that the queue delivers behind a clean one of the same ten minutes opens a condition, which the next health snapshot
 clears.
 """
 
@@ -32,9 +32,9 @@ MOMENTS = ("xid.", "sxid.")
 
 def worth_writing(before: NodeState, after: NodeState, policy: Policy, catalogue: Catalogue) -> bool:
     """Tell whether anything but watermarks and counts moved since `before` was stored, or one of them moved far."""
-    if replace(after, conditions=before.conditions, surveys=before.surveys, due_at=before.due_at) != before:
+    if replace(after, conditions=before.conditions, snapshots=before.snapshots, due_at=before.due_at) != before:
         return True
-    if after.conditions.keys() != before.conditions.keys() or after.surveys.keys() != before.surveys.keys():
+    if after.conditions.keys() != before.conditions.keys() or after.snapshots.keys() != before.snapshots.keys():
         return True
     return _surveyed(before, after) or any(
         _moved(before.conditions[key], condition, policy, catalogue) for key, condition in after.conditions.items()
@@ -42,27 +42,27 @@ def worth_writing(before: NodeState, after: NodeState, policy: Policy, catalogue
 
 
 def _surveyed(before: NodeState, after: NodeState) -> bool:
-    asserting = {source for condition in after.conditions.values() for source in condition.witnesses}
+    asserting = {source for condition in after.conditions.values() for source in condition.reporters}
     return any(
-        at - before.surveys[looker] > (timedelta(0) if looker.partition("#")[0] in asserting else SURVEY_KEPT)
-        for looker, at in after.surveys.items()
+        at - before.snapshots[looker] > (timedelta(0) if looker.partition("#")[0] in asserting else SURVEY_KEPT)
+        for looker, at in after.snapshots.items()
     )
 
 
 def _moved(before: Condition, after: Condition, policy: Policy, catalogue: Catalogue) -> bool:
     if before == after:
         return False
-    if after.witnesses.keys() != before.witnesses.keys():
+    if after.reporters.keys() != before.reporters.keys():
         return True
     if after.count >= 2 * before.count or (policy.counts(before, after.last_at) and after.count > before.count):
         return True
     heard = {}
-    for source, witness in after.witnesses.items():
-        known = before.witnesses[source]
-        if witness.last_at - known.last_at > _kept(after, source, catalogue):
+    for source, reporter in after.reporters.items():
+        known = before.reporters[source]
+        if reporter.last_at - known.last_at > _kept(after, source, catalogue):
             return True
-        heard[source] = replace(witness, last_at=known.last_at, digests=known.digests)
-    return replace(after, last_at=before.last_at, count=before.count, hours=before.hours, witnesses=heard) != before
+        heard[source] = replace(reporter, last_at=known.last_at, digests=known.digests)
+    return replace(after, last_at=before.last_at, count=before.count, hours=before.hours, reporters=heard) != before
 
 
 def _kept(condition: Condition, source: str, catalogue: Catalogue) -> timedelta:

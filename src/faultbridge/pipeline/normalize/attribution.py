@@ -1,7 +1,7 @@
-"""Attribution: a word without a code, or without a device, is about the trouble that another witness names.
+"""Attribution: a word without a code, or without a device, is about the trouble that another reporter names.
 
 HyperPod's event says that a node is to be replaced, its agent that some GPU is unhealthy; the kernel's log names the
-Xid and the GPU. These are one condition with three witnesses. Which codes a word may stand for is the catalogue's
+Xid and the GPU. These are one condition with three reporters. Which codes a word may stand for is the catalogue's
 `stands_for`; a code on an unnamed device stands for the same code on a named one. Both must have been heard of within
 a quarter of an hour of each other, or the source has used the word for that condition before.
 """
@@ -48,7 +48,7 @@ def settled(fault: Fault, at: datetime, ended: Mapping[str, Tombstone], catalogu
         return False
     for key, tombstone in ended.items():
         code, _, place = key.partition("@")
-        begun = min((*tombstone.witnesses.values(), tombstone.ended_at)) - TOGETHER
+        begun = min((*tombstone.reporters.values(), tombstone.ended_at)) - TOGETHER
         grave = catalogue.row(code).severity.rank >= Severity.ERROR.rank
         if grave and begun <= at <= tombstone.ended_at and _stood_for(word, fault.component, code, place, catalogue):
             return True
@@ -65,8 +65,8 @@ def _active(among: Conditions) -> Iterator[tuple[str, Condition]]:
 
 
 def _used_before(condition: Condition, source: str, word: str) -> bool:
-    witness = condition.witnesses.get(source)
-    return witness is not None and witness.word == word
+    reporter = condition.reporters.get(source)
+    return reporter is not None and reporter.word == word
 
 
 def _together(condition: Condition, at: datetime) -> bool:

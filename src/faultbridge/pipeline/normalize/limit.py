@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from faultbridge.domain.faults import NODE_COMPONENT, Fault, Observation, Survey, faults_of
+from faultbridge.domain.faults import NODE_COMPONENT, Fault, Observation, Snapshot, faults_of
 
 ELLIPSIS = "\u2026"
 """How a decoder marks that it cut an excerpt short."""
@@ -24,7 +24,7 @@ def keep_whole(observations: tuple[Observation, ...], place: str | None) -> tupl
 
 
 def _noted(observation: Observation, place: str) -> Observation:
-    if isinstance(observation, Survey):
+    if isinstance(observation, Snapshot):
         return replace(observation, present=tuple(_with_place(fault, place) for fault in observation.present))
     return _with_place(observation, place) if isinstance(observation, Fault) else observation
 

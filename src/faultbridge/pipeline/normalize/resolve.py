@@ -1,4 +1,4 @@
-"""Resolve: whose record is it? Names of every kind lead to one seat; ingest never creates one."""
+"""Resolve: whose record is it? Names of every kind lead to one node; ingest never creates one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _OF_INSTANCE = re.compile(r"(?:hyperpod-)?(m?i-[0-9a-f]{8,17})")
 
 
 class Sits(StrEnum):
-    """Whether an observation is about the incarnation that sits in the seat now."""
+    """Whether an observation is about the incarnation that sits in the node now."""
 
     CURRENT = "current"
     EARLIER = "earlier"
@@ -73,7 +73,7 @@ def learn_boot(state: NodeState, record: RawRecord) -> NodeState:
 def sits(state: NodeState, record: RawRecord, via: str | None, observed_at: datetime) -> Sits:
     """Tell which incarnation an observation is about: by instance id, else by boot id, else by time.
 
-    `via` is the instance id that the alias led to, when it was one. Nobody sits in a retired seat any more.
+    `via` is the instance id that the alias led to, when it was one. Nobody sits in a retired node any more.
     """
     sitting = state.incarnation
     if state.status is NodeStatus.RETIRED:

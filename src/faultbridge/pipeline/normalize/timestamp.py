@@ -12,7 +12,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TypeVar
 
-from faultbridge.domain.faults import Clear, Fault, Observation, Survey
+from faultbridge.domain.faults import Clear, Fault, Observation, Snapshot
 from faultbridge.domain.times import to_text
 
 _AnyObservation = TypeVar("_AnyObservation", bound=Observation)
@@ -39,7 +39,7 @@ class _Clock:
         self._source = "sent" if sent_at else "received"
 
     def settled(self, observation: _AnyObservation) -> _AnyObservation:
-        if isinstance(observation, Survey):
+        if isinstance(observation, Snapshot):
             seen = tuple(self.settled(fault) for fault in observation.present)
             return replace(observation, observed_at=self._instant(observation.observed_at), present=seen)
         instant = self._instant(observation.observed_at)

@@ -54,7 +54,7 @@ class Outcome(StrEnum):
     """Where an attempt goes after a step.
 
     `done` goes on, `repair` with the instance that is there, `diagnose` without anything being done to it, `follow`
-    with what the provider does to it, `gone` with a seat that others emptied; `waiting` is answered later under the
+    with what the provider does to it, `gone` with a node that others emptied; `waiting` is answered later under the
     task token, `stopped` put the case back into the queue, `failed` handed it to a person, `superseded` means that
     somebody else has the case now.
     """

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from faultbridge.domain.cases import Attempt, Case, Rung, WaitingFor
+from faultbridge.domain.cases import Attempt, Case, RepairAction, WaitingFor
 from faultbridge.domain.edges import CaseStatus, NodeStatus
 from faultbridge.domain.entries import Draft
 from faultbridge.domain.nodes import NodeState
@@ -48,7 +48,7 @@ def requeued(
     reason: str,
     *,
     drafts: tuple[Draft, ...] = (),
-    rung: Rung | None = None,
+    repair_action: RepairAction | None = None,
     not_before: datetime | None = None,
 ) -> Revision:
     """Put the case back into the queue, the node back into quarantine and the slot back to the cluster."""
@@ -60,7 +60,7 @@ def requeued(
         case,
         status=CaseStatus.QUEUED,
         attempt=None,
-        rung=rung or case.rung,
+        repair_action=repair_action or case.repair_action,
         waiting_for=waiting_for,
         not_before=not_before,
         reason=reason,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from faultbridge.domain.cases import Intent, Phase, Rung, WaitingFor
+from faultbridge.domain.cases import Intent, Phase, RepairAction, WaitingFor
 from faultbridge.domain.edges import NodeStatus
 from faultbridge.domain.nodes import NodeState
 from faultbridge.ledger.append import Revision
@@ -19,9 +19,9 @@ from faultbridge.storage import items, keys
 
 NAME = "intent"
 STATUS = {
-    Rung.RESET: NodeStatus.REPAIRING,
-    Rung.REBOOT: NodeStatus.REPAIRING,
-    Rung.REPLACE: NodeStatus.REPLACING,
+    RepairAction.RESET_GPU: NodeStatus.REPAIRING,
+    RepairAction.REBOOT_NODE: NodeStatus.REPAIRING,
+    RepairAction.REPLACE_NODE: NodeStatus.REPLACING,
 }
 
 
@@ -38,13 +38,13 @@ def commit(work: Work, facts: Mapping[str, Any], spare: str | None = None) -> Wo
         sitting = state.incarnation
         if case.cancelled or attempt.intent is not None or sitting is None or sitting.instance_id is None:
             return Revision(state)
-        intent = Intent(case.rung, sitting.instance_id, sitting.instance, case.execution, now)
+        intent = Intent(case.repair_action, sitting.instance_id, sitting.instance, case.execution, now)
         told = {"generation": intent.generation, "token": intent.token, "rule": case.rule, "policy": case.policy}
         step = entry_builder.step(
             case, NAME, "committed", now, old_instance=intent.instance_id, facts=told | dict(facts)
         )
         state = reached(with_attempt(state, intent=intent, spare=spare), Phase.INTENT, now)
-        state, draft = moved(state, STATUS[case.rung], now, "drained; intent committed")
+        state, draft = moved(state, STATUS[case.repair_action], now, "drained; intent committed")
         return Revision(state, (step, draft))
 
     return work.commit(revise)
@@ -58,8 +58,8 @@ def _stop_if_paused(work: Work) -> Answer | None:
 
 
 def _stop_if_more_is_needed(work: Work) -> Answer | None:
-    rung = wanted(work.state, work.case, work.rules.policy)
-    if rung is work.case.rung:
+    repair_action = wanted(work.state, work.case, work.rules.policy)
+    if repair_action is work.case.repair_action:
         return None
-    reason = f"{rung.value} is needed by now"
-    return work.requeue(WaitingFor.BUDGET, reason, rung=rung, later=False, counts=False)
+    reason = f"{repair_action.value} is needed by now"
+    return work.requeue(WaitingFor.BUDGET, reason, repair_action=repair_action, later=False, counts=False)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TypeVar
 
-from faultbridge.domain.cases import Attempt, Case, Phase, Rung, WaitingFor
+from faultbridge.domain.cases import Attempt, Case, Phase, RepairAction, WaitingFor
 from faultbridge.domain.clusters import ProviderRole
 from faultbridge.domain.edges import Actor, CaseStatus
 from faultbridge.domain.entries import Draft
@@ -83,7 +83,7 @@ class Work:
 
     @property
     def instance_id(self) -> str | None:
-        """Return the instance that sits in the seat."""
+        """Return the instance that sits in the node."""
         sitting = self.state.incarnation
         return sitting.instance_id if sitting else None
 
@@ -171,7 +171,7 @@ class Work:
         waiting_for: WaitingFor,
         reason: str,
         *drafts: Draft,
-        rung: Rung | None = None,
+        repair_action: RepairAction | None = None,
         later: bool = True,
         counts: bool = True,
     ) -> Answer:
@@ -182,7 +182,9 @@ class Work:
 
         def revise(state: NodeState, now: datetime) -> Revision:
             not_before = again_at(self.case, now) if later else None
-            back = requeued(state, now, waiting_for, reason, drafts=drafts, rung=rung, not_before=not_before)
+            back = requeued(
+                state, now, waiting_for, reason, drafts=drafts, repair_action=repair_action, not_before=not_before
+            )
             return back if counts else uncounted(back)
 
         self.commit(revise)
@@ -202,9 +204,11 @@ class Work:
 
     def stop_if_cancelled(self) -> Answer | None:
         """End the attempt where a person cancelled the case: nothing is given up, the node is only brought back."""
-        if not self.case.cancelled or self.case.rung is Rung.VERIFY:
+        if not self.case.cancelled or self.case.repair_action is RepairAction.VERIFY:
             return None
-        return self.requeue(WaitingFor.BUDGET, "cancelled before the intent", rung=Rung.VERIFY, later=False)
+        return self.requeue(
+            WaitingFor.BUDGET, "cancelled before the intent", repair_action=RepairAction.VERIFY, later=False
+        )
 
     def retry_or_escalate(self, waiting_for: WaitingFor, reason: str, *drafts: Draft) -> Answer:
         """Try the case again later as long as it has attempts left."""

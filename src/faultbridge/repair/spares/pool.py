@@ -45,7 +45,7 @@ class Pool:
             return  # the next look decides again
 
     def taken_by(self, cluster: str, case: str, but: Collection[str | None]) -> str | None:
-        """Return the machine that a case took, other than those that had the seat already; None where it took none."""
+        """Return the machine that a case took, other than those that had the node already; None where it took none."""
         for spare in self.places(cluster):
             if spare.status is SpareStatus.TAKEN and spare.case == case and spare.instance_id not in but:
                 return spare.instance_id

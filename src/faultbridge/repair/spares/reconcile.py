@@ -159,7 +159,7 @@ class _Place:
             self._again(str(spare.instance_id))
 
     def _taken(self) -> None:
-        """Fill the place again once the machine sits in a seat; take back what a case took and did not need."""
+        """Fill the place again once the machine sits in a node; take back what a case took and did not need."""
         spare = self.spare
         if self.pool.table.get(keys.claim(str(spare.instance_id))) is not None or self._gone():
             self._empty("")

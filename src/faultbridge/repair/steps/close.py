@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime
 
-from faultbridge.domain.cases import EXTERNAL, Attempt, Case, Resolution, Rung
+from faultbridge.domain.cases import EXTERNAL, Attempt, Case, RepairAction, Resolution
 from faultbridge.domain.edges import Actor, CaseStatus, NodeStatus
 from faultbridge.domain.faults import Severity
 from faultbridge.domain.nodes import Isolation, NodeState
@@ -20,10 +20,10 @@ from faultbridge.repair.successor import launch
 
 NAME = "close"
 RESOLUTIONS = {
-    Rung.VERIFY: Resolution.RECOVERED,
-    Rung.RESET: Resolution.REPAIRED,
-    Rung.REBOOT: Resolution.REPAIRED,
-    Rung.REPLACE: Resolution.REPLACED,
+    RepairAction.VERIFY: Resolution.RECOVERED,
+    RepairAction.RESET_GPU: Resolution.REPAIRED,
+    RepairAction.REBOOT_NODE: Resolution.REPAIRED,
+    RepairAction.REPLACE_NODE: Resolution.REPLACED,
 }
 
 
@@ -84,12 +84,12 @@ def _resolution(case: Case) -> Resolution:
     # Somebody else replaced the machine; ours was only the verification.
     attempt = case.attempt
     taken = attempt is not None and attempt.successor is not None and not _replaced_by_us(attempt)
-    external = EXTERNAL in case.marks and (case.rung is Rung.VERIFY or taken)
-    return Resolution.EXTERNAL if external else RESOLUTIONS[case.rung]
+    external = EXTERNAL in case.marks and (case.repair_action is RepairAction.VERIFY or taken)
+    return Resolution.EXTERNAL if external else RESOLUTIONS[case.repair_action]
 
 
 def _replaced_by_us(attempt: Attempt) -> bool:
-    return attempt.intent is not None and attempt.intent.rung is Rung.REPLACE
+    return attempt.intent is not None and attempt.intent.repair_action is RepairAction.REPLACE_NODE
 
 
 def _at_rest(attempt: Attempt) -> Attempt:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime
 
-from faultbridge.domain.cases import Phase, Rung, WaitingFor
+from faultbridge.domain.cases import Phase, RepairAction, WaitingFor
 from faultbridge.domain.edges import NodeStatus
 from faultbridge.domain.faults import Severity
 from faultbridge.domain.nodes import Isolation, NodeState
@@ -21,7 +21,7 @@ from faultbridge.repair.isolation_backoff import in_time_again, overdue
 from faultbridge.repair.steps.follow import taken_away
 
 NAME = "drain"
-IN_PLACE = frozenset({Rung.RESET, Rung.REBOOT})
+IN_PLACE = frozenset({RepairAction.RESET_GPU, RepairAction.REBOOT_NODE})
 
 
 def drain(work: Work) -> Answer:
@@ -118,7 +118,7 @@ def _begin(state: NodeState, now: datetime) -> Revision:
 
 
 def _drained(work: Work, how: str, reason: str) -> Answer:
-    diagnosis = work.case.rung is Rung.VERIFY
+    diagnosis = work.case.repair_action is RepairAction.VERIFY
 
     def finish(state: NodeState, now: datetime) -> Revision:
         step = entry_builder.step(work.case, NAME, how, now, reason=reason)
@@ -129,5 +129,5 @@ def _drained(work: Work, how: str, reason: str) -> Answer:
 
     if diagnosis:
         return work.settle(Outcome.DIAGNOSE, Phase.VERIFYING, finish)
-    outcome = Outcome.REPAIR if work.case.rung in IN_PLACE else Outcome.DONE
+    outcome = Outcome.REPAIR if work.case.repair_action in IN_PLACE else Outcome.DONE
     return work.settle(outcome, Phase.DRAINING, finish)

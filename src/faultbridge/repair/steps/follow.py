@@ -1,6 +1,6 @@
 """Follow: where the provider's own automation repairs, wait for what it does; a provider that stalls is a person's.
 
-Nothing is done to the node here. What ends the wait is another instance or another boot in the seat, or the provider's
+Nothing is done to the node here. What ends the wait is another instance or another boot in the node, or the provider's
 word that the node is well again; all of them come through ingest and the inventory.
 """
 
@@ -49,7 +49,7 @@ def _done(work: Work) -> str | None:
     """Tell what the provider has done, or None."""
     state, since = work.state, work.attempt.since
     if state.status is NodeStatus.VALIDATING:
-        return "another instance is in the seat"
+        return "another instance is in the node"
     if state.status is NodeStatus.PROVISIONING or since is None:
         return None
     if state.incarnation is not None and state.incarnation.since > since:
@@ -102,8 +102,8 @@ def taken_away(work: Work, step: str) -> Answer | None:
 
 
 def is_gone(work: Work) -> bool:
-    """Tell whether the instance in the seat is gone; False where nobody can tell."""
-    if work.instance_id is None or work.state.seat.group is None or work.rules.config.follows:
+    """Tell whether the instance in the node is gone; False where nobody can tell."""
+    if work.instance_id is None or work.state.placement.group is None or work.rules.config.follows:
         return False
     return work.provider.probe(work.instance_id) is Presence.GONE
 

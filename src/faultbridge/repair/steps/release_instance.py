@@ -39,11 +39,11 @@ def give_up(work: Work) -> Answer:
 
 def _begin(work: Work) -> Answer:
     if work.instance_id is None:
-        return _refused(work, Reply(ProviderFailure.NOT_FOUND, "no instance is known to sit in the seat"))
-    if work.state.seat.group is None:
-        return _refused(work, Reply(ProviderFailure.NOT_FOUND, "the seat has no group that would fill it again"))
+        return _refused(work, Reply(ProviderFailure.NOT_FOUND, "no instance is known to sit in the node"))
+    if work.state.placement.group is None:
+        return _refused(work, Reply(ProviderFailure.NOT_FOUND, "the node has no group that would fill it again"))
     launch.check(work)
-    sought = capacity.seek(work, work.instance_id, work.state.seat.group)
+    sought = capacity.seek(work, work.instance_id, work.state.placement.group)
     if sought.answer is not None:
         return sought.answer
     told = {"capacity_evidence": sought.evidence.value} | ({"spare": sought.spare} if sought.spare else {})

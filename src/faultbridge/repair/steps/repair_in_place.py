@@ -1,6 +1,6 @@
 """Repair in place: reset the GPUs or boot the instance again, after an intent that names it, and wait until it is back.
 
-What cannot be done, or comes to nothing in time, climbs: the instance is alive or hangs, and the next rung takes it as
+What cannot be done, or comes to nothing in time, climbs: the instance is alive or hangs, and the next repair action takes it as
 it is. Nothing is begun twice: the token of the intent finds what was begun before.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime
 
-from faultbridge.domain.cases import Intent, Phase, Rung
+from faultbridge.domain.cases import Intent, Phase, RepairAction
 from faultbridge.domain.edges import NodeStatus
 from faultbridge.domain.nodes import NodeState
 from faultbridge.errors import Transient
@@ -32,12 +32,12 @@ OUT_OF_REACH = frozenset({ProviderFailure.NOT_FOUND, ProviderFailure.PROVIDER_ER
 
 
 def repair_in_place(work: Work) -> Answer:
-    """Bring the instance back by the rung of the attempt, once."""
+    """Bring the instance back by the repair action of the attempt, once."""
     meant = work.attempt.intent
     if meant is not None:
         return _look(work, meant)
     if work.instance_id is None:
-        return escalate.climb(work, NAME, "out_of_reach", "no instance is known to sit in the seat", "NOT_FOUND")
+        return escalate.climb(work, NAME, "out_of_reach", "no instance is known to sit in the node", "NOT_FOUND")
     stopped = intent.stopped_before(work) or taken_away(work, NAME) or collecting(work)
     if stopped is not None:
         return stopped
@@ -53,7 +53,7 @@ def repair_is_late(work: Work, reason: str) -> Answer:
 
 def _act(work: Work, meant: Intent) -> Answer:
     try:
-        reply = work.restarter.restart(meant.rung, meant.instance_id, meant.token)
+        reply = work.restarter.restart(meant.repair_action, meant.instance_id, meant.token)
     except Transient as error:
         reply = Reply(ProviderFailure.AMBIGUOUS, str(error))
     if reply.ok:
@@ -84,7 +84,7 @@ def _begun(work: Work, reply: Reply) -> Answer:
 
 
 def _look(work: Work, meant: Intent) -> Answer:
-    found = work.restarter.look(meant.rung, meant.instance_id, meant.token)
+    found = work.restarter.look(meant.repair_action, meant.instance_id, meant.token)
     if found.state is RestartState.DONE:
         return _back(work, meant, found)
     gone = taken_away(work, NAME)
@@ -94,7 +94,7 @@ def _look(work: Work, meant: Intent) -> Answer:
         return escalate.climb(work, NAME, "failed", found.reason, "PROVIDER_ERROR")
     if found.state is RestartState.ABSENT:
         return _act(work, meant)
-    return waiting(found.reason or f"the {meant.rung.value} is running")
+    return waiting(found.reason or f"the {meant.repair_action.value} is running")
 
 
 def _back(work: Work, meant: Intent, found: Restart) -> Answer:
@@ -103,7 +103,9 @@ def _back(work: Work, meant: Intent, found: Restart) -> Answer:
             work.case, NAME, "back", now, operation=found.operation, new_instance=meant.instance_id
         )
         state = with_attempt(state, operation=None, watched_since=now)
-        decided = _booted(work, state, found, now) if meant.rung is Rung.REBOOT else Decided(state)
+        decided = (
+            _booted(work, state, found, now) if meant.repair_action is RepairAction.REBOOT_NODE else Decided(state)
+        )
         state, draft = moved(decided.state, NodeStatus.VALIDATING, now, "device or node back")
         return Revision(state, (step, *decided.drafts, draft))
 

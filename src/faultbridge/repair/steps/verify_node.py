@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from faultbridge.decoders.gpu_count import missing
-from faultbridge.domain.cases import Attempt, Case, Phase, Rung, WaitingFor
+from faultbridge.domain.cases import Attempt, Case, Phase, RepairAction, WaitingFor
 from faultbridge.domain.conditions import Condition
 from faultbridge.domain.faults import Severity
 from faultbridge.domain.nodes import Isolation, NodeState
@@ -30,7 +30,7 @@ FAILED = ProviderFailure.VERIFY_FAILED.value
 
 
 def verify(work: Work) -> Answer:
-    """Begin a verification of the instance in the seat once, then look at it until it says something."""
+    """Begin a verification of the instance in the node once, then look at it until it says something."""
     if work.instance_id is None:
         raise Misconfigured(f"no instance is known to sit in {work.state.key.stream}")
     if work.attempt.operation is None:
@@ -52,7 +52,7 @@ def verify(work: Work) -> Answer:
 def seen_since(state: NodeState) -> tuple[str, ...]:
     """List what was seen on the node since its verification began and is not mended by it, a line each."""
     case, attempt = live(state)
-    return tuple(f"{one.code}: {one.message}" for one in _since(state, case.rung, _began(case, attempt)))
+    return tuple(f"{one.code}: {one.message}" for one in _since(state, case.repair_action, _began(case, attempt)))
 
 
 def _began(case: Case, attempt: Attempt) -> datetime | None:
@@ -62,15 +62,15 @@ def _began(case: Case, attempt: Attempt) -> datetime | None:
 
 def _lacking(work: Work, found: Verification) -> tuple[str, ...]:
     """Count the GPUs against the instance type: diagnostics pass on those that are there."""
-    lack = missing(found.gpus, work.state.seat.instance_type)
+    lack = missing(found.gpus, work.state.placement.instance_type)
     return (lack,) if lack else ()
 
 
-def _still_needed(work: Work) -> Rung | None:
-    """Return what the conditions ask for that this rung does not end, or None; a cancelled case asks for no more."""
-    left = end_verified(work.state, work.case.rung, at=work.tools.clock.now()).state
-    rung = wanted(left, work.case, work.rules.policy)
-    return None if rung is work.case.rung or work.case.cancelled else rung
+def _still_needed(work: Work) -> RepairAction | None:
+    """Return what the conditions ask for that this repair action does not end, or None; a cancelled case asks for no more."""
+    left = end_verified(work.state, work.case.repair_action, at=work.tools.clock.now()).state
+    repair_action = wanted(left, work.case, work.rules.policy)
+    return None if repair_action is work.case.repair_action or work.case.cancelled else repair_action
 
 
 def overtaken(work: Work, findings: tuple[str, ...]) -> Answer:
@@ -110,7 +110,7 @@ def _begin(work: Work, instance_id: str) -> Answer:
 
 
 def _gone(work: Work) -> Answer | None:
-    """End the attempt where others took the machine away; the next one finds the seat empty and waits for another."""
+    """End the attempt where others took the machine away; the next one finds the node empty and waits for another."""
     if not is_gone(work):
         return None
     reason = why_gone(work)
@@ -149,7 +149,7 @@ def _passed(work: Work, found: Verification) -> Answer:
             facts=facts | {"findings": list(found.findings)},
             evidence=evidence,
         )
-        ended = end_verified(state, case.rung, at=now)
+        ended = end_verified(state, case.repair_action, at=now)
         began = _began(case, attempt) if _is_successor(state, case) else None
         proven = ended.state if began is None else outdate(ended.state, before=began)
         decided = decide(proven, ended.changes, work.rules, now)
@@ -159,13 +159,15 @@ def _passed(work: Work, found: Verification) -> Answer:
 
 
 def _is_successor(state: NodeState, case: Case) -> bool:
-    """Tell whether the machine in the seat is another than the one that the case was opened for, whoever brought it."""
+    """Tell whether the machine in the node is another than the one that the case was opened for, whoever brought it."""
     sits = state.incarnation
     came = sits is not None and (sits.since >= case.opened_at or (state.unverified and sits.instance > 1))
-    return came or case.rung is Rung.REPLACE
+    return came or case.repair_action is RepairAction.REPLACE_NODE
 
 
-def _failed(work: Work, found: Verification, findings: tuple[str, ...], *, at_least: Rung | None = None) -> Answer:
+def _failed(
+    work: Work, found: Verification, findings: tuple[str, ...], *, at_least: RepairAction | None = None
+) -> Answer:
     now = work.tools.clock.now()
     evidence, facts = keep(work.tools.objects, work.state.key, found.report, now)
     reason = "; ".join(findings) or "the verification failed"
@@ -186,10 +188,10 @@ def _failed(work: Work, found: Verification, findings: tuple[str, ...], *, at_le
     return go_on(work, f"{FAILED}: {reason}", draft, at_least=at_least)
 
 
-def _since(state: NodeState, rung: Rung, began: datetime | None) -> list[Condition]:
+def _since(state: NodeState, repair_action: RepairAction, began: datetime | None) -> list[Condition]:
     """List what was seen on the node since it came under verification: no diagnosis outweighs that."""
     sitting = state.incarnation
-    start = sitting.since if rung is Rung.REPLACE and sitting else began
+    start = sitting.since if repair_action is RepairAction.REPLACE_NODE and sitting else began
     return [
         condition
         for condition in state.active()

@@ -66,7 +66,7 @@ def there_is_some(work: Work) -> None:
 
 def _mark(work: Work, *, dry: bool) -> None:
     """Say of a group whether it is dry; lost in a race, the next repair says it again."""
-    cluster, group = work.state.key.cluster, work.state.seat.group
+    cluster, group = work.state.key.cluster, work.state.placement.group
     place = keys.cluster_control(cluster)
     control = items.read_control(cluster, work.tools.table.get(place))
     if group is None or (not dry and group not in control.dry):

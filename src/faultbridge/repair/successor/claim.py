@@ -1,4 +1,4 @@
-"""Claim: one instance serves one seat. The claim, the new generation and the names commit together or not at all."""
+"""Claim: one instance serves one node. The claim, the new generation and the names commit together or not at all."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ MOST_ALIASES = 20
 
 
 class Taken(Exception):  # noqa: N818 - a fact, no error
-    """Another seat has the instance."""
+    """Another node has the instance."""
 
 
 def claim(work: Work, candidate: Candidate) -> Change:
-    """Return the revision that seats the candidate; it raises Taken when another seat has it."""
+    """Return the revision that nodes the candidate; it raises Taken when another node has it."""
 
     def revise(state: NodeState, now: datetime) -> Revision:
         wanted = {keys.alias(*alias): alias for alias in _names(state, candidate)}
@@ -63,7 +63,7 @@ def _seated(
     old = state.incarnation
     acted = work.case.marks.get(Phase.ACTED.value, candidate.launched_at)
     known = [alias.value.split("/", 1)[1] for alias in free if alias.kind == "name"]
-    aliases = dict.fromkeys((*state.seat.aliases, *known))
+    aliases = dict.fromkeys((*state.placement.aliases, *known))
     leaving = (old.instance_id,) if old and old.instance_id else ()
     # Launch times come in whole seconds: one may seem to lie before the old instance was given up.
     since = max(candidate.launched_at, acted)
@@ -71,9 +71,9 @@ def _seated(
         with_attempt(state, successor=candidate.instance_id),
         incarnation=Incarnation((old.instance if old else 0) + 1, 1, candidate.instance_id, None, since),
         former_instances=(*state.former_instances, *leaving)[-MOST_FORMER:],
-        seat=replace(
-            state.seat,
-            instance_type=candidate.instance_type or state.seat.instance_type,
+        placement=replace(
+            state.placement,
+            instance_type=candidate.instance_type or state.placement.instance_type,
             aliases=tuple(aliases)[-MOST_ALIASES:],
         ),
         devices=(),

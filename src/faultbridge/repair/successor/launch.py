@@ -1,4 +1,4 @@
-"""Launch: where no group fills its seats by itself, a successor runs before the old instance is given up.
+"""Launch: where no group fills its nodes by itself, a successor runs before the old instance is given up.
 
 A try has one token, and with one token at most one instance is launched, however often it is asked for. A new token
 is taken only after an answer that says for sure that nothing was launched.
@@ -27,7 +27,7 @@ SAME_TOKEN = frozenset({ProviderFailure.AMBIGUOUS, ProviderFailure.TIMEOUT, Prov
 
 def still_missing(work: Work) -> Answer | None:
     """Say why the old instance may not go yet; None where a successor runs, or comes from the group by itself."""
-    launcher, group = work.launcher, work.state.seat.group
+    launcher, group = work.launcher, work.state.placement.group
     if launcher is None or group is None:
         return None
     wanted = vacancy(work, group)
@@ -57,17 +57,17 @@ def spare_of(work: Work, group: str) -> str | None:
     """Take a verified machine out of the cluster's pool for the case; None where there is none."""
     if work.launcher is None or not work.rules.config.spares:
         return None
-    pool, seat = Pool(work.tools.table, work.tools.clock), work.state.seat
+    pool, placement = Pool(work.tools.table, work.tools.clock), work.state.placement
     served = {work.instance_id, *work.state.former_instances}
     taken = pool.taken_by(work.state.key.cluster, work.case.id, served)
     if taken is not None or work.launcher.launched(vacancy(work, group)):
         return taken  # an attempt before this one may have launched a successor already
-    return pool.take(work.state.key.cluster, group, work.case.id, seat.instance_type)
+    return pool.take(work.state.key.cluster, group, work.case.id, placement.instance_type)
 
 
 def end_what_is_left(work: Work) -> None:
-    """End machines that were launched for the case and never had a seat: a person mended the node instead."""
-    launcher, group = work.launcher, work.state.seat.group
+    """End machines that were launched for the case and never had a node: a person mended the node instead."""
+    launcher, group = work.launcher, work.state.placement.group
     if launcher is None or group is None:
         return
     pooled = {spare.instance_id for spare in places_of(work.tools.table, work.state.key.cluster)}
@@ -80,13 +80,13 @@ def end_what_is_left(work: Work) -> None:
 
 def check(work: Work) -> None:
     """Raise Misconfigured where no successor could ever be launched, before anything is given up for it."""
-    if work.launcher is not None and work.state.seat.group is not None:
-        vacancy(work, work.state.seat.group)
+    if work.launcher is not None and work.state.placement.group is not None:
+        vacancy(work, work.state.placement.group)
 
 
 def once_more(work: Work) -> str:
     """Launch a successor of an instance that is gone, where none is on its way; returns why there is none."""
-    launcher, group = work.launcher, work.state.seat.group
+    launcher, group = work.launcher, work.state.placement.group
     if launcher is None or group is None or launcher.launched(vacancy(work, group)):
         return ""
     try:
@@ -99,11 +99,11 @@ def once_more(work: Work) -> str:
 
 
 def vacancy(work: Work, group: str) -> Vacancy:
-    """Describe the seat that is to be filled again."""
-    config, seat = work.rules.config, work.state.seat
-    types = with_as_many(config.instance_types, seat.instance_type)
+    """Describe the node that is to be filled again."""
+    config, placement = work.rules.config, work.state.placement
+    types = with_as_many(config.instance_types, placement.instance_type)
     if config.instance_types and not types:
-        raise Misconfigured(f"none of {', '.join(config.instance_types)} has as many GPUs as {seat.instance_type}")
+        raise Misconfigured(f"none of {', '.join(config.instance_types)} has as many GPUs as {placement.instance_type}")
     return replace(_of_case(work, group), instance_types=types)
 
 

@@ -157,7 +157,7 @@ class FakeProvider:
             return self.known_capacity
 
     def candidates(self, group: str, launched_after: datetime) -> tuple[Candidate, ...]:
-        """List what may take a seat."""
+        """List what may take a node."""
         with self.seam.around("provider", "candidates", group):
             if all(instance.group != group for instance in self.fleet.instances.values()):
                 raise Misconfigured(f"there is no group {group!r}")

@@ -63,7 +63,7 @@ class FakeLauncher:
             return Answer()
 
     def end(self, instance_id: str) -> Answer:
-        """End a machine that sits in no seat."""
+        """End a machine that sits in no node."""
         with self.seam.around("launcher", "end", instance_id):
             self.ended.append(instance_id)
             self.fleet.terminate(instance_id)

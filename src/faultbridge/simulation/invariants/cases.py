@@ -94,7 +94,7 @@ def _named(holders: object) -> list[object]:
 
 
 def _holds(state: NodeState) -> bool:
-    return _is(state, CaseStatus.IN_PROGRESS) and state.case is not None and state.case.rung.needs_slot
+    return _is(state, CaseStatus.IN_PROGRESS) and state.case is not None and state.case.repair_action.needs_slot
 
 
 def _is(state: NodeState, status: CaseStatus) -> bool:

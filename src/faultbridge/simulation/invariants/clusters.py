@@ -34,10 +34,10 @@ def _expected(view: View) -> Iterator[str]:
         partition = f"CLUSTER#{cluster}#"
         roster = sum(str(one["pk"]).startswith(partition) and str(one["sk"]).startswith("NODE#") for one in view.items)
         if not config.expected == seats == roster:
-            yield f"{cluster} expects {config.expected} seats, has {seats}, lists {roster}"
+            yield f"{cluster} expects {config.expected} nodes, has {seats}, lists {roster}"
 
 
 INVARIANTS = (
     Invariant("a cluster's status is that of its nodes", _statuses),
-    Invariant("a cluster counts its seats right", _expected),
+    Invariant("a cluster counts its nodes right", _expected),
 )

@@ -9,7 +9,7 @@ from faultbridge import data
 from faultbridge.data.policies import default_policy
 from faultbridge.decoders import registry
 from faultbridge.domain.clusters import ClusterConfig
-from faultbridge.domain.faults import Fault, Observation, Survey
+from faultbridge.domain.faults import Fault, Observation, Snapshot
 from faultbridge.domain.nodes import NodeKey, NodeState
 from faultbridge.domain.records import Outcome
 from faultbridge.errors import Rejected
@@ -28,7 +28,7 @@ WATCHED = "watch-b"
 def _unlike(view: View) -> Iterator[str]:
     """Compare the cluster that nobody repairs: elsewhere a repair ends conditions, and when it does so is chance."""
     parts = _delivered(view)
-    doubtful = _settled_as(view, Outcome.REJECTED) | _old_surveys(view, parts)
+    doubtful = _settled_as(view, Outcome.REJECTED) | _old_snapshots(view, parts)
     for state in view.nodes:
         mine = [part for part in parts if part.record.node == state.key.node]
         if state.key.cluster != WATCHED or any(part.record.record_id in doubtful for part in mine) or _tied(mine):
@@ -46,7 +46,7 @@ def _unlike(view: View) -> Iterator[str]:
 
 
 def _asserting(state: NodeState, key: str) -> list[str]:
-    return sorted(source for source, witness in state.conditions[key].witnesses.items() if witness.active)
+    return sorted(source for source, reporter in state.conditions[key].reporters.items() if reporter.active)
 
 
 def _settled_as(view: View, outcome: Outcome) -> set[str]:
@@ -58,11 +58,11 @@ def _settled_as(view: View, outcome: Outcome) -> set[str]:
     return {record for line in lines for record, found in line.items() if found == outcome}
 
 
-def _old_surveys(view: View, parts: list[Part]) -> set[str]:
-    """Name the surveys that came after a newer one of their source: such a one says nothing, whatever it covered."""
+def _old_snapshots(view: View, parts: list[Part]) -> set[str]:
+    """Name the health snapshots that came after a newer one of their source: such a one says nothing, whatever it covered."""
     effective = _settled_as(view, Outcome.CLEAN) | _effective(view)
-    surveys = {part.record.record_id for part in parts if any(isinstance(one, Survey) for one in part.observations)}
-    return (surveys & _settled_as(view, Outcome.STALE)) - effective
+    snapshots = {part.record.record_id for part in parts if any(isinstance(one, Snapshot) for one in part.observations)}
+    return (snapshots & _settled_as(view, Outcome.STALE)) - effective
 
 
 def _effective(view: View) -> set[str]:
@@ -79,7 +79,7 @@ def _overtaken_faults(view: View, parts: list[Part]) -> set[str]:
         (part.record.source, _at(part, one), {canonical(code) for code in one.covers})
         for part in parts
         for one in part.observations
-        if isinstance(one, Survey)
+        if isinstance(one, Snapshot)
     ]
     stale = _settled_as(view, Outcome.STALE) - _effective(view)
     return {
@@ -102,7 +102,7 @@ def _unstored_looks(view: View, parts: list[Part]) -> set[str]:
         (part.record.record_id, one.looker, _at(part, one), bool(one.present))
         for part in parts
         for one in part.observations
-        if isinstance(one, Survey)
+        if isinstance(one, Snapshot)
     ]
     unstored = _settled_as(view, Outcome.CLEAN) - _effective(view)
     return {
@@ -121,7 +121,7 @@ def _tied(parts: list[Part]) -> bool:
     for part in parts:
         for one in part.observations:
             said.setdefault(_at(part, one), set()).add((part.record.source, part.record.body))
-            looks |= {_at(part, one)} if isinstance(one, Survey) else set()
+            looks |= {_at(part, one)} if isinstance(one, Snapshot) else set()
     return any(len(said[at]) > 1 for at in looks)
 
 

@@ -16,7 +16,7 @@ def _unintended(view: View) -> Iterator[str]:
         body["data"]["old_instance"]
         for entries in view.bodies.values()
         for body in entries
-        if body["data"].get("step") == "intent" and body["data"]["rung"] == "replace"
+        if body["data"].get("step") == "intent" and body["data"]["repair_action"] == "replace"
     }
     gone = {one.instance_id for one in view.ports.fleet.instances.values() if not one.alive}
     yield from sorted(gone - meant - view.scene.taken - set(view.ports.launcher.ended))
@@ -94,6 +94,6 @@ INVARIANTS = (
     Invariant("every machine that is gone was named by an intent, or taken away by a rival", _unintended),
     Invariant("attempts of a case only rise", _attempts),
     Invariant("a step of an attempt is settled once", _settled_twice),
-    Invariant("a machine that was launched sits in a seat, or one waits for a case that a person has", _launched),
-    Invariant("a claimed machine sits in a seat", _claims),
+    Invariant("a machine that was launched sits in a node, or one waits for a case that a person has", _launched),
+    Invariant("a claimed machine sits in a node", _claims),
 )

@@ -11,7 +11,7 @@ from datetime import datetime
 from faultbridge.decoders.base import bounded, cut, evidence, pci_of
 from faultbridge.decoders.clock import MONTHS, calendar_time
 from faultbridge.decoders.nvidia_smi_checks import LOST, NEEDS_RESET, Fields, Finding, findings
-from faultbridge.domain.faults import Action, Component, ComponentType, Fault, Severity, Survey
+from faultbridge.domain.faults import Action, Component, ComponentType, Fault, Severity, Snapshot
 
 LOST_CODE = "smi.gpu_lost"
 _UUID = re.compile(r"GPU-[0-9A-Za-z-]{1,64}")
@@ -30,7 +30,7 @@ class Look:
     words: frozenset[str] = frozenset()
 
 
-def survey(
+def snapshot(
     source: str,
     looks: Iterable[Look],
     at: datetime | None,
@@ -38,8 +38,8 @@ def survey(
     whole: bool,
     also: Iterable[Fault] = (),
     node: str | None = None,
-) -> Survey:
-    """Survey every GPU that was looked at; a lost GPU is reported, and nothing else of it counts as read.
+) -> Snapshot:
+    """Health snapshot every GPU that was looked at; a lost GPU is reported, and nothing else of it counts as read.
 
     `whole` says that these are all GPUs of the node; `also` are faults that the output states in words.
     """
@@ -56,7 +56,7 @@ def survey(
     # A GPU that was asked for alone (`-i`) says nothing about what else sits in the node.
     known = tuple(look.component for look in looks) if whole else ()
     readable = {code: tuple(components) for code, components in covers.items()}
-    return Survey(source, readable, tuple(present), at, node=node, devices=known)
+    return Snapshot(source, readable, tuple(present), at, node=node, devices=known)
 
 
 def gpu_component(address: str, uuid: str, serial: str, index: int | None) -> Component:
