@@ -32,7 +32,7 @@ ROWS = (
 )
 ORDERED = [row for code, row in data.catalogue().rows.items() if code.startswith(("operator.", "cloud."))]
 CATALOGUE = Catalogue("test.1", {row.code: row for row in (*ROWS, *ORDERED)})
-ANYTHING = Rule("default", give_up_blind=True)
+ANYTHING = Rule("default", release_without_capacity=True)
 """The rule for what no other is about."""
 
 POLICY = Policy("test-policy", (ANYTHING,))

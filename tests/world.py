@@ -8,7 +8,7 @@ from functools import cached_property
 from random import Random
 from typing import Any
 
-from faultbridge.bootstrap import Application, Chance
+from faultbridge.bootstrap import Application, Timing
 from faultbridge.domain.clusters import ClusterConfig
 from faultbridge.domain.nodes import NodeKey, NodeState
 from faultbridge.domain.records import Outcome
@@ -84,7 +84,7 @@ class World:
     @cached_property
     def app(self) -> Application:
         return Application(
-            self.ports, Stack(STACK_ID, "faultbridge"), probe_seconds=30, chance=Chance(self.pauses.append, Random(7))
+            self.ports, Stack(STACK_ID, "faultbridge"), probe_seconds=30, chance=Timing(self.pauses.append, Random(7))
         )
 
     @property

@@ -25,26 +25,26 @@ from faultbridge.watching import WatchItself
 if TYPE_CHECKING:
     from faultbridge.adapters.clients import Clients
     from faultbridge.domain.clusters import ProviderRole
-    from faultbridge.jobs.job_impact import TellJobs
+    from faultbridge.jobs.job_impact import JobImpact
     from faultbridge.ops.react import React
     from faultbridge.ops.sweep import Sweep
     from faultbridge.ports import Ports
     from faultbridge.registry.registration import Registration
-    from faultbridge.registry.retirement import Retire
-    from faultbridge.repair.attempt.compute_access import Reach
-    from faultbridge.repair.attempt.step_runner import Replacement
-    from faultbridge.repair.breakers import Guard
-    from faultbridge.repair.case_orders import Orders
-    from faultbridge.repair.cluster_status import Rollup
+    from faultbridge.registry.retirement import Retirement
+    from faultbridge.repair.attempt.compute_access import ComputeAccess
+    from faultbridge.repair.attempt.step_runner import StepRunner
+    from faultbridge.repair.breakers import Breakers
+    from faultbridge.repair.case_orders import CaseOrders
+    from faultbridge.repair.cluster_status import ClusterRollup
     from faultbridge.repair.controls import Controls
     from faultbridge.repair.dispatch import Dispatch
     from faultbridge.repair.isolate import Isolate
     from faultbridge.repair.node_orders import NodeOrders
-    from faultbridge.repair.opt_out import Ignore
+    from faultbridge.repair.opt_out import OptOut
 
 
 @dataclass(frozen=True, slots=True)
-class Chance:
+class Timing:
     """How an installation waits and rolls dice; a simulation brings its own."""
 
     pause: Callable[[float], None] = time.sleep
@@ -54,7 +54,7 @@ class Chance:
 class Application(RecordIntake, RecordKeeping, PagePeople, WatchItself):
     """Every service of one installation, over its ports."""
 
-    elsewhere: Callable[[ProviderRole], Reach] | None = None
+    elsewhere: Callable[[ProviderRole], ComputeAccess] | None = None
     """Returns what reaches the machines of another account, where an installation can."""
 
     def __init__(
@@ -63,7 +63,7 @@ class Application(RecordIntake, RecordKeeping, PagePeople, WatchItself):
         stack: Stack,
         *,
         probe_seconds: int = 30,
-        chance: Chance | None = None,
+        chance: Timing | None = None,
         trust: Trust = BELIEVE_ALL,
     ) -> None:
         """Take the world, the installation's name, how often slow work is looked at, and whom to believe."""
@@ -71,7 +71,7 @@ class Application(RecordIntake, RecordKeeping, PagePeople, WatchItself):
         self.ports = ports
         self.stack = stack
         self.probe_seconds = probe_seconds
-        self.chance = chance or Chance()
+        self.chance = chance or Timing()
 
     @cached_property
     def rulebook(self) -> Rulebook:
@@ -91,11 +91,11 @@ class Application(RecordIntake, RecordKeeping, PagePeople, WatchItself):
         return Registration(self.ports.table, self.append, self.ports.clock)
 
     @cached_property
-    def rollup(self) -> Rollup:
+    def rollup(self) -> ClusterRollup:
         """Bring clusters up to date."""
-        from faultbridge.repair.cluster_status import Rollup
+        from faultbridge.repair.cluster_status import ClusterRollup
 
-        return Rollup(self.ports.table, self.ports.clock, self.stack, self.rulebook)
+        return ClusterRollup(self.ports.table, self.ports.clock, self.stack, self.rulebook)
 
     @cached_property
     def isolate(self) -> Isolate:
@@ -112,11 +112,11 @@ class Application(RecordIntake, RecordKeeping, PagePeople, WatchItself):
         return Controls(self.ports.table, self.ports.clock, self.stack)
 
     @cached_property
-    def orders(self) -> Orders:
+    def orders(self) -> CaseOrders:
         """Take what people decide about cases."""
-        from faultbridge.repair.case_orders import Orders
+        from faultbridge.repair.case_orders import CaseOrders
 
-        return Orders(self.ports.table, self.append, self.rulebook)
+        return CaseOrders(self.ports.table, self.append, self.rulebook)
 
     @cached_property
     def node_orders(self) -> NodeOrders:
@@ -126,25 +126,25 @@ class Application(RecordIntake, RecordKeeping, PagePeople, WatchItself):
         return NodeOrders(self.append, self.rulebook)
 
     @cached_property
-    def retire(self) -> Retire:
+    def retire(self) -> Retirement:
         """Take nodes out of their cluster."""
-        from faultbridge.registry.retirement import Retire
+        from faultbridge.registry.retirement import Retirement
 
-        return Retire(self.ports.table, self.append, self.rulebook)
+        return Retirement(self.ports.table, self.append, self.rulebook)
 
     @cached_property
-    def ignore(self) -> Ignore:
+    def ignore(self) -> OptOut:
         """Let nodes be left alone."""
-        from faultbridge.repair.opt_out import Ignore
+        from faultbridge.repair.opt_out import OptOut
 
-        return Ignore(self.append, self.rulebook)
+        return OptOut(self.append, self.rulebook)
 
     @cached_property
-    def guard(self) -> Guard:
+    def guard(self) -> Breakers:
         """Judge breakers."""
-        from faultbridge.repair.breakers import Guard
+        from faultbridge.repair.breakers import Breakers
 
-        return Guard(self.ports.table, self.rulebook, self.controls)
+        return Breakers(self.ports.table, self.rulebook, self.controls)
 
     @cached_property
     def dispatch(self) -> Dispatch:
@@ -159,21 +159,21 @@ class Application(RecordIntake, RecordKeeping, PagePeople, WatchItself):
         """Answer the doorbell of new entries."""
         from faultbridge.ops.react import React
 
-        return React(self.guard, self.isolate, self.rollup, self.dispatch, self._tell_jobs)
+        return React(self.guard, self.isolate, self.rollup, self.dispatch, self._job_impact)
 
     @property
-    def _tell_jobs(self) -> TellJobs:
-        from faultbridge.jobs.job_impact import TellJobs
+    def _job_impact(self) -> JobImpact:
+        from faultbridge.jobs.job_impact import JobImpact
         from faultbridge.jobs.jobs import Jobs
 
-        return TellJobs(self.append, Jobs(self.ports.table, self.ports.clock, self.stack))
+        return JobImpact(self.append, Jobs(self.ports.table, self.ports.clock, self.stack))
 
     @cached_property
-    def replacement(self) -> Replacement:
+    def replacement(self) -> StepRunner:
         """Run the steps of repairs."""
         from faultbridge.repair.attempt.compute_access import nowhere
         from faultbridge.repair.attempt.step_context import Tools
-        from faultbridge.repair.attempt.step_runner import Replacement
+        from faultbridge.repair.attempt.step_runner import StepRunner
 
         tools = Tools(
             table=self.ports.table,
@@ -191,17 +191,17 @@ class Application(RecordIntake, RecordKeeping, PagePeople, WatchItself):
             elsewhere=self.elsewhere or nowhere,
             probe=timedelta(seconds=self.probe_seconds),
         )
-        return Replacement(tools)
+        return StepRunner(tools)
 
     @cached_property
     def sweep(self) -> Sweep:
         """Do what time brings about and what was left undone."""
-        from faultbridge.ingest.heartbeat_monitor import Silence
+        from faultbridge.ingest.heartbeat_monitor import HeartbeatMonitor
         from faultbridge.ops.sweep import Sweep
-        from faultbridge.repair.attempt.leaked_slots import ReleaseOrphans
-        from faultbridge.repair.attempt.recovery import Poke
+        from faultbridge.repair.attempt.leaked_slots import ReleaseLeakedSlots
+        from faultbridge.repair.attempt.recovery import RecoverAttempts
         from faultbridge.repair.spares.pool import Pool
-        from faultbridge.repair.spares.reconcile import TendSpares
+        from faultbridge.repair.spares.reconcile import ReconcileSpares
 
         return Sweep(
             table=self.ports.table,
@@ -212,11 +212,11 @@ class Application(RecordIntake, RecordKeeping, PagePeople, WatchItself):
             isolate=self.isolate,
             rollup=self.rollup,
             dispatch=self.dispatch,
-            poke=Poke(self.replacement),
-            silence=Silence(self.ports.table, self.append, self.rulebook),
-            tell_jobs=self._tell_jobs,
-            release=ReleaseOrphans(self.ports.table),
-            tend_spares=TendSpares(Pool(self.ports.table, self.ports.clock), self.replacement.tools),
+            poke=RecoverAttempts(self.replacement),
+            silence=HeartbeatMonitor(self.ports.table, self.append, self.rulebook),
+            job_impact=self._job_impact,
+            release=ReleaseLeakedSlots(self.ports.table),
+            reconcile_spares=ReconcileSpares(Pool(self.ports.table, self.ports.clock), self.replacement.tools),
             publish=self.publish.from_table,
             retry_reject=self.rejects.retry_at,
         )

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from faultbridge.registry.inventory_events import LookAtEvents
     from faultbridge.registry.inventory_sync import SyncInventory
     from faultbridge.registry.registration import Registration
-    from faultbridge.repair.case_orders import Orders
+    from faultbridge.repair.case_orders import CaseOrders
     from faultbridge.rules.rulebook import Rulebook
     from faultbridge.settings import Settings
 
@@ -76,24 +76,27 @@ class RecordIntake:
     def ingest(self) -> Ingest:
         """Take raw records."""
         from faultbridge.decoders import registry
-        from faultbridge.ingest.caches import KnownNodes, Lookups
-        from faultbridge.ingest.canary import KeepCanary
+        from faultbridge.ingest.caches import ItemCache, NodeCache
+        from faultbridge.ingest.canary import RecordCanary
         from faultbridge.ingest.counter_store import CounterStore
-        from faultbridge.ingest.heartbeat_monitor import Silence
+        from faultbridge.ingest.heartbeat_monitor import HeartbeatMonitor
         from faultbridge.ingest.ingest import Ingest
         from faultbridge.ingest.mappings import OwnWords
         from faultbridge.ingest.node_lookup import Placement
-        from faultbridge.ingest.poison_messages import Suspects
+        from faultbridge.ingest.poison_messages import PoisonMessages
         from faultbridge.ingest.record_reader import Reader
 
         table = self.ports.table
-        lookups = Lookups(table, self.ports.clock)
-        rulebook = replace(self.rulebook, table=lookups)
-        suspects, silence = Suspects(table, self.ports.clock), Silence(table, self.append, rulebook)
-        reader = Reader(self.ports.objects, registry.decode, self.trust, OwnWords(lookups))
-        placement = Placement(lookups, rulebook, self.trust)
-        nodes, readings = KnownNodes(lookups), CounterStore(table)
-        beside = suspects, silence, self.rejects, KeepCanary(table, self.ports.clock, self.stack)
+        item_cache = ItemCache(table, self.ports.clock)
+        rulebook = replace(self.rulebook, table=item_cache)
+        poison_messages, silence = (
+            PoisonMessages(table, self.ports.clock),
+            HeartbeatMonitor(table, self.append, rulebook),
+        )
+        reader = Reader(self.ports.objects, registry.decode, self.trust, OwnWords(item_cache))
+        placement = Placement(item_cache, rulebook, self.trust)
+        nodes, readings = NodeCache(item_cache), CounterStore(table)
+        beside = poison_messages, silence, self.rejects, RecordCanary(table, self.ports.clock, self.stack)
         return Ingest(nodes, placement, self.append, rulebook, reader, readings, *beside)
 
     @cached_property
@@ -108,9 +111,9 @@ class RecordIntake:
     def inventory(self) -> SyncInventory:
         """Compare what providers have with what is registered."""
         from faultbridge.registry.inventory_sync import SyncInventory
-        from faultbridge.registry.replacement_detection import Seating
+        from faultbridge.registry.replacement_detection import ReplacementDetection
 
-        seating = Seating(self.ports.table, self.append, self.rulebook)
+        seating = ReplacementDetection(self.ports.table, self.append, self.rulebook)
         return SyncInventory(self.ports.table, self.registration, seating, self.inventories(), self.roll())
 
     @cached_property
@@ -132,7 +135,7 @@ class RecordKeeping:
     """Returns the clusters whose events are copied in the shape of HyperPod's."""
 
     @property
-    def orders(self) -> Orders:
+    def orders(self) -> CaseOrders:
         """Take what people decide about cases."""
         raise NotImplementedError  # pragma: no cover - the whole installation has it
 
@@ -178,11 +181,11 @@ class RecordKeeping:
         from faultbridge.ledger.page_tokens import Tokens
         from faultbridge.ledger.timeline import Timeline
         from faultbridge.ledger.verify import Verify
-        from faultbridge.registry.views import Directory
+        from faultbridge.registry.views import Views
 
         table = self.ports.table
         return Answers(
-            directory=Directory(table),
+            directory=Views(table),
             timeline=Timeline(table),
             verify=Verify(table, self.stack),
             orders=self.orders,

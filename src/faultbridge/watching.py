@@ -6,8 +6,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from faultbridge.ingest.canary import HearCanary, SendCanary
-    from faultbridge.ops.backlog import Stuck
+    from faultbridge.ingest.canary import ReceiveCanary, SendCanary
+    from faultbridge.ops.backlog import Backlog
     from faultbridge.ports import Ports
     from faultbridge.registry.registration import Registration
 
@@ -30,15 +30,15 @@ class WatchItself:
         return SendCanary(self.ports.queue, self.registration, self.ports.clock)
 
     @cached_property
-    def hear_canary(self) -> HearCanary:
+    def receive_canary(self) -> ReceiveCanary:
         """Note canaries that came over the bus."""
-        from faultbridge.ingest.canary import HearCanary
+        from faultbridge.ingest.canary import ReceiveCanary
 
-        return HearCanary(self.ports.table, self.ports.clock)
+        return ReceiveCanary(self.ports.table, self.ports.clock)
 
     @cached_property
-    def stuck(self) -> Stuck:
+    def stuck(self) -> Backlog:
         """Tell what waits, and since when."""
-        from faultbridge.ops.backlog import Stuck
+        from faultbridge.ops.backlog import Backlog
 
-        return Stuck(self.ports.table, self.ports.clock)
+        return Backlog(self.ports.table, self.ports.clock)

@@ -8,9 +8,9 @@ from datetime import timedelta
 import pytest
 
 from faultbridge.agent.marks import HALF_BYTES, MarkFile
-from faultbridge.agent.outbox import MOST_LENT, Outbox
+from faultbridge.agent.outbox import MAX_LENT, Outbox
 from faultbridge.agent.outgoing import Mark, Outgoing, Packer
-from faultbridge.agent.sender import LONGEST_PAUSE, Sender
+from faultbridge.agent.sender import MAX_PAUSE, Sender
 from faultbridge.agent.spool import BLOCK_BYTES, Spool, SpoolFull
 from faultbridge.storage.wire.message import decode_message
 from tests.agent.fakes import BOOT, NOON, FakeQueue, MovedClock
@@ -97,7 +97,7 @@ def test_what_the_disk_does_not_take_is_sent_from_memory_and_only_then_safe(tmp_
 
 def test_memory_lends_to_a_few_records_only(tmp_path):
     outbox = Outbox(Spool(tmp_path, 0))
-    assert [outbox.lend(record(number)) for number in range(MOST_LENT + 1)] == [True] * MOST_LENT + [False]
+    assert [outbox.lend(record(number)) for number in range(MAX_LENT + 1)] == [True] * MAX_LENT + [False]
 
 
 def test_a_lent_record_goes_to_the_disk_when_that_has_room_again_and_not_while_it_is_being_sent(tmp_path):
@@ -158,7 +158,7 @@ def test_half_an_hour_without_network_loses_nothing_and_hammers_nobody(tmp_path)
         for number in range(30):
             scene.outbox.keep(record(minute * 30 + number))
         scene.minute()
-    assert scene.queue.calls <= 30 + 30 * 60 / (LONGEST_PAUSE / 2) + 20
+    assert scene.queue.calls <= 30 + 30 * 60 / (MAX_PAUSE / 2) + 20
     scene.queue.away = False
     scene.minute()
     scene.minute()

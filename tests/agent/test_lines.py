@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from faultbridge.agent.folding import MOST_BYTES, MOST_KNOWN, Line, LineBatch
+from faultbridge.agent.folding import MAX_BYTES, MAX_KNOWN, Line, LineBatch
 from faultbridge.agent.kmsg import KmsgLog
 from faultbridge.decoders import registry
 from faultbridge.domain.faults import Fault
@@ -83,8 +83,8 @@ def test_a_storm_of_different_lines_takes_no_more_memory_than_a_batch():
     for number in range(50_000):
         batch.add(line(f"{XID} {number}"), 0)
         if batch.full:
-            assert len(batch.take(0)) <= MOST_BYTES + len(XID) + 10
-    assert len(batch._known) <= MOST_KNOWN
+            assert len(batch.take(0)) <= MAX_BYTES + len(XID) + 10
+    assert len(batch._known) <= MAX_KNOWN
 
 
 def test_a_record_is_read_once_a_boot(device):

@@ -9,7 +9,7 @@ from functools import partial
 import pytest
 
 from faultbridge.agent import limits, reports
-from faultbridge.agent.children import MOST_OUTPUT, Child, Ended, How, start
+from faultbridge.agent.children import MAX_OUTPUT, Child, Ended, How, start
 from faultbridge.agent.looks import REMIND_SECONDS, Look, Looks
 from faultbridge.agent.questions import SMI_SENTENCES, port_counters, scrape
 from faultbridge.data import catalogue
@@ -37,8 +37,8 @@ def test_ten_megabytes_are_cut_off_and_the_program_ended(tmp_path):
     child = Child([script(tmp_path, "p", "head -c 10000000 /dev/zero | tr '\\0' 'x'; sleep 60")])
     found = ended(child)
     assert found.how is How.OVERSIZED
-    assert len(found.output) < MOST_OUTPUT
-    assert len(child._output) <= MOST_OUTPUT + 1
+    assert len(found.output) < MAX_OUTPUT
+    assert len(child._output) <= MAX_OUTPUT + 1
     assert child._process.poll() is not None
 
 
@@ -175,7 +175,7 @@ def test_the_governor_rests_until_the_share_is_kept():
     governor = limits.Governor(began=0, used_before=0, share=0.01, burst=1)
     assert governor.pause(10, 1.05) == 0
     assert governor.pause(10, 1.12) == pytest.approx(2)
-    assert governor.pause(10, 100) == limits.LONGEST_PAUSE
+    assert governor.pause(10, 100) == limits.MAX_PAUSE
 
 
 def test_stepping_back_lowers_this_process(tmp_path):

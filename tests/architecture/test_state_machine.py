@@ -79,7 +79,7 @@ def test_only_our_own_functions_are_called(source: Path) -> None:
         assert task["Parameters"]["FunctionName"] == "${ReplacementFunctionArn}"
 
 
-MOST_TRANSITIONS = 30
+MAX_TRANSITIONS = 30
 
 
 def longest(machine: dict[str, Any], name: str) -> int:
@@ -92,4 +92,4 @@ def longest(machine: dict[str, Any], name: str) -> int:
 @each_machine
 def test_no_way_through_a_machine_has_more_than_thirty_transitions(source: Path) -> None:
     machine = definition(source)
-    assert longest(machine, machine["StartAt"]) <= MOST_TRANSITIONS
+    assert longest(machine, machine["StartAt"]) <= MAX_TRANSITIONS

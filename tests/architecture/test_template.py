@@ -152,7 +152,7 @@ WATCHED = {
     "CloudEventsAgeAlarm": ("AWS/SQS", "ApproximateAgeOfOldestMessage", "CloudEventsQueue.QueueName", "notBreaching"),
     "PublishLagAlarm": ("AWS/Lambda", "IteratorAge", "PublishFunction", "notBreaching"),
     "SweepMissedAlarm": ("AWS/Lambda", "Invocations", "SweepFunction", "breaching"),
-    "CanaryMissedAlarm": ("Faultbridge", "CanariesHeard", "AWS::StackName", "breaching"),
+    "CanaryMissedAlarm": ("Faultbridge", "CanariesReceived", "AWS::StackName", "breaching"),
 }
 """What a dead table, queue, bus or schedule shows itself by: nothing of ours can page when they are gone."""
 

@@ -11,7 +11,7 @@ from faultbridge.archive.read import ReadArchive
 from faultbridge.domain.clusters import ClusterStatus
 from faultbridge.domain.nodes import NodeKey
 from faultbridge.errors import Conflict, Rejected, Transient
-from faultbridge.ledger.recover import Restore
+from faultbridge.ledger.recover import RecoverTable
 from faultbridge.ledger.timeline import Timeline, Wanted
 from faultbridge.simulation.fakes import Call, FakeTable
 from faultbridge.simulation.fakes.archive import FakeVault
@@ -56,8 +56,8 @@ def _on(service: Any, world: Kept) -> Any:
     return replace(service, **{name: value for name, value in known.items() if name in names})
 
 
-def restore(world: Kept) -> Restore:
-    return Restore(world.table, world.vault, world.clock, world.append, world.stack)
+def restore(world: Kept) -> RecoverTable:
+    return RecoverTable(world.table, world.vault, world.clock, world.append, world.stack)
 
 
 def event_ids(*worlds: Kept) -> list[str]:
@@ -143,7 +143,7 @@ def test_a_cut_that_is_made_to_look_like_a_restore_is_named_by_the_anchor() -> N
     world.pass_time(hours=1)
     world.anchor(world.config)
     hidden = back(world, saved)
-    Restore(hidden.table, FakeVault(), hidden.clock, hidden.append, hidden.stack)()
+    RecoverTable(hidden.table, FakeVault(), hidden.clock, hidden.append, hidden.stack)()
     breaks = hidden.verify(anchor=True).breaks
     assert [(one.stream, one.epoch, one.sequence) for one in breaks] == [("train-a/n-1", 1, 6)]
 

@@ -21,9 +21,9 @@ LOG_BYTES = 100_000_000
 XID_LINES = 100_000
 PIECE = 64 * 1024
 SHARE = 0.001
-LEAST_RATIO = 0.5
-LEAST_XIDS = 100_000.0
-MOST_XML_MS = 3.0
+MIN_RATIO = 0.5
+MIN_XIDS = 100_000.0
+MAX_XML_MS = 3.0
 GPUS = 8
 ORDINARY = (
     'audit: type=1400 audit(1700000000.123:{n}): apparmor="ALLOWED" operation="open" pid={n}',
@@ -149,9 +149,9 @@ def main() -> int:
     sys.stdout.write(f"kernel log: {count / decoded / 1e6:.2f} M lines/s, a plain loop {count / plain / 1e6:.2f} M\n")
     sys.stdout.write(f"nvidia-smi XML: {len(document) / 1000:.0f} KB, {elapsed:.2f} ms\n")
     figures = (
-        ("kernel log, share of a plain loop's lines/s", ratio, LEAST_RATIO),
-        ("Xid lines alone, lines/s", storm, LEAST_XIDS),
-        (f"nvidia-smi XML of {GPUS} GPUs, documents/s", 1000 / elapsed, 1000 / MOST_XML_MS),
+        ("kernel log, share of a plain loop's lines/s", ratio, MIN_RATIO),
+        ("Xid lines alone, lines/s", storm, MIN_XIDS),
+        (f"nvidia-smi XML of {GPUS} GPUs, documents/s", 1000 / elapsed, 1000 / MAX_XML_MS),
     )
     for name, figure, least in figures:
         sys.stdout.write(f"{name}: {figure:,.2f} (at least {least:,.2f}): {'kept' if figure >= least else 'missed'}\n")

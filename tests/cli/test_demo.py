@@ -15,7 +15,7 @@ from faultbridge.domain.cases import Resolution
 from faultbridge.domain.edges import CaseStatus, NodeStatus
 from faultbridge.domain.nodes import NodeKey
 from faultbridge.domain.records import Outcome
-from faultbridge.ingest.delivery_audit import Accounted
+from faultbridge.ingest.delivery_audit import DeliveryAudit
 from faultbridge.ledger.verify import Break, BreakKind, Verified
 from faultbridge.registry.views import CaseView
 from tests.builders import KEY, NOON, node
@@ -60,7 +60,7 @@ def good() -> Result:
     return Result(
         cluster="demo",
         records=1,
-        accounted=Accounted(NOON, 1, {outcome: int(outcome is Outcome.RECORDED) for outcome in Outcome}),
+        accounted=DeliveryAudit(NOON, 1, {outcome: int(outcome is Outcome.RECORDED) for outcome in Outcome}),
         verified=Verified(streams=2, entries=1),
         entries=1,
         events=[event, event],
@@ -88,7 +88,7 @@ def test_a_demo_that_went_well_ends_with_a_table_of_all_that_must_agree(capsys: 
     ("change", "told"),
     [
         ({"cases": []}, "there is no case"),
-        ({"accounted": Accounted(NOON, 2, dict.fromkeys(Outcome, 0), ("r-2",))}, "1 records have no outcome"),
+        ({"accounted": DeliveryAudit(NOON, 2, dict.fromkeys(Outcome, 0), ("r-2",))}, "1 records have no outcome"),
         ({"verified": Verified(2, 1, [Break("s", 1, 2, BreakKind.GAP, "x")])}, "the record is broken"),
         ({"events": []}, "1 entries, but 0 events"),
         ({"pages": []}, "nobody was paged"),

@@ -227,7 +227,7 @@ def test_a_family_can_be_listed(call: Call) -> None:
     assert len(call("catalog", "--jsonl").lines) > 500
 
 
-@pytest.mark.parametrize("written", [None, "cluster =", 'colour = "red"'])
+@pytest.mark.parametrize("written", [None, "cluster =", 'color = "red"'])
 def test_an_agent_that_is_told_wrongly_is_wrong_usage(call: Call, tmp_path: Path, written: str | None) -> None:
     file = tmp_path / "agent.toml"
     if written is not None:

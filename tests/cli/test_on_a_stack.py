@@ -116,7 +116,7 @@ def test_a_role_that_cannot_be_one_is_wrong_usage(desk: Desk, options: list[str]
     ("text", "told"),
     [
         ("", "the file names no node"),
-        ("node,colour\nn-1,red\n", "colour is none of"),
+        ("node,color\nn-1,red\n", "color is none of"),
         ("node\nn-1,n-2\n", "more fields than the heading"),
         ("{nonsense\n", "line 1 is no JSON object"),
         ('{"instance_id": "i-1"}\n', "line 1 names no node"),

@@ -144,7 +144,7 @@ def test_a_state_that_a_snapshot_shows_ends_when_the_snapshot_no_longer_shows_it
     assert all(row.kind is Kind.LEVEL for row in states)
     # Links are told by their list alone; everything else by each of the outputs.
     outputs = {"nvidia-smi-xml", "nvidia-smi-text", "nvidia-smi-query-csv"}
-    told = {row.code: {end.removeprefix("survey:") for end in row.ends_on if "survey:" in end} for row in states}
+    told = {row.code: {end.removeprefix("snapshot:") for end in row.ends_on if "snapshot:" in end} for row in states}
     assert told.pop("smi.nvlink_inactive") == {"nvidia-smi-text"}
     assert {code for code, sources in told.items() if sources != outputs} == set()
 

@@ -20,12 +20,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from faultbridge.decoders import registry
-from faultbridge.decoders.base import MOST_EVIDENCE, MOST_MESSAGE, judgements
+from faultbridge.decoders.base import MAX_EVIDENCE, MAX_MESSAGE, judgements
 from faultbridge.errors import Rejected
 from tests.decoders.captures import HERE, SAMPLES, expected
 
-MOST_BYTES = 16 * 1024
-MOST_SECONDS = 2.0
+MAX_BYTES = 16 * 1024
+MAX_SECONDS = 2.0
 PIECES = [line.replace("\\n", "\n").encode() for line in (HERE / "pieces.txt").read_text("utf-8").splitlines()]
 CAPTURES = HERE.parents[2] / "shared" / "samples"
 LISTING = "expectations.toml"
@@ -54,17 +54,17 @@ class Tally:
 def corpus() -> list[tuple[str, bytes]]:
     """Return what the inputs are made from, each with the source that it is of."""
     own = ((folder, one) for folder in (SAMPLES, HERE / "samples_part_two") for one in expected(folder / LISTING))
-    found = [(one.source, (folder / one.file).read_bytes()[:MOST_BYTES]) for folder, one in own]
+    found = [(one.source, (folder / one.file).read_bytes()[:MAX_BYTES]) for folder, one in own]
     found += [(name, registry.get(name).example.encode()) for name in registry.names()]
     if CAPTURES.is_dir():
         captures = (one for listing in LISTINGS for one in expected(HERE / listing))
-        found += [(one.source, (CAPTURES / one.file).read_bytes()[:MOST_BYTES]) for one in captures]
+        found += [(one.source, (CAPTURES / one.file).read_bytes()[:MAX_BYTES]) for one in captures]
     return found
 
 
 def mutated(random_: random.Random, body: bytes, others: list[tuple[str, bytes]]) -> bytes:
     """Damage a body one to six times."""
-    damaged = bytearray(body[:MOST_BYTES])
+    damaged = bytearray(body[:MAX_BYTES])
     for _ in range(random_.randint(1, 6)):
         start = random_.randint(0, len(damaged))
         end = min(len(damaged), start + random_.choice((0, 1, 1, 2, 8, 40, 400)))
@@ -86,7 +86,7 @@ def mutated(random_: random.Random, body: bytes, others: list[tuple[str, bytes]]
             case _:
                 if start < len(damaged):
                     damaged[start] ^= 1 << random_.randrange(8)
-    return bytes(damaged[: 4 * MOST_BYTES])
+    return bytes(damaged[: 4 * MAX_BYTES])
 
 
 def outcome(source: str, body: bytes) -> bool:
@@ -96,8 +96,8 @@ def outcome(source: str, body: bytes) -> bool:
     except Rejected:
         return False
     for told in judgements(found):
-        assert len(told.evidence.encode()) <= MOST_EVIDENCE
-        assert len(told.message.encode()) <= MOST_MESSAGE
+        assert len(told.evidence.encode()) <= MAX_EVIDENCE
+        assert len(told.message.encode()) <= MAX_MESSAGE
         assert all(isinstance(value, str) for value in told.attributes.values())
     return True
 
@@ -119,7 +119,7 @@ def batch(first: int, inputs: int) -> Tally:
                 continue
             elapsed = time.process_time() - start
             tally.slowest = max(tally.slowest, elapsed)
-            if elapsed > MOST_SECONDS:
+            if elapsed > MAX_SECONDS:
                 tally.failures.append(f"seed {seed}, {tried}: {elapsed:.1f} s, kept as {_kept(seed, damaged)}")
             tally.decoded += decoded
             tally.rejected += not decoded

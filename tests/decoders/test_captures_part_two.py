@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from faultbridge.data import catalogue
 from faultbridge.decoders import registry
-from faultbridge.decoders.base import MOST_EVIDENCE, MOST_MESSAGE, judgements
+from faultbridge.decoders.base import MAX_EVIDENCE, MAX_MESSAGE, judgements
 from tests.decoders.captures import HERE, Capture, expected, held
 from tests.decoders.test_registry import WORDS, fuzz, outcome
 
@@ -37,21 +37,21 @@ def test_a_capture_of_others_holds_what_is_written_down(capture: Capture, shared
 
 @pytest.mark.parametrize("capture", OWN, ids=name)
 def test_a_sample_is_recognised_for_what_it_is(capture: Capture) -> None:
-    assert registry.recognise((SAMPLES / capture.file).read_bytes()) == capture.source
+    assert registry.recognize((SAMPLES / capture.file).read_bytes()) == capture.source
 
 
 @pytest.mark.parametrize("capture", SHARED, ids=name)
 def test_a_capture_is_never_taken_for_another_source(capture: Capture, shared: Path) -> None:
     body = (shared / "samples" / capture.file).read_bytes()
-    candidates = [source for source in registry.names() if registry.get(source).recognise(body[:65536])]
+    candidates = [source for source in registry.names() if registry.get(source).recognize(body[:65536])]
     assert candidates in ([capture.source], [])
 
 
 @pytest.mark.parametrize("capture", OWN, ids=name)
 def test_what_travels_with_a_fault_is_bounded_and_its_code_is_known(capture: Capture) -> None:
     for told in judgements(registry.decode(capture.source, (SAMPLES / capture.file).read_bytes())):
-        assert len(told.evidence.encode()) <= MOST_EVIDENCE
-        assert len(told.message.encode()) <= MOST_MESSAGE
+        assert len(told.evidence.encode()) <= MAX_EVIDENCE
+        assert len(told.message.encode()) <= MAX_MESSAGE
         assert told.source == capture.source
         assert told.code in catalogue().rows
 

@@ -8,7 +8,7 @@ import pytest
 
 from faultbridge.decoders import registry
 from faultbridge.decoders.dcgm_diag import read_report
-from faultbridge.decoders.dcgm_health import MOST_GPUS
+from faultbridge.decoders.dcgm_health import MAX_GPUS
 from faultbridge.domain.faults import Action, Component, ComponentType, CounterSample, Fault, Severity, Snapshot
 from faultbridge.errors import Rejected
 from tests.decoders.captures import SAMPLES, decoded
@@ -27,7 +27,7 @@ def health(name: str) -> Snapshot:
 def test_a_healthy_report_speaks_for_every_gpu_though_it_lists_none() -> None:
     found = health("dcgm-health-healthy.json")
     assert found.present == ()
-    assert found.covers["dcgm.health_memory"] == tuple(gpu(index) for index in range(MOST_GPUS))
+    assert found.covers["dcgm.health_memory"] == tuple(gpu(index) for index in range(MAX_GPUS))
 
 
 def test_what_dcgm_could_not_evaluate_is_not_covered() -> None:

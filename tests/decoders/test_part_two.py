@@ -25,7 +25,7 @@ from tests.decoders.captures import HERE, held
 from tests.decoders.test_captures_part_two import SAMPLES
 
 NOON = datetime(2026, 2, 3, 12, 0, tzinfo=UTC)
-SCHEMA = json.loads((HERE.parents[1] / "schemas/normalised-fault/v1.json").read_text("utf-8"))
+SCHEMA = json.loads((HERE.parents[1] / "schemas/normalized-fault/v1.json").read_text("utf-8"))
 
 
 def sample(source: str, file: str) -> tuple[Observation, ...]:
@@ -215,9 +215,9 @@ def test_a_port_that_had_a_link_and_lost_it_is_a_fault_and_a_slower_one_too() ->
 
 
 def test_only_counters_with_a_threshold_are_kept_and_unreadable_ones_are_no_zeros() -> None:
-    (sample,) = sample("rdma-counters", "rdma-counters.txt")
-    assert isinstance(sample, CounterSample)
-    assert set(sample.values) == {
+    (one,) = sample("rdma-counters", "rdma-counters.txt")
+    assert isinstance(one, CounterSample)
+    assert set(one.values) == {
         "link_downed",
         "excessive_buffer_overrun_errors",
         "symbol_error",
@@ -272,7 +272,7 @@ def test_what_decode_writes_the_source_faultbridge_reads_and_the_schema_allows()
     caller = Caller(catalogue(), "train-a", "n-1")
     check = Draft202012Validator(SCHEMA, format_checker=Draft202012Validator.FORMAT_CHECKER)
     for file in sorted(SAMPLES.iterdir()):
-        source = registry.recognise(file.read_bytes()) if file.suffix != ".toml" else None
+        source = registry.recognize(file.read_bytes()) if file.suffix != ".toml" else None
         if source is None:
             continue
         told = list(documents(registry.decode(source, file.read_bytes()), caller, everything=False))
@@ -283,7 +283,7 @@ def test_what_decode_writes_the_source_faultbridge_reads_and_the_schema_allows()
             assert held(registry.decode("faultbridge", written)) == held(registry.decode(source, file.read_bytes()))
 
 
-@pytest.mark.parametrize("path", sorted((HERE.parents[1] / "schemas/normalised-fault/samples/1.0").glob("*.json")))
+@pytest.mark.parametrize("path", sorted((HERE.parents[1] / "schemas/normalized-fault/samples/1.0").glob("*.json")))
 def test_a_sample_of_the_schema_is_valid_and_read(path: Path) -> None:
     Draft202012Validator(SCHEMA).validate(json.loads(path.read_text("utf-8")))
     assert len(registry.decode("faultbridge", path.read_bytes())) == 1

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from faultbridge.decoders import registry
-from faultbridge.decoders.base import MOST_EVIDENCE, MOST_MESSAGE, cut, judgements
+from faultbridge.decoders.base import MAX_EVIDENCE, MAX_MESSAGE, cut, judgements
 from faultbridge.errors import Rejected
 from tests.decoders.captures import SAMPLES, expected
 
@@ -26,8 +26,8 @@ fuzz = settings(max_examples=EXAMPLES, deadline=None)
 def outcome(source: str, body: bytes) -> str:
     try:
         for told in judgements(registry.decode(source, body)):
-            assert len(told.evidence.encode()) <= MOST_EVIDENCE
-            assert len(told.message.encode()) <= MOST_MESSAGE
+            assert len(told.evidence.encode()) <= MAX_EVIDENCE
+            assert len(told.message.encode()) <= MAX_MESSAGE
             assert all(isinstance(value, str) for value in told.attributes.values())
     except Rejected as rejected:
         return rejected.reason
@@ -62,14 +62,14 @@ def test_a_damaged_sample_is_decoded_or_rejected(file: str, data: st.DataObject)
 @pytest.mark.parametrize(("reason", "body"), PLAIN_REASONS.items())
 def test_what_no_format_fits_is_rejected_with_a_reason(reason: str, body: bytes) -> None:
     with pytest.raises(Rejected) as rejected:
-        registry.recognise(body)
+        registry.recognize(body)
     assert rejected.value.reason == reason
 
 
 def test_an_ambiguous_input_names_the_candidates() -> None:
     body = b"[ 1.0] NVRM: loading\nDCGM_FI_DEV_GPU_TEMP{} 3\n"
     with pytest.raises(Rejected, match="kernel-log or dcgm-metrics"):
-        registry.recognise(body)
+        registry.recognize(body)
 
 
 def test_an_unknown_source_is_rejected() -> None:
@@ -111,5 +111,5 @@ def test_each_source_has_a_page_that_says_how_to_feed_it_and_what_it_sees(source
 @pytest.mark.parametrize("source", registry.names())
 def test_the_example_of_each_source_is_recognised_and_tells_something(source: str) -> None:
     decoder = registry.get(source)
-    assert registry.recognise(decoder.example.encode()) == source
+    assert registry.recognize(decoder.example.encode()) == source
     assert registry.decode(source, decoder.example.encode()) != ()

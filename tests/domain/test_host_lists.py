@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faultbridge.domain.host_lists import MOST_HOSTS, expand
+from faultbridge.domain.host_lists import MAX_HOSTS, expand
 from faultbridge.errors import Rejected
 
 
@@ -29,7 +29,7 @@ def test_a_host_list_stands_for_names_in_its_order(text: str, names: str) -> Non
 
 @pytest.mark.parametrize(
     "text",
-    ["gpu-[", "gpu-]", "gpu-[1-", "gpu-[2-1]", "gpu-[a]", "a,,b", f"a[0-{MOST_HOSTS}]", "a[0-99]b[0-99]", "x" * 20_000],
+    ["gpu-[", "gpu-]", "gpu-[1-", "gpu-[2-1]", "gpu-[a]", "a,,b", f"a[0-{MAX_HOSTS}]", "a[0-99]b[0-99]", "x" * 20_000],
 )
 def test_what_is_no_host_list_or_stands_for_too_many_is_rejected(text: str) -> None:
     with pytest.raises(Rejected, match="bad_host_list"):
@@ -46,4 +46,4 @@ def test_each_number_of_a_range_is_there_as_wide_as_it_is_written(first: int, mo
 @given(st.text(alphabet="ab[]-,0123", max_size=40))
 def test_any_text_ends_in_names_or_in_a_rejection(text: str) -> None:
     with contextlib.suppress(Rejected):
-        assert len(expand(text)) <= MOST_HOSTS
+        assert len(expand(text)) <= MAX_HOSTS

@@ -38,7 +38,7 @@ from faultbridge.ledger.timeline import Timeline, Wanted
 from faultbridge.local import requests
 from faultbridge.ports import RecordQueue, RecordQueueDepth
 from faultbridge.registry.registration import NewNode
-from faultbridge.registry.views import Directory
+from faultbridge.registry.views import Views
 from faultbridge.storage import keys
 from faultbridge.storage.writes import WORK
 from tests.e2e.listeners import Inbox, Tap
@@ -95,9 +95,9 @@ class Installation:
         return Application(ports, Stack(settings.stack_id, settings.stack))
 
     @cached_property
-    def directory(self) -> Directory:
+    def directory(self) -> Views:
         """Clusters, nodes and cases as they are now."""
-        return Directory(self.application.ports.table)
+        return Views(self.application.ports.table)
 
     @cached_property
     def timeline(self) -> Timeline:

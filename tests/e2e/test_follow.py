@@ -31,7 +31,7 @@ def test_hyperpods_own_events_drive_a_case_from_its_fault_to_a_verified_node(
         for event in installation.entries(followed).values()
         if event["metadata"]["event_type"] == "Node Replacement Step"
     ]
-    assert [one for one in told if one[0] in {"intent", "give_up", "repair_in_place"}] == []
+    assert [one for one in told if one[0] in {"intent", "release_instance", "repair_in_place"}] == []
     assert {("follow", "repaired"), ("verify", "passed")} <= set(told)
 
 

@@ -30,7 +30,12 @@ pytestmark = [pytest.mark.embedded, pytest.mark.nightly, pytest.mark.timeout(900
 CLUSTER, GROUP = "templates", "gpu-workers"
 IMAGE = "ami-12c6146b"  # one that moto has
 OUT_OF, LEFT = "p5.48xlarge", "p5e.48xlarge"
-WANTED = [("intent", "committed"), ("give_up", "given_up"), ("await_successor", "claimed"), ("verify", "passed")]
+WANTED = [
+    ("intent", "committed"),
+    ("release_instance", "released"),
+    ("await_successor", "claimed"),
+    ("verify", "passed"),
+]
 
 
 @dataclass

@@ -26,7 +26,7 @@ rules:
     match: {codes: [xid.48]}
     severity: error
   - name: lost
-    give_up_blind: true
+    release_without_capacity: true
 limits: {concurrent: 4, per_hour: 1000}
 """
 
@@ -70,7 +70,7 @@ def test_forty_cases_with_a_budget_of_four_end_with_forty_verified_nodes(quiet: 
     assert {state.status for state in states.values()} == {NodeStatus.HEALTHY}
     sitting = {state.incarnation.instance_id for state in states.values() if state.incarnation}
     assert len(sitting) == 40
-    given_up = [one["data"]["old_instance"] for one in events(quiet, cluster) if one["data"].get("step") == "intent"]
-    assert len(given_up) == len(set(given_up)) == 40
-    assert not sitting & set(given_up)
+    released = [one["data"]["old_instance"] for one in events(quiet, cluster) if one["data"].get("step") == "intent"]
+    assert len(released) == len(set(released)) == 40
+    assert not sitting & set(released)
     print(f"\n40 cases, budget 4: all closed after {took:.0f} s, {len(seen)} looks, never more than {most} at a time")

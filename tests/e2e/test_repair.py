@@ -44,7 +44,11 @@ def test_a_fault_ends_with_a_verified_successor_in_the_node(
     assert (case.status, case.resolution) == (CaseStatus.RESOLVED, Resolution.REPLACED)
     assert (state.status, state.unverified, list(state.active())) == (NodeStatus.HEALTHY, False, [])
     told = [(step["step"], step["outcome"]) for step in steps(installation, repairs, node)]
-    assert told.index(("intent", "committed")) < told.index(("give_up", "given_up")) < told.index(("verify", "passed"))
+    assert (
+        told.index(("intent", "committed"))
+        < told.index(("release_instance", "released"))
+        < told.index(("verify", "passed"))
+    )
 
 
 @pytest.mark.parametrize("trouble", ["killed_step", "provider_fails", "bad_successor"])
@@ -58,12 +62,12 @@ def test_an_instance_is_given_up_once_and_the_node_gets_one_successor(
     old = case.attempt.intent.instance_id
     assert state.incarnation is not None
     assert state.incarnation.instance_id not in {None, old}
-    given_up = [
+    released = [
         call.status
         for call in installation.wire_in_use.calls
         if call.operation == "TerminateInstanceInAutoScalingGroup" and call.arguments["InstanceId"] == old
     ]
-    assert given_up.count(200) == 1
+    assert released.count(200) == 1
     intents = [step["attempt"] for step in steps(installation, repairs, node) if step["step"] == "intent"]
     assert len(intents) == len(set(intents))
 

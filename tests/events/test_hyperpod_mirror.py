@@ -45,7 +45,7 @@ def step(name: str, outcome: str, **data: Any) -> dict[str, Any]:
 OPENED = case_event("open", 6, **SEAT)
 ESCALATED = case_event("escalated", 12, **SEAT, **{"from": "in_progress"})
 RESOLVED = case_event("resolved", 20, resolution="replaced", **SEAT)
-GIVEN_UP = step("give_up", "given_up")
+GIVEN_UP = step("release_instance", "released")
 FAILED = step("verify", "failed", reason="gpu 3 failed the memory test", failure="VERIFY_FAILED")
 TOLD = (OPENED, ESCALATED, RESOLVED, GIVEN_UP, FAILED, step("verify", "passed", new_instance="i-0fedcba9876543210"))
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from faultbridge.domain.entries import canonical_json
-from faultbridge.events.wire import MOST_BYTES, body_of, detail_of, stub_of
+from faultbridge.events.wire import MAX_BYTES, body_of, detail_of, stub_of
 
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=300)
 METADATA = {"event_id": "e", "event_type": "Node Fault Detected", "sequence": 7}
@@ -48,11 +48,11 @@ def test_taking_the_evidence_out_gives_the_hashed_text_again(data: dict[str, Any
     assert body_of(detail_of(body(**data), evidence)) == body(**data)
 
 
-@given(filling=st.integers(MOST_BYTES - 600, MOST_BYTES - 200), evidence=TEXTS.map(lambda text: text * 4))
+@given(filling=st.integers(MAX_BYTES - 600, MAX_BYTES - 200), evidence=TEXTS.map(lambda text: text * 4))
 def test_no_event_is_larger_than_60_kb_and_cut_evidence_leaves_the_body_whole(filling: int, evidence: str) -> None:
     original = body(text="x" * filling)
     detail = detail_of(original, evidence)
-    assert size(detail) <= MOST_BYTES
+    assert size(detail) <= MAX_BYTES
     kept = json.loads(detail)["data"].get("evidence", "")
     assert evidence.startswith(kept)
     assert (kept == evidence) is (truncated(detail) == [])
@@ -61,23 +61,23 @@ def test_no_event_is_larger_than_60_kb_and_cut_evidence_leaves_the_body_whole(fi
 
 @pytest.mark.parametrize("evidence", ["\x00" * 4096, '"' * 4096, "ü" * 2048, "€" * 1365], ids=ascii)
 def test_cut_evidence_fills_the_room_that_there_is(evidence: str) -> None:
-    detail = detail_of(body(text="x" * (MOST_BYTES - 1000)), evidence)
+    detail = detail_of(body(text="x" * (MAX_BYTES - 1000)), evidence)
     assert truncated(detail) == ["/data/evidence"]
-    assert MOST_BYTES - 6 <= size(detail) <= MOST_BYTES
+    assert MAX_BYTES - 6 <= size(detail) <= MAX_BYTES
 
 
 @pytest.mark.parametrize("spare", ["attributes", "facts"])
 def test_a_body_that_is_too_large_loses_what_is_spare_and_says_so(spare: str) -> None:
-    detail = detail_of(body(code="xid.79", **{spare: {"k": "x" * MOST_BYTES}}), "evidence")
+    detail = detail_of(body(code="xid.79", **{spare: {"k": "x" * MAX_BYTES}}), "evidence")
     assert json.loads(detail)["data"] == {"code": "xid.79", spare: {}}
     assert truncated(detail) == [f"/data/{spare}", "/data/evidence"]
     assert body_of(detail) is None
 
 
 def test_a_body_that_has_nothing_to_spare_becomes_a_stub_in_its_place() -> None:
-    detail = detail_of(body(text="x" * MOST_BYTES), "evidence")
+    detail = detail_of(body(text="x" * MAX_BYTES), "evidence")
     assert json.loads(detail) == {"metadata": METADATA | {"truncated": ["*"]}, "data": {}}
-    assert detail == stub_of(body(text="x" * MOST_BYTES))
+    assert detail == stub_of(body(text="x" * MAX_BYTES))
     assert body_of(detail) is None
 
 

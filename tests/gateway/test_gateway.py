@@ -15,7 +15,7 @@ from faultbridge.domain.records import Outcome
 from faultbridge.entrypoints.intake import intake
 from faultbridge.errors import Misconfigured, Transient
 from faultbridge.gateway.signature import sign
-from faultbridge.gateway.webhooks import MOST_BYTES, READ_AGAIN, senders_of
+from faultbridge.gateway.webhooks import MAX_BYTES, READ_AGAIN, senders_of
 from faultbridge.ingest.record_reader import Delivery
 from faultbridge.simulation.fakes import breaking
 from faultbridge.storage.wire.message import decode_message
@@ -105,7 +105,7 @@ def test_a_signed_post_reaches_the_node_that_it_names(doors):
         ({"headers": {"X-Faultbridge-Signature": "\u00e9"}}, (401, "unauthorised")),
         ({"source": "grafana"}, (403, "forbidden")),
         ({"body": b"x" * 10_000_000}, (413, "too_large")),
-        ({"body": b"x" * (MOST_BYTES + 1)}, (413, "too_large")),
+        ({"body": b"x" * (MAX_BYTES + 1)}, (413, "too_large")),
         ({"body": b"  "}, (400, "empty")),
     ],
     ids=str,

@@ -11,7 +11,7 @@ import pytest
 from faultbridge.domain.records import Outcome
 from faultbridge.entrypoints.sweep import sweep
 from faultbridge.errors import Transient
-from faultbridge.ingest.canary import CLUSTER, LEAST_APART
+from faultbridge.ingest.canary import CLUSTER, MIN_APART
 from faultbridge.ingest.record_reader import Delivery
 from faultbridge.ledger.timeline import Timeline, Wanted
 from faultbridge.ledger.verify import Verify
@@ -85,7 +85,7 @@ def test_a_canary_two_minutes_after_the_last_one_is_noted(world: World) -> None:
     world.app.send_canary()
     (one,) = deliveries(world)
     world.app.ingest([one])
-    world.ports.clock.advance(LEAST_APART)
+    world.ports.clock.advance(MIN_APART)
     later = one.text.replace("canary-2", "canary-later-2").replace("12:00:00", "12:02:00")
     assert set(world.app.ingest([replace(one, text=later, received_at=world.now)]).outcomes.values()) == {"recorded"}
     assert len(notes(world)) == 2
@@ -116,7 +116,7 @@ def test_a_canary_that_stays_away_is_stuck_and_it_is_said_where(world: World) ->
     world.app.ingest(deliveries(world))
     assert waiting(world, "canary").note == "reached the table, not the bus"
     (note,) = notes(world)
-    world.app.hear_canary(note)
+    world.app.receive_canary(note)
     world.ports.clock.advance(timedelta(minutes=15))
     assert not waiting(world, "canary").stuck
     world.ports.clock.advance(1)

@@ -12,7 +12,7 @@ from faultbridge.domain.edges import Actor, NodeStatus
 from faultbridge.domain.nodes import NodeKey
 from faultbridge.domain.records import Outcome
 from faultbridge.errors import Transient
-from faultbridge.ingest.commit_groups import MOST_ENTRIES, MOST_WRITES, Drafted, together
+from faultbridge.ingest.commit_groups import MAX_ENTRIES, MAX_WRITES, Drafted, together
 from faultbridge.ledger.append import Appended, Revision
 from faultbridge.rules.rulebook import rules_of
 from faultbridge.simulation.fakes.seams import Call
@@ -112,8 +112,8 @@ def test_a_group_fits_a_transaction_and_nothing_is_left_out(wanted: list[tuple[l
     for group in groups:
         written = [write.key for one in group for write in one.writes]
         assert len(written) == len(set(written))
-        assert len(group) == 1 or len(written) <= MOST_WRITES
-        assert len(group) == 1 or sum(len(one.appended.entries) for one in group) <= MOST_ENTRIES
+        assert len(group) == 1 or len(written) <= MAX_WRITES
+        assert len(group) == 1 or sum(len(one.appended.entries) for one in group) <= MAX_ENTRIES
         assert len(group) == 1 or all(len(one.writes) > 1 for one in group)
 
 

@@ -12,7 +12,7 @@ from faultbridge.domain.nodes import NodeKey
 from faultbridge.domain.policy import Limits
 from faultbridge.domain.times import to_text
 from faultbridge.ingest import heartbeat_monitor
-from faultbridge.ingest.heartbeat_monitor import Silence
+from faultbridge.ingest.heartbeat_monitor import HeartbeatMonitor
 from faultbridge.rules.policies import Policies
 from faultbridge.storage import keys
 from tests.builders import KEY, NOON
@@ -117,7 +117,9 @@ def test_most_heartbeats_write_nothing() -> None:
 def test_how_long_a_heartbeat_may_stay_away_is_the_policys() -> None:
     world = World()
     half_an_hour = timedelta(minutes=30) // timedelta(milliseconds=1)
-    Policies(world.ports.table, world.ports.clock).put({"version": "p-1", "limits": {"silent_after": half_an_hour}})
+    Policies(world.ports.table, world.ports.clock).put(
+        {"version": "p-1", "limits": {"heartbeat_timeout": half_an_hour}}
+    )
     beat(world)
     pass_time(world, 20)
     assert silent(world) == [False]
@@ -159,8 +161,8 @@ def test_as_many_silent_nodes_as_others_are_heard_are_silent() -> None:
 def test_a_node_is_silent_from_the_very_instant_of_its_limit(early: timedelta, expected: bool) -> None:
     world = World()
     beat(world)
-    world.ports.clock.advance(Limits().silent_after - early)
-    Silence(world.ports.table, world.app.append, world.app.rulebook).judge(KEY)
+    world.ports.clock.advance(Limits().heartbeat_timeout - early)
+    HeartbeatMonitor(world.ports.table, world.app.append, world.app.rulebook).judge(KEY)
     assert silent(world) == [expected]
 
 
@@ -173,7 +175,7 @@ def reads(world: World) -> int:
 def test_a_sign_of_life_is_stored_again_when_more_than_a_quarter_of_the_limit_has_passed() -> None:
     world = World()
     beat(world)
-    quarter = Limits().silent_after / 4
+    quarter = Limits().heartbeat_timeout / 4
     for later, stored in ((quarter, NOON), (timedelta(milliseconds=1), NOON + quarter + timedelta(milliseconds=1))):
         world.ports.clock.advance(later)
         beat(world)
@@ -193,7 +195,7 @@ def test_two_nodes_may_fall_silent_although_nobody_else_is_heard() -> None:
 def test_who_was_stored_lately_is_remembered_of_so_many_nodes(
     most: int, read: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(heartbeat_monitor, "MOST_KEPT", most)
+    monkeypatch.setattr(heartbeat_monitor, "MAX_KEPT", most)
     world = World(nodes=("a", "b"))
     beat(world, "a", "b")
     before = reads(world)

@@ -12,9 +12,9 @@ from faultbridge.domain.edges import CaseStatus, NodeStatus
 from faultbridge.domain.records import Outcome
 from faultbridge.domain.times import to_text
 from faultbridge.errors import Conflict, Transient
-from faultbridge.ingest.poison_messages import MOST_BEGINNINGS, SUSPICIOUS_FROM
+from faultbridge.ingest.poison_messages import MAX_BEGINNINGS, SUSPICIOUS_FROM
 from faultbridge.ingest.record_reader import Delivery
-from faultbridge.pipeline.normalize.limit import MOST_FAULTS
+from faultbridge.pipeline.normalize.limit import MAX_FAULTS
 from faultbridge.registry.registration import NewNode
 from faultbridge.simulation.fakes import breaking
 from faultbridge.storage import keys
@@ -217,7 +217,7 @@ def test_repetitions_of_one_fault_are_no_flood():
     assert [condition.code for condition in world.node().active()] == ["xid.79"]
 
 
-@pytest.mark.parametrize(("records", "commits"), [(MOST_FAULTS, 1), (MOST_FAULTS + 1, 2)])
+@pytest.mark.parametrize(("records", "commits"), [(MAX_FAULTS, 1), (MAX_FAULTS + 1, 2)])
 def test_as_many_faults_as_one_commit_holds_are_one_commit(records, commits):
     world = World()
     before = world.node().head.version
@@ -267,7 +267,7 @@ def test_a_record_that_kills_its_worker_is_rejected_after_three_times_alone_and_
             deaths += 1
             continue
         break
-    assert deaths == SUSPICIOUS_FROM - 1 + MOST_BEGINNINGS
+    assert deaths == SUSPICIOUS_FROM - 1 + MAX_BEGINNINGS
     assert "kills_worker" in ingested.reasons.values()
     assert world.node().live_case is not None
 

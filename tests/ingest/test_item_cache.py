@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from faultbridge.ingest.caches import Lookups
+from faultbridge.ingest.caches import ItemCache
 from faultbridge.simulation.fakes import FakeTable, ManualClock, Seam
 from faultbridge.storage import keys
 from faultbridge.storage.writes import Put
 from tests.builders import NOON
 
 
-def bench() -> tuple[Lookups, FakeTable, ManualClock, Seam]:
+def bench() -> tuple[ItemCache, FakeTable, ManualClock, Seam]:
     clock, seam = ManualClock(NOON), Seam()
     table = FakeTable(clock, seam=seam)
-    return Lookups(table, clock), table, clock, seam
+    return ItemCache(table, clock), table, clock, seam
 
 
 def put(table: FakeTable, key: keys.Key, **attributes: str) -> None:
@@ -20,76 +20,76 @@ def put(table: FakeTable, key: keys.Key, **attributes: str) -> None:
 
 
 def test_a_name_is_looked_up_once_in_ten_minutes():
-    lookups, table, clock, seam = bench()
+    item_cache, table, clock, seam = bench()
     name = keys.alias("name", "train-a/n")
     put(table, name, leads="here")
     for _ in range(3):
-        assert lookups.get(name)["leads"] == "here"
+        assert item_cache.get(name)["leads"] == "here"
         clock.advance(15)
     assert len(seam.named("table.get_many")) == 1
     clock.advance(600)
-    lookups.get(name)
+    item_cache.get(name)
     assert len(seam.named("table.get_many")) == 2
 
 
 def test_a_registration_takes_effect_within_seconds():
-    lookups, table, clock, _ = bench()
+    item_cache, table, clock, _ = bench()
     config = keys.cluster_config("train-a")
     put(table, config, mode="observe")
-    lookups.get(config)
+    item_cache.get(config)
     put(table, config, mode="act")
     clock.advance(15)
-    assert lookups.get(config)["mode"] == "act"
+    assert item_cache.get(config)["mode"] == "act"
 
 
 def test_a_node_that_is_registered_now_is_known_now():
-    lookups, table, _, _ = bench()
+    item_cache, table, _, _ = bench()
     name = keys.alias("name", "train-a/late")
-    assert lookups.get(name) is None
+    assert item_cache.get(name) is None
     put(table, name, leads="here")
-    assert lookups.get(name) is not None
+    assert item_cache.get(name) is not None
 
 
 def test_that_nobody_put_a_policy_is_remembered():
-    lookups, _, _, seam = bench()
-    assert lookups.get(keys.CURRENT_POLICY) is None
-    assert lookups.get(keys.CURRENT_POLICY) is None
+    item_cache, _, _, seam = bench()
+    assert item_cache.get(keys.CURRENT_POLICY) is None
+    assert item_cache.get(keys.CURRENT_POLICY) is None
     assert len(seam.named("table.get_many")) == 1
 
 
 def test_what_is_soon_forgotten_is_renewed_with_the_next_read_of_anything_else():
-    lookups, table, clock, seam = bench()
+    item_cache, table, clock, seam = bench()
     name, config, other = keys.alias("name", "train-a/n"), keys.cluster_config("train-a"), keys.alias("name", "x")
     for key in (name, config, other):
         put(table, key, leads="here")
-    lookups.get_many([name, config])
+    item_cache.get_many([name, config])
     clock.advance(8)
-    lookups.get_many([name, config])
+    item_cache.get_many([name, config])
     put(table, config, leads="there")
-    assert set(lookups.read([other])) == {other, config}
+    assert set(item_cache.read([other])) == {other, config}
     clock.advance(12)
-    assert lookups.get(config)["leads"] == "there"
+    assert item_cache.get(config)["leads"] == "there"
     assert [len(call.argument) for call in seam.named("table.get_many")] == [2, 2]
 
 
 def test_a_read_renews_no_more_than_fits_into_one_call():
-    lookups, table, clock, seam = bench()
+    item_cache, table, clock, seam = bench()
     names = [keys.alias("name", f"train-a/{number}") for number in range(150)]
     for name in names:
         put(table, name, leads="here")
-    lookups.get_many(names)
+    item_cache.get_many(names)
     clock.advance(300)
-    lookups.get_many(names)
-    lookups.read(keys.alias("name", f"x/{number}") for number in range(60))
+    item_cache.get_many(names)
+    item_cache.read(keys.alias("name", f"x/{number}") for number in range(60))
     assert len(seam.named("table.get_many")[-1].argument) == 100
-    lookups.read(keys.alias("name", f"x/{number}") for number in range(120))
+    item_cache.read(keys.alias("name", f"x/{number}") for number in range(120))
     assert len(seam.named("table.get_many")[-1].argument) == 120
 
 
 def test_a_read_tells_what_is_stored_now():
-    lookups, table, _, _ = bench()
+    item_cache, table, _, _ = bench()
     name = keys.alias("name", "train-a/n")
     put(table, name, leads="here")
-    lookups.get(name)
+    item_cache.get(name)
     put(table, name, leads="there")
-    assert lookups.read([name])[name]["leads"] == "there"
+    assert item_cache.read([name])[name]["leads"] == "there"

@@ -9,7 +9,7 @@ import pytest
 from faultbridge.domain.times import to_text
 from faultbridge.errors import Conflict, Rejected, Transient
 from faultbridge.ingest.record_reader import Delivery
-from faultbridge.ingest.rejects import MOST_AN_HOUR, Rejects
+from faultbridge.ingest.rejects import MAX_AN_HOUR, Rejects
 from faultbridge.simulation.fakes import FakeObjects, FakeQueue, FakeTable, ManualClock, breaking
 from faultbridge.storage import keys
 from faultbridge.storage.wire.message import Message, decode_message, encode_message, raw_key
@@ -209,12 +209,12 @@ def test_a_node_that_stays_unknown_is_asked_for_ever_less_often_and_not_after_a_
 
 def test_a_broken_agent_fills_neither_the_table_nor_the_bucket() -> None:
     rejects = made()
-    for number in range(MOST_AN_HOUR + 50):
+    for number in range(MAX_AN_HOUR + 50):
         sent = message(rejects, f"r-{number}", body=f"bad {number}".encode())
         rejects(delivery(rejects, sent), None, GARBLED)
     assert isinstance(rejects.objects, FakeObjects)
-    assert len(list(rejects.list("train-a"))) == MOST_AN_HOUR
-    assert len(rejects.objects.kept) == MOST_AN_HOUR
+    assert len(list(rejects.list("train-a"))) == MAX_AN_HOUR
+    assert len(rejects.objects.kept) == MAX_AN_HOUR
     assert rejects.dropped("train-a") == 50
     pass_time(rejects, hours=1)
     rejects(delivery(rejects, message(rejects, "next-hour")), None, GARBLED)
@@ -223,7 +223,7 @@ def test_a_broken_agent_fills_neither_the_table_nor_the_bucket() -> None:
 
 def test_a_broken_agent_does_not_hide_another_node() -> None:
     rejects = made()
-    for number in range(MOST_AN_HOUR + 1):
+    for number in range(MAX_AN_HOUR + 1):
         rejects(delivery(rejects, message(rejects, f"r-{number}")), None, GARBLED)
     rejects(delivery(rejects, message(rejects, "other", node="n-2")), None, GARBLED)
     assert rejects.find("other", "train-a") is not None

@@ -13,7 +13,7 @@ from faultbridge.errors import Rejected, Transient
 from faultbridge.gateway.forward import Forward
 from faultbridge.ingest.send import PIECE_BYTES, Parcel, Send, pieces
 from faultbridge.simulation.fakes import FakeObjects, FakeQueue, FakeReceipts, ManualClock, breaking
-from faultbridge.storage.wire.message import MOST_MESSAGE_BYTES, Message, decode_message
+from faultbridge.storage.wire.message import MAX_MESSAGE_BYTES, Message, decode_message
 from tests.builders import NOON
 
 LOG = Parcel("kernel-log", "train-a", b"NVRM: Xid (PCI:0000:c1:00): 79\n", node="ip-10-0-0-7")
@@ -134,7 +134,7 @@ def test_the_pieces_of_a_log_are_the_log(lines: list[bytes]) -> None:
 def test_a_line_longer_than_a_piece_stays_whole() -> None:
     body = b"a\n" + b"x" * 200 * 1024 + b"\nb\n"
     assert b"x" * 200 * 1024 + b"\n" in list(pieces("kernel-log", body))
-    assert MOST_MESSAGE_BYTES > PIECE_BYTES
+    assert MAX_MESSAGE_BYTES > PIECE_BYTES
 
 
 def test_what_a_full_queue_did_not_take_is_said_to_whoever_forwards_it() -> None:

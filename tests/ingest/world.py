@@ -15,7 +15,7 @@ from faultbridge.ledger.append import Append, Revision, Stack
 from faultbridge.pipeline import entry_builder
 from faultbridge.pipeline.observe import observe
 from faultbridge.registry.registration import NewNode, Registration
-from faultbridge.repair.cluster_status import Rollup
+from faultbridge.repair.cluster_status import ClusterRollup
 from faultbridge.rules.rulebook import Rulebook
 from faultbridge.simulation.fakes import FakeTable, ManualClock
 from tests.builders import CATALOGUE, POLICY, STACK_ID, arrival, fault
@@ -31,7 +31,7 @@ class World:
         self.append = Append(self.table, self.clock, self.stack, lambda _: None, Random(7))
         self.registration = Registration(self.table, self.append, self.clock)
         self.rulebook = Rulebook(self.table, STACK_ID, lambda: CATALOGUE, lambda: POLICY)
-        self.rollup = Rollup(self.table, self.clock, self.stack, self.rulebook)
+        self.rollup = ClusterRollup(self.table, self.clock, self.stack, self.rulebook)
         self.config = self.registration.add_cluster(
             ClusterConfig("train-a", shards=shards, mode=Mode.ACT, repair_owner=RepairOwner.FAULTBRIDGE)
         )

@@ -11,8 +11,8 @@ import pytest
 from faultbridge.domain.jobs import Job
 from faultbridge.domain.nodes import NodeKey
 from faultbridge.errors import Rejected
-from faultbridge.jobs.job_impact import TellJobs
-from faultbridge.jobs.jobs import MOST_NODES, Jobs
+from faultbridge.jobs.job_impact import JobImpact
+from faultbridge.jobs.jobs import MAX_NODES, Jobs
 from faultbridge.ledger.timeline import Timeline, Wanted
 from tests.events.validate import assert_valid_event
 from tests.ingest.world import World
@@ -99,7 +99,7 @@ def test_what_cannot_be_is_refused_with_a_reason(world: World, reason: str, act:
 
 
 def test_a_job_with_the_longest_id_and_the_most_nodes_is_noted(world: World) -> None:
-    job = jobs(world).start("train-a", "x" * 128, ["n-1"] * MOST_NODES)
+    job = jobs(world).start("train-a", "x" * 128, ["n-1"] * MAX_NODES)
     assert (job.nodes, [event["data"]["change"] for event in told(world)]) == (("n-1",), ["started"])
 
 
@@ -112,7 +112,7 @@ def test_a_running_job_does_not_start_elsewhere_and_ends_not_before_it_began(wor
 
 
 def strike(world: World, name: str) -> tuple[str, ...]:
-    return TellJobs(world.append, jobs(world))(NodeKey("train-a", name))
+    return JobImpact(world.append, jobs(world))(NodeKey("train-a", name))
 
 
 def test_a_fault_on_a_node_hits_the_jobs_that_run_there_and_no_other(world: World) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from faultbridge.domain.edges import Actor, NodeStatus
 from faultbridge.errors import Conflict, IllegalMove, Transient
-from faultbridge.ledger.append import MOST_TRIES, Append, Revision, Stack
+from faultbridge.ledger.append import MAX_TRIES, Append, Revision, Stack
 from faultbridge.pipeline import entry_builder
 from faultbridge.pipeline.observe import observe
 from faultbridge.simulation.fakes import FakeTable, ManualClock, Seam, breaking
@@ -115,7 +115,7 @@ def test_after_twenty_lost_races_the_conflict_is_the_callers():
     bench.seam.before = lambda call: (_ for _ in ()).throw(Conflict("busy")) if call.operation == "transact" else None
     with pytest.raises(Conflict):
         bench.fail()
-    assert len(bench.pauses) == MOST_TRIES - 1
+    assert len(bench.pauses) == MAX_TRIES - 1
 
 
 def test_an_outage_is_not_tried_again_here():

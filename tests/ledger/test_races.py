@@ -21,7 +21,7 @@ from faultbridge.ingest.record_reader import Delivery
 from faultbridge.ledger.timeline import Timeline, Wanted
 from faultbridge.registry.aliases import Renaming, renamed
 from faultbridge.registry.registration import NewNode
-from faultbridge.repair.case_orders import Order
+from faultbridge.repair.case_orders import CaseOrder
 from faultbridge.storage import items, keys
 from faultbridge.storage.writes import Put
 from tests.builders import KEY
@@ -103,7 +103,7 @@ def test_a_node_that_retires_leaves_a_name_to_the_node_that_took_it_meanwhile() 
     world = World()
     world.app.registration.add_node(KEY.cluster, NewNode(OTHER.node, aliases=("node7",)))
     just_before(world.ports.seam, to(keys.node_state(OTHER)), calls(world, KEY))
-    assert world.app.retire(OTHER, Order()).status is NodeStatus.RETIRED
+    assert world.app.retire(OTHER, CaseOrder()).status is NodeStatus.RETIRED
     assert leads_to(world) == KEY
 
 
@@ -112,7 +112,7 @@ def test_a_node_that_retires_takes_back_no_change_of_its_cluster() -> None:
     registration = world.app.registration
     act = {"mode": Mode.ACT}
     just_before(world.ports.seam, to(keys.node_state(OTHER)), lambda: registration.set_cluster(KEY.cluster, act))
-    world.app.retire(OTHER, Order())
+    world.app.retire(OTHER, CaseOrder())
     config = registration.cluster(KEY.cluster)
     assert (config.mode, config.expected) == (Mode.ACT, 1)
 

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from faultbridge.ledger.timeline import MOST_READ, Timeline, Wanted
+from faultbridge.ledger.timeline import MAX_READ, Timeline, Wanted
 from tests.builders import NOON
 from tests.ledger.bulk import CLUSTER, history
 
@@ -71,7 +71,7 @@ def test_a_filter_that_nothing_passes_ends_a_page_after_a_bounded_look(table) ->
     lines, token = Timeline(table).page(Wanted(CLUSTER, codes=("xid.79",)), PAGE)
     assert lines == ()
     assert token is not None
-    assert table.read - before <= MOST_READ + 24 * SHARDS + 2
+    assert table.read - before <= MAX_READ + 24 * SHARDS + 2
 
 
 def test_the_pages_of_a_cluster_tell_everything_once(entries) -> None:

@@ -19,7 +19,7 @@ from faultbridge.domain.clusters import ClusterConfig
 from faultbridge.domain.edges import Actor
 from faultbridge.domain.nodes import NodeKey, NodeState
 from faultbridge.ledger.append import Revision
-from faultbridge.ledger.recover import Restore
+from faultbridge.ledger.recover import RecoverTable
 from faultbridge.ledger.timeline import Timeline, Wanted
 from faultbridge.ledger.verify import Verify
 from faultbridge.pipeline import entry_builder
@@ -110,7 +110,7 @@ def test_a_table_rebuilt_from_a_backup_goes_on_under_a_new_epoch_and_no_event_id
     settings = settings_from(embedded_stack.info.stack, embedded_stack.outputs)
     rebuilt = of_settings(Settings({**settings.variables, "FAULTBRIDGE_TABLE": name}), clients)
     kept = rebuilt.keeping
-    done = Restore(kept.table, kept.vault, kept.clock, rebuilt.append, rebuilt.stack)(by="a drill")
+    done = RecoverTable(kept.table, kept.vault, kept.clock, rebuilt.append, rebuilt.stack)(by="a drill")
     _note(rebuilt, config, "after the restore")
 
     assert done.epoch > 1

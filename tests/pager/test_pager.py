@@ -21,7 +21,7 @@ from faultbridge.pager.notification_log import Fate
 from faultbridge.pager.open_pages import LivePages
 from faultbridge.pager.page import PagerSettings, PageState
 from faultbridge.pager.rules import EVENT_TYPES, RULES
-from faultbridge.pager.text_formats import MOST_SMS, MOST_SUBJECT
+from faultbridge.pager.text_formats import MAX_SMS, MAX_SUBJECT
 from faultbridge.ports import PageForm, PageMessage, PageUrgency, ProviderFailure
 from faultbridge.simulation.fakes import START, Call, FakePager, FakeTable, ManualClock, breaking
 from faultbridge.storage import keys
@@ -80,8 +80,8 @@ def test_a_page_reads_as_it_was_agreed(name: str) -> None:
 @pytest.mark.parametrize("name", PAGES)
 def test_every_way_to_a_person_has_its_length(name: str) -> None:
     page = sent(*PAGES[name])[-1]
-    assert len(page.subject) <= MOST_SUBJECT
-    assert len(page.bodies["sms"]) <= MOST_SMS
+    assert len(page.subject) <= MAX_SUBJECT
+    assert len(page.bodies["sms"]) <= MAX_SMS
     assert (page.subject + page.bodies["sms"]).isascii()
     assert "default" in page.bodies
     assert len(page.attributes) <= 10
@@ -91,8 +91,8 @@ def test_long_and_foreign_names_do_not_break_a_length() -> None:
     long = case_event("escalated", reason="\u00fc" * 300)
     long["metadata"] |= {"cluster": "c" * 100, "node": "n\u00e9" * 120}
     (page,) = sent(long)
-    assert len(page.subject) <= MOST_SUBJECT
-    assert len(page.bodies["sms"]) <= MOST_SMS
+    assert len(page.subject) <= MAX_SUBJECT
+    assert len(page.bodies["sms"]) <= MAX_SMS
     assert (page.subject + page.bodies["sms"]).isascii()
 
 

@@ -15,7 +15,7 @@ from faultbridge.domain.nodes import NodeKey
 from faultbridge.domain.policy import Limits, Policy, Rule
 from faultbridge.domain.queue import QueuedCase
 from faultbridge.domain.windows import Window
-from faultbridge.pipeline.decide.admit import MOST_PICKS, admit
+from faultbridge.pipeline.decide.admit import MAX_PICKS, admit
 from tests.builders import NOON, after
 
 
@@ -79,7 +79,7 @@ def test_a_verification_needs_no_slot_and_takes_none():
 def test_one_admission_is_bounded_and_those_behind_it_are_not_refused():
     waiting = [queued(number) for number in range(40)]
     admission = admit(control(), Policy("p", limits=Limits(concurrent=40, per_hour=40)), waiting, NOON)
-    assert (len(admission.picks), admission.refusals) == (MOST_PICKS, ())
+    assert (len(admission.picks), admission.refusals) == (MAX_PICKS, ())
 
 
 cases = st.builds(

@@ -17,7 +17,7 @@ from faultbridge.domain.records import Outcome
 from faultbridge.pipeline.fold.changes import Arrival, ChangeKind, Folded
 from faultbridge.pipeline.fold.expire import end_scopes, expire
 from faultbridge.pipeline.fold.fold import fold
-from faultbridge.pipeline.fold.folding import MOST_CONDITIONS, MOST_TOMBSTONES, OVERFLOW
+from faultbridge.pipeline.fold.folding import MAX_CONDITIONS, MAX_TOMBSTONES, OVERFLOW
 from faultbridge.pipeline.normalize.resolve import Sits
 from tests.builders import CATALOGUE, GPU, NOON, OTHER_GPU, after, arrival, fault, node
 
@@ -98,7 +98,7 @@ def test_an_observation_newer_than_the_end_opens_the_condition_again() -> None:
 
 def test_the_floor_keeps_what_an_evicted_tombstone_remembered() -> None:
     state = node()
-    for number in range(MOST_TOMBSTONES + 1):
+    for number in range(MAX_TOMBSTONES + 1):
         code = f"host.test_{number}"
         at = after(minutes=number)
         state = folded(state, arrival(fault(code), at=at), now=at).state
@@ -188,13 +188,13 @@ def test_silence_ends_only_what_the_catalogue_lets_it_end() -> None:
 
 
 def test_a_node_holds_64_conditions_and_a_worse_one_takes_the_place_of_the_mildest():
-    links = [fault("xid.92", component=replace(GPU, link=number)) for number in range(MOST_CONDITIONS)]
+    links = [fault("xid.92", component=replace(GPU, link=number)) for number in range(MAX_CONDITIONS)]
     full = folded(node(), *(arrival(one, at=after(seconds=number)) for number, one in enumerate(links)))
     mild = folded(full.state, arrival(fault("xid.92", component=OTHER_GPU), at=after(minutes=5)))
     assert {condition.code for condition in mild.state.active()} == {"xid.92", OVERFLOW}
     worse = folded(mild.state, arrival(fault("xid.79"), at=after(minutes=6)))
     codes = [condition.code for condition in worse.state.active()]
-    assert (codes.count("xid.92"), codes.count("xid.79"), codes.count(OVERFLOW)) == (MOST_CONDITIONS - 1, 1, 1)
+    assert (codes.count("xid.92"), codes.count("xid.79"), codes.count(OVERFLOW)) == (MAX_CONDITIONS - 1, 1, 1)
     again = folded(worse.state, arrival(fault("xid.92", component=OTHER_GPU), at=after(minutes=5)))
     assert again.state == worse.state
 

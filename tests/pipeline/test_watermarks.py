@@ -15,7 +15,7 @@ from faultbridge.domain.records import Outcome
 from faultbridge.pipeline.fold.changes import Arrival, Folded
 from faultbridge.pipeline.fold.expire import end_scopes, outdate, quiet_until
 from faultbridge.pipeline.fold.fold import fold
-from faultbridge.pipeline.fold.folding import MOST_CONDITIONS, MOST_NOTED, MOST_SURVEYS, MOST_TOMBSTONES
+from faultbridge.pipeline.fold.folding import MAX_CONDITIONS, MAX_NOTED, MAX_SURVEYS, MAX_TOMBSTONES
 from tests.builders import CATALOGUE, GPU, NOON, OTHER_GPU, after, arrival, fault, node
 
 KEY_OF_79 = "xid.79@gpu/pci=0000:c1:00"
@@ -82,16 +82,16 @@ def test_the_end_of_a_condition_covers_its_own_instant(moved, expected) -> None:
 
 def test_exactly_as_many_tombstones_and_notes_are_kept_as_there_is_room_for() -> None:
     state = node()
-    for number in range(MOST_TOMBSTONES):
+    for number in range(MAX_TOMBSTONES):
         begun = folded(state, arrival(fault(f"xid.{1000 + number}"), at=NOON))
         state = end_scopes(begun.state, tuple(Scope), at=NOON, reason="gone").state
-    assert len(state.tombstones) == MOST_TOMBSTONES
+    assert len(state.tombstones) == MAX_TOMBSTONES
     assert state.floor is None
     noted = node()
-    for number in range(MOST_NOTED):
+    for number in range(MAX_NOTED):
         component = OTHER_GPU.__class__(OTHER_GPU.type, pci=f"0000:{number:02x}:00")
         noted = folded(noted, arrival(fault("xid.31", component=component), at=NOON)).state
-    assert len(noted.noted) == MOST_NOTED
+    assert len(noted.noted) == MAX_NOTED
 
 
 def test_a_quiet_condition_ends_at_the_instant_at_which_its_time_is_over() -> None:
@@ -136,10 +136,10 @@ def test_what_one_check_said_last_makes_no_other_checks_word_of_that_source_old(
 def test_the_looks_that_are_remembered_are_bounded() -> None:
     looks = [
         arrival(Snapshot("nvsentinel", {}, part=f"check-{number}"), after(minutes=number), f"r-{number}")
-        for number in range(MOST_SURVEYS + 5)
+        for number in range(MAX_SURVEYS + 5)
     ]
     state = folded(node(), *looks).state
-    assert len(state.snapshots) == MOST_SURVEYS
+    assert len(state.snapshots) == MAX_SURVEYS
     assert "nvsentinel#check-0" not in state.snapshots
 
 
@@ -157,7 +157,7 @@ def test_a_word_of_the_same_instant_does_not_take_back_what_was_said_then(moved,
 
 
 def test_a_fault_no_worse_than_those_of_a_full_node_takes_the_place_of_none() -> None:
-    links = [fault("xid.92", component=replace(GPU, link=number)) for number in range(MOST_CONDITIONS)]
+    links = [fault("xid.92", component=replace(GPU, link=number)) for number in range(MAX_CONDITIONS)]
     full = folded(node(), *(arrival(one, at=after(seconds=number)) for number, one in enumerate(links)))
     one_more = folded(full.state, arrival(fault("xid.92", component=OTHER_GPU), at=after(minutes=5)))
     assert OTHER_GPU not in {condition.component for condition in one_more.state.active()}

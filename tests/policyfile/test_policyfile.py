@@ -13,7 +13,7 @@ from faultbridge.data import policies
 from faultbridge.domain.breakers import BreakerScope
 from faultbridge.domain.cases import RepairAction
 from faultbridge.domain.faults import Action, ComponentType, Severity
-from faultbridge.domain.policy import Limits, OutOfReach, Policy
+from faultbridge.domain.policy import Limits, OrchestratorUnreachable, Policy
 from faultbridge.domain.windows import Window
 from faultbridge.errors import Rejected
 from faultbridge.policyfile import InvalidPolicy, read_policy, write_policy
@@ -177,7 +177,7 @@ def test_a_problem_names_the_rule_the_field_and_what_was_expected(
 
 
 def test_everything_that_is_wrong_is_said_at_once() -> None:
-    assert len(problems("rules: [{name: a, severity: x, action: y}]\nlimits: {attempts: 0, colour: red}")) == 4
+    assert len(problems("rules: [{name: a, severity: x, action: y}]\nlimits: {attempts: 0, color: red}")) == 4
 
 
 @pytest.mark.parametrize(
@@ -220,10 +220,10 @@ rules:
     windows:
       - {cron: "0 22 * * mon-fri", duration: 6h, zone: Europe/Berlin}
     verify_level: 4
-    give_up_blind: false
+    release_without_capacity: false
     orchestrator_unreachable: proceed
     dry_run: true
-limits: {orchestrator_patience: 15m}
+limits: {orchestrator_timeout: 15m}
 """
 
 
@@ -233,9 +233,9 @@ def test_a_policy_says_everything_that_admission_asks_it() -> None:
     assert (rule.match.count, rule.match.hours, rule.match.sources) == (3, 6, ("kernel-log",))
     assert (rule.approval, rule.approval_deadline) == ((RepairAction.REPLACE_NODE,), timedelta(hours=4))
     assert rule.windows == (Window("0 22 * * mon-fri", timedelta(hours=6), "Europe/Berlin"),)
-    assert (rule.verify_level, rule.give_up_blind, rule.dry_run) == (4, False, True)
-    assert (rule.orchestrator_unreachable, policy.limits.orchestrator_patience) == (
-        OutOfReach.PROCEED,
+    assert (rule.verify_level, rule.release_without_capacity, rule.dry_run) == (4, False, True)
+    assert (rule.orchestrator_unreachable, policy.limits.orchestrator_timeout) == (
+        OrchestratorUnreachable.PROCEED,
         timedelta(minutes=15),
     )
     assert [(one.scope, one.quiet) for one in policy.breakers] == [

@@ -15,8 +15,8 @@ from faultbridge.errors import Transient
 from faultbridge.registry.instances import Called, Machine
 from faultbridge.registry.inventory_sync import SyncInventory
 from faultbridge.registry.registration import NewNode
-from faultbridge.registry.replacement_detection import Seating
-from faultbridge.repair.case_orders import Order
+from faultbridge.registry.replacement_detection import ReplacementDetection
+from faultbridge.repair.case_orders import CaseOrder
 from faultbridge.simulation.fakes import FakeInventory
 from tests.builders import KEY
 from tests.registry.fake_node_listing import FakeRoll
@@ -41,7 +41,7 @@ def roll():
 @pytest.fixture
 def sync(world, inventory, roll):
     app = world.app
-    seating = Seating(world.ports.table, app.append, app.rulebook)
+    seating = ReplacementDetection(world.ports.table, app.append, app.rulebook)
     looks = SyncInventory(world.ports.table, app.registration, seating, {"ec2-auto-scaling": inventory}, roll)
 
     def look(only=None):
@@ -218,7 +218,7 @@ def test_a_host_name_that_another_machine_bears_now_leads_to_it(world, sync, inv
 
 def test_a_node_that_was_retired_keeps_no_machine_from_another(world, sync):
     old, fleet = instance(world), world.ports.fleet
-    world.app.retire(KEY._replace(node="a"), Order(None, "rack given up"))
+    world.app.retire(KEY._replace(node="a"), CaseOrder(None, "rack given up"))
     fleet.instances[old] = replace(fleet.instances[old], alive=False)
     new = fleet.launch(GROUP)
     assert sync().added == [f"ip-{new[-4:]}"]

@@ -85,7 +85,7 @@ def test_a_cluster_may_be_run_otherwise_later() -> None:
     assert (config.acts, config.version) == (True, 2)
 
 
-@pytest.mark.parametrize("field", ["shards", "cluster", "version", "colour"])
+@pytest.mark.parametrize("field", ["shards", "cluster", "version", "color"])
 def test_what_is_fixed_for_ever_cannot_be_set(field: str) -> None:
     with pytest.raises(Rejected, match="not_settable"):
         with_cluster().set_cluster("train-a", {field: 3})

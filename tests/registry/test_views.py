@@ -9,7 +9,7 @@ import pytest
 from faultbridge.domain.edges import CaseStatus, NodeStatus
 from faultbridge.domain.nodes import NodeKey
 from faultbridge.errors import Rejected
-from faultbridge.registry.views import Directory
+from faultbridge.registry.views import Views
 from tests.builders import fault
 from tests.ingest.world import World
 
@@ -18,7 +18,7 @@ def test_a_cluster_shows_its_registration_status_and_slots() -> None:
     world = World()
     world.register_node("n-1")
     world.rollup("train-a")
-    (view,) = Directory(world.table).clusters()
+    (view,) = Views(world.table).clusters()
     assert (view.config.cluster, view.config.expected, view.control.holders) == ("train-a", 1, {})
     assert view.state.status is not None
 
@@ -27,7 +27,7 @@ def test_nodes_are_listed_by_name_over_all_shards_with_their_status() -> None:
     world = World(shards=4)
     keys = [world.register_node(f"n-{number}") for number in (3, 1, 2)]
     world.happens(keys[0])
-    nodes = Directory(world.table).nodes("train-a")
+    nodes = Views(world.table).nodes("train-a")
     assert [node.key.node for node in nodes] == ["n-1", "n-2", "n-3"]
     assert [node.status for node in nodes] == [NodeStatus.HEALTHY, NodeStatus.HEALTHY, NodeStatus.DEGRADED]
 
@@ -38,9 +38,9 @@ def test_cases_that_need_somebody_are_listed_oldest_first() -> None:
     world.happens(first)
     world.pass_time(minutes=1)
     world.happens(second)
-    views = Directory(world.table).cases("train-a")
+    views = Views(world.table).cases("train-a")
     assert [view.key.node for view in views] == ["n-1", "n-2"]
-    assert Directory(world.table).cases("train-a", [CaseStatus.RESOLVED]) == ()
+    assert Views(world.table).cases("train-a", [CaseStatus.RESOLVED]) == ()
 
 
 def test_a_case_that_the_index_still_shows_as_live_is_not_listed_as_live() -> None:
@@ -48,7 +48,7 @@ def test_a_case_that_the_index_still_shows_as_live_is_not_listed_as_live() -> No
     key = world.register_node("n-1")
     world.happens(key, fault("xid.48"))
     world.pass_time(minutes=6)
-    assert len(Directory(world.table).cases("train-a")) == 1
+    assert len(Views(world.table).cases("train-a")) == 1
 
 
 def test_a_case_tells_how_long_each_phase_took() -> None:
@@ -56,7 +56,7 @@ def test_a_case_tells_how_long_each_phase_took() -> None:
     case = world.happens(world.register_node("n-1")).live_case
     assert case is not None
     now = world.pass_time(minutes=2)
-    view = Directory(world.table).case(case.id)
+    view = Views(world.table).case(case.id)
     assert view.key == NodeKey("train-a", "n-1")
     assert view.age(now) == 120_000
     assert sum(view.phases(now).values()) == 120_000
@@ -66,12 +66,12 @@ def test_a_node_is_shown_with_what_is_wrong_with_it() -> None:
     world = World()
     key = world.register_node("n-1")
     world.happens(key)
-    state = Directory(world.table).node(key)
+    state = Views(world.table).node(key)
     assert [condition.code for condition in state.active()] == ["xid.79"]
 
 
 def test_what_does_not_exist_is_said_not_to() -> None:
-    directory = Directory(World().table)
+    directory = Views(World().table)
     with pytest.raises(Rejected, match="unknown_cluster"):
         directory.nodes("other")
     with pytest.raises(Rejected, match="unknown_node"):

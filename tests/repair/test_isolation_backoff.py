@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from faultbridge.domain.policy import Limits
-from faultbridge.repair.isolation_backoff import LONGEST_PAUSE, OVERDUE, is_overdue, postponed
+from faultbridge.repair.isolation_backoff import MAX_PAUSE, OVERDUE, is_overdue, postponed
 from tests.builders import NOON, node
 
 LIMITS = Limits()
@@ -25,9 +25,9 @@ def test_a_person_is_told_once_from_the_fifth_minute_on(at: timedelta, told: boo
     ("at", "again"),
     [
         (OVERDUE - MILLISECOND, OVERDUE),
-        (OVERDUE, OVERDUE + LONGEST_PAUSE),
-        (LIMITS.orchestrator_patience - MILLISECOND, LIMITS.orchestrator_patience),
-        (LIMITS.orchestrator_patience, LIMITS.orchestrator_patience + LONGEST_PAUSE),
+        (OVERDUE, OVERDUE + MAX_PAUSE),
+        (LIMITS.orchestrator_timeout - MILLISECOND, LIMITS.orchestrator_timeout),
+        (LIMITS.orchestrator_timeout, LIMITS.orchestrator_timeout + MAX_PAUSE),
     ],
 )
 def test_the_next_call_waits_for_its_pause_and_not_beyond_what_the_time_brings(at: timedelta, again: timedelta) -> None:

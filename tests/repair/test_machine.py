@@ -139,7 +139,7 @@ def test_a_bug_in_a_step_before_the_intent_is_recorded_and_tried_again_until_the
     world.until(world.case_is(CaseStatus.ESCALATED))
     assert world.case().attempts == 3
     assert "RuntimeError" in world.case().reason
-    assert world.given_up() == []
+    assert world.released() == []
 
 
 def test_a_bug_in_a_step_after_the_intent_is_handed_over():
@@ -213,7 +213,7 @@ def test_a_node_without_a_group_is_not_given_up():
     )
     world.fault()
     world.listen()
-    assert (world.case().status, world.given_up()) == (CaseStatus.ESCALATED, [])
+    assert (world.case().status, world.released()) == (CaseStatus.ESCALATED, [])
     assert world.case().reason.startswith("NOT_FOUND")
 
 

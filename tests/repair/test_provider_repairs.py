@@ -15,9 +15,9 @@ from faultbridge.archive.retention import Expire
 from faultbridge.domain.nodes import NodeKey
 from faultbridge.errors import Conflict
 from faultbridge.jobs.jobs import Jobs
-from faultbridge.ledger.append import MOST_TRIES
+from faultbridge.ledger.append import MAX_TRIES
 from faultbridge.ledger.publish import Publish
-from faultbridge.repair.attempt.leaked_slots import ReleaseOrphans
+from faultbridge.repair.attempt.leaked_slots import ReleaseLeakedSlots
 from faultbridge.repair.controls import Controls
 from faultbridge.simulation.fakes import Call, FakeBus, FakeTable
 from faultbridge.storage import items, jobs, keys
@@ -85,7 +85,7 @@ def test_two_who_pause_at_once_say_so_once(world: World) -> None:
 
 
 def test_an_order_that_always_comes_too_late_says_so(world: World) -> None:
-    meanwhile(world.table, lambda: world.table.write(Update(CONTROL, add={"version": 1})), MOST_TRIES)
+    meanwhile(world.table, lambda: world.table.write(Update(CONTROL, add={"version": 1})), MAX_TRIES)
     with pytest.raises(Conflict):
         controls(world).pause("train-a", paused=True)
     assert not controls(world).read("train-a").paused
@@ -143,7 +143,7 @@ def test_a_job_that_always_changes_meanwhile_is_a_conflict(world: World) -> None
 def test_a_slot_that_was_taken_while_orphans_were_looked_for_is_kept(world: World) -> None:
     holding(world, "c-orphan")
     meanwhile(world.table, lambda: holding(world, "c-new"))
-    assert ReleaseOrphans(world.table)("train-a") == ()
+    assert ReleaseLeakedSlots(world.table)("train-a") == ()
     assert set(items.read_control("train-a", world.table.get(CONTROL)).holders) == {"c-orphan", "c-new"}
 
 
@@ -151,7 +151,7 @@ def test_looking_for_orphans_where_there_are_none_writes_nothing(world: World) -
     holding(world, "c-1")
     world.table.write(Put({"pk": keys.case("c-1").pk, "sk": keys.case("c-1").sk, "status": "in_progress"}))
     before = len(world.table.stream)
-    assert ReleaseOrphans(world.table)("train-a") == ()
+    assert ReleaseLeakedSlots(world.table)("train-a") == ()
     assert len(world.table.stream) == before
 
 

@@ -11,7 +11,7 @@ from faultbridge.repair.attempt.step_runner import STEPS
 from faultbridge.simulation.fakes.state_machine import CALLBACK, definition
 from tests.scenarios.world import World
 
-MOST_TRANSITIONS = 30
+MAX_TRANSITIONS = 30
 STATES = definition()["States"]
 TASKS = {name: state for name, state in STATES.items() if state["Type"] == "Task"}
 CHOICES = {name: state for name, state in STATES.items() if state["Type"] == "Choice"}
@@ -35,7 +35,7 @@ def longest(name: str) -> int:
 
 
 def test_no_path_is_longer_than_thirty_transitions_with_every_retry_used():
-    assert longest(definition()["StartAt"]) <= MOST_TRANSITIONS
+    assert longest(definition()["StartAt"]) <= MAX_TRANSITIONS
 
 
 def test_every_state_is_reached_and_every_target_exists():

@@ -34,7 +34,7 @@ def test_all_faulty_nodes_are_isolated_at_once_while_two_at_a_time_are_repaired(
         assert len(world.control().holders) == running
     assert most == 2
     assert {world.status(node) for node in range(1, 6)} == {NodeStatus.HEALTHY}
-    assert len(world.given_up()) == len(set(world.given_up())) == 5
+    assert len(world.released()) == len(set(world.released())) == 5
 
 
 def test_a_waiting_case_says_once_what_it_waits_for():
@@ -57,9 +57,9 @@ def test_the_hourly_limit_holds_however_many_slots_are_free():
         world.fault(node)
     world.listen()
     world.minute(59)
-    assert len(world.given_up()) == 1
+    assert len(world.released()) == 1
     world.minute(2)
-    assert len(world.given_up()) == 2
+    assert len(world.released()) == 2
 
 
 def test_the_worse_fault_is_repaired_first_and_then_the_older_one():
@@ -76,7 +76,7 @@ def test_the_worse_fault_is_repaired_first_and_then_the_older_one():
     world.pause_repairs(paused=False)
     for node in (1, 2, 3):
         world.until(world.case_is(RESOLVED, node))
-    assert world.given_up() == [f"i-{node:017x}" for node in (2, 3, 1)]
+    assert world.released() == [f"i-{node:017x}" for node in (2, 3, 1)]
 
 
 def test_a_pause_lets_nothing_begin_and_stops_what_has_not_reached_its_intent():
@@ -86,7 +86,7 @@ def test_a_pause_lets_nothing_begin_and_stops_what_has_not_reached_its_intent():
     world.listen()
     world.pause_repairs(paused=True)
     world.minute(20)
-    assert (world.status(), world.given_up()) == (NodeStatus.QUARANTINED, [])
+    assert (world.status(), world.released()) == (NodeStatus.QUARANTINED, [])
     assert (world.case().status, world.case().waiting_for) == (QUEUED, WaitingFor.PAUSE)
     assert world.control().holders == {}
     world.pause_repairs(paused=False)
@@ -129,7 +129,7 @@ def test_a_node_that_recovers_before_its_isolation_is_let_go_again():
     world.minute(2)
     assert (world.status(), world.node().isolation) == (NodeStatus.HEALTHY, Isolation.NONE)
     assert world.case().resolution is Resolution.RECOVERED
-    assert world.given_up() == []
+    assert world.released() == []
 
 
 def test_a_node_that_recovers_in_quarantine_is_verified_and_not_replaced():
@@ -142,7 +142,7 @@ def test_a_node_that_recovers_in_quarantine_is_verified_and_not_replaced():
     world.clear()
     world.pause_repairs(paused=False)
     world.until(world.case_is(RESOLVED))
-    assert (world.status(), world.given_up()) == (NodeStatus.HEALTHY, [])
+    assert (world.status(), world.released()) == (NodeStatus.HEALTHY, [])
     assert world.case().resolution is Resolution.RECOVERED
     assert world.node().incarnation.instance == 1
 
@@ -156,7 +156,7 @@ def test_a_diagnosis_holds_no_slot_and_gives_nothing_up():
     assert in_progress(world, 2) == 2
     assert list(world.control().holders) == [world.case(1).id]
     world.until(world.case_is(RESOLVED, 2))
-    assert "i-00000000000000002" not in world.given_up()
+    assert "i-00000000000000002" not in world.released()
 
 
 def test_a_diagnosis_that_fails_climbs_to_the_next_repair_action_that_the_policy_permits():
@@ -166,7 +166,7 @@ def test_a_diagnosis_that_fails_climbs_to_the_next_repair_action_that_the_policy
         Match(codes=("xid.48",)),
         action=Action.RUN_DIAGNOSTICS,
         repair_actions=repair_actions,
-        give_up_blind=True,
+        release_without_capacity=True,
     )
     world = World(rules=(rule,))
     world.verifier.results["i-00000000000000001"] = Verification(Verdict.FAILED, ("memory: fail",))
@@ -174,7 +174,7 @@ def test_a_diagnosis_that_fails_climbs_to_the_next_repair_action_that_the_policy
     world.listen()
     world.until(world.case_is(RESOLVED))
     assert world.case().repair_action is RepairAction.REPLACE_NODE
-    assert (world.case().attempts, world.given_up()) == (2, ["i-00000000000000001"])
+    assert (world.case().attempts, world.released()) == (2, ["i-00000000000000001"])
 
 
 def test_a_repair_action_that_the_policy_no_longer_permits_climbs_and_says_so():
@@ -202,12 +202,12 @@ def test_a_ladder_whose_repair_actions_do_not_help_goes_to_a_person():
     world.fault(code="xid.48")
     world.listen()
     world.until(world.case_is(CaseStatus.ESCALATED))
-    assert (world.case().repair_action, world.given_up()) == (RepairAction.REBOOT_NODE, [])
+    assert (world.case().repair_action, world.released()) == (RepairAction.REBOOT_NODE, [])
     assert world.case().reason == "VERIFY_FAILED: memory: fail"
 
 
 def test_a_case_that_the_policy_leaves_in_service_is_isolated_only_when_its_repair_begins():
-    rule = Rule("gentle", Match(codes=("xid.48",)), isolate=False, give_up_blind=True)
+    rule = Rule("gentle", Match(codes=("xid.48",)), isolate=False, release_without_capacity=True)
     world = World(nodes=2, limits=limits(concurrent=1), rules=(rule,))
     world.fault(1)
     world.listen()

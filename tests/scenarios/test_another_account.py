@@ -7,8 +7,8 @@ from dataclasses import replace
 from faultbridge.domain.clusters import ProviderRole
 from faultbridge.domain.edges import NodeStatus
 from faultbridge.registry.registration import Registration
-from faultbridge.repair.attempt.recovery import Poke
-from faultbridge.repair.attempt.step_runner import Replacement
+from faultbridge.repair.attempt.recovery import RecoverAttempts
+from faultbridge.repair.attempt.step_runner import StepRunner
 from faultbridge.simulation.fakes import FakeProvider
 from tests.scenarios.world import CLUSTER, World
 
@@ -26,12 +26,12 @@ def test_the_machine_is_given_up_and_proven_where_it_is() -> None:
         asked.append(role)
         return tools
 
-    machine = Replacement(replace(tools, providers={"ec2-auto-scaling": ours}, elsewhere=elsewhere))
+    machine = StepRunner(replace(tools, providers={"ec2-auto-scaling": ours}, elsewhere=elsewhere))
     world.workflow.handler = machine
-    world.sweep = replace(world.sweep, poke=Poke(machine))
+    world.sweep = replace(world.sweep, poke=RecoverAttempts(machine))
     world.fault()
     world.until(lambda: world.node().case is not None and not world.case().status.live, minutes=120)
     assert world.status() is NodeStatus.HEALTHY
-    assert len(world.given_up()) == 1
+    assert len(world.released()) == 1
     assert ours.replaced == []
     assert set(asked) == {ROLE}

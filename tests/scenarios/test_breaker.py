@@ -46,7 +46,7 @@ def test_a_breaker_trips_on_one_rack_holds_only_that_rack_and_closes_itself():
     assert [world.status(node) for node in range(1, 6)] == [NodeStatus.DEGRADED] * 5
     assert {world.case(node).waiting_for for node in range(1, 6)} == {WaitingFor.BREAKER}
     fail(world, 30)
-    assert world.given_up() == ["i-0000000000000001e"]
+    assert world.released() == ["i-0000000000000001e"]
     world.minute()
     for node in range(1, 6):
         world.clear(node)
@@ -61,7 +61,7 @@ def test_nodes_that_stay_broken_are_repaired_one_at_a_time_through_a_half_open_b
     world = world_of(40, limits=limits(concurrent=4))
     fail(world, 1, 2, 3, 4, 5)
     world.minute(9)
-    assert world.given_up() == []
+    assert world.released() == []
     most = 0
     for _ in range(200):
         world.minute()
@@ -141,7 +141,7 @@ def test_forty_of_four_hundred_nodes_are_isolated_within_a_minute_and_two_repair
     for _ in range(30):
         world.minute()
         assert len(world.control().holders) <= 2
-    assert len(world.given_up()) >= 2
+    assert len(world.released()) >= 2
 
 
 @pytest.mark.parametrize("lost", ["gone", "over"])

@@ -36,8 +36,8 @@ def test_logs_that_take_their_time_are_waited_for_five_minutes_and_no_longer() -
     world.fault()
     world.listen()
     world.minute(4)
-    assert (world.status(), world.given_up()) == (NodeStatus.DRAINING, [])
-    world.until(lambda: bool(world.given_up()), minutes=10)
+    assert (world.status(), world.released()) == (NodeStatus.DRAINING, [])
+    world.until(lambda: bool(world.released()), minutes=10)
     assert [one["outcome"] for one in bundles(world)] == ["timed_out"]
     world.until(world.case_is(RESOLVED))
 

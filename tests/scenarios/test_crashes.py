@@ -23,7 +23,7 @@ RESOLVED = CaseStatus.RESOLVED
 EFFECTS = {"write", "transact", "replace", "restart", "begin", "start", "resume", "cordon", "uncordon", "drain"}
 ONCE = {
     "intent committed",
-    "give_up given_up",
+    "release_instance released",
     "await_successor claimed",
     "verify passed",
     "node validating -> healthy",
@@ -75,7 +75,7 @@ def check(world: World) -> None:
     story = Counter(world.story())
     assert world.status() is NodeStatus.HEALTHY
     assert {line: story[line] for line in ONCE} == dict.fromkeys(ONCE, 1)
-    assert set(world.given_up()) == {"i-00000000000000001"}
+    assert set(world.released()) == {"i-00000000000000001"}
     assert sum(not one.alive for one in world.fleet.instances.values()) == 1
     assert world.control().holders == {}
     assert world.orchestrator.cordoned == set()
@@ -107,7 +107,7 @@ def test_the_provider_is_asked_once_wherever_the_step_dies_after_it_was_asked() 
     world = world_with_a_fault()
     world.seam.after = lambda call: die_once(world, call)
     run(world)
-    assert world.given_up() == ["i-00000000000000001"]
+    assert world.released() == ["i-00000000000000001"]
 
 
 def die_once(world: World, call: Call) -> None:
@@ -121,7 +121,7 @@ def test_an_ambiguous_answer_after_the_provider_acted_replaces_nothing_twice(fai
     world = world_with_a_fault()
     world.provider.fail_next(failure, effect=True)
     run(world)
-    assert world.given_up() == ["i-00000000000000001"]
+    assert world.released() == ["i-00000000000000001"]
     check(world)
 
 
@@ -132,10 +132,10 @@ def test_an_ambiguous_answer_without_effect_is_asked_again_only_after_a_probe() 
     world.listen()
     world.minute(10)
     assert world.status() is NodeStatus.REPLACING
-    assert len(world.given_up()) == 1
+    assert len(world.released()) == 1
     world.provider.blind = False
     world.until(world.case_is(RESOLVED))
-    assert world.given_up() == ["i-00000000000000001"] * 2
+    assert world.released() == ["i-00000000000000001"] * 2
     assert len({token for _, token in world.provider.replaced}) == 1
 
 
@@ -220,7 +220,7 @@ def test_an_execution_lost_after_the_intent_is_followed_by_one_that_goes_on_wher
     world.listen()
     world.workflow.abort(f"{world.case().id}-1")
     world.until(world.case_is(RESOLVED))
-    assert world.given_up() == ["i-00000000000000001"]
+    assert world.released() == ["i-00000000000000001"]
     assert world.case().attempts == 2
     assert "await_successor lost" in world.story()
     assert world.story().count("intent committed") == 1
@@ -234,7 +234,7 @@ def test_an_execution_lost_before_the_intent_gives_the_slot_back() -> None:
     world.until(lambda: world.case().status is CaseStatus.QUEUED)
     assert (world.status(), world.control().holders) == (NodeStatus.QUARANTINED, {})
     world.until(world.case_is(RESOLVED))
-    assert len(world.given_up()) == 1
+    assert len(world.released()) == 1
 
 
 def test_an_execution_that_hangs_between_two_steps_is_taken_for_lost_and_fenced_off() -> None:
@@ -245,7 +245,7 @@ def test_an_execution_that_hangs_between_two_steps_is_taken_for_lost_and_fenced_
     hanging = world.workflow.executions[f"{world.case().id}-1"]
     world.until(world.case_is(RESOLVED), minutes=60)
     assert world.case().attempts == 2
-    assert world.given_up() == ["i-00000000000000001"]
+    assert world.released() == ["i-00000000000000001"]
     world.clock.advance(timedelta(hours=5))
     world.workflow.let_time_out()
     assert hanging.visited[-1] == "Stopped"
@@ -256,7 +256,14 @@ def test_a_step_of_an_attempt_that_is_over_answers_superseded_and_does_nothing()
     world = world_with_a_fault()
     world.listen()
     case = world.case()
-    payload = {"v": 1, "cluster": "train-a", "node": "node-1", "case": case.id, "attempt": 7, "step": "give_up"}
+    payload = {
+        "v": 1,
+        "cluster": "train-a",
+        "node": "node-1",
+        "case": case.id,
+        "attempt": 7,
+        "step": "release_instance",
+    }
     before = world.bodies()
     assert world.machine(payload)["outcome"] == "superseded"
     assert world.machine(payload | {"case": "c-other", "attempt": 1})["outcome"] == "superseded"
@@ -269,9 +276,9 @@ def test_a_step_called_again_gives_the_same_answer_and_writes_nothing() -> None:
     case = world.case()
     payload = {"v": 1, "cluster": "train-a", "node": "node-1", "case": case.id, "attempt": 1}
     before = world.bodies()
-    for step in ("drain", "give_up"):
+    for step in ("drain", "release_instance"):
         assert world.machine(payload | {"step": step})["outcome"] == "done"
-    assert (world.bodies(), len(world.given_up())) == (before, 1)
+    assert (world.bodies(), len(world.released())) == (before, 1)
 
 
 def test_a_close_called_again_is_closed() -> None:

@@ -10,7 +10,7 @@ from faultbridge.domain.cases import Resolution, WaitingFor
 from faultbridge.domain.edges import CaseStatus, NodeStatus
 from faultbridge.errors import Transient
 from faultbridge.ports import ProviderFailure, Verdict, Verification
-from faultbridge.repair.case_orders import Order
+from faultbridge.repair.case_orders import CaseOrder
 from faultbridge.simulation.fakes.seams import Call, breaking
 from tests.builders import NOON
 from tests.scenarios.world import GROUP, World
@@ -32,7 +32,7 @@ def test_the_old_machine_goes_only_when_its_successor_runs() -> None:
     while world.case().status is not RESOLVED:
         running = {one.instance_id for one in world.fleet.running(GROUP)}
         assert OLD in running or NEW in running
-        assert (OLD in running) is (world.given_up() == [])
+        assert (OLD in running) is (world.released() == [])
         world.minute()
         assert world.clock.now() < NOON + timedelta(hours=1)
     assert world.living() == [NEW]
@@ -40,7 +40,7 @@ def test_the_old_machine_goes_only_when_its_successor_runs() -> None:
         "collect kept",
         "intent committed",
         "node draining -> replacing",
-        "give_up given_up",
+        "release_instance released",
         "node replacing -> provisioning",
         "await_successor claimed",
         "node provisioning -> validating",
@@ -85,7 +85,7 @@ def test_where_no_type_has_as_many_gpus_nothing_is_given_up_and_a_person_is_aske
     world = faulty("p5.4xlarge")
     world.listen()
     world.until(world.case_is(ESCALATED))
-    assert (world.given_up(), world.living()) == ([], [OLD])
+    assert (world.released(), world.living()) == ([], [OLD])
     assert "as many GPUs" in world.case().reason
     assert "intent committed" not in world.story()
 
@@ -95,7 +95,7 @@ def test_without_capacity_for_any_type_the_node_is_kept_and_the_case_waits_until
     world.launcher.dry = {"p5.48xlarge", "p5e.48xlarge"}
     world.listen()
     world.minute(8 * 60)
-    assert (world.given_up(), world.living()) == ([], [OLD])
+    assert (world.released(), world.living()) == ([], [OLD])
     assert (world.status(), world.case().status) == (NodeStatus.QUARANTINED, QUEUED)
     assert world.case().waiting_for is WaitingFor.CAPACITY
     assert world.control().holders == {}
@@ -136,9 +136,9 @@ def test_what_nobody_could_tell_in_time_is_found_by_the_next_attempt() -> None:
     world.launcher.hidden_until = world.clock.now() + timedelta(hours=2)
     world.listen()
     world.until(world.case_is(ESCALATED))
-    assert (world.given_up(), world.living()) == ([], [OLD, NEW])
+    assert (world.released(), world.living()) == ([], [OLD, NEW])
     world.clock.advance(timedelta(hours=2))
-    world.node_orders.replace(world.key(), Order("arn:aws:iam::111122223333:user/operator", "there is some again"))
+    world.node_orders.replace(world.key(), CaseOrder("arn:aws:iam::111122223333:user/operator", "there is some again"))
     world.listen()
     world.until(world.case_is(RESOLVED))
     assert world.living() == [NEW]
@@ -151,7 +151,7 @@ def test_a_machine_that_was_launched_for_a_node_that_a_person_mended_is_ended_wi
     world.until(world.case_is(ESCALATED))
     assert world.living() == [OLD, NEW]
     world.launch_from_template("p5.4xlarge")
-    world.node_orders.give_back(world.key(), Order("an operator", "mended by hand"))
+    world.node_orders.give_back(world.key(), CaseOrder("an operator", "mended by hand"))
     world.listen()
     world.until(world.case_is(RESOLVED))
     assert (world.living(), world.launcher.ended) == ([OLD], [NEW])
@@ -172,7 +172,7 @@ def test_a_successor_that_ends_before_it_serves_is_followed_by_another_and_the_o
     world.until(lambda: NEW in world.fleet.instances)
     world.fleet.terminate(NEW)
     world.minute(2)
-    assert world.given_up() == []
+    assert world.released() == []
     world.until(world.case_is(RESOLVED))
     (serving,) = world.living()
     assert serving not in {OLD, NEW}
@@ -183,7 +183,7 @@ def test_a_successor_that_is_bad_on_arrival_is_replaced_itself() -> None:
     world.verifier.results[NEW] = Verification(Verdict.FAILED, ("pcie: fail",), b"{}")
     world.listen()
     world.until(world.case_is(RESOLVED))
-    assert world.given_up() == [OLD, NEW]
+    assert world.released() == [OLD, NEW]
     assert len(world.living()) == 1
     assert world.case().resolution is Resolution.REPLACED
 
@@ -194,7 +194,7 @@ def test_a_machine_that_others_take_away_is_followed_by_one_of_ours() -> None:
     world.listen()
     world.fleet.terminate(OLD)
     world.until(world.case_is(RESOLVED))
-    assert (world.given_up(), len(world.living())) == ([], 1)
+    assert (world.released(), len(world.living())) == ([], 1)
     assert world.case().resolution in {Resolution.EXTERNAL, Resolution.REPLACED}
 
 
@@ -209,7 +209,7 @@ def test_a_successor_that_ends_when_the_old_machine_is_gone_is_followed_by_anoth
 
     world.seam.after = ends
     world.listen()
-    world.until(lambda: world.given_up() == [OLD])
+    world.until(lambda: world.released() == [OLD])
     world.minute(5)
     assert world.living() == []
     world.launcher.dry = set()

@@ -7,15 +7,15 @@ from datetime import timedelta
 from faultbridge.domain.cases import WaitingFor
 from faultbridge.domain.edges import CaseStatus, NodeStatus
 from faultbridge.registry.registration import Registration
-from faultbridge.repair.case_orders import Order
-from faultbridge.repair.opt_out import Ignore
+from faultbridge.repair.case_orders import CaseOrder
+from faultbridge.repair.opt_out import OptOut
 from tests.scenarios.world import CLUSTER, World
 
-ADA = Order("arn:aws:iam::123456789012:user/ada", "her experiment")
+ADA = CaseOrder("arn:aws:iam::123456789012:user/ada", "her experiment")
 
 
-def ignore(world: World) -> Ignore:
-    return Ignore(world.append, world.rulebook)
+def ignore(world: World) -> OptOut:
+    return OptOut(world.append, world.rulebook)
 
 
 def test_a_fault_of_an_ignored_node_is_on_the_record_and_nothing_else_happens() -> None:
@@ -26,7 +26,7 @@ def test_a_fault_of_an_ignored_node_is_on_the_record_and_nothing_else_happens() 
     assert (world.status(), world.node().case) == (NodeStatus.DEGRADED, None)
     assert world.story()[-2:] == ["detected xid.79", "node healthy -> degraded"]
     assert world.orchestrator.cordoned == set()
-    assert world.given_up() == []
+    assert world.released() == []
 
 
 def test_when_its_time_is_over_it_is_repaired_like_any_other() -> None:
@@ -36,7 +36,7 @@ def test_when_its_time_is_over_it_is_repaired_like_any_other() -> None:
     world.minute(179)
     assert world.node().case is None
     world.until(lambda: world.node().case is not None and not world.case().status.live, minutes=240)
-    assert (world.status(), len(world.given_up())) == (NodeStatus.HEALTHY, 1)
+    assert (world.status(), len(world.released())) == (NodeStatus.HEALTHY, 1)
 
 
 def test_a_person_takes_it_back_before() -> None:
@@ -57,7 +57,7 @@ def test_a_case_that_waits_when_the_node_is_ignored_waits_on() -> None:
     world.pause_repairs(paused=False)
     world.minute(30)
     assert (world.case().status, world.case().waiting_for) == (CaseStatus.QUEUED, WaitingFor.PAUSE)
-    assert world.given_up() == []
+    assert world.released() == []
     ignore(world).end(world.key(), ADA)
     world.until(lambda: not world.case().status.live, minutes=120)
     assert world.status() is NodeStatus.HEALTHY

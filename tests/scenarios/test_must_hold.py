@@ -23,7 +23,7 @@ def test_capacity_missing_for_eight_hours_keeps_the_nodes_and_asks_once_at_a_tim
         before = len(world.seam.named("provider.capacity"))
         world.minute()
         asked.append(len(world.seam.named("provider.capacity")) - before)
-    assert world.given_up() == []
+    assert world.released() == []
     assert all(instance.alive for instance in world.fleet.instances.values())
     assert {world.status(node) for node in range(1, 4)} == {NodeStatus.QUARANTINED}
     # Three nodes for eight hours: one looks at the pool, a few times an hour, and no minute has two.
@@ -32,7 +32,7 @@ def test_capacity_missing_for_eight_hours_keeps_the_nodes_and_asks_once_at_a_tim
     world.provider.known_capacity = Capacity(Evidence.RESERVATION)
     for node in range(1, 4):
         world.until(world.case_is(RESOLVED, node))
-    assert len(world.given_up()) == 3
+    assert len(world.released()) == 3
 
 
 def test_a_node_that_breaks_again_within_the_hour_names_the_old_case() -> None:
@@ -66,7 +66,7 @@ def test_forty_fatal_nodes_are_off_work_within_a_minute_and_never_more_than_two_
             break
     assert most == 2
     assert {world.status(node) for node in range(1, 41)} == {NodeStatus.HEALTHY}
-    assert len(world.given_up()) == 40
+    assert len(world.released()) == 40
 
 
 def test_a_dry_run_calls_nothing_that_acts_on_a_node_or_looks_at_one() -> None:

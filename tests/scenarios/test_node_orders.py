@@ -9,12 +9,12 @@ from faultbridge.domain.clusters import Mode
 from faultbridge.domain.edges import CaseStatus, NodeStatus
 from faultbridge.domain.policy import Match, Rule
 from faultbridge.errors import Rejected
-from faultbridge.repair.case_orders import Order
+from faultbridge.repair.case_orders import CaseOrder
 from faultbridge.repair.node_orders import QUARANTINE, REPLACE
 from tests.scenarios.world import World
 
 RESOLVED, ESCALATED = CaseStatus.RESOLVED, CaseStatus.ESCALATED
-ADA = Order("arn:aws:iam::123456789012:user/ada", "burnt smell")
+ADA = CaseOrder("arn:aws:iam::123456789012:user/ada", "burnt smell")
 
 
 def codes(world: World) -> list[str]:
@@ -41,7 +41,7 @@ def test_an_ordered_replacement_is_bounded_as_any_repair_and_a_rule_may_ask_anot
     world.node_orders.replace(world.key(), ADA)
     world.listen()
     world.minute(5)
-    assert (world.case().waiting_for, world.given_up()) == (WaitingFor.APPROVAL, [])
+    assert (world.case().waiting_for, world.released()) == (WaitingFor.APPROVAL, [])
     assert world.case().rule == "two-people"
 
 
@@ -51,7 +51,7 @@ def test_a_second_order_for_the_same_node_gives_up_no_second_instance() -> None:
     world.node_orders.replace(world.key(), ADA)
     world.listen()
     world.until(world.case_is(RESOLVED))
-    assert len(world.given_up()) == 1
+    assert len(world.released()) == 1
 
 
 def test_a_quarantined_node_is_a_persons_until_it_is_returned_and_verified() -> None:
@@ -60,10 +60,10 @@ def test_a_quarantined_node_is_a_persons_until_it_is_returned_and_verified() -> 
     world.listen()
     world.minute(60)
     assert (world.case().status, world.status(), codes(world)) == (ESCALATED, NodeStatus.QUARANTINED, [QUARANTINE])
-    world.node_orders.give_back(world.key(), Order(ADA.operator, "cable changed"))
+    world.node_orders.give_back(world.key(), CaseOrder(ADA.operator, "cable changed"))
     world.listen()
     world.until(world.case_is(RESOLVED))
-    assert (world.status(), codes(world), world.given_up()) == (NodeStatus.HEALTHY, [], [])
+    assert (world.status(), codes(world), world.released()) == (NodeStatus.HEALTHY, [], [])
     assert [text for _, text in operators(world)] == ["quarantine: burnt smell", "return: cable changed"]
 
 
@@ -74,7 +74,7 @@ def test_a_quarantined_node_can_be_replaced_by_order() -> None:
     world.node_orders.replace(world.key(), ADA)
     world.listen()
     world.until(world.case_is(RESOLVED))
-    assert (world.case().resolution, codes(world), len(world.given_up())) == (Resolution.REPLACED, [], 1)
+    assert (world.case().resolution, codes(world), len(world.released())) == (Resolution.REPLACED, [], 1)
 
 
 def test_a_case_that_a_person_has_goes_back_to_the_machine_with_all_its_attempts() -> None:
@@ -97,7 +97,7 @@ def test_a_node_that_a_person_has_and_that_still_serves_is_returned_without_a_ve
     world.listen()
     assert world.case().status is ESCALATED
     world.node_orders.give_back(world.key(), ADA)
-    assert (world.case().resolution, world.status()) == (Resolution.BY_PERSON, NodeStatus.DEGRADED)
+    assert (world.case().resolution, world.status()) == (Resolution.BY_OPERATOR, NodeStatus.DEGRADED)
 
 
 def test_orders_that_cannot_be_followed_are_refused_with_their_reason() -> None:

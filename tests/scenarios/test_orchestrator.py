@@ -35,7 +35,7 @@ def test_an_orchestrator_out_of_reach_is_asked_again_at_growing_pauses_and_the_n
     assert minutes[:5] == [1, 2, 4, 5, 10]
     assert len(minutes) <= 10
     assert (world.status(), world.node().isolation) == (NodeStatus.DEGRADED, Isolation.REQUESTED)
-    assert world.given_up() == []
+    assert world.released() == []
     world.orchestrator.failures.clear()
     world.until(world.case_is(RESOLVED), 120)
     assert (world.status(), world.case().resolution) == (NodeStatus.HEALTHY, Resolution.REPLACED)
@@ -70,7 +70,7 @@ def test_a_successor_that_has_not_joined_its_cluster_is_waited_for():
     world = World(orchestrated=True)
     world.fault()
     world.listen()
-    world.until(lambda: bool(world.given_up()))
+    world.until(lambda: bool(world.released()))
     world.orchestrator.absent.add("node-1")
     world.minute(30)
     assert world.status() is NodeStatus.VALIDATING
@@ -86,14 +86,14 @@ def test_a_node_that_left_its_cluster_has_nothing_to_be_drained():
     world.fault()
     world.listen()
     world.orchestrator.absent.add("node-1")
-    world.until(lambda: bool(world.given_up()), 15)
+    world.until(lambda: bool(world.released()), 15)
 
 
 def test_nodes_are_let_go_while_the_breaker_is_open_and_repairs_are_paused():
     world = World(nodes=40, breakers=(CLUSTER_LIMIT,), orchestrated=True, limits=limits(concurrent=40, per_hour=40))
     fail(world, 1, 2)
     world.until(lambda: world.orchestrator.cordoned == {"node-1", "node-2"}, 2)
-    world.until(lambda: len(world.given_up()) == 2)
+    world.until(lambda: len(world.released()) == 2)
     fail(world, *range(3, 15))
     assert "open" in {state.value for state in states(world).values()}
     world.pause_repairs(paused=True)

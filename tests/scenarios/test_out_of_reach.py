@@ -10,14 +10,14 @@ from faultbridge.domain.cases import Resolution
 from faultbridge.domain.clusters import Mode
 from faultbridge.domain.edges import CaseStatus, NodeStatus
 from faultbridge.domain.nodes import Isolation
-from faultbridge.domain.policy import OutOfReach, Rule
+from faultbridge.domain.policy import OrchestratorUnreachable, Rule
 from faultbridge.simulation.fakes import Call
 from tests.builders import NOON
 from tests.scenarios.world import World, limits
 
 RESOLVED, QUEUED = CaseStatus.RESOLVED, CaseStatus.QUEUED
 LONG = timedelta(days=2)
-PROCEED = Rule("proceed", give_up_blind=True, orchestrator_unreachable=OutOfReach.PROCEED)
+PROCEED = Rule("proceed", release_without_capacity=True, orchestrator_unreachable=OrchestratorUnreachable.PROCEED)
 DEAD = ("cloud.system_impaired", "ec2-status")
 NO_PROOF = [
     ("xid.79", "kernel-log"),
@@ -63,7 +63,7 @@ def test_by_default_a_repair_holds_and_pages_even_when_the_machine_is_proven_dea
     world.fault(code=DEAD[0], source=DEAD[1])
     world.minute(300)
     assert (world.status(), world.node().isolation) == (NodeStatus.DEGRADED, Isolation.REQUESTED)
-    assert (world.case().status, world.given_up(), world.control().holders) == (QUEUED, [], {})
+    assert (world.case().status, world.released(), world.control().holders) == (QUEUED, [], {})
     assert pages(world) == ["note isolation overdue"]
     world.orchestrator.silent_until = None
     world.until(world.case_is(RESOLVED), 120)
@@ -74,16 +74,16 @@ def test_by_default_a_repair_holds_and_pages_even_when_the_machine_is_proven_dea
 def test_what_no_cloud_reporter_proves_is_waited_for_under_proceed_too(code: str, source: str) -> None:
     world = silent_world(PROCEED, code=code, source=source)
     world.minute(300)
-    assert (world.status(), world.given_up()) == (NodeStatus.DEGRADED, [])
+    assert (world.status(), world.released()) == (NodeStatus.DEGRADED, [])
     assert pages(world) == ["note isolation overdue"]
 
 
 def test_a_machine_that_a_cloud_reporter_proves_dead_is_replaced_once_the_patience_is_over() -> None:
     world = silent_world(PROCEED, code=DEAD[0], source=DEAD[1])
     world.minute(9)
-    assert (world.status(), world.given_up()) == (NodeStatus.DEGRADED, [])
+    assert (world.status(), world.released()) == (NodeStatus.DEGRADED, [])
     world.minute(3)
-    assert len(world.given_up()) == 1
+    assert len(world.released()) == 1
     reasons = [body["data"].get("reason") or "" for body in world.bodies()]
     assert any("isolation not confirmed" in reason and "ec2-status" in reason for reason in reasons)
     assert "drain forced" in world.story()
@@ -91,12 +91,12 @@ def test_a_machine_that_a_cloud_reporter_proves_dead_is_replaced_once_the_patien
 
 def test_the_patience_is_the_policys_and_counts_from_the_first_call_that_nobody_answered() -> None:
     world = silent_world(
-        PROCEED, code=DEAD[0], source=DEAD[1], limits=limits(orchestrator_patience=timedelta(minutes=42))
+        PROCEED, code=DEAD[0], source=DEAD[1], limits=limits(orchestrator_timeout=timedelta(minutes=42))
     )
     world.minute(40)
-    assert world.given_up() == []
+    assert world.released() == []
     world.minute(5)
-    assert len(world.given_up()) == 1
+    assert len(world.released()) == 1
 
 
 def test_an_answer_in_between_begins_the_patience_anew() -> None:
@@ -109,8 +109,8 @@ def test_an_answer_in_between_begins_the_patience_anew() -> None:
     world.orchestrator.silent_until = NOON + LONG
     world.fault(code=DEAD[0], source=DEAD[1])
     world.minute(8)
-    assert world.given_up() == []
-    world.until(lambda: len(world.given_up()) == 1, 10)
+    assert world.released() == []
+    world.until(lambda: len(world.released()) == 1, 10)
 
 
 def test_a_proof_that_comes_late_is_enough_and_one_that_ends_is_none() -> None:
@@ -120,9 +120,9 @@ def test_a_proof_that_comes_late_is_enough_and_one_that_ends_is_none() -> None:
     world.clock.advance(timedelta(seconds=1))
     world.clear(code=DEAD[0], source=DEAD[1])
     world.minute(30)
-    assert world.given_up() == []
+    assert world.released() == []
     world.fault(code=DEAD[0], source=DEAD[1])
-    world.until(lambda: len(world.given_up()) == 1, 10)
+    world.until(lambda: len(world.released()) == 1, 10)
 
 
 def test_the_successor_serves_only_when_the_orchestrator_is_back() -> None:
@@ -146,7 +146,7 @@ def test_a_silence_that_is_over_makes_nobody_impatient_the_next_time() -> None:
     world.fault(code=DEAD[0], source=DEAD[1])
     world.listen()
     world.minute(8)
-    assert (world.status(), len(world.given_up())) == (NodeStatus.DEGRADED, 1)
+    assert (world.status(), len(world.released())) == (NodeStatus.DEGRADED, 1)
 
 
 def test_an_orchestrator_that_is_back_before_the_drain_is_asked_to_keep_work_off_first() -> None:
@@ -165,13 +165,13 @@ def test_work_that_cannot_be_asked_to_leave_holds_the_repair_without_holding_a_s
     world = drained_in_silence()
     world.minute(300)
     assert (world.status(), world.case().status) == (NodeStatus.QUARANTINED, QUEUED)
-    assert (world.given_up(), world.control().holders) == ([], {})
+    assert (world.released(), world.control().holders) == ([], {})
     assert pages(world) == ["note isolation overdue"]
     assert "drain forced" not in world.story()
     world.orchestrator.silent_until = None
     world.until(world.case_is(RESOLVED), 120)
     assert pages(world) == ["note isolation overdue", "note isolation over"]
-    assert len(world.given_up()) == 1
+    assert len(world.released()) == 1
 
 
 def test_a_drain_proceeds_with_a_machine_that_is_proven_dead() -> None:
@@ -179,14 +179,14 @@ def test_a_drain_proceeds_with_a_machine_that_is_proven_dead() -> None:
     world.minute(5)
     world.fault(code=DEAD[0], source=DEAD[1])
     world.minute(4)
-    assert world.given_up() == []
-    world.until(lambda: len(world.given_up()) == 1, 12)
+    assert world.released() == []
+    world.until(lambda: len(world.released()) == 1, 12)
 
 
 def test_a_patience_longer_than_the_drain_does_not_force_it() -> None:
-    world = drained_in_silence(limits=limits(orchestrator_patience=timedelta(hours=3)))
+    world = drained_in_silence(limits=limits(orchestrator_timeout=timedelta(hours=3)))
     world.minute(120)
-    assert world.given_up() == []
+    assert world.released() == []
 
 
 def test_work_that_only_does_not_leave_in_time_is_no_silence() -> None:
@@ -194,11 +194,11 @@ def test_work_that_only_does_not_leave_in_time_is_no_silence() -> None:
     world.orchestrator.busy_until["node-1"] = NOON + LONG
     world.fault()
     world.listen()
-    world.until(lambda: len(world.given_up()) == 1, 40)
+    world.until(lambda: len(world.released()) == 1, 40)
     assert pages(world) == []
 
 
 def test_a_dry_run_proceeds_with_nothing() -> None:
     world = silent_world(PROCEED, code=DEAD[0], source=DEAD[1], mode=Mode.DRY_RUN)
     world.minute(60)
-    assert (world.given_up(), world.orchestrator.cordoned) == ([], set())
+    assert (world.released(), world.orchestrator.cordoned) == ([], set())

@@ -106,10 +106,10 @@ def test_the_summary_ends_when_the_last_of_its_cases_has_and_their_ends_are_quie
         pocket.paging(stuck(number))
     pocket.minutes(1)
     for number in range(11):
-        pocket.paging(stuck(number, 20, "resolved", resolution="by_person"))
+        pocket.paging(stuck(number, 20, "resolved", resolution="by_operator"))
     pocket.minutes(6)
     assert pocket.live == {SUMMARY}
-    ended = pocket.paging(stuck(11, 20, "resolved", resolution="by_person"))
+    ended = pocket.paging(stuck(11, 20, "resolved", resolution="by_operator"))
     assert Fate.QUIET in {one.fate for one in ended}
     pocket.minutes(1)
     assert pocket.live == set()

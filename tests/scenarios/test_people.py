@@ -14,11 +14,11 @@ from faultbridge.domain.windows import Window
 from faultbridge.errors import Rejected
 from faultbridge.pager.rules import rules_for
 from faultbridge.ports import Capacity, Evidence, ProviderFailure
-from faultbridge.repair.case_orders import Order
+from faultbridge.repair.case_orders import CaseOrder
 from tests.scenarios.world import World, limits
 
 RESOLVED, QUEUED, ESCALATED = CaseStatus.RESOLVED, CaseStatus.QUEUED, CaseStatus.ESCALATED
-ADA = Order("arn:aws:iam::123456789012:user/ada", "seen in the rack")
+ADA = CaseOrder("arn:aws:iam::123456789012:user/ada", "seen in the rack")
 BY_APPROVAL = Rule("careful", approval=(RepairAction.REPLACE_NODE,), approval_deadline=timedelta(hours=2))
 
 
@@ -40,7 +40,7 @@ def facts(world: World, step: str) -> dict:
 def test_a_repair_that_needs_approval_isolates_at_once_asks_once_and_waits():
     world = asked()
     world.minute(30)
-    assert (world.status(), world.case().waiting_for, world.given_up()) == (
+    assert (world.status(), world.case().waiting_for, world.released()) == (
         NodeStatus.QUARANTINED,
         WaitingFor.APPROVAL,
         [],
@@ -64,7 +64,7 @@ def test_an_approval_holds_for_the_attempt_that_was_asked_about_only():
     world.orders.approve(case, ADA, attempt=1)
     world.until(lambda: world.story().count("note approval begun") == 2)
     world.minute(10)
-    assert (world.case().waiting_for, len(world.given_up())) == (WaitingFor.APPROVAL, 1)
+    assert (world.case().waiting_for, len(world.released())) == (WaitingFor.APPROVAL, 1)
     world.orders.approve(case, ADA, attempt=2)
     world.until(world.case_is(RESOLVED))
 
@@ -73,7 +73,7 @@ def test_a_denied_repair_is_a_persons_and_the_node_stays_out():
     world = asked()
     world.orders.deny(world.case().id, ADA)
     world.minute(5)
-    assert (world.case().status, world.status(), world.given_up()) == (ESCALATED, NodeStatus.QUARANTINED, [])
+    assert (world.case().status, world.status(), world.released()) == (ESCALATED, NodeStatus.QUARANTINED, [])
     assert world.case().reason == "denied: seen in the rack"
     with pytest.raises(Rejected, match="does not ask"):
         world.orders.approve(world.case().id, ADA)
@@ -83,18 +83,18 @@ def test_a_question_that_nobody_answers_in_time_goes_to_a_person():
     world = asked()
     assert 119 <= world.until(world.case_is(ESCALATED)) <= 121
     assert world.story()[-2:] == ["note approval over", "case queued -> escalated"]
-    assert world.given_up() == []
+    assert world.released() == []
 
 
 def test_a_repair_begins_only_while_a_window_of_its_rule_is_open():
     # Noon in UTC is 13:00 in Berlin in winter.
     window = Window("0 22 * * mon-fri", timedelta(hours=4), "Europe/Berlin")
-    rule = Rule("at-night", windows=(window,), give_up_blind=True)
+    rule = Rule("at-night", windows=(window,), release_without_capacity=True)
     world = World(rules=(rule,))
     world.fault()
     world.listen()
     assert (world.status(), world.case().waiting_for) == (NodeStatus.QUARANTINED, WaitingFor.WINDOW)
-    minutes = world.until(lambda: bool(world.given_up()), 24 * 60)
+    minutes = world.until(lambda: bool(world.released()), 24 * 60)
     assert minutes == 9 * 60
     world.until(world.case_is(RESOLVED))
 
@@ -106,7 +106,7 @@ def test_a_case_that_is_cancelled_before_anything_was_done_ends_and_leaves_the_n
     world.orders.cancel(world.case().id, ADA)
     world.minute(20)
     assert (world.case().resolution, world.status()) == (Resolution.CANCELLED, NodeStatus.DEGRADED)
-    assert world.given_up() == []
+    assert world.released() == []
 
 
 @pytest.mark.parametrize("draining", [False, True])
@@ -120,7 +120,7 @@ def test_a_cancelled_case_of_an_isolated_node_gives_nothing_up_and_returns_the_n
     world.orders.cancel(world.case().id, ADA)
     world.pause_repairs(paused=False)
     world.until(world.case_is(RESOLVED))
-    assert world.given_up() == []
+    assert world.released() == []
     assert "intent committed" not in world.story()
     assert world.case().resolution is Resolution.CANCELLED
     assert world.status().in_service
@@ -141,7 +141,7 @@ def test_a_node_that_works_still_is_not_given_up_on_no_evidence_without_a_person
     world = World(rules=(Rule("mild", Match(codes=("xid.48",)), severity=Severity.ERROR),))
     world.fault(code="xid.48")
     world.listen()
-    assert (world.case().waiting_for, world.given_up()) == (WaitingFor.APPROVAL, [])
+    assert (world.case().waiting_for, world.released()) == (WaitingFor.APPROVAL, [])
     assert "capacity unproven" in world.story()
     world.orders.approve(world.case().id, ADA)
     world.until(world.case_is(RESOLVED))
@@ -152,12 +152,12 @@ def test_even_an_unusable_node_is_kept_where_no_rule_says_to_give_up_blindly():
     world = World(rules=(Rule("says-nothing"),))
     world.fault()
     world.listen()
-    assert (world.case().waiting_for, world.given_up()) == (WaitingFor.APPROVAL, [])
+    assert (world.case().waiting_for, world.released()) == (WaitingFor.APPROVAL, [])
 
 
 @pytest.mark.parametrize("evidence", [one for one in Evidence if one is not Evidence.NONE])
 def test_what_proves_capacity_is_on_the_record_with_the_intent(evidence):
-    rule = Rule("never-blind", give_up_blind=False)
+    rule = Rule("never-blind", release_without_capacity=False)
     world = World(rules=(rule,))
     world.provider.known_capacity = Capacity(evidence)
     world.fault()
@@ -176,14 +176,14 @@ def test_capacity_that_is_missing_for_eight_hours_keeps_all_nodes_and_is_looked_
     world.minute(60)
     seen = len(world.seam.named("provider.capacity"))
     world.minute(7 * 60)
-    assert world.given_up() == []
+    assert world.released() == []
     assert {world.case(node).status for node in range(1, 7)} == {QUEUED}
     assert len(world.seam.named("provider.capacity")) - seen <= 7 * 12
     assert world.control().holders == {}
     world.provider.known_capacity = Capacity(Evidence.RESERVATION)
     for node in range(1, 7):
         world.until(world.case_is(RESOLVED, node))
-    assert len(world.given_up()) == len(set(world.given_up())) == 6
+    assert len(world.released()) == len(set(world.released())) == 6
 
 
 def test_an_isolation_that_fails_for_five_minutes_pages_a_person_and_ends_the_page_when_it_works():
@@ -208,7 +208,7 @@ def test_a_rule_that_only_says_what_it_would_do_does_nothing():
     world.listen()
     assert (world.case(1).resolution, world.status(1)) == (Resolution.DRY_RUN, NodeStatus.DEGRADED)
     world.until(world.case_is(RESOLVED, 2))
-    assert world.given_up() == ["i-00000000000000002"]
+    assert world.released() == ["i-00000000000000002"]
 
 
 def test_a_fault_becomes_serious_when_it_comes_often_enough():
@@ -217,7 +217,7 @@ def test_a_fault_becomes_serious_when_it_comes_often_enough():
         Match(codes=("xid.92",), count=3, hours=2),
         severity=Severity.FATAL,
         action=Action.REPLACE_NODE,
-        give_up_blind=True,
+        release_without_capacity=True,
     )
     world = World(rules=(often,))
     world.fault(code="xid.92")
@@ -233,7 +233,7 @@ def test_a_fault_becomes_serious_when_it_comes_often_enough():
 
 
 def test_a_rule_says_how_thorough_the_verification_is():
-    world = World(rules=(Rule("thorough", verify_level=4, give_up_blind=True),))
+    world = World(rules=(Rule("thorough", verify_level=4, release_without_capacity=True),))
     world.fault()
     world.listen()
     world.until(world.case_is(RESOLVED))

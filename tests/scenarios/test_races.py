@@ -91,7 +91,7 @@ def answers_of(world: World, step: str) -> list[str]:
 def test_without_capacity_the_attempt_is_stopped_before_any_intent() -> None:
     world = World()
     world.provider.known_capacity = Capacity(Evidence.RESERVATION, free=False)
-    answers = answers_of(world, "give_up")
+    answers = answers_of(world, "release_instance")
     world.fault()
     world.listen()
     assert answers == ["stopped"]
@@ -107,7 +107,7 @@ def test_a_node_of_which_no_instance_is_known_is_a_persons() -> None:
     )
     world.fault()
     world.listen()
-    assert (world.case().status, world.given_up()) == (CaseStatus.ESCALATED, [])
+    assert (world.case().status, world.released()) == (CaseStatus.ESCALATED, [])
     assert world.case().reason == "NOT_FOUND: no instance is known to sit in the node"
 
 
@@ -129,7 +129,7 @@ def test_what_the_provider_took_on_is_given_up_though_no_probe_answers() -> None
     world.fault()
     world.listen()
     assert world.status() is NodeStatus.PROVISIONING
-    assert world.story().count("give_up given_up") == 1
+    assert world.story().count("release_instance released") == 1
 
 
 @pytest.mark.parametrize("failure", [ProviderFailure.PROVIDER_ERROR, ProviderFailure.CONFLICT])
@@ -139,8 +139,8 @@ def test_an_error_although_the_instance_is_gone_is_no_refusal(failure: ProviderF
     world.fault()
     world.listen()
     assert world.status() is NodeStatus.PROVISIONING
-    assert "give_up refused" not in world.story()
-    assert len(world.given_up()) == 1
+    assert "release_instance refused" not in world.story()
+    assert len(world.released()) == 1
 
 
 def test_a_provider_that_refuses_for_want_of_capacity_lets_its_group_alone_and_costs_no_attempt() -> None:

@@ -11,7 +11,7 @@ from faultbridge.domain.edges import CaseStatus, NodeStatus
 from faultbridge.ports import Verdict, Verification
 from faultbridge.registry.inventory_sync import SyncInventory
 from faultbridge.registry.registration import Registration
-from faultbridge.registry.replacement_detection import Seating
+from faultbridge.registry.replacement_detection import ReplacementDetection
 from faultbridge.simulation.fakes import FakeInventory
 from tests.scenarios.world import CLUSTER, GROUP, World
 
@@ -22,7 +22,7 @@ class Rival:
     def __init__(self, world: World) -> None:
         self.world = world
         registration = Registration(world.table, world.append, world.clock)
-        seating = Seating(world.table, world.append, world.rulebook)
+        seating = ReplacementDetection(world.table, world.append, world.rulebook)
         self.sync = SyncInventory(world.table, registration, seating, {"ec2-auto-scaling": FakeInventory(world.fleet)})
         self.config = registration.cluster(CLUSTER)
 
@@ -51,7 +51,7 @@ def test_the_machine_that_came_is_verified_and_serves_and_nothing_is_given_up(or
     state = world.node()
     assert (world.status(), world.case().resolution) == (NodeStatus.HEALTHY, Resolution.EXTERNAL)
     assert (state.incarnation.instance_id, state.unverified) == (new, False)
-    assert world.given_up() == []
+    assert world.released() == []
     assert world.control().holders == {}
 
 

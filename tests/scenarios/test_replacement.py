@@ -34,7 +34,7 @@ def test_a_fatal_fault_ends_in_a_verified_node_in_the_same_node():
         "collect kept",
         "intent committed",
         "node draining -> replacing",
-        "give_up given_up",
+        "release_instance released",
         "node replacing -> provisioning",
         "await_successor claimed",
         "node provisioning -> validating",
@@ -139,7 +139,7 @@ def test_work_is_given_time_to_leave_before_the_intent():
     world.fault()
     world.listen()
     world.minute(15)
-    assert (world.status(), world.given_up()) == (NodeStatus.DRAINING, [])
+    assert (world.status(), world.released()) == (NodeStatus.DRAINING, [])
     world.until(world.case_is(RESOLVED))
     assert "drain drained" in world.story()
 
@@ -160,7 +160,7 @@ def test_a_successor_that_is_no_good_is_replaced_itself():
     world.fault()
     world.listen()
     world.until(world.case_is(RESOLVED))
-    assert world.given_up() == ["i-00000000000000001", "i-00000000000000002"]
+    assert world.released() == ["i-00000000000000001", "i-00000000000000002"]
     assert (world.case().attempts, world.case().resolution) == (2, Resolution.REPLACED)
     assert world.story().count("intent committed") == 2
 
@@ -173,7 +173,7 @@ def test_verifications_that_fail_as_often_as_the_policy_tries_leave_the_node_out
     world.until(world.case_is(ESCALATED))
     assert world.status() is NodeStatus.FAILED
     assert world.case().reason == "VERIFY_FAILED: pcie: fail"
-    assert (world.case().attempts, len(world.given_up())) == (3, 3)
+    assert (world.case().attempts, len(world.released())) == (3, 3)
     assert world.control().holders == {}
     assert {execution.visited[-1] for execution in world.workflow.executions.values()} == {"Stopped"}
 
@@ -197,7 +197,7 @@ def test_a_fault_of_the_successor_outweighs_a_passed_verification():
     world.minute()
     world.fault(code="xid.48")
     world.until(world.case_is(RESOLVED))
-    assert len(world.given_up()) == 2
+    assert len(world.released()) == 2
     failed = next(body["data"] for body in world.bodies() if body["data"].get("outcome") == "failed")
     assert "xid.48" in failed["reason"]
 
@@ -222,7 +222,7 @@ def test_missing_capacity_after_the_intent_only_takes_longer():
     assert world.status() is NodeStatus.PROVISIONING
     world.fleet.restock(1)
     world.until(world.case_is(RESOLVED))
-    assert world.given_up() == ["i-00000000000000001"]
+    assert world.released() == ["i-00000000000000001"]
 
 
 def test_two_nodes_that_wait_for_one_successor_never_share_it():
@@ -239,7 +239,7 @@ def test_two_nodes_that_wait_for_one_successor_never_share_it():
         world.until(world.case_is(RESOLVED, node))
     sitting = {world.node(node).incarnation.instance_id for node in (1, 2)}
     assert len(sitting) == 2
-    assert len(world.given_up()) == 2
+    assert len(world.released()) == 2
 
 
 @pytest.mark.parametrize("mode", [Mode.DRY_RUN, Mode.OBSERVE])
@@ -248,7 +248,7 @@ def test_a_cluster_in_which_nothing_may_be_done_is_only_written_about(mode):
     world.fault()
     world.listen()
     world.minute(5)
-    assert (world.status(), world.given_up()) == (NodeStatus.DEGRADED, [])
+    assert (world.status(), world.released()) == (NodeStatus.DEGRADED, [])
     assert not world.workflow.executions
     assert ("note would_have_done" in world.story()) is (mode is Mode.DRY_RUN)
 
@@ -269,7 +269,7 @@ def test_a_machine_that_lacks_a_gpu_fails_although_those_that_are_there_pass():
     world.fault()
     world.listen()
     world.until(world.case_is(RESOLVED))
-    assert len(world.given_up()) == 2
+    assert len(world.released()) == 2
     failed = next(body["data"] for body in world.bodies() if body["data"].get("outcome") == "failed")
     assert failed["reason"] == "7 of 8 GPUs are there"
 

@@ -19,8 +19,8 @@ from tests.scenarios.world import World, limits
 RESOLVED, ESCALATED = CaseStatus.RESOLVED, CaseStatus.ESCALATED
 FIRST = "i-00000000000000001"
 BROKEN = Verification(Verdict.FAILED, ("memory: fail",))
-RESET = Rule("reset", Match(codes=("xid.48",)), action=Action.RESET_GPU, give_up_blind=True)
-REBOOT = Rule("reboot", Match(codes=("xid.79",)), action=Action.REBOOT_NODE, give_up_blind=True)
+RESET = Rule("reset", Match(codes=("xid.48",)), action=Action.RESET_GPU, release_without_capacity=True)
+REBOOT = Rule("reboot", Match(codes=("xid.79",)), action=Action.REBOOT_NODE, release_without_capacity=True)
 
 
 def world_in_need(code: str = "xid.79", **others: object) -> World:
@@ -67,7 +67,7 @@ def test_a_reboot_that_cures_brings_the_same_instance_back_verified() -> None:
         "case in_progress -> resolved (repaired)",
     ]
     assert world.case().resolution is Resolution.REPAIRED
-    assert (repair_actions(world), world.given_up()) == ([("reboot", FIRST)], [])
+    assert (repair_actions(world), world.released()) == ([("reboot", FIRST)], [])
     node = world.node()
     assert node.incarnation is not None
     assert (node.incarnation.instance_id, node.incarnation.instance, node.incarnation.boot) == (FIRST, 1, 2)
@@ -101,7 +101,7 @@ def test_a_reboot_that_does_not_cure_is_followed_by_a_replacement() -> None:
     world = world_in_need()
     world.verifier.results[FIRST] = BROKEN
     world.until(world.case_is(RESOLVED))
-    assert (repair_actions(world), world.given_up()) == ([("reboot", FIRST)], [FIRST])
+    assert (repair_actions(world), world.released()) == ([("reboot", FIRST)], [FIRST])
     assert (world.case().attempts, world.case().resolution) == (2, Resolution.REPLACED)
     assert world.status() is NodeStatus.HEALTHY
 
@@ -110,7 +110,7 @@ def test_the_ladder_is_climbed_repair_action_by_repair_action() -> None:
     world = world_in_need("xid.48")
     world.verifier.results[FIRST] = BROKEN
     world.until(world.case_is(RESOLVED))
-    assert (repair_actions(world), world.given_up()) == ([("reset", FIRST), ("reboot", FIRST)], [FIRST])
+    assert (repair_actions(world), world.released()) == ([("reset", FIRST), ("reboot", FIRST)], [FIRST])
     intents = [body["data"]["repair_action"] for body in world.bodies() if body["data"].get("step") == "intent"]
     assert intents == ["reset", "reboot", "replace"]
 
@@ -119,7 +119,7 @@ def test_a_machine_that_only_a_reboot_cures_is_not_replaced() -> None:
     world = world_in_need("xid.48")
     cured_by(world, RepairAction.REBOOT_NODE)
     world.until(world.case_is(RESOLVED))
-    assert (repair_actions(world), world.given_up()) == ([("reset", FIRST), ("reboot", FIRST)], [])
+    assert (repair_actions(world), world.released()) == ([("reset", FIRST), ("reboot", FIRST)], [])
     assert world.case().resolution is Resolution.REPAIRED
 
 
@@ -129,7 +129,7 @@ def test_an_instance_that_never_comes_back_from_its_reboot_is_replaced() -> None
     minutes = world.until(world.case_is(RESOLVED))
     assert minutes > 30
     assert "repair_in_place timed_out" in world.story()
-    assert world.given_up() == [FIRST]
+    assert world.released() == [FIRST]
 
 
 def test_a_reset_that_the_instance_refuses_climbs_at_once() -> None:
@@ -137,7 +137,7 @@ def test_a_reset_that_the_instance_refuses_climbs_at_once() -> None:
     world.restarter.results[FIRST] = Restart(RestartState.FAILED, "GPU 00000000:C1:00.0 is in use")
     world.until(world.case_is(RESOLVED))
     assert repair_actions(world) == [("reset", FIRST), ("reboot", FIRST)]
-    assert world.given_up() == [FIRST]
+    assert world.released() == [FIRST]
     told = [body["data"] for body in world.bodies() if body["data"].get("step") == "repair_in_place"]
     assert {one["reason"] for one in told if one["outcome"] == "failed"} == {"GPU 00000000:C1:00.0 is in use"}
 
@@ -148,7 +148,7 @@ def test_an_instance_whose_agent_is_dead_climbs_without_a_restart() -> None:
     world.fault()
     world.listen()
     world.until(world.case_is(RESOLVED))
-    assert (repair_actions(world), world.given_up()) == ([], [FIRST])
+    assert (repair_actions(world), world.released()) == ([], [FIRST])
     assert "repair_in_place out_of_reach" in world.story()
 
 
@@ -160,7 +160,7 @@ def test_an_uncertain_answer_restarts_nothing_twice(failure: ProviderFailure, ef
     world.fault()
     world.listen()
     world.until(world.case_is(RESOLVED))
-    assert (repair_actions(world), world.given_up()) == ([("reboot", FIRST)], [])
+    assert (repair_actions(world), world.released()) == ([("reboot", FIRST)], [])
     assert world.case().attempts == 1
 
 
@@ -170,7 +170,7 @@ def test_a_restart_that_may_not_be_done_is_a_persons() -> None:
     world.fault()
     world.listen()
     world.until(world.case_is(ESCALATED))
-    assert (world.status(), world.given_up()) == (NodeStatus.FAILED, [])
+    assert (world.status(), world.released()) == (NodeStatus.FAILED, [])
     assert world.case().reason.startswith("PERMISSION_DENIED")
 
 
@@ -236,7 +236,7 @@ class TestAFaultThatJoins:
         world.minute(2)
         world.fault()
         world.until(world.case_is(RESOLVED))
-        assert (repair_actions(world), world.given_up()) == ([("reboot", FIRST)], [])
+        assert (repair_actions(world), world.released()) == ([("reboot", FIRST)], [])
 
 
 @pytest.mark.parametrize(("severity", "verified"), [(Severity.WARNING, True), (Severity.ERROR, False)])
@@ -258,7 +258,7 @@ def test_a_repair_action_that_needs_approval_is_asked_about_when_the_ladder_reac
     world.fault(code="xid.48")
     world.listen()
     world.until(lambda: world.case().asking is not None)
-    assert (repair_actions(world), world.given_up()) == ([("reboot", FIRST)], [])
+    assert (repair_actions(world), world.released()) == ([("reboot", FIRST)], [])
     assert world.case().repair_action is RepairAction.REPLACE_NODE
 
 

@@ -13,7 +13,7 @@ from faultbridge.domain.spares import VERIFIED_FOR, Spare, SpareStatus
 from faultbridge.errors import Transient
 from faultbridge.ports import ProviderFailure, Verdict, Verification
 from faultbridge.registry.registration import Registration
-from faultbridge.repair.case_orders import Order
+from faultbridge.repair.case_orders import CaseOrder
 from faultbridge.repair.spares.pool import Pool
 from faultbridge.repair.spares.reconcile import LAUNCHED_WITHIN
 from faultbridge.simulation.fakes.seams import breaking
@@ -137,7 +137,7 @@ def test_a_spare_that_went_bad_while_it_waited_is_found_out_before_it_serves() -
     world.fault()
     world.listen()
     world.until(world.case_is(RESOLVED))
-    assert world.given_up() == [OLD, spare]
+    assert world.released() == [OLD, spare]
     assert world.case().resolution is Resolution.REPLACED
 
 
@@ -200,7 +200,7 @@ def test_what_a_case_took_and_did_not_need_waits_again() -> None:
     world.listen()
     world.until(world.case_is(CaseStatus.ESCALATED))
     assert (pool(world)[0].status, ready(world)) == (SpareStatus.TAKEN, [])
-    world.node_orders.give_back(world.key(), Order("an operator", "mended by hand"))
+    world.node_orders.give_back(world.key(), CaseOrder("an operator", "mended by hand"))
     world.listen()
     world.until(world.case_is(RESOLVED))
     world.minute()

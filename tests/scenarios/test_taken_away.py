@@ -16,15 +16,15 @@ from tests.scenarios.world import CLUSTER, World
 
 RESOLVED = CaseStatus.RESOLVED
 FIRST = "i-00000000000000001"
-REBOOT = Rule("reboot", Match(codes=("xid.48",)), action=Action.REBOOT_NODE, give_up_blind=True)
+REBOOT = Rule("reboot", Match(codes=("xid.48",)), action=Action.REBOOT_NODE, release_without_capacity=True)
 
 
-DIAGNOSE = Rule("diagnose", Match(codes=("xid.48",)), action=Action.RUN_DIAGNOSTICS, give_up_blind=True)
+DIAGNOSE = Rule("diagnose", Match(codes=("xid.48",)), action=Action.RUN_DIAGNOSTICS, release_without_capacity=True)
 
 
 def busy_world(rule: Rule = REBOOT) -> World:
     """A world whose faulty node still has work for a quarter of an hour."""
-    world = World(orchestrated=True, rules=(rule, Rule("rest", give_up_blind=True)))
+    world = World(orchestrated=True, rules=(rule, Rule("rest", release_without_capacity=True)))
     world.orchestrator.busy_until["node-1"] = world.clock.now() + timedelta(minutes=15)
     return world
 
@@ -49,7 +49,7 @@ def test_a_machine_that_goes_while_its_work_leaves_is_neither_given_up_nor_resta
     world.fleet.terminate(FIRST)
     world.until(world.case_is(RESOLVED))
     node = world.node()
-    assert (world.given_up(), world.restarter.restarted) == ([], [])
+    assert (world.released(), world.restarter.restarted) == ([], [])
     assert (world.case().resolution, world.case().attempts) == (Resolution.EXTERNAL, 1)
     assert (node.status, node.former_instances) == (NodeStatus.HEALTHY, (FIRST,))
     assert "intent committed" not in world.story()
@@ -97,7 +97,7 @@ def test_a_machine_that_goes_while_it_restarts_gets_its_successor_without_anothe
     world.fleet.terminate(FIRST)
     world.until(world.case_is(RESOLVED))
     assert (world.case().attempts, world.case().resolution) == (1, Resolution.EXTERNAL)
-    assert world.given_up() == []
+    assert world.released() == []
 
 
 def test_a_machine_that_goes_while_it_is_proven_is_never_taken_for_good() -> None:
@@ -109,7 +109,7 @@ def test_a_machine_that_goes_while_it_is_proven_is_never_taken_for_good() -> Non
     world.until(world.case_is(RESOLVED))
     assert (world.case().attempts, world.case().resolution) == (2, Resolution.EXTERNAL)
     assert (world.node().status, world.node().former_instances) == (NodeStatus.HEALTHY, (FIRST,))
-    assert (world.given_up(), len(world.fleet.instances)) == ([], 2)
+    assert (world.released(), len(world.fleet.instances)) == ([], 2)
     assert "verify gone" in world.story()
 
 
@@ -122,7 +122,7 @@ def test_a_successor_that_goes_while_it_is_proven_gets_a_successor_itself() -> N
     assert second is not None
     world.fleet.terminate(str(second.instance_id))
     world.until(world.case_is(RESOLVED))
-    assert (world.given_up(), len(world.fleet.instances)) == ([FIRST], 3)
+    assert (world.released(), len(world.fleet.instances)) == ([FIRST], 3)
     assert world.node().status is NodeStatus.HEALTHY
 
 
@@ -157,7 +157,7 @@ def test_an_execution_lost_after_it_was_noticed_goes_on_at_the_empty_node() -> N
     world.until(lambda: world.status() is NodeStatus.PROVISIONING)
     world.workflow.abort(f"{world.case().id}-1")
     world.until(world.case_is(RESOLVED))
-    assert (world.given_up(), world.case().attempts) == ([], 2)
+    assert (world.released(), world.case().attempts) == ([], 2)
 
 
 def test_a_probe_that_nobody_answers_takes_no_machine_for_gone() -> None:

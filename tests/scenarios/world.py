@@ -18,8 +18,8 @@ from faultbridge.domain.nodes import NodeKey, NodeState
 from faultbridge.domain.policy import Limits, Policy, Rule
 from faultbridge.domain.records import RawRecord
 from faultbridge.errors import Transient
-from faultbridge.ingest.heartbeat_monitor import Silence
-from faultbridge.jobs.job_impact import TellJobs
+from faultbridge.ingest.heartbeat_monitor import HeartbeatMonitor
+from faultbridge.jobs.job_impact import JobImpact
 from faultbridge.jobs.jobs import Jobs
 from faultbridge.ledger.append import Append, Revision, Stack
 from faultbridge.ops.react import React
@@ -28,19 +28,19 @@ from faultbridge.pipeline.normalize.resolve import learn_boot
 from faultbridge.pipeline.observe import observe
 from faultbridge.ports import Capacity, Evidence
 from faultbridge.registry.registration import NewNode, Registration
-from faultbridge.repair.attempt.leaked_slots import ReleaseOrphans
-from faultbridge.repair.attempt.recovery import Poke
+from faultbridge.repair.attempt.leaked_slots import ReleaseLeakedSlots
+from faultbridge.repair.attempt.recovery import RecoverAttempts
 from faultbridge.repair.attempt.step_context import Tools
-from faultbridge.repair.attempt.step_runner import Replacement
-from faultbridge.repair.breakers import Guard
-from faultbridge.repair.case_orders import Orders
-from faultbridge.repair.cluster_status import Rollup
+from faultbridge.repair.attempt.step_runner import StepRunner
+from faultbridge.repair.breakers import Breakers
+from faultbridge.repair.case_orders import CaseOrders
+from faultbridge.repair.cluster_status import ClusterRollup
 from faultbridge.repair.controls import Controls
 from faultbridge.repair.dispatch import Dispatch
 from faultbridge.repair.isolate import Isolate
 from faultbridge.repair.node_orders import NodeOrders
 from faultbridge.repair.spares.pool import Pool
-from faultbridge.repair.spares.reconcile import TendSpares
+from faultbridge.repair.spares.reconcile import ReconcileSpares
 from faultbridge.rules.rulebook import Rulebook, rules_of
 from faultbridge.simulation.fakes import (
     FakeCollector,
@@ -100,20 +100,20 @@ class World:
         self.append = Append(self.table, self.clock, stack, lambda _: None, Random(7))
         self.rulebook = Rulebook(self.table, STACK_ID, lambda: CATALOGUE, lambda: self.policy)
         self.controls = Controls(self.table, self.clock, stack)
-        self.guard = Guard(self.table, self.rulebook, self.controls)
-        self.orders = Orders(self.table, self.append, self.rulebook)
+        self.guard = Breakers(self.table, self.rulebook, self.controls)
+        self.orders = CaseOrders(self.table, self.append, self.rulebook)
         self.node_orders = NodeOrders(self.append, self.rulebook)
         self.isolate = Isolate(self.append, self.rulebook, {"none": self.orchestrator}, self.controls)
-        self.rollup = Rollup(self.table, self.clock, stack, self.rulebook)
+        self.rollup = ClusterRollup(self.table, self.clock, stack, self.rulebook)
         self.dispatch = Dispatch(self.table, self.clock, self.append, self.isolate, self.workflow, self.rulebook)
         self.react = React(
             self.guard,
             self.isolate,
             self.rollup,
             self.dispatch,
-            TellJobs(self.append, Jobs(self.table, self.clock, stack)),
+            JobImpact(self.append, Jobs(self.table, self.clock, stack)),
         )
-        self.machine = Replacement(self._tools())
+        self.machine = StepRunner(self._tools())
         self.workflow.handler = self.machine
         self.published: list[Key] = []
         self.sweep = Sweep(
@@ -125,11 +125,11 @@ class World:
             self.isolate,
             self.rollup,
             self.dispatch,
-            Poke(self.machine),
-            Silence(self.table, self.append, self.rulebook),
-            TellJobs(self.append, Jobs(self.table, self.clock, stack)),
-            ReleaseOrphans(self.table),
-            TendSpares(Pool(self.table, self.clock), self.machine.tools),
+            RecoverAttempts(self.machine),
+            HeartbeatMonitor(self.table, self.append, self.rulebook),
+            JobImpact(self.append, Jobs(self.table, self.clock, stack)),
+            ReleaseLeakedSlots(self.table),
+            ReconcileSpares(Pool(self.table, self.clock), self.machine.tools),
             self._publish,
             lambda _: True,
         )
@@ -289,7 +289,7 @@ class World:
         """The record in short: one line an entry."""
         return [told(body["metadata"]["event_type"], body["data"]) for body in self.bodies(node)]
 
-    def given_up(self) -> list[str]:
+    def released(self) -> list[str]:
         """The instances for which the provider was asked, in order."""
         return [instance for instance, _ in self.provider.replaced]
 

@@ -28,7 +28,7 @@ NODES, EVERY = 7, 3
 FAILING = {(6, 0), (6, 1), (9, 2)}
 """When (in minutes) which nodes fail."""
 
-MOST_CALLS = 100_000
+MAX_CALLS = 100_000
 AS_DEPLOYED = replace(CALM, batch=100)
 MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
 AT_A_TIME = default_policy().limits.concurrent
@@ -111,7 +111,7 @@ def hour_without(port: str) -> Aftermath:
 
     scene = Scene(0, AS_DEPLOYED, chaos=counting)
     scene.build(nodes=NODES, watched=0, scheduler=True)
-    scene.seam.calls_left = MOST_CALLS
+    scene.seam.calls_left = MAX_CALLS
     made[0].calm = False
     start = scene.clock.now()
     made[0].outages.append(Outage(port, start, start + HOUR))
@@ -141,7 +141,7 @@ def test_nothing_is_lost(hour: Aftermath) -> None:
 
 
 def test_nothing_is_done_twice(hour: Aftermath) -> None:
-    assert len(hour.scene.watch.given_up) == len(set(hour.scene.watch.given_up)) == len(FAILING)
+    assert len(hour.scene.watch.released) == len(set(hour.scene.watch.released)) == len(FAILING)
     assert sum(not one.alive for one in hour.scene.fleet.instances.values()) == len(FAILING)
 
 

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from faultbridge.errors import Rejected
-from faultbridge.storage.wire.message import MOST_MESSAGE_BYTES, Message, decode_message, encode_message, fits, raw_key
+from faultbridge.storage.wire.message import MAX_MESSAGE_BYTES, Message, decode_message, encode_message, fits, raw_key
 
 SENT = datetime(2026, 2, 3, 4, 5, 6, 789000, tzinfo=UTC)
 RECORD = Message("r-1", "kernel-log", "train-a", SENT, node="ip-10-0-0-7", body=b"NVRM: Xid")
@@ -51,7 +51,7 @@ def test_a_long_text_is_packed_before_it_is_put_elsewhere() -> None:
     long = Message("r-1", "nvidia-smi-xml", "train-a", SENT, body=b"<gpu>healthy</gpu>\n" * 50_000)
     text = encode_message(long)
     assert json.loads(text)["encoding"] == "gzip+base64"
-    assert len(text) < MOST_MESSAGE_BYTES
+    assert len(text) < MAX_MESSAGE_BYTES
     assert decode_message(text) == long
 
 

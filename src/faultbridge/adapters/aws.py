@@ -88,9 +88,9 @@ class AwsPorts:
     def objects(self) -> ObjectStore:
         """Reach the bucket of raw records and evidence."""
         from faultbridge.adapters.s3 import S3Objects
-        from faultbridge.storage.wire.message import MOST_BODY_BYTES
+        from faultbridge.storage.wire.message import MAX_BODY_BYTES
 
-        return S3Objects(self.clients, self.settings.bucket, most_bytes=MOST_BODY_BYTES)
+        return S3Objects(self.clients, self.settings.bucket, most_bytes=MAX_BODY_BYTES)
 
     @cached_property
     def inventories(self) -> Mapping[str, Inventory]:

@@ -17,7 +17,7 @@ from faultbridge.errors import Misconfigured, Rejected
 from faultbridge.registry.instances import Machine, Member
 
 PAGE = 100
-MOST_DETAILS = 100
+MAX_DETAILS = 100
 """How many nodes of a group one look asks for in detail: SageMaker has no call for many at once."""
 
 SERVING = frozenset({"Running", "SystemUpdating", "DeepHealthCheckInProgress"})
@@ -51,7 +51,7 @@ class HyperPodInventory:
         """Describe members of an instance group, by name: a call for each, at most a hundred a look."""
         clients, name = self._of(config), _name(config)
         machines = []
-        for instance in sorted(members)[:MOST_DETAILS]:
+        for instance in sorted(members)[:MAX_DETAILS]:
             with translated(f"reading node {instance} of {name}"):
                 answer = clients.sagemaker.describe_cluster_node(ClusterName=name, NodeId=instance)
             machines.append(_machine(answer["NodeDetails"], instance, group, members[instance]))

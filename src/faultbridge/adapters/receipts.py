@@ -25,7 +25,7 @@ EVENTS_AT_ONCE = 10_000
 
 
 def receipt_line(line: Mapping[str, Any]) -> str:
-    """Render a receipt as the one line of JSON that a reader recognises."""
+    """Render a receipt as the one line of JSON that a reader recognizes."""
     return json.dumps({MARK: VERSION, **line}, separators=(",", ":"))
 
 

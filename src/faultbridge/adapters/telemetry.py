@@ -11,7 +11,7 @@ from aws_lambda_powertools.metrics import MetricUnit
 
 NAMESPACE = "Faultbridge"
 # A line of the embedded metric format holds a hundred values of a metric; the library prints by itself at that number.
-MOST_VALUES = 99
+MAX_VALUES = 99
 
 logger = Logger()
 
@@ -41,7 +41,7 @@ def _print(
     for name, count in counts.items():
         metrics.add_metric(name, MetricUnit.Count, count)
     for name, lengths in durations.items():
-        for length in lengths[:MOST_VALUES]:
+        for length in lengths[:MAX_VALUES]:
             metrics.add_metric(name, MetricUnit.Milliseconds, length)
     for name, fact in beside.items():
         metrics.add_metadata(name, fact)

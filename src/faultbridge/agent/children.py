@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import IO, Protocol
 
-MOST_OUTPUT = 2 * 1024 * 1024
-MOST_COMPLAINT = 2048
+MAX_OUTPUT = 2 * 1024 * 1024
+MAX_COMPLAINT = 2048
 _PIPE_BYTES = 1024 * 1024
 _SET_PIPE_SIZE = 1031
 _CHUNK = 256 * 1024
@@ -75,12 +75,12 @@ class Child:
     def poll(self) -> Ended | None:
         """Read what is there; done when the program ended, whatever it left behind holds its pipes."""
         status = self._process.poll()
-        _drain(self._process.stdout, self._output, MOST_OUTPUT + 1)
-        _drain(self._process.stderr, self._complaint, MOST_COMPLAINT)
+        _drain(self._process.stdout, self._output, MAX_OUTPUT + 1)
+        _drain(self._process.stderr, self._complaint, MAX_COMPLAINT)
         complaint = self._complaint.decode("utf-8", "replace").strip()
-        if len(self._output) > MOST_OUTPUT:
+        if len(self._output) > MAX_OUTPUT:
             self.kill()
-            return Ended(How.OVERSIZED, bytes(self._output[:MOST_COMPLAINT]), complaint)
+            return Ended(How.OVERSIZED, bytes(self._output[:MAX_COMPLAINT]), complaint)
         if status is None:
             return None
         self._close()
@@ -126,9 +126,9 @@ class Read:
         except FileNotFoundError:
             self._ended = Ended(How.ABSENT)
         except (OSError, ValueError) as error:
-            self._ended = Ended(How.FAILED, complaint=str(error)[:MOST_COMPLAINT])
+            self._ended = Ended(How.FAILED, complaint=str(error)[:MAX_COMPLAINT])
         else:
-            self._ended = Ended(How.OVERSIZED if len(output) > MOST_OUTPUT else How.DONE, output[:MOST_OUTPUT])
+            self._ended = Ended(How.OVERSIZED if len(output) > MAX_OUTPUT else How.DONE, output[:MAX_OUTPUT])
 
 
 def start(argv: Sequence[str]) -> Running | Ended:
@@ -151,5 +151,5 @@ def _drain(pipe: IO[bytes] | None, into: bytearray, most: int) -> None:
     with suppress(BlockingIOError, OSError):
         while chunk := os.read(pipe.fileno(), _CHUNK):
             into += chunk[: max(most - len(into), 0)]
-            if len(into) >= most > MOST_COMPLAINT:
+            if len(into) >= most > MAX_COMPLAINT:
                 return

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from faultbridge.agent.children import MOST_OUTPUT
+from faultbridge.agent.children import MAX_OUTPUT
 
 AT_ONCE = 20
 _NAME = re.compile(r"([a-z0-9][a-z0-9-]{0,63})\.[A-Za-z0-9_.-]{1,128}")
@@ -35,7 +35,7 @@ class Drops:
             named = _NAME.fullmatch(file.name)
             try:
                 good = named is not None and file.is_file() and not file.is_symlink()
-                body = file.read_bytes() if good and file.stat().st_size <= MOST_OUTPUT else b""
+                body = file.read_bytes() if good and file.stat().st_size <= MAX_OUTPUT else b""
             except OSError:
                 continue
             if named is None or not body.strip():

@@ -15,8 +15,8 @@ LINGER = 0.25
 STORM_LINGER = 2.0
 """Seconds that it waits while batches leave one after the other."""
 
-MOST_BYTES = 128 * 1024
-MOST_KNOWN = 2000
+MAX_BYTES = 128 * 1024
+MAX_KNOWN = 2000
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class LineBatch:
     @property
     def full(self) -> bool:
         """Tell whether no more should be read before this is sent."""
-        return self._size >= MOST_BYTES
+        return self._size >= MAX_BYTES
 
     def add(self, line: Line, now: float) -> None:
         """Take a line: written out when it is new, counted when it was there less than five seconds ago."""
@@ -65,7 +65,7 @@ class LineBatch:
             self._repeats[key] = (count + 1, line)
             self._repeats_since = now if self._repeats_since is None else self._repeats_since
             return
-        if len(self._known) >= MOST_KNOWN:
+        if len(self._known) >= MAX_KNOWN:
             self._known = {one: at for one, at in self._known.items() if now - at < WINDOW and one in self._repeats}
         self._known[key] = now
         self._write(line.head + line.text)

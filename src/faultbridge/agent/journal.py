@@ -12,8 +12,8 @@ from typing import Any
 from faultbridge.agent.clock import AgentClock
 from faultbridge.agent.folding import Line
 
-MOST_LINE_BYTES = 256 * 1024
-MOST_TEXT = 16 * 1024
+MAX_LINE_BYTES = 256 * 1024
+MAX_TEXT = 16 * 1024
 AGAIN_SECONDS = 30.0
 _FIELDS = "MESSAGE,_SYSTEMD_UNIT,__REALTIME_TIMESTAMP,_BOOT_ID"
 
@@ -46,7 +46,7 @@ class JournalLog:
                 line = self._line(raw)
                 if line is not None:
                     yield line
-            if len(self._partial) > MOST_LINE_BYTES:
+            if len(self._partial) > MAX_LINE_BYTES:
                 self._partial = b""
 
     def close(self) -> None:
@@ -98,4 +98,4 @@ class JournalLog:
             text = bytes(one & 255 for one in text if isinstance(one, int)).decode("utf-8", "replace")
         if not isinstance(text, str) or not text.strip():
             return None
-        return Line("", text[:MOST_TEXT].replace("\n", " "), {"cursor": str(entry.get("__CURSOR", ""))})
+        return Line("", text[:MAX_TEXT].replace("\n", " "), {"cursor": str(entry.get("__CURSOR", ""))})

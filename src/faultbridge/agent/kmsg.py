@@ -16,7 +16,7 @@ from faultbridge.domain.times import to_text, truncate
 
 SOURCE = "kernel-log"
 READ_BYTES = 8192  # the longest record of the device; a shorter read fails
-MOST_LINE_BYTES = 16 * 1024
+MAX_LINE_BYTES = 16 * 1024
 SAME_CLOCK = timedelta(seconds=2)
 _RECORD = re.compile(rb"(\d{1,6}),(\d{1,18}),(\d{1,18}),[^,;]{1,16}(?:,[^;]{0,200})?;")
 
@@ -56,7 +56,7 @@ class KmsgLog:
                 line = self._line(raw)
                 if line is not None:
                     yield line
-            if len(self._partial) > MOST_LINE_BYTES:
+            if len(self._partial) > MAX_LINE_BYTES:
                 self._partial = b""
 
     def close(self) -> None:
@@ -100,4 +100,4 @@ class KmsgLog:
         at = zero + timedelta(microseconds=int(found[3]))
         mark = {"boot": self._boot, "seq": sequence, "zero": round(zero.timestamp() * 1000)}
         head = f"{to_text(at)} {found[0].decode()}"
-        return Line(head, raw[found.end() : found.end() + MOST_LINE_BYTES].decode("utf-8", "replace"), mark)
+        return Line(head, raw[found.end() : found.end() + MAX_LINE_BYTES].decode("utf-8", "replace"), mark)

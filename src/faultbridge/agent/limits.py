@@ -20,7 +20,7 @@ MEMORY_BYTES = 64 * 1024 * 1024
 """Resident memory of the agent itself; above it the agent ends and its supervisor starts it anew."""
 
 DISK_BYTES = 64 * 1024 * 1024
-LONGEST_PAUSE = 5.0
+MAX_PAUSE = 5.0
 NICENESS = 19
 
 _IOPRIO_SET = {"x86_64": 251, "aarch64": 30}
@@ -69,7 +69,7 @@ class Governor:
     def pause(self, now: float, used: float) -> float:
         """Return the seconds to rest now; what is not followed meanwhile waits in the kernel's own ring."""
         over = (used - self.used_before) - self.burst - (now - self.began) * self.share
-        return min(max(over, 0.0) / self.share, LONGEST_PAUSE)
+        return min(max(over, 0.0) / self.share, MAX_PAUSE)
 
     def spent(self, now: float, used: float) -> float:
         """Return the share of one core used so far."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from faultbridge.agent.outgoing import Outgoing
 from faultbridge.agent.spool import Spool, SpoolFull
 
-MOST_LENT = 6
+MAX_LENT = 6
 DOCUMENTS_SHARE = 0.5
 """Of the disk, for what the next look will say anew; the rest is for what is said only once."""
 
@@ -46,7 +46,7 @@ class Outbox:
     def lend(self, record: Outgoing, safe: Callable[[], object] = _nothing) -> bool:
         """Hold a record in memory, to be sent from there and then be `safe`; the caller asks `settled` until it is."""
         with self._lock:
-            if len(self._lent) >= MOST_LENT:
+            if len(self._lent) >= MAX_LENT:
                 return False
             self._lent[record.record_id] = (record, safe)
         self.more.set()

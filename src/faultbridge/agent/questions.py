@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from faultbridge.agent.children import MOST_OUTPUT, Ended, How, Read, Running, start
+from faultbridge.agent.children import MAX_OUTPUT, Ended, How, Read, Running, start
 from faultbridge.agent.looks import Look
 from faultbridge.agent.settings import AgentSettings
 
 SCRAPE_SECONDS = 5.0
-MOST_FILES = 4000
+MAX_FILES = 4000
 _PORT_FILES = ("state", "phys_state", "rate", "link_layer")
 _COUNTER_FOLDERS = ("counters", "hw_counters")
 
@@ -112,7 +112,7 @@ def scrape(url: str) -> bytes:
         with urllib.request.urlopen(url, timeout=SCRAPE_SECONDS) as answer:  # noqa: S310 - of this machine, see above
             while chunk := answer.read1(65536):
                 page += chunk
-                if len(page) > MOST_OUTPUT or time.monotonic() > ends:
+                if len(page) > MAX_OUTPUT or time.monotonic() > ends:
                     raise TimeoutError(f"{url} does not come to an end")
     except urllib.error.URLError as error:
         if isinstance(error.reason, ConnectionRefusedError):
@@ -133,7 +133,7 @@ def port_counters(folder: Path) -> bytes:
         for name in _COUNTER_FOLDERS:
             files += sorted((port / name).glob("*"))
         lines += [f"{file}: {value}" for file in files if (value := _value(file)) is not None]
-    return "\n".join([*lines[:MOST_FILES], ""]).encode()
+    return "\n".join([*lines[:MAX_FILES], ""]).encode()
 
 
 def _value(file: Path) -> str | None:

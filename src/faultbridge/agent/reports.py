@@ -9,7 +9,7 @@ from faultbridge.agent.children import Ended, How
 from faultbridge.domain.times import to_text
 
 SOURCE = "faultbridge"
-MOST_EVIDENCE = 2048
+MAX_EVIDENCE = 2048
 # What does not answer may be the driver; a monitor of ours that fails says nothing about the node.
 _WEIGHT = {"smi": ("error", "run_diagnostics")}
 _MILD = ("warning", "none")
@@ -24,7 +24,7 @@ _SAYS = {
 def trouble(look: str, family: str, ended: Ended, *, at: datetime, seconds: int) -> bytes:
     """Write the fault that a look did not end well."""
     word, says = _SAYS[ended.how]
-    evidence = ended.complaint or ended.output[:MOST_EVIDENCE].decode("utf-8", "replace")
+    evidence = ended.complaint or ended.output[:MAX_EVIDENCE].decode("utf-8", "replace")
     return _write("fault", look, f"{family}.{word}", f"{look} {says.format(seconds=seconds)}", at, evidence)
 
 
@@ -44,7 +44,7 @@ def _write(kind: str, look: str, code: str, message: str, at: datetime, evidence
         "component": {"type": "node", "name": None},
         "observed_at": to_text(at),
         "message": message,
-        "evidence": evidence[:MOST_EVIDENCE] or message,
+        "evidence": evidence[:MAX_EVIDENCE] or message,
         "attributes": {"look": look},
     }
     return json.dumps(report).encode() + b"\n"

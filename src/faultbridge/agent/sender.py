@@ -13,7 +13,7 @@ from faultbridge.agent.outgoing import Outgoing
 
 AT_ONCE = 10
 CALL_BYTES = 250 * 1024
-FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
+FIRST_PAUSE, MAX_PAUSE = 1.0, 60.0
 
 
 class NotSent(Exception):  # noqa: N818 - names the situation, which the network ends by itself
@@ -86,5 +86,5 @@ class Sender:
         return taken | never
 
     def _back_off(self, now: float) -> None:
-        longest = min(FIRST_PAUSE * 2 ** min(self.failures, 8), LONGEST_PAUSE)
+        longest = min(FIRST_PAUSE * 2 ** min(self.failures, 8), MAX_PAUSE)
         self._quiet_until = now + self.random.uniform(longest / 2, longest)

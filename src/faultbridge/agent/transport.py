@@ -16,7 +16,7 @@ from faultbridge.agent.sender import NotSent
 from faultbridge.agent.signing import Call, Credentials, signed
 
 SECONDS = 10
-MOST_ANSWER = 256 * 1024
+MAX_ANSWER = 256 * 1024
 HTTP_OK = 200
 # What no repetition of the same bytes will mend; everything else is tried again.
 NEVER = frozenset({"InvalidMessageContents", "InvalidParameterValue", "MessageTooLong", "BatchRequestTooLong"})
@@ -107,7 +107,7 @@ class OpenConnections:
         try:
             connection.request(call.method, path, call.body, dict(headers))
             answer = connection.getresponse()
-            return answer.status, answer.read(MOST_ANSWER)
+            return answer.status, answer.read(MAX_ANSWER)
         except (OSError, http.client.HTTPException):
             self._open.pop(place).close()
             raise

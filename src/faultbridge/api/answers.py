@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from datetime import datetime
 
-from faultbridge.api.requests import MOST_CHARACTERS, Request
+from faultbridge.api.requests import MAX_CHARACTERS, Request
 from faultbridge.domain import names
 from faultbridge.domain.cases import APPROVED, DENIED
 from faultbridge.domain.edges import CaseStatus
@@ -27,13 +27,13 @@ from faultbridge.registry.documents import (
     node_document,
     reject_document,
 )
-from faultbridge.registry.views import CaseView, Directory
-from faultbridge.repair.case_orders import Order, Orders
+from faultbridge.registry.views import CaseView, Views
+from faultbridge.repair.case_orders import CaseOrder, CaseOrders
 from faultbridge.storage import keys, rejects
 
-PAGE, MOST_PAGE = 100, 500
-MOST_SEQUENCE, MOST_EPOCH, MOST_ATTEMPT = 10**11, 9999, 9999
-MOST_VERIFIED = 20_000
+PAGE, MAX_PAGE = 100, 500
+MAX_SEQUENCE, MAX_EPOCH, MAX_ATTEMPT = 10**11, 9999, 9999
+MAX_VERIFIED = 20_000
 OWN_STREAM = "-"
 CASE_ID = re.compile(r"c-[a-z2-7]{26}")
 
@@ -46,10 +46,10 @@ SEVERITIES = tuple(severity.value for severity in Severity)
 class Answers:
     """Answers questions over the services; it checks nothing about the caller, its routes have."""
 
-    directory: Directory
+    directory: Views
     timeline: Timeline
     verify: Verify
-    orders: Orders
+    orders: CaseOrders
     clock: Clock
     tokens: Tokens
 
@@ -116,17 +116,17 @@ class Answers:
         """Read one stream after a sequence, so that a consumer can prove and mend what it has."""
         request.only("after", "epoch", "limit")
         head = self._head(request)
-        after = request.whole("after", 0, 0, MOST_SEQUENCE)
-        epoch = request.whole("epoch", head[0], 1, MOST_EPOCH)
-        limit = request.whole("limit", PAGE, 1, MOST_PAGE)
+        after = request.whole("after", 0, 0, MAX_SEQUENCE)
+        epoch = request.whole("epoch", head[0], 1, MAX_EPOCH)
+        limit = request.whole("limit", PAGE, 1, MAX_PAGE)
         lines = self.timeline.stream(request.cluster, _stream_node(request), (epoch, after), limit)
         return {"items": [entry_document(line) for line in lines], "epoch": head[0], "last": head[1]}
 
     def verified(self, request: Request) -> Document:
         """Verify one stream; `too_long` for one that takes longer than a request may."""
         request.only()
-        if self._head(request)[1] > MOST_VERIFIED:
-            raise Rejected("too_long", f"more than {MOST_VERIFIED} entries: `faultbridge verify` reads them all")
+        if self._head(request)[1] > MAX_VERIFIED:
+            raise Rejected("too_long", f"more than {MAX_VERIFIED} entries: `faultbridge verify` reads them all")
         node = _stream_node(request)
         found = self.verify(request.cluster, node) if node else self.verify.own(request.cluster)
         return verified_document(found)
@@ -135,7 +135,7 @@ class Answers:
         """List the records of a cluster that nobody could use, the oldest hundreds."""
         request.only("limit")
         self.directory.cluster(request.cluster)
-        limit = request.whole("limit", PAGE, 1, MOST_PAGE)
+        limit = request.whole("limit", PAGE, 1, MAX_PAGE)
         partition = keys.reject_partition(request.cluster)
         page = self.directory.table.query(partition, upto=rejects.COUNTERS, limit=limit)
         return {"items": [reject_document(rejects.read(found)) for found in page.items]}
@@ -152,16 +152,16 @@ class Answers:
         request.only()
         view, body = self._case(request), request.document()
         attempt, reason = body.get("attempt"), body.get("reason", "")
-        if type(attempt) is not int or not 1 <= attempt <= MOST_ATTEMPT:
+        if type(attempt) is not int or not 1 <= attempt <= MAX_ATTEMPT:
             raise Rejected("bad_body", "`attempt` is no whole number from 1 on")
-        if not isinstance(reason, str) or len(reason) > MOST_CHARACTERS or set(body) - {"attempt", "reason"}:
+        if not isinstance(reason, str) or len(reason) > MAX_CHARACTERS or set(body) - {"attempt", "reason"}:
             raise Rejected("bad_body", "the body has an `attempt` and may have a `reason` of 256 characters")
         answer = self.orders.approve if approved else self.orders.deny
-        answer(view.case.id, Order(request.caller.name, reason), attempt)
+        answer(view.case.id, CaseOrder(request.caller.name, reason), attempt)
         return {"case_id": view.case.id, "attempt": attempt, "answer": APPROVED if approved else DENIED}
 
     def _page(self, request: Request, scope: str) -> tuple[int, str | None]:
-        limit, token = request.whole("limit", PAGE, 1, MOST_PAGE), request.text("token")
+        limit, token = request.whole("limit", PAGE, 1, MAX_PAGE), request.text("token")
         return limit, self.tokens.read(f"{request.cluster}\n{scope}", token) if token else None
 
     def _paged(self, request: Request, scope: str, items: list[Document], more: str | None) -> Document:

@@ -7,8 +7,8 @@ from typing import Any
 
 from pydantic.json_schema import models_json_schema
 
-from faultbridge.api.answers import CASE_ID, MOST_PAGE
-from faultbridge.api.requests import MOST_CHARACTERS
+from faultbridge.api.answers import CASE_ID, MAX_PAGE
+from faultbridge.api.requests import MAX_CHARACTERS
 from faultbridge.api.routes import ROUTES, Parameter, Route
 from faultbridge.api.shapes import SHAPES
 from faultbridge.domain.names import CLUSTER_NAME, NODE_NAME
@@ -20,7 +20,7 @@ _NAMES = {
     "case": {"pattern": f"^{CASE_ID.pattern}$"},
 }
 _KINDS: dict[str, dict[str, Any]] = {
-    "text": {"type": "string", "minLength": 1, "maxLength": MOST_CHARACTERS},
+    "text": {"type": "string", "minLength": 1, "maxLength": MAX_CHARACTERS},
     "token": {"type": "string", "minLength": 1, "maxLength": 1024},
     "instant": {"type": "string", "format": "date-time"},
     "whole": {"type": "integer", "minimum": 0},
@@ -96,7 +96,7 @@ def _query(parameter: Parameter) -> dict[str, Any]:
     if parameter.known:
         schema = {"type": "string", "enum": list(parameter.known)}
     if parameter.name == "limit":
-        schema |= {"minimum": 1, "maximum": MOST_PAGE}
+        schema |= {"minimum": 1, "maximum": MAX_PAGE}
     if parameter.name == "epoch":
         schema |= {"minimum": 1, "maximum": 9999}
     if parameter.many:

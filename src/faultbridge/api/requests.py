@@ -12,9 +12,9 @@ from urllib.parse import parse_qs
 from faultbridge.domain.times import from_text
 from faultbridge.errors import Rejected
 
-MOST_CHARACTERS = 256
-MOST_FIELDS = 40
-MOST_BODY = 4096
+MAX_CHARACTERS = 256
+MAX_FIELDS = 40
+MAX_BODY = 4096
 EARLIEST, LATEST = datetime(2000, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)
 EVERY_CLUSTER = "*"
 
@@ -64,8 +64,8 @@ class Request:
         """Return every value of a parameter; each at most 256 printable characters, token excepted."""
         found = tuple(self.query.get(name, ()))
         for one in found:
-            if not one or not one.isprintable() or (len(one) > MOST_CHARACTERS and name != "token"):
-                raise Rejected("bad_parameter", f"{name} is not 1 to {MOST_CHARACTERS} printable characters")
+            if not one or not one.isprintable() or (len(one) > MAX_CHARACTERS and name != "token"):
+                raise Rejected("bad_parameter", f"{name} is not 1 to {MAX_CHARACTERS} printable characters")
         return found
 
     def whole(self, name: str, default: int, least: int, most: int) -> int:
@@ -92,8 +92,8 @@ class Request:
 
     def document(self) -> Mapping[str, Any]:
         """Return the body, a JSON object of at most 4 KB; nothing is an empty one."""
-        if len(self.body) > MOST_BODY:
-            raise Rejected("bad_body", f"the body is larger than {MOST_BODY} characters")
+        if len(self.body) > MAX_BODY:
+            raise Rejected("bad_body", f"the body is larger than {MAX_BODY} characters")
         try:
             found = json.loads(self.body or "{}")
         except (ValueError, RecursionError):
@@ -106,6 +106,6 @@ class Request:
 def read_query(text: str) -> dict[str, list[str]]:
     """Read a query string; `bad_parameter` when it has more fields than any question."""
     try:
-        return parse_qs(text, keep_blank_values=True, max_num_fields=MOST_FIELDS)
+        return parse_qs(text, keep_blank_values=True, max_num_fields=MAX_FIELDS)
     except ValueError:
-        raise Rejected("bad_parameter", f"the query has more than {MOST_FIELDS} fields") from None
+        raise Rejected("bad_parameter", f"the query has more than {MAX_FIELDS} fields") from None

@@ -16,7 +16,7 @@ from faultbridge.domain.nodes import Head
 from faultbridge.domain.times import to_text, truncate
 from faultbridge.errors import Conflict, Rejected
 from faultbridge.ledger.append import Stack
-from faultbridge.ledger.cluster_stream import next_writes, until_it_holds
+from faultbridge.ledger.cluster_stream import append_to_cluster, next_writes
 from faultbridge.ledger.streams import heads_of
 from faultbridge.pipeline import entry_builder
 from faultbridge.ports import Clock, Table
@@ -113,7 +113,7 @@ class PutOnChain:
 
     def __call__(self, anchored: Anchored) -> bool:
         """Record an anchor unless it is on the record; tells whether it is new. Raises Conflict after 20 lost races."""
-        return until_it_holds(lambda: self._once(anchored))
+        return append_to_cluster(lambda: self._once(anchored))
 
     def _once(self, anchored: Anchored) -> bool:
         place = keys.cluster_anchored(anchored.cluster)

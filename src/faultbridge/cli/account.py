@@ -11,7 +11,7 @@ from faultbridge.cli.failures import EXIT_NOT_WELL
 from faultbridge.cli.output import Columns, notice
 from faultbridge.cli.session import Session, on_stack
 from faultbridge.cli.times import HELP, instant, text_of
-from faultbridge.ingest.delivery_audit import Accounted, account
+from faultbridge.ingest.delivery_audit import DeliveryAudit, account
 
 EPILOG = "Example: faultbridge account --since 10m --wait 30"
 LISTED = 20
@@ -45,7 +45,7 @@ def command(
         raise typer.Exit(EXIT_NOT_WELL)
 
 
-def _document(found: Accounted) -> dict[str, object]:
+def _document(found: DeliveryAudit) -> dict[str, object]:
     return {
         "since": text_of(found.since),
         "sent": found.sent,
@@ -57,6 +57,6 @@ def _document(found: Accounted) -> dict[str, object]:
     }
 
 
-def _listed(found: Accounted) -> str:
+def _listed(found: DeliveryAudit) -> str:
     more = len(found.missing) - LISTED
     return ", ".join(found.missing[:LISTED]) + (f" and {more} more" if more > 0 else "")

@@ -9,7 +9,7 @@ import typer
 from faultbridge.cli.documents import CASE, CASES, case_document
 from faultbridge.cli.session import Session, on_stack
 from faultbridge.domain.edges import CaseStatus
-from faultbridge.repair.case_orders import Order
+from faultbridge.repair.case_orders import CaseOrder
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -46,7 +46,7 @@ AttemptOption = Annotated[int | None, typer.Option("--attempt", min=1, help="The
 @on_stack
 def approve(session: Session, case: Id, reason: Reason = "", attempt: AttemptOption = None) -> None:
     """Let the repair begin that a case asks about."""
-    session.application.orders.approve(case, Order(session.operator, reason), attempt)
+    session.application.orders.approve(case, CaseOrder(session.operator, reason), attempt)
     session.show_one(case_document(session.directory.case(case), session.now()), CASE)
 
 
@@ -54,7 +54,7 @@ def approve(session: Session, case: Id, reason: Reason = "", attempt: AttemptOpt
 @on_stack
 def deny(session: Session, case: Id, reason: Reason = "", attempt: AttemptOption = None) -> None:
     """Refuse the repair that a case asks about; the case is yours then."""
-    session.application.orders.deny(case, Order(session.operator, reason), attempt)
+    session.application.orders.deny(case, CaseOrder(session.operator, reason), attempt)
     session.show_one(case_document(session.directory.case(case), session.now()), CASE)
 
 
@@ -62,5 +62,5 @@ def deny(session: Session, case: Id, reason: Reason = "", attempt: AttemptOption
 @on_stack
 def cancel(session: Session, case: Id, reason: Reason = "") -> None:
     """Give nothing up for a case. A node that is kept off work already is verified and returned."""
-    session.application.orders.cancel(case, Order(session.operator, reason))
+    session.application.orders.cancel(case, CaseOrder(session.operator, reason))
     session.show_one(case_document(session.directory.case(case), session.now()), CASE)

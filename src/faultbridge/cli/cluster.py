@@ -14,7 +14,7 @@ from faultbridge.cli.session import Session, on_stack
 from faultbridge.cli.times import COMING, coming
 from faultbridge.domain.clusters import ClusterConfig, Mode, ProviderRole, RepairOwner
 
-LEAST_EXTERNAL_ID, MOST_EXTERNAL_ID = 2, 1224  # as IAM has it
+MIN_EXTERNAL_ID, MAX_EXTERNAL_ID = 2, 1224  # as IAM has it
 ROLE = re.compile(r"arn:aws[a-z-]*:iam::\d{12}:role/[\w+=,.@/-]{1,512}")
 SENDER = re.compile(r"A[A-Z0-9]{3,127}(?::[\w+=,.@-]{2,64}|:\*)?")
 
@@ -173,8 +173,8 @@ def _role(arn: str | None, external_id: str | None) -> ProviderRole | None:
         return None
     if not ROLE.fullmatch(arn):
         raise typer.BadParameter(f"--provider-role {arn!r} is no ARN of a role")
-    if external_id is not None and not LEAST_EXTERNAL_ID <= len(external_id) <= MOST_EXTERNAL_ID:
-        raise typer.BadParameter(f"--external-id has {LEAST_EXTERNAL_ID} to {MOST_EXTERNAL_ID} characters")
+    if external_id is not None and not MIN_EXTERNAL_ID <= len(external_id) <= MAX_EXTERNAL_ID:
+        raise typer.BadParameter(f"--external-id has {MIN_EXTERNAL_ID} to {MAX_EXTERNAL_ID} characters")
     return ProviderRole(arn, external_id)
 
 

@@ -110,7 +110,7 @@ class _Reading:
             head = stream.read(HEAD)
             source = self.source
             if source == AUTO:
-                source = registry.recognise(head)
+                source = registry.recognize(head)
                 notice(f"taking {_title(file)} for {source}")
             pieces = chain([head], iter(lambda: stream.read(PIECE), b""))
             found = registry.decode_pieces(source, pieces, self.hints)

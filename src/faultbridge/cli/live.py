@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 from faultbridge.cli.output import Columns, Document
 
-LEAST_WIDTH = 24
+MIN_WIDTH = 24
 LAST_WIDTH = 30
 
 
@@ -48,4 +48,4 @@ def _fitted(widths: Sequence[int], terminal: int | None) -> Sequence[int]:
         return widths
     lacking = max(0, sum(widths) + 2 * len(widths) + LAST_WIDTH - terminal)
     widest = max(widths)
-    return [max(min(width, LEAST_WIDTH), width - lacking) if width == widest else width for width in widths]
+    return [max(min(width, MIN_WIDTH), width - lacking) if width == widest else width for width in widths]

@@ -18,7 +18,7 @@ from faultbridge.domain.edges import NodeStatus
 from faultbridge.domain.nodes import NodeKey, NodeState
 from faultbridge.errors import Rejected
 from faultbridge.registry.registration import NewNode
-from faultbridge.repair.case_orders import Order
+from faultbridge.repair.case_orders import CaseOrder
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -103,13 +103,13 @@ def _ordered(word: str, does: str, example: str) -> None:
     @on_stack
     def order(session: Session, node: Named, cluster: Cluster, reason: Reason = "") -> None:
         taken = session.application.node_orders
-        orders: dict[str, Callable[[NodeKey, Order], NodeState]] = {
+        orders: dict[str, Callable[[NodeKey, CaseOrder], NodeState]] = {
             "replace": taken.replace,
             "quarantine": taken.quarantine,
             "return": taken.give_back,
             "retire": session.application.retire,
         }
-        session.show_one(node_document(orders[word](NodeKey(cluster, node), Order(session.operator, reason))), NODE)
+        session.show_one(node_document(orders[word](NodeKey(cluster, node), CaseOrder(session.operator, reason))), NODE)
 
 
 _ordered("replace", "Have a node replaced, within the budget, the windows and the breakers.", "burnt smell")
@@ -129,7 +129,7 @@ def ignore_node(
     end: Annotated[bool, typer.Option("--end", help="Look after it again.")] = False,
 ) -> None:
     """Leave a node alone: what happens to it is recorded, and nothing is done about it."""
-    key, order, ignore = NodeKey(cluster, node), Order(session.operator, reason), session.application.ignore
+    key, order, ignore = NodeKey(cluster, node), CaseOrder(session.operator, reason), session.application.ignore
     at = coming(until, session.now())
     if at is not None and end:
         raise typer.BadParameter("--until goes without --end")

@@ -18,7 +18,7 @@ Columns = Mapping[str, Callable[[Document], object]]
 
 
 GAP = 2
-LEAST_LAST = 20
+MIN_LAST = 20
 
 
 class Form(StrEnum):
@@ -92,7 +92,7 @@ def _coloured(titles: list[str], rows: list[list[str]]) -> None:
     for row in rows:
         table.add_row(*(Text(cell, style=_STYLES.get(cell, "")) for cell in row))
     widths = [max(map(len, column)) for column in zip(titles, *rows, strict=True)]
-    least = sum(widths[:-1]) + GAP * (len(widths) - 1) + min(widths[-1], LEAST_LAST)
+    least = sum(widths[:-1]) + GAP * (len(widths) - 1) + min(widths[-1], MIN_LAST)
     console = Console()
     console.width = max(console.width, least)
     console.print(table)

@@ -24,9 +24,9 @@ def command(
     by: Annotated[str | None, typer.Option(help="Who orders it; goes on the record of every stream.")] = None,
 ) -> None:
     """Begin a new epoch in every stream, so that no event id is given twice."""
-    from faultbridge.ledger.recover import Restore
+    from faultbridge.ledger.recover import RecoverTable
 
     application, kept = session.application, session.application.keeping
-    restore = Restore(kept.table, kept.vault, kept.clock, application.append, application.stack)
+    restore = RecoverTable(kept.table, kept.vault, kept.clock, application.append, application.stack)
     done = restore(epoch, by=by)
     session.show_one({"epoch": done.epoch, "streams": done.streams, "already": done.already}, RESTORED)

@@ -14,7 +14,7 @@ from faultbridge.cli.rulewords import misspelt
 from faultbridge.errors import Misconfigured, Rejected
 
 # AWS's quota for a pattern, unless raised: https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-quota.html
-MOST_CHARACTERS = 2048
+MAX_CHARACTERS = 2048
 ENVELOPE = {"version": "0", "id": "golden", "account": "111122223333", "region": "us-east-1", "resources": []}
 TIME = "2026-02-03T04:05:06Z"
 
@@ -90,8 +90,8 @@ def matcher(pattern: Mapping[str, Any]) -> Matcher:
 def failures(rule: RuleFile) -> Iterator[str]:
     """Say what is wrong with a rule, one line each: its limits, its fields, its golden cases."""
     size = len(json.dumps(rule.pattern, separators=(",", ":")))
-    if size > MOST_CHARACTERS:
-        yield f"the pattern has {size} characters; EventBridge takes {MOST_CHARACTERS}"
+    if size > MAX_CHARACTERS:
+        yield f"the pattern has {size} characters; EventBridge takes {MAX_CHARACTERS}"
     yield from misspelt(rule.pattern)
     matches = matcher(rule.pattern)
     for case in rule.cases.must:

@@ -12,7 +12,7 @@ from faultbridge.cli.rulefile import RuleFile
 from faultbridge.errors import Rejected
 
 OUR_SOURCE = "faultbridge"
-MOST_RULES = 150
+MAX_RULES = 150
 """CloudFormation takes 200 parameters, and EventBridge 300 rules on a bus."""
 
 HEAD = """# Written by `faultbridge rule template {folder}`; do not edit. Deploy it beside the stack whose bus it names:
@@ -33,8 +33,8 @@ def template(rules: list[RuleFile]) -> dict[str, Any]:
     names = [logical_name(rule) for rule in rules]
     if len(set(names)) < len(names):
         raise Rejected("no_rule", "two rules have one name once their hyphens are gone")
-    if len(rules) > MOST_RULES:
-        raise Rejected("no_rule", f"{len(rules)} rules; a template takes {MOST_RULES}")
+    if len(rules) > MAX_RULES:
+        raise Rejected("no_rule", f"{len(rules)} rules; a template takes {MAX_RULES}")
     return {
         "AWSTemplateFormatVersion": "2010-09-09",
         "Description": "Customer rules on the bus of Faultbridge; each with a target that its owner names.",

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from faultbridge.ledger.timeline import Timeline
     from faultbridge.ledger.verify import Seen, Verify
     from faultbridge.ports import Ports, Receipts, RecordQueue
-    from faultbridge.registry.views import Directory
+    from faultbridge.registry.views import Views
     from faultbridge.settings import Settings
 
 DEFAULT_STACK = "faultbridge"
@@ -108,11 +108,11 @@ class Session:
         return self.ports.clock.now()
 
     @cached_property
-    def directory(self) -> Directory:
+    def directory(self) -> Views:
         """Look up clusters, nodes and cases."""
-        from faultbridge.registry.views import Directory
+        from faultbridge.registry.views import Views
 
-        return Directory(self.ports.table)
+        return Views(self.ports.table)
 
     @cached_property
     def timeline(self) -> Timeline:

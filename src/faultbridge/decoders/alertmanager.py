@@ -20,7 +20,7 @@ def decode(body: bytes, hints: Hints) -> tuple[Observation, ...]:
     return decode_webhook(SOURCE, body, hints)
 
 
-def recognise(body: bytes) -> bool:
+def recognize(body: bytes) -> bool:
     """Tell whether it is a notification, and none of Grafana's."""
     return b'"alerts"' in body and b'"groupLabels"' in body and b'"orgId"' not in body
 
@@ -31,6 +31,6 @@ DECODER = Decoder(
     example='{"version": "4", "status": "firing", "receiver": "faultbridge", "groupLabels": {}, "alerts": [{"status": '
     '"firing", "labels": {"alertname": "GpuXidError", "xid": "79", "gpu": "3", "node": "ip-10-0-0-7"}, '
     '"annotations": {}, "startsAt": "2026-02-03T04:05:06.789012345Z", "endsAt": "0001-01-01T00:00:00Z"}]}',
-    recognise=recognise,
+    recognize=recognize,
     decode=decode,
 )

@@ -1,4 +1,4 @@
-"""What every decoder is made of: its name and example, how it recognises a body, how it decodes one."""
+"""What every decoder is made of: its name and example, how it recognizes a body, how it decodes one."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ READ_WITH_MAPPINGS = frozenset(
 )
 """The sources whose records mean what a mapping says."""
 
-MOST_EVIDENCE = 4096
-MOST_MESSAGE = 512
+MAX_EVIDENCE = 4096
+MAX_MESSAGE = 512
 # More GPUs than any node has: who names more is not looking at one.
-MOST_GPUS = 128
+MAX_GPUS = 128
 _PCI = re.compile(r"(?:PCI:)?(?:[0-9a-f]{1,8}:)?[0-9a-f]{2}:[0-9a-f]{2}(?:\.[0-7])?", re.IGNORECASE)
 
 
@@ -59,7 +59,7 @@ NO_HINTS = Hints()
 class Decoder:
     """One source format.
 
-    `recognise` tells from a body's first bytes whether it is probably of this format; `decode` turns a whole body
+    `recognize` tells from a body's first bytes whether it is probably of this format; `decode` turns a whole body
     into observations, in the order of the input, or raises `Rejected` when no part of it has the format's framing.
     `decode_pieces`, where a format has it, does the same to a body of any length that comes in pieces.
     """
@@ -67,7 +67,7 @@ class Decoder:
     name: str
     summary: str
     example: str
-    recognise: Callable[[bytes], bool]
+    recognize: Callable[[bytes], bool]
     decode: Callable[[bytes, Hints], tuple[Observation, ...]]
     decode_pieces: Callable[[Iterable[bytes], Hints], tuple[Observation, ...]] | None = None
 
@@ -95,7 +95,7 @@ def judgements(observations: Iterable[Observation]) -> Iterator[Fault | Clear]:
             yield observation
 
 
-def bounded(things: Iterable[_Thing], most: int = MOST_GPUS) -> list[_Thing]:
+def bounded(things: Iterable[_Thing], most: int = MAX_GPUS) -> list[_Thing]:
     """Return what one look names; more of it than a node can have is `Rejected` before it fills the memory."""
     found = list(islice(things, most + 1))
     if len(found) > most:
@@ -103,7 +103,7 @@ def bounded(things: Iterable[_Thing], most: int = MOST_GPUS) -> list[_Thing]:
     return found
 
 
-def cut(text: str, most: int = MOST_MESSAGE) -> str:
+def cut(text: str, most: int = MAX_MESSAGE) -> str:
     """Bound a text to `most` bytes of UTF-8; what is left out is marked with an ellipsis."""
     if len(text) * 4 <= most or len(encoded := text.encode("utf-8", "replace")) <= most:
         return text
@@ -117,4 +117,4 @@ def pci_of(text: str) -> str | None:
 
 def evidence(text: str) -> str:
     """Bound the raw text behind a fault to what may travel with it (4 KB)."""
-    return cut(text, MOST_EVIDENCE)
+    return cut(text, MAX_EVIDENCE)

@@ -30,7 +30,7 @@ def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
     return tuple(fault for result in read_report(body) for fault in _faults(result))
 
 
-def recognise(body: bytes) -> bool:
+def recognize(body: bytes) -> bool:
     """Tell whether one of the roots of the report is there, and its tests."""
     return (b'"DCGM Diagnostic"' in body or b'"DCGM GPU Diagnostic"' in body) and b'"test_categories"' in body
 
@@ -70,6 +70,6 @@ DECODER = Decoder(
     example='{"DCGM Diagnostic": {"test_categories": [{"category": "Hardware", "tests": [{"name": "memory", '
     '"results": [{"entity_group": "GPU", "entity_id": 0, "status": "Fail", "warnings": [{"warning": '
     '"GPU 0 had uncorrectable memory errors and row remapping failed.", "error_id": 84}]}]}]}]}}',
-    recognise=recognise,
+    recognize=recognize,
     decode=decode,
 )

@@ -18,7 +18,7 @@ from faultbridge.errors import Rejected
 
 SOURCE = "dcgm-health"
 # A report lists only the devices that have incidents; the others, at most this many, are well.
-MOST_GPUS = 16
+MAX_GPUS = 16
 _SYSTEMS: Mapping[str, str] = {
     "pcie": "pcie",
     "nvlink": "nvlink",
@@ -63,7 +63,7 @@ def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
     return (Snapshot(SOURCE, covers, tuple(present)),)
 
 
-def recognise(body: bytes) -> bool:
+def recognize(body: bytes) -> bool:
     """Tell whether the report's own words are there."""
     return b'"Overall Health"' in body or b"Health watches not enabled" in body
 
@@ -123,7 +123,7 @@ def _fault(component: Component, system: str, verdict: str, text: str) -> Fault:
 
 
 def _covers(unknown: set[tuple[str, Component]], present: list[Fault]) -> dict[str, tuple[Component, ...]]:
-    gpus = [Component(ComponentType.GPU, index=index) for index in range(MOST_GPUS)]
+    gpus = [Component(ComponentType.GPU, index=index) for index in range(MAX_GPUS)]
     others = [fault.component for fault in present if fault.component.type is not ComponentType.GPU]
     codes = {f"dcgm.health_{system}" for system in _SYSTEMS.values()} | {fault.code for fault in present}
     return {
@@ -136,6 +136,6 @@ DECODER = Decoder(
     name=SOURCE,
     summary="dcgmi health -c -j: DCGM's watches on each GPU",
     example='{"body": {"Overall Health": {"value": "Healthy"}}, "header": ["Health Monitor Report"]}',
-    recognise=recognise,
+    recognize=recognize,
     decode=decode,
 )

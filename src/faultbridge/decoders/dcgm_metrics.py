@@ -78,7 +78,7 @@ def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
     return tuple(observation for scrape in _scrapes(text) for observation in scrape.result())
 
 
-def recognise(body: bytes) -> bool:
+def recognize(body: bytes) -> bool:
     """Tell whether a line begins with one of DCGM's field names."""
     return _FRAMING.search(text_of(body)) is not None
 
@@ -178,6 +178,6 @@ DECODER = Decoder(
     name=SOURCE,
     summary="a scrape of dcgm-exporter: row remapping and health states, the last Xid and error counters as readings",
     example='DCGM_FI_DEV_ROW_REMAP_FAILURE{gpu="0",UUID="GPU-5fd4",pci_bus_id="00000000:08:00.0",hostname="node-1"} 0',
-    recognise=recognise,
+    recognize=recognize,
     decode=decode,
 )

@@ -60,12 +60,12 @@ class _Violation:
 def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
     """Return a fault for each violation; of which GPU it is, DCGM does not say."""
     text = text_of(body)
-    if not recognise(body):
+    if not recognize(body):
         raise Rejected("no_framing", "no policy violation, and nobody listens for any")
     return tuple(violation.fault() for violation in _violations(text))
 
 
-def recognise(body: bytes) -> bool:
+def recognize(body: bytes) -> bool:
     """Tell whether dcgmi listens, or one of its sentences is there."""
     text = text_of(body)
     return _LISTENING in text or "has violated policy manager values" in text or _is_xid(text)
@@ -113,6 +113,6 @@ DECODER = Decoder(
     name=SOURCE,
     summary="dcgmi policy --reg: violations of DCGM's policies",
     example="Listening for violations.\nTimestamp: Tue Feb  3 04:05:06 2026\nXID error 79 detected.",
-    recognise=recognise,
+    recognize=recognize,
     decode=decode,
 )

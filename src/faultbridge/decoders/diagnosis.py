@@ -14,7 +14,7 @@ from faultbridge.domain.faults import NODE_COMPONENT, Component, ComponentType
 from faultbridge.errors import Rejected
 
 _ROOTS = ("DCGM Diagnostic", "DCGM GPU Diagnostic")
-MOST_ID = 4
+MAX_ID = 4
 
 
 class Outcome(StrEnum):
@@ -131,7 +131,7 @@ def _components(written: Mapping[str, Any], serials: Mapping[int, str]) -> Itera
         return
     ids = next((written[key] for key in ("entity_id", "gpu_ids", "gpu_id") if key in written), "")
     for number in re.findall(r"\d+", str(ids)[:256]):
-        if len(number) <= MOST_ID:
+        if len(number) <= MAX_ID:
             yield Component(ComponentType.GPU, index=int(number), serial=serials.get(int(number)))
 
 

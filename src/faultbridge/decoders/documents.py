@@ -9,8 +9,8 @@ from typing import Any
 
 from faultbridge.errors import Rejected
 
-MOST_JSON_BYTES = 16 * 1024 * 1024
-MOST_DOCUMENTS = 100
+MAX_JSON_BYTES = 16 * 1024 * 1024
+MAX_DOCUMENTS = 100
 # Half of a surrogate pair is legal JSON, but no text: nothing downstream could encode it.
 _HALF_PAIR = re.compile(
     r"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])|(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F][0-9a-fA-F]{2}"
@@ -30,8 +30,8 @@ def loads(text: str) -> Any:  # noqa: ANN401 - whatever the JSON holds
 
 def documents(body: bytes) -> tuple[Any, ...]:
     """Return the few JSON documents of a body, one after another; anything between or after them is `Rejected`."""
-    if len(body) > MOST_JSON_BYTES:
-        raise Rejected("too_large", f"{len(body)} bytes of JSON, at most {MOST_JSON_BYTES} are read")
+    if len(body) > MAX_JSON_BYTES:
+        raise Rejected("too_large", f"{len(body)} bytes of JSON, at most {MAX_JSON_BYTES} are read")
     text, place, found = _encodable(text_of(body)).strip(), 0, []
     try:
         while place < len(text):
@@ -40,8 +40,8 @@ def documents(body: bytes) -> tuple[Any, ...]:
                 continue
             one, place = _DECODER.raw_decode(text, place)
             found.append(one)
-            if len(found) > MOST_DOCUMENTS:
-                raise Rejected("too_large", f"more than {MOST_DOCUMENTS} JSON documents in one input")
+            if len(found) > MAX_DOCUMENTS:
+                raise Rejected("too_large", f"more than {MAX_DOCUMENTS} JSON documents in one input")
     except (ValueError, RecursionError) as error:
         raise Rejected("malformed_json", _why(error)) from error
     return tuple(found)

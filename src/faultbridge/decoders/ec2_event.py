@@ -33,7 +33,7 @@ def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
     return tuple(observation for event in events for observation in _observations(event))
 
 
-def recognise(body: bytes) -> bool:
+def recognize(body: bytes) -> bool:
     """Tell whether the event bus's envelope names EC2."""
     return b'"aws.ec2"' in body and b'"detail-type"' in body
 
@@ -75,6 +75,6 @@ DECODER = Decoder(
     summary="Amazon EC2's events on EventBridge: state changes, Spot interruptions, rebalance recommendations",
     example='{"source": "aws.ec2", "detail-type": "EC2 Spot Instance Interruption Warning", "time": '
     '"2026-02-03T04:05:06Z", "detail": {"instance-id": "i-0123456789abcdef0", "instance-action": "terminate"}}',
-    recognise=recognise,
+    recognize=recognize,
     decode=decode,
 )

@@ -45,7 +45,7 @@ def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
     return tuple(_snapshot(one) for one in statuses if one)
 
 
-def recognise(body: bytes) -> bool:
+def recognize(body: bytes) -> bool:
     """Tell whether both checks of EC2 are there."""
     return b'"InstanceStatus"' in body and b'"SystemStatus"' in body
 
@@ -122,6 +122,6 @@ DECODER = Decoder(
     example='{"InstanceStatuses": [{"InstanceId": "i-0123456789abcdef0", "InstanceStatus": {"Status": "ok"}, '
     '"SystemStatus": {"Status": "impaired", "Details": [{"Name": "reachability", "Status": "failed", '
     '"ImpairedSince": "2026-02-03T04:05:06Z"}]}}]}',
-    recognise=recognise,
+    recognize=recognize,
     decode=decode,
 )

@@ -9,7 +9,7 @@ import zlib
 from dataclasses import dataclass
 from datetime import datetime
 
-from faultbridge.decoders.documents import MOST_JSON_BYTES, loads, text_of
+from faultbridge.decoders.documents import MAX_JSON_BYTES, loads, text_of
 from faultbridge.domain.times import from_milliseconds
 from faultbridge.errors import Rejected
 
@@ -59,7 +59,7 @@ def _unpacked(awslogs: object) -> object:
     try:
         packed = base64.b64decode(data, validate=True)
         inflate = zlib.decompressobj(wbits=31)
-        text = inflate.decompress(packed, MOST_JSON_BYTES)
+        text = inflate.decompress(packed, MAX_JSON_BYTES)
         if inflate.unconsumed_tail:
             raise Rejected("too_large", "the log envelope unpacks to more than is read")
         return loads(text_of(text))

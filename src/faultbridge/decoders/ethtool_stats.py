@@ -39,7 +39,7 @@ def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
     )
 
 
-def recognise(body: bytes) -> bool:
+def recognize(body: bytes) -> bool:
     """Tell whether the tool's heading or its metrics are there."""
     return _HEADING.encode() in body or METRICS[0].encode() in body
 
@@ -78,6 +78,6 @@ DECODER = Decoder(
     name=SOURCE,
     summary="ethtool -S, several with the interface's name on a line before each, or node_ethtool_* metrics",
     example="ens5:\nNIC statistics:\n     tx_timeout: 0\n     bw_in_allowance_exceeded: 11072\n",
-    recognise=recognise,
+    recognize=recognize,
     decode=decode,
 )

@@ -44,7 +44,7 @@ _FAILED = re.compile(
     re.IGNORECASE,
 )
 _SERIOUS = frozenset({"ERROR", "CRITICAL", "FATAL"})
-_MOST_LINES = 64
+_MAX_LINES = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
     return tuple(found)
 
 
-def recognise(body: bytes) -> bool:
+def recognize(body: bytes) -> bool:
     """Tell whether one of the first lines has the head of a record."""
     return any(_RECORD.match(line) for line in text_of(body).split("\n", 50)[:50])
 
@@ -89,7 +89,7 @@ def _records(text: str) -> Iterator[Record]:
     for line in text.split("\n"):
         found = _RECORD.match(line)
         if found is None:
-            if head is not None and line.strip() and len(more) < _MOST_LINES:
+            if head is not None and line.strip() and len(more) < _MAX_LINES:
                 more.append(line.strip())
             continue
         if head is not None:
@@ -134,6 +134,6 @@ DECODER = Decoder(
     summary="log of NVIDIA's fabric manager: errors of NVSwitches, and of the fabric manager itself",
     example="[Feb 03 2026 04:05:06] [ERROR] [tid 812] detected NVSwitch fatal error 20034 on fid 0 on "
     "NVSwitch pci bus id 00000000:05:00.0 physical id 9 port 30",
-    recognise=recognise,
+    recognize=recognize,
     decode=decode,
 )

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 NOTHING: Mapping[str, Any] = {}
-MOST_TEXT = 4096
+MAX_TEXT = 4096
 
 
-def text(value: object, most: int = MOST_TEXT) -> str | None:
+def text(value: object, most: int = MAX_TEXT) -> str | None:
     """Return a string that says something, trimmed and bounded, or None."""
     if not isinstance(value, str):
         return None

@@ -50,7 +50,7 @@ def decode(body: bytes, hints: Hints) -> tuple[Observation, ...]:
     return (*_snapshot(components, known), *sorted(events, key=lambda fault: str(fault.observed_at)))
 
 
-def recognise(body: bytes) -> bool:
+def recognize(body: bytes) -> bool:
     """Tell whether a component with states or events is there."""
     return b'"component"' in body and (b'"states"' in body or b'"events"' in body) and b'"nodeName"' not in body
 
@@ -135,6 +135,6 @@ DECODER = Decoder(
     example='[{"component": "accelerator-nvidia-error-xid", "states": [{"time": null, "name": "error_xid", "health": '
     '"Unhealthy", "reason": "XID 79 (GPU has fallen off the bus) detected on PCI:0000:c1:00", '
     '"suggested_actions": {"repair_actions": ["REBOOT_SYSTEM"]}}]}]',
-    recognise=recognise,
+    recognize=recognize,
     decode=decode,
 )

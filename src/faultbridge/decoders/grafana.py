@@ -20,7 +20,7 @@ def decode(body: bytes, hints: Hints) -> tuple[Observation, ...]:
     return decode_webhook(SOURCE, body, hints)
 
 
-def recognise(body: bytes) -> bool:
+def recognize(body: bytes) -> bool:
     """Tell whether it is a notification with the organisation that only Grafana adds."""
     return b'"alerts"' in body and b'"orgId"' in body
 
@@ -31,6 +31,6 @@ DECODER = Decoder(
     example='{"version": "1", "orgId": 1, "status": "firing", "state": "alerting", "receiver": "faultbridge", '
     '"alerts": [{"status": "firing", "labels": {"alertname": "GPU Xid", "xid": "48", "instance": "ip-10-0-0-7:9400"}, '
     '"values": null, "startsAt": "2026-02-03T04:05:06Z", "endsAt": "0001-01-01T00:00:00Z"}]}',
-    recognise=recognise,
+    recognize=recognize,
     decode=decode,
 )

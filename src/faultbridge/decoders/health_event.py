@@ -35,7 +35,7 @@ def decode(body: bytes, hints: Hints) -> tuple[Observation, ...]:
     return tuple(observation for event in events for observation in _observations(event, known))
 
 
-def recognise(body: bytes) -> bool:
+def recognize(body: bytes) -> bool:
     """Tell whether the event bus's envelope names AWS Health."""
     return b'"aws.health"' in body and b'"detail-type"' in body
 
@@ -112,6 +112,6 @@ DECODER = Decoder(
     '{"eventTypeCode": "AWS_EC2_INSTANCE_RETIREMENT_SCHEDULED", "eventTypeCategory": "scheduledChange", '
     '"startTime": "Tue, 17 Feb 2026 22:00:00 GMT", "statusCode": "upcoming", "page": "1", "totalPages": "1", '
     '"affectedEntities": [{"entityValue": "i-0123456789abcdef0"}]}}',
-    recognise=recognise,
+    recognize=recognize,
     decode=decode,
 )

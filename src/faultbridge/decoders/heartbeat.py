@@ -21,7 +21,7 @@ from faultbridge.errors import Rejected
 
 SOURCE = "heartbeat"
 SILENT, CLOCK = "host.silent", "host.clock"
-MOST_SKEW = timedelta(minutes=2)
+MAX_SKEW = timedelta(minutes=2)
 
 
 def decode(body: bytes, hints: Hints) -> tuple[Observation, ...]:
@@ -41,7 +41,7 @@ def decode(body: bytes, hints: Hints) -> tuple[Observation, ...]:
     return tuple(_snapshot(node, at, hints.received_at) for node, (at, _) in newest.items())
 
 
-def recognise(body: bytes) -> bool:
+def recognize(body: bytes) -> bool:
     """Tell whether a heartbeat's own field is there."""
     return b'"heartbeat"' in body and b'"at"' in body
 
@@ -51,7 +51,7 @@ def _snapshot(node: str | None, at: datetime, received_at: datetime | None) -> S
     present: tuple[Fault, ...] = ()
     if received_at is not None:
         covers[CLOCK] = (NODE_COMPONENT,)
-        present = (_wrong_clock(node, at, received_at),) if abs(received_at - at) > MOST_SKEW else ()
+        present = (_wrong_clock(node, at, received_at),) if abs(received_at - at) > MAX_SKEW else ()
     # The node's clock may be wrong: when the heartbeat came in is when the node lived.
     return Snapshot(SOURCE, covers, present, received_at or at, node=node)
 
@@ -74,6 +74,6 @@ DECODER = Decoder(
     name=SOURCE,
     summary='a sign of life: {"heartbeat": SEQUENCE, "at": TIME, "node": NAME}',
     example='{"heartbeat": 1042, "at": "2026-02-03T04:05:06.789Z", "node": "ip-10-0-0-7"}',
-    recognise=recognise,
+    recognize=recognize,
     decode=decode,
 )

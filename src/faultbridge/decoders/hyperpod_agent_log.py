@@ -70,7 +70,7 @@ def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
     return tuple(found)
 
 
-def recognise(body: bytes) -> bool:
+def recognize(body: bytes) -> bool:
     """Tell whether the agent's marker or a deep health check is there, or an envelope that may hold one."""
     checks = b"Encountered FaultyInstance" in body or b"replacementRequired:" in body
     return MARKER.encode() in body or checks or b'"awslogs"' in body[:256]
@@ -171,6 +171,6 @@ DECODER = Decoder(
     summary="log of the SageMaker HyperPod health monitoring agent, also in the CloudWatch Logs envelope",
     example='{"level":"info","ts":"2026-02-03T04:05:06Z","msg":"DCGM Policy Violation found ",'
     '"condition: ":"XID Error","data: ":{"ErrNum":79},"HealthMonitoringAgentDetectionEvent":"HealthEvent"}',
-    recognise=recognise,
+    recognize=recognize,
     decode=decode,
 )

@@ -65,7 +65,7 @@ def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
     return tuple(said if isinstance(said, Fault) else _observation(said) for said in seen.values())
 
 
-def recognise(body: bytes) -> bool:
+def recognize(body: bytes) -> bool:
     """Tell whether the detail-types or the fields of a record are there."""
     return PREFIX.encode() in body or (b'"EventId"' in body and b'"ResourceType"' in body and b'"ClusterArn"' in body)
 
@@ -184,6 +184,6 @@ DECODER = Decoder(
     example='{"source": "aws.sagemaker", "detail-type": "SageMaker HyperPod Cluster Node Health Event", '
     '"time": "2026-02-03T04:06:00Z", "detail": {"InstanceId": "i-0123456789abcdef0", "HealthSummary": '
     '{"HealthStatus": "Unhealthy", "HealthStatusReason": null, "RepairAction": "Replace"}, "EventTime": null}}',
-    recognise=recognise,
+    recognize=recognize,
     decode=decode,
 )

@@ -39,7 +39,7 @@ def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
     return (Snapshot(SOURCE, _covers(readable, gone), tuple(present)), *(_reading(port) for port in readable))
 
 
-def recognise(body: bytes) -> bool:
+def recognize(body: bytes) -> bool:
     """Tell whether ibstat, ibstatus or a tree of port states without counters is there."""
     if b"CA '" in body or b"Infiniband device '" in body:
         return True
@@ -92,6 +92,6 @@ DECODER = Decoder(
     summary="ibstat, ibstatus, /sys/class/infiniband as path: value or JSON, node_infiniband_* metrics: port states",
     example="CA 'mlx5_0'\n\tPort 1:\n\t\tState: Initializing\n\t\tPhysical state: LinkUp\n\t\tRate: 400\n"
     "\t\tLink layer: InfiniBand\n",
-    recognise=recognise,
+    recognize=recognize,
     decode=decode,
 )

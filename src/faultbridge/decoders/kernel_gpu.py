@@ -1,4 +1,4 @@
-"""What the NVIDIA driver says about a GPU without an Xid: off the bus, not initialised, links not trained.
+"""What the NVIDIA driver says about a GPU without an Xid: off the bus, not initialized, links not trained.
 
 A loss is printed as `NVRM: GPU 0000:b3:00.0: GPU has fallen off the bus.`, or over three lines that begin with `NVRM:
 The NVIDIA GPU`, and is the same as Xid 79 of that device within five minutes. Just before, the driver prints the

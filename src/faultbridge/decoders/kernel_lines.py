@@ -13,7 +13,7 @@ from operator import contains
 
 PIECE = 64 * 1024
 # A line longer than this ends where it is cut: the longest line that printk can write is a kilobyte.
-MOST_LINE = 1024 * 1024
+MAX_LINE = 1024 * 1024
 _XID = "Xid ("
 # (a rare letter of the phrase, the phrase); where the letter does not occur, the phrase is not searched for
 _PHRASES: tuple[tuple[str, str], ...] = (
@@ -72,7 +72,7 @@ def whole_lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
     rest = b""
     for piece in pieces:
         end = piece.rfind(b"\n") + 1
-        if end == 0 and len(rest) < MOST_LINE:
+        if end == 0 and len(rest) < MAX_LINE:
             rest += piece
             continue
         yield b"".join((rest, memoryview(piece)[:end]))

@@ -68,7 +68,7 @@ def _decoded(texts: Iterable[bytes], hints: Hints) -> tuple[Observation, ...]:
     return reading.result()
 
 
-def recognise(body: bytes) -> bool:
+def recognize(body: bytes) -> bool:
     """Tell whether the first lines look like a kernel's: its prefix, or a driver's name where prefixes were cut."""
     text = text_of(body)
     if "HealthMonitoringAgentDetectionEvent" in text or "<nvidia_smi_log" in text:
@@ -152,7 +152,7 @@ DECODER = Decoder(
     name=SOURCE,
     summary="dmesg, /dev/kmsg, syslog and journald text of the kernel: GPUs, switches, PCIe, NICs, disks, memory, CPUs",
     example="[ 8123.617543] NVRM: Xid (PCI:0000:c1:00): 79, pid=1234, name=python, GPU has fallen off the bus.",
-    recognise=recognise,
+    recognize=recognize,
     decode=decode,
     decode_pieces=decode_pieces,
 )

@@ -12,7 +12,7 @@ from faultbridge.decoders.clock import calendar_time, iso_instant, yearless_time
 from faultbridge.decoders.documents import embedded
 from faultbridge.domain.times import from_milliseconds
 
-MOST_PREFIXES = 8
+MAX_PREFIXES = 8
 # What no prefix begins with: there is nothing more to strip.
 _DRIVERS = ("NVRM: ", "nvidia", "pcieport ", "mlx5_core ")
 USER = "user"
@@ -41,7 +41,7 @@ class KernelMessage:
 def unprefixed(line: str, received_at: datetime | None = None) -> KernelMessage:
     """Strip every prefix of one line; `received_at` gives the year to times without one."""
     message = KernelMessage(line)
-    for _ in range(MOST_PREFIXES):
+    for _ in range(MAX_PREFIXES):
         if message.text.startswith(_DRIVERS) or not _strip_one(message, received_at):
             break
         message.framed = True

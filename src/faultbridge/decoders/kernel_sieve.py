@@ -14,8 +14,8 @@ from itertools import compress, islice
 from operator import itemgetter
 
 _HEAD = 32
-_MOST_HEADS = 10_000
-_MOST_WORDS = 64
+_MAX_HEADS = 10_000
+_MAX_WORDS = 64
 # A word is worth learning when one line in so many begins with it; that many lines are looked at to find out.
 _WORTH = 64
 _LOOKED_AT = 512
@@ -82,10 +82,10 @@ class Sieve:
         """Learn the words of no concern with which many of these lines begin."""
         looked_at = list(islice(heads, _LOOKED_AT))
         words = Counter(_word(head) for head in looked_at if not self._heads[head])
-        fresh = [word for word, count in words.most_common(_MOST_WORDS) if count * _WORTH > len(looked_at)]
+        fresh = [word for word, count in words.most_common(_MAX_WORDS) if count * _WORTH > len(looked_at)]
         if not fresh:
             return
-        if len(self._words) + len(fresh) > _MOST_WORDS:
+        if len(self._words) + len(fresh) > _MAX_WORDS:
             self._words.clear()
         self._words |= dict.fromkeys(fresh)
         self._sieves.clear()
@@ -96,7 +96,7 @@ class _Heads(dict[bytes, bool]):
 
     def __missing__(self, head: bytes) -> bool:
         """Look at a beginning for the first time."""
-        if len(self) >= _MOST_HEADS:
+        if len(self) >= _MAX_HEADS:
             self.clear()
         concerns = self[head] = _OTHERS.match(head) is None or _CONCERN.match(head) is not None
         return concerns

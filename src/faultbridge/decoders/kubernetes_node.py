@@ -13,7 +13,7 @@ from faultbridge.decoders.node_conditions import KUBERNETES, Reader, speaks_of_t
 OTHERS = ("eks-node-condition", "node-problem-detector")
 
 
-def recognise(body: bytes) -> bool:
+def recognize(body: bytes) -> bool:
     """Tell whether it is a node, a table of nodes, or a list of the kubelet's own conditions."""
     if b'"kind"' in body and b'"Node"' in body and b'"involvedObject"' not in body:
         return True
@@ -27,6 +27,6 @@ DECODER = Decoder(
     summary="kubectl get node -o json (also -L node-health-status, describe): readiness, pressure, agents' conditions",
     example='{"kind": "Node", "metadata": {"name": "ip-10-0-0-7"}, "status": {"conditions": [{"type": "Ready", '
     '"status": "Unknown", "reason": "NodeStatusUnknown", "lastTransitionTime": "2026-02-03T04:05:06Z"}]}}',
-    recognise=recognise,
+    recognize=recognize,
     decode=Reader(KUBERNETES).decode,
 )

@@ -51,7 +51,7 @@ def _look(written: object) -> Iterator[Observation]:
     yield from (_reading(name, link) for name, link in by_name.items() if _is_physical(link))
 
 
-def recognise(body: bytes) -> bool:
+def recognize(body: bytes) -> bool:
     """Tell whether it is JSON that speaks of interfaces and their operational state."""
     return body.lstrip()[:1] in {b"[", b"{"} and b'"ifname"' in body and b'"operstate"' in body
 
@@ -141,6 +141,6 @@ DECODER = Decoder(
     name=SOURCE,
     summary="ip -j link or ip -j addr: links of the interfaces in use; {interfaces, configured} also finds absent ones",
     example='[{"ifname": "ens5", "flags": ["BROADCAST", "UP", "LOWER_UP"], "operstate": "UP", "link_type": "ether"}]',
-    recognise=recognise,
+    recognize=recognize,
     decode=decode,
 )

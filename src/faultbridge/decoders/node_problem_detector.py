@@ -15,7 +15,7 @@ SOURCE = "node-problem-detector"
 _EVENT_SOURCES = (b"kernel-monitor", b"health-checker", b"system-log-monitor")
 
 
-def recognise(body: bytes) -> bool:
+def recognize(body: bytes) -> bool:
     """Tell whether a condition type of the detector is named and none of the EKS agent, or it reports an event."""
     if speaks_of_types(body, "eks-node-condition"):
         return False
@@ -27,6 +27,6 @@ DECODER = Decoder(
     summary="node-problem-detector: status.conditions (JSON or kubectl's YAML), or kubectl get events -o json",
     example='- type: KernelDeadlock\n  status: "True"\n  reason: DockerHung\n  message: task docker:20 blocked\n'
     '  lastTransitionTime: "2026-02-03T04:05:06Z"\n',
-    recognise=recognise,
+    recognize=recognize,
     decode=Reader(SOURCE, others=True).decode,
 )

@@ -85,12 +85,12 @@ def _counts(gpu: Fields, names: tuple[str, ...]) -> dict[str, int]:
 
 
 def _count(text: str | None) -> int | None:
-    return int(text) if text and text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS else None
+    return int(text) if text and text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS else None
 
 
-_MOST_DIGITS = 18
+_MAX_DIGITS = 18
 # Where NVIDIA takes a board back: 60 pages, for whichever reason they were retired.
-MOST_RETIRED_PAGES = 60
+MAX_RETIRED_PAGES = 60
 
 
 def _retired_pages(gpu: Fields) -> Finding | None:
@@ -98,7 +98,7 @@ def _retired_pages(gpu: Fields) -> Finding | None:
     counts = {name: count for name in names if (count := _count(gpu.get(f"retired_pages/{name}"))) is not None}
     if not counts:
         return None
-    if sum(counts.values()) < MOST_RETIRED_PAGES:
+    if sum(counts.values()) < MAX_RETIRED_PAGES:
         return Finding("smi.retired_pages_limit")
     told = {f"{name}_pages": str(count) for name, count in counts.items()}
     return Finding("smi.retired_pages_limit", f"{sum(counts.values())} memory pages are retired.", told)

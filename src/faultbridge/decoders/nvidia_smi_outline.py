@@ -7,13 +7,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from faultbridge.decoders.base import MOST_GPUS
+from faultbridge.decoders.base import MAX_GPUS
 from faultbridge.decoders.nvidia_smi_snapshot import Look, gpu_component, local_time
 from faultbridge.errors import Rejected
 
 _HEAD = "NVSMI LOG"
 _STEP = 4
-_MOST_DEPTH = 10
+_MAX_DEPTH = 10
 _GPU = re.compile(r"GPU ([0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-9a-fA-F])$")
 _FIELD = re.compile(r"( {0,60})(\S[^:]{0,80}?) *: ?(.*)$")
 _HEADING = re.compile(r"( {0,60})([A-Z][\w .()/&-]{0,60}?) *$")
@@ -65,8 +65,8 @@ def read_outline(text: str) -> Outline:
     found, gpus, head = Outline(), list[_Gpu](), dict[str, str]()
     begins = _HEAD in text
     for path, value in _fields(text):
-        if len(gpus) > MOST_GPUS:
-            raise Rejected("too_many_devices", f"more than {MOST_GPUS} devices of one node")
+        if len(gpus) > MAX_GPUS:
+            raise Rejected("too_many_devices", f"more than {MAX_GPUS} devices of one node")
         if not path:
             gpus.append(_Gpu(value))
         elif begins and not gpus:
@@ -122,7 +122,7 @@ def _fields(text: str) -> Iterator[tuple[str, str]]:
 
 def _deeper(path: list[str], indent: int, key: str) -> list[str]:
     depth = max(indent // _STEP - 1, 0)
-    fits = indent % _STEP == 0 and depth <= min(len(path), _MOST_DEPTH)
+    fits = indent % _STEP == 0 and depth <= min(len(path), _MAX_DEPTH)
     if not fits and path:
         raise Rejected("bad_indentation", f"{key[:80]!r} is indented by {indent} spaces")
     return [*path[:depth], key]

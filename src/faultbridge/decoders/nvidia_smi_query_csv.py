@@ -71,7 +71,7 @@ def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
     return (snapshot(SOURCE, map(_look, kept), at, whole=whole, also=also, node=node),)
 
 
-def recognise(body: bytes) -> bool:
+def recognize(body: bytes) -> bool:
     """Tell whether one of the first lines is a header of fields that only nvidia-smi has."""
     return any(_is_header(line) for line in text_of(body).split("\n", 20)[:20])
 
@@ -81,7 +81,7 @@ def _names(line: str) -> list[str]:
 
 
 def _is_header(line: str) -> bool:
-    if len(line) > _MOST_HEADER:
+    if len(line) > _MAX_HEADER:
         return False
     names = set(_names(line))
     identified = bool(names & _IDENTITIES) or "name" in names or "gpu_name" in names
@@ -89,7 +89,7 @@ def _is_header(line: str) -> bool:
 
 
 # All fields of a driver at once make about 8 KB.
-_MOST_HEADER = 16 * 1024
+_MAX_HEADER = 16 * 1024
 _KNOWN = frozenset({"gpu_bus_id", "gpu_uuid", "pci.bus_id", "driver_version", "gpu_recovery_action", *_NAMES})
 _FAMILIES = (
     "remapped_rows.",
@@ -172,6 +172,6 @@ DECODER = Decoder(
     name=SOURCE,
     summary="nvidia-smi --query-gpu, --query-remapped-rows, --query-retired-pages with --format=csv and a header",
     example="index, pci.bus_id, remapped_rows.pending, remapped_rows.failure\n0, 00000000:53:00.0, No, Yes",
-    recognise=recognise,
+    recognize=recognize,
     decode=decode,
 )

@@ -17,8 +17,8 @@ LOST_CODE = "smi.gpu_lost"
 _UUID = re.compile(r"GPU-[0-9A-Za-z-]{1,64}")
 _TIMESTAMP = re.compile(r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) (\w{3}) +(\d{1,2}) (\d\d:\d\d:\d\d) (\d{4})")
 _MONTHS = frozenset(MONTHS)
-_MOST_SERIAL = 32
-_MOST_INDEX = 3
+_MAX_SERIAL = 32
+_MAX_INDEX = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,13 +66,13 @@ def gpu_component(address: str, uuid: str, serial: str, index: int | None) -> Co
         pci=pci_of(address),
         uuid=uuid if _UUID.fullmatch(uuid) else None,
         index=index,
-        serial=serial if serial.isalnum() and len(serial) <= _MOST_SERIAL else None,
+        serial=serial if serial.isalnum() and len(serial) <= _MAX_SERIAL else None,
     )
 
 
 def index_of(text: str) -> int | None:
     """Read a GPU's index."""
-    return int(text) if text.isascii() and text.isdigit() and len(text) <= _MOST_INDEX else None
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= _MAX_INDEX else None
 
 
 def local_time(text: str) -> datetime | None:

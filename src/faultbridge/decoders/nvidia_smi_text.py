@@ -40,7 +40,7 @@ def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
     raise Rejected("no_framing", "none of nvidia-smi's outputs for people")
 
 
-def recognise(body: bytes) -> bool:
+def recognize(body: bytes) -> bool:
     """Tell whether it is one of the outputs, or one of the sentences, and not XML or rows of fields."""
     text = text_of(body)
     if "<nvidia_smi_log" in text or "gpu_bus_id" in text or "pci.bus_id" in text:
@@ -52,6 +52,6 @@ DECODER = Decoder(
     name=SOURCE,
     summary="nvidia-smi -q, its table, nvidia-smi -L and nvlink -s, and what nvidia-smi says when it fails",
     example="Unable to determine the device handle for GPU 0000:02:00.0: GPU is lost.  Reboot the system to recover it",
-    recognise=recognise,
+    recognize=recognize,
     decode=decode,
 )

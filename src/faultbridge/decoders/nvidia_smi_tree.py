@@ -9,8 +9,8 @@ from xml.etree.ElementTree import Element, ParseError, XMLParser
 from faultbridge.decoders.base import bounded
 from faultbridge.errors import Rejected
 
-MOST_BYTES = 16 * 1024 * 1024
-MOST_DEPTH = 24
+MAX_BYTES = 16 * 1024 * 1024
+MAX_DEPTH = 24
 ROOT = "nvidia_smi_log"
 # Names alone are longer: a body that has more elements is made to fill the memory with them.
 _FEWEST_BYTES, _SMALL = 8, 4096
@@ -68,8 +68,8 @@ def read_log(body: bytes, words: tuple[bytes, ...] = ()) -> SmiLog:
     A DOCTYPE line is accepted and never followed; any entity declaration is refused. All texts of a GPU are collected
     only where one of `words` occurs anywhere in the body.
     """
-    if len(body) > MOST_BYTES:
-        raise Rejected("too_large", f"{len(body)} bytes of XML, at most {MOST_BYTES} are read")
+    if len(body) > MAX_BYTES:
+        raise Rejected("too_large", f"{len(body)} bytes of XML, at most {MAX_BYTES} are read")
     body = _without_ballast(body).translate(None, _BREAKS)
     if b"<!ENTITY" in body:
         raise Rejected("entity_declaration", "the document declares XML entities, which nvidia-smi never does")
@@ -150,8 +150,8 @@ def _without_ballast(body: bytes) -> bytes:
 
 def _refuse_deep(root: Element) -> None:
     level = [root]
-    for _ in range(MOST_DEPTH):
+    for _ in range(MAX_DEPTH):
         level = [child for element in level for child in element if len(child)]
         if not level:
             return
-    raise Rejected("too_deep", f"elements are nested more than {MOST_DEPTH} deep")
+    raise Rejected("too_deep", f"elements are nested more than {MAX_DEPTH} deep")

@@ -34,7 +34,7 @@ def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
     return (snapshot(SOURCE, looks, local_time(log.timestamp), whole=whole),)
 
 
-def recognise(body: bytes) -> bool:
+def recognize(body: bytes) -> bool:
     """Tell whether the root element or its DOCTYPE is nvidia-smi's."""
     return b"<nvidia_smi_log" in body or b"DOCTYPE nvidia_smi_log" in body
 
@@ -53,6 +53,6 @@ DECODER = Decoder(
     summary="nvidia-smi -q -x: a health snapshot of every GPU's health fields",
     example='<nvidia_smi_log><gpu id="00000000:53:00.0"><gpu_recovery_action>Reset</gpu_recovery_action></gpu>'
     "</nvidia_smi_log>",
-    recognise=recognise,
+    recognize=recognize,
     decode=decode,
 )

@@ -49,7 +49,7 @@ def decode(body: bytes, hints: Hints) -> tuple[Observation, ...]:
     )
 
 
-def recognise(body: bytes) -> bool:
+def recognize(body: bytes) -> bool:
     """Tell whether a check of its monitors is named, or a condition message of its own form."""
     events = b'"checkName"' in body and (b'"entitiesImpacted"' in body or b'"componentClass"' in body)
     return events or b"ErrorCode:" in body[:4096] or _PREFLIGHT.encode() in body
@@ -119,6 +119,6 @@ DECODER = Decoder(
     '"componentClass": "GPU", "checkName": "SysLogsXIDError", "isFatal": true, "errorCode": ["79"], '
     '"entitiesImpacted": [{"entityType": "PCI", "entityValue": "0000:c1:00"}], '
     '"generatedTimestamp": {"seconds": 1770091506}, "nodeName": "ip-10-0-0-7"}}',
-    recognise=recognise,
+    recognize=recognize,
     decode=decode,
 )

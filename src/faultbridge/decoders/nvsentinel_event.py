@@ -14,7 +14,7 @@ from faultbridge.decoders.instants import instant
 from faultbridge.domain.faults import NODE_COMPONENT, Component, ComponentType
 
 _HOLDERS = ("events", "healthEvents", "health_events", "event", "HealthEvent", "healthEvent", "data", "healthevent")
-_MOST_NESTED = 6
+_MAX_NESTED = 6
 _UUID = re.compile(r"GPU-[0-9a-zA-Z-]{1,48}")
 
 
@@ -37,13 +37,13 @@ def health_events(written: object, depth: int = 0) -> Iterator[HealthEvent]:
     """Yield the health events in a document, however deep its envelopes put them."""
     if isinstance(written, list):
         for one in written:
-            yield from health_events(one, depth + 1) if depth < _MOST_NESTED else ()
+            yield from health_events(one, depth + 1) if depth < _MAX_NESTED else ()
     elif isinstance(written, dict):
         if "checkName" in written or ("agent" in written and "componentClass" in written):
             yield _event(written)
             return
         for name in _HOLDERS:
-            if depth < _MOST_NESTED and isinstance(written.get(name), dict | list):
+            if depth < _MAX_NESTED and isinstance(written.get(name), dict | list):
                 yield from health_events(written[name], depth + 1)
 
 

@@ -15,7 +15,7 @@ from faultbridge.decoders.exposition import samples
 from faultbridge.domain.faults import Component, ComponentType
 
 METRICS = ("node_infiniband_",)
-MOST_PORTS = 512
+MAX_PORTS = 512
 _PORT = re.compile(r"/infiniband/([^/\s:]{1,64})/ports/(\d{1,3})/(?:(hw_counters|counters)/)?(\w{1,64})$")
 _DEVICE = re.compile(r"/infiniband/([^/\s:]{1,64})/(?:device/)?(vendor|node_desc)$")
 _NETDEV = re.compile(r"/devices/(?:[^/\s]{1,64}/){0,16}([0-9a-f:.]{7,16})/net/([^/\s:]{1,64})/(operstate|carrier)$")
@@ -73,7 +73,7 @@ def _of_tree(pairs: list[tuple[str, str]]) -> tuple[Port, ...]:
     netdevs: dict[str, dict[str, str]] = {}
     for path, written in pairs:
         found, value = _PORT.search(path), written.strip()
-        if found and len(ports) < MOST_PORTS:
+        if found and len(ports) < MAX_PORTS:
             port = ports.setdefault((found[1], int(found[2])), Port(found[1], int(found[2])))
             _take(port, found[4], value, counts=found[3] is not None)
             pci = _PCI_DEVICE.search(path)
@@ -103,7 +103,7 @@ def _of_metrics(body: str) -> tuple[Port, ...]:
         device, number = sample.label("device"), sample.label("port") or "1"
         if device is None or not number.isdigit() or len(number) > 3 or sample.value is None:  # noqa: PLR2004 - as in sysfs
             continue
-        if len(ports) >= MOST_PORTS:
+        if len(ports) >= MAX_PORTS:
             break
         port = ports.setdefault((device[:64], int(number)), Port(device[:64], int(number)))
         name = sample.name.removeprefix(METRICS[0])

@@ -21,7 +21,7 @@ from faultbridge.domain.faults import CounterSample, Observation
 from faultbridge.errors import Rejected
 
 SOURCE = "rdma-counters"
-MOST_PORTS = 512
+MAX_PORTS = 512
 
 
 def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
@@ -35,7 +35,7 @@ def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
     return tuple(sample for sample in samples if sample.values)
 
 
-def recognise(body: bytes) -> bool:
+def recognize(body: bytes) -> bool:
     """Tell whether a tree with counters, the rdma tool's statistics or their metrics are there."""
     tree = b"/infiniband/" in body and b"counters/" in body
     statistics = b'"ifname"' in body and b'"port"' in body and b'"operstate"' not in body
@@ -49,7 +49,7 @@ def _reading(port: Port, known: frozenset[str]) -> CounterSample:
 
 def _statistic(written: str) -> Iterator[Port]:
     """Read `rdma -j statistic`: counters stand beside the port's name, or one level deeper in newer versions."""
-    for _, link in list(objects(written))[:MOST_PORTS]:
+    for _, link in list(objects(written))[:MAX_PORTS]:
         name = text(link.get("ifname"), 64)
         if name is None or "port" not in link:
             continue
@@ -72,6 +72,6 @@ DECODER = Decoder(
     summary="/sys/class/infiniband/*/ports/*/{counters,hw_counters}/* as path: value, rdma -j statistic, node_exporter",
     example="/sys/class/infiniband/mlx5_0/ports/1/counters/link_downed: 0\n"
     "/sys/class/infiniband/mlx5_0/ports/1/hw_counters/local_ack_timeout_err: 12\n",
-    recognise=recognise,
+    recognize=recognize,
     decode=decode,
 )

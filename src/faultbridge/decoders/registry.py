@@ -40,9 +40,9 @@ _MODULES: Mapping[str, str] = {
     "ethtool-stats": "ethtool_stats",
     "training-log": "training_log",
     "heartbeat": "heartbeat",
-    "faultbridge": "normalised",
+    "faultbridge": "normalized",
 }
-MOST_BYTES = 64 * 1024 * 1024
+MAX_BYTES = 64 * 1024 * 1024
 _HEAD = 64 * 1024
 _START = 4096
 # As many pieces as are looked at before the first line decides how the rest is read.
@@ -87,8 +87,8 @@ def _joined(pieces: Iterable[bytes]) -> bytes:
     for piece in pieces:
         kept.append(piece)
         size += len(piece)
-        if size > MOST_BYTES:
-            raise Rejected("too_large", f"more than the {MOST_BYTES} bytes that are read at once")
+        if size > MAX_BYTES:
+            raise Rejected("too_large", f"more than the {MAX_BYTES} bytes that are read at once")
     return b"".join(kept)
 
 
@@ -100,10 +100,10 @@ def _completed(found: tuple[Observation, ...], hints: Hints) -> tuple[Observatio
     return counted(found, hints.instance_type)
 
 
-def recognise(body: bytes) -> str:
+def recognize(body: bytes) -> str:
     """Return the one source whose format a body has; none or several are `Rejected`, naming the candidates."""
     _refuse_unreadable(body)
-    candidates = [name for name in _MODULES if get(name).recognise(body[:_HEAD])]
+    candidates = [name for name in _MODULES if get(name).recognize(body[:_HEAD])]
     if not candidates:
         raise Rejected("unknown_format", "no source format fits this input")
     if len(candidates) > 1:
@@ -114,7 +114,7 @@ def recognise(body: bytes) -> str:
 def _refuse_unreadable(body: bytes) -> None:
     if not body[:_START].strip() and not body.strip():
         raise Rejected("empty", "the input holds nothing")
-    if len(body) > MOST_BYTES:
-        raise Rejected("too_large", f"{len(body)} bytes, at most {MOST_BYTES} are read at once")
+    if len(body) > MAX_BYTES:
+        raise Rejected("too_large", f"{len(body)} bytes, at most {MAX_BYTES} are read at once")
     if b"\0" in body:
         raise Rejected("binary", "the input holds NUL bytes, so it is not text")

@@ -32,14 +32,14 @@ _DOWN, _DRAIN, _FAIL = (
     frozenset({"FAIL", "FAILING"}),
 )
 # More rows and names than this are cut into several inputs (`sinfo -N` of a partition at a time).
-MOST_NODES = 2048
+MAX_NODES = 2048
 _FRAMING = re.compile(rb"NodeName=|NODELIST|\bHOSTNAMES\b.{0,2048}\bSTATE\b|update_node: node ")
 
 
 def decode(body: bytes, hints: Hints) -> tuple[Observation, ...]:
     """Health snapshot each node once, however many partitions list it."""
     known = mapping("slurm", hints.mappings)
-    listed = bounded(slurm_nodes(text_of(body)), MOST_NODES)
+    listed = bounded(slurm_nodes(text_of(body)), MAX_NODES)
     nodes = {(node.name, node.at): node for node in reversed(listed)}
     if not nodes and not (b"PartitionName=" in body or _FRAMING.search(body)):
         raise Rejected("no_framing", "no node of Slurm in it")
@@ -47,7 +47,7 @@ def decode(body: bytes, hints: Hints) -> tuple[Observation, ...]:
     return tuple(snapshot for node in reversed(nodes.values()) for snapshot in _snapshot(node, known, covers))
 
 
-def recognise(body: bytes) -> bool:
+def recognize(body: bytes) -> bool:
     """Tell whether it is a table or record of nodes, their JSON, or slurmctld's log of their updates."""
     in_json = b'"nodes"' in body and b'"slurmd_version"' in body
     lines = body.lstrip()[:6] == b'{"s": ' or (b'"cstate"' in body and b'"p"' in body)
@@ -126,6 +126,6 @@ DECODER = Decoder(
     name=SOURCE,
     summary="sinfo -N -l, sinfo -o with `|`, scontrol show node, their --json, slurmctld's log",
     example="NodeName=ip-10-0-0-7 State=DOWN+NOT_RESPONDING Reason=Not responding [slurm@2026-02-03T04:05:06]",
-    recognise=recognise,
+    recognize=recognize,
     decode=decode,
 )

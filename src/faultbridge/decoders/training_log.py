@@ -27,7 +27,7 @@ SOURCE = "training-log"
 TIMEOUT, DESYNC = "train.nccl_timeout", "train.nccl_desync"
 JOB, _GPU = Component(ComponentType.JOB), Component(ComponentType.GPU)
 _RANK = re.compile(r"\[(?:PG [^\[\]]{0,64})?Rank (\d{1,6})\]|\[rank(\d{1,6})\]")
-_MOST_GROUPS = 64
+_MAX_GROUPS = 64
 _WORDS = (
     b"ProcessGroupNCCL",
     b"NCCL WARN",
@@ -69,7 +69,7 @@ def decode(body: bytes, hints: Hints) -> tuple[Observation, ...]:
     return (*_faults(said.values()), *sample)
 
 
-def recognise(body: bytes) -> bool:
+def recognize(body: bytes) -> bool:
     """Tell whether words are there that only training programs print."""
     return any(word in body for word in _WORDS)
 
@@ -79,7 +79,7 @@ def _gather(said: dict[tuple[str, ...], _Said], pattern: Pattern, found: re.Matc
     told = {name: value for name, value in found.groupdict().items() if value is not None}
     component = _GPU if row.get("component") == "gpu" else JOB
     key = (row["code"], *(told.get(name, "") for name in ("seqnum", "optype", "peer")))
-    if key not in said and len(said) >= _MOST_GROUPS:
+    if key not in said and len(said) >= _MAX_GROUPS:
         return
     one = said.setdefault(key, _Said(row["code"], component, line, told))
     one.count += 1
@@ -139,6 +139,6 @@ DECODER = Decoder(
     example="[rank0]:[E321 02:07:08.408 ProcessGroupNCCL.cpp:607] [Rank 0] Watchdog caught collective operation "
     "timeout: WorkNCCL(SeqNum=1580, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for 600060 "
     "milliseconds before timing out.",
-    recognise=recognise,
+    recognize=recognize,
     decode=decode,
 )

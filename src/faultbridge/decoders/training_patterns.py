@@ -15,9 +15,9 @@ from typing import Any
 from faultbridge.data.patterns import bounded_pattern
 from faultbridge.errors import Misconfigured
 
-LONGEST_LINE = 8192
+MAX_LINE = 8192
 WINDOW = 1536
-MOST_PLACES = 8
+MAX_PLACES = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Pattern:
     def find(self, line: str) -> re.Match[str] | None:
         """Return the first match at a place where the fixed text stands."""
         place = -1
-        for _ in range(MOST_PLACES):
+        for _ in range(MAX_PLACES):
             place = line.find(self.contains, place + 1)
             if place < 0:
                 return None
@@ -65,4 +65,4 @@ def lines_of(text: str) -> Iterator[str]:
     """Yield the lines of a log; a progress bar ends with a carriage return, and other text may be glued behind it."""
     for line in re.split(r"[\r\n]", text):
         if line:
-            yield line[:LONGEST_LINE]
+            yield line[:MAX_LINE]

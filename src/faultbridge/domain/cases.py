@@ -56,7 +56,7 @@ class Resolution(StrEnum):
     REPAIRED = "repaired"
     REPLACED = "replaced"
     RECOVERED = "recovered"
-    BY_PERSON = "by_person"
+    BY_OPERATOR = "by_operator"
     EXTERNAL = "external"
     CANCELLED = "cancelled"
     DRY_RUN = "dry_run"

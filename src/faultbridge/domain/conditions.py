@@ -32,7 +32,7 @@ class Reporter:
 class Condition:
     """Something that is wrong with a node; `count` is a lower bound of how often it was observed.
 
-    `severity` and `action` are those that hold, after the policy had its say; `told_severity` and `told_action` those
+    `severity` and `action` are those that hold, after the policy had its say; `reported_severity` and `reported_action` those
     of the catalogue and the source, which the policy judges anew each time. `ended_before` is when the same trouble
     last ended: what was observed up to then belongs to its former life. `hours` counts its observations by the hour in
     which they were made, for the last day.
@@ -52,14 +52,14 @@ class Condition:
     reporters: Mapping[str, Reporter] = field(default_factory=dict)
     attributes: Mapping[str, str] = field(default_factory=dict)
     ended_before: datetime | None = None
-    told_severity: Severity | None = None
-    told_action: Action | None = None
+    reported_severity: Severity | None = None
+    reported_action: Action | None = None
     hours: Mapping[str, int] = field(default_factory=dict)
 
     @property
-    def as_told(self) -> Condition:
+    def as_reported(self) -> Condition:
         """Return the condition as it was before any policy."""
-        severity, action = self.told_severity or self.severity, self.told_action or self.action
+        severity, action = self.reported_severity or self.severity, self.reported_action or self.action
         if (severity, action) == (self.severity, self.action):
             return self
         return replace(self, severity=severity, action=action)

@@ -8,7 +8,7 @@ from itertools import islice, product
 
 from faultbridge.errors import Rejected
 
-MOST_HOSTS = 5000
+MAX_HOSTS = 5000
 _LONGEST = 16_384
 _PART = re.compile(r"[^\[\],]|\[[0-9,-]{1,4096}\]")
 _ONE = re.compile(r"(?:[^\[\],]|\[[0-9,-]{1,4096}\])+")
@@ -19,9 +19,9 @@ def expand(text: str) -> tuple[str, ...]:
     """Return the names that a host list stands for, in its order; `bad_host_list` where it is none or too long."""
     if len(text) > _LONGEST:
         raise Rejected("bad_host_list", f"a host list of {len(text)} characters")
-    names = tuple(islice(_names(text), MOST_HOSTS + 1))
-    if len(names) > MOST_HOSTS:
-        raise Rejected("bad_host_list", f"{text[:64]} stands for more than {MOST_HOSTS} names")
+    names = tuple(islice(_names(text), MAX_HOSTS + 1))
+    if len(names) > MAX_HOSTS:
+        raise Rejected("bad_host_list", f"{text[:64]} stands for more than {MAX_HOSTS} names")
     return names
 
 
@@ -49,9 +49,9 @@ def _choices(part: str) -> list[str]:
         if found is None:
             raise Rejected("bad_host_list", f"{written[:32]!r} is no range of numbers")
         first, last = int(found[1]), int(found[2] or found[1])
-        if not 0 <= last - first < MOST_HOSTS:
-            raise Rejected("bad_host_list", f"{written[:32]!r} is no range of at most {MOST_HOSTS} numbers")
+        if not 0 <= last - first < MAX_HOSTS:
+            raise Rejected("bad_host_list", f"{written[:32]!r} is no range of at most {MAX_HOSTS} numbers")
         choices += [str(number).zfill(len(found[1])) for number in range(first, last + 1)]
-        if len(choices) > MOST_HOSTS:
-            raise Rejected("bad_host_list", f"{part[:64]} stands for more than {MOST_HOSTS} numbers")
+        if len(choices) > MAX_HOSTS:
+            raise Rejected("bad_host_list", f"{part[:64]} stands for more than {MAX_HOSTS} numbers")
     return choices

@@ -55,7 +55,7 @@ def _any(text: str, patterns: tuple[str, ...]) -> bool:
     return any(fnmatchcase(text, pattern) for pattern in patterns)
 
 
-class OutOfReach(StrEnum):
+class OrchestratorUnreachable(StrEnum):
     """What a repair does while the node's orchestrator does not answer."""
 
     HOLD = "hold"
@@ -69,7 +69,7 @@ class Rule:
     `wait_seconds` is the time a case stays open before it may be queued; `severity`, `action` and `repair_action` override
     the catalogue's when given. `repair_actions` holds the repair actions that may be used, mildest first; those in `approval` begin
     only when a person said so within `approval_deadline`, and with `windows` only while one of them is open.
-    Only a rule with `give_up_blind` lets an unusable instance go although nothing proves that there is another; by
+    Only a rule with `release_without_capacity` lets an unusable instance go although nothing proves that there is another; by
     any other a person is asked. `dry_run` only says what would have been done. An orchestrator that does not answer
     is waited for, unless `orchestrator_unreachable` says to proceed and a cloud reporter proves the machine dead.
     """
@@ -90,8 +90,8 @@ class Rule:
     approval: tuple[RepairAction, ...] = ()
     approval_deadline: timedelta = timedelta(hours=24)
     windows: tuple[Window, ...] = ()
-    give_up_blind: bool = False
-    orchestrator_unreachable: OutOfReach = OutOfReach.HOLD
+    release_without_capacity: bool = False
+    orchestrator_unreachable: OrchestratorUnreachable = OrchestratorUnreachable.HOLD
     dry_run: bool = False
 
     def repair_action(self, action: Action) -> RepairAction | None:
@@ -119,9 +119,9 @@ class Limits:
     attempts: int = 3
     act_within: timedelta = timedelta(hours=1)
     remember_for: timedelta = timedelta(days=16)
-    silent_after: timedelta = timedelta(minutes=5)
+    heartbeat_timeout: timedelta = timedelta(minutes=5)
     drain_deadline: timedelta = timedelta(minutes=30)
-    orchestrator_patience: timedelta = timedelta(minutes=10)
+    orchestrator_timeout: timedelta = timedelta(minutes=10)
     repair_deadline: timedelta = timedelta(minutes=30)
     follow_deadline: timedelta = timedelta(hours=1)
     launch_deadline: timedelta = timedelta(hours=8)
@@ -143,7 +143,7 @@ class Policy:
 
     def rule_for(self, condition: Condition, cluster: str, instance_type: str | None = None) -> Rule:
         """Return the first rule that matches, or the one that leaves all to the catalogue."""
-        told = condition.as_told
+        told = condition.as_reported
         matching = (rule for rule in self.rules if rule.match.covers(told, cluster, instance_type))
         return next(matching, _EVERYTHING)
 

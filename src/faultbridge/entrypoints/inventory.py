@@ -18,10 +18,10 @@ def inventory(event: Mapping[str, Any], application: Application) -> dict[str, A
     records = event.get("Records")
     synced = application.inventory_events(map(_told, records)) if records else application.inventory()
     counts = {
-        "SeatsAdded": sum(len(one.added) for one in synced),
-        "SeatsReplacedByOthers": sum(len(one.reseated) for one in synced),
-        "SeatsGone": sum(len(one.gone) for one in synced),
-        "SeatsRefused": sum(len(one.refused) for one in synced),
+        "NodesAdded": sum(len(one.added) for one in synced),
+        "NodesReplacedExternally": sum(len(one.reseated) for one in synced),
+        "NodesGone": sum(len(one.gone) for one in synced),
+        "NodesRefused": sum(len(one.refused) for one in synced),
         "SourcesUnread": sum(len(one.unread) for one in synced),
     }
     document = {"clusters": [asdict(one) for one in synced if not one.quiet]}

@@ -35,6 +35,6 @@ def sweep(event: Mapping[str, Any], application: Application) -> dict[str, Any]:
 
 
 def _heard(detail: Mapping[str, Any], application: Application) -> dict[str, Any]:
-    seconds = int(application.hear_canary(detail).total_seconds())
-    emit({"CanariesHeard": 1, "CanarySeconds": seconds})
+    seconds = int(application.receive_canary(detail).total_seconds())
+    emit({"CanariesReceived": 1, "CanarySeconds": seconds})
     return {"canary_seconds": seconds}

@@ -49,7 +49,7 @@ _HOMES = {
     "job": ("JobChange",),
     "node": ("NodeStatusChange",),
     "note": ("NodeNoteRecorded",),
-    "counter_sample": ("read", "read_envelope"),
+    "reading": ("read", "read_envelope"),
     "replacement": ("NodeReplacementStep",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

@@ -15,7 +15,7 @@ WHOLE = "*"
 class Metadata(Model):
     """Metadata of an event of any version."""
 
-    event_id: EventId = Field(description="The same for every delivery of this event: keep it to recognise repeats.")
+    event_id: EventId = Field(description="The same for every delivery of this event: keep it to recognize repeats.")
     event_type: Text = Field(description="The same as the detail-type of the EventBridge event.")
     schema_version: Annotated[str, Field(pattern=r"^[1-9][0-9]*\.[0-9]+$")] = Field(
         description="Major and minor version of the shape. Match the prefix `1.` in rules."

@@ -28,7 +28,7 @@ _FAULT_TYPES: Mapping[str, str] = {"Replace": "NvidiaErrorTerminate", "Reboot": 
 _IN_WORK = "Faultbridge is working on the repair; wait until the node is healthy again."
 _BY_PERSON = "A person must repair or replace this node: Faultbridge does nothing more by itself."
 _STEPS: Mapping[tuple[str, str], str] = {
-    ("give_up", "given_up"): "is being replaced",
+    ("release_instance", "released"): "is being replaced",
     ("await_successor", "claimed"): "was created as part of a replacement",
     ("verify", "passed"): "passed its health checks",
 }

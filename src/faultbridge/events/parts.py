@@ -9,7 +9,7 @@ from pydantic import Field, JsonValue
 from faultbridge.events.base import PCI, Count, Model, Text
 from faultbridge.events.words import ComponentType
 
-MOST_LISTED = 50
+MAX_LISTED = 50
 
 Facts = Annotated[
     dict[str, JsonValue], Field(description="Details for people and for the curious; no rule should rest on one.")
@@ -50,7 +50,7 @@ class Nodes(Model):
     """Some nodes: how many, and the names of the first fifty."""
 
     count: Count
-    listed: Annotated[tuple[Text, ...], Field(max_length=MOST_LISTED)] = Field(
+    listed: Annotated[tuple[Text, ...], Field(max_length=MAX_LISTED)] = Field(
         description="Names in order; fewer than `count` when there are more than fifty."
     )
 

@@ -68,8 +68,8 @@ def problems(detail: object, *, closed: bool) -> list[str]:
 def line(error: ValidationError) -> str:
     """Say where a validation failed and why, in one line of bounded length."""
     place = "".join(f"/{part}" for part in error.absolute_path)
-    text = error.message if len(error.message) <= MOST_TEXT else f"{error.message[:MOST_TEXT]}..."
+    text = error.message if len(error.message) <= MAX_TEXT else f"{error.message[:MAX_TEXT]}..."
     return f"{place or '/'}: {text}"
 
 
-MOST_TEXT = 200
+MAX_TEXT = 200

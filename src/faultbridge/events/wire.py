@@ -11,7 +11,7 @@ from typing import Any
 
 from faultbridge.domain.entries import canonical_json
 
-MOST_BYTES = 60 * 1024
+MAX_BYTES = 60 * 1024
 EVIDENCE = "/data/evidence"
 # What may be emptied when the body itself is too large, and with what.
 SPARE = ("attributes", "facts")
@@ -23,13 +23,13 @@ def detail_of(body: str, evidence: str) -> str:
 
     Evidence is cut first, then the attributes or facts go, and what is still too large becomes a stub.
     """
-    if len(body.encode()) > MOST_BYTES:
+    if len(body.encode()) > MAX_BYTES:
         return _without_spares(body, evidence)
     if not evidence:
         return body
     detail = json.loads(body)
     whole = _with_evidence(detail, evidence)
-    if len(whole.encode()) <= MOST_BYTES:
+    if len(whole.encode()) <= MAX_BYTES:
         return whole
     return _with_cut_evidence(detail, evidence) or _without_spares(body, evidence)
 
@@ -56,7 +56,7 @@ def _with_evidence(detail: dict[str, Any], evidence: str) -> str:
 
 def _with_cut_evidence(detail: dict[str, Any], evidence: str) -> str | None:
     marked = _marked(detail, EVIDENCE)
-    room = MOST_BYTES - len(_with_evidence(marked, "").encode())
+    room = MAX_BYTES - len(_with_evidence(marked, "").encode())
     if room < 0:
         return None
     return _with_evidence(marked, _fitting(evidence, room))
@@ -80,7 +80,7 @@ def _without_spares(body: str, evidence: str) -> str:
     emptied = {**detail, "data": detail["data"] | {name: {} for name in spare}}
     cut = [f"/data/{name}" for name in spare] + ([EVIDENCE] if evidence else [])
     slim = canonical_json(_marked(emptied, *cut)) if cut else body
-    return slim if len(slim.encode()) <= MOST_BYTES else stub_of(body)
+    return slim if len(slim.encode()) <= MAX_BYTES else stub_of(body)
 
 
 def _marked(detail: dict[str, Any], *cut: str) -> dict[str, Any]:

@@ -110,12 +110,12 @@ class WaitingFor(Word):
 
 
 class Resolution(Word):
-    """How a case ended. Take an unknown one for `by_person`: ended, ask why."""
+    """How a case ended. Take an unknown one for `by_operator`: ended, ask why."""
 
     REPAIRED = "repaired"
     REPLACED = "replaced"
     RECOVERED = "recovered"
-    BY_PERSON = "by_person"
+    BY_OPERATOR = "by_operator"
     EXTERNAL = "external"
     CANCELLED = "cancelled"
     DRY_RUN = "dry_run"

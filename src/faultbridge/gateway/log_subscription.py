@@ -19,7 +19,7 @@ from faultbridge.ports import Clock
 from faultbridge.storage.keys import NO_CLUSTER
 from faultbridge.storage.wire.message import Message
 
-MOST_BYTES = 16 * 1024 * 1024
+MAX_BYTES = 16 * 1024 * 1024
 CONTROL = "CONTROL_MESSAGE"
 # Which stream is of which source. The node is named nowhere but in the stream's name.
 STREAMS: Mapping[str, re.Pattern[str]] = {
@@ -73,9 +73,9 @@ def _origin(stream: str) -> tuple[str, str]:
 def _unpacked(data: str) -> bytes:
     inflate = zlib.decompressobj(wbits=31)
     try:
-        body = inflate.decompress(base64.b64decode(data, validate=True), MOST_BYTES)
+        body = inflate.decompress(base64.b64decode(data, validate=True), MAX_BYTES)
     except (ValueError, binascii.Error, zlib.error) as error:
         raise Rejected("bad_body", f"the batch is not gzip in base64: {error}") from None
     if inflate.unconsumed_tail:
-        raise Rejected("too_large", f"the batch unpacks to more than {MOST_BYTES} bytes")
+        raise Rejected("too_large", f"the batch unpacks to more than {MAX_BYTES} bytes")
     return body

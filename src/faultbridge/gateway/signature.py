@@ -10,7 +10,7 @@ from faultbridge.errors import Rejected
 
 WINDOW = timedelta(minutes=5)
 VERSION = "v1="
-_MOST_DIGITS = 12
+_MAX_DIGITS = 12
 
 
 def sign(timestamp: str, body: bytes, secret: bytes) -> str:
@@ -23,7 +23,7 @@ def check(timestamp: str, body: bytes, signature: str, secrets: Sequence[bytes],
 
     Several secrets are tried, so that a new one can be given out while the old one is still in use.
     """
-    if not (timestamp.isascii() and timestamp.isdigit() and len(timestamp) <= _MOST_DIGITS):
+    if not (timestamp.isascii() and timestamp.isdigit() and len(timestamp) <= _MAX_DIGITS):
         raise Rejected("unauthorised", "the timestamp is no Unix time in seconds")
     signed_at = datetime.fromtimestamp(int(timestamp), UTC)
     given = signature.removeprefix(VERSION).lower().encode()

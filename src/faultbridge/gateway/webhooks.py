@@ -19,7 +19,7 @@ from faultbridge.storage.wire.message import Message
 from faultbridge.storage.writes import Put
 
 SOURCES = frozenset({"alertmanager", "grafana", "gpud", "faultbridge"})
-MOST_BYTES = 1024 * 1024
+MAX_BYTES = 1024 * 1024
 READ_AGAIN = timedelta(minutes=5)
 SHORTEST_SECRET = 16
 
@@ -62,8 +62,8 @@ class Webhooks:
         Reasons: `too_large`, `unauthorised`, `forbidden`, `replayed`, `empty`. Who is refused before the proof was
         looked at learns no more than that.
         """
-        if len(post.body) > MOST_BYTES:
-            raise Rejected("too_large", f"a body has at most {MOST_BYTES} bytes")
+        if len(post.body) > MAX_BYTES:
+            raise Rejected("too_large", f"a body has at most {MAX_BYTES} bytes")
         now = self.clock.now()
         sender = self._known(now).get(post.sender)
         secrets = sender.secrets if sender else (b"nobody's",)

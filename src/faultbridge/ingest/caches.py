@@ -23,16 +23,16 @@ class Known:
 
 
 @dataclass(frozen=True, slots=True)
-class KnownNodes:
+class NodeCache:
     """Reads nodes, consistently; what it knows beyond counts only while the stored node is what it was known beyond."""
 
-    lookups: Lookups
+    item_cache: ItemCache
     _beyond: dict[NodeKey, Known] = field(default_factory=dict)
 
     def read(self, nodes: Iterable[NodeKey]) -> Mapping[NodeKey, Known]:
         """Read nodes in one call; one that nobody registered has no status."""
         wanted = {node: keys.node_state(node) for node in nodes}
-        found = self.lookups.read(wanted.values()) if wanted else {}
+        found = self.item_cache.read(wanted.values()) if wanted else {}
         return {node: self._known(items.read_state(node, found.get(key))) for node, key in wanted.items()}
 
     def keep(self, known: Known) -> None:
@@ -52,11 +52,11 @@ ALIAS_KEPT = timedelta(minutes=10)
 OTHERS_KEPT = timedelta(seconds=15)
 MAX_CACHED_ITEMS = 50_000
 _POINTERS = frozenset({keys.CURRENT_POLICY, keys.CURRENT_MAPPING})
-MOST_AT_ONCE = 100
+MAX_AT_ONCE = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Lookups:
+class ItemCache:
     """Remembers items by key: aliases for ten minutes at most, registrations and policies for fifteen seconds."""
 
     table: Table
@@ -85,7 +85,7 @@ class Lookups:
     def read(self, wanted: Iterable[Key]) -> Mapping[Key, Item]:
         """Read items as they are stored now; with the same call renews what it remembers and will soon forget."""
         wanted, now = list(dict.fromkeys(wanted)), self.clock.now()
-        room = max(0, MOST_AT_ONCE - len(wanted))
+        room = max(0, MAX_AT_ONCE - len(wanted))
         renewed = sorted(self._ageing.difference(wanted))[:room]
         found = self.table.get_many([*wanted, *renewed])
         self._ageing.clear()

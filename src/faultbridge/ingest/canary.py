@@ -35,7 +35,7 @@ HEARD = Key("CANARY", "HEARD")
 """Where it stands which canary reached the bus last."""
 
 EVERY_MINUTES = 5
-LEAST_APART = timedelta(minutes=2)
+MIN_APART = timedelta(minutes=2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class SendCanary:
 
 
 @dataclass(frozen=True, slots=True)
-class KeepCanary:
+class RecordCanary:
     """Notes canaries on their stream: each once, however often it comes, and no more than there can be."""
 
     table: Table
@@ -84,7 +84,7 @@ class KeepCanary:
             known = from_text(str(last["sent_at"]))
             if sent == known:
                 return Outcome.DUPLICATE
-            if sent < known + LEAST_APART:
+            if sent < known + MIN_APART:
                 return Outcome.STALE
         now = truncate(self.clock.now())
         note = entry_builder.note(
@@ -102,7 +102,7 @@ class KeepCanary:
 
 
 @dataclass(frozen=True, slots=True)
-class HearCanary:
+class ReceiveCanary:
     """Notes that a canary was heard on the bus."""
 
     table: Table

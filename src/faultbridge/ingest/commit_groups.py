@@ -12,8 +12,8 @@ from faultbridge.ingest.node_batch import ReviseByChunk
 from faultbridge.ledger.append import Appended
 from faultbridge.storage.writes import Key, Write
 
-MOST_WRITES = 100
-MOST_ENTRIES = 60
+MAX_WRITES = 100
+MAX_ENTRIES = 60
 """Of at most 60 KB: so many stay below the 4 MB of a transaction."""
 
 
@@ -40,7 +40,7 @@ def together(drafted: Iterable[Drafted]) -> Iterator[list[Drafted]]:
             continue
         own = {write.key for write in one.writes}
         entries += len(one.appended.entries)
-        if group and (len(places) + len(own) > MOST_WRITES or entries > MOST_ENTRIES or not places.isdisjoint(own)):
+        if group and (len(places) + len(own) > MAX_WRITES or entries > MAX_ENTRIES or not places.isdisjoint(own)):
             yield group
             group, places, entries = [], set(), len(one.appended.entries)
         group.append(one)

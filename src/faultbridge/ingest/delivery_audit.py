@@ -37,7 +37,7 @@ def outcome_lines(outcomes: Mapping[str, Outcome]) -> Iterator[Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Accounted:
+class DeliveryAudit:
     """How many records were sent since when, what became of them, and which nobody can account for."""
 
     since: datetime
@@ -52,7 +52,7 @@ class Accounted:
         return not self.missing
 
 
-def account(receipts: Receipts, since: datetime) -> Accounted:
+def account(receipts: Receipts, since: datetime) -> DeliveryAudit:
     """Compare what was sent since an instant with what came of it; `others` have an outcome but no known sender."""
     sent: dict[str, None] = {}
     settled: dict[str, Outcome] = {}
@@ -63,7 +63,7 @@ def account(receipts: Receipts, since: datetime) -> Accounted:
             for record, outcome in line["records"].items():
                 settled[record] = final(settled.get(record), Outcome(outcome))
     counts = Counter(settled[record] for record in sent if record in settled)
-    return Accounted(
+    return DeliveryAudit(
         since=since,
         sent=len(sent),
         outcomes={outcome: counts[outcome] for outcome in Outcome},

@@ -31,12 +31,12 @@ from faultbridge.storage.writes import WORK, Absent, AnyOf, Below, Equals, Item,
 FEW = 2
 """So many nodes may fall silent although nobody else is heard; if more do, it is we who hear nothing."""
 
-MOST_LOOKED_AT = 100
-MOST_KEPT = 50_000
+MAX_LOOKED_AT = 100
+MAX_KEPT = 50_000
 
 
 @dataclass(frozen=True, slots=True)
-class Silence:
+class HeartbeatMonitor:
     """Keeps signs of life and judges those that stay away."""
 
     table: Table
@@ -60,12 +60,12 @@ class Silence:
         return known is None or at - known > self._limit(node) / 4
 
     def _keep(self, node: NodeKey, at: datetime) -> None:
-        if len(self._stored) >= MOST_KEPT:
+        if len(self._stored) >= MAX_KEPT:
             self._stored.clear()
         self._stored[node] = at
 
     def _limit(self, node: NodeKey) -> timedelta:
-        return rules_of(self.rulebook, node.cluster).policy.limits.silent_after
+        return rules_of(self.rulebook, node.cluster).policy.limits.heartbeat_timeout
 
     def _note(self, node: NodeKey, at: datetime, limit: timedelta) -> None:
         timer: Item = {"gsi4pk": keys.due(node.stream), "gsi4sk": to_text(at + limit + limit / 4)}
@@ -84,7 +84,7 @@ class Silence:
     def judge(self, node: NodeKey) -> None:
         """Raise silence for a node whose timer rang, unless it was heard meanwhile or is out of service."""
         rules = rules_of(self.rulebook, node.cluster)
-        limit = rules.policy.limits.silent_after
+        limit = rules.policy.limits.heartbeat_timeout
 
         def revise(state: NodeState, now: datetime) -> Revision:
             seen = _last(self.table.get(keys.seen(node)))
@@ -107,7 +107,7 @@ class Silence:
         rows = (
             row
             for timer in keys.TIMERS
-            for row in self.table.query(timer, after=now, index=WORK, limit=MOST_LOOKED_AT).items
+            for row in self.table.query(timer, after=now, index=WORK, limit=MAX_LOOKED_AT).items
         )
         return sum(keys.is_seen(str(row["sk"])) for row in rows)
 

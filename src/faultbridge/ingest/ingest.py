@@ -16,13 +16,13 @@ from faultbridge.domain.edges import Actor
 from faultbridge.domain.nodes import NodeKey
 from faultbridge.domain.records import CANARY, Outcome, RawRecord
 from faultbridge.errors import Conflict, Rejected, Transient
-from faultbridge.ingest.caches import Known, KnownNodes
+from faultbridge.ingest.caches import Known, NodeCache
 from faultbridge.ingest.commit_groups import Drafted, together
 from faultbridge.ingest.counter_store import CounterStore
-from faultbridge.ingest.heartbeat_monitor import Silence, beats
+from faultbridge.ingest.heartbeat_monitor import HeartbeatMonitor, beats
 from faultbridge.ingest.node_batch import Chunk, ReviseByChunk, chunks
 from faultbridge.ingest.node_lookup import Placement
-from faultbridge.ingest.poison_messages import SUSPICIOUS_FROM, Suspects
+from faultbridge.ingest.poison_messages import SUSPICIOUS_FROM, PoisonMessages
 from faultbridge.ingest.record_reader import Delivery, Part, Reader
 from faultbridge.ledger.append import Append, Appended
 from faultbridge.pipeline.decide.decide import Rules
@@ -57,34 +57,34 @@ class Ingested:
 class Ingest:
     """Takes deliveries of the raw queue; `reject` keeps a record that nobody can use, `canary` one of our own."""
 
-    nodes: KnownNodes
+    nodes: NodeCache
     placement: Placement
     append: Append
     rulebook: Rulebook
     reader: Reader
     readings: CounterStore
-    suspects: Suspects
-    silence: Silence
+    poison_messages: PoisonMessages
+    silence: HeartbeatMonitor
     reject: RejectRecord
     canary: KeepRecord
 
     def __call__(self, deliveries: Sequence[Delivery]) -> Ingested:
         """Work a batch; raises nothing for one bad record, and gives back what only time can mend."""
-        suspects = [delivery for delivery in deliveries if delivery.receives >= SUSPICIOUS_FROM]
-        ingested = self._work([delivery for delivery in deliveries if delivery not in suspects])
-        for suspect in suspects:
+        poison_messages = [delivery for delivery in deliveries if delivery.receives >= SUSPICIOUS_FROM]
+        ingested = self._work([delivery for delivery in deliveries if delivery not in poison_messages])
+        for suspect in poison_messages:
             ingested.join(self._work_alone(suspect))
         return ingested
 
     def _work_alone(self, suspect: Delivery) -> Ingested:
         ingested = Ingested()
         try:
-            if self.suspects.begin(suspect.id):
+            if self.poison_messages.begin(suspect.id):
                 ingested = self._work([suspect])
             else:
                 killer = Rejected("kills_worker", "its worker died three times while it was worked alone")
                 self._reject(suspect, None, killer, ingested)
-            self.suspects.clear(suspect.id)
+            self.poison_messages.clear(suspect.id)
         except Transient:
             ingested.failed.add(suspect.id)
         return ingested

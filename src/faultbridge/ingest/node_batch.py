@@ -19,7 +19,7 @@ from faultbridge.ledger.append import Revision
 from faultbridge.pipeline.decide.decide import Rules
 from faultbridge.pipeline.fold.changes import Arrival
 from faultbridge.pipeline.fold.write_filter import worth_writing
-from faultbridge.pipeline.normalize.limit import MOST_FAULTS, weight
+from faultbridge.pipeline.normalize.limit import MAX_FAULTS, weight
 from faultbridge.pipeline.normalize.resolve import MARGIN, learn_boot, sits
 from faultbridge.pipeline.observe import observe
 
@@ -77,7 +77,7 @@ def chunks(placed: Chunk, state: NodeState) -> Iterator[Chunk]:
     weighs = 0
     for part, row in ((_counted(part, state), row) for part, row in placed):
         heavy = weight(part.observations)
-        if chunk and weighs + heavy > MOST_FAULTS:
+        if chunk and weighs + heavy > MAX_FAULTS:
             yield chunk
             chunk, weighs = [], 0
         chunk.append((part, row))

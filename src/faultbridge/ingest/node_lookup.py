@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from faultbridge.domain.aliases import Alias, AliasRow
 from faultbridge.domain.clusters import ClusterConfig
 from faultbridge.errors import Rejected
-from faultbridge.ingest.caches import Lookups
+from faultbridge.ingest.caches import ItemCache
 from faultbridge.ingest.record_reader import Part
 from faultbridge.pipeline.normalize.resolve import aliases_of, resolve
 from faultbridge.pipeline.normalize.trust import Trust
@@ -25,7 +25,7 @@ Place = tuple[ClusterConfig, AliasRow]
 class Placement:
     """Looks up many records at once."""
 
-    lookups: Lookups
+    item_cache: ItemCache
     rulebook: Rulebook
     trust: Trust
 
@@ -63,7 +63,7 @@ class Placement:
         """Look aliases up, and with the same call what the rulebook will ask for next."""
         wanted = {keys.alias(*alias): alias for alias in aliases}
         registered = [keys.cluster_config(cluster) for cluster in clusters if cluster != keys.NO_CLUSTER]
-        found = self.lookups.get_many([*wanted, *registered, keys.CURRENT_POLICY])
+        found = self.item_cache.get_many([*wanted, *registered, keys.CURRENT_POLICY])
         return {alias: items.read_alias(found[key]) for key, alias in wanted.items() if key in found}
 
 

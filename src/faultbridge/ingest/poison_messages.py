@@ -18,12 +18,12 @@ from faultbridge.storage.writes import Absent, AnyOf, Below, Delete, Update
 SUSPICIOUS_FROM = 6
 """Receives before a message is worked alone."""
 
-MOST_BEGINNINGS = 3
+MAX_BEGINNINGS = 3
 REMEMBERED_FOR = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True)
-class Suspects:
+class PoisonMessages:
     """Counts beginnings of suspects; every call may raise Transient, and then nothing was begun."""
 
     table: Table
@@ -37,13 +37,13 @@ class Suspects:
             key,
             set={("expires_at",): expires},
             add={"n": 1},
-            when=AnyOf((Absent(), Below("n", MOST_BEGINNINGS))),
+            when=AnyOf((Absent(), Below("n", MAX_BEGINNINGS))),
         )
         try:
             self.table.write(counted)
         except Conflict:
             found = self.table.get(key)
-            if found is None or int(str(found["n"])) < MOST_BEGINNINGS:
+            if found is None or int(str(found["n"])) < MAX_BEGINNINGS:
                 raise
             return False
         return True

@@ -24,12 +24,12 @@ from faultbridge.storage.rejects import Reject
 from faultbridge.storage.wire.message import Message, decode_message, encode_message, fits, raw_key
 from faultbridge.storage.writes import Absent, AnyOf, Below, Delete, Equals, Item, Key, Put, Update
 
-MOST_AN_HOUR = 100
+MAX_AN_HOUR = 100
 RETRIED_FOR = timedelta(hours=24)
 SHORTEST_PAUSE = timedelta(minutes=1)
 RETRIED = frozenset({"unknown_node", "unknown_cluster"})
 UNREAD = "unread-"
-MOST_DETAIL = 500
+MAX_DETAIL = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +120,7 @@ class Rejects:
             cluster=cluster,
             message=replace(message, body=None, pointer=key, received_at=received),
             reason=error.reason,
-            detail=error.detail[:MOST_DETAIL],
+            detail=error.detail[:MAX_DETAIL],
             rejected_at=now,
             sender=self.trust.sender(delivery.sender, message.sender),
             size=None if body is None else len(body),
@@ -130,7 +130,7 @@ class Rejects:
 
     def _full(self, counter: Key) -> bool:
         found = self.table.get(counter)
-        return found is not None and int(str(found["n"])) >= MOST_AN_HOUR
+        return found is not None and int(str(found["n"])) >= MAX_AN_HOUR
 
     def _again(self, reject: Reject) -> tuple[str, str]:
         raw = self.raw(reject)
@@ -167,7 +167,7 @@ def _unread(delivery: Delivery, error: Rejected, now: datetime) -> tuple[Reject,
         cluster=keys.NO_CLUSTER,
         message=message,
         reason=error.reason,
-        detail=error.detail[:MOST_DETAIL],
+        detail=error.detail[:MAX_DETAIL],
         rejected_at=now,
         sender=delivery.sender,
         size=len(raw),

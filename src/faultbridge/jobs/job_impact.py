@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 from faultbridge.domain.faults import Severity
 from faultbridge.domain.nodes import NodeKey
-from faultbridge.jobs.jobs import Jobs, Struck
+from faultbridge.jobs.jobs import Impact, Jobs
 from faultbridge.ledger.append import Append
 
 
 @dataclass(frozen=True, slots=True)
-class TellJobs:
+class JobImpact:
     """Looks at a node and tells its jobs of the worst that is wrong with it, if that is bad enough to harm them."""
 
     append: Append
@@ -25,7 +25,7 @@ class TellJobs:
         if worst is None or worst.severity.rank < Severity.ERROR.rank:
             return ()
         case = state.live_case
-        return self.jobs.strike(key.cluster, Struck(key.node, worst, case.id if case else None))
+        return self.jobs.strike(key.cluster, Impact(key.node, worst, case.id if case else None))
 
     def busy(self, cluster: str, nodes: Sequence[str]) -> tuple[NodeKey, ...]:
         """Return those of a cluster's nodes on which a job runs, with one query for all of them."""

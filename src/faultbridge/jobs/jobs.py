@@ -19,23 +19,23 @@ from faultbridge.domain.jobs import Job
 from faultbridge.domain.times import to_text, truncate
 from faultbridge.errors import Rejected
 from faultbridge.ledger.append import Stack
-from faultbridge.ledger.cluster_stream import next_writes, until_it_holds
+from faultbridge.ledger.cluster_stream import append_to_cluster, next_writes
 from faultbridge.ledger.queries import every
 from faultbridge.pipeline import entry_builder
 from faultbridge.ports import Clock, Table
 from faultbridge.storage import items, jobs, keys
 from faultbridge.storage.jobs import job_writes, nodes_of, read_job
 
-MOST_NODES = 5000
-MOST_LISTED = 50
-MOST_HITS = 64
-MOST_REASON = 512
+MAX_NODES = 5000
+MAX_LISTED = 50
+MAX_HITS = 64
+MAX_REASON = 512
 OUTCOMES = ("succeeded", "failed", "cancelled", "unreported")
 _LONGEST_ID = 128
 
 
 @dataclass(frozen=True, slots=True)
-class Struck:
+class Impact:
     """What struck a node, and the case that it led to."""
 
     node: str
@@ -53,7 +53,7 @@ class Struck:
 class _Change:
     name: str
     reason: str
-    struck: Struck | None = None
+    struck: Impact | None = None
 
 
 Revise = Callable[[Job | None, datetime], Job | None]
@@ -109,7 +109,7 @@ class Jobs:
 
         return self._change(cluster, job_id, revise, _Change("ended", reason or f"ended: {outcome}"))
 
-    def strike(self, cluster: str, struck: Struck) -> tuple[str, ...]:
+    def strike(self, cluster: str, struck: Impact) -> tuple[str, ...]:
         """Note for each job that runs on a node what struck it there, once; returns the jobs that it hit."""
         rows = every(self.table, keys.cluster_partition(cluster), prefix=jobs.RUNNING)
         hit = [str(row["job_id"]) for row in rows if struck.node in nodes_of(row)]
@@ -119,11 +119,11 @@ class Jobs:
             begun_late = before is not None and condition.last_at < before.started_at
             if before is None or not before.runs or begun_late or struck.mark in before.hits:
                 return None
-            return replace(before, hits=(*before.hits, struck.mark)[-MOST_HITS:])
+            return replace(before, hits=(*before.hits, struck.mark)[-MAX_HITS:])
 
         reason = f"{struck.node}: {condition.code}, {condition.message}"
         for job_id in hit:
-            self._change(cluster, job_id, revise, _Change("hit", reason[:MOST_REASON], struck))
+            self._change(cluster, job_id, revise, _Change("hit", reason[:MAX_REASON], struck))
         return tuple(hit)
 
     def busy(self, cluster: str) -> frozenset[str]:
@@ -139,8 +139,8 @@ class Jobs:
     def _seats(self, cluster: str, nodes: Sequence[str]) -> tuple[str, ...]:
         if self.table.get(keys.cluster_config(cluster)) is None:
             raise Rejected("unknown_cluster", f"{cluster} is not registered (faultbridge cluster add {cluster})")
-        if not 0 < len(nodes) <= MOST_NODES:
-            raise Rejected("bad_nodes", f"a job runs on 1 to {MOST_NODES} nodes")
+        if not 0 < len(nodes) <= MAX_NODES:
+            raise Rejected("bad_nodes", f"a job runs on 1 to {MAX_NODES} nodes")
         aliases = {name: _alias(cluster, name) for name in nodes}
         found = self.table.get_many(keys.alias(*alias) for alias in aliases.values())
         seats: dict[str, None] = {}
@@ -162,7 +162,7 @@ class Jobs:
             self._write(after, before, change, now)
             return after
 
-        return until_it_holds(once)
+        return append_to_cluster(once)
 
     def _write(self, job: Job, before: Job | None, change: _Change, now: datetime) -> None:
         """Write the job and its entry together; the cluster's version keeps its stream without a fork."""
@@ -187,7 +187,7 @@ def _data(job: Job, change: _Change) -> dict[str, Any]:
         "name": job.name,
         "change": change.name,
         "reason": change.reason,
-        "nodes": {"count": len(job.nodes), "listed": list(job.nodes[:MOST_LISTED])},
+        "nodes": {"count": len(job.nodes), "listed": list(job.nodes[:MAX_LISTED])},
         "started_at": to_text(job.started_at),
         "ended_at": to_text(job.ended_at) if job.ended_at else None,
         "outcome": job.outcome,
@@ -195,7 +195,7 @@ def _data(job: Job, change: _Change) -> dict[str, Any]:
     }
 
 
-def _hit(struck: Struck) -> dict[str, Any]:
+def _hit(struck: Impact) -> dict[str, Any]:
     about = {"code": struck.condition.code, "component": entry_builder.component_data(struck.condition.component)}
     return {"node": struck.node, "about": about}
 

@@ -24,8 +24,8 @@ from faultbridge.storage import items, keys
 from faultbridge.storage.projections import links, mirror
 from faultbridge.storage.writes import Absent, Condition, Equals, Put, Write
 
-MOST_TRIES = 20
-LONGEST_PAUSE = 2.0
+MAX_TRIES = 20
+MAX_PAUSE = 2.0
 FIRST_PAUSE = {Actor.INGEST: 0.1}
 FIRST_PAUSE_OF_OTHERS = 0.05
 
@@ -85,13 +85,13 @@ class Append:
 
         `known` is a state just read by the caller; it spares the first read.
         """
-        for attempt in range(MOST_TRIES):
+        for attempt in range(MAX_TRIES):
             before = known if known is not None and attempt == 0 else self.read(key)
             try:
                 appended, writes = self.draft(before, revise, actor=actor, config=config)
                 self.commit(writes)
             except Conflict:
-                if attempt == MOST_TRIES - 1:
+                if attempt == MAX_TRIES - 1:
                     raise
                 self._back_off(actor, attempt)
             else:
@@ -150,11 +150,11 @@ class Append:
 
     def _back_off(self, actor: Actor, attempt: int) -> None:
         first = FIRST_PAUSE.get(actor, FIRST_PAUSE_OF_OTHERS)
-        self.pause(self.random.uniform(0, min(LONGEST_PAUSE, first * 2**attempt)))
+        self.pause(self.random.uniform(0, min(MAX_PAUSE, first * 2**attempt)))
 
 
 def token(writes: Sequence[Write]) -> str:
-    """Name a commit by all that it writes, so that a repetition after a lost acknowledgement is recognised as one.
+    """Name a commit by all that it writes, so that a repetition after a lost acknowledgement is recognized as one.
 
     Two writers who found the same version must not have the same token: the slower one has to lose as a conflict.
     """

@@ -12,7 +12,7 @@ from faultbridge.domain.edges import Actor
 from faultbridge.domain.entries import Draft, seal
 from faultbridge.domain.faults import Severity
 from faultbridge.errors import Conflict
-from faultbridge.ledger.append import MOST_TRIES, Stack
+from faultbridge.ledger.append import MAX_TRIES, Stack
 from faultbridge.storage import items, keys
 from faultbridge.storage.projections import links
 from faultbridge.storage.writes import Absent, Equals, Put, Write
@@ -20,9 +20,9 @@ from faultbridge.storage.writes import Absent, Equals, Put, Write
 Result = TypeVar("Result")
 
 
-def until_it_holds(once: Callable[[], Result]) -> Result:
+def append_to_cluster(once: Callable[[], Result]) -> Result:
     """Read, decide and write again until no other writer was quicker; raises Conflict after 20 lost races."""
-    for _ in range(MOST_TRIES - 1):
+    for _ in range(MAX_TRIES - 1):
         try:
             return once()
         except Conflict:

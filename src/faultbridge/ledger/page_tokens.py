@@ -26,7 +26,7 @@ def read_token(token: str) -> str:
 
 
 TAG_BYTES = 16
-MOST_CHARACTERS = 1024
+MAX_CHARACTERS = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Tokens:
         except (binascii.Error, ValueError):
             raw = b""
         tag, body = raw[:TAG_BYTES], raw[TAG_BYTES:]
-        if len(token) > MOST_CHARACTERS or not hmac.compare_digest(tag, self._tag(scope, body)):
+        if len(token) > MAX_CHARACTERS or not hmac.compare_digest(tag, self._tag(scope, body)):
             raise Rejected("bad_token", "this is no token of this question")
         return body.decode()
 

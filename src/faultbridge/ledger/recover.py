@@ -31,7 +31,7 @@ TEXT = "restored from a backup: what was recorded after epoch {epoch}, entry {se
 
 
 @dataclass(slots=True)
-class Restored:
+class RecoveredTable:
     """The epoch that began, and how many streams began it; `already` had done so."""
 
     epoch: int
@@ -41,7 +41,7 @@ class Restored:
 
 
 @dataclass(frozen=True, slots=True)
-class Restore:
+class RecoverTable:
     """Raises the epoch of every stream of a restored table, before anything else writes to it."""
 
     table: Table
@@ -50,10 +50,10 @@ class Restore:
     append: Append
     stack: Stack
 
-    def __call__(self, epoch: int | None = None, *, by: str | None = None) -> Restored:
+    def __call__(self, epoch: int | None = None, *, by: str | None = None) -> RecoveredTable:
         """Begin a new epoch everywhere; with the epoch of one that was interrupted, finish that."""
         clusters = [self._config(str(row["sk"])) for row in every(self.table, keys.CLUSTERS)]
-        restored = Restored(self._claim(clusters) if epoch is None else self._known(epoch))
+        restored = RecoveredTable(self._claim(clusters) if epoch is None else self._known(epoch))
         for config in clusters:
             restored.clusters.append(config.cluster)
             for begun in self._raise(config, restored.epoch, by):

@@ -29,11 +29,11 @@ SKEW = timedelta(minutes=5)
 """Writers' clocks may differ by this much, so that entries of one stream are recorded out of order by it."""
 
 AFTER_ALL = "~"
-MOST_READ = 2_000
+MAX_READ = 2_000
 """A page of a filter that hardly anything passes ends after so many entries, short and with a token."""
 
-MOST_BYTES = 4 * 1024 * 1024
-LEAST_CHUNK = 8
+MAX_BYTES = 4 * 1024 * 1024
+MIN_CHUNK = 8
 LINKS_AT_ONCE = 100
 
 
@@ -108,7 +108,7 @@ class Timeline:
         read = size = 0
         place = read_token(token) if token else None
         for item, here in self._walk(wanted, place, limit + 1):
-            if len(lines) == limit or read == MOST_READ or size >= MOST_BYTES:
+            if len(lines) == limit or read == MAX_READ or size >= MAX_BYTES:
                 return tuple(lines), make_token(str(place))
             read, place = read + 1, here
             if wanted.covers(item):
@@ -140,7 +140,7 @@ class Timeline:
     ) -> Iterator[tuple[Item, str]]:
         shards = self._shards(cluster)
         # Nodes spread evenly over the shards, so each has its part of the page; one that has more is asked again.
-        part = max(LEAST_CHUNK, -(-chunk // shards)) if chunk else None
+        part = max(MIN_CHUNK, -(-chunk // shards)) if chunk else None
         walks = [self._index(TIMELINE, keys.timeline(cluster, shard), wanted, after, part) for shard in range(shards)]
         return heapq.merge(*walks, key=lambda found: found[1])
 

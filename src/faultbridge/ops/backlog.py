@@ -38,7 +38,7 @@ class Waiting:
 
 
 @dataclass(frozen=True, slots=True)
-class Stuck:
+class Backlog:
     """Looks for what waits; `swept` is told by each sweep at its end."""
 
     table: Table

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from faultbridge.domain.clusters import Control
 from faultbridge.errors import Transient
-from faultbridge.jobs.job_impact import TellJobs
+from faultbridge.jobs.job_impact import JobImpact
 from faultbridge.ops.failures import Failures
-from faultbridge.repair.breakers import Guard
-from faultbridge.repair.cluster_status import Rollup
+from faultbridge.repair.breakers import Breakers
+from faultbridge.repair.cluster_status import ClusterRollup
 from faultbridge.repair.dispatch import Dispatch
 from faultbridge.repair.isolate import Isolate
 
@@ -19,11 +19,11 @@ from faultbridge.repair.isolate import Isolate
 class React:
     """Judges breakers, isolates touched nodes and tells their jobs, recomputes clusters, then gives out slots."""
 
-    guard: Guard
+    guard: Breakers
     isolate: Isolate
-    rollup: Rollup
+    rollup: ClusterRollup
     dispatch: Dispatch
-    tell_jobs: TellJobs
+    job_impact: JobImpact
 
     def __call__(self, doorbells: Iterable[tuple[str, str | None]]) -> None:
         """Answer (cluster, node or None) pairs, each once; one that fails keeps no other from its turn.
@@ -39,7 +39,7 @@ class React:
             with failures.of(f"isolating in {cluster}"):
                 self._isolate(cluster, nodes, controls.get(cluster), failures)
             with failures.of(f"telling the jobs of {cluster}"):
-                self._tell_jobs(cluster, nodes, failures)
+                self._job_impact(cluster, nodes, failures)
         for cluster in repair_action:
             with failures.of(f"rolling up {cluster}"):
                 self.rollup(cluster)
@@ -53,10 +53,10 @@ class React:
             with failures.of(f"isolating {node}"):
                 isolate()
 
-    def _tell_jobs(self, cluster: str, nodes: Sequence[str], failures: Failures) -> None:
-        for key in self.tell_jobs.busy(cluster, nodes):
+    def _job_impact(self, cluster: str, nodes: Sequence[str], failures: Failures) -> None:
+        for key in self.job_impact.busy(cluster, nodes):
             with failures.of(f"telling the jobs of {key.node}"):
-                self.tell_jobs(key)
+                self.job_impact(key)
 
 
 def _by_cluster(doorbells: Iterable[tuple[str, str | None]]) -> dict[str, list[str]]:

@@ -16,20 +16,20 @@ from faultbridge.domain.clusters import Control
 from faultbridge.domain.edges import Actor, NodeStatus
 from faultbridge.domain.nodes import NodeKey, NodeState
 from faultbridge.domain.times import to_text
-from faultbridge.ingest.heartbeat_monitor import Silence
-from faultbridge.jobs.job_impact import TellJobs
+from faultbridge.ingest.heartbeat_monitor import HeartbeatMonitor
+from faultbridge.jobs.job_impact import JobImpact
 from faultbridge.ledger.append import Append, Revision
 from faultbridge.ledger.queries import every, rows_of
 from faultbridge.ops.failures import Failures
 from faultbridge.pipeline.observe import tick
 from faultbridge.ports import Clock, Table
-from faultbridge.repair.attempt.leaked_slots import ReleaseOrphans
-from faultbridge.repair.attempt.recovery import Poke, Poked
-from faultbridge.repair.breakers import Guard
-from faultbridge.repair.cluster_status import BAD, Rollup
+from faultbridge.repair.attempt.leaked_slots import ReleaseLeakedSlots
+from faultbridge.repair.attempt.recovery import RecoverAttempts, RecoveredAttempts
+from faultbridge.repair.breakers import Breakers
+from faultbridge.repair.cluster_status import BAD, ClusterRollup
 from faultbridge.repair.dispatch import Dispatch
 from faultbridge.repair.isolate import Isolate
-from faultbridge.repair.spares.reconcile import TendSpares
+from faultbridge.repair.spares.reconcile import ReconcileSpares
 from faultbridge.rules.rulebook import Rulebook, rules_of
 from faultbridge.storage import keys
 from faultbridge.storage.rejects import is_reject
@@ -38,7 +38,7 @@ from faultbridge.storage.writes import WORK, Key
 UNPUBLISHED_AFTER = timedelta(minutes=2)
 """The stream publishes within seconds; what still waits then was missed."""
 
-MOST_PUBLISHED = 500
+MAX_PUBLISHED = 500
 NODE = "NODE#"
 
 T = TypeVar("T")
@@ -68,15 +68,15 @@ class Sweep:
     clock: Clock
     append: Append
     rulebook: Rulebook
-    guard: Guard
+    guard: Breakers
     isolate: Isolate
-    rollup: Rollup
+    rollup: ClusterRollup
     dispatch: Dispatch
-    poke: Poke
-    silence: Silence
-    tell_jobs: TellJobs
-    release: ReleaseOrphans
-    tend_spares: TendSpares
+    poke: RecoverAttempts
+    silence: HeartbeatMonitor
+    job_impact: JobImpact
+    release: ReleaseLeakedSlots
+    reconcile_spares: ReconcileSpares
     publish: Callable[[Sequence[Key]], object]
     retry_reject: Callable[[Key], object]
 
@@ -95,7 +95,7 @@ class Sweep:
     def _publish(self, swept: Swept, failures: Failures, until: datetime) -> None:
         horizon = to_text(self.clock.now() - UNPUBLISHED_AFTER)
         for outbox in self._in_turn(keys.OUTBOXES):
-            page = self.table.query(outbox, upto=horizon, index=WORK, limit=MOST_PUBLISHED)
+            page = self.table.query(outbox, upto=horizon, index=WORK, limit=MAX_PUBLISHED)
             waiting = [Key(str(row["pk"]), str(row["sk"])) for row in page.items]
             if self._out_of_time(swept, until):
                 return
@@ -147,7 +147,7 @@ class Sweep:
         self.append(key, pass_time, actor=Actor.SWEEP, config=rules.config)
         swept.ticked += 1
         poked = self.poke(key)
-        if poked is not Poked.NOTHING:
+        if poked is not RecoveredAttempts.NOTHING:
             swept.poked[poked.value] = swept.poked.get(poked.value, 0) + 1
 
     def _clusters(self, swept: Swept, failures: Failures, until: datetime) -> None:
@@ -160,11 +160,11 @@ class Sweep:
             with failures.of(f"releasing slots of {cluster}"):
                 swept.released += len(self.release(cluster))
             with failures.of(f"tending the spares of {cluster}"):
-                self.tend_spares(cluster)
+                self.reconcile_spares(cluster)
             with failures.of(f"isolating in {cluster}"):
                 self._isolate(cluster, control, swept, failures, until)
             with failures.of(f"telling the jobs of {cluster}"):
-                self._tell_jobs(cluster, failures)
+                self._job_impact(cluster, failures)
             with failures.of(f"rolling up {cluster}"):
                 swept.fleet[cluster] = dict(self.rollup(cluster).counts)
             with failures.of(f"dispatching {cluster}"):
@@ -184,12 +184,12 @@ class Sweep:
             with failures.of(f"isolating {node}"):
                 isolate()
 
-    def _tell_jobs(self, cluster: str, failures: Failures) -> None:
+    def _job_impact(self, cluster: str, failures: Failures) -> None:
         """Tell of a fault that rang no doorbell, or whose doorbell was lost."""
         rows = rows_of(self.table, rules_of(self.rulebook, cluster).config, BAD)
-        for key in self.tell_jobs.busy(cluster, [str(row["node"]) for row in rows]):
+        for key in self.job_impact.busy(cluster, [str(row["node"]) for row in rows]):
             with failures.of(f"telling the jobs of {key.node}"):
-                self.tell_jobs(key)
+                self.job_impact(key)
 
     def _in_turn(self, things: Iterable[T]) -> list[T]:
         minute = int(self.clock.now().timestamp()) // 60

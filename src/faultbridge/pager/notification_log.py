@@ -22,7 +22,7 @@ from faultbridge.storage.writes import Absent, Condition, Equals, Item, Key, Pat
 MARK_KEPT = timedelta(days=30)
 AGAIN_AFTER = timedelta(minutes=1)
 """The earliest time after which Lambda gives a function an event again that it failed on."""
-MOST_TRIES = 5
+MAX_TRIES = 5
 SENDING, SENT = "sending", "sent"
 
 
@@ -63,7 +63,7 @@ class Marks:
     def begin(self, event: Mapping[str, Any], rule: PageRule) -> Begun:
         """Mark a page as being sent, or say why there is nothing to send."""
         place, present = _place(event, rule), _position(event["metadata"])
-        for _ in range(MOST_TRIES):
+        for _ in range(MAX_TRIES):
             mark = self.table.get(place)
             known = _position(mark) if mark else (0, 0)
             if known > present:

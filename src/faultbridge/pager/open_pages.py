@@ -20,7 +20,7 @@ from faultbridge.storage.codec import dump, load
 from faultbridge.storage.writes import Absent, AnyOf, Below, Delete, Item, Key, Present, Put, Update, Write
 
 TALLY_KEPT = timedelta(hours=2)
-MOST_TRIES = 5
+MAX_TRIES = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class LivePages:
         place = keys.page_tally(page.place.cluster, page.urgency, now)
         gone = to_milliseconds(now + TALLY_KEPT) // 1000
         room = AnyOf((Absent(), Below("sent", self.most_an_hour)))
-        for _ in range(MOST_TRIES):
+        for _ in range(MAX_TRIES):
             try:
                 self.table.write(Update(place, set={("expires_at",): gone}, add={"sent": 1}, when=room))
             except Conflict:
@@ -98,7 +98,7 @@ class LivePages:
         found = self.table.get(keys.summary_page(cluster, urgency))
         return None if found is None else _read(found)
 
-    def summarised(self, cluster: str, urgency: PageUrgency, live: LivePage | None) -> None:
+    def summarized(self, cluster: str, urgency: PageUrgency, live: LivePage | None) -> None:
         """Note that a summary is live, or with None that it has ended."""
         place = keys.summary_page(cluster, urgency)
         write = Delete(place) if live is None else Put(items.item(place, self.clock.now(), {"live": dump(live)}))

@@ -11,7 +11,7 @@ from faultbridge.pager.notification_log import Marks
 from faultbridge.pager.open_pages import LivePage, LivePages
 from faultbridge.pager.page import Page, PagerSettings
 from faultbridge.pager.service_formats import message_of
-from faultbridge.pager.summary import MOST_NAMED, ended, summarise
+from faultbridge.pager.summary import MAX_NAMED, ended, summarize
 from faultbridge.ports import Clock, Pager, PageUrgency, Table
 from faultbridge.storage import keys
 
@@ -78,15 +78,15 @@ class Remind:
         pause = BETWEEN_SUMMARIES if untold else self.settings.remind_after
         if before is not None and before.told_at is not None and now - before.told_at < pause:
             return False
-        named = sorted(untold or members, key=lambda one: one.page.at)[:MOST_NAMED]
-        page = summarise(cluster, urgency, named, len(members), now, self.settings.links)
+        named = sorted(untold or members, key=lambda one: one.page.at)[:MAX_NAMED]
+        page = summarize(cluster, urgency, named, len(members), now, self.settings.links)
         self.pager.send(message_of(page))
-        self._live.summarised(cluster, urgency, LivePage(page, told_at=now))
+        self._live.summarized(cluster, urgency, LivePage(page, told_at=now))
         for one in named:
             self._live.told(replace(one, told_at=now, times=one.times + 1))
         return True
 
     def _end(self, summary: Page) -> bool:
         self.pager.send(message_of(ended(summary, self.clock.now())))
-        self._live.summarised(summary.place.cluster, summary.urgency, None)
+        self._live.summarized(summary.place.cluster, summary.urgency, None)
         return True

@@ -15,9 +15,9 @@ from faultbridge.pager.page import Page, PageState
 from faultbridge.pager.text_formats import MACHINE_READ, attributes, document, json_text, plain_text, rows, sms, subject
 from faultbridge.ports import PageForm, PageFormed, PageMessage, PageUrgency
 
-MOST_DEDUP_KEY = 255
-MOST_PAGERDUTY_SUMMARY = 1024
-MOST_CHAT_TITLE, MOST_CHAT_TEXT, MOST_CHAT_STEP, MOST_CHAT_KEYWORD = 250, 8000, 350, 75
+MAX_DEDUP_KEY = 255
+MAX_PAGERDUTY_SUMMARY = 1024
+MAX_CHAT_TITLE, MAX_CHAT_TEXT, MAX_CHAT_STEP, MAX_CHAT_KEYWORD = 250, 8000, 350, 75
 
 _COLOURS = {PageState.TRIGGERED: ":red_circle:", PageState.RESOLVED: ":large_green_circle:"}
 
@@ -50,14 +50,14 @@ def alarm(page: Page) -> dict[str, Any]:
 
 def pagerduty(page: Page) -> dict[str, Any]:
     """Return an event of PagerDuty's API v2, without the routing key that whoever sends it adds."""
-    event: dict[str, Any] = {"event_action": "trigger", "dedup_key": page.key[:MOST_DEDUP_KEY], "client": "Faultbridge"}
+    event: dict[str, Any] = {"event_action": "trigger", "dedup_key": page.key[:MAX_DEDUP_KEY], "client": "Faultbridge"}
     if page.state is PageState.RESOLVED:
         return event | {"event_action": "resolve"}
     details = {label: value for label, value in rows(page) if value}
     links = ((page.timeline, "Timeline"), (page.runbook, "Runbook"))
     return event | {
         "payload": {
-            "summary": subject(page)[:MOST_PAGERDUTY_SUMMARY],
+            "summary": subject(page)[:MAX_PAGERDUTY_SUMMARY],
             "source": f"{page.place.cluster}/{page.place.node}" if page.place.node else page.place.cluster,
             "severity": _severity(page),
             "timestamp": to_text(page.at),
@@ -80,10 +80,10 @@ def chat(page: Page) -> dict[str, Any]:
         "id": f"{page.event_id or page.key}:{page.state.value}",
         "content": {
             "textType": "client-markdown",
-            "title": f"{_COLOURS[page.state]} {subject(page)}"[:MOST_CHAT_TITLE],
-            "description": _markdown(page)[:MOST_CHAT_TEXT],
-            "nextSteps": [step[:MOST_CHAT_STEP] for step in steps],
-            "keywords": [word[:MOST_CHAT_KEYWORD] for word in (page.place.cluster, page.code, page.place.node) if word],
+            "title": f"{_COLOURS[page.state]} {subject(page)}"[:MAX_CHAT_TITLE],
+            "description": _markdown(page)[:MAX_CHAT_TEXT],
+            "nextSteps": [step[:MAX_CHAT_STEP] for step in steps],
+            "keywords": [word[:MAX_CHAT_KEYWORD] for word in (page.place.cluster, page.code, page.place.node) if word],
         },
         "metadata": {
             "threadId": page.case_id or page.key,

@@ -10,14 +10,14 @@ from faultbridge.pager.open_pages import LivePage
 from faultbridge.pager.page import Links, Member, Page, PageState, Place
 from faultbridge.ports import PageUrgency
 
-MOST_NAMED = 100
+MAX_NAMED = 100
 """Members that one summary names: with a body for each way to a program it stays far below the 256 KB of SNS."""
 
 FIRST_NAMED = 10
-MOST_NAME = 63
+MAX_NAME = 63
 
 
-def summarise(
+def summarize(
     cluster: str, urgency: PageUrgency, named: Sequence[LivePage], live: int, now: datetime, links: Links
 ) -> Page:
     """Name some cases, of which so many are live without a page of their own."""
@@ -45,7 +45,7 @@ def summarise(
 
 
 def _member(page: Page) -> Member:
-    return Member(page.key, (page.place.node or "")[:MOST_NAME], page.code or "")
+    return Member(page.key, (page.place.node or "")[:MAX_NAME], page.code or "")
 
 
 def ended(summary: Page, now: datetime) -> Page:

@@ -12,8 +12,8 @@ from faultbridge.domain.times import to_text
 from faultbridge.ledger.entry_text import duration_text, in_phase_order
 from faultbridge.pager.page import Page, PageState
 
-MOST_SUBJECT = 100
-MOST_SMS = 140
+MAX_SUBJECT = 100
+MAX_SMS = 140
 MACHINE_READ = ("sqs", "lambda", "http", "https", "firehose", "email-json")
 """Protocols of SNS behind which a program reads."""
 
@@ -38,7 +38,7 @@ def subject(page: Page) -> str:
     """Return one line of at most 100 printable ASCII characters."""
     about = f" ({page.code})" if page.code else ""
     line = f"[{_label(page)}] {_where(page)}: {page.headline}"
-    return _cut(_ascii(line), MOST_SUBJECT - len(about)) + about.encode("ascii", "replace").decode()
+    return _cut(_ascii(line), MAX_SUBJECT - len(about)) + about.encode("ascii", "replace").decode()
 
 
 def sms(page: Page) -> str:
@@ -46,8 +46,8 @@ def sms(page: Page) -> str:
     look = page.commands[-1] if page.commands else ""
     who = f"{_where(page)} {page.code}" if page.code else _where(page)
     line = _ascii(f"{_label(page).upper()} {who}: {page.headline}")
-    room = MOST_SMS - len(look) - 2
-    return f"{_cut(line, room)}. {_ascii(look)}" if room > MOST_SMS // 3 else _cut(line, MOST_SMS)
+    room = MAX_SMS - len(look) - 2
+    return f"{_cut(line, room)}. {_ascii(look)}" if room > MAX_SMS // 3 else _cut(line, MAX_SMS)
 
 
 def plain_text(page: Page) -> str:

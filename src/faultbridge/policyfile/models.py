@@ -11,7 +11,7 @@ from faultbridge.domain import windows
 from faultbridge.domain.breakers import BreakerScope
 from faultbridge.domain.cases import RepairAction
 from faultbridge.domain.faults import Action, ComponentType, Severity
-from faultbridge.domain.policy import OutOfReach
+from faultbridge.domain.policy import OrchestratorUnreachable
 from faultbridge.policyfile import durations
 
 _DAY = 86_400
@@ -96,8 +96,8 @@ class RulePart(_Part):
     approval: tuple[RepairAction, ...] = ()
     approval_deadline: Duration = _DAY
     windows: Annotated[tuple[WindowPart, ...], Field(max_length=20)] = ()
-    give_up_blind: bool = False
-    orchestrator_unreachable: OutOfReach = OutOfReach.HOLD
+    release_without_capacity: bool = False
+    orchestrator_unreachable: OrchestratorUnreachable = OrchestratorUnreachable.HOLD
     dry_run: bool = False
 
 
@@ -109,9 +109,9 @@ class LimitsPart(_Part):
     attempts: Annotated[int, Field(ge=1, le=10)] = 3
     act_within: Duration = 3_600
     remember_for: Duration = 16 * _DAY
-    silent_after: Duration = 300
+    heartbeat_timeout: Duration = 300
     drain_deadline: Duration = 1_800
-    orchestrator_patience: Duration = 600
+    orchestrator_timeout: Duration = 600
     repair_deadline: Duration = 1_800
     follow_deadline: Duration = 3_600
     launch_deadline: Duration = 8 * 3_600
@@ -131,9 +131,9 @@ DURATIONS = frozenset(
     {
         "act_within",
         "remember_for",
-        "silent_after",
+        "heartbeat_timeout",
         "drain_deadline",
-        "orchestrator_patience",
+        "orchestrator_timeout",
         "repair_deadline",
         "follow_deadline",
         "launch_deadline",

@@ -13,7 +13,7 @@ from faultbridge.errors import Rejected
 from faultbridge.policyfile import durations
 from faultbridge.policyfile.models import DURATIONS, BreakerPart, PolicyPart, RulePart
 
-MOST_CHARACTERS = 200_000
+MAX_CHARACTERS = 200_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +59,8 @@ def read_policy(text: str) -> dict[str, Any]:
 
 
 def _parse(text: str) -> Mapping[str, Any]:
-    if len(text) > MOST_CHARACTERS:
-        raise Rejected("too_large", f"a policy has at most {MOST_CHARACTERS} characters")
+    if len(text) > MAX_CHARACTERS:
+        raise Rejected("too_large", f"a policy has at most {MAX_CHARACTERS} characters")
     try:
         parsed = yaml.load(text, Loader=_Plain)  # noqa: S506 - a SafeLoader that takes no aliases either
     except (yaml.YAMLError, RecursionError) as error:
@@ -123,10 +123,10 @@ def _expectation(error: Mapping[str, Any]) -> str:
 
 def _shown(value: object) -> str:
     shown = repr(value)
-    return shown if len(shown) <= _MOST_SHOWN else shown[:_MOST_SHOWN] + "..."
+    return shown if len(shown) <= _MAX_SHOWN else shown[:_MAX_SHOWN] + "..."
 
 
-_MOST_SHOWN = 60
+_MAX_SHOWN = 60
 
 
 def _contradictions(rules: Sequence[RulePart], breakers: Sequence[BreakerPart]) -> Iterator[Problem]:

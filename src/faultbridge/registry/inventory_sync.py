@@ -17,7 +17,7 @@ from faultbridge.domain.nodes import NodeKey, NodeState
 from faultbridge.errors import Misconfigured, Rejected, Transient
 from faultbridge.ledger.queries import every, rows_of
 from faultbridge.pipeline.decide.instance_pairing import Newcomer, Pairing, Vacancy, pair
-from faultbridge.pipeline.decide.provider_repair import may_be_reseated
+from faultbridge.pipeline.decide.provider_repair import may_change_instance
 from faultbridge.ports import Table
 from faultbridge.registry.instances import (
     NO_NAMES,
@@ -31,12 +31,12 @@ from faultbridge.registry.instances import (
     with_names,
 )
 from faultbridge.registry.registration import NewNode, Registration
-from faultbridge.registry.replacement_detection import Seating
+from faultbridge.registry.replacement_detection import ReplacementDetection
 from faultbridge.registry.views import ROSTER
 from faultbridge.storage import items, keys
 from faultbridge.storage.writes import Item, Put
 
-MOST_DESCRIBED = 500
+MAX_DESCRIBED = 500
 """How many machines of one group one look asks about; those left over come with the next."""
 
 
@@ -67,7 +67,7 @@ class SyncInventory:
 
     table: Table
     registration: Registration
-    seating: Seating
+    seating: ReplacementDetection
     inventories: Mapping[str, Inventory]
     roll: Roll | None = None
 
@@ -146,7 +146,7 @@ class SyncInventory:
         for node, instance in pairing.seated:
             sitter = sitter_of(machines[instance], called.get(instance, NO_NAMES))
             try:
-                if self.seating.reseat(config, node, sitter):
+                if self.seating.replace_instance(config, node, sitter):
                     synced.reseated.append(node)
             except Rejected as error:
                 synced.refused[instance] = error.reason
@@ -196,7 +196,7 @@ class SyncInventory:
                 synced.refreshed.append(str(row["node"]))
 
     def _described(self, config: ClusterConfig, group: Group, wanted: Mapping[str, Member]) -> Iterable[Machine]:
-        some = dict(list(wanted.items())[:MOST_DESCRIBED])
+        some = dict(list(wanted.items())[:MAX_DESCRIBED])
         return self.inventories[config.provider].describe(config, group.name, some) if some else ()
 
 
@@ -215,5 +215,5 @@ def _vacancy(row: Item, state: NodeState, gone: Collection[str]) -> Vacancy:
         zone=str(row["zone"]) if row.get("zone") else None,
         slot=str(row["slot"]) if row.get("slot") else None,
         proven=not instance or str(instance) in gone,
-        held=not may_be_reseated(state),
+        held=not may_change_instance(state),
     )

@@ -22,8 +22,8 @@ from faultbridge.registry.instances import Machine
 from faultbridge.storage import items, keys
 from faultbridge.storage.writes import Absent, Equals, Put, Write
 
-MOST_SHARDS = 64
-MOST_ALIASES = 20
+MAX_SHARDS = 64
+MAX_ALIASES = 20
 SETTABLE = frozenset(one.name for one in fields(ClusterConfig)) - {"cluster", "shards", "version"}
 IMPORTED = "import of a serving fleet, unverified"
 EMPTY_SEAT = "node registered, no instance"
@@ -85,8 +85,8 @@ class Registration:
     def add_cluster(self, config: ClusterConfig) -> ClusterConfig:
         """Register a cluster; `cluster_exists` when the name is taken. A new cluster observes unless told otherwise."""
         names.cluster_name(config.cluster)
-        if not 1 <= config.shards <= MOST_SHARDS:
-            raise Rejected("bad_shards", f"{config.shards} is not 1 to {MOST_SHARDS}")
+        if not 1 <= config.shards <= MAX_SHARDS:
+            raise Rejected("bad_shards", f"{config.shards} is not 1 to {MAX_SHARDS}")
         now, config = self.clock.now(), replace(config.checked(), version=1)
         listed = items.item(keys.cluster_listed(config.cluster), now, {"cluster": config.cluster})
         made = (
@@ -199,8 +199,8 @@ def _checked(node: NewNode) -> NewNode:
     aliases = tuple(dict.fromkeys(names.node_name(one) for one in node.aliases if one != node.name))
     for called in node.host_names:
         names.node_name(called)
-    if len(aliases) > MOST_ALIASES:
-        raise Rejected("too_many_aliases", f"{node.name} has {len(aliases)} aliases, at most {MOST_ALIASES} are kept")
+    if len(aliases) > MAX_ALIASES:
+        raise Rejected("too_many_aliases", f"{node.name} has {len(aliases)} aliases, at most {MAX_ALIASES} are kept")
     since = truncate(node.since) if node.since else None
     return replace(node, aliases=aliases, since=since)
 

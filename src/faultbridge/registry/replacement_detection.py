@@ -23,7 +23,7 @@ from faultbridge.ledger.append import Append, Revision
 from faultbridge.pipeline import entry_builder
 from faultbridge.pipeline.decide.decide import Decided, Rules, due_at, move_case
 from faultbridge.pipeline.decide.opt_out import heeding, ignoring
-from faultbridge.pipeline.decide.provider_repair import is_followed, may_be_reseated
+from faultbridge.pipeline.decide.provider_repair import is_followed, may_change_instance
 from faultbridge.pipeline.fold.expire import end_scopes
 from faultbridge.ports import Table
 from faultbridge.registry.aliases import Renaming, renamed, usable
@@ -35,12 +35,12 @@ from faultbridge.storage.writes import Update, Value, Write
 CODE = "cloud.instance_replaced"
 RULE = "inventory"
 LABEL = "label"
-MOST_FORMER = 8
-MOST_NAMES = 20
+MAX_FORMER = 8
+MAX_NAMES = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Seating:
+class ReplacementDetection:
     """Writes what the inventory found of nodes that are registered; each call twice is each call once."""
 
     table: Table
@@ -80,12 +80,12 @@ class Seating:
         after = self.append(key, revise, actor=Actor.INVENTORY, config=config).state
         return after.status is NodeStatus.PROVISIONING
 
-    def reseat(self, config: ClusterConfig, node: str, sitter: Sitter) -> bool:
+    def replace_instance(self, config: ClusterConfig, node: str, sitter: Sitter) -> bool:
         """Node a machine that came without our intent; False where the node's own repair goes on instead."""
         rules = self.rulebook.rules(config)
 
         def revise(state: NodeState, now: datetime) -> Revision:
-            if not may_be_reseated(state) or _sits(state, sitter.instance_id):
+            if not may_change_instance(state) or _sits(state, sitter.instance_id):
                 return Revision(state)
             former = state.incarnation.instance_id if state.incarnation else None
             seated = _seated(state, sitter, now)
@@ -113,7 +113,7 @@ def _seated(state: NodeState, sitter: Sitter, now: datetime) -> NodeState:
     return replace(
         state,
         incarnation=Incarnation(number, 1, sitter.instance_id, None, since),
-        former_instances=(*state.former_instances, *leaving)[-MOST_FORMER:],
+        former_instances=(*state.former_instances, *leaving)[-MAX_FORMER:],
         placement=_seat(state, sitter, {}),
         devices=(),
         isolation=Isolation.NONE,
@@ -204,7 +204,7 @@ def _due(state: NodeState, now: datetime) -> datetime | None:
 
 
 def _seat(state: NodeState, sitter: Sitter, known: Mapping[str, str]) -> Placement:
-    names, before = usable(sitter.names, state.key.node)[-MOST_NAMES:], state.placement
+    names, before = usable(sitter.names, state.key.node)[-MAX_NAMES:], state.placement
     domains = {**known, **sitter.domains}
     return replace(
         before,
@@ -229,7 +229,7 @@ def _labelled(state: NodeState, sitter: Sitter, now: datetime) -> tuple[NodeStat
 
 
 def _renaming(state: NodeState, sitter: Sitter, since: datetime, former: str | None) -> Renaming:
-    begin = usable(sitter.names, state.key.node)[-MOST_NAMES:]
+    begin = usable(sitter.names, state.key.node)[-MAX_NAMES:]
     return Renaming(state.key, sitter.instance_id, since, begin, state.placement.host_names, former)
 
 

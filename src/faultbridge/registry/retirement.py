@@ -18,7 +18,7 @@ from faultbridge.pipeline import entry_builder
 from faultbridge.pipeline.decide.decide import Decided, Rules, move_case
 from faultbridge.pipeline.fold.expire import end_scopes
 from faultbridge.ports import Table
-from faultbridge.repair.case_orders import Order
+from faultbridge.repair.case_orders import CaseOrder
 from faultbridge.rules.rulebook import Rulebook
 from faultbridge.storage import items, keys
 from faultbridge.storage.writes import Delete, Equals, Put, Write
@@ -27,14 +27,14 @@ REASON = "node removed"
 
 
 @dataclass(frozen=True, slots=True)
-class Retire:
+class Retirement:
     """Takes nodes out of their cluster; done twice it is done once."""
 
     table: Table
     append: Append
     rulebook: Rulebook
 
-    def __call__(self, key: NodeKey, order: Order) -> NodeState:
+    def __call__(self, key: NodeKey, order: CaseOrder) -> NodeState:
         """Retire a node; `past_intent` while its instance is being given up, `unknown_node` where there is none."""
         found = self.table.get(keys.cluster_config(key.cluster))
         if found is None:
@@ -64,7 +64,7 @@ class Retire:
         yield Put(items.config_item(fewer, now), when=Equals("version", config.version))
 
 
-def _retired(state: NodeState, rules: Rules, order: Order, now: datetime) -> tuple[NodeState, tuple[Draft, ...]]:
+def _retired(state: NodeState, rules: Rules, order: CaseOrder, now: datetime) -> tuple[NodeState, tuple[Draft, ...]]:
     case = state.live_case
     if case is not None and case.attempt is not None and case.attempt.intent is not None:
         raise Rejected("past_intent", f"{case.id} has passed its intent and can only go forward")

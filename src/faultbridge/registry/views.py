@@ -49,7 +49,7 @@ class CaseView:
 
 
 @dataclass(frozen=True, slots=True)
-class Directory:
+class Views:
     """Looks things up by key and index; it writes nothing."""
 
     table: Table

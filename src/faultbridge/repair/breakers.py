@@ -28,7 +28,7 @@ ROSTER = "NODE#"
 
 
 @dataclass(frozen=True, slots=True)
-class Guard:
+class Breakers:
     """Judges a cluster's breakers by the rows of its troubled nodes, its budget by its starts; twice is once."""
 
     table: Table

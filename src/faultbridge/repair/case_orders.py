@@ -20,7 +20,7 @@ from faultbridge.storage import keys
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class CaseOrder:
     """Who ordered it and why, in the person's own words."""
 
     operator: str | None = None
@@ -48,14 +48,14 @@ class Order:
 
 
 @dataclass(frozen=True, slots=True)
-class Orders:
+class CaseOrders:
     """Takes the answers of people to cases that wait, and their orders to stop one."""
 
     table: Table
     append: Append
     rulebook: Rulebook
 
-    def approve(self, case_id: str, order: Order, attempt: int | None = None) -> NodeState:
+    def approve(self, case_id: str, order: CaseOrder, attempt: int | None = None) -> NodeState:
         """Let the attempt begin that was asked about; refused as `not_asked`, `too_late` or `answered` otherwise."""
 
         def revise(state: NodeState, case: Case, now: datetime) -> Revision:
@@ -70,7 +70,7 @@ class Orders:
 
         return self._order(case_id, revise)
 
-    def deny(self, case_id: str, order: Order, attempt: int | None = None) -> NodeState:
+    def deny(self, case_id: str, order: CaseOrder, attempt: int | None = None) -> NodeState:
         """Refuse the attempt that was asked about: the case is the person's now. Errors as for `approve`."""
 
         def revise(state: NodeState, case: Case, now: datetime) -> Revision:
@@ -86,7 +86,7 @@ class Orders:
 
         return self._order(case_id, revise)
 
-    def cancel(self, case_id: str, order: Order) -> NodeState:
+    def cancel(self, case_id: str, order: CaseOrder) -> NodeState:
         """Give nothing up for this case any more; `past_intent` when something is being given up already.
 
         A node that still serves is left alone and its case ends. One that is kept off work is verified and returned.
@@ -151,7 +151,7 @@ def _question(case: Case, attempt: int | None, now: datetime) -> Approval:
 
 
 def _note(
-    case: Case, word: str, order: Order, now: datetime, *, stage: str | None = None, attempt: int | None = None
+    case: Case, word: str, order: CaseOrder, now: datetime, *, stage: str | None = None, attempt: int | None = None
 ) -> Draft:
     facts = {"rule": case.rule, "policy": case.policy} | ({"attempt": attempt} if attempt else {})
     return order.note(word, now, case_id=case.id, facts=facts, stage=stage)

@@ -17,7 +17,7 @@ from faultbridge.domain.entries import Draft, EntryType
 from faultbridge.domain.faults import Severity
 from faultbridge.domain.times import truncate
 from faultbridge.ledger.append import Stack
-from faultbridge.ledger.cluster_stream import next_writes, until_it_holds
+from faultbridge.ledger.cluster_stream import append_to_cluster, next_writes
 from faultbridge.ledger.queries import rows_of
 from faultbridge.pipeline.decide.cluster_status import cluster_status, counted
 from faultbridge.ports import Clock, Table
@@ -28,7 +28,7 @@ BAD = "BAD#"
 
 
 @dataclass(frozen=True, slots=True)
-class Rollup:
+class ClusterRollup:
     """Brings the state of a cluster up to date; running it twice says nothing twice."""
 
     table: Table
@@ -39,7 +39,7 @@ class Rollup:
     def __call__(self, cluster: str) -> ClusterState:
         """Recompute one cluster; raises Conflict after 20 lost races, Misconfigured for an unknown one."""
         config = rules_of(self.rulebook, cluster).config
-        return until_it_holds(lambda: self._once(config))
+        return append_to_cluster(lambda: self._once(config))
 
     def _once(self, config: ClusterConfig) -> ClusterState:
         before = items.read_cluster(config.cluster, self.table.get(keys.cluster_state(config.cluster)))

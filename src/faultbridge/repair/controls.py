@@ -14,7 +14,7 @@ from faultbridge.domain.faults import Severity
 from faultbridge.domain.times import to_text, truncate
 from faultbridge.errors import Rejected
 from faultbridge.ledger.append import Stack
-from faultbridge.ledger.cluster_stream import next_writes, until_it_holds
+from faultbridge.ledger.cluster_stream import append_to_cluster, next_writes
 from faultbridge.pipeline.decide.breaker import closed_by_hand
 from faultbridge.ports import Clock, Table
 from faultbridge.storage import items, keys
@@ -57,7 +57,7 @@ class Controls:
             self._commit(before, changed, actor, now)
             return changed.control
 
-        return until_it_holds(once)
+        return append_to_cluster(once)
 
     def pause(self, cluster: str, *, paused: bool, operator: str | None = None) -> Control:
         """Let no repair of a cluster begin any more, or let them begin again; what passed its intent goes on."""

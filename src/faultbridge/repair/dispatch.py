@@ -30,8 +30,8 @@ from faultbridge.rules.rulebook import Rulebook, rules_of
 from faultbridge.storage import items, keys
 from faultbridge.storage.queue import QUEUE, read_queued
 
-MOST_REFUSALS = 30
-MOST_RACES = 3
+MAX_REFUSALS = 30
+MAX_RACES = 3
 """How often one case is tried again that loses to another writer, before those behind it have their turn."""
 
 
@@ -123,7 +123,7 @@ class Dispatch:
 
     def _alone(self, pick: QueuedCase, rules: Rules) -> Batch:
         """Admit one case; one that only loses a race is not overtaken for it."""
-        for _ in range(MOST_RACES):
+        for _ in range(MAX_RACES):
             control, now = self._control(rules.config.cluster), truncate(self.clock.now())
             if not admit(control, rules.policy, (pick,), now).picks:
                 return Batch(full=True)
@@ -195,7 +195,7 @@ class Dispatch:
     def _refuse(self, refusals: Iterable[Refused], rules: Rules) -> None:
         """Put on the record what a case waits for, once for each thing."""
         changed = (one for one in refusals if one.queued.waiting_for is not one.waiting_for)
-        for refusal in islice(changed, MOST_REFUSALS):
+        for refusal in islice(changed, MAX_REFUSALS):
             rule = rules.policy.rule_named(refusal.queued.rule)
 
             def revise(state: NodeState, now: datetime, refusal: Refused = refusal, rule: Rule = rule) -> Revision:

@@ -15,7 +15,7 @@ MINUTE = timedelta(minutes=1)
 OVERDUE = 5 * MINUTE
 """How long the orchestrator may refuse before a person is told."""
 
-FIRST_PAUSE, LONGEST_PAUSE = MINUTE / 2, 5 * MINUTE
+FIRST_PAUSE, MAX_PAUSE = MINUTE / 2, 5 * MINUTE
 """Between two calls to an orchestrator that does not do it; the pause doubles."""
 
 
@@ -27,13 +27,13 @@ def is_overdue(state: NodeState, at: datetime) -> bool:
 
 def postponed(state: NodeState, at: datetime, limits: Limits) -> NodeState:
     """Let the next call wait, twice as long each time, but not beyond what happens when the time is over."""
-    again = at + min(FIRST_PAUSE * (1 << min(state.isolation_tries, 8)), LONGEST_PAUSE)
+    again = at + min(FIRST_PAUSE * (1 << min(state.isolation_tries, 8)), MAX_PAUSE)
     since = state.isolation_since
     if since is not None and not state.isolation_overdue and at - since < OVERDUE:
         again = min(again, since + OVERDUE)
     lost_at = state.orchestrator_lost_at
-    if lost_at is not None and at < lost_at + limits.orchestrator_patience:
-        again = min(again, lost_at + limits.orchestrator_patience)
+    if lost_at is not None and at < lost_at + limits.orchestrator_timeout:
+        again = min(again, lost_at + limits.orchestrator_timeout)
     return replace(state, isolation_tries=state.isolation_tries + 1, isolation_again_at=again)
 
 

@@ -16,7 +16,7 @@ from faultbridge.pipeline import entry_builder
 from faultbridge.pipeline.decide.decide import Decided, Rules, move_case
 from faultbridge.pipeline.fold.changes import Arrival
 from faultbridge.pipeline.observe import observe
-from faultbridge.repair.case_orders import Order
+from faultbridge.repair.case_orders import CaseOrder
 from faultbridge.rules.rulebook import Rulebook, rules_of
 
 SOURCE = "operator"
@@ -31,7 +31,7 @@ class NodeOrders:
     append: Append
     rulebook: Rulebook
 
-    def replace(self, key: NodeKey, order: Order) -> NodeState:
+    def replace(self, key: NodeKey, order: CaseOrder) -> NodeState:
         """Have a node replaced, within all that bounds repairs; a case that a person has goes back to the machine."""
 
         def revise(state: NodeState, rules: Rules, now: datetime) -> Revision:
@@ -42,7 +42,7 @@ class NodeOrders:
 
         return self._order(key, revise)
 
-    def quarantine(self, key: NodeKey, order: Order) -> NodeState:
+    def quarantine(self, key: NodeKey, order: CaseOrder) -> NodeState:
         """Keep work off a node until a person returns it or has it replaced."""
 
         def revise(state: NodeState, rules: Rules, now: datetime) -> Revision:
@@ -56,7 +56,7 @@ class NodeOrders:
 
         return self._order(key, revise)
 
-    def give_back(self, key: NodeKey, order: Order) -> NodeState:
+    def give_back(self, key: NodeKey, order: CaseOrder) -> NodeState:
         """Take a case back from a person who mended its node: it is verified, and serves again."""
 
         def revise(state: NodeState, _: Rules, now: datetime) -> Revision:
@@ -65,13 +65,13 @@ class NodeOrders:
                 raise Rejected("not_with_a_person", f"no case of {key.node} waits for a person who has it")
             noted = Revision(state, (order.note("return", now, case_id=case.id),))
             if state.status is not None and state.status.in_service:
-                ended = replace(case, status=CaseStatus.RESOLVED, resolution=Resolution.BY_PERSON, closed_at=now)
+                ended = replace(case, status=CaseStatus.RESOLVED, resolution=Resolution.BY_OPERATOR, closed_at=now)
                 return _moved(noted, ended, now, "returned by an operator")
             return _handed_back(noted, RepairAction.VERIFY, now, "returned by an operator")
 
         return self._order(key, revise)
 
-    def _tell(self, state: NodeState, code: str, order: Order, rules: Rules, now: datetime) -> Revision:
+    def _tell(self, state: NodeState, code: str, order: CaseOrder, rules: Rules, now: datetime) -> Revision:
         """Let the person's word be a fault, and the person's name stand beside it."""
         text = order.reason or "ordered by an operator"
         arrival = Arrival(Fault(SOURCE, code, NODE_COMPONENT, text), now, "")

@@ -10,18 +10,18 @@ from faultbridge.domain.nodes import Ignored, NodeKey, NodeState
 from faultbridge.errors import Rejected
 from faultbridge.ledger.append import Append, Revise, Revision
 from faultbridge.pipeline.decide.opt_out import heeding, ignoring
-from faultbridge.repair.case_orders import Order
+from faultbridge.repair.case_orders import CaseOrder
 from faultbridge.rules.rulebook import Rulebook, rules_of
 
 
 @dataclass(frozen=True, slots=True)
-class Ignore:
+class OptOut:
     """Lets nodes be left alone: no case is opened for one, it is not isolated, and no repair of it begins."""
 
     append: Append
     rulebook: Rulebook
 
-    def __call__(self, key: NodeKey, order: Order, until: datetime | None = None) -> NodeState:
+    def __call__(self, key: NodeKey, order: CaseOrder, until: datetime | None = None) -> NodeState:
         """Leave a node alone, for ever unless told until when; `unknown_node` where there is none."""
 
         def revise(state: NodeState, now: datetime) -> Revision:
@@ -30,7 +30,7 @@ class Ignore:
 
         return self._write(key, revise)
 
-    def end(self, key: NodeKey, order: Order) -> NodeState:
+    def end(self, key: NodeKey, order: CaseOrder) -> NodeState:
         """Look after a node again; one that a label keeps out stays out until the label is gone."""
 
         def revise(state: NodeState, now: datetime) -> Revision:
@@ -50,5 +50,5 @@ class Ignore:
         return self.append(key, known, actor=Actor.CLI, config=config).state
 
 
-def _noted(state: NodeState, word: str, order: Order, now: datetime) -> Revision:
+def _noted(state: NodeState, word: str, order: CaseOrder, now: datetime) -> Revision:
     return Revision(state, (order.note(word, now),))

@@ -23,7 +23,7 @@ class Endless(BaseException):
     """The history makes calls and comes to no end."""
 
 
-MOST_CALLS, MOST_CALLS_A_STEP, MOST_FOR_A_POOL = 40_000, 500, 20_000
+MAX_CALLS, MAX_CALLS_A_STEP, MAX_FOR_A_POOL = 40_000, 500, 20_000
 """A history of 40 steps makes some five thousand calls; three nodes that waited eight hours each made 41,000. A pool
 asks for machines again and again while there are none."""
 
@@ -137,7 +137,7 @@ class ChaosSeam(Seam):
     def __init__(self, chaos: Chaos) -> None:
         super().__init__()
         self._chaos = chaos
-        self.calls_left = MOST_CALLS
+        self.calls_left = MAX_CALLS
         self.watchers: list[Watcher] = []
 
     def around(self, port: str, operation: str, argument: object = None) -> AbstractContextManager[None]:

@@ -28,7 +28,7 @@ from faultbridge.storage.writes import Item
 RINGS = frozenset({EntryType.NODE_STATUS.value, EntryType.CASE_STATUS.value, EntryType.CLUSTER_SAFETY.value})
 """What the template lets through to `react` and, by the bus's rule, to the pager."""
 
-FIRST_RETRY, LONGEST_RETRY = 1.0, 600.0
+FIRST_RETRY, MAX_RETRY = 1.0, 600.0
 
 
 @dataclass(slots=True)
@@ -181,5 +181,5 @@ class Rule:
             self.handler(detail)
         except (Crash, Exception) as gone:  # noqa: BLE001 - whatever ends a handler, the event comes again
             self.carrier.journal.note(Kind.TURN, f"pager ended: {type(gone).__name__}")
-            pause = min(FIRST_RETRY * 2**tries, LONGEST_RETRY)
+            pause = min(FIRST_RETRY * 2**tries, MAX_RETRY)
             self._send(detail, pause * self.carrier.random.uniform(0.5, 1), tries + 1)

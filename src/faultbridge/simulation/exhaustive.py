@@ -26,7 +26,7 @@ from faultbridge.simulation.weather import CALM, FaultKind, Weather
 
 Faults = tuple[tuple[int, FaultKind], ...]
 WARM_UP = timedelta(seconds=30)
-MOST_SENDS = 4
+MAX_SENDS = 4
 KINDS = (FaultKind.CRASH_BEFORE, FaultKind.CRASH_AFTER, FaultKind.TRANSIENT, FaultKind.CONFLICT)
 
 
@@ -89,7 +89,7 @@ class World:
     def _send(self, scene: Scene) -> None:
         source, make = SAMPLES[self.sample]
         cluster, node = (ACTING, "node-1") if self.acting else (WATCHED, "seat-1")
-        for _ in range(MOST_SENDS):
+        for _ in range(MAX_SENDS):
             try:
                 if scene.workers.send(Parcel(source, cluster, make(0, None), node=node)):
                     return

@@ -12,7 +12,7 @@ from faultbridge.domain.spares import SpareStatus
 from faultbridge.repair.spares.pool import places_of
 from faultbridge.simulation.actors import Actors
 from faultbridge.simulation.acts import Act, plan
-from faultbridge.simulation.chaos import MOST_CALLS_A_STEP, MOST_FOR_A_POOL, Chaos, Endless
+from faultbridge.simulation.chaos import MAX_CALLS_A_STEP, MAX_FOR_A_POOL, Chaos, Endless
 from faultbridge.simulation.invariants import check
 from faultbridge.simulation.journal import Journal, Kind
 from faultbridge.simulation.scene import ACTING, SWEEP, Scene
@@ -22,7 +22,7 @@ from faultbridge.storage import keys
 from faultbridge.storage.writes import Update
 
 STEPS = 40
-LONGEST_QUIET = timedelta(hours=60)
+MAX_QUIET = timedelta(hours=60)
 CALM_ROUNDS = 2
 ORDERED_WITHIN = 60.0
 
@@ -56,7 +56,7 @@ def run(seed: int, steps: int = STEPS, *, without: frozenset[int] = frozenset())
 def play(seed: int, acts: tuple[Act, ...], *, without: frozenset[int] = frozenset()) -> History:
     """Run given acts in a seed's weather."""
     scene = scene_of(seed, without=without)
-    scene.seam.calls_left += MOST_CALLS_A_STEP * len(acts) + (MOST_FOR_A_POOL if scene.by_template else 0)
+    scene.seam.calls_left += MAX_CALLS_A_STEP * len(acts) + (MAX_FOR_A_POOL if scene.by_template else 0)
     try:
         _happen(scene, acts)
     except Endless as endless:
@@ -118,7 +118,7 @@ def calm_down(scene: Scene, *, injecting: bool = False) -> None:
     scene.schedule.after(ORDERED_WITHIN, "operator", lambda: _resume(scene))
     scene.settle()
     scene.queue.wake()
-    until, rounds = scene.clock.now() + LONGEST_QUIET, 0
+    until, rounds = scene.clock.now() + MAX_QUIET, 0
     scene.idle = 0
     while scene.clock.now() < until and rounds < CALM_ROUNDS:
         before = scene.idle

@@ -15,7 +15,7 @@ from faultbridge.data.policies import default_policy
 from faultbridge.domain.cases import RepairAction
 from faultbridge.domain.clusters import ClusterConfig, Mode, RepairOwner
 from faultbridge.domain.nodes import NodeState
-from faultbridge.domain.policy import OutOfReach
+from faultbridge.domain.policy import OrchestratorUnreachable
 from faultbridge.ports import Capacity, Evidence, Verdict, Verification
 from faultbridge.registry.registration import NewNode
 from faultbridge.rules.policies import Policies
@@ -37,7 +37,7 @@ ACTING, WATCHED, FOLLOWED = "train-a", "watch-b", "follow-c"
 GROUPS = {ACTING: "gpu-workers", WATCHED: "gpu-watched", FOLLOWED: "gpu-followed"}
 SEATS = {ACTING: "node", WATCHED: "placement", FOLLOWED: "host"}
 MINUTE = 60.0
-LONGEST_PAUSE = 900.0
+MAX_PAUSE = 900.0
 SWEEP = "sweep"
 CURES = (RepairAction.REBOOT_NODE, RepairAction.RESET_GPU, RepairAction.REPLACE_NODE)
 """What mends the broken machines, in turn."""
@@ -83,7 +83,7 @@ class Scene:
         self._graded = 0
         self.idle = 0
         self.by_template, self.spares = False, 0
-        self.longest = LONGEST_PAUSE
+        self.longest = MAX_PAUSE
         self._round = 0
         self._pause = MINUTE
         self._sweep_at: datetime | None = None
@@ -123,7 +123,9 @@ class Scene:
 
     def proceed_with_the_dead(self) -> None:
         """Let repairs go on without an orchestrator that does not answer, where the machine is proven dead."""
-        rules = tuple(replace(rule, orchestrator_unreachable=OutOfReach.PROCEED) for rule in self.policy.rules)
+        rules = tuple(
+            replace(rule, orchestrator_unreachable=OrchestratorUnreachable.PROCEED) for rule in self.policy.rules
+        )
         self.policy = replace(self.policy, version="proceeding", rules=rules)
         document: Any = dump(self.policy)
         self.workers.operate(lambda app: Policies(app.ports.table, app.ports.clock).put(document))
@@ -170,7 +172,7 @@ class Scene:
         """Let days pass: everything that is due happens, without anything new from outside."""
         self.longest = 6 * 3600.0
         self.schedule.run_until(self.clock.now() + span)
-        self.longest = LONGEST_PAUSE
+        self.longest = MAX_PAUSE
 
     def grade(self, instance: str) -> None:
         """Let verifications find out what is true of a machine."""

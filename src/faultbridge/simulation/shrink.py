@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from faultbridge.simulation.history import History, run
 
-MOST_RUNS = 60
+MAX_RUNS = 60
 """How many shorter histories are tried; a story need not be the shortest to be read."""
 
 
@@ -42,7 +42,7 @@ class _Search:
     def steps(self) -> int:
         """Halve the distance to the shortest plan that still fails."""
         low, high = 0, self._best.history.steps
-        while low + 1 < high and self._runs < MOST_RUNS // 2:
+        while low + 1 < high and self._runs < MAX_RUNS // 2:
             middle = (low + high) // 2
             low, high = (low, middle) if self._fails(middle, frozenset()) else (middle, high)
         return high
@@ -51,11 +51,11 @@ class _Search:
         """Leave out injected faults in ever smaller groups, as long as the same invariant breaks."""
         left = list(range(1, self._best.history.injected + 1))
         size = len(left)
-        while size >= 1 and self._runs < MOST_RUNS:
+        while size >= 1 and self._runs < MAX_RUNS:
             for start in range(0, len(left), size):
                 group = left[start : start + size]
                 without = frozenset(range(1, self._best.history.injected + 1000)) - (set(left) - set(group))
-                if self._runs < MOST_RUNS and self._fails(steps, without):
+                if self._runs < MAX_RUNS and self._fails(steps, without):
                     left = [one for one in left if one not in set(group)]
                     break
             else:

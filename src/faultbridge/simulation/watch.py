@@ -40,7 +40,7 @@ class Watch:
         self._journal = journal
         self.limits: list[Limits] = [default_policy().limits]
         self.bodies: dict[str, str] = {}
-        self.given_up: list[str] = []
+        self.released: list[str] = []
         self.activity = 0
         self.scheduled = False
         self.dead: set[str] = set()
@@ -107,7 +107,7 @@ class Watch:
             self._journal.problem("no more repairs an hour than the policy allows", f"{len(begun)}")
 
     def _give_up(self, instance: str, token: str) -> None:
-        self.given_up.append(instance)
+        self.released.append(instance)
         self._leave_alone(instance)
         reachable = self.scheduled and instance not in self._ports.orchestrator.kept_off
         if reachable and instance not in self.dead and self._ports.fleet.instances[instance].alive:

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from random import Random
 from typing import Any
 
-from faultbridge.bootstrap import Application, Chance
+from faultbridge.bootstrap import Application, Timing
 from faultbridge.errors import Transient
 from faultbridge.ingest.delivery_audit import outcome_lines
 from faultbridge.ingest.record_reader import Delivery
@@ -43,7 +43,7 @@ class Workers:
     def application(self, name: str = "operator") -> Application:
         """Return the services as one process has them; a killed process leaves nothing to the next."""
         if name not in self._applications:
-            chance = Chance(self._chaos.schedule.let_others, self._random)
+            chance = Timing(self._chaos.schedule.let_others, self._random)
             made = Application(self._ports, STACK, probe_seconds=30, chance=chance)
             made.inventories = lambda: self._ports.inventories
             made.pager_settings = lambda: PagerSettings(remind_after=timedelta(days=90))

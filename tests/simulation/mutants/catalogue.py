@@ -82,7 +82,7 @@ ACKNOWLEDGEMENTS = frozenset(
         "self._mark_one_done",
         "self._marks.settle",
         "self._live.told",
-        "self._live.summarised",
+        "self._live.summarized",
         "self.told.add",
         "self.told.discard",
         "self._stop",

@@ -14,7 +14,7 @@ from faultbridge.adapters.kubernetes.client import Kubernetes, Refused
 from faultbridge.adapters.kubernetes.marks import Patch
 from faultbridge.ports import Member
 
-MOST_TRIES = 3
+MAX_TRIES = 3
 """How often a node is read and patched again when somebody else changes it at the same time."""
 
 
@@ -44,7 +44,7 @@ class Members:
 
         Refused with 404 when there is no such node, with 409 when somebody else always is faster.
         """
-        for tries in range(1, MOST_TRIES + 1):
+        for tries in range(1, MAX_TRIES + 1):
             found = self.find(member)
             if found is None:
                 raise Refused(HTTPStatus.NOT_FOUND, f"the cluster has no node with instance {member.instance_id}")
@@ -54,7 +54,7 @@ class Members:
             try:
                 self._patch(name_of(found), patch)
             except Refused as refused:
-                if refused.status != HTTPStatus.CONFLICT or tries == MOST_TRIES:
+                if refused.status != HTTPStatus.CONFLICT or tries == MAX_TRIES:
                     raise
             else:
                 return found

@@ -17,7 +17,7 @@ MIRROR = "kubernetes.io/config.mirror"
 """Annotation of a pod that the kubelet runs from a file of its own: the API cannot end it."""
 
 OVER = frozenset({"Succeeded", "Failed"})
-MOST_TOLD = 5
+MAX_TOLD = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +47,8 @@ def evict_all(kubernetes: Kubernetes, node: str, *, late: bool) -> list[Staying]
 
 def told(staying: list[Staying]) -> str:
     """Say in a line which pods stay."""
-    names = ", ".join(map(str, staying[:MOST_TOLD]))
-    more = f" and {len(staying) - MOST_TOLD} more" if len(staying) > MOST_TOLD else ""
+    names = ", ".join(map(str, staying[:MAX_TOLD]))
+    more = f" and {len(staying) - MAX_TOLD} more" if len(staying) > MAX_TOLD else ""
     return f"{len(staying)} pods are still there: {names}{more}"
 
 

@@ -24,7 +24,7 @@ from faultbridge.ports import Answer, Candidate, Presence, ProviderFailure, Vaca
 STACK_TAG = "faultbridge:stack"
 CLUSTER_TAG = "faultbridge:cluster"
 CASE_TAG = "faultbridge:case"
-MOST_WORDS = 500
+MAX_WORDS = 500
 
 
 class FleetLauncher:
@@ -118,7 +118,7 @@ def _refused(errors: Sequence[Mapping[str, Any]]) -> Answer:
     found = [_failure(str(one.get("ErrorCode"))) for one in errors]
     weighed = sorted(found, key=lambda one: (one is not ProviderFailure.CAPACITY, not one.retriable))
     words = "; ".join(dict.fromkeys(_words(one) for one in errors)) or "no instance, and no word why"
-    return Answer(next(iter(weighed), ProviderFailure.CAPACITY), words[:MOST_WORDS])
+    return Answer(next(iter(weighed), ProviderFailure.CAPACITY), words[:MAX_WORDS])
 
 
 def _failure(code: str) -> ProviderFailure:

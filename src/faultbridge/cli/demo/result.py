@@ -10,7 +10,7 @@ from faultbridge.cli.output import Columns, Form, show_one
 from faultbridge.domain.cases import Resolution
 from faultbridge.domain.edges import CaseStatus
 from faultbridge.domain.nodes import NodeState
-from faultbridge.ingest.delivery_audit import Accounted
+from faultbridge.ingest.delivery_audit import DeliveryAudit
 from faultbridge.ledger.entry_text import duration_text
 from faultbridge.ledger.verify import Verified
 from faultbridge.registry.views import CaseView
@@ -42,7 +42,7 @@ class Result:
 
     cluster: str
     records: int
-    accounted: Accounted
+    accounted: DeliveryAudit
     verified: Verified
     entries: int
     events: Sequence[Mapping[str, Any]]

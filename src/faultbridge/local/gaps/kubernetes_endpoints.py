@@ -39,9 +39,9 @@ def apply() -> None:
 
 
 def _here(make: Callable[..., None]) -> Callable[..., None]:
-    def initialise(cluster: Any, *arguments: Any, **options: Any) -> None:  # noqa: ANN401 - moto's types
+    def initialize(cluster: Any, *arguments: Any, **options: Any) -> None:  # noqa: ANN401 - moto's types
         make(cluster, *arguments, **options)
         cluster.endpoint = f"{endpoint(int(os.environ[PORT_VARIABLE]))}{PATH}{cluster.name}"
         cluster.certificate_authority = {}
 
-    return initialise
+    return initialize

@@ -21,7 +21,7 @@ FILTER = "ministack.services.lambda_svc:_apply_filter_criteria"
 POLL = "ministack.services.lambda_svc:_poll_dynamodb_streams"
 RECORDS = "ministack.services.dynamodb:stream_records_since"
 
-_MOST_TAKEN = 10_000
+_MAX_TAKEN = 10_000
 _now = threading.local()
 
 Mapping = dict[str, Any]
@@ -65,7 +65,7 @@ def _until_full(
         mapping = getattr(_now, "mapping", None)
         if mapping is None:
             return read(table, position, limit, **where)
-        records, room = read(table, position, _MOST_TAKEN, **where), limit
+        records, room = read(table, position, _MAX_TAKEN, **where), limit
         for start in range(0, len(records), limit):
             chunk = records[start : start + limit]
             passed = passes(chunk, mapping)

@@ -19,7 +19,7 @@ from faultbridge.local.kubernetes.cluster import Cluster, Document, Pod, Refusal
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment
 
-MOST_PAGE = 500
+MAX_PAGE = 500
 TOKEN = re.compile(r"Bearer k8s-aws-v1\.([A-Za-z0-9_-]+)")
 MERGE_PATCHES = frozenset({"application/merge-patch+json", "application/strategic-merge-patch+json"})
 FAKE = ("X-Faultbridge-Fake", "a small Kubernetes API of the embedded stack")
@@ -117,7 +117,7 @@ _ROUTES: tuple[tuple[str, re.Pattern[str], tuple[str, str], _Act], ...] = (
 
 
 def _page(kind: str, found: list[Document], query: Query) -> Document:
-    limit, first = int(query.get("limit", [str(MOST_PAGE)])[0]), int(query.get("continue", ["0"])[0])
+    limit, first = int(query.get("limit", [str(MAX_PAGE)])[0]), int(query.get("continue", ["0"])[0])
     following = first + limit
     metadata = {"continue": str(following)} if following < len(found) else {}
     return {"kind": kind, "apiVersion": "v1", "metadata": metadata, "items": found[first:following]}

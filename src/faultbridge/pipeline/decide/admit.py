@@ -15,7 +15,7 @@ from faultbridge.domain.clusters import Control
 from faultbridge.domain.policy import Policy, Rule
 from faultbridge.domain.queue import QueuedCase
 
-MOST_PICKS = 15
+MAX_PICKS = 15
 """One transaction admits all picks, with the rows of each: 100 writes are the service's limit."""
 
 HOUR = timedelta(hours=1)
@@ -74,7 +74,7 @@ def admit(control: Control, policy: Policy, waiting: Iterable[QueuedCase], now: 
         refused = next((refusal for judge in JUDGES if (refusal := judge(asked))), None)
         if refused is not None:
             refusals.append(refused)
-        elif len(picks) < MOST_PICKS:
+        elif len(picks) < MAX_PICKS:
             picks.append(queued)
     return Admission(tuple(picks), tuple(refusals))
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from datetime import datetime
 
 from faultbridge.domain.nodes import NodeState
-from faultbridge.domain.policy import OutOfReach, Policy
+from faultbridge.domain.policy import OrchestratorUnreachable, Policy
 
 PROOFS: Mapping[str, frozenset[str]] = {
     "cloud.instance_gone": frozenset({"ec2-event"}),
@@ -31,7 +31,7 @@ def proof_of_death(state: NodeState) -> str | None:
 def impatient(state: NodeState, policy: Policy, now: datetime) -> bool:
     """Tell whether the orchestrator has been out of reach for as long as the policy waits."""
     since = state.orchestrator_lost_at
-    return since is not None and now >= since + policy.limits.orchestrator_patience
+    return since is not None and now >= since + policy.limits.orchestrator_timeout
 
 
 def proceeds(state: NodeState, policy: Policy, now: datetime) -> str | None:
@@ -39,7 +39,7 @@ def proceeds(state: NodeState, policy: Policy, now: datetime) -> str | None:
     case = state.live_case
     if case is None or not impatient(state, policy, now):
         return None
-    if policy.rule_named(case.rule).orchestrator_unreachable is not OutOfReach.PROCEED:
+    if policy.rule_named(case.rule).orchestrator_unreachable is not OrchestratorUnreachable.PROCEED:
         return None
     proof = proof_of_death(state)
     return f"the orchestrator is out of reach, and {proof}" if proof else None

@@ -18,8 +18,13 @@ def override(state: NodeState, changes: Iterable[Change], policy: Policy) -> tup
     told = {(change.condition.code, change.condition.component) for change in changes if change.condition}
     conditions, raised = {}, []
     for key, condition in state.conditions.items():
-        rule, as_told = policy.rule_for(condition, state.key.cluster, state.placement.instance_type), condition.as_told
-        judged = replace(condition, severity=rule.severity or as_told.severity, action=rule.action or as_told.action)
+        rule, as_reported = (
+            policy.rule_for(condition, state.key.cluster, state.placement.instance_type),
+            condition.as_reported,
+        )
+        judged = replace(
+            condition, severity=rule.severity or as_reported.severity, action=rule.action or as_reported.action
+        )
         conditions[key] = judged
         if judged != condition and (condition.code, condition.component) not in told:
             reason = f"rule {rule.name}"

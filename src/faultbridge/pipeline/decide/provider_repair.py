@@ -11,7 +11,7 @@ FOLLOW = "follow"
 LEFT_TO_ITS_REPAIR = frozenset({CaseStatus.IN_PROGRESS, CaseStatus.ABSORBED})
 
 
-def may_be_reseated(state: NodeState) -> bool:
+def may_change_instance(state: NodeState) -> bool:
     """Tell whether a node is the inventory's to fill: no attempt of ours is at work on it, and it is not retired."""
     if state.status in {None, NodeStatus.RETIRED, NodeStatus.REPLACING}:
         return False

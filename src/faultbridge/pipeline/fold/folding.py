@@ -14,10 +14,10 @@ from faultbridge.pipeline.fold.changes import Arrival, Change, ChangeKind
 from faultbridge.pipeline.fold.joining import begun, counted, difference, given_name, merge, repeated
 from faultbridge.pipeline.normalize import attribution
 
-MOST_CONDITIONS = 64
-MOST_TOMBSTONES = 128
-MOST_NOTED = 64
-MOST_SURVEYS = 64
+MAX_CONDITIONS = 64
+MAX_TOMBSTONES = 128
+MAX_NOTED = 64
+MAX_SURVEYS = 64
 OVERFLOW = "host.condition_overflow"
 
 
@@ -63,7 +63,7 @@ class Folding:
             return self._repeat(named, fault, arrival, word=key)
         if self._past(key, fault, arrival.at):
             return Outcome.STALE
-        if len(self.conditions) >= MOST_CONDITIONS and fault.code != OVERFLOW:
+        if len(self.conditions) >= MAX_CONDITIONS and fault.code != OVERFLOW:
             return self._overflow(key, fault, arrival)
         self._begin(key, fault, arrival)
         return Outcome.RECORDED
@@ -81,7 +81,7 @@ class Folding:
         if last is not None and arrival.at <= last:
             return Outcome.DUPLICATE if arrival.at == last else Outcome.STALE
         self._snapshots[snapshot.looker] = arrival.at
-        while len(self._snapshots) > MOST_SURVEYS:
+        while len(self._snapshots) > MAX_SURVEYS:
             del self._snapshots[min(self._snapshots, key=lambda one: self._snapshots[one])]
         if snapshot.devices:
             self._learn_devices(snapshot, arrival)
@@ -103,7 +103,7 @@ class Folding:
         del self.conditions[key]
         times = {source: reporter.last_at for source, reporter in condition.reporters.items()}
         self._tombstones[key] = Tombstone(ended_at=at, reporters=times)
-        while len(self._tombstones) > MOST_TOMBSTONES:
+        while len(self._tombstones) > MAX_TOMBSTONES:
             oldest = min(self._tombstones, key=lambda one: self._tombstones[one].ended_at)
             ended = self._tombstones.pop(oldest).ended_at
             self._floor = ended if self._floor is None else max(self._floor, ended)
@@ -115,7 +115,7 @@ class Folding:
         if self._noted.get(key, "") >= day:
             return False
         self._noted[key] = day
-        while len(self._noted) > MOST_NOTED:
+        while len(self._noted) > MAX_NOTED:
             del self._noted[min(self._noted, key=lambda one: self._noted[one])]
         return True
 
@@ -217,7 +217,7 @@ class Folding:
                 merged,
                 None,
                 arrival.record_id,
-                "device recognised",
+                "device recognized",
                 ("component",),
             )
         )

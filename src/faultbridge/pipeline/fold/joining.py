@@ -13,7 +13,7 @@ from faultbridge.domain.faults import Action, Component, Fault, Severity
 from faultbridge.pipeline.fold.changes import Arrival
 from faultbridge.pipeline.normalize.resolve import Sits
 
-MOST_DIGESTS = 8
+MAX_DIGESTS = 8
 
 
 def merge(one: Condition, other: Condition) -> Condition:
@@ -26,8 +26,8 @@ def merge(one: Condition, other: Condition) -> Condition:
         hours={hour: one.hours.get(hour, 0) + other.hours.get(hour, 0) for hour in sorted({*one.hours, *other.hours})},
         severity=max(one.severity, other.severity, key=lambda severity: severity.rank),
         action=max(one.action, other.action, key=lambda action: action.rank),
-        told_severity=max(one.as_told.severity, other.as_told.severity, key=lambda severity: severity.rank),
-        told_action=max(one.as_told.action, other.as_told.action, key=lambda action: action.rank),
+        reported_severity=max(one.as_reported.severity, other.as_reported.severity, key=lambda severity: severity.rank),
+        reported_action=max(one.as_reported.action, other.as_reported.action, key=lambda action: action.rank),
         reporters={**other.reporters, **one.reporters},
     )
 
@@ -51,8 +51,8 @@ def begun(code: str, row: Row, fault: Fault, arrival: Arrival, former: Tombstone
         reporters={**heard, fault.source: Reporter(True, arrival.at, (digest(fault),))},
         attributes=dict(fault.attributes),
         ended_before=former.ended_at if former else None,
-        told_severity=fault.severity,
-        told_action=fault.action,
+        reported_severity=fault.severity,
+        reported_action=fault.action,
     )
 
 
@@ -60,16 +60,16 @@ def repeated(known: Condition, fault: Fault, arrival: Arrival, word: str | None 
     """Return a condition after one more fault, under its own key or by a word that stands for it."""
     reporter = known.reporters.get(fault.source)
     digests = reporter.digests if reporter is not None and reporter.last_at == arrival.at else ()
-    heard = Reporter(True, arrival.at, (*digests, digest(fault))[-MOST_DIGESTS:], word)
-    told = known.as_told
+    heard = Reporter(True, arrival.at, (*digests, digest(fault))[-MAX_DIGESTS:], word)
+    told = known.as_reported
     return replace(
         known,
         count=known.count + fault.count,
         hours=counted_at(known.hours, arrival.at, fault.count),
         since=min(known.since, arrival.at),
         last_at=max(known.last_at, arrival.at),
-        told_severity=max(told.severity, fault.severity or Severity.INFO, key=lambda one: one.rank),
-        told_action=max(told.action, fault.action or Action.NONE, key=lambda one: one.rank),
+        reported_severity=max(told.severity, fault.severity or Severity.INFO, key=lambda one: one.rank),
+        reported_action=max(told.action, fault.action or Action.NONE, key=lambda one: one.rank),
         known_incarnation=known.known_incarnation or arrival.sits is Sits.CURRENT,
         reporters={**known.reporters, fault.source: heard},
     )
@@ -97,13 +97,13 @@ def counted(reporter: Reporter, fault: Fault, at: datetime) -> bool:
     """Tell whether a reporter's observation of its latest instant is counted already."""
     if at != reporter.last_at:
         return False
-    return len(reporter.digests) == MOST_DIGESTS or digest(fault) in reporter.digests
+    return len(reporter.digests) == MAX_DIGESTS or digest(fault) in reporter.digests
 
 
 def difference(before: Condition, after: Condition) -> tuple[str, ...]:
     """Name what about a condition changed enough to be worth an entry; its count is at each power of ten."""
     crossed = len(str(after.count)) > len(str(before.count))
-    known, told = before.as_told, after.as_told
+    known, told = before.as_reported, after.as_reported
     parts = (
         ("count", crossed),
         ("severity", (told.severity, told.action) != (known.severity, known.action)),

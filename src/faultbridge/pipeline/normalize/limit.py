@@ -39,7 +39,7 @@ def _is_cut(fault: Fault) -> bool:
     return fault.evidence.endswith(ELLIPSIS)
 
 
-MOST_FAULTS = 64
+MAX_FAULTS = 64
 
 
 def limit(observations: Iterable[Observation], source: str) -> tuple[Observation, ...]:
@@ -47,13 +47,13 @@ def limit(observations: Iterable[Observation], source: str) -> tuple[Observation
     observations = tuple(observations)
     # What names few faults names few different ones: most records are not looked at any closer.
     named = sum(len(faults_of(observation)) for observation in observations)
-    if named <= MOST_FAULTS or (total := weight(observations)) <= MOST_FAULTS:
+    if named <= MAX_FAULTS or (total := weight(observations)) <= MAX_FAULTS:
         return observations
     flood = Fault(
         source=source,
         code="agent.flood",
         component=NODE_COMPONENT,
-        message=f"one record named {total} different faults, more than the {MOST_FAULTS} that are read from one",
+        message=f"one record named {total} different faults, more than the {MAX_FAULTS} that are read from one",
         attributes={"faults": str(total)},
     )
     return (flood,)

@@ -10,7 +10,7 @@ from faultbridge.errors import Misconfigured
 from faultbridge.ports import Launcher, Provider, Restarter, Verifier
 
 
-class Reach(Protocol):
+class ComputeAccess(Protocol):
     """What acts on the machines of one account, and proves them."""
 
     @property
@@ -34,6 +34,6 @@ class Reach(Protocol):
         ...
 
 
-def nowhere(role: ProviderRole) -> Reach:
+def nowhere(role: ProviderRole) -> ComputeAccess:
     """Refuse to reach another account, where an installation knows no way."""
     raise Misconfigured(f"this installation cannot reach other accounts ({role.arn})")

@@ -24,7 +24,7 @@ FAILING = frozenset(
 )
 SET_BACK = frozenset({NodeStatus.DRAINING, NodeStatus.REPAIRING, NodeStatus.REPLACING, NodeStatus.VALIDATING})
 FIRST_PAUSE = timedelta(minutes=1)
-LONGEST_PAUSE = timedelta(minutes=30)
+MAX_PAUSE = timedelta(minutes=30)
 DOUBLINGS = 5
 """As often as it takes to the longest pause; a case may wait for capacity for weeks and hundreds of attempts."""
 
@@ -78,7 +78,7 @@ def uncounted(revision: Revision) -> Revision:
 
 def again_at(case: Case, now: datetime) -> datetime:
     """Return when a case may be tried again: a minute after the first attempt, doubling to half an hour."""
-    return now + min(FIRST_PAUSE * (1 << min(max(case.attempts - 1, 0), DOUBLINGS)), LONGEST_PAUSE)
+    return now + min(FIRST_PAUSE * (1 << min(max(case.attempts - 1, 0), DOUBLINGS)), MAX_PAUSE)
 
 
 def _at_rest(attempt: Attempt) -> Attempt:

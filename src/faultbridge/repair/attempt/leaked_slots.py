@@ -12,7 +12,7 @@ from faultbridge.storage.writes import Equals, Update
 
 
 @dataclass(frozen=True, slots=True)
-class ReleaseOrphans:
+class ReleaseLeakedSlots:
     """Gives slots back that nobody uses, if the slots did not change since they were read."""
 
     table: Table

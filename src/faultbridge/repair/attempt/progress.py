@@ -17,7 +17,7 @@ from faultbridge.repair.attempt.contract import Outcome, Superseded
 LEASE = timedelta(minutes=3)
 """Longer than one call of a step may take: until then nobody else looks after the attempt."""
 
-LONGEST_PAUSE = timedelta(minutes=10)
+MAX_PAUSE = timedelta(minutes=10)
 
 
 def live(state: NodeState) -> tuple[Case, Attempt]:
@@ -48,7 +48,7 @@ def under_way(state: NodeState, step: str, token: str | None, now: datetime, lim
 def postponed(state: NodeState, now: datetime, first: timedelta) -> NodeState:
     """Let a step wait; the pause doubles with each look and never passes the deadline."""
     _, attempt = live(state)
-    pause = min(first * (1 << min(attempt.tries, 16)), LONGEST_PAUSE)
+    pause = min(first * (1 << min(attempt.tries, 16)), MAX_PAUSE)
     at = now + pause
     if attempt.deadline is not None and attempt.deadline > now:
         at = min(at, attempt.deadline)

@@ -22,19 +22,19 @@ from faultbridge.ports import ExecutionStatus
 from faultbridge.repair.attempt.contract import Answer, Outcome, Request, execution_input
 from faultbridge.repair.attempt.failed_attempts import again_at, escalated, requeued
 from faultbridge.repair.attempt.progress import LEASE, live, with_attempt
-from faultbridge.repair.attempt.step_runner import Replacement, step_of
+from faultbridge.repair.attempt.step_runner import StepRunner, step_of
 from faultbridge.rules.rulebook import rules_of
 
 BEFORE_ANY_EFFECT = frozenset({NodeStatus.QUARANTINED, NodeStatus.DRAINING})
-MOST_LOST = 3
+MAX_LOST = 3
 """How many executions beyond the policy's attempts may be lost before a person is asked."""
 
-MOST_LEASES = 5
+MAX_LEASES = 5
 """For how many leases an execution may seem to run between two steps before it is taken for lost; its calls, should
 they come after all, are superseded."""
 
 
-class Poked(StrEnum):
+class RecoveredAttempts(StrEnum):
     """What came of one look."""
 
     NOTHING = "nothing"
@@ -47,18 +47,18 @@ class Poked(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Poke:
+class RecoverAttempts:
     """Looks after attempts for the sweep; poking twice is poking once."""
 
-    machine: Replacement
+    machine: StepRunner
 
-    def __call__(self, key: NodeKey) -> Poked:
+    def __call__(self, key: NodeKey) -> RecoveredAttempts:
         """Look after the attempt of one node, if it is due."""
         state = self.machine.tools.append.read(key)
         case = state.live_case
         attempt = case.attempt if case and case.status is CaseStatus.IN_PROGRESS else None
         if case is None or attempt is None or not _due(attempt, self.machine.tools.clock.now()):
-            return Poked.NOTHING
+            return RecoveredAttempts.NOTHING
         step = step_of(attempt)
         if step is not None and attempt.task_token is not None:
             return self._look(key, case, step, attempt.task_token)
@@ -67,45 +67,45 @@ class Poke:
             self.machine.resume(attempt.step, attempt.task_token, Answer(Outcome(attempt.steps[attempt.step])))
         return self._check_execution(state, case)
 
-    def _look(self, key: NodeKey, case: Case, step: str, token: str) -> Poked:
+    def _look(self, key: NodeKey, case: Case, step: str, token: str) -> RecoveredAttempts:
         answer = self.machine.run(Request(step, key, case.id, case.attempts), token)
         if answer.outcome is Outcome.WAITING:
             return self._still_waited_for(key, case)
         self.machine.resume(step, token, answer)
-        return Poked.ANSWERED
+        return RecoveredAttempts.ANSWERED
 
-    def _still_waited_for(self, key: NodeKey, case: Case) -> Poked:
+    def _still_waited_for(self, key: NodeKey, case: Case) -> RecoveredAttempts:
         if self.machine.tools.workflow.status(case.execution) is ExecutionStatus.RUNNING:
-            return Poked.WAITING
+            return RecoveredAttempts.WAITING
         return self._check_execution(self.machine.tools.append.read(key), case)
 
-    def _check_execution(self, state: NodeState, case: Case) -> Poked:
+    def _check_execution(self, state: NodeState, case: Case) -> RecoveredAttempts:
         workflow = self.machine.tools.workflow
         status = workflow.status(case.execution)
         if status is ExecutionStatus.MISSING:
             workflow.start(case.execution, execution_input(state.key, case))
-        stalled = case.attempt is not None and case.attempt.tries >= MOST_LEASES
+        stalled = case.attempt is not None and case.attempt.tries >= MAX_LEASES
         if status is ExecutionStatus.FAILED or status is ExecutionStatus.SUCCEEDED or stalled:
             return self._recover(state, case)
         self._append(state, case, _lease)
-        return Poked.RUNNING if status is ExecutionStatus.RUNNING else Poked.STARTED
+        return RecoveredAttempts.RUNNING if status is ExecutionStatus.RUNNING else RecoveredAttempts.STARTED
 
-    def _recover(self, state: NodeState, case: Case) -> Poked:
+    def _recover(self, state: NodeState, case: Case) -> RecoveredAttempts:
         """Follow up an execution that ended without ending the attempt."""
         limits = rules_of(self.machine.tools.rulebook, state.key.cluster).policy.limits
-        if case.tried >= limits.attempts + MOST_LOST:
+        if case.tried >= limits.attempts + MAX_LOST:
             reason = f"{case.attempts} executions were lost"
             self._append(state, case, lambda now, at: escalated(now, at, reason))
-            return Poked.GIVEN_BACK
+            return RecoveredAttempts.GIVEN_BACK
         attempt = case.attempt
         if attempt is not None and attempt.intent is None and state.status in BEFORE_ANY_EFFECT:
             self._append(state, case, _give_back)
-            return Poked.GIVEN_BACK
+            return RecoveredAttempts.GIVEN_BACK
         followed = self._append(state, case, _follow).live_case
         if followed is not None and (followed.id, followed.attempts) == (case.id, case.attempts + 1):
             with suppress(Transient):  # found missing and started when it is due again
                 self.machine.tools.workflow.start(followed.execution, execution_input(state.key, followed))
-        return Poked.RECOVERED
+        return RecoveredAttempts.RECOVERED
 
     def _append(self, state: NodeState, case: Case, revise: Callable[[NodeState, datetime], Revision]) -> NodeState:
         """Revise the node unless the attempt has come further or is over."""

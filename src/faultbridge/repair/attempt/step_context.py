@@ -29,7 +29,7 @@ from faultbridge.ports import (
     Workflow,
 )
 from faultbridge.repair.admission import asked
-from faultbridge.repair.attempt.compute_access import Reach, nowhere
+from faultbridge.repair.attempt.compute_access import ComputeAccess, nowhere
 from faultbridge.repair.attempt.contract import Answer, Outcome, Request, Settled, Superseded
 from faultbridge.repair.attempt.failed_attempts import again_at, escalated, requeued, uncounted
 from faultbridge.repair.attempt.progress import live, reached, settled
@@ -59,7 +59,7 @@ class Tools:
     orchestrators: Mapping[str, Orchestrator]
     verifiers: Mapping[str, Verifier]
     probe: timedelta = timedelta(seconds=30)
-    elsewhere: Callable[[ProviderRole], Reach] = nowhere
+    elsewhere: Callable[[ProviderRole], ComputeAccess] = nowhere
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ class Work:
         return sitting.instance_id if sitting else None
 
     @property
-    def reach(self) -> Reach:
+    def reach(self) -> ComputeAccess:
         """Return what acts on the cluster's machines: ours, or that of the account where they are."""
         role = self.rules.config.provider_role
         return self.tools if role is None else self.tools.elsewhere(role)

@@ -45,7 +45,7 @@ class Step:
 
 STEPS: Mapping[str, Step] = {
     drain.NAME: Step(drain.drain, drain.drain_is_late, lambda limits: limits.drain_deadline),
-    release_instance.NAME: Step(release_instance.give_up, release_instance.give_up_is_late),
+    release_instance.NAME: Step(release_instance.release_instance, release_instance.give_up_is_late),
     follow.NAME: Step(follow.follow, follow.provider_stalls, lambda limits: limits.follow_deadline),
     repair_in_place.NAME: Step(
         repair_in_place.repair_in_place,
@@ -65,7 +65,7 @@ STEPS: Mapping[str, Step] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Replacement:
+class StepRunner:
     """Runs steps of attempts; one call is one step, and every call may come twice."""
 
     tools: Tools

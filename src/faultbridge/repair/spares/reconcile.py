@@ -15,7 +15,7 @@ from faultbridge.domain.clusters import ClusterConfig, Mode
 from faultbridge.domain.edges import CaseStatus
 from faultbridge.domain.spares import Spare, SpareStatus
 from faultbridge.ports import Candidate, Launcher, Member, Presence, Vacancy, Verdict, Verification, Verifier
-from faultbridge.repair.attempt.compute_access import Reach
+from faultbridge.repair.attempt.compute_access import ComputeAccess
 from faultbridge.repair.attempt.step_context import Tools
 from faultbridge.repair.spares.pool import Pool
 from faultbridge.repair.successor.launch import SAME_TOKEN
@@ -32,7 +32,7 @@ SMALLER = "the pool is smaller now"
 
 
 @dataclass(frozen=True, slots=True)
-class TendSpares:
+class ReconcileSpares:
     """Tends the pool of one cluster; a place that somebody else changed meanwhile is left to the next call."""
 
     pool: Pool
@@ -42,7 +42,7 @@ class TendSpares:
         """Launch, verify, refill and end what the size of the pool asks for, a step a place."""
         rules = rules_of(self.tools.rulebook, cluster)
         config = rules.config
-        reach: Reach = self.tools.elsewhere(config.provider_role) if config.provider_role else self.tools
+        reach: ComputeAccess = self.tools.elsewhere(config.provider_role) if config.provider_role else self.tools
         launcher = reach.launchers.get(config.provider)
         if launcher is None or config.mode is not Mode.ACT or not config.acts:
             return
@@ -65,7 +65,7 @@ class _Place:
     pool: Pool
     tools: Tools
     config: ClusterConfig
-    reach: Reach
+    reach: ComputeAccess
     launcher: Launcher
     patience: timedelta
     spare: Spare

@@ -25,11 +25,11 @@ from faultbridge.repair.attempt.step_context import Work, waiting
 from faultbridge.repair.steps.follow import taken_away
 from faultbridge.repair.successor import capacity, launch
 
-NAME = "give_up"
+NAME = "release_instance"
 UNCERTAIN = frozenset({ProviderFailure.AMBIGUOUS, ProviderFailure.TIMEOUT})
 
 
-def give_up(work: Work) -> Answer:
+def release_instance(work: Work) -> Answer:
     """Give the instance up, once."""
     intent = work.attempt.intent
     if intent is not None:
@@ -92,7 +92,7 @@ def _given_up(work: Work, intent: Intent, reply: Reply) -> Answer:
         step = entry_builder.step(
             work.case,
             NAME,
-            "given_up",
+            "released",
             now,
             reason=reply.reason,
             operation=reply.operation,

@@ -41,7 +41,7 @@ def seek(work: Work, instance_id: str, group: str) -> Sought:
     rule = work.rules.policy.rule_named(work.case.rule)
     if work.case.approved_attempt == work.case.attempts:
         return Sought(found.evidence)
-    if work.case.severity is Severity.FATAL and rule.give_up_blind:
+    if work.case.severity is Severity.FATAL and rule.release_without_capacity:
         return Sought(found.evidence)
     reason = "nothing proves that there is another instance"
     draft = entry_builder.step(

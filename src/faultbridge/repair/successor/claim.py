@@ -21,8 +21,8 @@ from faultbridge.repair.attempt.step_context import Change, Work
 from faultbridge.storage import items, keys
 from faultbridge.storage.writes import Absent, AnyOf, Condition, Equals, Item, Key, Put, Update, Write
 
-MOST_FORMER = 8
-MOST_ALIASES = 20
+MAX_FORMER = 8
+MAX_ALIASES = 20
 
 
 class Taken(Exception):  # noqa: N818 - a fact, no error
@@ -70,11 +70,11 @@ def _seated(
     state = replace(
         with_attempt(state, successor=candidate.instance_id),
         incarnation=Incarnation((old.instance if old else 0) + 1, 1, candidate.instance_id, None, since),
-        former_instances=(*state.former_instances, *leaving)[-MOST_FORMER:],
+        former_instances=(*state.former_instances, *leaving)[-MAX_FORMER:],
         placement=replace(
             state.placement,
             instance_type=candidate.instance_type or state.placement.instance_type,
-            aliases=tuple(aliases)[-MOST_ALIASES:],
+            aliases=tuple(aliases)[-MAX_ALIASES:],
         ),
         devices=(),
         unverified=False,

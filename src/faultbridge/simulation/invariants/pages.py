@@ -38,9 +38,9 @@ def _summarised(view: View) -> set[str]:
 
 def _missing(view: View) -> Iterator[str]:
     """Find what is owed; a trouble that was over before its page was out is told to nobody."""
-    said, summarised = _said(view), _summarised(view)
+    said, summarized = _said(view), _summarised(view)
     for key, state in _expected(view).items():
-        if (key, state) in said or (state == TRIGGERED and key in summarised):
+        if (key, state) in said or (state == TRIGGERED and key in summarized):
             continue
         if state == TRIGGERED or (key, TRIGGERED) in said:
             yield f"{key} {state}"

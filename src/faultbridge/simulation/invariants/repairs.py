@@ -37,7 +37,7 @@ def _attempts(view: View) -> Iterator[str]:
 def _settled_twice(view: View) -> Iterator[str]:
     once = {
         ("intent", "committed"),
-        ("give_up", "given_up"),
+        ("release_instance", "released"),
         ("repair_in_place", "back"),
         ("await_successor", "claimed"),
         ("verify", "passed"),

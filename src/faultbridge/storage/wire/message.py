@@ -26,14 +26,14 @@ from faultbridge.storage.keys import NO_CLUSTER
 from faultbridge.storage.wire.cloud_event import fields_of, is_cloud_event
 
 VERSION = 1
-MOST_MESSAGE_BYTES = 240_000
+MAX_MESSAGE_BYTES = 240_000
 """What one message may weigh: the queue takes 262,144 bytes, and its service adds to them."""
 
-MOST_BODY_BYTES = 64 * 1024 * 1024
+MAX_BODY_BYTES = 64 * 1024 * 1024
 """What a gzipped body may unpack to."""
 
-_MOST_BOOT_ID = 128
-_MOST_SENDER = 200
+_MAX_BOOT_ID = 128
+_MAX_SENDER = 200
 _WORTH_PACKING = 1024
 _SOURCE = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
 _POINTER = re.compile(r"raw/[A-Za-z0-9_-]{1,100}/\d{4}-\d{2}-\d{2}/[0-9a-f]{64}")
@@ -97,9 +97,9 @@ def encode_message(message: Message, *, compact: bool = False) -> str:
     body = message.body or b""
     packs = reversed(list(_PACK.items())) if compact and len(body) > _WORTH_PACKING else iter(_PACK.items())
     for encoding, pack in packs:
-        carried = pack(body) if len(body) <= MOST_BODY_BYTES else None
+        carried = pack(body) if len(body) <= MAX_BODY_BYTES else None
         text = None if carried is None else _render({**frame, "encoding": encoding, "body": carried})
-        if text is not None and len(text) <= MOST_MESSAGE_BYTES:
+        if text is not None and len(text) <= MAX_MESSAGE_BYTES:
             return text
     raise ValueError(f"a body of {len(body)} bytes fits into no message")
 
@@ -131,7 +131,7 @@ def decode_message(text: str) -> Message:
         received_at=_optional(frame, "received_at", lambda one: _instant(one, "received_at")),
         body=None if "pointer" in frame else _body(frame),
         pointer=_pointer(frame) if "pointer" in frame else None,
-        sender=_optional(frame, "sender", lambda one: one[:_MOST_SENDER]),
+        sender=_optional(frame, "sender", lambda one: one[:_MAX_SENDER]),
     )
 
 
@@ -171,7 +171,7 @@ def _cluster(text: str) -> str:
 
 
 def _boot(text: str) -> str:
-    if len(text) > _MOST_BOOT_ID or not text.isprintable():
+    if len(text) > _MAX_BOOT_ID or not text.isprintable():
         raise Rejected("bad_boot_id", "`boot_id` is no printable text of at most 128 characters")
     return text
 
@@ -206,9 +206,9 @@ def _body(frame: Mapping[str, Any]) -> bytes:
 
 def _unzip(text: str) -> bytes:
     inflate = zlib.decompressobj(wbits=31)
-    body = inflate.decompress(base64.b64decode(text, validate=True), MOST_BODY_BYTES)
+    body = inflate.decompress(base64.b64decode(text, validate=True), MAX_BODY_BYTES)
     if inflate.unconsumed_tail:
-        raise Rejected("too_large", f"the body unpacks to more than {MOST_BODY_BYTES} bytes")
+        raise Rejected("too_large", f"the body unpacks to more than {MAX_BODY_BYTES} bytes")
     if not inflate.eof:
         raise ValueError("the gzip stream is cut off")
     return body

@@ -1,6 +1,6 @@
-"""`faultbridge`: faults and clears that are normalised already, as `faultbridge decode --jsonl` writes them.
+"""`faultbridge`: faults and clears that are normalized already, as `faultbridge decode --jsonl` writes them.
 
-What this reads is what `schemas/normalised-fault/v1.json` describes. A document that breaks it is rejected whole:
+What this reads is what `schemas/normalized-fault/v1.json` describes. A document that breaks it is rejected whole:
 whoever writes them has the schema.
 
 Grammar: JSON objects, one a line or in a list. Times: RFC 3339 with a zone. Units: none. Errors:
@@ -22,7 +22,7 @@ from faultbridge.domain.faults import Action, Clear, Component, ComponentType, F
 from faultbridge.errors import Rejected
 
 SOURCE = "faultbridge"
-MOST_ATTRIBUTES, MOST_COUNT = 64, 1_000_000
+MAX_ATTRIBUTES, MAX_COUNT = 64, 1_000_000
 _CODE = re.compile(r"(?:xid|sxid|dcgm|smi|agent|net|host|cloud|train)\.[a-z0-9_]{1,64}")
 # Tuples: what somebody else wrote there may be a list or an object, which no set can be asked for.
 _SILENT_KINDS, _KINDS = ("snapshot", "counter_sample"), ("fault", "clear")
@@ -32,12 +32,12 @@ def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
     """Read each document; health snapshots and readings, which `--all` writes too, stay where they were made."""
     documents = [written for _, written in objects(text_of(body)) if "kind" in written]
     if not documents:
-        raise Rejected("no_framing", "no normalised fault or clear in it")
+        raise Rejected("no_framing", "no normalized fault or clear in it")
     return tuple(_observation(one) for one in documents if one["kind"] not in _SILENT_KINDS)
 
 
-def recognise(body: bytes) -> bool:
-    """Tell whether the fields that every normalised fault has are there."""
+def recognize(body: bytes) -> bool:
+    """Tell whether the fields that every normalized fault has are there."""
     return b'"kind"' in body and b'"code"' in body and b'"component"' in body and b'"message"' in body
 
 
@@ -62,8 +62,8 @@ def _observation(written: Mapping[str, Any]) -> Fault | Clear:
     if severity not in (None, *Severity) or action not in (None, *Action):
         raise Rejected("wrong_shape", "severity or action is none of the known words")
     count = written.get("count", 1)
-    if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= MOST_COUNT:
-        raise Rejected("wrong_shape", f"count is not 1 to {MOST_COUNT}")
+    if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= MAX_COUNT:
+        raise Rejected("wrong_shape", f"count is not 1 to {MAX_COUNT}")
     return Fault(
         SOURCE,
         code,
@@ -109,8 +109,8 @@ def _small(written: Mapping[str, Any], name: str) -> int | None:
 
 def _attributes(written: Mapping[str, Any]) -> dict[str, str]:
     given = members(written.get("attributes"))
-    if len(given) > MOST_ATTRIBUTES or any(not isinstance(value, str) for value in given.values()):
-        raise Rejected("wrong_shape", f"attributes are at most {MOST_ATTRIBUTES} texts")
+    if len(given) > MAX_ATTRIBUTES or any(not isinstance(value, str) for value in given.values()):
+        raise Rejected("wrong_shape", f"attributes are at most {MAX_ATTRIBUTES} texts")
     kept = {name[:64]: value[:512] for name, value in given.items() if name not in {"time_source", "time_claimed"}}
     # Who saw it first; the reporter is whoever vouches for it here.
     seen_by = text(written.get("source"), 64)
@@ -119,9 +119,9 @@ def _attributes(written: Mapping[str, Any]) -> dict[str, str]:
 
 DECODER = Decoder(
     name=SOURCE,
-    summary="faults and clears normalised already: what `faultbridge decode --jsonl` writes",
+    summary="faults and clears normalized already: what `faultbridge decode --jsonl` writes",
     example='{"kind": "fault", "code": "xid.79", "component": {"type": "gpu", "pci": "0000:c1:00"}, "message": '
     '"GPU has fallen off the bus.", "observed_at": "2026-02-03T04:05:06.000Z", "node": "ip-10-0-0-7"}',
-    recognise=recognise,
+    recognize=recognize,
     decode=decode,
 )
