@@ -20,7 +20,7 @@ from faultbridge.domain.catalogue import Kind, Row, Scope
 from faultbridge.domain.faults import Action, Severity
 
 ROWS = list(catalogue().rows.values())
-ENDS = re.compile(r"reset|reboot|replace|verified|quiet:\d+|health snapshot:[a-z0-9-]+")
+ENDS = re.compile(r"reset|reboot|replace|verified|quiet:\d+|snapshot:[a-z0-9-]+")
 CANONICAL = {
     "smi.gpu_lost": "xid.79",
     "smi.recovery_action": "xid.154",

@@ -8,12 +8,13 @@ from typing import Any, cast
 from hypothesis import given
 from hypothesis import strategies as st
 
+from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.edges import Actor, NodeStatus
 from faultbridge.domain.nodes import NodeKey
 from faultbridge.domain.records import Outcome
 from faultbridge.errors import Transient
 from faultbridge.ingest.commit_groups import MAX_ENTRIES, MAX_WRITES, Drafted, together
-from faultbridge.ledger.append import Appended, Revision
+from faultbridge.ledger.append import Appended
 from faultbridge.rules.rulebook import rules_of
 from faultbridge.simulation.fakes.seams import Call
 from faultbridge.storage import keys
@@ -68,7 +69,7 @@ def test_a_node_that_somebody_else_wrote_meanwhile_keeps_nobody_from_his_commit(
         config = rules_of(app.rulebook, KEY.cluster).config
         other = app.append.read(key("n3"))
         app.append(
-            other.key, lambda state, now: Revision(state, (), (_nothing(world),)), actor=Actor.CLI, config=config
+            other.key, lambda state, now: Transition(state, (), (_nothing(world),)), actor=Actor.CLI, config=config
         )
 
     world.ports.seam.before = once(meddle)

@@ -7,11 +7,12 @@ from datetime import datetime, timedelta
 from random import Random
 from typing import Any
 
+from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.clusters import ClusterConfig, Mode, RepairOwner
 from faultbridge.domain.edges import Actor
 from faultbridge.domain.faults import Fault
 from faultbridge.domain.nodes import NodeKey, NodeState
-from faultbridge.ledger.append import Append, Revision, Stack
+from faultbridge.ledger.append import Append, Stack
 from faultbridge.pipeline import entry_builder
 from faultbridge.pipeline.observe import observe
 from faultbridge.registry.registration import NewNode, Registration
@@ -49,19 +50,19 @@ class World:
     def note(self, key: NodeKey, text: str, at: datetime | None = None, **others: Any) -> NodeState:
         """Put a note on a node's record."""
 
-        def revise(state: NodeState, now: datetime) -> Revision:
+        def revise(state: NodeState, now: datetime) -> Transition:
             draft = entry_builder.note(kind="operator", text=text, at=at or now)
-            return Revision(state, (replace(draft, **others),))
+            return Transition(state, (replace(draft, **others),))
 
         return self.append(key, revise, actor=Actor.CLI, config=self.config).state
 
     def happens(self, key: NodeKey, *faults: Fault) -> NodeState:
         """Let faults of this moment be observed on a node; an Xid 79 unless told otherwise."""
 
-        def revise(state: NodeState, now: datetime) -> Revision:
+        def revise(state: NodeState, now: datetime) -> Transition:
             arrivals = [arrival(one, now, f"r-{number}") for number, one in enumerate(faults or (fault(),))]
             rules = self.rulebook.rules(self.config)
             passed = observe(state, arrivals, rebooted=False, rules=rules, catalogue=CATALOGUE, now=now)
-            return Revision(passed.state, passed.drafts)
+            return Transition(passed.state, passed.drafts)
 
         return self.append(key, revise, actor=Actor.INGEST, config=self.config).state

@@ -8,9 +8,10 @@ from random import Random
 
 import pytest
 
+from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.edges import Actor, NodeStatus
 from faultbridge.errors import Conflict, IllegalMove, Transient
-from faultbridge.ledger.append import MAX_TRIES, Append, Revision, Stack
+from faultbridge.ledger.append import MAX_TRIES, Append, Stack
 from faultbridge.pipeline import entry_builder
 from faultbridge.pipeline.observe import observe
 from faultbridge.simulation.fakes import FakeTable, ManualClock, Seam, breaking
@@ -34,7 +35,7 @@ class Bench:
     def register(self) -> None:
         def revise(state, now):
             seated = replace(node(NodeStatus.HEALTHY), head=state.head)
-            return Revision(seated, (entry_builder.status_change(state, NodeStatus.HEALTHY, now, "imported"),))
+            return Transition(seated, (entry_builder.status_change(state, NodeStatus.HEALTHY, now, "imported"),))
 
         self.append(KEY, revise, actor=Actor.CLI, config=config())
 
@@ -50,7 +51,7 @@ def failing(code: str = "xid.79"):
     def revise(state, now):
         arrivals = [arrival(fault(code), at=now)]
         passed = observe(state, arrivals, rebooted=False, rules=rules(), catalogue=CATALOGUE, now=now)
-        return Revision(passed.state, passed.drafts)
+        return Transition(passed.state, passed.drafts)
 
     return revise
 
@@ -71,7 +72,7 @@ def test_nothing_new_writes_nothing():
     bench = Bench()
     bench.register()
     before = len(bench.table.stream)
-    bench.append(KEY, lambda state, now: Revision(state), actor=Actor.INGEST, config=config())
+    bench.append(KEY, lambda state, now: Transition(state), actor=Actor.INGEST, config=config())
     assert len(bench.table.stream) == before
 
 
@@ -136,7 +137,7 @@ def test_a_move_without_an_edge_for_its_actor_is_never_written(actor, target):
     bench.register()
 
     def revise(state, now):
-        return Revision(replace(state, status=target), (entry_builder.status_change(state, target, now, "because"),))
+        return Transition(replace(state, status=target), (entry_builder.status_change(state, target, now, "because"),))
 
     with pytest.raises(IllegalMove):
         bench.append(KEY, revise, actor=actor, config=config())
@@ -148,7 +149,7 @@ def test_a_status_does_not_change_without_an_entry_that_says_so():
     with pytest.raises(IllegalMove):
         bench.append(
             KEY,
-            lambda state, now: Revision(replace(state, status=NodeStatus.DEGRADED)),
+            lambda state, now: Transition(replace(state, status=NodeStatus.DEGRADED)),
             actor=Actor.INGEST,
             config=config(),
         )
@@ -162,7 +163,7 @@ def test_two_writers_who_found_the_same_version_are_not_taken_for_one() -> None:
 
     def write_beside(name: str):
         item = {"pk": "BESIDE", "sk": name}
-        return lambda state, now: Revision(replace(state, unverified=True), beside=(Put(item),))
+        return lambda state, now: Transition(replace(state, unverified=True), writes=(Put(item),))
 
     def let_the_other_pass(call):
         if call.name == "table.transact" and quicker:

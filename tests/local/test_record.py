@@ -15,10 +15,10 @@ from faultbridge.archive.archive_verification import VerifyArchive
 from faultbridge.archive.read import ReadArchive
 from faultbridge.bootstrap import Application, of_settings
 from faultbridge.cli.stacks import settings_from
+from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.clusters import ClusterConfig
 from faultbridge.domain.edges import Actor
 from faultbridge.domain.nodes import NodeKey, NodeState
-from faultbridge.ledger.append import Revision
 from faultbridge.ledger.recover import RecoverTable
 from faultbridge.ledger.timeline import Timeline, Wanted
 from faultbridge.ledger.verify import Verify
@@ -127,8 +127,8 @@ def _pages(stack: PrivateStack) -> Any:
 
 
 def _note(application: Application, config: ClusterConfig, text: str) -> None:
-    def revise(state: NodeState, now: datetime) -> Revision:
-        return Revision(state, (entry_builder.note(kind="operator", text=text, at=now),))
+    def revise(state: NodeState, now: datetime) -> Transition:
+        return Transition(state, (entry_builder.note(kind="operator", text=text, at=now),))
 
     application.append(KEY, revise, actor=Actor.CLI, config=config)
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.cases import RepairAction, Resolution
 from faultbridge.domain.clusters import Mode, RepairOwner
 from faultbridge.domain.edges import Actor, CaseStatus, NodeStatus
@@ -15,18 +16,18 @@ from faultbridge.domain.nodes import Isolation
 from faultbridge.domain.policy import Match, Policy, Rule
 from faultbridge.ledger.transition_guard import check_moves
 from faultbridge.pipeline.normalize.resolve import Sits
-from faultbridge.pipeline.observe import Passed, observe, tick
+from faultbridge.pipeline.observe import observe, tick
 from tests.builders import CATALOGUE, GPU, NOON, after, arrival, config, fault, node, rules
 
 
-def seen(*arrivals, state=None, now=NOON, **given) -> Passed:
+def seen(*arrivals, state=None, now=NOON, **given) -> Transition:
     before = state or node()
     passed = observe(before, arrivals, rebooted=False, rules=rules(**given), catalogue=CATALOGUE, now=now)
     check_moves(before, passed.state, passed.drafts, Actor.INGEST)
     return passed
 
 
-def told(passed: Passed) -> list[str]:
+def told(passed: Transition) -> list[str]:
     moves = {EntryType.NODE_STATUS, EntryType.CASE_STATUS}
     return [
         f"{draft.data['from']}>{draft.data['to']}" if draft.type in moves else draft.type.value

@@ -200,14 +200,14 @@ def test_a_long_report_is_kept_whole_beside_the_entry():
 def test_a_node_without_a_group_is_not_given_up():
     from dataclasses import replace
 
+    from faultbridge.domain.case_transitions import Transition
     from faultbridge.domain.edges import Actor
-    from faultbridge.ledger.append import Revision
 
     world = World()
     config = world.rulebook.config("train-a")
     world.append(
         world.key(),
-        lambda state, _: Revision(replace(state, placement=replace(state.placement, group=None))),
+        lambda state, _: Transition(replace(state, placement=replace(state.placement, group=None))),
         actor=Actor.CLI,
         config=config,
     )

@@ -7,9 +7,9 @@ from datetime import timedelta
 import pytest
 
 from faultbridge.domain.breakers import BreakerLimit, BreakerScope, BreakerState
+from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.cases import WaitingFor
 from faultbridge.domain.edges import Actor, CaseStatus, NodeStatus
-from faultbridge.ledger.append import Revision
 from tests.scenarios.world import CLUSTER, World, limits
 
 RESOLVED, QUEUED = CaseStatus.RESOLVED, CaseStatus.QUEUED
@@ -100,7 +100,7 @@ def test_nodes_that_are_not_there_yet_trip_nothing():
             from faultbridge.pipeline import entry_builder
 
             draft = entry_builder.status_change(state, NodeStatus.PROVISIONING, now, "growing")
-            return Revision(replace(state, status=NodeStatus.PROVISIONING), (draft,))
+            return Transition(replace(state, status=NodeStatus.PROVISIONING), (draft,))
 
         world.append(world.key(node), gone, actor=Actor.INVENTORY, config=world.rulebook.config(CLUSTER))
     fail(world, 20)

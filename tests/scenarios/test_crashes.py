@@ -8,9 +8,9 @@ from datetime import datetime, timedelta
 
 import pytest
 
+from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.edges import Actor, CaseStatus, NodeStatus
 from faultbridge.domain.nodes import NodeState
-from faultbridge.ledger.append import Revision
 from faultbridge.ports import ExecutionStatus, ProviderFailure
 from faultbridge.registry.registration import NewNode, Registration
 from faultbridge.repair.attempt.failed_attempts import escalated
@@ -373,9 +373,9 @@ def test_a_step_of_a_lost_execution_that_was_only_slow_leaves_the_node_to_the_ne
 
 
 def follow_meanwhile(world: World, call: Call) -> None:
-    def follow(state: NodeState, now: datetime) -> Revision:
+    def follow(state: NodeState, now: datetime) -> Transition:
         attempt = replace(state.case.attempt, number=2, step=None, task_token=None, probe_at=now)
-        return Revision(replace(state, case=replace(state.case, attempts=2, attempt=attempt), due_at=now))
+        return Transition(replace(state, case=replace(state.case, attempts=2, attempt=attempt), due_at=now))
 
     if call.name == "provider.candidates":
         world.seam.before = lambda _: None

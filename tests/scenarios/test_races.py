@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from faultbridge.domain.aliases import Alias, AliasRow
+from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.cases import WaitingFor
 from faultbridge.domain.edges import Actor, CaseStatus, NodeStatus
 from faultbridge.domain.faults import Action, Severity
@@ -16,7 +17,6 @@ from faultbridge.domain.nodes import Isolation, NodeKey
 from faultbridge.domain.policy import Match, Rule
 from faultbridge.domain.times import to_text
 from faultbridge.errors import Transient
-from faultbridge.ledger.append import Revision
 from faultbridge.ports import Capacity, Evidence, ProviderFailure
 from faultbridge.simulation.fakes import Call, breaking
 from faultbridge.storage import items, keys
@@ -101,7 +101,7 @@ def test_a_node_of_which_no_instance_is_known_is_a_persons() -> None:
     world = World()
     world.append(
         world.key(),
-        lambda state, _: Revision(replace(state, incarnation=replace(state.incarnation, instance_id=None))),
+        lambda state, _: Transition(replace(state, incarnation=replace(state.incarnation, instance_id=None))),
         actor=Actor.CLI,
         config=world.rulebook.config(CLUSTER),
     )

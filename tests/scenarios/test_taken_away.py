@@ -7,11 +7,11 @@ from datetime import timedelta
 
 import pytest
 
+from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.cases import Resolution
 from faultbridge.domain.edges import Actor, CaseStatus, NodeStatus
 from faultbridge.domain.faults import Action
 from faultbridge.domain.policy import Match, Rule
-from faultbridge.ledger.append import Revision
 from tests.scenarios.world import CLUSTER, World
 
 RESOLVED = CaseStatus.RESOLVED
@@ -193,7 +193,7 @@ def test_what_was_said_before_a_proof_is_heard_late_only_of_the_machine_that_was
     sits = replace(world.node().incarnation, instance=instance, since=world.clock.now() - known_for)
     config = world.rulebook.config(CLUSTER)
     world.append(
-        world.key(), lambda state, _: Revision(replace(state, incarnation=sits)), actor=Actor.INVENTORY, config=config
+        world.key(), lambda state, _: Transition(replace(state, incarnation=sits)), actor=Actor.INVENTORY, config=config
     )
     world.fault(code="xid.48")
     world.listen()

@@ -10,6 +10,7 @@ from random import Random
 from typing import Any
 
 from faultbridge.domain.breakers import BreakerLimit
+from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.cases import Case
 from faultbridge.domain.clusters import ClusterConfig, Control, Mode, RepairOwner
 from faultbridge.domain.edges import Actor, CaseStatus, NodeStatus
@@ -21,7 +22,7 @@ from faultbridge.errors import Transient
 from faultbridge.ingest.heartbeat_monitor import HeartbeatMonitor
 from faultbridge.jobs.job_impact import JobImpact
 from faultbridge.jobs.jobs import Jobs
-from faultbridge.ledger.append import Append, Revision, Stack
+from faultbridge.ledger.append import Append, Stack
 from faultbridge.ops.react import React
 from faultbridge.ops.sweep import Sweep, Swept
 from faultbridge.pipeline.normalize.resolve import learn_boot
@@ -185,9 +186,9 @@ class World:
         seen = [arrival(observation, at=at or self.clock.now(), record_id=record)]
         rules = rules_of(self.rulebook, CLUSTER)
 
-        def revise(state: NodeState, now: Any) -> Revision:
+        def revise(state: NodeState, now: Any) -> Transition:
             passed = observe(state, seen, rebooted=False, rules=rules, catalogue=CATALOGUE, now=now)
-            return Revision(passed.state, passed.drafts)
+            return Transition(passed.state, passed.drafts)
 
         self.append(self.key(node), revise, actor=Actor.INGEST, config=rules.config)
 
@@ -196,7 +197,9 @@ class World:
         key, now = self.key(node), self.clock.now()
         record = RawRecord("r-boot", "kernel-log", CLUSTER, key.node, b"", now, now, boot_id=boot_id)
         rules = rules_of(self.rulebook, CLUSTER)
-        self.append(key, lambda state, _: Revision(learn_boot(state, record)), actor=Actor.INGEST, config=rules.config)
+        self.append(
+            key, lambda state, _: Transition(learn_boot(state, record)), actor=Actor.INGEST, config=rules.config
+        )
 
     def listen(self) -> None:
         """Let the stream ring for what was written, until it is quiet; a failing batch is repair action again by the sweep."""

@@ -13,13 +13,14 @@ from datetime import datetime, timedelta
 from faultbridge.decoders.heartbeat import SILENT
 from faultbridge.decoders.heartbeat import SOURCE as HEARTBEAT
 from faultbridge.domain.aliases import AliasRow
+from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.edges import Actor
 from faultbridge.domain.faults import NODE_COMPONENT, Fault
 from faultbridge.domain.nodes import NodeKey, NodeState
 from faultbridge.domain.times import from_text, to_text
 from faultbridge.errors import Conflict
 from faultbridge.ingest.record_reader import Part
-from faultbridge.ledger.append import Append, Revision
+from faultbridge.ledger.append import Append
 from faultbridge.pipeline.fold.changes import Arrival
 from faultbridge.pipeline.normalize.resolve import Sits, sits
 from faultbridge.pipeline.observe import observe
@@ -86,18 +87,18 @@ class HeartbeatMonitor:
         rules = rules_of(self.rulebook, node.cluster)
         limit = rules.policy.limits.heartbeat_timeout
 
-        def revise(state: NodeState, now: datetime) -> Revision:
+        def revise(state: NodeState, now: datetime) -> Transition:
             seen = _last(self.table.get(keys.seen(node)))
             if seen is None or seen + limit > now:
-                return Revision(state)
+                return Transition(state)
             done = Put(_item(node, seen), when=Equals("last_at", to_text(seen)))
             if state.status is None or not state.status.in_service:
-                return Revision(state, beside=(done,))
+                return Transition(state, writes=(done,))
             arrival = Arrival(_fault(seen, limit), seen + limit, f"silence-{to_text(seen)}")
             passed = observe(
                 state, [arrival], rebooted=False, rules=rules, catalogue=self.rulebook.catalogue(), now=now
             )
-            return Revision(passed.state, passed.drafts, (done,))
+            return Transition(passed.state, passed.drafts, (done,))
 
         self.append(node, revise, actor=Actor.SWEEP, config=rules.config)
 

@@ -8,6 +8,7 @@ from datetime import datetime
 
 from faultbridge.decoders.gpu_count import counted
 from faultbridge.domain.aliases import AliasRow
+from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.catalogue import Catalogue
 from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.records import Outcome
@@ -15,7 +16,6 @@ from faultbridge.domain.times import truncate
 from faultbridge.ingest.caches import Known
 from faultbridge.ingest.counter_store import Compared, CounterStore
 from faultbridge.ingest.record_reader import Part
-from faultbridge.ledger.append import Revision
 from faultbridge.pipeline.decide.decide import Rules
 from faultbridge.pipeline.fold.changes import Arrival
 from faultbridge.pipeline.fold.write_filter import worth_writing
@@ -43,7 +43,7 @@ class ReviseByChunk:
     outcomes: Mapping[str, Outcome] = field(default_factory=dict)
     compared: Compared = field(default_factory=Compared)
 
-    def __call__(self, state: NodeState, now: datetime) -> Revision:
+    def __call__(self, state: NodeState, now: datetime) -> Transition:
         """Revise the node as it was read, or as it was known beyond that."""
         learnt = state
         for part, _ in self.chunk:
@@ -66,9 +66,9 @@ class ReviseByChunk:
             or worth_writing(stored, passed.state, self.rules.policy, self.catalogue)
         ):
             self.known = None
-            return Revision(passed.state, passed.drafts, self.compared.with_faults)
+            return Transition(passed.state, passed.drafts, self.compared.with_faults)
         self.known = Known(stored, passed.state)
-        return Revision(state)
+        return Transition(state)
 
 
 def chunks(placed: Chunk, state: NodeState) -> Iterator[Chunk]:

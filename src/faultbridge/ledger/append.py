@@ -12,9 +12,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from random import Random
 
+from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.clusters import ClusterConfig
 from faultbridge.domain.edges import Actor
-from faultbridge.domain.entries import Draft, Entry, Stream, seal
+from faultbridge.domain.entries import Entry, Stream, seal
 from faultbridge.domain.nodes import NodeKey, NodeState
 from faultbridge.domain.times import truncate
 from faultbridge.errors import Conflict
@@ -43,15 +44,6 @@ class Stack:
 
 
 @dataclass(frozen=True, slots=True)
-class Revision:
-    """What a node becomes, what goes on the record, and writes that must stand or fall with it."""
-
-    state: NodeState
-    drafts: tuple[Draft, ...] = ()
-    beside: tuple[Write, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class Appended:
     """The node as it was committed, and the entries that were."""
 
@@ -59,7 +51,7 @@ class Appended:
     entries: tuple[Entry, ...] = ()
 
 
-Revise = Callable[[NodeState, datetime], Revision]
+Revise = Callable[[NodeState, datetime], Transition]
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,26 +101,26 @@ class Append:
         return tuple(items.read_state(node, found.get(key)) for key, node in wanted.items())
 
     def prepare(
-        self, before: NodeState, revision: Revision, *, actor: Actor, config: ClusterConfig, now: datetime
+        self, before: NodeState, transition: Transition, *, actor: Actor, config: ClusterConfig, now: datetime
     ) -> tuple[Appended, tuple[Write, ...]]:
-        """Turn a revision into writes without making them, for a caller that commits several things at once."""
-        check_moves(before, revision.state, revision.drafts, actor)
+        """Turn a transition into writes without making them, for a caller that commits several things at once."""
+        check_moves(before, transition.state, transition.drafts, actor)
         stream = self.stack.stream(*before.key)
         entries, head = seal(
             stream,
             replace(before.head, version=before.head.version + 1),
-            revision.drafts,
+            transition.drafts,
             actor=actor,
-            severity=revision.state.severity,
+            severity=transition.state.severity,
             recorded_at=now,
         )
-        after = replace(revision.state, head=head)
+        after = replace(transition.state, head=head)
         partition, shard = keys.node_partition(before.key), config.shard(before.key.node)
         writes: list[Write] = [Put(items.state_item(after, now), when=_unchanged(before))]
         instance_id = after.incarnation.instance_id if after.incarnation else None
         writes += [Put(items.entry_item(entry, partition, shard, instance_id), when=Absent()) for entry in entries]
-        writes += links(revision.drafts, entries, partition, now)
-        writes += [*mirror(before, after, config, now), *revision.beside]
+        writes += links(transition.drafts, entries, partition, now)
+        writes += [*mirror(before, after, config, now), *transition.writes]
         return Appended(after, entries), tuple(writes)
 
     def draft(
@@ -136,10 +128,10 @@ class Append:
     ) -> tuple[Appended, tuple[Write, ...]]:
         """Revise a node without writing it; no writes where nothing changes."""
         now = truncate(self.clock.now())
-        revision = revise(before, now)
-        if revision.state == before and not revision.drafts and not revision.beside:
+        transition = revise(before, now)
+        if transition.state == before and not transition.drafts and not transition.writes:
             return Appended(before), ()
-        return self.prepare(before, revision, actor=actor, config=config, now=now)
+        return self.prepare(before, transition, actor=actor, config=config, now=now)
 
     def commit(self, writes: Sequence[Write]) -> None:
         """Make the writes of one or more drafts, all or nothing; raises Conflict where any of them lost."""

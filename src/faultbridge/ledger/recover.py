@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
+from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.clusters import ClusterConfig
 from faultbridge.domain.edges import Actor
 from faultbridge.domain.entries import canonical_json, seal
 from faultbridge.domain.nodes import Head, NodeKey
 from faultbridge.domain.times import to_text, truncate
 from faultbridge.errors import Conflict, Rejected
-from faultbridge.ledger.append import Append, Revision, Stack
+from faultbridge.ledger.append import Append, Stack
 from faultbridge.ledger.queries import every, rows_of
 from faultbridge.ledger.streams import heads_of
 from faultbridge.pipeline import entry_builder
@@ -91,7 +92,7 @@ class RecoverTable:
         text = TEXT.format(epoch=before.head.epoch, sequence=before.head.sequence)
         note = entry_builder.note(kind="operator", text=text, at=now, operator=by)
         begun = replace(before, head=_begin(before.head, epoch))
-        prepared = self.append.prepare(begun, Revision(begun, (note,)), actor=Actor.CLI, config=config, now=now)
+        prepared = self.append.prepare(begun, Transition(begun, (note,)), actor=Actor.CLI, config=config, now=now)
         self.table.transact(prepared[1])
         return True
 

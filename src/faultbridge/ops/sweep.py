@@ -12,13 +12,14 @@ from datetime import datetime, timedelta
 from random import Random
 from typing import TypeVar
 
+from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.clusters import Control
 from faultbridge.domain.edges import Actor, NodeStatus
 from faultbridge.domain.nodes import NodeKey, NodeState
 from faultbridge.domain.times import to_text
 from faultbridge.ingest.heartbeat_monitor import HeartbeatMonitor
 from faultbridge.jobs.job_impact import JobImpact
-from faultbridge.ledger.append import Append, Revision
+from faultbridge.ledger.append import Append
 from faultbridge.ledger.queries import every, rows_of
 from faultbridge.ops.failures import Failures
 from faultbridge.pipeline.observe import tick
@@ -140,9 +141,9 @@ class Sweep:
     def _look_after(self, key: NodeKey, swept: Swept) -> None:
         rules = rules_of(self.rulebook, key.cluster)
 
-        def pass_time(state: NodeState, now: datetime) -> Revision:
+        def pass_time(state: NodeState, now: datetime) -> Transition:
             passed = tick(state, rules=rules, now=now)
-            return Revision(passed.state, passed.drafts)
+            return Transition(passed.state, passed.drafts)
 
         self.append(key, pass_time, actor=Actor.SWEEP, config=rules.config)
         swept.ticked += 1

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import replace
 from datetime import datetime
 
+from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.catalogue import Catalogue, Scope
-from faultbridge.domain.entries import Draft
 from faultbridge.domain.nodes import NodeState
-from faultbridge.domain.records import Outcome
 from faultbridge.pipeline.decide.approval_timeout import lapse
 from faultbridge.pipeline.decide.decide import Rules, decide
 from faultbridge.pipeline.fold.changes import Arrival
@@ -17,15 +16,6 @@ from faultbridge.pipeline.fold.expire import end_scopes, expire
 from faultbridge.pipeline.fold.fold import fold
 
 REBOOT_ENDS = (Scope.PROCESS, Scope.BOOT)
-
-
-@dataclass(frozen=True, slots=True)
-class Passed:
-    """A node after a batch of observations, or after time alone."""
-
-    state: NodeState
-    drafts: tuple[Draft, ...]
-    outcomes: Mapping[str, Outcome]
 
 
 def observe(
@@ -36,17 +26,16 @@ def observe(
     rules: Rules,
     catalogue: Catalogue,
     now: datetime,
-) -> Passed:
+) -> Transition:
     """Pass observations of one node through classify, fold and decide; classify runs inside fold, once a fault."""
     ended = end_scopes(state, REBOOT_ENDS if rebooted else (), at=now, reason="reboot")
     folded = fold(ended.state, arrivals, now=now, catalogue=catalogue, limits=rules.policy.limits)
     decided = decide(folded.state, ended.changes + folded.changes, rules, now)
-    return Passed(decided.state, decided.drafts, folded.outcomes)
+    return replace(decided, outcomes=folded.outcomes)
 
 
-def tick(state: NodeState, *, rules: Rules, now: datetime) -> Passed:
+def tick(state: NodeState, *, rules: Rules, now: datetime) -> Transition:
     """Pass time alone through the same stages: quiet conditions end, waits and questions are over."""
     expired = expire(state, now=now)
     decided = decide(expired.state, expired.changes, rules, now)
-    lapsed = lapse(decided, now)
-    return Passed(lapsed.state, lapsed.drafts, {})
+    return lapse(decided, now)

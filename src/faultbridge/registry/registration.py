@@ -9,13 +9,14 @@ from typing import Any
 
 from faultbridge.domain import names
 from faultbridge.domain.aliases import Alias, AliasRow
+from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.clusters import ClusterConfig, ClusterState, Control
 from faultbridge.domain.edges import Actor, NodeStatus
 from faultbridge.domain.failure_domains import DomainKind
 from faultbridge.domain.nodes import Head, Incarnation, NodeKey, NodeState, Placement
 from faultbridge.domain.times import to_text, truncate
 from faultbridge.errors import Conflict, Rejected
-from faultbridge.ledger.append import Append, Revision
+from faultbridge.ledger.append import Append
 from faultbridge.pipeline import entry_builder
 from faultbridge.ports import Clock, Table
 from faultbridge.registry.instances import Machine
@@ -137,10 +138,10 @@ class Registration:
         node = _checked(node)
         key = NodeKey(config.cluster, node.name)
 
-        def revise(before: NodeState, now: datetime) -> Revision:
+        def revise(before: NodeState, now: datetime) -> Transition:
             if before.registered:
                 _same_seat(before, node)
-                return Revision(before)
+                return Transition(before)
             # Read here, so that a lost race reads it again.
             return self._register(before, node, self.cluster(cluster), now)
 
@@ -154,7 +155,7 @@ class Registration:
             except Rejected as error:
                 yield error
 
-    def _register(self, before: NodeState, node: NewNode, config: ClusterConfig, now: datetime) -> Revision:
+    def _register(self, before: NodeState, node: NewNode, config: ClusterConfig, now: datetime) -> Transition:
         status = NodeStatus.HEALTHY if node.instance_id else NodeStatus.PROVISIONING
         state = replace(
             before,
@@ -168,7 +169,7 @@ class Registration:
             Put(_roster_item(before.key, node, config, now)),
             self._put_config(replace(config, expected=config.expected + 1, version=config.version + 1), now),
         )
-        return Revision(replace(state, status=status), (draft,), beside)
+        return Transition(replace(state, status=status), (draft,), beside)
 
     def _alias_writes(self, key: NodeKey, node: NewNode, now: datetime) -> Iterator[Write]:
         wanted = {keys.alias(*alias): alias for alias in aliases_of(key, node)}

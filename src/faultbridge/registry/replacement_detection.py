@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.cases import EXTERNAL, Case, RepairAction, WaitingFor, case_id
 from faultbridge.domain.catalogue import Scope
 from faultbridge.domain.clusters import ClusterConfig
@@ -19,9 +20,9 @@ from faultbridge.domain.failure_domains import DomainKind, narrowest
 from faultbridge.domain.faults import Action, Component, ComponentType, Severity
 from faultbridge.domain.nodes import Ignored, Incarnation, Isolation, NodeKey, NodeState, Placement
 from faultbridge.domain.times import truncate
-from faultbridge.ledger.append import Append, Revision
+from faultbridge.ledger.append import Append
 from faultbridge.pipeline import entry_builder
-from faultbridge.pipeline.decide.decide import Decided, Rules, due_at, move_case
+from faultbridge.pipeline.decide.decide import Rules, due_at, move_case
 from faultbridge.pipeline.decide.opt_out import heeding, ignoring
 from faultbridge.pipeline.decide.provider_repair import is_followed, may_change_instance
 from faultbridge.pipeline.fold.expire import end_scopes
@@ -51,15 +52,15 @@ class ReplacementDetection:
         """Take note of what the machine that sits in a node is called and shares; False where another sits there."""
         key = NodeKey(config.cluster, node)
 
-        def revise(state: NodeState, now: datetime) -> Revision:
+        def revise(state: NodeState, now: datetime) -> Transition:
             sitting = state.incarnation
             if sitting is None or not _sits(state, sitter.instance_id) or state.status is NodeStatus.RETIRED:
-                return Revision(state)
+                return Transition(state)
             known, drafts = _labelled(
                 replace(state, placement=_seat(state, sitter, state.placement.domains)), sitter, now
             )
             renaming = _renaming(state, sitter, sitting.since, former=None)
-            return Revision(known, drafts, (*renamed(self.table, renaming, now), _roster(known, config, sitter)))
+            return Transition(known, drafts, (*renamed(self.table, renaming, now), _roster(known, config, sitter)))
 
         after = self.append(key, revise, actor=Actor.INVENTORY, config=config).state
         return _sits(after, sitter.instance_id) and after.status is not NodeStatus.RETIRED
@@ -67,14 +68,14 @@ class ReplacementDetection:
     def vacate(self, config: ClusterConfig, node: str, instance_id: str) -> bool:
         """Take a node out of service whose instance went without our intent; False where that is not for us to do."""
 
-        def revise(state: NodeState, now: datetime) -> Revision:
+        def revise(state: NodeState, now: datetime) -> Transition:
             held = state.live_case is not None and not is_followed(state)
             if not _sits(state, instance_id) or held or state.status is NodeStatus.PROVISIONING:
-                return Revision(state)
+                return Transition(state)
             draft = entry_builder.status_change(
                 state, NodeStatus.PROVISIONING, now, f"{EXTERNAL}: {instance_id} is gone"
             )
-            return Revision(replace(state, status=NodeStatus.PROVISIONING), (draft,))
+            return Transition(replace(state, status=NodeStatus.PROVISIONING), (draft,))
 
         key = NodeKey(config.cluster, node)
         after = self.append(key, revise, actor=Actor.INVENTORY, config=config).state
@@ -84,9 +85,9 @@ class ReplacementDetection:
         """Node a machine that came without our intent; False where the node's own repair goes on instead."""
         rules = self.rulebook.rules(config)
 
-        def revise(state: NodeState, now: datetime) -> Revision:
+        def revise(state: NodeState, now: datetime) -> Transition:
             if not may_change_instance(state) or _sits(state, sitter.instance_id):
-                return Revision(state)
+                return Transition(state)
             former = state.incarnation.instance_id if state.incarnation else None
             seated = _seated(state, sitter, now)
             since = seated.incarnation.since if seated.incarnation else now
@@ -95,7 +96,7 @@ class ReplacementDetection:
                 _roster(seated, config, sitter),
             )
             changed = _changed(state, seated, former, rules, now)
-            return Revision(replace(changed.state, due_at=_due(changed.state, now)), changed.drafts, beside)
+            return Transition(replace(changed.state, due_at=_due(changed.state, now)), changed.drafts, beside)
 
         after = self.append(NodeKey(config.cluster, node), revise, actor=Actor.INVENTORY, config=config).state
         return _sits(after, sitter.instance_id)
@@ -122,12 +123,12 @@ def _seated(state: NodeState, sitter: Sitter, now: datetime) -> NodeState:
     )
 
 
-def _changed(state: NodeState, seated: NodeState, former: str | None, rules: Rules, now: datetime) -> Decided:
+def _changed(state: NodeState, seated: NodeState, former: str | None, rules: Rules, now: datetime) -> Transition:
     """End what was wrong with the machine that left, and begin the verification of the one that came."""
     reason = f"{EXTERNAL}: {former or 'an empty seat'} was replaced by somebody else"
     ended = end_scopes(seated, Scope, at=now, reason=reason)
     faults = tuple(entry_builder.fault_change(one, ended.state, rules.catalogue, rules.policy) for one in ended.changes)
-    told = Decided(ended.state, (*faults, _note(seated, former, reason, now)))
+    told = Transition(ended.state, (*faults, _note(seated, former, reason, now)))
     if state.status is not None and state.status.in_service and not rules.config.attends:
         return told
     if state.status is not NodeStatus.PROVISIONING:
@@ -136,12 +137,12 @@ def _changed(state: NodeState, seated: NodeState, former: str | None, rules: Rul
     return _verified_next(told, reason, rules, now)
 
 
-def _to(decided: Decided, target: NodeStatus, reason: str, now: datetime) -> Decided:
+def _to(decided: Transition, target: NodeStatus, reason: str, now: datetime) -> Transition:
     draft = entry_builder.status_change(decided.state, target, now, reason)
-    return Decided(replace(decided.state, status=target), (*decided.drafts, draft))
+    return Transition(replace(decided.state, status=target), (*decided.drafts, draft))
 
 
-def _verified_next(decided: Decided, reason: str, rules: Rules, now: datetime) -> Decided:
+def _verified_next(decided: Transition, reason: str, rules: Rules, now: datetime) -> Transition:
     """Leave a case that asks for a verification only: the one that is there, or a new one."""
     live = decided.state.live_case
     if live is None:
@@ -153,7 +154,7 @@ def _verified_next(decided: Decided, reason: str, rules: Rules, now: datetime) -
         # The attempt that waited for this goes on by itself, at once.
         attempt = replace(live.attempt, probe_at=now)
         followed = replace(live, attempt=attempt, marks={**live.marks, EXTERNAL: now})
-        return Decided(replace(decided.state, case=followed), decided.drafts)
+        return Transition(replace(decided.state, case=followed), decided.drafts)
     waiting = replace(
         live,
         status=CaseStatus.QUEUED,
@@ -165,11 +166,11 @@ def _verified_next(decided: Decided, reason: str, rules: Rules, now: datetime) -
         marks={**live.marks, EXTERNAL: now},
     )
     if live.status is CaseStatus.QUEUED:
-        return Decided(replace(decided.state, case=waiting), decided.drafts)
+        return Transition(replace(decided.state, case=waiting), decided.drafts)
     return move_case(decided, waiting, now, reason)
 
 
-def _opened(decided: Decided, rules: Rules, now: datetime, reason: str) -> Decided:
+def _opened(decided: Transition, rules: Rules, now: datetime, reason: str) -> Transition:
     state = decided.state
     sequence = state.head.sequence + 1
     case = Case(
@@ -188,7 +189,7 @@ def _opened(decided: Decided, rules: Rules, now: datetime, reason: str) -> Decid
         previous_case=state.case.id if state.case else None,
     )
     draft = entry_builder.case_change(None, case, now, reason, state)
-    return Decided(replace(state, case=case), (*decided.drafts, draft))
+    return Transition(replace(state, case=case), (*decided.drafts, draft))
 
 
 def _note(state: NodeState, former: str | None, text: str, now: datetime) -> Draft:

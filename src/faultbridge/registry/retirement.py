@@ -7,15 +7,16 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from faultbridge.domain.aliases import Alias
+from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.cases import Case, Resolution
 from faultbridge.domain.catalogue import Scope
 from faultbridge.domain.edges import Actor, CaseStatus, NodeStatus
 from faultbridge.domain.entries import Draft
 from faultbridge.domain.nodes import NodeKey, NodeState
 from faultbridge.errors import Rejected
-from faultbridge.ledger.append import Append, Revision
+from faultbridge.ledger.append import Append
 from faultbridge.pipeline import entry_builder
-from faultbridge.pipeline.decide.decide import Decided, Rules, move_case
+from faultbridge.pipeline.decide.decide import Rules, move_case
 from faultbridge.pipeline.fold.expire import end_scopes
 from faultbridge.ports import Table
 from faultbridge.repair.case_orders import CaseOrder
@@ -41,12 +42,12 @@ class Retirement:
             raise Rejected("unknown_cluster", f"{key.cluster} is not registered")
         rules = self.rulebook.rules(items.read_config(found))
 
-        def revise(state: NodeState, now: datetime) -> Revision:
+        def revise(state: NodeState, now: datetime) -> Transition:
             if not state.registered:
                 raise Rejected("unknown_node", f"{key.stream} is not registered")
             if state.status is NodeStatus.RETIRED:
-                return Revision(state)
-            return Revision(*_retired(state, rules, order, now), tuple(self._beside(state, now)))
+                return Transition(state)
+            return Transition(*_retired(state, rules, order, now), tuple(self._beside(state, now)))
 
         return self.append(key, revise, actor=Actor.CLI, config=rules.config).state
 
@@ -70,7 +71,7 @@ def _retired(state: NodeState, rules: Rules, order: CaseOrder, now: datetime) ->
         raise Rejected("past_intent", f"{case.id} has passed its intent and can only go forward")
     ended = end_scopes(state, Scope, at=now, reason=REASON)
     faults = tuple(entry_builder.fault_change(one, ended.state, rules.catalogue, rules.policy) for one in ended.changes)
-    decided = Decided(ended.state, faults)
+    decided = Transition(ended.state, faults)
     if case is not None:
         decided = move_case(decided, _over(case, now), now, REASON)
     moved = entry_builder.status_change(decided.state, NodeStatus.RETIRED, now, REASON)

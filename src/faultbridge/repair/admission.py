@@ -6,16 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
+from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.cases import Approval, Attempt, Case, Phase, RepairAction, Resolution, WaitingFor
 from faultbridge.domain.clusters import Control
 from faultbridge.domain.edges import CaseStatus
 from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.policy import Rule
 from faultbridge.domain.times import to_text
-from faultbridge.ledger.append import Revision
 from faultbridge.pipeline import entry_builder
 from faultbridge.pipeline.decide.admit import Refused, recent
-from faultbridge.pipeline.decide.decide import Decided, due_at, move_case
+from faultbridge.pipeline.decide.decide import due_at, move_case
 from faultbridge.storage import keys
 from faultbridge.storage.writes import Equals, Path, Update, Value
 
@@ -37,7 +37,7 @@ class Ready:
     reason: str = ""
 
 
-def admitted(ready: Ready, now: datetime) -> Revision:
+def admitted(ready: Ready, now: datetime) -> Transition:
     """Move a case into its next attempt; the only move by which an attempt begins."""
     number = ready.case.attempts + 1
     case = replace(
@@ -51,8 +51,8 @@ def admitted(ready: Ready, now: datetime) -> Revision:
         reason=ready.reason,
     )
     reason = f"admitted: {ready.reason}" if ready.reason else "admitted"
-    moved = move_case(Decided(ready.state), case, now, reason)
-    return Revision(moved.state, moved.drafts)
+    moved = move_case(Transition(ready.state), case, now, reason)
+    return Transition(moved.state, moved.drafts)
 
 
 def take_slots(control: Control, ready: Sequence[Ready], now: datetime) -> Update:
@@ -80,11 +80,11 @@ def _looked_again(control: Control, holding: Sequence[Ready], now: datetime) -> 
     return {group: now + LOOKED_AT if group in groups else until for group, until in kept.items()}
 
 
-def refused(state: NodeState, refusal: Refused, rule: Rule, now: datetime) -> Revision:
+def refused(state: NodeState, refusal: Refused, rule: Rule, now: datetime) -> Transition:
     """Note what a case waits for, where that is something else than before; for an approval a person is asked."""
     case = state.live_case
     if case is None or not _waits(case, refusal.queued.case) or case.waiting_for is refusal.waiting_for:
-        return Revision(state)
+        return Transition(state)
     draft = entry_builder.note(
         kind="refused",
         text=refusal.reason,
@@ -95,14 +95,14 @@ def refused(state: NodeState, refusal: Refused, rule: Rule, now: datetime) -> Re
     waiting = replace(case, waiting_for=refusal.waiting_for, reason=refusal.reason)
     if refusal.waiting_for is WaitingFor.APPROVAL and case.asking is None:
         return asked(replace(state, case=waiting), refusal.reason, now, now + rule.approval_deadline)
-    return Revision(replace(state, case=waiting), (draft,))
+    return Transition(replace(state, case=waiting), (draft,))
 
 
-def asked(state: NodeState, reason: str, now: datetime, answer_by: datetime) -> Revision:
+def asked(state: NodeState, reason: str, now: datetime, answer_by: datetime) -> Transition:
     """Ask a person about the next attempt of a waiting case."""
     case = state.live_case
     if case is None:
-        return Revision(state)
+        return Transition(state)
     question = Approval(case.attempts + 1, now, answer_by)
     sitting = state.incarnation
     facts = {
@@ -115,24 +115,26 @@ def asked(state: NodeState, reason: str, now: datetime, answer_by: datetime) -> 
     }
     draft = entry_builder.note(kind="approval", text=reason, at=now, case_id=case.id, facts=facts, stage="begun")
     state = replace(state, case=replace(case, approval=question))
-    return Revision(replace(state, due_at=due_at(state)), (draft,))
+    return Transition(replace(state, due_at=due_at(state)), (draft,))
 
 
-def handed_over(state: NodeState, case_id: str, reason: str, now: datetime) -> Revision:
+def handed_over(state: NodeState, case_id: str, reason: str, now: datetime) -> Transition:
     """Give a waiting case to a person."""
     case = state.live_case
     if case is None or not _waits(case, case_id):
-        return Revision(state)
+        return Transition(state)
     handed = replace(case, status=CaseStatus.ESCALATED, waiting_for=None, reason=reason)
-    moved = move_case(Decided(state), handed, now, reason)
-    return Revision(moved.state, moved.drafts)
+    moved = move_case(Transition(state), handed, now, reason)
+    return Transition(moved.state, moved.drafts)
 
 
-def dry_run(state: NodeState, case_id: str, repair_action: RepairAction | None, reason: str, now: datetime) -> Revision:
+def dry_run(
+    state: NodeState, case_id: str, repair_action: RepairAction | None, reason: str, now: datetime
+) -> Transition:
     """End a case with a note of what would have been done about it."""
     case = state.live_case
     if case is None or not _waits(case, case_id):
-        return Revision(state)
+        return Transition(state)
     sitting = state.incarnation
     what = (
         f"would have begun repair action {repair_action.value}" if repair_action else "would have waited for a person"
@@ -152,8 +154,8 @@ def dry_run(state: NodeState, case_id: str, repair_action: RepairAction | None, 
         facts=facts,
     )
     resolved = replace(case, status=CaseStatus.RESOLVED, resolution=Resolution.DRY_RUN, waiting_for=None, closed_at=now)
-    moved = move_case(Decided(state, (draft,)), resolved, now, "dry run")
-    return Revision(moved.state, moved.drafts)
+    moved = move_case(Transition(state, (draft,)), resolved, now, "dry run")
+    return Transition(moved.state, moved.drafts)
 
 
 def _waits(case: Case, case_id: str) -> bool:

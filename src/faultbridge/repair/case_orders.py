@@ -6,14 +6,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.cases import APPROVED, DENIED, Approval, Case, RepairAction, Resolution, WaitingFor
 from faultbridge.domain.edges import Actor, CaseStatus
 from faultbridge.domain.entries import Draft
 from faultbridge.domain.nodes import NodeKey, NodeState
 from faultbridge.errors import Rejected
-from faultbridge.ledger.append import Append, Revision
+from faultbridge.ledger.append import Append
 from faultbridge.pipeline import entry_builder
-from faultbridge.pipeline.decide.decide import Decided, due_at, move_case
+from faultbridge.pipeline.decide.decide import due_at, move_case
 from faultbridge.ports import Table
 from faultbridge.rules.rulebook import Rulebook, rules_of
 from faultbridge.storage import keys
@@ -58,31 +59,31 @@ class CaseOrders:
     def approve(self, case_id: str, order: CaseOrder, attempt: int | None = None) -> NodeState:
         """Let the attempt begin that was asked about; refused as `not_asked`, `too_late` or `answered` otherwise."""
 
-        def revise(state: NodeState, case: Case, now: datetime) -> Revision:
+        def revise(state: NodeState, case: Case, now: datetime) -> Transition:
             if _stands(case, attempt, granted=True):
-                return Revision(state)
+                return Transition(state)
             question = _question(case, attempt, now)
             granted = replace(question, granted=True, operator=order.operator)
             waiting = replace(case, approval=granted, waiting_for=WaitingFor.BUDGET)
             state = replace(state, case=waiting)
             draft = _note(case, APPROVED, order, now, stage="over", attempt=question.attempt)
-            return Revision(replace(state, due_at=due_at(state)), (draft,))
+            return Transition(replace(state, due_at=due_at(state)), (draft,))
 
         return self._order(case_id, revise)
 
     def deny(self, case_id: str, order: CaseOrder, attempt: int | None = None) -> NodeState:
         """Refuse the attempt that was asked about: the case is the person's now. Errors as for `approve`."""
 
-        def revise(state: NodeState, case: Case, now: datetime) -> Revision:
+        def revise(state: NodeState, case: Case, now: datetime) -> Transition:
             if _stands(case, attempt, granted=False):
-                return Revision(state)
+                return Transition(state)
             question = _question(case, attempt, now)
             reason = f"denied{': ' if order.reason else ''}{order.reason}"
             answered = replace(question, granted=False, operator=order.operator)
             draft = _note(case, DENIED, order, now, stage="over", attempt=question.attempt)
             settled = replace(state, case=replace(case, approval=answered))
             denied = replace(case, status=CaseStatus.ESCALATED, approval=answered, waiting_for=None, reason=reason)
-            return _moved(Decided(settled, (draft,)), denied, now, reason)
+            return _moved(Transition(settled, (draft,)), denied, now, reason)
 
         return self._order(case_id, revise)
 
@@ -92,35 +93,35 @@ class CaseOrders:
         A node that still serves is left alone and its case ends. One that is kept off work is verified and returned.
         """
 
-        def revise(state: NodeState, case: Case, now: datetime) -> Revision:
+        def revise(state: NodeState, case: Case, now: datetime) -> Transition:
             if case.cancelled:
-                return Revision(state)
+                return Transition(state)
             if case.attempt is not None and case.attempt.intent is not None:
                 raise Rejected("past_intent", f"{case.id} has passed its intent and can only go forward")
             draft = _note(case, "cancelled", order, now)
             if case.status is CaseStatus.IN_PROGRESS:
-                return Revision(replace(state, case=replace(case, cancelled=True)), (draft,))
+                return Transition(replace(state, case=replace(case, cancelled=True)), (draft,))
             if case.status not in {CaseStatus.OPEN, CaseStatus.QUEUED}:
                 raise Rejected("not_cancellable", f"{case.id} is {case.status.value}; a person has it already")
             if state.status is not None and state.status.in_service:
                 ended = replace(case, status=CaseStatus.RESOLVED, waiting_for=None, cancelled=True, closed_at=now)
                 ended = replace(ended, resolution=Resolution.CANCELLED, reason=order.reason)
-                return _moved(Decided(state, (draft,)), ended, now, "cancelled")
+                return _moved(Transition(state, (draft,)), ended, now, "cancelled")
             kept = replace(
                 case, cancelled=True, repair_action=RepairAction.VERIFY, approval=None, waiting_for=WaitingFor.BUDGET
             )
             changed = replace(state, case=replace(kept, not_before=None))
-            return Revision(replace(changed, due_at=due_at(changed)), (draft,))
+            return Transition(replace(changed, due_at=due_at(changed)), (draft,))
 
         return self._order(case_id, revise)
 
-    def _order(self, case_id: str, revise: Callable[[NodeState, Case, datetime], Revision]) -> NodeState:
+    def _order(self, case_id: str, revise: Callable[[NodeState, Case, datetime], Transition]) -> NodeState:
         found = self.table.get(keys.case(case_id))
         if found is None:
             raise Rejected("unknown_case", f"there is no case {case_id}")
         key = NodeKey(str(found["cluster"]), str(found["node"]))
 
-        def of_live(state: NodeState, now: datetime) -> Revision:
+        def of_live(state: NodeState, now: datetime) -> Transition:
             case = state.live_case
             if case is None or case.id != case_id:
                 raise Rejected("case_over", f"{case_id} has ended")
@@ -157,6 +158,6 @@ def _note(
     return order.note(word, now, case_id=case.id, facts=facts, stage=stage)
 
 
-def _moved(decided: Decided, case: Case, now: datetime, reason: str) -> Revision:
+def _moved(decided: Transition, case: Case, now: datetime, reason: str) -> Transition:
     done = move_case(decided, case, now, reason)
-    return Revision(done.state, done.drafts)
+    return Transition(done.state, done.drafts)

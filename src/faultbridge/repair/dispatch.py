@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
 
+from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.cases import WaitingFor
 from faultbridge.domain.clusters import Control, Mode
 from faultbridge.domain.edges import Actor, CaseStatus
@@ -16,7 +17,7 @@ from faultbridge.domain.policy import Rule
 from faultbridge.domain.queue import QueuedCase
 from faultbridge.domain.times import to_text, truncate
 from faultbridge.errors import Conflict, Misconfigured, Transient
-from faultbridge.ledger.append import Append, Revision, token
+from faultbridge.ledger.append import Append, token
 from faultbridge.ledger.queries import rows_of
 from faultbridge.pipeline.decide.admit import Refused, admit
 from faultbridge.pipeline.decide.decide import Rules
@@ -198,7 +199,7 @@ class Dispatch:
         for refusal in islice(changed, MAX_REFUSALS):
             rule = rules.policy.rule_named(refusal.queued.rule)
 
-            def revise(state: NodeState, now: datetime, refusal: Refused = refusal, rule: Rule = rule) -> Revision:
+            def revise(state: NodeState, now: datetime, refusal: Refused = refusal, rule: Rule = rule) -> Transition:
                 return refused(state, refusal, rule, now)
 
             self.append(refusal.queued.key, revise, actor=Actor.DISPATCH, config=rules.config)
@@ -215,10 +216,10 @@ class Dispatch:
     def _say_what_would_be_done(self, rules: Rules, waiting: Iterable[QueuedCase]) -> None:
         for queued in waiting:
 
-            def revise(state: NodeState, now: datetime, queued: QueuedCase = queued) -> Revision:
+            def revise(state: NodeState, now: datetime, queued: QueuedCase = queued) -> Transition:
                 case = state.live_case
                 if case is None:
-                    return Revision(state)
+                    return Transition(state)
                 choice = choose(state, case, rules.policy)
                 return dry_run(state, queued.case, choice.repair_action, choice.reason, now)
 

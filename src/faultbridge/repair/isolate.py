@@ -13,13 +13,14 @@ from enum import StrEnum
 from functools import partial
 
 from faultbridge.domain.breakers import BreakerState
+from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.catalogue import Catalogue
 from faultbridge.domain.clusters import ClusterConfig, Control, Mode
 from faultbridge.domain.edges import Actor, NodeStatus
 from faultbridge.domain.entries import Draft
 from faultbridge.domain.nodes import Isolation, NodeKey, NodeState
 from faultbridge.errors import Misconfigured
-from faultbridge.ledger.append import Append, Revision
+from faultbridge.ledger.append import Append
 from faultbridge.pipeline import entry_builder
 from faultbridge.pipeline.decide.decide import Rules
 from faultbridge.pipeline.decide.opt_out import left_alone_until
@@ -136,30 +137,30 @@ class Isolate:
         if proceeds(state, rules.policy, self.append.clock.now()) is None:
             return Isolated.FAILED
 
-        def revise(now: NodeState, at: datetime) -> Revision:
+        def revise(now: NodeState, at: datetime) -> Transition:
             dead = proceeds(now, rules.policy, at)
             if dead is None or not _wanted(now, ordered=ordered):
-                return Revision(now)
+                return Transition(now)
             return _quarantined(now, at, f"isolation not confirmed: {dead}")
 
         after = self.append(state.key, revise, actor=Actor.ISOLATE, config=rules.config, known=state).state
         return Isolated.DONE if after.status is NodeStatus.QUARANTINED else Isolated.FAILED
 
     def _request(self, state: NodeState, config: ClusterConfig, *, ordered: bool) -> NodeState:
-        def revise(now: NodeState, at: datetime) -> Revision:
+        def revise(now: NodeState, at: datetime) -> Transition:
             wanted = _wanted(now, ordered=ordered) and now.isolation is Isolation.NONE
             asked = replace(now, isolation=Isolation.REQUESTED, isolation_since=at, orchestrator_lost_at=None)
-            return Revision(asked if wanted else now)
+            return Transition(asked if wanted else now)
 
         return self.append(state.key, revise, actor=Actor.ISOLATE, config=config, known=state).state
 
     def _confirm(
         self, state: NodeState, config: ClusterConfig, how: Isolation, reason: str, *, ordered: bool
     ) -> Isolated:
-        def revise(now: NodeState, at: datetime) -> Revision:
+        def revise(now: NodeState, at: datetime) -> Transition:
             # Recovered meanwhile: what was asked for stays on the record until it is withdrawn.
             if not _wanted(now, ordered=ordered):
-                return Revision(now)
+                return Transition(now)
             isolated, over = in_time_again(replace(now, isolation=how), at)
             return _quarantined(isolated, at, reason, *over)
 
@@ -172,13 +173,13 @@ class Isolate:
             self._note_failure(state, rules, answer)
             return Isolated.FAILED
 
-        def revise(now: NodeState, at: datetime) -> Revision:
+        def revise(now: NodeState, at: datetime) -> Transition:
             if now.isolation is not Isolation.REQUESTED or _wanted(now, ordered=False):
-                return Revision(now)
+                return Transition(now)
             draft = note(now, "isolation withdrawn: nothing is wrong any more", at)
             # Only a tick may call a node healthy; it is due at once.
             free, over = in_time_again(replace(now, isolation=Isolation.NONE, due_at=at), at)
-            return Revision(free, (draft, *over))
+            return Transition(free, (draft, *over))
 
         self.append(state.key, revise, actor=Actor.ISOLATE, config=rules.config)
         return Isolated.WITHDRAWN
@@ -186,7 +187,7 @@ class Isolate:
     def _note_failure(self, state: NodeState, rules: Rules, answer: Answer) -> NodeState:
         failure = answer.failure.value if answer.failure else ""
 
-        def revise(before: NodeState, at: datetime) -> Revision:
+        def revise(before: NodeState, at: datetime) -> Transition:
             lost_at = (before.orchestrator_lost_at or at) if answer.unanswered else None
             now = postponed(replace(before, orchestrator_lost_at=lost_at), at, rules.policy.limits)
             if is_overdue(now, at):
@@ -194,9 +195,9 @@ class Isolate:
                 return overdue(now, at, text, failure)
             folding = Folding(now, Catalogue(""))
             if not folding.first_of_the_day(f"isolation:{failure}", at):
-                return Revision(now)
+                return Transition(now)
             text = f"the orchestrator did not do it and is asked again: {answer.reason or failure}"
-            return Revision(folding.state(), (note(now, text, at, failure),))
+            return Transition(folding.state(), (note(now, text, at, failure),))
 
         return self.append(state.key, revise, actor=Actor.ISOLATE, config=rules.config).state
 
@@ -207,9 +208,9 @@ class Isolate:
         return found
 
 
-def _quarantined(state: NodeState, at: datetime, reason: str, *drafts: Draft) -> Revision:
+def _quarantined(state: NodeState, at: datetime, reason: str, *drafts: Draft) -> Transition:
     draft = entry_builder.status_change(state, NodeStatus.QUARANTINED, at, reason)
-    return Revision(replace(state, status=NodeStatus.QUARANTINED), (*drafts, draft))
+    return Transition(replace(state, status=NodeStatus.QUARANTINED), (*drafts, draft))
 
 
 def _holds(control: Control, state: NodeState, *, ordered: bool) -> bool:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.entries import Draft
 from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.policy import Limits
-from faultbridge.ledger.append import Revision
 from faultbridge.pipeline import entry_builder
 
 MINUTE = timedelta(minutes=1)
@@ -37,9 +37,9 @@ def postponed(state: NodeState, at: datetime, limits: Limits) -> NodeState:
     return replace(state, isolation_tries=state.isolation_tries + 1, isolation_again_at=again)
 
 
-def overdue(state: NodeState, at: datetime, text: str, failure: str = "TIMEOUT") -> Revision:
+def overdue(state: NodeState, at: datetime, text: str, failure: str = "TIMEOUT") -> Transition:
     """Tell a person that the orchestrator has not done what it was asked for too long."""
-    return Revision(replace(state, isolation_overdue=True), (note(state, text, at, failure, stage="overdue"),))
+    return Transition(replace(state, isolation_overdue=True), (note(state, text, at, failure, stage="overdue"),))
 
 
 def in_time_again(state: NodeState, at: datetime) -> tuple[NodeState, tuple[Draft, ...]]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
+from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.edges import Actor
 from faultbridge.domain.nodes import Ignored, NodeKey, NodeState
 from faultbridge.errors import Rejected
-from faultbridge.ledger.append import Append, Revise, Revision
+from faultbridge.ledger.append import Append, Revise
 from faultbridge.pipeline.decide.opt_out import heeding, ignoring
 from faultbridge.repair.case_orders import CaseOrder
 from faultbridge.rules.rulebook import Rulebook, rules_of
@@ -24,7 +25,7 @@ class OptOut:
     def __call__(self, key: NodeKey, order: CaseOrder, until: datetime | None = None) -> NodeState:
         """Leave a node alone, for ever unless told until when; `unknown_node` where there is none."""
 
-        def revise(state: NodeState, now: datetime) -> Revision:
+        def revise(state: NodeState, now: datetime) -> Transition:
             ignored = Ignored(order.operator or "", now, until, order.reason)
             return _noted(ignoring(state, ignored), "ignore", order, now)
 
@@ -33,15 +34,15 @@ class OptOut:
     def end(self, key: NodeKey, order: CaseOrder) -> NodeState:
         """Look after a node again; one that a label keeps out stays out until the label is gone."""
 
-        def revise(state: NodeState, now: datetime) -> Revision:
+        def revise(state: NodeState, now: datetime) -> Transition:
             if state.ignored is None:
-                return Revision(state)
+                return Transition(state)
             return _noted(heeding(state, now), "heed", order, now)
 
         return self._write(key, revise)
 
     def _write(self, key: NodeKey, revise: Revise) -> NodeState:
-        def known(state: NodeState, now: datetime) -> Revision:
+        def known(state: NodeState, now: datetime) -> Transition:
             if not state.registered:
                 raise Rejected("unknown_node", f"{key.stream} is not registered")
             return revise(state, now)
@@ -50,5 +51,5 @@ class OptOut:
         return self.append(key, known, actor=Actor.CLI, config=config).state
 
 
-def _noted(state: NodeState, word: str, order: CaseOrder, now: datetime) -> Revision:
-    return Revision(state, (order.note(word, now),))
+def _noted(state: NodeState, word: str, order: CaseOrder, now: datetime) -> Transition:
+    return Transition(state, (order.note(word, now),))

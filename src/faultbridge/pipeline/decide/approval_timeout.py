@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime
 
+from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.edges import CaseStatus
-from faultbridge.pipeline.decide.decide import Decided, move_case
+from faultbridge.pipeline.decide.decide import move_case
 
 
-def lapse(decided: Decided, now: datetime) -> Decided:
+def lapse(decided: Transition, now: datetime) -> Transition:
     """Hand over a case whose approval was not given by its deadline."""
     case = decided.state.live_case
     asking = case.asking if case else None

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
+from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.cases import Case, RepairAction, Resolution, WaitingFor, case_id
 from faultbridge.domain.clusters import ClusterConfig
 from faultbridge.domain.conditions import Condition
@@ -37,24 +38,16 @@ class Rules:
     gpus: Mapping[str, int] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Decided:
-    """The node after the decision and what goes on the record, in order."""
-
-    state: NodeState
-    drafts: tuple[Draft, ...] = ()
-
-
-def decide(state: NodeState, changes: Iterable[Change], rules: Rules, now: datetime) -> Decided:
+def decide(state: NodeState, changes: Iterable[Change], rules: Rules, now: datetime) -> Transition:
     """Judge a node whose conditions may have changed."""
     changes = tuple(changes)
     state, raised = override(state, changes, rules.policy)
     changes += raised
-    decided = Decided(state)
+    decided = Transition(state)
     if state.live_case is None:
         decided = _open_case(decided, changes, rules, now)
     elif not rules.config.follows:
-        decided = Decided(*escalate(state, _fresh(state, changes, rules, now), rules.policy, now))
+        decided = Transition(*escalate(state, _fresh(state, changes, rules, now), rules.policy, now))
     decided = _record_changes(decided, changes, rules)
     decided = _move_node(decided, now)
     decided = _move_case(decided, now)
@@ -76,7 +69,7 @@ def due_at(state: NodeState) -> datetime | None:
     return earliest(*timers)
 
 
-def _record_changes(decided: Decided, changes: tuple[Change, ...], rules: Rules) -> Decided:
+def _record_changes(decided: Transition, changes: tuple[Change, ...], rules: Rules) -> Transition:
     """Faults come before the case they open, though they already carry its id."""
     drafts = tuple(
         entry_builder.fault_change(_current(change, decided.state), decided.state, rules.catalogue, rules.policy)
@@ -97,7 +90,7 @@ def _same(one: Condition, other: Condition) -> bool:
     return one.code == other.code and one.component == other.component
 
 
-def _move_node(decided: Decided, now: datetime) -> Decided:
+def _move_node(decided: Transition, now: datetime) -> Transition:
     state = decided.state
     harmed = state.severity is not None and state.severity.rank >= Severity.WARNING.rank
     if state.status is NodeStatus.HEALTHY and harmed:
@@ -107,16 +100,16 @@ def _move_node(decided: Decided, now: datetime) -> Decided:
     return decided
 
 
-def _to(decided: Decided, target: NodeStatus, now: datetime, reason: str) -> Decided:
+def _to(decided: Transition, target: NodeStatus, now: datetime, reason: str) -> Transition:
     draft = entry_builder.status_change(decided.state, target, now, reason)
-    return Decided(replace(decided.state, status=target), (*decided.drafts, draft))
+    return Transition(replace(decided.state, status=target), (*decided.drafts, draft))
 
 
 def _worst(state: NodeState) -> Condition:
     return max(state.active(), key=lambda one: (one.severity.rank, one.action.rank))
 
 
-def _open_case(decided: Decided, changes: tuple[Change, ...], rules: Rules, now: datetime) -> Decided:
+def _open_case(decided: Transition, changes: tuple[Change, ...], rules: Rules, now: datetime) -> Transition:
     cause = _cause(decided.state, changes, rules, now)
     put_off = left_alone_until(decided.state, rules.config, now) if cause else None
     decided = replace(decided, state=replace(decided.state, put_off_until=put_off))
@@ -147,7 +140,7 @@ def _open_case(decided: Decided, changes: tuple[Change, ...], rules: Rules, now:
         gpus=_gpus(state, rules),
     )
     draft = entry_builder.case_change(None, case, now, cause.code, state)
-    decided = Decided(replace(state, case=case), (*decided.drafts, draft))
+    decided = Transition(replace(state, case=case), (*decided.drafts, draft))
     return decided if repair_action else _escalate(decided, now, _why_a_person(cause, rule))
 
 
@@ -185,7 +178,7 @@ def _why_a_person(cause: Condition, rule: Rule) -> str:
     return f"rule {rule.name} permits no repair action for {cause.action.value}"
 
 
-def _move_case(decided: Decided, now: datetime) -> Decided:
+def _move_case(decided: Transition, now: datetime) -> Transition:
     state = decided.state
     case = state.live_case
     if case is None or case.status not in {CaseStatus.OPEN, CaseStatus.QUEUED}:
@@ -201,7 +194,7 @@ def _move_case(decided: Decided, now: datetime) -> Decided:
     return decided
 
 
-def _resolve(decided: Decided, now: datetime) -> Decided:
+def _resolve(decided: Transition, now: datetime) -> Transition:
     case = decided.state.live_case
     if case is None:
         return decided
@@ -211,7 +204,7 @@ def _resolve(decided: Decided, now: datetime) -> Decided:
     return move_case(decided, resolved, now, "all conditions ended")
 
 
-def _escalate(decided: Decided, now: datetime, reason: str) -> Decided:
+def _escalate(decided: Transition, now: datetime, reason: str) -> Transition:
     case = decided.state.live_case
     if case is None:
         return decided
@@ -219,14 +212,14 @@ def _escalate(decided: Decided, now: datetime, reason: str) -> Decided:
     return move_case(decided, escalated, now, reason)
 
 
-def move_case(decided: Decided, case: Case, now: datetime, reason: str) -> Decided:
+def move_case(decided: Transition, case: Case, now: datetime, reason: str) -> Transition:
     """Move the live case, and with it the time at which the node is due; the first time it has a status is marked."""
     before = decided.state.live_case
     marked = replace(case, marks={**case.marks, case.status.value: case.marks.get(case.status.value, now)})
     draft = entry_builder.case_change(before.status if before else None, marked, now, reason, decided.state)
     over = _question_over(before, case, now)
     moved = replace(decided.state, case=marked)
-    return Decided(replace(moved, due_at=due_at(moved)), (*decided.drafts, *over, draft))
+    return Transition(replace(moved, due_at=due_at(moved)), (*decided.drafts, *over, draft))
 
 
 def _question_over(before: Case | None, case: Case, now: datetime) -> tuple[Draft, ...]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Any
 
+from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.nodes import NodeKey, NodeState
 from faultbridge.errors import FaultbridgeError
-from faultbridge.ledger.append import Revision
 from faultbridge.pipeline import entry_builder
 from faultbridge.ports import Bundle, BundleState, ObjectStore
 from faultbridge.repair.attempt.contract import Answer, Outcome
@@ -56,16 +56,16 @@ def _look(work: Work, instance_id: str) -> Bundle:
         return Bundle(BundleState.FAILED, reason=str(error))
 
 
-def _begin(state: NodeState, now: datetime) -> Revision:
-    return Revision(with_attempt(state, bundle_since=now))
+def _begin(state: NodeState, now: datetime) -> Transition:
+    return Transition(with_attempt(state, bundle_since=now))
 
 
-def _settled(state: NodeState, now: datetime, bundle: Bundle, instance_id: str) -> Revision:
+def _settled(state: NodeState, now: datetime, bundle: Bundle, instance_id: str) -> Transition:
     case, attempt = live(state)
     if NAME in attempt.steps:
-        return Revision(state)
+        return Transition(state)
     facts = {"bundle": bundle.place} if bundle.state is BundleState.KEPT else {}
     outcome = OUTCOMES[bundle.state]
     step = entry_builder.step(case, NAME, outcome, now, reason=bundle.reason, old_instance=instance_id, facts=facts)
     steps = {**attempt.steps, NAME: Outcome.DONE.value}
-    return Revision(with_attempt(state, steps=steps), (step,))
+    return Transition(with_attempt(state, steps=steps), (step,))

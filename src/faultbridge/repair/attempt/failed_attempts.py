@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.cases import Attempt, Case, RepairAction, WaitingFor
 from faultbridge.domain.edges import CaseStatus, NodeStatus
 from faultbridge.domain.entries import Draft
 from faultbridge.domain.nodes import NodeState
-from faultbridge.ledger.append import Revision
-from faultbridge.pipeline.decide.decide import Decided, move_case
+from faultbridge.pipeline.decide.decide import move_case
 from faultbridge.repair.attempt.progress import live, moved
 
 FAILING = frozenset(
@@ -31,14 +31,14 @@ DOUBLINGS = 5
 
 def escalated(
     state: NodeState, now: datetime, reason: str, *, drafts: tuple[Draft, ...] = (), fails: bool = True
-) -> Revision:
+) -> Transition:
     """Hand the case to a person; the node is `failed` unless it is only not proven good."""
     if fails and state.status in FAILING:
         state, draft = moved(state, NodeStatus.FAILED, now, reason)
         drafts = (*drafts, draft)
     case, attempt = live(state)
     handed = replace(case, status=CaseStatus.ESCALATED, attempt=_at_rest(attempt), reason=reason)
-    return _finished(Decided(state, drafts), handed, now, reason)
+    return _finished(Transition(state, drafts), handed, now, reason)
 
 
 def requeued(
@@ -50,7 +50,7 @@ def requeued(
     drafts: tuple[Draft, ...] = (),
     repair_action: RepairAction | None = None,
     not_before: datetime | None = None,
-) -> Revision:
+) -> Transition:
     """Put the case back into the queue, the node back into quarantine and the slot back to the cluster."""
     if state.status in SET_BACK:
         state, draft = moved(state, NodeStatus.QUARANTINED, now, reason)
@@ -65,10 +65,10 @@ def requeued(
         not_before=not_before,
         reason=reason,
     )
-    return _finished(Decided(state, drafts), waiting, now, reason)
+    return _finished(Transition(state, drafts), waiting, now, reason)
 
 
-def uncounted(revision: Revision) -> Revision:
+def uncounted(revision: Transition) -> Transition:
     """Let the attempt that ended be none of those that the policy allows."""
     case = revision.state.live_case
     if case is None:
@@ -85,6 +85,6 @@ def _at_rest(attempt: Attempt) -> Attempt:
     return replace(attempt, task_token=None, probe_at=None, deadline=None)
 
 
-def _finished(decided: Decided, case: Case, now: datetime, reason: str) -> Revision:
+def _finished(decided: Transition, case: Case, now: datetime, reason: str) -> Transition:
     done = move_case(decided, case, now, reason)
-    return Revision(done.state, done.drafts)
+    return Transition(done.state, done.drafts)

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.cases import Intent, Phase, RepairAction, WaitingFor
 from faultbridge.domain.edges import NodeStatus
 from faultbridge.domain.nodes import NodeState
-from faultbridge.ledger.append import Revision
 from faultbridge.pipeline import entry_builder
 from faultbridge.pipeline.decide.repair_actions import wanted
 from faultbridge.repair.attempt.contract import Answer
@@ -33,11 +33,11 @@ def stopped_before(work: Work) -> Answer | None:
 def commit(work: Work, facts: Mapping[str, Any], spare: str | None = None) -> Work:
     """Put the intent on the record, unless a person cancelled the case in the last moment."""
 
-    def revise(state: NodeState, now: datetime) -> Revision:
+    def revise(state: NodeState, now: datetime) -> Transition:
         case, attempt = live(state)
         sitting = state.incarnation
         if case.cancelled or attempt.intent is not None or sitting is None or sitting.instance_id is None:
-            return Revision(state)
+            return Transition(state)
         intent = Intent(case.repair_action, sitting.instance_id, sitting.instance, case.execution, now)
         told = {"generation": intent.generation, "token": intent.token, "rule": case.rule, "policy": case.policy}
         step = entry_builder.step(
@@ -45,7 +45,7 @@ def commit(work: Work, facts: Mapping[str, Any], spare: str | None = None) -> Wo
         )
         state = reached(with_attempt(state, intent=intent, spare=spare), Phase.INTENT, now)
         state, draft = moved(state, STATUS[case.repair_action], now, "drained; intent committed")
-        return Revision(state, (step, draft))
+        return Transition(state, (step, draft))
 
     return work.commit(revise)
 

@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 
+from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.cases import Attempt, Case, WaitingFor
 from faultbridge.domain.edges import Actor, CaseStatus, NodeStatus
 from faultbridge.domain.nodes import NodeKey, NodeState
 from faultbridge.errors import Transient
-from faultbridge.ledger.append import Revision
 from faultbridge.pipeline import entry_builder
 from faultbridge.ports import ExecutionStatus
 from faultbridge.repair.attempt.contract import Answer, Outcome, Request, execution_input
@@ -107,15 +107,15 @@ class RecoverAttempts:
                 self.machine.tools.workflow.start(followed.execution, execution_input(state.key, followed))
         return RecoveredAttempts.RECOVERED
 
-    def _append(self, state: NodeState, case: Case, revise: Callable[[NodeState, datetime], Revision]) -> NodeState:
+    def _append(self, state: NodeState, case: Case, revise: Callable[[NodeState, datetime], Transition]) -> NodeState:
         """Revise the node unless the attempt has come further or is over."""
         config = rules_of(self.machine.tools.rulebook, state.key.cluster).config
 
-        def unless_moved(now: NodeState, at: datetime) -> Revision:
+        def unless_moved(now: NodeState, at: datetime) -> Transition:
             current = now.live_case
             if current is None or (current.id, current.attempts) != (case.id, case.attempts):
-                return Revision(now)
-            return revise(now, at) if current.status is CaseStatus.IN_PROGRESS else Revision(now)
+                return Transition(now)
+            return revise(now, at) if current.status is CaseStatus.IN_PROGRESS else Transition(now)
 
         return self.machine.tools.append(state.key, unless_moved, actor=Actor.SWEEP, config=config, known=state).state
 
@@ -125,18 +125,18 @@ def _due(attempt: Attempt, now: datetime) -> bool:
     return bool(times) and min(times) <= now
 
 
-def _lease(state: NodeState, now: datetime) -> Revision:
+def _lease(state: NodeState, now: datetime) -> Transition:
     _, attempt = live(state)
-    return Revision(with_attempt(state, probe_at=now + LEASE, tries=attempt.tries + 1))
+    return Transition(with_attempt(state, probe_at=now + LEASE, tries=attempt.tries + 1))
 
 
-def _give_back(state: NodeState, now: datetime) -> Revision:
+def _give_back(state: NodeState, now: datetime) -> Transition:
     case, _ = live(state)
     reason = f"execution {case.execution} was lost before its intent"
     return requeued(state, now, WaitingFor.WAIT, reason, not_before=again_at(case, now))
 
 
-def _follow(state: NodeState, now: datetime) -> Revision:
+def _follow(state: NodeState, now: datetime) -> Transition:
     """Begin the next attempt where the lost one stood; what it settled and intended stays."""
     case, attempt = live(state)
     number = case.attempts + 1
@@ -151,4 +151,4 @@ def _follow(state: NodeState, now: datetime) -> Revision:
         deadline=None,
         probe_at=now + LEASE,
     )
-    return Revision(state, (entry_builder.step(followed, attempt.step or "admission", "lost", now, reason=reason),))
+    return Transition(state, (entry_builder.step(followed, attempt.step or "admission", "lost", now, reason=reason),))

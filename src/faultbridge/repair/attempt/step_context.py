@@ -7,13 +7,14 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TypeVar
 
+from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.cases import Attempt, Case, Phase, RepairAction, WaitingFor
 from faultbridge.domain.clusters import ProviderRole
 from faultbridge.domain.edges import Actor, CaseStatus
 from faultbridge.domain.entries import Draft
 from faultbridge.domain.nodes import NodeState
 from faultbridge.errors import Misconfigured
-from faultbridge.ledger.append import Append, Revision
+from faultbridge.ledger.append import Append
 from faultbridge.pipeline.decide.decide import Rules
 from faultbridge.ports import (
     Clock,
@@ -39,7 +40,7 @@ DRY_FOR = timedelta(minutes=10)
 """How long a group without capacity is left alone before one repair looks again."""
 
 P = TypeVar("P")
-Change = Callable[[NodeState, datetime], Revision]
+Change = Callable[[NodeState, datetime], Transition]
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +138,7 @@ class Work:
     def commit(self, revise: Change, actor: Actor = Actor.STEP) -> Work:
         """Write a revision of the node, if the attempt is still the live one when it is written."""
 
-        def fenced(state: NodeState, now: datetime) -> Revision:
+        def fenced(state: NodeState, now: datetime) -> Transition:
             self.fence(state)
             return revise(state, now)
 
@@ -153,7 +154,7 @@ class Work:
     ) -> Answer:
         """Write what the step came to, in one transaction with what it did to the node."""
 
-        def finish(state: NodeState, now: datetime) -> Revision:
+        def finish(state: NodeState, now: datetime) -> Transition:
             changed = change(state, now)
             after = settled(reached(changed.state, phase, now), self.request.step, outcome, now)
             return replace(changed, state=after)
@@ -180,7 +181,7 @@ class Work:
         An attempt that does not count is none of those that the policy allows.
         """
 
-        def revise(state: NodeState, now: datetime) -> Revision:
+        def revise(state: NodeState, now: datetime) -> Transition:
             not_before = again_at(self.case, now) if later else None
             back = requeued(
                 state, now, waiting_for, reason, drafts=drafts, repair_action=repair_action, not_before=not_before
@@ -194,10 +195,10 @@ class Work:
         """End the attempt with the case waiting for a person's word about the next one."""
         patience = self.rules.policy.rule_named(self.case.rule).approval_deadline
 
-        def revise(state: NodeState, now: datetime) -> Revision:
+        def revise(state: NodeState, now: datetime) -> Transition:
             back = uncounted(requeued(state, now, WaitingFor.APPROVAL, reason, drafts=drafts))
             question = asked(back.state, reason, now, now + patience)
-            return Revision(question.state, (*back.drafts, *question.drafts))
+            return Transition(question.state, (*back.drafts, *question.drafts))
 
         self.commit(revise)
         return Answer(Outcome.STOPPED, reason)

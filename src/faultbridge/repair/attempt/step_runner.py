@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
+from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.cases import Attempt
 from faultbridge.domain.edges import CaseStatus
 from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.policy import Limits
 from faultbridge.errors import FaultbridgeError, Rejected, Transient
-from faultbridge.ledger.append import Revision
 from faultbridge.repair.attempt.contract import Answer, Outcome, Request, Settled, Superseded
 from faultbridge.repair.attempt.progress import postponed, under_way
 from faultbridge.repair.attempt.step_context import Tools, Work
@@ -119,8 +119,8 @@ class StepRunner:
     def _begin(self, step: Step, work: Work, token: str | None) -> Work:
         limit = step.limit(work.rules.policy.limits)
 
-        def revise(state: NodeState, now: datetime) -> Revision:
-            return Revision(under_way(state, work.request.step, token, now, limit))
+        def revise(state: NodeState, now: datetime) -> Transition:
+            return Transition(under_way(state, work.request.step, token, now, limit))
 
         return work.commit(revise)
 
@@ -129,7 +129,7 @@ class StepRunner:
         late = work.attempt.deadline is not None and work.attempt.deadline <= self.tools.clock.now()
         if late and step.late is not None:
             return step.late(work, answer.reason)
-        work.commit(lambda state, now: Revision(postponed(state, now, self.tools.probe)))
+        work.commit(lambda state, now: Transition(postponed(state, now, self.tools.probe)))
         return answer
 
     def _again(self, work: Work) -> NodeState:

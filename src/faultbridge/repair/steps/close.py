@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime
 
+from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.cases import EXTERNAL, Attempt, Case, RepairAction, Resolution
 from faultbridge.domain.edges import Actor, CaseStatus, NodeStatus
 from faultbridge.domain.faults import Severity
 from faultbridge.domain.nodes import Isolation, NodeState
 from faultbridge.errors import Transient
-from faultbridge.ledger.append import Revision
-from faultbridge.pipeline.decide.decide import Decided, move_case
+from faultbridge.pipeline.decide.decide import move_case
 from faultbridge.repair.attempt.contract import Answer, Outcome
 from faultbridge.repair.attempt.progress import live, moved
 from faultbridge.repair.attempt.step_context import Work
@@ -52,11 +52,11 @@ def _keep_out(work: Work) -> Answer:
     if not answer.ok:
         raise Transient(f"the node was let back and cannot be kept out again: {answer.reason}")
     isolation = Isolation.CONFIRMED if work.orchestrator.applicable else Isolation.NOT_APPLICABLE
-    work = work.commit(lambda state, _: Revision(replace(state, isolation=isolation)))
+    work = work.commit(lambda state, _: Transition(replace(state, isolation=isolation)))
     return verify_node.overtaken(work, verify_node.seen_since(work.state))
 
 
-def _closed(state: NodeState, now: datetime) -> Revision:
+def _closed(state: NodeState, now: datetime) -> Transition:
     case, attempt = live(state)
     if verify_node.seen_since(state):
         raise _Overtaken
@@ -74,8 +74,8 @@ def _closed(state: NodeState, now: datetime) -> Revision:
         reason="",
         closed_at=now,
     )
-    done = move_case(Decided(state, (draft,)), resolved, now, resolution.value)
-    return Revision(done.state, done.drafts)
+    done = move_case(Transition(state, (draft,)), resolved, now, resolution.value)
+    return Transition(done.state, done.drafts)
 
 
 def _resolution(case: Case) -> Resolution:

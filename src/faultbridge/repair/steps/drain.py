@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime
 
+from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.cases import Phase, RepairAction, WaitingFor
 from faultbridge.domain.edges import NodeStatus
 from faultbridge.domain.faults import Severity
 from faultbridge.domain.nodes import Isolation, NodeState
-from faultbridge.ledger.append import Revision
 from faultbridge.pipeline import entry_builder
 from faultbridge.pipeline.decide.orchestrator_reach import impatient, proceeds
 from faultbridge.ports import Answer as Reply
@@ -54,14 +54,14 @@ def _outcome(work: Work, reply: Reply) -> Answer:
 def _followed(work: Work) -> Answer:
     """Leave the node to the provider; one that it has seen to already is only verified."""
     if work.state.status is NodeStatus.VALIDATING:
-        return work.settle(Outcome.DIAGNOSE, Phase.VERIFYING, lambda state, _: Revision(state))
+        return work.settle(Outcome.DIAGNOSE, Phase.VERIFYING, lambda state, _: Transition(state))
 
-    def finish(state: NodeState, now: datetime) -> Revision:
+    def finish(state: NodeState, now: datetime) -> Transition:
         step = entry_builder.step(work.case, NAME, "not_applicable", now, reason="the provider repairs")
         if state.status is not NodeStatus.QUARANTINED:
-            return Revision(state, (step,))
+            return Transition(state, (step,))
         begun = _begin(state, now)
-        return Revision(begun.state, (*begun.drafts, step))
+        return Transition(begun.state, (*begun.drafts, step))
 
     return work.settle(Outcome.FOLLOW, Phase.DRAINING, finish)
 
@@ -85,17 +85,17 @@ def _asked(work: Work, orchestrator: Orchestrator) -> tuple[Work, Reply]:
         if not reply.ok and reply.failure is not ProviderFailure.NOT_FOUND:
             return work, reply
         if reply.ok and work.state.isolation is Isolation.REQUESTED:
-            work = work.commit(lambda state, _: Revision(replace(state, isolation=Isolation.CONFIRMED)))
+            work = work.commit(lambda state, _: Transition(replace(state, isolation=Isolation.CONFIRMED)))
     reply = orchestrator.drain(work.member, work.attempt.deadline or work.tools.clock.now())
     if not reply.unanswered and work.state.orchestrator_lost_at is not None:
-        work = work.commit(lambda state, now: Revision(*in_time_again(state, now)))
+        work = work.commit(lambda state, now: Transition(*in_time_again(state, now)))
     return work, reply
 
 
 def _without_orchestrator(work: Work, reason: str) -> Answer:
     """Wait for an orchestrator that does not answer; only a machine that is proven dead is given up without it."""
     if work.state.orchestrator_lost_at is None:
-        work = work.commit(lambda state, now: Revision(replace(state, orchestrator_lost_at=now)))
+        work = work.commit(lambda state, now: Transition(replace(state, orchestrator_lost_at=now)))
     policy, now = work.rules.policy, work.tools.clock.now()
     dead = proceeds(work.state, policy, now)
     if dead is not None:
@@ -112,20 +112,20 @@ def _held(work: Work, reason: str) -> Answer:
     return work.requeue(WaitingFor.WAIT, f"TIMEOUT: {told}", draft, counts=False)
 
 
-def _begin(state: NodeState, now: datetime) -> Revision:
+def _begin(state: NodeState, now: datetime) -> Transition:
     state, draft = moved(state, NodeStatus.DRAINING, now, "attempt admitted")
-    return Revision(reached(state, Phase.DRAINING, now), (draft,))
+    return Transition(reached(state, Phase.DRAINING, now), (draft,))
 
 
 def _drained(work: Work, how: str, reason: str) -> Answer:
     diagnosis = work.case.repair_action is RepairAction.VERIFY
 
-    def finish(state: NodeState, now: datetime) -> Revision:
+    def finish(state: NodeState, now: datetime) -> Transition:
         step = entry_builder.step(work.case, NAME, how, now, reason=reason)
         if not diagnosis or state.status is NodeStatus.VALIDATING:
-            return Revision(state, (step,))  # a machine that somebody else put there is validating already
+            return Transition(state, (step,))  # a machine that somebody else put there is validating already
         state, draft = moved(state, NodeStatus.VALIDATING, now, "diagnosis only")
-        return Revision(state, (step, draft))
+        return Transition(state, (step, draft))
 
     if diagnosis:
         return work.settle(Outcome.DIAGNOSE, Phase.VERIFYING, finish)

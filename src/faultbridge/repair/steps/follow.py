@@ -9,12 +9,12 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime
 
+from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.cases import EXTERNAL, Phase
 from faultbridge.domain.catalogue import Scope
 from faultbridge.domain.edges import Actor, NodeStatus
 from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.times import latest
-from faultbridge.ledger.append import Revision
 from faultbridge.pipeline import entry_builder
 from faultbridge.pipeline.decide.decide import decide
 from faultbridge.pipeline.decide.provider_repair import FOLLOW
@@ -60,14 +60,14 @@ def _done(work: Work) -> str | None:
 
 
 def _followed(work: Work, what: str) -> Answer:
-    def finish(state: NodeState, now: datetime) -> Revision:
+    def finish(state: NodeState, now: datetime) -> Transition:
         case, _ = live(state)
         step = entry_builder.step(case, NAME, "repaired", now, reason=what, new_instance=work.instance_id)
         state = replace(state, case=replace(case, marks={**case.marks, EXTERNAL: case.marks.get(EXTERNAL, now)}))
         if state.status is NodeStatus.VALIDATING:
-            return Revision(state, (step,))
+            return Transition(state, (step,))
         state, draft = moved(state, NodeStatus.VALIDATING, now, what)
-        return Revision(state, (step, draft))
+        return Transition(state, (step, draft))
 
     return work.settle(Outcome.DONE, Phase.AWAITING, finish)
 
@@ -79,7 +79,7 @@ def _wait_for_news(work: Work) -> None:
     if heard is None or attempt.deadline is None:
         return
     deadline = max(attempt.deadline, heard + limit)
-    work.commit(lambda state, _: Revision(with_attempt(state, deadline=deadline)))
+    work.commit(lambda state, _: Transition(with_attempt(state, deadline=deadline)))
 
 
 def taken_away(work: Work, step: str) -> Answer | None:
@@ -88,14 +88,14 @@ def taken_away(work: Work, step: str) -> Answer | None:
         return None
     reason = why_gone(work)
 
-    def finish(state: NodeState, now: datetime) -> Revision:
+    def finish(state: NodeState, now: datetime) -> Transition:
         case, _ = live(state)
         told = entry_builder.step(case, step, "gone", now, reason=reason, old_instance=work.instance_id)
         state = replace(state, case=replace(case, marks={**case.marks, EXTERNAL: now}))
         ended = end_scopes(state, Scope, at=now, reason=reason)
         decided = decide(ended.state, ended.changes, work.rules, now)
         state, draft = moved(decided.state, NodeStatus.PROVISIONING, now, reason)
-        return Revision(state, (told, *decided.drafts, draft))
+        return Transition(state, (told, *decided.drafts, draft))
 
     # It is what an inventory finds, and may write; a step only finds it sooner.
     return work.settle(Outcome.GONE, Phase.AWAITING, finish, Actor.INVENTORY)

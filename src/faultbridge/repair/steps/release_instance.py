@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime
 
+from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.cases import Intent, Phase, WaitingFor
 from faultbridge.domain.edges import NodeStatus
 from faultbridge.domain.nodes import NodeState
 from faultbridge.errors import Transient
-from faultbridge.ledger.append import Revision
 from faultbridge.pipeline import entry_builder
 from faultbridge.ports import Answer as Reply
 from faultbridge.ports import Presence, ProviderFailure
@@ -88,7 +88,7 @@ def _go_on(work: Work, intent: Intent) -> Answer:
 
 
 def _given_up(work: Work, intent: Intent, reply: Reply) -> Answer:
-    def finish(state: NodeState, now: datetime) -> Revision:
+    def finish(state: NodeState, now: datetime) -> Transition:
         step = entry_builder.step(
             work.case,
             NAME,
@@ -99,7 +99,7 @@ def _given_up(work: Work, intent: Intent, reply: Reply) -> Answer:
             old_instance=intent.instance_id,
         )
         state, draft = moved(state, NodeStatus.PROVISIONING, now, "old instance given up")
-        return Revision(state, (step, draft))
+        return Transition(state, (step, draft))
 
     answer = work.settle(Outcome.DONE, Phase.ACTED, finish)
     capacity.there_is_some(work)

@@ -9,13 +9,13 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime
 
+from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.cases import Intent, Phase, RepairAction
 from faultbridge.domain.edges import NodeStatus
 from faultbridge.domain.nodes import NodeState
 from faultbridge.errors import Transient
-from faultbridge.ledger.append import Revision
 from faultbridge.pipeline import entry_builder
-from faultbridge.pipeline.decide.decide import Decided, decide
+from faultbridge.pipeline.decide.decide import decide
 from faultbridge.pipeline.fold.expire import end_scopes
 from faultbridge.pipeline.observe import REBOOT_ENDS
 from faultbridge.ports import Answer as Reply
@@ -70,14 +70,14 @@ def _act(work: Work, meant: Intent) -> Answer:
 
 
 def _begun(work: Work, reply: Reply) -> Answer:
-    def revise(state: NodeState, now: datetime) -> Revision:
+    def revise(state: NodeState, now: datetime) -> Transition:
         _, attempt = live(state)
         if attempt.operation == reply.operation:
-            return Revision(state)
+            return Transition(state)
         step = entry_builder.step(
             work.case, NAME, "begun", now, operation=reply.operation, new_instance=work.instance_id
         )
-        return Revision(reached(with_attempt(state, operation=reply.operation), Phase.ACTED, now), (step,))
+        return Transition(reached(with_attempt(state, operation=reply.operation), Phase.ACTED, now), (step,))
 
     work.commit(revise)
     return waiting("it has begun")
@@ -98,25 +98,25 @@ def _look(work: Work, meant: Intent) -> Answer:
 
 
 def _back(work: Work, meant: Intent, found: Restart) -> Answer:
-    def finish(state: NodeState, now: datetime) -> Revision:
+    def finish(state: NodeState, now: datetime) -> Transition:
         step = entry_builder.step(
             work.case, NAME, "back", now, operation=found.operation, new_instance=meant.instance_id
         )
         state = with_attempt(state, operation=None, watched_since=now)
         decided = (
-            _booted(work, state, found, now) if meant.repair_action is RepairAction.REBOOT_NODE else Decided(state)
+            _booted(work, state, found, now) if meant.repair_action is RepairAction.REBOOT_NODE else Transition(state)
         )
         state, draft = moved(decided.state, NodeStatus.VALIDATING, now, "device or node back")
-        return Revision(state, (step, *decided.drafts, draft))
+        return Transition(state, (step, *decided.drafts, draft))
 
     return work.settle(Outcome.DONE, Phase.AWAITING, finish)
 
 
-def _booted(work: Work, state: NodeState, found: Restart, now: datetime) -> Decided:
+def _booted(work: Work, state: NodeState, found: Restart, now: datetime) -> Transition:
     """Begin the next boot of the instance, unless its own records told of it already."""
     sitting, meant = state.incarnation, work.attempt.intent
     if sitting is None or meant is None or (sitting.boot_id == found.boot_id and sitting.since > meant.at):
-        return Decided(state)
+        return Transition(state)
     boot = replace(sitting, boot=sitting.boot + 1, boot_id=found.boot_id, since=now)
     ended = end_scopes(replace(state, incarnation=boot), REBOOT_ENDS, at=now, reason="reboot")
     return decide(ended.state, ended.changes, work.rules, now)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime
 
+from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.cases import Phase
 from faultbridge.domain.nodes import Isolation, NodeState
-from faultbridge.ledger.append import Revision
 from faultbridge.pipeline import entry_builder
 from faultbridge.repair.attempt.contract import Answer, Outcome
 from faultbridge.repair.attempt.failed_attempts import escalated
@@ -40,7 +40,7 @@ def return_is_late(work: Work, reason: str) -> Answer:
     """Hand over a good node of which the orchestrator did not say that it takes it back; perhaps it has done so."""
     why = f"TIMEOUT: verified, but the orchestrator does not take it back: {reason}"
 
-    def stop(state: NodeState, now: datetime) -> Revision:
+    def stop(state: NodeState, now: datetime) -> Transition:
         draft = entry_builder.step(work.case, NAME, "timed_out", now, reason=reason, failure="TIMEOUT")
         unsure = replace(state, isolation=Isolation.REQUESTED)
         return escalated(unsure, now, why, drafts=(draft,), fails=False)
@@ -50,9 +50,9 @@ def return_is_late(work: Work, reason: str) -> Answer:
 
 
 def _returned(work: Work, how: str, reason: str) -> Answer:
-    def finish(state: NodeState, now: datetime) -> Revision:
+    def finish(state: NodeState, now: datetime) -> Transition:
         step = entry_builder.step(work.case, NAME, how, now, reason=reason, new_instance=work.instance_id)
         free, over = in_time_again(replace(state, isolation=Isolation.NONE), now)
-        return Revision(free, (*over, step))
+        return Transition(free, (*over, step))
 
     return work.settle(Outcome.DONE, Phase.CLOSING, finish)

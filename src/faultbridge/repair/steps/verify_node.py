@@ -6,12 +6,12 @@ from dataclasses import replace
 from datetime import datetime
 
 from faultbridge.decoders.gpu_count import missing
+from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.cases import Attempt, Case, Phase, RepairAction, WaitingFor
 from faultbridge.domain.conditions import Condition
 from faultbridge.domain.faults import Severity
 from faultbridge.domain.nodes import Isolation, NodeState
 from faultbridge.errors import Misconfigured
-from faultbridge.ledger.append import Revision
 from faultbridge.pipeline import entry_builder
 from faultbridge.pipeline.decide.decide import decide
 from faultbridge.pipeline.decide.repair_actions import wanted
@@ -97,13 +97,13 @@ def _begin(work: Work, instance_id: str) -> Answer:
     token = f"{work.case.execution}-{work.attempt.tries}"
     operation = work.verifier.begin(instance_id, token, _level(work))
 
-    def revise(state: NodeState, now: datetime) -> Revision:
+    def revise(state: NodeState, now: datetime) -> Transition:
         case, attempt = live(state)
         if attempt.operation is not None:
-            return Revision(state)
+            return Transition(state)
         step = entry_builder.step(case, NAME, "begun", now, operation=operation, new_instance=instance_id)
         begun = with_attempt(state, operation=operation, watched_since=attempt.watched_since or now)
-        return Revision(reached(begun, Phase.VERIFYING, now), (step,))
+        return Transition(reached(begun, Phase.VERIFYING, now), (step,))
 
     work.commit(revise)
     return waiting("the verification has begun")
@@ -120,8 +120,8 @@ def _gone(work: Work) -> Answer | None:
     return work.retry_or_escalate(WaitingFor.WAIT, reason, draft)
 
 
-def _confirmed(state: NodeState, now: datetime) -> Revision:
-    return Revision(*in_time_again(replace(state, isolation=Isolation.CONFIRMED), now))
+def _confirmed(state: NodeState, now: datetime) -> Transition:
+    return Transition(*in_time_again(replace(state, isolation=Isolation.CONFIRMED), now))
 
 
 def _level(work: Work) -> int | None:
@@ -130,14 +130,14 @@ def _level(work: Work) -> int | None:
 
 def _once_more(work: Work, found: Verification) -> Answer:
     reason = "; ".join(found.findings) or "the verification left no result"
-    work.commit(lambda state, _: Revision(with_attempt(state, operation=None)))
+    work.commit(lambda state, _: Transition(with_attempt(state, operation=None)))
     return waiting(reason)
 
 
 def _passed(work: Work, found: Verification) -> Answer:
     evidence, facts = keep(work.tools.objects, work.state.key, found.report, work.tools.clock.now())
 
-    def finish(state: NodeState, now: datetime) -> Revision:
+    def finish(state: NodeState, now: datetime) -> Transition:
         case, attempt = live(state)
         step = entry_builder.step(
             case,
@@ -153,7 +153,7 @@ def _passed(work: Work, found: Verification) -> Answer:
         began = _began(case, attempt) if _is_successor(state, case) else None
         proven = ended.state if began is None else outdate(ended.state, before=began)
         decided = decide(proven, ended.changes, work.rules, now)
-        return Revision(decided.state, (step, *decided.drafts))
+        return Transition(decided.state, (step, *decided.drafts))
 
     return work.settle(Outcome.DONE, Phase.VERIFYING, finish)
 

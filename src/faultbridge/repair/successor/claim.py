@@ -9,11 +9,11 @@ from typing import Any
 
 from faultbridge.domain import names
 from faultbridge.domain.aliases import Alias, AliasRow
+from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.cases import Phase
 from faultbridge.domain.edges import NodeStatus
 from faultbridge.domain.nodes import Incarnation, NodeState
 from faultbridge.domain.times import to_text
-from faultbridge.ledger.append import Revision
 from faultbridge.pipeline import entry_builder
 from faultbridge.ports import Candidate
 from faultbridge.repair.attempt.progress import moved, with_attempt
@@ -32,7 +32,7 @@ class Taken(Exception):  # noqa: N818 - a fact, no error
 def claim(work: Work, candidate: Candidate) -> Change:
     """Return the revision that nodes the candidate; it raises Taken when another node has it."""
 
-    def revise(state: NodeState, now: datetime) -> Revision:
+    def revise(state: NodeState, now: datetime) -> Transition:
         wanted = {keys.alias(*alias): alias for alias in _names(state, candidate)}
         former = state.incarnation.instance_id if state.incarnation else None
         places = [keys.claim(candidate.instance_id), *wanted]
@@ -59,7 +59,7 @@ def _seated(
     free: tuple[Alias, ...],
     now: datetime,
     beside: tuple[Write, ...],
-) -> Revision:
+) -> Transition:
     old = state.incarnation
     acted = work.case.marks.get(Phase.ACTED.value, candidate.launched_at)
     known = [alias.value.split("/", 1)[1] for alias in free if alias.kind == "name"]
@@ -89,7 +89,7 @@ def _seated(
         facts=_facts(work, candidate),
     )
     state, draft = moved(state, NodeStatus.VALIDATING, now, "successor claimed, generation raised")
-    return Revision(state, (step, draft), beside)
+    return Transition(state, (step, draft), beside)
 
 
 def _facts(work: Work, candidate: Candidate) -> dict[str, Any]:

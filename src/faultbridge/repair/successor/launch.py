@@ -12,9 +12,9 @@ from dataclasses import replace
 from datetime import datetime
 
 from faultbridge.decoders.gpu_count import with_as_many
+from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.nodes import NodeState
 from faultbridge.errors import Misconfigured, Transient
-from faultbridge.ledger.append import Revision
 from faultbridge.ports import Answer, Candidate, Launcher, ProviderFailure, Vacancy
 from faultbridge.repair.attempt.progress import live, with_attempt
 from faultbridge.repair.attempt.step_context import Work
@@ -113,6 +113,6 @@ def _of_case(work: Work, group: str) -> Vacancy:
     return Vacancy(work.rules.config, group, work.case.id, token, work.instance_id, spare=attempt.spare)
 
 
-def _next_token(state: NodeState, now: datetime) -> Revision:  # noqa: ARG001 - a change of a node is told the time
+def _next_token(state: NodeState, now: datetime) -> Transition:  # noqa: ARG001 - a change of a node is told the time
     _, attempt = live(state)
-    return Revision(with_attempt(state, launches=attempt.launches + 1))
+    return Transition(with_attempt(state, launches=attempt.launches + 1))

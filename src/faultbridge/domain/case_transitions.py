@@ -1,0 +1,25 @@
+"""Transitions: what one decision changes about a node and its case, as one value that is committed whole."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from faultbridge.domain.entries import Draft
+from faultbridge.domain.nodes import NodeState
+from faultbridge.domain.records import Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class Transition:
+    """A node's next state and the entries that record the change, in order.
+
+    `writes` are table writes (`storage.writes.Write`) that commit in the same transaction; pure code never reads them.
+    `outcomes` holds the outcome of each raw record by its id; it is empty when no record caused the change.
+    """
+
+    state: NodeState
+    drafts: tuple[Draft, ...] = ()
+    writes: tuple[Any, ...] = ()
+    outcomes: Mapping[str, Outcome] = field(default_factory=dict)
