@@ -12,7 +12,7 @@ from faultbridge.domain.edges import NodeStatus
 from faultbridge.domain.faults import Action, Component, ComponentType, Fault, Severity
 from faultbridge.domain.nodes import Head, Incarnation, NodeKey, NodeState, Placement
 from faultbridge.domain.policy import Policy, Rule
-from faultbridge.pipeline.decide.decide import Rules
+from faultbridge.pipeline.decide.open_case import Rules
 from faultbridge.pipeline.fold.changes import Arrival
 from faultbridge.pipeline.normalize.resolve import Sits
 

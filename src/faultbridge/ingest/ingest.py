@@ -25,7 +25,7 @@ from faultbridge.ingest.node_lookup import Placement
 from faultbridge.ingest.poison_messages import SUSPICIOUS_FROM, PoisonMessages
 from faultbridge.ingest.record_reader import Delivery, Part, Reader
 from faultbridge.ledger.append import Append, Appended
-from faultbridge.pipeline.decide.decide import Rules
+from faultbridge.pipeline.decide.open_case import Rules
 from faultbridge.rules.rulebook import Rulebook
 
 Placed = dict[NodeKey, tuple[ClusterConfig, list[tuple[Part, AliasRow]]]]

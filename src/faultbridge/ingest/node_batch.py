@@ -16,7 +16,7 @@ from faultbridge.domain.times import truncate
 from faultbridge.ingest.caches import Known
 from faultbridge.ingest.counter_store import Compared, CounterStore
 from faultbridge.ingest.record_reader import Part
-from faultbridge.pipeline.decide.decide import Rules
+from faultbridge.pipeline.decide.open_case import Rules
 from faultbridge.pipeline.fold.changes import Arrival
 from faultbridge.pipeline.fold.write_filter import worth_writing
 from faultbridge.pipeline.normalize.limit import MAX_FAULTS, weight

@@ -10,7 +10,8 @@ from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.catalogue import Catalogue, Scope
 from faultbridge.domain.nodes import NodeState
 from faultbridge.pipeline.decide.approval_timeout import lapse
-from faultbridge.pipeline.decide.decide import Rules, decide
+from faultbridge.pipeline.decide.decide import decide
+from faultbridge.pipeline.decide.open_case import Rules
 from faultbridge.pipeline.fold.changes import Arrival
 from faultbridge.pipeline.fold.expire import end_scopes, expire
 from faultbridge.pipeline.fold.fold import fold

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from faultbridge.domain.case_transitions import Transition
-from faultbridge.domain.cases import EXTERNAL, Case, RepairAction, WaitingFor, case_id
+from faultbridge.domain.cases import EXTERNAL, RepairAction, WaitingFor
 from faultbridge.domain.catalogue import Scope
 from faultbridge.domain.clusters import ClusterConfig
 from faultbridge.domain.edges import Actor, CaseStatus, NodeStatus
@@ -22,7 +22,8 @@ from faultbridge.domain.nodes import Ignored, Incarnation, Isolation, NodeKey, N
 from faultbridge.domain.times import truncate
 from faultbridge.ledger.append import Append
 from faultbridge.pipeline import entry_builder
-from faultbridge.pipeline.decide.decide import Rules, due_at, move_case
+from faultbridge.pipeline.decide.decide import due_at, move_case
+from faultbridge.pipeline.decide.open_case import Cause, Rules, open_case
 from faultbridge.pipeline.decide.opt_out import heeding, ignoring
 from faultbridge.pipeline.decide.provider_repair import is_followed, may_change_instance
 from faultbridge.pipeline.fold.expire import end_scopes
@@ -171,25 +172,8 @@ def _verified_next(decided: Transition, reason: str, rules: Rules, now: datetime
 
 
 def _opened(decided: Transition, rules: Rules, now: datetime, reason: str) -> Transition:
-    state = decided.state
-    sequence = state.head.sequence + 1
-    case = Case(
-        id=case_id(rules.stack_id, state.key.cluster, state.key.node, state.head.epoch, sequence),
-        status=CaseStatus.OPEN,
-        opened_at=now,
-        code=CODE,
-        component=Component(ComponentType.NODE),
-        severity=Severity.WARNING,
-        action=Action.RUN_DIAGNOSTICS,
-        repair_action=RepairAction.VERIFY,
-        rule=RULE,
-        policy=rules.policy.version,
-        isolate=False,
-        marks={CaseStatus.OPEN.value: now},
-        previous_case=state.case.id if state.case else None,
-    )
-    draft = entry_builder.case_change(None, case, now, reason, state)
-    return Transition(replace(state, case=case), (*decided.drafts, draft))
+    cause = Cause(CODE, Component(ComponentType.NODE), Severity.WARNING, Action.RUN_DIAGNOSTICS)
+    return open_case(decided, cause, rules, now, rule=RULE, repair_action=RepairAction.VERIFY, reason=reason)
 
 
 def _note(state: NodeState, former: str | None, text: str, now: datetime) -> Draft:

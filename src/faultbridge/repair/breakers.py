@@ -17,7 +17,7 @@ from faultbridge.domain.times import from_text
 from faultbridge.ledger.queries import rows_of
 from faultbridge.pipeline.decide.admit import HOUR, recent
 from faultbridge.pipeline.decide.breaker import Failing, judge
-from faultbridge.pipeline.decide.decide import Rules
+from faultbridge.pipeline.decide.open_case import Rules
 from faultbridge.ports import Table
 from faultbridge.repair.cluster_status import BAD
 from faultbridge.repair.controls import Changed, Controls, breaker_draft, safety

@@ -20,7 +20,7 @@ from faultbridge.errors import Conflict, Misconfigured, Transient
 from faultbridge.ledger.append import Append, token
 from faultbridge.ledger.queries import rows_of
 from faultbridge.pipeline.decide.admit import Refused, admit
-from faultbridge.pipeline.decide.decide import Rules
+from faultbridge.pipeline.decide.open_case import Rules
 from faultbridge.pipeline.decide.opt_out import FOREVER, left_alone_until
 from faultbridge.pipeline.decide.repair_actions import choose
 from faultbridge.ports import Clock, Table, Workflow

@@ -22,7 +22,7 @@ from faultbridge.domain.nodes import Isolation, NodeKey, NodeState
 from faultbridge.errors import Misconfigured
 from faultbridge.ledger.append import Append
 from faultbridge.pipeline import entry_builder
-from faultbridge.pipeline.decide.decide import Rules
+from faultbridge.pipeline.decide.open_case import Rules
 from faultbridge.pipeline.decide.opt_out import left_alone_until
 from faultbridge.pipeline.decide.orchestrator_reach import proceeds
 from faultbridge.pipeline.fold.folding import Folding

@@ -14,7 +14,8 @@ from faultbridge.domain.nodes import NodeKey, NodeState
 from faultbridge.errors import Rejected
 from faultbridge.ledger.append import Append
 from faultbridge.pipeline import entry_builder
-from faultbridge.pipeline.decide.decide import Rules, move_case
+from faultbridge.pipeline.decide.decide import move_case
+from faultbridge.pipeline.decide.open_case import Rules
 from faultbridge.pipeline.fold.changes import Arrival
 from faultbridge.pipeline.observe import observe
 from faultbridge.repair.case_orders import CaseOrder

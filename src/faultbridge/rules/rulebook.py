@@ -10,7 +10,7 @@ from faultbridge.domain.catalogue import Catalogue
 from faultbridge.domain.clusters import ClusterConfig
 from faultbridge.domain.policy import Policy
 from faultbridge.errors import Misconfigured
-from faultbridge.pipeline.decide.decide import Rules
+from faultbridge.pipeline.decide.open_case import Rules
 from faultbridge.storage import items, keys
 from faultbridge.storage.codec import load
 from faultbridge.storage.writes import Item, Key

@@ -5,37 +5,26 @@ The only stage that reads policy. It is a function of state and now: deciding tw
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import datetime
 
 from faultbridge.domain.case_transitions import Transition
-from faultbridge.domain.cases import Case, RepairAction, Resolution, WaitingFor, case_id
-from faultbridge.domain.clusters import ClusterConfig
+from faultbridge.domain.cases import Case, RepairAction, Resolution, WaitingFor
 from faultbridge.domain.conditions import Condition
 from faultbridge.domain.edges import CaseStatus, NodeStatus
 from faultbridge.domain.entries import Draft
 from faultbridge.domain.faults import Action, Severity
 from faultbridge.domain.nodes import Isolation, NodeState
-from faultbridge.domain.policy import Policy, Rule
+from faultbridge.domain.policy import Rule
 from faultbridge.domain.times import earliest
 from faultbridge.pipeline import entry_builder
 from faultbridge.pipeline.decide.escalation import escalate
+from faultbridge.pipeline.decide.open_case import Cause, Rules, open_case
 from faultbridge.pipeline.decide.opt_out import FOREVER, left_alone_until
 from faultbridge.pipeline.decide.policy_override import override
 from faultbridge.pipeline.fold.changes import Change, ChangeKind
 from faultbridge.pipeline.fold.expire import quiet_until
-
-
-@dataclass(frozen=True, slots=True)
-class Rules:
-    """What a decision rests on besides the node itself; `gpus` is how many an instance type has."""
-
-    policy: Policy
-    config: ClusterConfig
-    catalogue: str
-    stack_id: str
-    gpus: Mapping[str, int] = field(default_factory=dict)
 
 
 def decide(state: NodeState, changes: Iterable[Change], rules: Rules, now: datetime) -> Transition:
@@ -117,30 +106,20 @@ def _open_case(decided: Transition, changes: tuple[Change, ...], rules: Rules, n
     if cause is None or put_off is not None:
         return decided
     rule = rules.policy.rule_for(cause, state.key.cluster, state.placement.instance_type)
-    opening = state.head.sequence + 1
-    identity = case_id(rules.stack_id, state.key.cluster, state.key.node, state.head.epoch, opening)
-    # Nothing is done by us where the provider repairs: its node is only verified.
+    # Where the provider repairs, Faultbridge only verifies the node.
     repair_action = RepairAction.VERIFY if rules.config.follows else rule.repair_action(cause.action)
-    case = Case(
-        id=identity,
-        status=CaseStatus.OPEN,
-        opened_at=now,
-        code=cause.code,
-        component=cause.component,
-        severity=cause.severity,
-        action=cause.action,
-        repair_action=repair_action or next(reversed(rule.repair_actions), RepairAction.VERIFY),
+    decided = open_case(
+        decided,
+        Cause(cause.code, cause.component, cause.severity, cause.action, cause.since),
+        rules,
+        now,
         rule=rule.name,
-        policy=rules.policy.version,
+        repair_action=repair_action or next(reversed(rule.repair_actions), RepairAction.VERIFY),
+        reason=cause.code,
         isolate=rule.isolate and cause.severity.rank >= Severity.ERROR.rank,
-        waiting_for=WaitingFor.WAIT if rule.wait_seconds else None,
-        not_before=now + timedelta(seconds=rule.wait_seconds),
-        marks={"detected": cause.since, CaseStatus.OPEN.value: now},
-        previous_case=state.case.id if state.case else None,
+        wait_seconds=rule.wait_seconds,
         gpus=_gpus(state, rules),
     )
-    draft = entry_builder.case_change(None, case, now, cause.code, state)
-    decided = Transition(replace(state, case=case), (*decided.drafts, draft))
     return decided if repair_action else _escalate(decided, now, _why_a_person(cause, rule))
 
 

@@ -15,7 +15,7 @@ from faultbridge.domain.entries import Draft
 from faultbridge.domain.nodes import NodeState
 from faultbridge.errors import Misconfigured
 from faultbridge.ledger.append import Append
-from faultbridge.pipeline.decide.decide import Rules
+from faultbridge.pipeline.decide.open_case import Rules
 from faultbridge.ports import (
     Clock,
     Collector,

@@ -15,7 +15,7 @@ from faultbridge.domain.records import Outcome
 from faultbridge.errors import Rejected
 from faultbridge.ingest.delivery_audit import OUTCOME
 from faultbridge.ingest.record_reader import Delivery, Part, Reader
-from faultbridge.pipeline.decide.decide import Rules
+from faultbridge.pipeline.decide.open_case import Rules
 from faultbridge.pipeline.fold.changes import Arrival
 from faultbridge.pipeline.fold.write_filter import SURVEY_KEPT
 from faultbridge.pipeline.observe import observe, tick

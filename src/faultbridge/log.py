@@ -1,0 +1,22 @@
+"""Structured log lines with the cause of a decision: one line a decision, its reason and ids as fields.
+
+Standard library only. In Lambda, `adapters.telemetry` sends these lines through the Powertools formatter as JSON.
+docs/runbooks/logs.md says how to search them.
+"""
+
+from __future__ import annotations
+
+import logging
+
+LOGGER = logging.getLogger("faultbridge")
+
+
+def log_cause(decision: str, *, reason: str, level: int = logging.INFO, **ids: object) -> None:
+    """Log one decision, its reason, and the ids it concerns (cluster, node, case_id, message_id, ...).
+
+    Use `logging.WARNING` for input or work that is refused or given back, and the default for ordinary decisions.
+    Never pass record bodies or secrets.
+    """
+    LOGGER.log(
+        level, decision, extra={"reason": reason, **{name: value for name, value in ids.items() if value is not None}}
+    )

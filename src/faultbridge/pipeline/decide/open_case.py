@@ -1,0 +1,81 @@
+"""Opens cases: the only place that constructs a `Case`, whatever caused it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+
+from faultbridge.domain.case_transitions import Transition
+from faultbridge.domain.cases import Case, RepairAction, WaitingFor, case_id
+from faultbridge.domain.clusters import ClusterConfig
+from faultbridge.domain.edges import CaseStatus
+from faultbridge.domain.faults import Action, Component, Severity
+from faultbridge.domain.policy import Policy
+from faultbridge.pipeline import entry_builder
+
+DETECTED = "detected"
+"""The mark of the time since which the fault behind a case was active."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """Everything a decision depends on besides the node; `gpus` holds the GPU count of each instance type."""
+
+    policy: Policy
+    config: ClusterConfig
+    catalogue: str
+    stack_id: str
+    gpus: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """The fault or event that a case is opened for; `since` is when it was first observed, None if unknown."""
+
+    code: str
+    component: Component
+    severity: Severity
+    action: Action
+    since: datetime | None = None
+
+
+def open_case(
+    transition: Transition,
+    cause: Cause,
+    rules: Rules,
+    now: datetime,
+    *,
+    rule: str,
+    repair_action: RepairAction,
+    reason: str,
+    isolate: bool = False,
+    wait_seconds: int | None = None,
+    gpus: int | None = None,
+) -> Transition:
+    """Open a case on the node of a transition; its id is derived from the entry that opens it.
+
+    With `wait_seconds` the case is queued when that time is over; without it the caller queues the case.
+    """
+    state = transition.state
+    marks = {CaseStatus.OPEN.value: now}
+    case = Case(
+        id=case_id(rules.stack_id, state.key.cluster, state.key.node, state.head.epoch, state.head.sequence + 1),
+        status=CaseStatus.OPEN,
+        opened_at=now,
+        code=cause.code,
+        component=cause.component,
+        severity=cause.severity,
+        action=cause.action,
+        repair_action=repair_action,
+        rule=rule,
+        policy=rules.policy.version,
+        isolate=isolate,
+        waiting_for=WaitingFor.WAIT if wait_seconds else None,
+        not_before=None if wait_seconds is None else now + timedelta(seconds=wait_seconds),
+        marks=marks if cause.since is None else {DETECTED: cause.since, **marks},
+        previous_case=state.case.id if state.case else None,
+        gpus=gpus,
+    )
+    draft = entry_builder.case_change(None, case, now, reason, state)
+    return replace(transition, state=replace(state, case=case), drafts=(*transition.drafts, draft))
