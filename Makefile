@@ -1,4 +1,4 @@
-# Faultbridge. `make help` lists the goals. Python 3.11 and make are all that must be there already.
+# Faultbridge. `make help` lists the targets. Requires only Python 3.11 and make.
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 
@@ -6,22 +6,22 @@ PYTHON ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin
 
-# Goals follow one another; the parts of a goal that gain by it run at once by themselves (sam build, pytest).
+# Targets run one after the other. Tools that benefit from parallel work do it themselves (sam build, pytest).
 .NOTPARALLEL:
 
-# Python keeps its bytecode in .venv, so that only the first start of a tool is slow.
+# Python stores its bytecode in .venv, so only the first start of a tool is slow.
 unexport PYTHONDONTWRITEBYTECODE
 
-# The stamp's name holds a checksum of what was asked for, so a fresh checkout of the same locks does nothing.
+# The name of the stamp contains a checksum of the locks, so setup does nothing while they are unchanged.
 WANTED := $(shell cat requirements/uv.txt requirements/dev.txt pyproject.toml | cksum | tr ' ' -)
 STAMP := $(VENV)/.setup-$(WANTED)
 
 .PHONY: help
-help: ## list the goals
+help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
 .PHONY: setup
-setup: $(STAMP) ## make .venv from the locks (nothing to do when they have not changed)
+setup: $(STAMP) ## create .venv from the lock files; does nothing if they have not changed
 
 $(STAMP):
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -34,7 +34,7 @@ $(STAMP):
 
 include infra/build.mk
 
-# SAM writes nothing outside the project folder and reports to nobody.
+# SAM writes only into the project folder and sends no telemetry.
 export SAM_CLI_TELEMETRY := 0
 export __SAM_CLI_APP_DIR := $(CURDIR)/.aws-sam/home
 
@@ -44,39 +44,39 @@ infra/statemachines/%.asl.json: infra/statemachines/%.asl.yaml infra/build_state
 	@$(BIN)/python infra/build_state_machine.py
 
 .PHONY: machines
-machines: setup $(MACHINES) ## write the state machines as JSON
+machines: setup $(MACHINES) ## generate the state machines as JSON
 
 .PHONY: format
-format: setup ## format the code and mend what ruff can mend
+format: setup ## format the code and apply the automatic fixes of ruff
 	@$(BIN)/ruff check --quiet --fix-only .
 	@$(BIN)/ruff format --quiet .
 
 .PHONY: format-check
-format-check: setup ## fail when `make format` would change something
+format-check: setup ## fail if `make format` would change a file
 	@$(BIN)/ruff format --check --quiet . || (echo "not formatted: run make format" >&2; exit 1)
 
 .PHONY: lint
-lint: setup ## ruff
+lint: setup ## check the code with ruff
 	@$(BIN)/ruff check --quiet .
 
 .PHONY: types
-types: setup ## mypy, strict
+types: setup ## check the types with mypy (strict)
 	@$(BIN)/mypy
 
 .PHONY: template-lint
-template-lint: setup machines ## sam validate --lint
+template-lint: setup machines ## check the SAM template (sam validate --lint)
 	@$(BIN)/sam validate --lint --region us-east-1
 
 .PHONY: architecture
-architecture: setup ## the rules that keep the layout true
+architecture: setup ## run the architecture tests: layers, sizes, permissions, documents
 	@$(BIN)/pytest -q tests/architecture
 
 .PHONY: test
-test: setup machines ## every test but the nightly ones, in three processes; those on a stack mostly wait
+test: setup machines ## run all tests except the nightly ones, in three processes (tests on a stack mostly wait)
 	@$(BIN)/pytest -n 3 --no-loadscope-reorder
 
 .PHONY: check
-check: format-check lint types template-lint test ## all that must hold before a change is merged; tests last
+check: format-check lint types template-lint test ## run every check that a merge requires; the tests run last
 
 .PHONY: build
 build: setup machines ## build the functions and their layer into .aws-sam/build
@@ -91,39 +91,39 @@ down: setup ## stop the embedded stack
 	@$(BIN)/faultbridge down
 
 .PHONY: demo
-demo: setup ## a fault, its repair, its page and its timeline, on this machine
+demo: setup ## show a fault, its repair, its page and its timeline on this machine
 	@$(BIN)/faultbridge demo
 
 BENCHES = core calls case cold_start handlers events_import decoders decoders_part_two
 
 .PHONY: bench
-bench: build ## what it costs: time, calls, requests and dollars; tables here, JSON in build/bench (docs/benchmarks.md)
+bench: build ## measure time, calls, requests and cost; prints tables, writes build/bench/*.json (docs/benchmarks.md)
 	@for part in $(BENCHES); do $(BIN)/python -m tests.bench.$$part || broken="$$broken $$part"; done; \
-	  [ -z "$$broken" ] || { echo "a bar is broken in:$$broken" >&2; exit 1; }
+	  [ -z "$$broken" ] || { echo "limits broken in:$$broken" >&2; exit 1; }
 
 .PHONY: mutants
-mutants: setup machines ## break the product on purpose, one place at a time, and count who notices (PART=file name)
+mutants: setup machines ## change the code in one place at a time and count the changes that tests detect (PART=file name)
 	@$(BIN)/python -m tests.simulation.mutants $(PART)
 
 .PHONY: fuzz
-fuzz: setup ## 200,000 damaged inputs: each decoder ends in observations or in a rejection
+fuzz: setup ## decode 200,000 damaged inputs; each decoder must return observations or reject the input
 	@$(BIN)/python -m tests.decoders.fuzz --inputs 200000
 
 .PHONY: nightly
-nightly: setup machines ## the tests that take minutes
+nightly: setup machines ## run the tests that take minutes
 	@$(BIN)/pytest -m nightly
 
 LOCK = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
   --no-emit-index-url --no-emit-find-links $(LOCKFLAGS)
 
 .PHONY: lock
-lock: setup ## resolve the requirements again (LOCKFLAGS=--upgrade for newer versions)
+lock: setup ## update the lock files (LOCKFLAGS=--upgrade for newer versions)
 	@printf 'pip>=25\nuv>=0.9\n' | $(LOCK) --no-annotate - -o requirements/uv.txt
 	@$(LOCK) pyproject.toml --group lambda --group kubernetes --group dev --extra local -o requirements/dev.txt
 	@$(LOCK) --group lambda --constraint requirements/dev.txt -o requirements/lambda.txt
 	@$(LOCK) --group kubernetes --constraint requirements/dev.txt -o requirements/kubernetes.txt
 
 .PHONY: clean
-clean: ## remove what was built and every cache, but not .venv
+clean: ## remove build outputs and caches, but not .venv
 	@rm -rf .aws-sam build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis infra/statemachines/*.asl.json
 	@find src functions tests infra -name __pycache__ -prune -exec rm -rf {} +

@@ -1,14 +1,14 @@
-# What `sam build` calls, once for each function and layer, with ARTIFACTS_DIR set.
+# `sam build` calls these targets once per function and layer, with ARTIFACTS_DIR set.
 
-# Parts of the package that never run in Lambda; tests/architecture proves that no handler reaches them.
+# Parts of the package that never run in Lambda. tests/architecture proves that no handler imports them.
 NOT_IN_LAMBDA := agent cli local policyfile simulation
 
 ARCHITECTURE ?= x86_64
 PLATFORM_x86_64 := manylinux2014_x86_64
 PLATFORM_arm64 := manylinux2014_aarch64
 
-# Lambda's code folder is read-only, so what is not compiled here is compiled again at every cold start. The hash is
-# not checked at import because files in a zip carry no useful time. Paths are those of Lambda, whoever built it.
+# Lambda's code folder is read-only, so a file that is not compiled here is compiled again at every cold start. The hash
+# is not checked at import, because files in a zip have no useful times. Paths are those of Lambda on every build machine.
 COMPILE = $(BIN)/python -m compileall -q --invalidation-mode unchecked-hash
 
 build-%Function:
@@ -18,10 +18,10 @@ build-%Function:
 	@find "$(ARTIFACTS_DIR)" -name __pycache__ -prune -exec rm -rf {} +
 	@$(COMPILE) -s "$(ARTIFACTS_DIR)" -p /var/task "$(ARTIFACTS_DIR)"
 
-# `sam build` does not look into DefinitionUri and `sam deploy` does, so here is early enough, whoever calls it.
+# `sam build` does not read DefinitionUri, but `sam deploy` does, so the file must exist after the build.
 build-ReplacementFunction: infra/statemachines/replacement.asl.json
 
-# Nothing in a layer is built here: wheels for Lambda's platform, whatever this machine is.
+# Layers contain prebuilt wheels for Lambda's platform, independent of the platform of this machine.
 LAYER_OF_DependenciesLayer := lambda
 LAYER_OF_KubernetesLayer := kubernetes
 
