@@ -200,7 +200,7 @@ def pager_settings(settings: Settings) -> PagerSettings:
 
     return PagerSettings(
         links=Links(settings.runbook_url, settings.timeline_url),
-        most_an_hour=settings.pages_an_hour,
+        max_per_hour=settings.max_pages_per_hour,
         remind_after=timedelta(hours=settings.reminder_hours),
     )
 

@@ -107,9 +107,9 @@ class Settings(Variables):
         return self.text("NOTICE_TOPIC")
 
     @property
-    def pages_an_hour(self) -> int:
+    def max_pages_per_hour(self) -> int:
         """Return how many pages about single nodes a cluster may have in a clock hour."""
-        return self.whole("PAGES_AN_HOUR", 10)
+        return self.whole("MAX_PAGES_PER_HOUR", 10)
 
     @property
     def reminder_hours(self) -> int:

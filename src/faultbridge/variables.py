@@ -34,7 +34,7 @@ MEANINGS: Mapping[str, str] = {
     "CHAT_TOPIC": "the ARN of the SNS topic that Amazon Q Developer in chat applications subscribes to",
     "PAGERDUTY": "how PagerDuty's Events API is reached: `bus`, an https URL, or not at all",
     "PAGERDUTY_KEY": "the name or ARN of the secret with PagerDuty's routing key, for an https URL",
-    "PAGES_AN_HOUR": "how many pages about single nodes a cluster may have in a clock hour, for each urgency",
+    "MAX_PAGES_PER_HOUR": "how many pages about single nodes a cluster may have in a clock hour, for each urgency",
     "REMINDER_HOURS": "after how many hours an urgent page that nobody ends is repeated",
     "REPAIR_TAG": "the value of the tag faultbridge:stack on what may be given up; the stack's name if empty",
     "RUNBOOK_URL": "where the runbooks are read; empty names their files in the repository",

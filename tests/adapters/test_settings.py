@@ -27,7 +27,7 @@ DEFAULTS = {
     "hyperpod_mirror": frozenset(),
     "pagerduty": "",
     "pagerduty_topic": "",
-    "pages_an_hour": 10,
+    "max_pages_per_hour": 10,
     "reminder_hours": 4,
     "repair_tag": "faultbridge",
     "runbook_url": "",

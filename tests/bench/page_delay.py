@@ -21,7 +21,7 @@ def timed() -> list[dict[str, float]]:
     """Milliseconds of processor time of ingest, publish and pager for each page."""
     world = World(nodes=tuple(f"node-{number:03}" for number in range(PAGES)))
     # A demonstration's limit: every page is to be sent.
-    world.app.pager_settings = lambda: PagerSettings(most_an_hour=PAGES)
+    world.app.pager_settings = lambda: PagerSettings(max_per_hour=PAGES)
     stream, figures = world.ports.table.stream, []
     for number in range(PAGES):
         record, heard = world.message(UNKNOWN, node=f"node-{number:03}"), len(stream)

@@ -242,7 +242,7 @@ def in_a_full_hour() -> tuple[Paging, FakePager, FakeTable]:
     """A pager with room for one page an hour, which another case has taken."""
     clock = ManualClock()
     table, pager = FakeTable(clock), FakePager()
-    paging = Paging(table, pager, clock, PagerSettings(most_an_hour=1))
+    paging = Paging(table, pager, clock, PagerSettings(max_per_hour=1))
     paging(case_event("escalated", 3, case="c-" + "z" * 26))
     del pager.sent[:], pager.tried[:]
     return paging, pager, table
@@ -263,7 +263,7 @@ def test_what_another_process_may_have_told_before_it_was_cut_short_is_told_its_
     table.seam.before = breaking(("table.get_many", Transient("down")))
     with pytest.raises(Transient):
         paging(ESCALATED)
-    another = Paging(table, pager, paging.clock, PagerSettings(most_an_hour=1))
+    another = Paging(table, pager, paging.clock, PagerSettings(max_per_hour=1))
     assert fates(another, ESCALATED) == [Fate.WITHHELD]
     another(CLOSED)
     assert [page.attributes["state"] for page in pager.sent] == ["triggered", "resolved"]

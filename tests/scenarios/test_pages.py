@@ -127,7 +127,7 @@ def test_what_ended_before_the_summary_is_in_none() -> None:
 
 
 def test_another_hour_has_pages_of_its_own() -> None:
-    pocket = Pocket(most_an_hour=1)
+    pocket = Pocket(max_per_hour=1)
     for number in range(2):
         pocket.paging(stuck(number))
         pocket.clock.advance(timedelta(hours=1))
@@ -135,7 +135,7 @@ def test_another_hour_has_pages_of_its_own() -> None:
 
 
 def test_what_is_about_the_whole_cluster_is_never_held_back() -> None:
-    pocket = Pocket(most_an_hour=1)
+    pocket = Pocket(max_per_hour=1)
     for number in range(3):
         pocket.paging(stuck(number))
     pocket.paging(BREAKER)
@@ -180,7 +180,7 @@ def test_a_notice_is_not_said_again() -> None:
 
 
 def test_a_summary_that_was_cut_short_is_said_again_under_its_key() -> None:
-    pocket = Pocket(most_an_hour=1)
+    pocket = Pocket(max_per_hour=1)
     for number in range(3):
         pocket.paging(stuck(number))
     pocket.table.seam.before = breaking(("table.write", Transient("throttled")))
@@ -202,7 +202,7 @@ def test_a_page_whose_end_could_not_be_noted_is_not_said_again() -> None:
 
 
 def test_what_cannot_be_noted_as_held_back_comes_again() -> None:
-    pocket = Pocket(most_an_hour=1)
+    pocket = Pocket(max_per_hour=1)
     pocket.paging(stuck(0))
     pocket.table.seam.before = breaking(("table.transact", Transient("throttled")))
     with pytest.raises(Transient):
@@ -238,7 +238,7 @@ MOVES = ("escalated", "queued", "escalated", "resolved")
 def test_whatever_comes_twice_or_in_another_order_every_key_is_resolved_in_the_end(
     order: list[tuple[int, int]], data: st.DataObject
 ) -> None:
-    pocket = Pocket(most_an_hour=2)
+    pocket = Pocket(max_per_hour=2)
     for node, step in order:
         for _ in range(data.draw(st.integers(1, 2))):
             pocket.paging(stuck(node, 10 + step, MOVES[step]))
@@ -256,7 +256,7 @@ def live_rows(pocket: Pocket) -> list[object]:
 
 
 def test_a_summary_stays_far_below_what_a_topic_carries() -> None:
-    pocket = Pocket(most_an_hour=1)
+    pocket = Pocket(max_per_hour=1)
     for number in range(150):
         given = stuck(number)
         given["metadata"]["node"] = f"gpu-{number:04}" + "n" * 200  # type: ignore[index]  # a mapping

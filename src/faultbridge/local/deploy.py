@@ -19,7 +19,7 @@ PARAMETERS = {
     "RawRecordsVisibilitySeconds": "20",
     "ArchiveThrough": "objects",
     # A demonstration breaks more nodes an hour than anybody wants to be paged for.
-    "PagesAnHour": "1000",
+    "MaxPagesPerHour": "1000",
     # The emulator names its account as the sender of everything.
     "SenderProof": "off",
     "TableDeletionProtection": "false",

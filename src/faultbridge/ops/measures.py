@@ -33,7 +33,12 @@ FLEET: Mapping[str, frozenset[NodeStatus]] = {
 """Gauges of a cluster: nodes by what their status means for work."""
 
 _FAULTS = {EntryType.FAULT_DETECTED: "FaultsDetected", EntryType.FAULT_CLEARED: "FaultsCleared"}
-_CASES = {"open": "CasesOpened", "in_progress": "RepairsBegun", "escalated": "CasesEscalated", "resolved": "CasesEnded"}
+_CASES = {
+    "open": "CasesOpened",
+    "in_progress": "RepairsStarted",
+    "escalated": "CasesEscalated",
+    "resolved": "CasesEnded",
+}
 
 
 @dataclass(slots=True)

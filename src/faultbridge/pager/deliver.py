@@ -71,7 +71,7 @@ class Paging:
 
     @property
     def _live(self) -> LivePages:
-        return LivePages(self.table, self.clock, self.settings.most_an_hour)
+        return LivePages(self.table, self.clock, self.settings.max_per_hour)
 
     def _deliver(self, event: Mapping[str, Any], rule: PageRule) -> Delivered:
         key = rule.key(event)
@@ -136,8 +136,8 @@ class Paging:
         page = write_page(event, rule, Known(note=BLIND), self.settings.links)
         hour = f"{page.place.cluster} {page.urgency} {to_text(self.clock.now())[:13]}"
         limited = page.state is PageState.TRIGGERED and page.place.node is not None
-        if limited and self.blindly[hour] >= self.settings.most_an_hour:
-            raise Transient(f"the table does not answer, and {self.settings.most_an_hour} pages are out without it")
+        if limited and self.blindly[hour] >= self.settings.max_per_hour:
+            raise Transient(f"the table does not answer, and {self.settings.max_per_hour} pages are out without it")
         self.blindly[hour] += limited
         self.pager.send(message_of(page))
         return Delivered(rule.key(event), rule.state, Fate.SENT, noted=False)

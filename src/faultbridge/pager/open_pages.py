@@ -43,7 +43,7 @@ class LivePages:
 
     table: Table
     clock: Clock
-    most_an_hour: int
+    max_per_hour: int
 
     def admits(self, page: Page) -> bool:
         """Take one of the hour's pages; False when all are taken. What is about the whole cluster is never limited."""
@@ -52,7 +52,7 @@ class LivePages:
         now = self.clock.now()
         place = keys.page_tally(page.place.cluster, page.urgency, now)
         gone = to_milliseconds(now + TALLY_KEPT) // 1000
-        room = AnyOf((Absent(), Below("sent", self.most_an_hour)))
+        room = AnyOf((Absent(), Below("sent", self.max_per_hour)))
         for _ in range(MAX_TRIES):
             try:
                 self.table.write(Update(place, set={("expires_at",): gone}, add={"sent": 1}, when=room))
@@ -66,7 +66,7 @@ class LivePages:
 
     def _is_full(self, place: Key) -> bool:
         tally = self.table.get(place)
-        return tally is not None and int(str(tally["sent"])) >= self.most_an_hour
+        return tally is not None and int(str(tally["sent"])) >= self.max_per_hour
 
     def of(self, cluster: str, urgency: PageUrgency) -> Iterator[LivePage]:
         """Read every live page."""

@@ -90,10 +90,10 @@ class Links:
 class PagerSettings:
     """How people are paged: links, and limits.
 
-    `most_an_hour` bounds the pages about single nodes of a cluster in a clock hour, for each urgency; an urgent page
+    `max_per_hour` bounds the pages about single nodes of a cluster in a clock hour, for each urgency; an urgent page
     that nobody ends is repeated after `remind_after`.
     """
 
     links: Links = field(default_factory=Links)
-    most_an_hour: int = 10
+    max_per_hour: int = 10
     remind_after: timedelta = timedelta(hours=4)

@@ -46,7 +46,7 @@ class Remind:
 
     @property
     def _live(self) -> LivePages:
-        return LivePages(self.table, self.clock, self.settings.most_an_hour)
+        return LivePages(self.table, self.clock, self.settings.max_per_hour)
 
     def _look_at(self, cluster: str, urgency: PageUrgency, done: Reminded) -> None:
         pages = list(self._live.of(cluster, urgency))
