@@ -1,6 +1,6 @@
-"""A Lambda function behind an EventBridge rule: prints one line for each case that was closed.
+"""A Lambda function behind an EventBridge rule: prints one line for each closed case.
 
-It needs the package `faultbridge` and pydantic. Types and words that it does not know do not stop it.
+It needs the packages `faultbridge` and pydantic. It ignores unknown event types and values.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ FINAL = ("resolved", "expired")
 
 
 def handler(event: Mapping[str, Any], _context: object) -> str | None:
-    """Take one event as EventBridge delivers it."""
-    text = closed(read_envelope(event))
+    """Handle one event as EventBridge delivers it."""
+    text = summary(read_envelope(event))
     if text is not None:
-        print(text)  # noqa: T201 - what a function prints is its log
+        print(text)  # noqa: T201 - Lambda writes printed text to the log
     return text
 
 
-def closed(event: Event) -> str | None:
-    """Say what became of a case, or nothing for any other event."""
+def summary(event: Event) -> str | None:
+    """Return a line about a closed case, or None for any other event."""
     match event:
         case CaseStatusChange(metadata=metadata, data=data) if data.to in FINAL:
-            took = sum(data.phases.values()) // 60_000
-            how = data.resolution.value if data.resolution else data.to.value
-            return f"{metadata.cluster}/{metadata.node}: {data.cause.code} {how} after {took} min"
+            minutes = sum(data.phases.values()) // 60_000
+            resolution = data.resolution.value if data.resolution else data.to.value
+            return f"{metadata.cluster}/{metadata.node}: {data.cause.code} {resolution} after {minutes} min"
         case _:
             return None

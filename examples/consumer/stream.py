@@ -1,7 +1,7 @@
-"""Keeps one stream of Faultbridge events whole: in order, each once, none missing.
+"""Reads streams of Faultbridge events completely: in order, each event once, none missing.
 
-The bus delivers at least once and in any order, and a rule that filters sees gaps by design. A stream's sequences have
-no gap, so a reader can prove what it has: it hands events on in order, and asks the timeline for those it has not got.
+The event bus delivers at least once and in any order, and a rule with a filter sees gaps by design. The sequences of a
+stream have no gap. The reader returns events in order and fetches missing events from the timeline.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ from dataclasses import dataclass, field
 
 from faultbridge.events import Event, read
 
-# (stream, epoch, after) -> details of the entries after a sequence, in order: GET /streams/{stream}/entries?after=N
+# (stream, epoch, after) -> details of the entries after that sequence, in order: GET /streams/{stream}/entries?after=N
 Fetch = Callable[[str, int, int], Iterable[str]]
 
 
 class BrokenStreamError(Exception):
-    """The stream contradicts itself: two events in one place, or one that does not follow the one before it."""
+    """Two events have the same sequence, or an event does not follow its predecessor."""
 
 
 @dataclass
 class Stream:
-    """What is known of one epoch of one stream; `done` and `last_id` are what a consumer has to keep for good."""
+    """The progress in one epoch of one stream. A consumer must store `done` and `last_id` durably."""
 
     name: str
     epoch: int
@@ -30,48 +30,57 @@ class Stream:
     waiting: dict[int, Event] = field(default_factory=dict)
 
     def take(self, event: Event) -> Iterator[Event]:
-        """Take a delivery; yields the events that are now next in order, none for a repeat or one that is early."""
+        """Add a delivered event and yield the events that are next in order.
+
+        A duplicate or an early event yields none.
+        """
         if event.metadata.sequence <= self.done:
             return
-        known = self.waiting.setdefault(event.metadata.sequence, event)
-        if known.metadata.event_id != event.metadata.event_id:
-            raise BrokenStreamError(f"{self.name} has two events numbered {event.metadata.sequence}")
-        while (following := self.waiting.pop(self.done + 1, None)) is not None:
-            yield self._advance(following)
+        first = self.waiting.setdefault(event.metadata.sequence, event)
+        if first.metadata.event_id != event.metadata.event_id:
+            raise BrokenStreamError(f"two events with one sequence in {self.name}: {event.metadata.sequence}")
+        while (next_event := self.waiting.pop(self.done + 1, None)) is not None:
+            yield self._advance(next_event)
 
     def missing(self) -> range:
-        """Return the sequences that something later proves to exist and that have not come."""
+        """Return the missing sequences before the first event that is held back."""
         return range(self.done + 1, min(self.waiting, default=self.done + 1))
 
     def _advance(self, event: Event) -> Event:
+        """Check that an event follows the last one, and record the progress."""
         before = event.metadata.previous_event_id
         if self.last_id is not None and before != self.last_id:
-            raise BrokenStreamError(f"{self.name} {event.metadata.sequence} follows {before}, not {self.last_id}")
+            raise BrokenStreamError(
+                f"wrong predecessor of {self.name} {event.metadata.sequence}: {before}; expected {self.last_id}"
+            )
         self.done, self.last_id = event.metadata.sequence, event.metadata.event_id
         return event
 
 
 class Reader:
-    """Reads any number of streams, each whole."""
+    """Reads any number of streams, each completely."""
 
     def __init__(self, fetch: Fetch) -> None:
-        """Begin with nothing; `fetch` asks the timeline."""
+        """Create a reader without progress. `fetch` requests entries from the timeline."""
         self._fetch = fetch
         self._streams: dict[tuple[str, int], Stream] = {}
 
     def take(self, detail: str) -> list[Event]:
-        """Take one delivery in whatever order it comes; returns the events that are now complete up to here."""
+        """Add one delivered event, in any order. Returns the events that are next in order."""
         event = read(detail)
-        place = (event.metadata.stream, event.metadata.epoch)
-        return list(self._streams.setdefault(place, Stream(*place)).take(event))
+        key = (event.metadata.stream, event.metadata.epoch)
+        return list(self._streams.setdefault(key, Stream(*key)).take(event))
 
     def complete(self) -> list[Event]:
-        """Fetch what is missing, for instance once a minute; returns the events that are now complete."""
+        """Fetch missing events, for example once a minute. Returns the events that are next in order."""
         return [event for stream in list(self._streams.values()) for event in self._catch_up(stream)]
 
     def missing(self) -> dict[tuple[str, int], range]:
-        """Return the known gaps by stream and epoch; whether the newest events came, only `complete` can tell."""
-        return {place: gap for place, stream in self._streams.items() if (gap := stream.missing())}
+        """Return the known gaps by stream and epoch.
+
+        Events that are missing at the end of a stream are not known here; `complete` fetches them.
+        """
+        return {key: gap for key, stream in self._streams.items() if (gap := stream.missing())}
 
     def _catch_up(self, stream: Stream) -> Iterator[Event]:
         for detail in self._fetch(stream.name, stream.epoch, stream.done):

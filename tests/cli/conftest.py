@@ -1,4 +1,4 @@
-"""Fixtures of the command line's tests."""
+"""Fixtures for the tests of the command line."""
 
 from __future__ import annotations
 

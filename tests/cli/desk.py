@@ -1,4 +1,4 @@
-"""A person at the command line of an installation in memory."""
+"""Runs the command line on an in-memory installation."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from faultbridge.cli.app import run
-from faultbridge.cli.session import Session
+from faultbridge.cli.stack.session import Session
 from faultbridge.ingest.delivery_audit import outcome_lines
 from faultbridge.ingest.record_reader import Delivery
 from faultbridge.simulation.fakes import FakeReceipts
@@ -22,7 +22,7 @@ OPERATOR = "arn:aws:iam::123456789012:user/ada"
 
 @dataclass(frozen=True)
 class Ran:
-    """What a call left behind."""
+    """The exit code and the output of one call."""
 
     code: int
     out: str
@@ -34,7 +34,7 @@ class Ran:
 
 
 class Desk:
-    """Calls commands; the stack that they find is a world of fakes."""
+    """Runs commands on a stack of fakes."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
         self.world = World()
@@ -54,13 +54,13 @@ class Desk:
         return Ran(code, out.decode(), err.decode())
 
     def json(self, *arguments: str, given: str | bytes = b"") -> Any:
-        """What a call that must succeed says as JSON."""
+        """Run a command that must succeed, and return its JSON output."""
         ran = self(*arguments, "--json", given=given)
         assert ran.code == 0, ran.err
         return ran.document
 
-    def let_ingest_run(self) -> None:
-        """Take everything off the queue, as the function would, and write the receipt."""
+    def run_ingest(self) -> None:
+        """Ingest every queued record, as the ingest function does, and write the receipts."""
         queue = self.world.ports.queue
         while received := queue.receive():
             deliveries = [Delivery(one.handle, one.body, one.sent_at) for one in received]

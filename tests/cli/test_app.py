@@ -1,4 +1,4 @@
-"""The frame: what is loaded, and what each error becomes."""
+"""Running a command: the modules it loads, its help, and the exit code of each error."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import pytest
 from typer.main import get_command
 
 from faultbridge.cli.app import application, run
-from faultbridge.cli.commands import COMMANDS
-from faultbridge.cli.failures import failure_of
+from faultbridge.cli.command_table import COMMANDS, RENAMED
+from faultbridge.cli.errors.failures import failure_of
 from faultbridge.errors import Conflict, Misconfigured, Rejected, Transient
 
 
 class EndpointConnectionError(Exception):
-    """A stand-in for the exception of that name in botocore."""
+    """Represents the botocore exception of the same name."""
 
 
 def caused(error: Exception, cause: Exception) -> Exception:
@@ -41,43 +41,56 @@ def caused(error: Exception, cause: Exception) -> Exception:
 def test_each_kind_of_error_has_its_exit_code(error: Exception, code: int) -> None:
     failure = failure_of(error)
     assert failure.exit_code == code
-    assert failure.what
-    assert failure.mend
+    assert failure.message
+    assert failure.hint
 
 
-def test_a_failure_is_one_line_whatever_the_error_says() -> None:
-    assert failure_of(Transient("one\ntwo\n  three")).what == "one two three"
+def test_a_failure_message_is_one_line_for_any_error_text() -> None:
+    assert failure_of(Transient("one\ntwo\n  three")).message == "one two three"
 
 
-def test_help_lists_every_command_and_loads_none(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["--help"]) == 0
     out = capsys.readouterr().out
     assert all(name in out for name in COMMANDS)
 
 
-def test_a_command_without_a_verb_is_answered_with_its_help(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_noun_without_a_verb_prints_its_help(capsys: pytest.CaptureFixture[str]) -> None:
     for arguments, verb in (([], "decode"), (["node"], "import")):
         assert run(arguments) == 2
-        told = capsys.readouterr().err
-        assert "Commands:" in told
-        assert verb in told
+        err = capsys.readouterr().err
+        assert "Commands:" in err
+        assert verb in err
 
 
-def helps(name: str) -> Iterator[list[str]]:
+def command_paths(name: str) -> Iterator[list[str]]:
+    """The words of each command under a name: `[name]`, or `[name, verb]` for a noun."""
     root: Any = get_command(application([name]))
     verbs = getattr(root.commands[name], "commands", None)
     yield from ([name, verb] for verb in verbs) if verbs else [[name]]
 
 
 @pytest.mark.parametrize("name", sorted(COMMANDS))
-def test_every_command_shows_an_example_of_itself(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    for path in helps(name):
+def test_the_help_of_every_command_has_examples(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    for path in command_paths(name):
         run([*path, "--help"])
-        told = " ".join(capsys.readouterr().out.split())
-        assert f"faultbridge {' '.join(path)}" in told.partition("Example")[2], path
+        lines = capsys.readouterr().out.splitlines()
+        examples = [line.strip() for line in lines[lines.index("  Examples:") :]]
+        assert any(f"faultbridge {' '.join(path)}" in line for line in examples), path
+        assert [line for line in lines if len(line) > 80] == []
 
 
-def test_decode_never_waits_for_aws() -> None:
+@pytest.mark.parametrize(("former", "current"), sorted(RENAMED.items()))
+def test_a_former_command_name_still_works_but_is_not_listed(
+    former: str, current: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run([former, "--help"])
+    assert f"faultbridge {current}" in capsys.readouterr().out.partition("Examples:")[2]
+    run(["--help"])
+    assert former not in capsys.readouterr().out.split()
+
+
+def test_decode_does_not_load_the_aws_libraries() -> None:
     program = (
         "import sys; from faultbridge.cli.app import run; run(['decode', '--help']);"
         "print([m for m in sys.modules if m.split('.')[0] in {'boto3', 'botocore', 'aws_lambda_powertools', 'moto'}])"
@@ -86,7 +99,7 @@ def test_decode_never_waits_for_aws() -> None:
     assert ran.stdout.splitlines()[-1] == "[]"
 
 
-def test_whoever_reads_only_the_first_lines_is_no_error() -> None:
+def test_a_reader_that_closes_the_pipe_early_is_no_error() -> None:
     program = "from faultbridge.cli import main; import sys; sys.argv = ['faultbridge', 'catalog', '--jsonl']; main()"
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout

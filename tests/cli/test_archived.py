@@ -1,4 +1,4 @@
-"""An auditor with a copy of the archive and nothing else."""
+"""Verifying and reading a copied archive without a stack."""
 
 from __future__ import annotations
 
@@ -31,13 +31,15 @@ def call(*arguments: object) -> int:
 
 
 @pytest.mark.parametrize("anchor", [[], ["--anchor"]])
-def test_a_copy_is_verified_without_a_stack(copy: Path, anchor: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_copied_archive_is_verified_without_a_stack(
+    copy: Path, anchor: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
     assert call("verify", "--cluster", "train-a", "--archive", copy, "--json", *anchor) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert (told["streams"], told["entries"], told["whole"]) == (3, 11, True)
+    result = json.loads(capsys.readouterr().out)
+    assert (result["streams"], result["entries"], result["whole"]) == (3, 11, True)
 
 
-def test_a_copy_that_was_changed_is_named_by_its_object(copy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_verify_names_the_changed_object_of_a_copy(copy: Path, capsys: pytest.CaptureFixture[str]) -> None:
     part = next((copy / layout.LINES).rglob("*.gz"))
     part.write_bytes(layout.pack(list(layout.unpack(part.read_bytes()))[1:]))
     assert call("verify", "--cluster", "train-a", "--archive", copy, "--anchor") == 1
@@ -46,22 +48,22 @@ def test_a_copy_that_was_changed_is_named_by_its_object(copy: Path, capsys: pyte
     assert "Traceback" not in captured.err
 
 
-def test_an_object_that_is_none_is_named_and_stops_nothing(copy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_verify_names_an_unreadable_object_and_continues(copy: Path, capsys: pytest.CaptureFixture[str]) -> None:
     part = next((copy / layout.LINES).rglob("*.gz"))
     part.write_bytes(b"not gzip")
     assert call("verify", "--cluster", "train-a", "--archive", copy, "--json") == 1
-    told = json.loads(capsys.readouterr().out)
-    assert part.relative_to(copy).as_posix() in {one["object"] for one in told["breaks"]}
+    result = json.loads(capsys.readouterr().out)
+    assert part.relative_to(copy).as_posix() in {one["object"] for one in result["breaks"]}
 
 
-def test_a_copy_tells_its_timeline(copy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_timeline_reads_a_copied_archive(copy: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert call("timeline", "--cluster", "train-a", "--node", "n-1", "--archive", copy, "--jsonl") == 0
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [line["metadata"]["sequence"] for line in lines] == [1, 2, 3, 4, 5]
     assert all("hash" in line for line in lines)
 
 
-def test_an_archive_that_nobody_sealed_needs_the_stacks_identity(
+def test_an_archive_without_a_sealed_day_needs_the_stack_identity(
     copy: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for key in (copy / layout.MANIFESTS).rglob("*.json"):
@@ -70,16 +72,18 @@ def test_an_archive_that_nobody_sealed_needs_the_stacks_identity(
     assert "--stack-id" in capsys.readouterr().err
 
 
-def test_a_folder_that_is_none_is_wrong_usage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_archive_folder_that_does_not_exist_is_wrong_usage(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert call("verify", "--cluster", "train-a", "--archive", tmp_path / "none") == 2
     assert call("timeline", "--cluster", "train-a", "--archive", tmp_path / "none") == 2
-    assert "is no folder" in capsys.readouterr().err
+    assert "not a folder" in capsys.readouterr().err
 
 
-def test_a_manifest_cannot_lead_out_of_the_folder(copy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_manifest_cannot_name_a_path_outside_the_folder(copy: Path, capsys: pytest.CaptureFixture[str]) -> None:
     manifest = next((copy / layout.MANIFESTS).rglob("*.json"))
-    told = json.loads(manifest.read_text())
-    told["parts"][0]["key"] = "../../../etc/passwd"
-    manifest.write_text(json.dumps(told))
+    result = json.loads(manifest.read_text())
+    result["parts"][0]["key"] = "../../../etc/passwd"
+    manifest.write_text(json.dumps(result))
     assert call("verify", "--cluster", "train-a", "--archive", copy) != 0
     assert "leads out of the folder" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""What the demo sends, and when it calls itself a success."""
+"""The demo: the outcomes of its records, and the checks of its result."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from faultbridge.cli.demo.records import demo_records
-from faultbridge.cli.demo.result import Result, print_result
+from faultbridge.cli.commands.embedded.demo_records import demo_records
+from faultbridge.cli.commands.embedded.demo_result import DemoResult, print_result
 from faultbridge.domain.cases import Resolution
 from faultbridge.domain.edges import CaseStatus, NodeStatus
 from faultbridge.domain.nodes import NodeKey
@@ -24,7 +24,7 @@ from tests.world import World
 NODES = ("n-0", "n-1", "n-2", "n-3")
 
 
-def test_each_bundled_record_has_the_outcome_that_the_demo_is_about() -> None:
+def test_each_bundled_record_has_its_intended_outcome() -> None:
     world = World(nodes=NODES)
     records = demo_records(KEY.cluster, NODES, world.now)
     deliveries = [
@@ -48,7 +48,8 @@ def test_only_the_lost_gpu_opens_a_case() -> None:
     assert [case.code if case else None for case in cases] == ["xid.79", None, None, None]
 
 
-def good() -> Result:
+def successful_result() -> DemoResult:
+    """The result of a demo in which every check passes."""
     world = World()
     world.outcomes(world.message())
     case = world.node().live_case
@@ -57,10 +58,10 @@ def good() -> Result:
         case, status=CaseStatus.RESOLVED, resolution=Resolution.REPLACED, closed_at=NOON + timedelta(seconds=9)
     )
     event = {"metadata": {"event_id": "e-1"}}
-    return Result(
+    return DemoResult(
         cluster="demo",
         records=1,
-        accounted=DeliveryAudit(NOON, 1, {outcome: int(outcome is Outcome.RECORDED) for outcome in Outcome}),
+        audit=DeliveryAudit(NOON, 1, {outcome: int(outcome is Outcome.RECORDED) for outcome in Outcome}),
         verified=Verified(streams=2, entries=1),
         entries=1,
         events=[event, event],
@@ -72,35 +73,44 @@ def good() -> Result:
     )
 
 
-def test_a_demo_that_went_well_ends_with_a_table_of_all_that_must_agree(capsys: pytest.CaptureFixture[str]) -> None:
-    result = good()
-    assert result.wrong == []
+def test_a_successful_demo_prints_the_checked_numbers(capsys: pytest.CaptureFixture[str]) -> None:
+    result = successful_result()
+    assert result.problems == []
     print_result(result)
     out = capsys.readouterr().out
-    for told in ("demo", "1 recorded", "i-old", "i-0aaaaaaaaaaaaaaa1", "replaced", "yes (2 streams)", "on\n", "8.5 s"):
-        assert told in out
+    for expected in (
+        "demo",
+        "1 recorded",
+        "i-old",
+        "i-0aaaaaaaaaaaaaaa1",
+        "replaced",
+        "yes (2 streams)",
+        "on\n",
+        "8.5 s",
+    ):
+        assert expected in out
     document = result.document()
     assert (document["events"], document["deliveries"]) == (1, 2)
     assert [page["subject"] for page in document["pages"]] == ["on", "over"]
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "problem"),
     [
-        ({"cases": []}, "there is no case"),
-        ({"accounted": DeliveryAudit(NOON, 2, dict.fromkeys(Outcome, 0), ("r-2",))}, "1 records have no outcome"),
-        ({"verified": Verified(2, 1, [Break("s", 1, 2, BreakKind.GAP, "x")])}, "the record is broken"),
-        ({"events": []}, "1 entries, but 0 events"),
-        ({"pages": []}, "nobody was paged"),
+        ({"cases": []}, "no case was opened"),
+        ({"audit": DeliveryAudit(NOON, 2, dict.fromkeys(Outcome, 0), ("r-2",))}, "records without an outcome: 1"),
+        ({"verified": Verified(2, 1, [Break("s", 1, 2, BreakKind.GAP, "x")])}, "record not verified"),
+        ({"events": []}, "0 events for 1 entries"),
+        ({"pages": []}, "no page was sent"),
     ],
 )
-def test_a_demo_that_went_wrong_says_what(change: dict[str, Any], told: str) -> None:
-    (wrong,) = replace(good(), **change).wrong
-    assert told in wrong
+def test_a_failed_demo_names_the_failed_check(change: dict[str, Any], problem: str) -> None:
+    (found,) = replace(successful_result(), **change).problems
+    assert problem in found
 
 
-def test_a_case_that_is_still_live_is_no_success() -> None:
-    result = good()
+def test_a_demo_with_a_live_case_fails() -> None:
+    result = successful_result()
     (view,) = result.cases
     live = replace(view, case=replace(view.case, status=CaseStatus.IN_PROGRESS, resolution=None))
-    assert "is in_progress" in replace(result, cases=[live]).wrong[0]
+    assert "is in_progress" in replace(result, cases=[live]).problems[0]

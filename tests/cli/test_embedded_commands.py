@@ -1,4 +1,4 @@
-"""`up`, `down`, `status`: what they print and leave with; the starting itself is tested with the embedded stack."""
+"""Output and exit codes of `up`, `down` and `status`, with a replaced embedded stack."""
 
 from __future__ import annotations
 
@@ -38,30 +38,30 @@ UP = StackStatus(
 )
 
 
-def waits(what: str, count: int = 0, seconds: int | None = None, note: str = "", *, stuck: bool = False) -> Any:
-    """One row of what waits."""
+def backlog_row(what: str, count: int = 0, seconds: int | None = None, note: str = "", *, stuck: bool = False) -> Any:
+    """One row of the backlog in `status`."""
     return {"what": what, "count": count, "since": "then", "seconds": seconds, "stuck": stuck, "note": note}
 
 
-WAITING = [
-    waits("unpublished", 2, 725, stuck=True),
-    waits("timers"),
-    waits("sweep", 0, 59, "had too little time"),
-    waits("canary", note="does not reach the table", stuck=True),
+BACKLOG = [
+    backlog_row("unpublished", 2, 725, stuck=True),
+    backlog_row("timers"),
+    backlog_row("sweep", 0, 59, "had too little time"),
+    backlog_row("canary", note="does not reach the table", stuck=True),
 ]
 
 
 @pytest.fixture(autouse=True)
-def nothing_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_aws_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("AWS_ENDPOINT_URL", "AWS_PROFILE", "AWS_ACCESS_KEY_ID"):
         monkeypatch.delenv(name, raising=False)
 
 
-def test_up_says_where_everything_answers(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    asked: list[Any] = []
+def test_up_prints_the_endpoints(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    calls: list[Any] = []
 
     def up(fresh: bool, progress: Any, *, stack: str) -> StackInfo:
-        asked.append((fresh, stack))
+        calls.append((fresh, stack))
         progress("deploying")
         return INFO
 
@@ -70,12 +70,12 @@ def test_up_says_where_everything_answers(monkeypatch: pytest.MonkeyPatch, capsy
     out, err = capsys.readouterr()
     assert json.loads(out)["outputs"]["EventBusName"] == "faultbridge"
     assert err == "faultbridge: deploying\n"
-    assert asked == [(True, "faultbridge")]
+    assert calls == [(True, "faultbridge")]
     assert run(["up"]) == 0
     assert "http://127.0.0.1:5000" in capsys.readouterr().out
 
 
-def test_a_start_that_fails_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_failed_start_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     def up(*_arguments: Any, **_named: Any) -> StackInfo:
         raise Misconfigured("sam build failed; see build.log")
 
@@ -85,7 +85,7 @@ def test_a_start_that_fails_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys:
 
 
 @pytest.mark.parametrize("stopped", [True, False])
-def test_down_is_harmless_when_nothing_is_up(
+def test_down_succeeds_when_no_stack_is_up(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], stopped: bool
 ) -> None:
     monkeypatch.setattr(local, "down", lambda **_named: stopped)
@@ -93,17 +93,17 @@ def test_down_is_harmless_when_nothing_is_up(
     assert json.loads(capsys.readouterr().out) == {"stack": "faultbridge", "stopped": stopped}
 
 
-def test_status_says_what_runs_and_how_deep_the_queues_are(
+def test_status_prints_emulators_queues_and_backlog(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(local, "status", lambda **_named: UP)
-    monkeypatch.setattr("faultbridge.cli.status.waiting", lambda _session: WAITING)
+    monkeypatch.setattr("faultbridge.cli.commands.embedded.status.backlog", lambda _session: BACKLOG)
     assert run(["status"]) == 0
     out = capsys.readouterr().out
     assert "event-plane http://127.0.0.1:4566 (pid 1)" in out
     assert "raw: 3 waiting, 1 in flight" in out
     assert [line[17:] for line in out.splitlines()[-4:]] == [
-        "entries for the bus  2, since 12m 05s, STUCK",
+        "unpublished entries  2, oldest 12m 05s, STUCK",
         "timers due           0",
         "last sweep           59.0s ago, had too little time",
         "last canary          never, STUCK, does not reach the table",
@@ -112,7 +112,7 @@ def test_status_says_what_runs_and_how_deep_the_queues_are(
     assert json.loads(capsys.readouterr().out)["executions_running"] == 2
 
 
-def test_status_of_a_stack_that_is_not_up_leaves_with_69(
+def test_status_of_a_stack_that_is_not_up_exits_with_69(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(local, "status", lambda **_named: StackStatus(stack="faultbridge", up=False))
@@ -122,31 +122,29 @@ def test_status_of_a_stack_that_is_not_up_leaves_with_69(
     assert "not up" in err
 
 
-def test_what_should_have_been_looked_at_long_ago_is_counted_as_overdue(
-    monkeypatch: pytest.MonkeyPatch, desk: Desk
-) -> None:
+def test_timers_due_for_five_minutes_are_counted_as_overdue(monkeypatch: pytest.MonkeyPatch, desk: Desk) -> None:
     monkeypatch.setattr(
         local, "status", lambda stack, count_stuck: StackStatus(stack=stack, up=True, stuck=count_stuck())
     )
     for number, minutes in enumerate((-60, -6, -4, 5)):
         due = {"gsi4pk": keys.due(str(number)), "gsi4sk": to_text(after(minutes=minutes))}
         desk.world.ports.table.write(Put({"pk": f"NODE#{number}", "sk": "STATE", **due}))
-    told = desk.json("status")
-    assert told["stuck"] == 2
-    rows = {row["what"]: row for row in told["waiting"]}
+    status = desk.json("status")
+    assert status["stuck"] == 2
+    rows = {row["what"]: row for row in status["waiting"]}
     assert set(rows) == {"unpublished", "timers", "records", "rejects", "sweep", "canary"}
     assert (rows["timers"]["count"], rows["timers"]["seconds"], rows["timers"]["stuck"]) == (3, 3600, True)
     assert (rows["records"]["count"], rows["records"]["stuck"]) == (0, False)
 
 
-def test_the_status_of_a_stack_on_aws_tells_its_queues(monkeypatch: pytest.MonkeyPatch, desk: Desk) -> None:
+def test_the_status_of_a_stack_on_aws_has_its_queues(monkeypatch: pytest.MonkeyPatch, desk: Desk) -> None:
     from faultbridge.adapters.sqs import SqsQueue
-    from faultbridge.cli.session import Session
+    from faultbridge.cli.stack.session import Session
     from faultbridge.ports import RecordQueueDepth
     from faultbridge.settings import Settings
 
-    told = {f"FAULTBRIDGE_{name}": name for name in ("QUEUE_URL", "DEAD_LETTER_QUEUE_URL", "TABLE", "BUS")}
-    monkeypatch.setattr(Session, "settings", property(lambda _session: Settings(told)))
+    variables = {f"FAULTBRIDGE_{name}": name for name in ("QUEUE_URL", "DEAD_LETTER_QUEUE_URL", "TABLE", "BUS")}
+    monkeypatch.setattr(Session, "settings", property(lambda _session: Settings(variables)))
     monkeypatch.setattr(SqsQueue, "depth", lambda _queue: RecordQueueDepth(7, 1, 4))
     document = desk.json("status", "--region", "eu-west-1")
     assert [one["waiting"] for one in document["queues"]] == [7, 4]

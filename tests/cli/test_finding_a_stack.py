@@ -1,4 +1,4 @@
-"""Which stack a command works on, and what it says when there is none."""
+"""Finding the stack of a command, and the message when there is none."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from dataclasses import dataclass, field
 import pytest
 
 from faultbridge.adapters.clients import Clients
-from faultbridge.cli import stacks
 from faultbridge.cli.app import run
-from faultbridge.cli.session import Target
+from faultbridge.cli.stack import locate
+from faultbridge.cli.stack.locate import Target
 from faultbridge.errors import Misconfigured
 
-OUTPUTS = {output: f"the {output}" for output in stacks.OUTPUTS}
+OUTPUTS = {output: f"the {output}" for output in locate.OUTPUTS}
 
 
 @dataclass(frozen=True)
 class Embedded:
-    """A stack that is up, as `faultbridge.local` tells of it."""
+    """Represents the information of `faultbridge.local` about a running stack."""
 
     endpoint: str = "http://127.0.0.1:4566"
     outputs: dict[str, str] = field(default_factory=lambda: dict(OUTPUTS))
@@ -28,23 +28,23 @@ class Embedded:
 
 
 @pytest.fixture(autouse=True)
-def nothing_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_aws_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("AWS_ENDPOINT_URL", "AWS_PROFILE", "AWS_ACCESS_KEY_ID", "AWS_REGION", "AWS_DEFAULT_REGION"):
         monkeypatch.setenv(name, "")
         monkeypatch.delenv(name)
 
 
 def found(monkeypatch: pytest.MonkeyPatch, target: Target, embedded: Embedded | None = None) -> tuple[str, list[str]]:
-    """The table that is taken, and what was said about it."""
-    said: list[str] = []
-    monkeypatch.setattr(stacks, "embedded_stack", lambda _stack: embedded)
+    """The table of the stack that was found, and the notices about it."""
+    notices: list[str] = []
+    monkeypatch.setattr(locate, "embedded_stack", lambda _stack: embedded)
     on_aws = {**OUTPUTS, "TableName": "on AWS"}
     monkeypatch.setattr("faultbridge.adapters.stack_outputs.stack_outputs", lambda _clients, _stack: on_aws)
-    settings = stacks.settings_of(target, Clients, said.append)
-    return settings.table, said
+    settings = locate.find_settings(target, Clients, notices.append)
+    return settings.table, notices
 
 
-def test_an_embedded_stack_that_is_up_is_taken_when_nothing_else_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_embedded_stack_is_the_default_while_it_is_up(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found(monkeypatch, Target(), Embedded()) == ("the TableName", [])
     assert os.environ["AWS_ENDPOINT_URL"] == "http://127.0.0.1:4566"
 
@@ -52,27 +52,29 @@ def test_an_embedded_stack_that_is_up_is_taken_when_nothing_else_is_said(monkeyp
 @pytest.mark.parametrize(
     "target", [Target(region="eu-west-1"), Target(profile="work"), Target(endpoint_url="http://x")]
 )
-def test_an_option_that_names_an_aws_is_stronger_and_is_said(monkeypatch: pytest.MonkeyPatch, target: Target) -> None:
-    table, said = found(monkeypatch, target, Embedded())
+def test_an_aws_option_overrides_the_embedded_stack_with_a_notice(
+    monkeypatch: pytest.MonkeyPatch, target: Target
+) -> None:
+    table, notices = found(monkeypatch, target, Embedded())
     assert table == "on AWS"
-    assert len(said) == 1
+    assert len(notices) == 1
 
 
-def test_the_environment_names_an_aws_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_aws_environment_variable_overrides_the_embedded_stack(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_PROFILE", "work")
     assert found(monkeypatch, Target(), Embedded())[0] == "on AWS"
 
 
-def test_the_embedded_stacks_own_endpoint_needs_no_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_endpoint_of_the_embedded_stack_gives_no_notice(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found(monkeypatch, Target(endpoint_url="http://127.0.0.1:4566"), Embedded())[1] == []
 
 
-def test_without_an_embedded_stack_the_outputs_on_aws_say_what_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_an_embedded_stack_the_outputs_on_aws_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found(monkeypatch, Target()) == ("on AWS", [])
 
 
 def test_every_output_becomes_a_setting() -> None:
-    settings = stacks.settings_from("prod", OUTPUTS)
+    settings = locate.settings_from("prod", OUTPUTS)
     assert (settings.stack, settings.stack_id, settings.table) == ("prod", "the StackIdentity", "the TableName")
     assert (settings.queue_url, settings.bucket, settings.bus) == (
         "the RawRecordsQueueUrl",
@@ -82,15 +84,13 @@ def test_every_output_becomes_a_setting() -> None:
     assert settings.dead_letter_queue_url == "the RawRecordsDeadLettersUrl"
 
 
-def test_the_clock_of_a_test_stays_what_it_was_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_settings_outside_the_outputs_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAULTBRIDGE_CLOCK_OFFSET_SECONDS", "60")
-    assert stacks.settings_from("prod", OUTPUTS).clock_offset_seconds == 60
+    assert locate.settings_from("prod", OUTPUTS).clock_offset_seconds == 60
 
 
-def test_a_stack_that_does_not_answer_is_one_line(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(stacks, "embedded_stack", lambda _stack: None)
+def test_an_unreachable_stack_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(locate, "embedded_stack", lambda _stack: None)
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
     code = run(["cluster", "list", "--endpoint-url", "http://127.0.0.1:9", "--region", "us-east-1"])
@@ -100,7 +100,7 @@ def test_a_stack_that_does_not_answer_is_one_line(
 
 
 def without_a_stack(monkeypatch: pytest.MonkeyPatch, target: Target) -> str:
-    """What is said where neither an embedded stack nor one on AWS is found."""
+    """The error where neither an embedded stack nor a stack on AWS is found."""
     from botocore.exceptions import ClientError
 
     class Nothing:
@@ -111,17 +111,17 @@ def without_a_stack(monkeypatch: pytest.MonkeyPatch, target: Target) -> str:
 
     clients = Clients(region="us-east-1")
     monkeypatch.setitem(clients.__dict__, "cloudformation", Nothing())
-    monkeypatch.setattr(stacks, "embedded_stack", lambda _stack: None)
+    monkeypatch.setattr(locate, "embedded_stack", lambda _stack: None)
     with pytest.raises(Misconfigured) as raised:
-        stacks.settings_of(target, lambda: clients, lambda _text: None)
+        locate.find_settings(target, lambda: clients, lambda _text: None)
     return str(raised.value)
 
 
-def test_whoever_has_no_stack_at_all_is_told_how_to_start_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    said = without_a_stack(monkeypatch, Target())
-    assert "`faultbridge up`" in said
-    assert "there is no stack" in said
+def test_without_any_stack_the_error_names_the_command_that_starts_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    message = without_a_stack(monkeypatch, Target())
+    assert "`faultbridge up`" in message
+    assert "there is no stack" in message
 
 
-def test_whoever_named_an_aws_is_not_sent_to_an_embedded_stack(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_with_an_aws_option_the_error_does_not_suggest_an_embedded_stack(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "faultbridge up" not in without_a_stack(monkeypatch, Target(region="eu-west-1"))

@@ -1,4 +1,4 @@
-"""An operator brings a table back from a backup, or deletes what it holds of a cluster."""
+"""`recover` after a restore from backup, and `erase` for the items of a cluster."""
 
 from __future__ import annotations
 
@@ -9,38 +9,38 @@ from tests.cli.desk import OPERATOR, Desk
 
 
 @pytest.fixture
-def keeper(desk: Desk) -> Desk:
-    """A desk of a stack that keeps an archive."""
+def archiving_desk(desk: Desk) -> Desk:
+    """A desk whose stack has an archive."""
     world = desk.world
     world.app.archive_ports = FakeArchivePorts(world.ports.table, world.ports.clock)
     return desk
 
 
-def test_restored_begins_an_epoch_in_every_stream_and_says_who_ordered_it(keeper: Desk) -> None:
-    done = keeper.json("restored", "--by", OPERATOR)
+def test_recover_starts_an_epoch_in_every_stream(archiving_desk: Desk) -> None:
+    done = archiving_desk.json("recover", "--by", OPERATOR)
     assert (done["epoch"], done["streams"], done["already"]) == (2, 2, 0)
-    assert keeper.world.node().head.epoch == 2
+    assert archiving_desk.world.node().head.epoch == 2
 
 
-def test_restored_again_with_its_epoch_finishes_it_and_without_begins_another(keeper: Desk) -> None:
-    first = keeper.json("restored")
-    assert keeper.json("restored", "--epoch", str(first["epoch"]))["already"] == first["streams"]
-    assert keeper.json("restored")["epoch"] == first["epoch"] + 1
+def test_recover_with_an_epoch_continues_it_and_without_starts_another(archiving_desk: Desk) -> None:
+    first = archiving_desk.json("recover")
+    assert archiving_desk.json("recover", "--epoch", str(first["epoch"]))["already"] == first["streams"]
+    assert archiving_desk.json("recover")["epoch"] == first["epoch"] + 1
 
 
-def test_erase_asks_for_a_word_first_and_deletes_nothing_without_it(desk: Desk) -> None:
+def test_erase_deletes_nothing_without_confirmation(desk: Desk) -> None:
     ran = desk("erase", "train-a")
-    assert (ran.code, "say --yes" in ran.err) == (2, True)
+    assert (ran.code, "add --yes" in ran.err) == (2, True)
     assert desk.world.node().head.sequence > 0
 
 
-def test_erase_leaves_nothing_of_the_cluster(desk: Desk) -> None:
+def test_erase_deletes_every_item_of_the_cluster(desk: Desk) -> None:
     assert desk.json("erase", "train-a", "--yes")["erased"] > 0
     assert [item for item in desk.world.ports.table.items() if "train-a" in str(item["pk"])] == []
     assert desk("cluster", "show", "train-a").code == 2
 
 
-def test_a_cluster_that_nobody_knows_is_not_erased(desk: Desk) -> None:
+def test_an_unregistered_cluster_is_not_erased(desk: Desk) -> None:
     ran = desk("erase", "nowhere", "--yes")
     assert ran.code != 0
     assert "nowhere" in ran.err

@@ -1,11 +1,11 @@
-"""A table that grows: what fits on a terminal, and what a program reads."""
+"""A table that grows: its width on a terminal, and complete lines without one."""
 
 from __future__ import annotations
 
 import pytest
 
-from faultbridge.cli.live import LiveTable
-from faultbridge.cli.output import Columns
+from faultbridge.cli.render.live_output import LiveTable
+from faultbridge.cli.render.output import Columns
 
 COLUMNS: Columns = {
     "TIME": lambda one: one["time"],
@@ -21,7 +21,7 @@ def lines(capsys: pytest.CaptureFixture[str], terminal: int | None) -> list[str]
 
 
 @pytest.mark.parametrize("terminal", [80, 100, 120])
-def test_the_reason_is_still_read_on_a_narrow_terminal(capsys: pytest.CaptureFixture[str], terminal: int) -> None:
+def test_the_last_column_is_complete_on_a_narrow_terminal(capsys: pytest.CaptureFixture[str], terminal: int) -> None:
     heading, row = lines(capsys, terminal)
     assert ROW["why"] in row
     assert heading.index("WHY") == row.index(ROW["why"])
@@ -32,6 +32,6 @@ def test_no_line_is_wider_than_the_terminal(capsys: pytest.CaptureFixture[str]) 
     assert [len(line) for line in lines(capsys, 40)][1] == 40
 
 
-def test_a_program_reads_every_line_whole(capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_terminal_every_line_is_complete(capsys: pytest.CaptureFixture[str]) -> None:
     _, row = lines(capsys, None)
     assert row.endswith(ROW["why"])

@@ -1,4 +1,4 @@
-"""Without a stack: decode, sources, catalog; one line for each error, an exit code for scripts."""
+"""Commands without a stack: decode, sources, catalog, agent settings and mapping check."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FIELDS = {
 
 @dataclass(frozen=True)
 class Ran:
-    """What a call left behind."""
+    """The exit code and the output of one call."""
 
     code: int
     out: str
@@ -67,18 +67,18 @@ def test_a_fault_has_the_fields_that_scripts_depend_on(call: Call) -> None:
     }  # fmt: skip
 
 
-def test_the_node_that_the_input_names_is_kept(call: Call) -> None:
+def test_a_node_name_in_the_input_overrides_the_option(call: Call) -> None:
     line = f"Feb  3 04:05:06 ip-10-0-0-9 kernel: {XID}".encode()
     (fault,) = call("decode", "--node", "claimed", "--received-at", AT, "--jsonl", text=line).lines
     assert (fault["node"], fault["observed_at"]) == ("ip-10-0-0-9", "2026-02-03T04:05:06.000Z")
 
 
-def test_a_clear_is_told_with_neither_severity_nor_action(call: Call) -> None:
+def test_a_clear_has_neither_severity_nor_action(call: Call) -> None:
     lines = call("decode", "--jsonl", str(SAMPLES / "kernel-nvlink5.log")).lines
     assert [(one["kind"], one["severity"]) for one in lines][-1] == ("clear", None)
 
 
-def test_an_instance_that_the_input_names_has_its_own_field(call: Call) -> None:
+def test_an_instance_id_in_the_input_has_its_own_field(call: Call) -> None:
     body = {"logStream": "SagemakerHealthMonitoringAgent/g/i-0123456789abcdef0", "logEvents": [
         {"message": '{"msg":"DCGM Policy Violation found ","data: ":{"ErrNum":79},'
                     '"HealthMonitoringAgentDetectionEvent":"HealthEvent"}'}]}  # fmt: skip
@@ -87,25 +87,25 @@ def test_an_instance_that_the_input_names_has_its_own_field(call: Call) -> None:
     assert "instance_id" not in fault["attributes"]
 
 
-def test_json_is_one_array_and_jsonl_one_object_a_line(call: Call) -> None:
+def test_json_is_one_array_and_jsonl_one_object_per_line(call: Call) -> None:
     file = str(SAMPLES / "kernel-printk.log")
     arguments = ("--received-at", AT, file)
     assert json.loads(call("decode", "--json", *arguments).out) == call("decode", "--jsonl", *arguments).lines
 
 
-def test_people_get_an_aligned_table(call: Call) -> None:
+def test_the_default_output_is_an_aligned_table(call: Call) -> None:
     head, *rows = call("decode", "--received-at", AT, str(SAMPLES / "kernel-printk.log")).out.splitlines()
     assert head.split()[:5] == ["TIME", "KIND", "CODE", "SEVERITY", "ACTION"]
     place = head.index("CODE")
     assert [row[place : place + 10].strip() for row in rows] == ["xid.79", "sxid.20034", "sxid.22013"]
 
 
-def test_auto_says_what_it_took_the_input_for(call: Call) -> None:
+def test_auto_prints_the_recognized_source(call: Call) -> None:
     ran = call("decode", "-", text=XID.encode())
-    assert ran.err == "faultbridge: taking standard input for kernel-log\n"
+    assert ran.err == "faultbridge: recognized standard input as kernel-log\n"
 
 
-def test_snapshots_and_counter_samples_are_told_when_asked_for(call: Call) -> None:
+def test_health_snapshots_and_counter_samples_are_printed_with_all(call: Call) -> None:
     file = str(SAMPLES / "dcgm-metrics.prom")
     kinds = [one["kind"] for one in call("decode", "--all", "--jsonl", file).lines]
     assert kinds == ["fault", "fault", "fault", "snapshot", "counter_sample", "counter_sample"]
@@ -121,7 +121,7 @@ def test_two_counter_samples_in_one_input_give_their_difference(call: Call) -> N
 
 @pytest.mark.parametrize("name", ["kernel-healthy.log", "smi-healthy-old.xml", "dcgm-health-healthy.json"])
 @pytest.mark.parametrize("form", ["--jsonl", "--json", None])
-def test_framing_and_nothing_wrong_is_no_line_and_no_error(call: Call, name: str, form: str | None) -> None:
+def test_valid_input_without_faults_is_empty_output_and_exit_code_0(call: Call, name: str, form: str | None) -> None:
     ran = call("decode", *filter(None, [form]), str(SAMPLES / name))
     assert ran.code == 0
     assert ran.out.strip() == ("[]" if form == "--json" else "")
@@ -140,7 +140,7 @@ def test_framing_and_nothing_wrong_is_no_line_and_no_error(call: Call, name: str
         ("dcgm-diag", b'{"wrong": "shape"}'),
     ],
 )
-def test_input_that_cannot_be_decoded_is_one_line_and_65(call: Call, source: str, text: bytes) -> None:
+def test_input_that_cannot_be_decoded_is_one_line_and_exit_code_65(call: Call, source: str, text: bytes) -> None:
     ran = call("decode", "--source", source, text=text)
     assert (ran.code, ran.out) == (65, "")
     assert ran.err.startswith("faultbridge: ")
@@ -148,7 +148,7 @@ def test_input_that_cannot_be_decoded_is_one_line_and_65(call: Call, source: str
     assert ran.err.count("\n") == 1
 
 
-def test_an_unreadable_file_does_not_keep_the_others_from_being_read(call: Call, tmp_path: Path) -> None:
+def test_an_unreadable_file_does_not_stop_the_others(call: Call, tmp_path: Path) -> None:
     bad = tmp_path / "bad.log"
     bad.write_text("nothing of a kernel")
     ran = call("decode", "--source", "kernel-log", "--jsonl", str(bad), str(SAMPLES / "kernel-printk.log"))
@@ -173,14 +173,14 @@ def test_an_unreadable_file_does_not_keep_the_others_from_being_read(call: Call,
         ("catalog", "ouija", "79"),
     ],
 )
-def test_wrong_usage_is_one_line_and_2(call: Call, arguments: tuple[str, ...]) -> None:
+def test_wrong_usage_is_one_line_and_exit_code_2(call: Call, arguments: tuple[str, ...]) -> None:
     ran = call(*arguments)
     assert (ran.code, ran.out) == (2, "")
     assert ran.err.startswith("faultbridge: ")
     assert ran.err.count("\n") == 1
 
 
-def test_sources_lists_what_can_be_decoded_with_an_example_each(call: Call) -> None:
+def test_sources_lists_every_source_with_a_decodable_example(call: Call) -> None:
     listed = call("sources", "--jsonl").lines
     assert [one["source"] for one in listed] == list(registry.names())
     for one in listed:
@@ -188,17 +188,17 @@ def test_sources_lists_what_can_be_decoded_with_an_example_each(call: Call) -> N
     assert call("sources").out.startswith("SOURCE")
 
 
-def test_the_catalogue_says_what_others_recommend_and_why_we_do(call: Call) -> None:
-    told = json.loads(call("catalog", "xid", "79", "--json").out)
-    assert (told["severity"], told["action"], told["conflict"]) == ("fatal", "replace_node", True)
-    assert {"source": "NVIDIA", "says": "RESTART_BM"} in told["recommendations"]
-    people = call("catalog", "xid", "79").out
-    assert "NVIDIA: RESTART_BM" in people
-    assert told["reason"] in people
+def test_catalog_shows_public_recommendations_and_our_reason(call: Call) -> None:
+    row = json.loads(call("catalog", "xid", "79", "--json").out)
+    assert (row["severity"], row["action"], row["conflict"]) == ("fatal", "replace_node", True)
+    assert {"source": "NVIDIA", "says": "RESTART_BM"} in row["recommendations"]
+    table = call("catalog", "xid", "79").out
+    assert "NVIDIA: RESTART_BM" in table
+    assert row["reason"] in table
 
 
 @pytest.mark.parametrize(
-    ("asked", "code"),
+    ("arguments", "code"),
     [
         (("sxid", "20034"), "sxid.20034"),
         (("dcgm", "45"), "dcgm.pcie_generation"),
@@ -207,28 +207,28 @@ def test_the_catalogue_says_what_others_recommend_and_why_we_do(call: Call) -> N
         (("xid", "0079"), "xid.79"),
     ],
 )
-def test_a_code_may_be_asked_for_by_number_or_name(call: Call, asked: tuple[str, ...], code: str) -> None:
-    told = json.loads(call("catalog", *asked, "--jsonl").out)
-    assert (told["code"], told["known"]) == (code, True)
+def test_catalog_finds_a_code_by_number_or_name(call: Call, arguments: tuple[str, ...], code: str) -> None:
+    row = json.loads(call("catalog", *arguments, "--jsonl").out)
+    assert (row["code"], row["known"]) == (code, True)
 
 
-def test_an_unknown_code_is_told_as_what_it_will_be_treated_as(call: Call) -> None:
-    told = json.loads(call("catalog", "xid", "4242", "--json").out)
-    assert (told["known"], told["severity"], told["action"]) == (False, "error", "contact_support")
+def test_catalog_shows_the_default_decision_for_an_unknown_code(call: Call) -> None:
+    row = json.loads(call("catalog", "xid", "4242", "--json").out)
+    assert (row["known"], row["severity"], row["action"]) == (False, "error", "contact_support")
 
 
-def test_nvlink5_details_stand_below_their_code(call: Call) -> None:
-    told = json.loads(call("catalog", "xid", "145", "--json").out)
-    assert {row["code"] for row in told["details"]} >= {"xid.145:Fatal", "xid.145:RLW_REMAP:0x00000040"}
+def test_catalog_lists_nvlink5_details_with_their_code(call: Call) -> None:
+    row = json.loads(call("catalog", "xid", "145", "--json").out)
+    assert {detail["code"] for detail in row["details"]} >= {"xid.145:Fatal", "xid.145:RLW_REMAP:0x00000040"}
 
 
-def test_a_family_can_be_listed(call: Call) -> None:
+def test_catalog_lists_one_family(call: Call) -> None:
     assert {one["code"].split(".")[0] for one in call("catalog", "smi", "--jsonl").lines} == {"smi"}
     assert len(call("catalog", "--jsonl").lines) > 500
 
 
 @pytest.mark.parametrize("written", [None, "cluster =", 'color = "red"'])
-def test_an_agent_that_is_told_wrongly_is_wrong_usage(call: Call, tmp_path: Path, written: str | None) -> None:
+def test_invalid_agent_settings_are_wrong_usage(call: Call, tmp_path: Path, written: str | None) -> None:
     file = tmp_path / "agent.toml"
     if written is not None:
         file.write_text(written)
@@ -241,27 +241,27 @@ def test_a_mapping_is_checked_offline(call: Call, tmp_path: Path) -> None:
     good, bad = tmp_path / "good.json", tmp_path / "bad.json"
     good.write_text('{"alerts": {"rules": [{"alert": "NicFlapping.{0,32}", "code": "net.nothing"}]}}')
     bad.write_text('{"alerts": {"rules": [{"alert": "(a+)+", "code": "net.link_flapping"}]}}')
-    told = call("mapping", "check", str(good), "--json")
-    assert (told.code, json.loads(told.out), "net.nothing" in told.err) == (0, {"mappings": ["alerts"]}, True)
-    told = call("mapping", "check", str(bad))
-    assert (told.code, "no bound" in told.err) == (1, True)
+    checked = call("mapping", "check", str(good), "--json")
+    assert (checked.code, json.loads(checked.out), "net.nothing" in checked.err) == (0, {"mappings": ["alerts"]}, True)
+    checked = call("mapping", "check", str(bad))
+    assert (checked.code, "no bound" in checked.err) == (1, True)
 
 
 @pytest.mark.parametrize("given", ["2h", "2026-02-03T04:05:06Z"])
-def test_when_a_record_came_in_may_be_said_as_how_long_ago(call: Call, given: str) -> None:
+def test_received_at_takes_a_time_or_an_age(call: Call, given: str) -> None:
     ran = call("decode", "--source", "kernel-log", "--received-at", given, "--jsonl", text=XID.encode())
     assert (ran.code, ran.lines[0]["attributes"]["time_source"]) == (0, "received")
 
 
 @pytest.mark.parametrize("option", [("--node", "a b"), ("--cluster", "a/b"), ("--received-at", "yesterday")])
-def test_what_can_be_no_name_and_no_time_is_wrong_usage(call: Call, option: tuple[str, str]) -> None:
+def test_an_invalid_name_or_time_is_wrong_usage(call: Call, option: tuple[str, str]) -> None:
     ran = call("decode", *option, text=XID.encode())
     assert (ran.code, ran.out) == (2, "")
 
 
-def test_an_empty_list_says_that_it_is_empty_to_people_only(call: Call) -> None:
+def test_no_faults_found_is_printed_for_people_only(call: Call) -> None:
     healthy = b"[    1.000000] docker0: port 1(veth1) entered forwarding state\n"
-    told = call("decode", "--source", "kernel-log", text=healthy)
-    assert (told.code, told.out, told.err) == (0, "", "faultbridge: nothing is wrong in it\n")
-    told = call("decode", "--source", "kernel-log", "--jsonl", text=healthy)
-    assert (told.code, told.out, told.err) == (0, "", "")
+    ran = call("decode", "--source", "kernel-log", text=healthy)
+    assert (ran.code, ran.out, ran.err) == (0, "", "faultbridge: no faults found\n")
+    ran = call("decode", "--source", "kernel-log", "--jsonl", text=healthy)
+    assert (ran.code, ran.out, ran.err) == (0, "", "")

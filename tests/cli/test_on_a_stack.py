@@ -1,4 +1,4 @@
-"""What a person does with a stack, call by call: output for people, JSON for scripts, an exit code for both."""
+"""Commands on a stack: their tables, their JSON and their exit codes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from faultbridge.cli.session import Session
+from faultbridge.cli.stack.session import Session
 from faultbridge.errors import Transient
 from faultbridge.simulation.fakes import FakeInventory, FakeQueue, breaking
 from faultbridge.storage import keys
@@ -29,7 +29,7 @@ def send(
 def test_a_cluster_is_registered_shown_and_changed(desk: Desk) -> None:
     added = desk("cluster", "add", "train-b")
     assert added.code == 0
-    assert "only observes" in added.err
+    assert "observe only" in added.err
     desk("cluster", "set", "train-b", "--mode", "act", "--repair-owner", "faultbridge")
     shown = desk.json("cluster", "show", "train-b")
     assert (shown["mode"], shown["repair_owner"], shown["version"]) == ("act", "faultbridge", 2)
@@ -60,14 +60,14 @@ def test_a_fleet_is_imported_from_a_file(desk: Desk, text: str) -> None:
     assert desk.json("node", "show", "n-1", "--cluster", CLUSTER)["aliases"] == ["a", "b"]
 
 
-def test_one_node_that_is_refused_does_not_stop_an_import_but_is_told(desk: Desk) -> None:
+def test_a_rejected_node_does_not_stop_an_import(desk: Desk) -> None:
     ran = desk("node", "import", "--cluster", CLUSTER, "-", given="node\nn-1\na b\nn-3\n")
     assert ran.code == 1
-    assert "2 of 3 nodes are registered" in ran.err
+    assert "registered 2 of 3 nodes" in ran.err
     assert "refused" in ran.out
 
 
-def test_a_fleet_is_imported_from_its_group(desk: Desk) -> None:
+def test_a_fleet_is_imported_from_a_provider_group(desk: Desk) -> None:
     inventory = FakeInventory(desk.world.ports.fleet)
     desk.world.app.inventories = lambda: {"ec2-auto-scaling": inventory}
     serving = desk.world.ports.fleet.launch("another-group")
@@ -77,12 +77,12 @@ def test_a_fleet_is_imported_from_its_group(desk: Desk) -> None:
     assert (shown["domain"], shown["domains"]["zone"]) == (f"nn-{serving[-1]}", "use1-az1")
 
 
-def test_a_provider_whose_machines_nobody_lists_needs_a_file(desk: Desk) -> None:
+def test_an_import_for_a_provider_without_inventory_needs_a_file(desk: Desk) -> None:
     ran = desk("node", "import", "--cluster", CLUSTER, "--group", "gpu-workers")
     assert (ran.code, "give a file" in ran.err) == (2, True)
 
 
-def test_what_is_launched_is_said_in_its_order_and_taken_back_again(desk: Desk) -> None:
+def test_template_overrides_are_set_in_order_and_removed(desk: Desk) -> None:
     shown = desk.json("cluster", "template", CLUSTER, *TWO_TYPES, "--subnet", "subnet-0a1b2c3d")
     assert (shown["instance_types"], shown["subnets"]) == (["p5.48xlarge", "p5e.48xlarge"], ["subnet-0a1b2c3d"])
     assert desk.json("cluster", "template", CLUSTER, "--instance-type", "")["instance_types"] == []
@@ -91,7 +91,7 @@ def test_what_is_launched_is_said_in_its_order_and_taken_back_again(desk: Desk) 
     assert (shown["spares"], shown["spare_group"], shown["pool"]) == (2, "gpu-workers", {})
 
 
-def test_a_cluster_of_another_account_names_the_role_that_reaches_it(desk: Desk) -> None:
+def test_a_cluster_in_another_account_has_a_provider_role(desk: Desk) -> None:
     role = "arn:aws:iam::222233334444:role/faultbridge-provider"
     options = ["--provider-role", role, "--external-id", "agreed", "--eks-cluster", "train"]
     shown = desk.json("cluster", "set", CLUSTER, *options)
@@ -100,53 +100,53 @@ def test_a_cluster_of_another_account_names_the_role_that_reaches_it(desk: Desk)
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "message"),
     [
-        (["--external-id", "agreed"], "goes with --provider-role"),
-        (["--provider-role", "faultbridge"], "is no ARN of a role"),
+        (["--external-id", "agreed"], "--external-id without --provider-role"),
+        (["--provider-role", "faultbridge"], "invalid --provider-role"),
         (["--provider-role", "arn:aws:iam::222233334444:role/r", "--external-id", "x"], "2 to 1224"),
     ],
 )
-def test_a_role_that_cannot_be_one_is_wrong_usage(desk: Desk, options: list[str], told: str) -> None:
+def test_an_invalid_provider_role_is_wrong_usage(desk: Desk, options: list[str], message: str) -> None:
     ran = desk("cluster", "set", CLUSTER, *options)
-    assert (ran.code, told in " ".join(ran.err.split())) == (2, True)
+    assert (ran.code, message in " ".join(ran.err.split())) == (2, True)
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
-        ("", "the file names no node"),
-        ("node,color\nn-1,red\n", "color is none of"),
+        ("", "no nodes in the file: -"),
+        ("node,color\nn-1,red\n", "unknown field: color; allowed: node"),
         ("node\nn-1,n-2\n", "more fields than the heading"),
-        ("{nonsense\n", "line 1 is no JSON object"),
-        ('{"instance_id": "i-1"}\n', "line 1 names no node"),
-        ('{"node": 7}\n', "every field is text"),
+        ("{nonsense\n", "line 1: not a JSON object"),
+        ('{"instance_id": "i-1"}\n', "line 1: no node name"),
+        ('{"node": 7}\n', "value is not text"),
     ],
 )
-def test_a_file_that_cannot_be_read_says_where(desk: Desk, text: str, told: str) -> None:
+def test_an_invalid_import_file_names_the_line(desk: Desk, text: str, message: str) -> None:
     ran = desk("node", "import", "--cluster", CLUSTER, "-", given=text)
     assert ran.code == 2
-    assert told in ran.err
+    assert message in ran.err
     assert len(ran.err.splitlines()) == 1
 
 
-def test_a_record_becomes_a_case_that_can_be_found_everywhere(desk: Desk) -> None:
+def test_a_fatal_record_opens_a_case_that_every_view_shows(desk: Desk) -> None:
     assert send(desk)["accepted"] == 1
-    desk.let_ingest_run()
+    desk.run_ingest()
     (node,) = desk.json("node", "list", "--cluster", CLUSTER)
     assert (node["status"], node["severity"], node["conditions"][0]["code"]) == ("degraded", "fatal", "xid.79")
     (case,) = desk.json("case", "list")
-    assert (case["node"], case["code"], case["repair_action"]) == (NODE, "xid.79", "replace")
+    assert (case["node"], case["code"], case["repair_action"]) == (NODE, "xid.79", "replace_node")
     shown = desk.json("case", "show", node["case"]["case_id"])
     assert shown["case_id"] == case["case_id"]
     assert shown["phases"]
-    told = desk.json("timeline", "--case", case["case_id"])
-    assert "Case Status Change" in [one["metadata"]["event_type"] for one in told]
+    entries = desk.json("timeline", "--case", case["case_id"])
+    assert "Case Status Change" in [one["metadata"]["event_type"] for one in entries]
 
 
-def test_the_timeline_is_told_in_words_and_as_events(desk: Desk) -> None:
+def test_the_timeline_is_a_table_or_events(desk: Desk) -> None:
     send(desk)
-    desk.let_ingest_run()
+    desk.run_ingest()
     ran = desk("timeline", "--cluster", CLUSTER, "--since", "1h")
     heading, *lines = ran.out.splitlines()
     assert heading.split() == ["TIME", "(UTC)", "NODE", "WHAT", "WHY"]
@@ -157,15 +157,15 @@ def test_the_timeline_is_told_in_words_and_as_events(desk: Desk) -> None:
     assert [one["data"]["code"] for one in faults] == ["xid.79"]
 
 
-def test_more_entries_than_asked_for_is_said(desk: Desk) -> None:
+def test_a_truncated_timeline_prints_a_notice(desk: Desk) -> None:
     send(desk)
-    desk.let_ingest_run()
+    desk.run_ingest()
     ran = desk("timeline", "--cluster", CLUSTER, "--limit", "1")
     assert len(ran.out.splitlines()) == 2
     assert "more than 1 entries" in ran.err
 
 
-def test_following_prints_each_entry_as_it_comes(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_following_prints_each_entry_when_it_arrives(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     rounds = iter([True, False])
 
     def wait() -> bool:
@@ -176,79 +176,79 @@ def test_following_prints_each_entry_as_it_comes(desk: Desk, monkeypatch: pytest
         desk.world.ports.clock.advance(1)
         desk.world.app.ingest([desk.world.message(XID_79)])
 
-    monkeypatch.setattr("faultbridge.cli.timeline._wait", wait)
+    monkeypatch.setattr("faultbridge.cli.commands.records.timeline._wait", wait)
     ran = desk("timeline", "--cluster", CLUSTER, "--follow", "--jsonl")
-    told = [json.loads(line)["metadata"]["event_type"] for line in ran.out.splitlines()]
-    assert told[0] == "Node Status Change"
-    assert told.count("Node Fault Detected") == 1
+    types = [json.loads(line)["metadata"]["event_type"] for line in ran.out.splitlines()]
+    assert types[0] == "Node Status Change"
+    assert types.count("Node Fault Detected") == 1
 
 
-def test_every_record_that_was_sent_is_accounted_for(desk: Desk) -> None:
+def test_audit_fails_until_every_record_has_an_outcome(desk: Desk) -> None:
     for text in (XID_79, XID_79, "nothing of interest"):
         send(desk, text)
-    missing = desk("account", "--since", "1h")
+    missing = desk("audit", "--since", "1h")
     assert missing.code == 1
     assert "3 of 3 records have no outcome" in missing.err
-    desk.let_ingest_run()
-    found = desk.json("account", "--since", "1h")
+    desk.run_ingest()
+    found = desk.json("audit", "--since", "1h")
     assert (found["sent"], found["missing"], found["complete"]) == (3, 0, True)
     assert sum(found["outcomes"].values()) == 3
 
 
-def test_account_waits_as_long_as_it_is_told(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_audit_waits_for_outcomes(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     send(desk)
-    monkeypatch.setattr("faultbridge.cli.account.time.sleep", lambda _seconds: desk.let_ingest_run())
-    assert desk.json("account", "--since", "1h", "--wait", "5")["complete"]
+    monkeypatch.setattr("faultbridge.cli.commands.records.audit.time.sleep", lambda _seconds: desk.run_ingest())
+    assert desk.json("audit", "--since", "1h", "--wait", "5")["complete"]
 
 
-def test_many_missing_records_are_named_in_part(desk: Desk) -> None:
+def test_audit_names_the_first_missing_records_and_counts_the_others(desk: Desk) -> None:
     send(desk, "x" * 90 + "\n")
     for _ in range(25):
         send(desk, "a line\n")
-    ran = desk("account", "--since", "1h")
+    ran = desk("audit", "--since", "1h")
     assert "and 6 more" in ran.err
 
 
-def test_what_nobody_can_use_is_listed_shown_and_tried_again(desk: Desk) -> None:
-    send(desk, node="stranger")
+def test_a_rejected_record_is_listed_shown_and_retried(desk: Desk) -> None:
+    send(desk, node="unregistered")
     send(desk, "<oops", source="nvidia-smi-xml")
-    desk.let_ingest_run()
+    desk.run_ingest()
     by_reason = {one["reason"]: one for one in desk.json("reject", "list")}
     assert len(by_reason) == 2
-    stranger = by_reason["unknown_node"]["record_id"]
-    shown = desk.json("reject", "show", stranger)
+    unregistered = by_reason["unknown_node"]["record_id"]
+    shown = desk.json("reject", "show", unregistered)
     assert XID_79 in shown["text"]
-    assert desk("reject", "show", stranger, "--raw").out == XID_79
-    desk.json("node", "add", "--cluster", CLUSTER, "--node", "stranger", "--instance-id", "i-0123456789abcdef9")
-    assert desk.json("reject", "retry", stranger) == [{"record_id": stranger, "outcome": "sent"}]
-    desk.let_ingest_run()
-    assert desk.json("node", "show", "stranger", "--cluster", CLUSTER)["status"] == "degraded"
+    assert desk("reject", "show", unregistered, "--raw").out == XID_79
+    desk.json("node", "add", "--cluster", CLUSTER, "--node", "unregistered", "--instance-id", "i-0123456789abcdef9")
+    assert desk.json("reject", "retry", unregistered) == [{"record_id": unregistered, "outcome": "sent"}]
+    desk.run_ingest()
+    assert desk.json("node", "show", "unregistered", "--cluster", CLUSTER)["status"] == "degraded"
     assert [one["reason"] for one in desk.json("reject", "list")] == [r for r in by_reason if r != "unknown_node"]
-    assert desk.json("account", "--since", "1h")["outcomes"]["recorded"] == 1
+    assert desk.json("audit", "--since", "1h")["outcomes"]["recorded"] == 1
 
 
-def test_rejects_of_a_reason_are_tried_again_together(desk: Desk) -> None:
+def test_rejected_records_with_one_reason_are_retried_together(desk: Desk) -> None:
     for _ in range(3):
-        send(desk, node="stranger")
+        send(desk, node="unregistered")
     send(desk, cluster="nowhere")
-    desk.let_ingest_run()
+    desk.run_ingest()
     assert len(desk.json("reject", "list", "--cluster", "-")) == 1
     retried = desk.json("reject", "retry", "--all", "--cluster", CLUSTER, "--reason", "unknown_node")
     assert len(retried) == 3
 
 
-def test_a_retry_that_the_queue_does_not_take_is_to_be_tried_later(desk: Desk) -> None:
-    send(desk, node="stranger")
-    desk.let_ingest_run()
+def test_a_retry_that_the_queue_refuses_exits_with_75(desk: Desk) -> None:
+    send(desk, node="unregistered")
+    desk.run_ingest()
     desk.world.ports.seam.before = breaking(("queue.send", Transient("down")))
     ran = desk("reject", "retry", "--all")
     assert ran.code == 75
     assert len(desk.json("reject", "list")) == 1
 
 
-def test_a_whole_record_is_verified_and_a_broken_one_is_named(desk: Desk) -> None:
+def test_verify_names_the_first_break(desk: Desk) -> None:
     send(desk)
-    desk.let_ingest_run()
+    desk.run_ingest()
     good = desk.json("verify", "--cluster", CLUSTER)
     assert good["whole"]
     assert good["entries"] > 3
@@ -259,7 +259,7 @@ def test_a_whole_record_is_verified_and_a_broken_one_is_named(desk: Desk) -> Non
     assert bad.document["breaks"][0]["kind"] == "gap"
 
 
-def test_a_policy_is_put_and_shown_as_the_file_that_it_was(desk: Desk, tmp_path: Path) -> None:
+def test_a_published_policy_is_shown_in_its_file_format(desk: Desk, tmp_path: Path) -> None:
     file = tmp_path / "policy.yaml"
     file.write_text("rules:\n- name: all\n  repair_actions: []\nlimits:\n  drain_deadline: 10m\n", encoding="utf-8")
     version = desk.json("policy", "put", str(file))["version"]
@@ -268,7 +268,7 @@ def test_a_policy_is_put_and_shown_as_the_file_that_it_was(desk: Desk, tmp_path:
     assert desk.json("policy", "show", version)["limits"] == {"drain_deadline": 600_000}
 
 
-def test_a_bad_policy_is_refused_and_the_old_one_stays(desk: Desk) -> None:
+def test_an_invalid_policy_is_rejected_and_the_current_one_stays(desk: Desk) -> None:
     before = desk.json("policy", "show")
     ran = desk("policy", "put", "-", "--json", given="rules: [{name: a, severity: fatl}]")
     assert ran.code == 1
@@ -280,22 +280,22 @@ def test_a_bad_policy_is_refused_and_the_old_one_stays(desk: Desk) -> None:
 def test_a_policy_is_checked_offline(desk: Desk) -> None:
     good = desk("policy", "check", "-", given="rules: [{name: a, match: {codes: [xid.79, xid.999]}}]")
     assert good.code == 0
-    assert "xid.999, which fits no code" in good.err
+    assert "no catalog code matches xid.999" in good.err
     assert desk("policy", "check", "-", given="rules: [").code == 65
 
 
-def test_a_queue_that_does_not_take_all_is_to_be_tried_later(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_record_that_the_queue_refuses_exits_with_75(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(desk.world.ports.queue, "send", lambda messages: tuple(body for _, body in messages))
     ran = desk("send", "--source", "kernel-log", "--cluster", CLUSTER, "--json", given="x\n")
     assert ran.code == 75
     assert ran.document["refused"] == 1
 
 
-def test_a_missing_receipt_is_said(desk: Desk) -> None:
+def test_a_missing_receipt_prints_a_notice(desk: Desk) -> None:
     desk.receipts.seam.before = breaking(("receipts.write", Transient("throttled")))
     ran = desk("send", "--source", "kernel-log", "--cluster", CLUSTER, given="x\n")
     assert ran.code == 0
-    assert "receipts did not answer" in ran.err
+    assert "receipts not written" in ran.err
 
 
 TWO_TYPES = ("--instance-type", "p5.48xlarge", "--instance-type", "p5e.48xlarge")
@@ -303,48 +303,48 @@ WRONG: list[tuple[tuple[str, ...], int, str]] = [
     (("cluster", "show", "nowhere"), 2, "nowhere is not registered"),
     (("cluster", "add", "a#b"), 2, "is not made of"),
     (("cluster", "add", CLUSTER), 2, "is registered already"),
-    (("cluster", "add", "x", "--provider", "magic"), 2, "none of ec2-auto-scaling"),
+    (("cluster", "add", "x", "--provider", "magic"), 2, "unknown --provider: 'magic'; allowed: ec2-auto-scaling"),
     (("cluster", "add", "x", "--shards", "0"), 2, "is not 1 to 64"),
-    (("cluster", "set", CLUSTER), 2, "nothing is to be changed"),
+    (("cluster", "set", CLUSTER), 2, "no setting given"),
     (("cluster", "set", CLUSTER, "--mode", "fast"), 2, "mode"),
-    (("cluster", "template", CLUSTER), 2, "nothing is to be changed"),
-    (("cluster", "template", CLUSTER, "--instance-type", "t3.micro"), 2, "has no GPUs"),
-    (("cluster", "template", CLUSTER, *TWO_TYPES, "--instance-type", "p5.4xlarge"), 2, "the same number of GPUs"),
-    (("cluster", "template", CLUSTER, "--subnet", "vpc-1"), 2, "no id of a subnet"),
-    (("cluster", "template", CLUSTER, "--spares", "2"), 2, "needs a --spare-group"),
+    (("cluster", "template", CLUSTER), 2, "no setting given"),
+    (("cluster", "template", CLUSTER, "--instance-type", "t3.micro"), 2, "without known GPUs"),
+    (("cluster", "template", CLUSTER, *TWO_TYPES, "--instance-type", "p5.4xlarge"), 2, "different GPU counts"),
+    (("cluster", "template", CLUSTER, "--subnet", "vpc-1"), 2, "invalid --subnet"),
+    (("cluster", "template", CLUSTER, "--spares", "2"), 2, "without --spare-group"),
     (("node", "show", "n-9", "--cluster", CLUSTER), 2, "is not registered"),
-    (("node", "import", "--cluster", CLUSTER), 2, "either a file or --group"),
+    (("node", "import", "--cluster", CLUSTER), 2, "give one of FILE and --group"),
     (("case", "show", "c-none"), 2, "there is no case c-none"),
     (("timeline",), 2, "a timeline is one of a cluster"),
     (("timeline", "--cluster", "nowhere"), 2, "nowhere is not registered"),
-    (("timeline", "--cluster", CLUSTER, "--since", "soon"), 2, "is no time"),
-    (("timeline", "--cluster", CLUSTER, "--type", "Gossip"), 2, "is none of"),
+    (("timeline", "--cluster", CLUSTER, "--since", "soon"), 2, "not a time"),
+    (("timeline", "--cluster", CLUSTER, "--type", "Gossip"), 2, "unknown --type"),
     (("verify", "--cluster", "nowhere"), 2, "nowhere is not registered"),
-    (("account", "--since", "x"), 2, "is no time"),
-    (("reject", "show", "r-none"), 2, "there is no reject"),
-    (("reject", "retry"), 2, "either a record's id or --all"),
+    (("audit", "--since", "x"), 2, "not a time"),
+    (("reject", "show", "r-none"), 2, "no rejected record with this id"),
+    (("reject", "retry"), 2, "give one of ID and --all"),
     (("policy", "show", "000000000000"), 2, "there is no policy"),
     (("policy", "check", "no-such-file.yaml"), 2, "no-such-file.yaml"),
-    (("send", "--source", "gossip", "--cluster", CLUSTER), 2, "is no source of this release"),
-    (("send", "--source", "kernel-log", "--cluster", CLUSTER), 65, "standard input is empty"),
+    (("send", "--source", "gossip", "--cluster", CLUSTER), 2, "unknown source: 'gossip'"),
+    (("send", "--source", "kernel-log", "--cluster", CLUSTER), 65, "empty input: standard input"),
     (("send", "--source", "kernel-log", "--cluster", "a#b"), 2, "is not made of"),
     (("send", "--source", "kernel-log", "--cluster", CLUSTER, "no-such-file"), 2, "no-such-file"),
 ]
 
 
-@pytest.mark.parametrize(("arguments", "code", "told"), WRONG)
-def test_what_cannot_be_done_is_one_line_and_an_exit_code(
-    desk: Desk, arguments: tuple[str, ...], code: int, told: str
+@pytest.mark.parametrize(("arguments", "code", "message"), WRONG)
+def test_every_error_is_one_line_and_an_exit_code(
+    desk: Desk, arguments: tuple[str, ...], code: int, message: str
 ) -> None:
     given = "text\n" if "a#b" in arguments else ""
     ran = desk(*arguments, given=given)
     assert (ran.code, ran.out) == (code, "")
-    assert told in ran.err
+    assert message in ran.err
     assert ran.err.startswith("faultbridge: ")
     assert len(ran.err.splitlines()) == 1
 
 
-def test_a_table_that_is_down_is_to_be_tried_later(desk: Desk) -> None:
+def test_a_table_that_is_down_exits_with_75(desk: Desk) -> None:
     def down(_call: object) -> None:
         raise Transient("throttled")
 
@@ -353,41 +353,41 @@ def test_a_table_that_is_down_is_to_be_tried_later(desk: Desk) -> None:
     assert (ran.code, ran.err) == (75, "faultbridge: throttled (try again later)\n")
 
 
-def test_dead_letters_go_back_each_to_its_own_queue(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_redrive_moves_each_dead_letter_to_its_own_queue(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = desk.world.ports.clock
     dead, dead_events, events = FakeQueue(clock), FakeQueue(clock), FakeQueue(clock)
-    dead.send([("train-a/n-1", "a record that nobody can read")])
+    dead.send([("train-a/n-1", "an unreadable record")])
     dead_events.send([("-", '{"detail-type": "AWS Health Event"}')])
     monkeypatch.setattr(Session, "dead_letters", property(lambda _session: dead))
     monkeypatch.setattr(Session, "cloud_events", property(lambda _session: (dead_events, events)))
     assert desk.json("redrive") == {"moved": 2, "raw_records": 1, "cloud_events": 1}
     assert [one.body for one in events.messages] == ['{"detail-type": "AWS Health Event"}']
-    assert [one.body for one in desk.world.ports.queue.messages] == ["a record that nobody can read"]
+    assert [one.body for one in desk.world.ports.queue.messages] == ["an unreadable record"]
 
 
-def test_a_mapping_is_put_and_shown_as_the_file_that_it_was(desk: Desk, tmp_path: Path) -> None:
+def test_published_mappings_are_shown_in_their_file_format(desk: Desk, tmp_path: Path) -> None:
     file = tmp_path / "own.json"
-    words = {"alerts": {"node_labels": ["rack_host"]}}
-    file.write_text(json.dumps(words), encoding="utf-8")
+    mappings = {"alerts": {"node_labels": ["rack_host"]}}
+    file.write_text(json.dumps(mappings), encoding="utf-8")
     version = desk.json("mapping", "put", str(file))["version"]
-    assert json.loads(desk("mapping", "show").out) == words
-    assert desk.json("mapping", "show") == {"version": version, "mappings": words}
+    assert json.loads(desk("mapping", "show").out) == mappings
+    assert desk.json("mapping", "show") == {"version": version, "mappings": mappings}
 
 
-def test_a_bad_mapping_is_refused_and_the_old_one_stays(desk: Desk) -> None:
+def test_invalid_mappings_are_rejected_and_the_current_ones_stay(desk: Desk) -> None:
     ran = desk("mapping", "put", "-", given='{"alerts": {"rules": [{"alert": "(a+)+"}]}}')
     assert (ran.code, "no bound" in ran.err) == (1, True)
     assert desk.json("mapping", "show") == {"version": None, "mappings": {}}
 
 
-def test_a_node_is_left_alone_until_it_is_given_back(desk: Desk) -> None:
+def test_a_node_is_ignored_until_the_end_is_ordered(desk: Desk) -> None:
     kept = desk.json("node", "ignore", NODE, "--cluster", CLUSTER, "--until", "4h", "--reason", "an experiment")
     assert (kept["ignored"]["by"], kept["ignored"]["reason"]) == (OPERATOR, "an experiment")
     assert desk.json("node", "ignore", NODE, "--cluster", CLUSTER, "--end")["ignored"] is None
     assert desk("node", "ignore", NODE, "--cluster", CLUSTER, "--until", "2020-01-01T00:00Z").code == 2
 
 
-def test_a_cluster_is_put_under_maintenance_and_taken_out_of_it(desk: Desk) -> None:
+def test_maintenance_of_a_cluster_starts_and_ends(desk: Desk) -> None:
     shown = desk.json("cluster", "maintain", CLUSTER, "--until", "2h")
     assert shown["maintenance_until"] == "2026-02-03T14:00:00.000Z"
     assert "2026-02-03 14:00:00" in desk("cluster", "show", CLUSTER).out

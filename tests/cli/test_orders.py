@@ -1,4 +1,4 @@
-"""What people order at the command line, and what is put on the record of it."""
+"""Orders of an operator, and the timeline entries that record them."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from faultbridge.rules.policies import Policies
 from tests.builders import KEY
 from tests.cli.desk import OPERATOR, Desk
 
-CAREFUL = "rules: [{name: careful, approval: [replace_node]}]"
+APPROVAL_POLICY = "rules: [{name: approve-replace, approval: [replace_node]}]"
 
 
-def asking(desk: Desk) -> str:
-    """Put a case in front of a person, and return its id."""
-    document = read_policy(CAREFUL)
+def case_for_approval(desk: Desk) -> str:
+    """Create a case that waits for approval, and return its id."""
+    document = read_policy(APPROVAL_POLICY)
     ports = desk.world.ports
     Policies(ports.table, ports.clock).put({**document, "version": version_of(document)})
     desk.world.app.ingest([desk.world.message()])
@@ -27,25 +27,26 @@ def asking(desk: Desk) -> str:
 
 
 def operators(desk: Desk, *arguments: str) -> list[str]:
+    """The operators that the timeline names."""
     entries = desk.json("timeline", *arguments)
     return [one["data"]["operator"] for one in entries if one["data"].get("operator")]
 
 
-def test_an_approved_repair_begins(desk: Desk) -> None:
-    case = asking(desk)
+def test_an_approved_repair_starts(desk: Desk) -> None:
+    case = case_for_approval(desk)
     assert desk.json("case", "approve", case, "--reason", "seen")["waiting_for"] == "budget"
     desk.world.app.dispatch(KEY.cluster)
     assert desk.json("case", "show", case)["status"] == "in_progress"
     assert operators(desk, "--case", case) == [OPERATOR]
 
 
-def test_a_denied_repair_is_yours(desk: Desk) -> None:
-    case = asking(desk)
+def test_a_denied_repair_is_escalated(desk: Desk) -> None:
+    case = case_for_approval(desk)
     assert desk.json("case", "deny", case, "--reason", "needed")["status"] == "escalated"
 
 
-def test_an_answer_to_a_question_that_nobody_asked_is_refused(desk: Desk) -> None:
-    case = asking(desk)
+def test_an_answer_without_a_pending_approval_is_rejected(desk: Desk) -> None:
+    case = case_for_approval(desk)
     desk.json("case", "deny", case)
     for verb in ("approve", "deny"):
         ran = desk("case", verb, case)
@@ -54,12 +55,12 @@ def test_an_answer_to_a_question_that_nobody_asked_is_refused(desk: Desk) -> Non
     assert "with a person" in desk("case", "cancel", case).err or desk("case", "cancel", case).code == 2
 
 
-def test_a_cancelled_case_is_verified_only(desk: Desk) -> None:
-    case = asking(desk)
+def test_a_canceled_case_is_verified_only(desk: Desk) -> None:
+    case = case_for_approval(desk)
     assert desk.json("case", "cancel", case, "--reason", "false alarm")["repair_action"] == "verify"
 
 
-def test_a_pause_is_told_with_who_ordered_it_and_ends(desk: Desk) -> None:
+def test_a_pause_and_its_end_record_the_operator(desk: Desk) -> None:
     assert desk.json("pause", "--cluster", KEY.cluster)["paused"] is True
     assert desk.json("pause", "--cluster", KEY.cluster)["paused"] is True
     assert desk.json("resume", "--cluster", KEY.cluster)["paused"] is False
@@ -71,7 +72,7 @@ def test_a_cluster_without_tripped_breakers_lists_none(desk: Desk, close: tuple[
     assert desk.json("breaker", "--cluster", KEY.cluster, *close) == []
 
 
-def test_orders_for_what_is_not_there_are_refused(desk: Desk) -> None:
+def test_orders_for_an_unknown_cluster_or_case_are_rejected(desk: Desk) -> None:
     for arguments in (
         ("pause", "--cluster", "nowhere"),
         ("breaker", "--cluster", "nowhere"),
@@ -81,7 +82,7 @@ def test_orders_for_what_is_not_there_are_refused(desk: Desk) -> None:
         assert (ran.code, ran.out) == (2, "")
 
 
-def test_what_is_ordered_about_a_node_is_on_its_record_with_the_person_and_the_reason(desk: Desk) -> None:
+def test_orders_for_a_node_record_the_operator(desk: Desk) -> None:
     node = (KEY.node, "--cluster", KEY.cluster)
     assert desk.json("node", "quarantine", *node, "--reason", "cable")["status"] == "degraded"
     desk.world.app.react([(KEY.cluster, KEY.node)])
@@ -90,11 +91,11 @@ def test_what_is_ordered_about_a_node_is_on_its_record_with_the_person_and_the_r
     assert operators(desk, "--cluster", KEY.cluster) == [OPERATOR] * 3
 
 
-def test_a_retired_node_keeps_its_record_and_its_names_lead_nowhere(desk: Desk) -> None:
+def test_a_retired_node_keeps_its_timeline_and_rejects_new_records(desk: Desk) -> None:
     node = (KEY.node, "--cluster", KEY.cluster)
     desk.world.app.ingest([desk.world.message()])
-    told = desk.json("node", "retire", *node, "--reason", "rack given up")
-    assert (told["status"], told["conditions"]) == ("retired", [])
+    retired = desk.json("node", "retire", *node, "--reason", "rack given up")
+    assert (retired["status"], retired["conditions"]) == ("retired", [])
     desk.world.app.rollup(KEY.cluster)
     assert desk.json("cluster", "show", KEY.cluster)["expected"] == 0
     (case,) = desk.json("case", "list", "--cluster", KEY.cluster, "--status", "resolved")
@@ -111,6 +112,6 @@ def test_a_retired_node_keeps_its_record_and_its_names_lead_nowhere(desk: Desk) 
     assert len(desk.json("timeline", "--cluster", KEY.cluster)) == before
 
 
-def test_an_order_that_cannot_be_followed_says_how_to_mend_it(desk: Desk) -> None:
+def test_a_rejected_order_names_the_next_command(desk: Desk) -> None:
     ran = desk("node", "return", KEY.node, "--cluster", KEY.cluster)
     assert (ran.code, "faultbridge node show" in ran.err) == (2, True)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from faultbridge.cli.observed import Caller, documents
+from faultbridge.cli.render.observations import Caller, documents
 from faultbridge.data import catalogue
 from faultbridge.decoders import registry
 from faultbridge.decoders.base import Hints, judgements

@@ -26,7 +26,7 @@ from faultbridge.adapters.clients import Clients
 from faultbridge.adapters.clock import SystemClock
 from faultbridge.adapters.receipts import LogReceipts
 from faultbridge.bootstrap import Application
-from faultbridge.cli.stacks import settings_from
+from faultbridge.cli.stack.locate import settings_from
 from faultbridge.domain.cases import Case
 from faultbridge.domain.clusters import ClusterConfig, Mode, RepairOwner
 from faultbridge.domain.edges import CaseStatus

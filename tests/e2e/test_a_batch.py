@@ -31,7 +31,7 @@ def test_every_record_has_exactly_one_outcome(installation: Installation, sent: 
 
 
 def test_the_account_of_the_batch_is_complete(installation: Installation, sent: Sent) -> None:
-    account = installation.as_json("account", "--since", sent.since.isoformat())
+    account = installation.as_json("audit", "--since", sent.since.isoformat())
     assert account["complete"]
     assert account["sent"] >= RECORDS
 
@@ -134,4 +134,4 @@ def test_what_comes_again_is_told_apart_from_what_is_new(replayed: Replayed) -> 
 def test_the_record_is_whole_after_the_repetition(installation: Installation, sent: Sent, replayed: Replayed) -> None:
     assert replayed.before.entries
     assert installation.as_json("verify", "--cluster", sent.cluster)["whole"]
-    assert installation.as_json("account", "--since", sent.since.isoformat())["complete"]
+    assert installation.as_json("audit", "--since", sent.since.isoformat())["complete"]

@@ -84,7 +84,7 @@ def test_ten_thousand_records_lose_and_double_nothing_while_workers_die(unwired:
     unwired.settle(cluster, 120)
     seconds = time.monotonic() - began
 
-    account = unwired.as_json("account", "--since", since.isoformat())
+    account = unwired.as_json("audit", "--since", since.isoformat())
     verified = unwired.as_json("verify", "--cluster", cluster)
     entries = unwired.entries(cluster)
     eventually(lambda: set(unwired.tap.deliveries(cluster)) >= set(entries), 30)

@@ -67,7 +67,7 @@ def test_a_record_can_be_tried_again_once_its_cause_is_gone(installation: Instal
     (condition,) = installation.states(mess.cluster)[NOBODY].active()
     assert condition.code == "xid.79"
     assert installation.application.rejects.find(record, mess.cluster) is None
-    assert installation.as_json("account", "--since", mess.since.isoformat())["complete"]
+    assert installation.as_json("audit", "--since", mess.since.isoformat())["complete"]
 
 
 def test_a_record_whose_cause_is_not_gone_is_rejected_again(installation: Installation, mess: Mess) -> None:

@@ -44,7 +44,7 @@ def test_every_record_has_an_outcome_though_its_worker_died(installation: Instal
     # What was committed before the worker died is known when it comes again.
     assert {outcome for record in records for outcome in told[record]} <= {"recorded", "duplicate"}
     assert "duplicate" in {told[record][-1] for record in records}
-    assert installation.as_json("account", "--since", crashed.since.isoformat())["complete"]
+    assert installation.as_json("audit", "--since", crashed.since.isoformat())["complete"]
 
 
 def test_every_stream_is_whole_though_workers_died(installation: Installation, crashed: Crashed) -> None:

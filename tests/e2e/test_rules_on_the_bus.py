@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from faultbridge.cli.rulefile import read_rule
+from faultbridge.cli.rules.rule_file import read_rule
 from tests.e2e.installation import Installation, eventually
 from tests.e2e.listeners import Mailbox
 from tests.events.patterns import PATTERNS, envelope

@@ -115,7 +115,7 @@ def test_two_events_in_one_place_are_no_stream() -> None:
     other = Stream("another-stack", "faultbridge", "train-a", "ip-10-0-0-7")
     reader = Reader(Timeline())
     reader.take(recorded(NODE, 3)[2])
-    with pytest.raises(BrokenStreamError, match="two events numbered 3"):
+    with pytest.raises(BrokenStreamError, match=r"two events with one sequence in .*: 3"):
         reader.take(recorded(other, 3)[2])
 
 
@@ -123,7 +123,7 @@ def test_an_event_that_does_not_follow_the_one_before_is_noticed() -> None:
     other = Stream("another-stack", "faultbridge", "train-a", "ip-10-0-0-7")
     reader = Reader(Timeline())
     reader.take(recorded(NODE, 1)[0])
-    with pytest.raises(BrokenStreamError, match="2 follows"):
+    with pytest.raises(BrokenStreamError, match=r"wrong predecessor of .* 2:"):
         reader.take(recorded(other, 2)[1])
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from faultbridge.cli.rulefile import matcher
+from faultbridge.cli.rules.rule_file import matcher
 from faultbridge.decoders import registry
 from faultbridge.events.hyperpod import CLUSTER_EVENT, NODE_HEALTH, Home, Mirrored, mirror
 from faultbridge.ledger.publish import Publish

@@ -14,7 +14,7 @@ from faultbridge.adapters.clients import Clients
 from faultbridge.archive.archive_verification import VerifyArchive
 from faultbridge.archive.read import ReadArchive
 from faultbridge.bootstrap import Application, of_settings
-from faultbridge.cli.stacks import settings_from
+from faultbridge.cli.stack.locate import settings_from
 from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.clusters import ClusterConfig
 from faultbridge.domain.edges import Actor

@@ -1,10 +1,15 @@
-"""The command line: one module a noun, each loaded only when its command is called."""
+"""The `faultbridge` command line. It loads only the module of the command that is called.
+
+Reading order: `command_table` lists the commands, `app` runs one. Then the folders: `commands` (one module for each
+subject), `stack` (finds the stack and its services), `render` (tables, JSON and times), `errors` (exit codes and hints)
+and `rules` (EventBridge rule files).
+"""
 
 from __future__ import annotations
 
 
 def main() -> None:
-    """Run the command line and leave with its exit code."""
+    """Run the command line and exit with its exit code."""
     from faultbridge.cli.app import run
 
     raise SystemExit(run())

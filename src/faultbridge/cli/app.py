@@ -1,4 +1,4 @@
-"""The frame of the command line: one command's module is imported, errors are one line, exit codes are in one place."""
+"""Runs one command: imports its module, and maps errors to one line and an exit code."""
 
 from __future__ import annotations
 
@@ -10,73 +10,80 @@ from importlib import import_module
 
 import typer
 
-from faultbridge.cli.commands import COMMANDS, Row
-from faultbridge.cli.failures import EXIT_INTERRUPTED, EXIT_USAGE, failure_of
+from faultbridge.cli.command_table import COMMANDS, RENAMED
+from faultbridge.cli.errors.failures import EXIT_INTERRUPTED, EXIT_USAGE, failure_of
 
 DEBUG = "FAULTBRIDGE_DEBUG"
-# Typer keeps the class for itself; its message is the help of the command that was named without a verb.
-_NOTHING_ASKED = "NoArgsIsHelpError"
+# Typer keeps this class private. Its message is the help text of the noun that was called without a verb.
+_NO_ARGUMENTS_ERROR = "NoArgsIsHelpError"
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code; nothing is raised, and a failure is one line on stderr."""
+    """Run one command and return its exit code. Every error becomes one line on stderr."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        # Without standalone mode an exit code that a command asks for (`typer.Exit`) is returned.
+        # Outside standalone mode Typer returns the exit code of `typer.Exit`.
         returned = application(given)(args=given, prog_name="faultbridge", standalone_mode=False)
         sys.stdout.flush()
     except (BrokenPipeError, SystemExit):
-        # Whoever read our output has had enough of it (typer's frame leaves on that by itself); that is no failure,
-        # and Python must not complain at exit.
+        # The reader closed the pipe, for example `| head`. This is no error, and Python must not report one at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except (KeyboardInterrupt, typer.Abort):
         return EXIT_INTERRUPTED
-    except Exception as error:  # noqa: BLE001 - whatever it is, a person reads one line and a script an exit code
+    except Exception as error:  # noqa: BLE001 - any error becomes one line and an exit code
         if os.environ.get(DEBUG):
             traceback.print_exc()
-        if type(error).__name__ == _NOTHING_ASKED:
+        if type(error).__name__ == _NO_ARGUMENTS_ERROR:
             print(getattr(error, "message", error), file=sys.stderr)
             return EXIT_USAGE
         failure = failure_of(error, _called(given))
-        print(f"faultbridge: {failure.what} ({failure.mend})", file=sys.stderr)
+        print(f"faultbridge: {failure.message} ({failure.hint})", file=sys.stderr)
         return failure.exit_code
     return returned if isinstance(returned, int) else 0
 
 
 def application(arguments: Sequence[str]) -> typer.Typer:
-    """Build the command tree for these arguments: the command that is called is real, the others are a line of help."""
+    """Build the command tree. Only the called command is imported; the others are help lines."""
     root = typer.Typer(
-        help="GPU-node faults to versioned events and verified repairs.",
+        help="Turn GPU-node faults into versioned events and verified repairs.",
+        epilog="Run `faultbridge COMMAND --help` for options and examples.",
         no_args_is_help=True,
         add_completion=False,
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
     )
-    root.callback()(_version)
+    root.callback()(_root_options)
     called = _called(arguments)
     for name, row in COMMANDS.items():
         if name == called:
-            _add(root, name, row)
+            _add(root, name)
         else:
-            root.command(name, help=row.help)(_stand_in)
+            root.command(name, help=row.help)(_placeholder)
+    if called is not None and called in RENAMED:
+        _add(root, called, hidden=True)
     return root
 
 
 def _called(arguments: Sequence[str]) -> str | None:
-    return next((argument for argument in arguments if argument in COMMANDS), None)
+    """Return the first argument that names a command."""
+    return next((argument for argument in arguments if argument in COMMANDS or argument in RENAMED), None)
 
 
-def _add(root: typer.Typer, name: str, row: Row) -> None:
-    module = import_module(f"faultbridge.cli.{row.module}")
-    if isinstance(getattr(module, "app", None), typer.Typer):
-        root.add_typer(module.app, name=name, help=row.help, no_args_is_help=True)
+def _add(root: typer.Typer, name: str, *, hidden: bool = False) -> None:
+    """Import the module of a command and add its command, or its noun with all verbs, to the tree."""
+    current = RENAMED.get(name, name)
+    row = COMMANDS[current]
+    app: typer.Typer = import_module(f"faultbridge.cli.commands.{row.module}").app
+    single = next((one for one in app.registered_commands if one.name == current), None)
+    if single is None or single.callback is None:
+        root.add_typer(app, name=name, help=row.help, no_args_is_help=True)
     else:
-        root.command(name, epilog=getattr(module, "EPILOG", None))(module.command)
+        root.command(name, epilog=single.epilog, hidden=hidden)(single.callback)
 
 
-def _stand_in() -> None:
-    """Stand for a command that is listed and not called."""
+def _placeholder() -> None:
+    """Represent a command that is listed in the help but not called."""
 
 
 def _print_version(wanted: bool) -> None:
@@ -87,7 +94,7 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-def _version(
+def _root_options(
     version: bool = typer.Option(False, "--version", callback=_print_version, is_eager=True, help="Print the version."),
 ) -> None:
-    """Take the options that stand before any command."""
+    """Declare the options that precede any command."""

@@ -76,7 +76,7 @@ class RecordQueue(Protocol):
 
 
 class Receipts(Protocol):
-    """The log of what was sent and what came of it, one line a batch, for `account`."""
+    """The log of what was sent and what came of it, one line a batch, for `audit`."""
 
     def write(self, line: Mapping[str, Any]) -> None:
         """Append one line."""

@@ -1,0 +1,53 @@
+"""Lists the commands and the module of each. Add a row for each new command.
+
+Every module has `app`, a `typer.Typer`. If `app` has a command with the name of the row, the row is that command
+(`decode`). Otherwise the row is a noun, and `app` holds its verbs (`node list`). This table imports no module.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One command or noun: its module in `faultbridge.cli.commands` and its line in the help."""
+
+    module: str
+    help: str
+
+
+COMMANDS: Mapping[str, Row] = {
+    "decode": Row("offline.decode", "Decode raw text to faults and clears. Works offline."),
+    "sources": Row("offline.decode", "List the source names that can be decoded."),
+    "catalog": Row("offline.catalog", "Explain a fault code: severity, action and reason."),
+    "schema": Row("offline.schema", "Print event schemas and validate events."),
+    "rule": Row("offline.rule", "Test EventBridge rules and write their template."),
+    "simulate": Row("offline.simulate", "Simulate one history with injected faults."),
+    "up": Row("embedded.up_down", "Start the embedded stack on this machine."),
+    "demo": Row("embedded.demo", "Break a GPU in the embedded stack and watch the repair."),
+    "down": Row("embedded.up_down", "Stop the embedded stack and delete its data."),
+    "status": Row("embedded.status", "Show what runs, queue depths and overdue work."),
+    "cluster": Row("fleet.cluster", "Register, show and change clusters."),
+    "node": Row("fleet.node", "Register, show, repair and retire nodes."),
+    "case": Row("fleet.case", "Show cases; approve, deny or cancel repairs."),
+    "breaker": Row("fleet.repair_controls", "Show or close the repair breakers of a cluster."),
+    "pause": Row("fleet.repair_controls", "Pause new repairs in a cluster."),
+    "resume": Row("fleet.repair_controls", "Resume repairs in a cluster."),
+    "policy": Row("fleet.policy", "Check, publish and show the repair policy."),
+    "mapping": Row("fleet.mapping", "Check, publish and show your own fault mappings."),
+    "job": Row("fleet.job", "Record when a job starts and ends, and its nodes."),
+    "send": Row("records.send", "Send raw records to the queue of a stack."),
+    "agent": Row("records.agent", "Collect and send the faults of this node."),
+    "audit": Row("records.audit", "Check that every record sent has an outcome."),
+    "reject": Row("records.rejects", "List, show and retry rejected records."),
+    "redrive": Row("records.maintenance", "Move dead letters back to their queues."),
+    "timeline": Row("records.timeline", "Show the entries of a cluster, node, case or job."),
+    "verify": Row("records.verify", "Verify sequences and hash chains of the record."),
+    "recover": Row("records.maintenance", "Start a new epoch after a restore from backup."),
+    "erase": Row("records.maintenance", "Delete the items of a cluster from the table."),
+}
+
+RENAMED: Mapping[str, str] = {"account": "audit", "restored": "recover"}
+"""Former command names and their current names. They still work in this release; `--help` does not list them."""

@@ -1,0 +1,5 @@
+"""Commands for the embedded stack on this machine.
+
+Reading order: `up_down` starts and stops it, `status` shows it (or a stack on AWS), `demo` runs a repair in it.
+`demo_scenario` holds the steps of the demo, `demo_records` its input, `demo_result` its checks and final table.
+"""

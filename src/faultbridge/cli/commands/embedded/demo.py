@@ -1,0 +1,41 @@
+"""`faultbridge demo`: a lost GPU, its repair, its notifications and its timeline, on this machine."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+
+from faultbridge.cli.commands.options import StackName
+from faultbridge.cli.errors.failures import EXIT_NOT_WELL
+from faultbridge.cli.render.output import JsonFlag, JsonlFlag, OutputFormat, examples, format_of, notice
+from faultbridge.cli.stack.locate import DEFAULT_STACK
+
+app = typer.Typer(rich_markup_mode=None)
+
+
+@app.command("demo", epilog=examples("faultbridge demo", "faultbridge demo --fresh --json"))
+def run_demo(
+    fresh: Annotated[bool, typer.Option("--fresh", help="Delete all data of the stack first.")] = False,
+    stack: StackName = DEFAULT_STACK,
+    patience: Annotated[int, typer.Option(min=1, metavar="SECONDS", help="Maximum wait for the repair.")] = 120,
+    as_json: JsonFlag = False,
+    as_jsonl: JsonlFlag = False,
+) -> None:
+    """Start the embedded stack, send bundled faults, and follow the repair until a verified node serves.
+
+    The instances are fakes; all other parts are the product as it runs on AWS. Exit code 1: a check failed.
+    """
+    output = format_of(as_json=as_json, as_jsonl=as_jsonl)
+    from faultbridge.cli.commands.embedded.demo_result import print_result
+    from faultbridge.cli.commands.embedded.demo_scenario import DemoScenario
+
+    result = DemoScenario.start(stack=stack, fresh=fresh, timeout=patience, output=output).run()
+    if output is OutputFormat.TABLE:
+        print_result(result)
+    else:
+        print(json.dumps(result.document(), indent=2 if output is OutputFormat.JSON else None))
+    if result.problems:
+        notice(f"the demo failed: {'; '.join(result.problems)}")
+        raise typer.Exit(EXIT_NOT_WELL)

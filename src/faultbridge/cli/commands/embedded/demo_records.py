@@ -1,0 +1,48 @@
+"""The bundled raw records of the demo. Their times are set to a few seconds ago."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from faultbridge.data import FOLDER
+from faultbridge.domain.times import to_text
+from faultbridge.ingest.send import Parcel
+
+BUNDLE = FOLDER / "demo"
+UNREGISTERED_NODE = "ip-192-0-2-99"
+_TIME_OFFSET = re.compile(r"@(-\d+\.\d)@")
+"""Placeholder for a time: seconds relative to now."""
+
+
+@dataclass(frozen=True, slots=True)
+class DemoRecord:
+    """One record to send, with a short description."""
+
+    parcel: Parcel
+    description: str
+
+
+def demo_records(cluster: str, nodes: Sequence[str], now: datetime) -> list[DemoRecord]:
+    """Read the bundled records and assign them to the nodes of a cluster.
+
+    A record without a node gets the name of an unregistered node.
+    """
+    rows = json.loads((BUNDLE / "index.json").read_bytes())
+    return [
+        DemoRecord(
+            Parcel(row["source"], cluster, _body(row["file"], node, now), node=node),
+            row["says"],
+        )
+        for row in rows
+        for node in [UNREGISTERED_NODE if row["node"] is None else nodes[row["node"]]]
+    ]
+
+
+def _body(file: str, node: str, now: datetime) -> bytes:
+    """Read a bundled file and fill in the node name and the times."""
+    text = (BUNDLE / file).read_text(encoding="utf-8").replace("@node@", node)
+    return _TIME_OFFSET.sub(lambda found: to_text(now + timedelta(seconds=float(found[1]))), text).encode()

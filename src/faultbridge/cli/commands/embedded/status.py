@@ -1,0 +1,158 @@
+"""`faultbridge status`: shows what runs, queue depths, overdue work and backlogs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from faultbridge.cli.errors.failures import EXIT_UNREACHABLE
+from faultbridge.cli.render.output import Columns, Document, examples, notice
+from faultbridge.cli.render.times import json_time
+from faultbridge.cli.stack.command import stack_command
+from faultbridge.cli.stack.session import Session
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from faultbridge.ops.backlog import Waiting
+
+app = typer.Typer(rich_markup_mode=None)
+
+_BACKLOG: Columns = {
+    "Queues": lambda one: "\n".join(map(_queue_text, one["queues"])),
+    "Overdue": lambda one: one["stuck"],
+    "Backlog": lambda one: "\n".join(_backlog_lines(one["waiting"])),
+}
+EMBEDDED: Columns = {
+    "Stack": lambda one: one["stack"],
+    "Up": lambda one: "yes" if one["up"] else "no",
+    "Emulators": lambda one: "\n".join(
+        f"{each['name']} {each['endpoint']} (pid {each['pid']}{'' if each['serving'] else ', does not respond'})"
+        for each in one["emulators"]
+    ),
+    "Repairs running": lambda one: one["executions_running"],
+    **_BACKLOG,
+}
+DEPLOYED: Columns = {
+    "Stack": lambda one: one["stack"],
+    "Table": lambda one: one["table"],
+    "Bus": lambda one: one["bus"],
+    **_BACKLOG,
+}
+BACKLOG_TITLES = {
+    "unpublished": "unpublished entries",
+    "timers": "timers due",
+    "records": "raw records",
+    "rejects": "rejected records",
+    "sweep": "last sweep",
+    "canary": "last canary",
+}
+COUNTED = frozenset({"unpublished", "timers", "records", "rejects"})
+
+
+@app.command(
+    "status",
+    epilog=examples("faultbridge status", "faultbridge status --json", "faultbridge status --region us-east-1"),
+)
+@stack_command
+def show_status(session: Session) -> None:
+    """Show what runs, queue depths, work overdue by 5 minutes, and the age of each backlog.
+
+    Exit code 69: the stack is not up.
+    """
+    from faultbridge.local import status
+
+    if session.target.selects_aws:
+        session.show_one(_deployed_status(session), DEPLOYED)
+        return
+    found = status(stack=session.target.stack, count_stuck=lambda: overdue(session))
+    session.show_one(found.as_json() | {"waiting": backlog(session) if found.up else []}, EMBEDDED)
+    if not found.up:
+        notice("the embedded stack is not up; `faultbridge up` starts it")
+        raise typer.Exit(EXIT_UNREACHABLE)
+
+
+def overdue(session: Session) -> int:
+    """Count the timers that have been due for more than five minutes."""
+    return session.application.stuck.overdue()
+
+
+def backlog(session: Session) -> list[dict[str, Any]]:
+    """Describe each backlog.
+
+    `seconds` is the age of its oldest item. `stuck` is true where that age exceeds its limit.
+    """
+    now = session.now()
+    return [
+        {
+            "what": one.what,
+            "count": one.count,
+            "since": json_time(one.since),
+            "seconds": int((now - one.since).total_seconds()) if one.since else None,
+            "stuck": one.stuck,
+            "note": one.note,
+        }
+        for one in (*session.application.stuck(), _queued_records(session, now))
+    ]
+
+
+def _queued_records(session: Session, now: datetime) -> Waiting:
+    """Return the backlog of the raw record queue. CloudWatch provides its age, or has no data yet."""
+    from faultbridge.adapters.queue_age import queue_age
+    from faultbridge.ops.backlog import OVERDUE, Waiting
+
+    count = session.ports.queue.depth().waiting
+    age = queue_age(session.clients, session.settings.queue_url.rsplit("/", 1)[-1], now) if count else None
+    note = "age unknown: CloudWatch has no data" if count and age is None else ""
+    since = now - age if age is not None else None
+    return Waiting("records", count, since, stuck=age is not None and age > OVERDUE, note=note)
+
+
+def _deployed_status(session: Session) -> dict[str, Any]:
+    """Describe a stack on AWS."""
+    from faultbridge.adapters.sqs import SqsQueue
+
+    settings = session.settings
+    queue = SqsQueue(session.clients, settings.queue_url, settings.dead_letter_queue_url)
+    depth = queue.depth()
+    name = settings.queue_url.rsplit("/", 1)[-1]
+    return {
+        "stack": settings.stack,
+        "table": settings.table,
+        "bus": settings.bus,
+        "queues": [
+            {"name": name, "waiting": depth.waiting, "in_flight": depth.in_flight, "dead_letters": False},
+            {"name": "dead letters", "waiting": depth.dead, "in_flight": 0, "dead_letters": True},
+            *_cloud_event_queues(session),
+        ],
+        "stuck": overdue(session),
+        "waiting": backlog(session),
+    }
+
+
+def _cloud_event_queues(session: Session) -> Iterator[dict[str, Any]]:
+    if session.cloud_events is None:
+        return
+    for queue, name in zip(session.cloud_events, ("cloud events' dead letters", "cloud events"), strict=True):
+        depth, dead = queue.depth(), "dead" in name
+        yield {"name": name, "waiting": depth.waiting, "in_flight": depth.in_flight, "dead_letters": dead}
+
+
+def _queue_text(one: Document) -> str:
+    kind = " (dead letters)" if one["dead_letters"] and "dead letters" not in one["name"] else ""
+    return f"{one['name']}{kind}: {one['waiting']} waiting, {one['in_flight']} in flight"
+
+
+def _backlog_lines(rows: Iterable[Document]) -> Iterator[str]:
+    """Yield one line per backlog: its title, count, age, whether it is stuck, and a note."""
+    from faultbridge.ledger.entry_text import duration_text
+
+    width = max(map(len, BACKLOG_TITLES.values()))
+    for one in rows:
+        age = duration_text(one["seconds"] * 1000) if one["seconds"] is not None else ""
+        count = str(one["count"]) if one["what"] in COUNTED else ""
+        since = (f"oldest {age}" if count else f"{age} ago") if age else "" if count else "never"
+        parts = [text for text in (count, since, "STUCK" if one["stuck"] else "", one["note"]) if text]
+        yield f"{BACKLOG_TITLES[one['what']]:<{width}}  {', '.join(parts)}"

@@ -1,0 +1,93 @@
+"""`faultbridge job`: records when jobs start and end, and on which nodes they run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from faultbridge.cli.commands.options import ClusterOption
+from faultbridge.cli.render.output import Columns, Document, examples
+from faultbridge.cli.render.times import PAST_HELP, json_time, parse_time
+from faultbridge.cli.stack.command import stack_command
+from faultbridge.cli.stack.session import Session
+from faultbridge.domain.host_lists import expand
+
+if TYPE_CHECKING:
+    from faultbridge.domain.jobs import Job
+    from faultbridge.jobs.jobs import Jobs
+
+app = typer.Typer(rich_markup_mode=None)
+
+JobArgument = Annotated[str, typer.Argument(metavar="JOB", help="Job id of the scheduler.")]
+AtOption = Annotated[
+    str | None, typer.Option("--at", metavar="TIME", help=f"Time of the event; default: now. {PAST_HELP}")
+]
+JOB: Columns = {
+    "Job": lambda one: one["job_id"] + (f" ({one['name']})" if one["name"] else ""),
+    "Cluster": lambda one: one["cluster"],
+    "Nodes": lambda one: f"{len(one['nodes'])}: {', '.join(one['nodes'][:8])}",
+    "Started": lambda one: one["started_at"],
+    "Ended": lambda one: one["ended_at"],
+    "Outcome": lambda one: one["outcome"],
+}
+
+
+@app.command("start", epilog=examples("faultbridge job start 88213 --cluster train-a --node gpu-[001-004,007]"))
+@stack_command
+def start_job(
+    session: Session,
+    job: JobArgument,
+    cluster: ClusterOption,
+    node: Annotated[
+        list[str],
+        typer.Option("--node", metavar="NODE", help="Node, or Slurm host list such as gpu-[001-004,007]. Repeatable."),
+    ],
+    name: Annotated[str | None, typer.Option(metavar="TEXT", help="Name of the job for people.")] = None,
+    at: AtOption = None,
+) -> None:
+    """Record that a job started. Repeating the command changes nothing."""
+    nodes = [one for given in node for one in expand(given.replace(" ", "").strip(","))]
+    if not nodes:
+        raise typer.BadParameter("no node in --node; give a node or a host list")
+    started = _jobs(session).start(cluster, job, nodes, name=name, at=parse_time(at, session.now()))
+    session.show_one(_document(started), JOB)
+
+
+@app.command("end", epilog=examples("faultbridge job end 88213 --cluster train-a --outcome failed"))
+@stack_command
+def end_job(
+    session: Session,
+    job: JobArgument,
+    cluster: ClusterOption,
+    outcome: Annotated[
+        str, typer.Option(metavar="OUTCOME", help="succeeded, failed, cancelled or unreported.")
+    ] = "unreported",
+    reason: Annotated[str, typer.Option(metavar="TEXT", help="Reason, a few words.")] = "",
+    at: AtOption = None,
+) -> None:
+    """Record that a job ended. Repeating the command changes nothing."""
+    from faultbridge.jobs.jobs import OUTCOMES
+
+    if outcome not in OUTCOMES:
+        raise typer.BadParameter(f"unknown --outcome: {outcome!r}; allowed: {', '.join(OUTCOMES)}")
+    ended = _jobs(session).end(cluster, job, outcome=outcome, reason=reason, at=parse_time(at, session.now()))
+    session.show_one(_document(ended), JOB)
+
+
+def _jobs(session: Session) -> Jobs:
+    from faultbridge.jobs.jobs import Jobs
+
+    return Jobs(session.ports.table, session.ports.clock, session.application.stack)
+
+
+def _document(job: Job) -> Document:
+    return {
+        "cluster": job.cluster,
+        "job_id": job.id,
+        "name": job.name,
+        "nodes": list(job.nodes),
+        "started_at": json_time(job.started_at),
+        "ended_at": json_time(job.ended_at),
+        "outcome": job.outcome,
+    }

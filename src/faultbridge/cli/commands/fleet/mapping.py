@@ -1,0 +1,92 @@
+"""`faultbridge mapping`: checks, publishes and shows a customer's own fault mappings.
+
+A mapping translates names in foreign records, such as alert names, to fault codes of the catalog.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any
+
+import typer
+
+from faultbridge.cli.commands.options import read_text
+from faultbridge.cli.errors.failures import EXIT_NOT_WELL
+from faultbridge.cli.render.output import JsonFlag, JsonlFlag, examples, format_of, notice, show_one
+from faultbridge.cli.stack.command import stack_command
+from faultbridge.cli.stack.session import Session
+from faultbridge.data import catalogue
+from faultbridge.data.mapping import read_own
+from faultbridge.data.policies import version_of
+from faultbridge.errors import Misconfigured
+
+app = typer.Typer(rich_markup_mode=None)
+
+FileArgument = Annotated[str, typer.Argument(metavar="FILE", help="Mapping file, JSON; - reads standard input.")]
+
+
+@app.command("check", epilog=examples("faultbridge mapping check own.json"))
+def check_mappings(file: FileArgument, as_json: JsonFlag = False, as_jsonl: JsonlFlag = False) -> None:
+    """Validate mappings offline. Exit code 1: they are invalid."""
+    output = format_of(as_json=as_json, as_jsonl=as_jsonl)
+    mappings = _read_mappings(file)
+    show_one({"mappings": sorted(mappings)}, {"Valid": lambda one: ", ".join(one["mappings"]) or "no mappings"}, output)
+
+
+@app.command("put", epilog=examples("faultbridge mapping put own.json"))
+@stack_command
+def put_mappings(session: Session, file: FileArgument) -> None:
+    """Publish mappings as the current version. Invalid ones are rejected, and the current ones stay."""
+    mappings = _read_mappings(file)
+    version = version_of(mappings)
+    _service(session).put(version, mappings)
+    session.show_one({"version": version}, {"Version": lambda one: one["version"]})
+
+
+@app.command("show", epilog=examples("faultbridge mapping show > own.json"))
+@stack_command
+def show_mappings(
+    session: Session,
+    version: Annotated[
+        str | None, typer.Argument(metavar="VERSION", help="Version to show. Default: the current version.")
+    ] = None,
+) -> None:
+    """Show mappings in the format of `mapping put`."""
+    service = _service(session)
+    shown, mappings = (version, service.words(version)) if version else service.current()
+    if not session.prints_table:
+        session.show_one({"version": shown, "mappings": mappings}, {})
+        return
+    notice(f"mapping {shown}" if shown else "no mapping was published; only the packaged mappings apply")
+    print(json.dumps(mappings, indent=2, ensure_ascii=False))
+
+
+def _service(session: Session) -> Any:  # noqa: ANN401 - imported where it is used
+    from faultbridge.ingest.mappings import Mappings
+
+    return Mappings(session.ports.table, session.ports.clock)
+
+
+def _read_mappings(file: str) -> dict[str, Mapping[str, Any]]:
+    """Read and validate mappings. For invalid mappings, print the problem and exit with 1."""
+    try:
+        mappings = read_own(read_text(file))
+    except Misconfigured as error:
+        notice(f"invalid mappings: {error}")
+        raise typer.Exit(EXIT_NOT_WELL) from None
+    for code in sorted(set(_codes(mappings)) - catalogue().rows.keys()):
+        notice(f"code not in the catalog: {code}; such a fault gets the action contact_support")
+    return mappings
+
+
+def _codes(value: object) -> Iterator[str]:
+    """Yield every fault code in a nested value."""
+    if isinstance(value, Mapping):
+        for name, one in value.items():
+            if name == "code" and isinstance(one, str) and "." in one:
+                yield one
+            yield from _codes(one)
+    elif isinstance(value, list):
+        for one in value:
+            yield from _codes(one)

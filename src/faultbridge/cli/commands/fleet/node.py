@@ -1,0 +1,131 @@
+"""`faultbridge node`: registers and shows nodes, and takes operator orders about them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated
+
+import typer
+
+from faultbridge.cli.commands.fleet.node_import import IMPORT_EXAMPLES, import_nodes
+from faultbridge.cli.commands.options import ClusterOption, NodeArgument, ReasonOption
+from faultbridge.cli.render.columns import NODE, NODES, node_document
+from faultbridge.cli.render.output import examples
+from faultbridge.cli.render.times import FUTURE_HELP, parse_future_time
+from faultbridge.cli.stack.command import stack_command
+from faultbridge.cli.stack.session import Session
+from faultbridge.domain.edges import NodeStatus
+from faultbridge.domain.nodes import NodeKey, NodeState
+from faultbridge.registry.registration import NewNode
+from faultbridge.repair.case_orders import CaseOrder
+
+app = typer.Typer(rich_markup_mode=None)
+
+
+@app.command(
+    "list",
+    epilog=examples(
+        "faultbridge node list --cluster train-a", "faultbridge node list --cluster train-a --status degraded --json"
+    ),
+)
+@stack_command
+def list_nodes(
+    session: Session,
+    cluster: ClusterOption,
+    status: Annotated[
+        list[NodeStatus] | None,
+        typer.Option(metavar="STATUS", help=f"Only this status: {', '.join(NodeStatus)}. Repeatable."),
+    ] = None,
+) -> None:
+    """List the nodes of a cluster."""
+    nodes = (state for state in session.directory.nodes(cluster) if not status or state.status in status)
+    session.show(map(node_document, nodes), NODES)
+
+
+@app.command("show", epilog=examples("faultbridge node show ip-10-0-0-7 --cluster train-a"))
+@stack_command
+def show_node(session: Session, node: NodeArgument, cluster: ClusterOption) -> None:
+    """Show the instance, the active faults and the case of a node."""
+    session.show_one(node_document(session.directory.node(NodeKey(cluster, node))), NODE)
+
+
+@app.command(
+    "add",
+    epilog=examples(
+        "faultbridge node add --cluster train-a --node n-7 \\",
+        "    --instance-id i-0123456789abcdef0 --group gpu-workers",
+    ),
+)
+@stack_command
+def add_node(
+    session: Session,
+    cluster: ClusterOption,
+    node: Annotated[str, typer.Option(metavar="NODE", help="Name of the node: its host name.")],
+    instance_id: Annotated[
+        str | None, typer.Option(metavar="ID", help="EC2 instance id. Default: the node has no instance yet.")
+    ] = None,
+    group: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Auto Scaling group or launch template of the node.")
+    ] = None,
+    instance_type: Annotated[str | None, typer.Option(metavar="TYPE", help="EC2 instance type (p5.48xlarge).")] = None,
+    domain: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Failure domain, such as a rack, switch or zone.")
+    ] = None,
+    alias: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Another name of the node in records. Repeatable.")
+    ] = None,
+) -> None:
+    """Register a node. A node with an instance is in service at once, marked as never verified."""
+    new = NewNode(node, instance_id, group, instance_type, domain, tuple(alias or ()))
+    session.show_one(node_document(session.application.registration.add_node(cluster, new)), NODE)
+
+
+app.command("import", epilog=IMPORT_EXAMPLES)(import_nodes)
+
+
+def _add_order(verb: str, summary: str, reason: str) -> None:
+    """Add a command with which an operator orders an action on a node. `reason` is for the example."""
+
+    @app.command(
+        verb, epilog=examples(f"faultbridge node {verb} n-7 --cluster train-a --reason '{reason}'"), help=summary
+    )
+    @stack_command
+    def give_order(session: Session, node: NodeArgument, cluster: ClusterOption, reason: ReasonOption = "") -> None:
+        node_orders = session.application.node_orders
+        orders: dict[str, Callable[[NodeKey, CaseOrder], NodeState]] = {
+            "replace": node_orders.replace,
+            "quarantine": node_orders.quarantine,
+            "return": node_orders.give_back,
+            "retire": session.application.retire,
+        }
+        session.show_one(node_document(orders[verb](NodeKey(cluster, node), CaseOrder(session.operator, reason))), NODE)
+
+
+_add_order("replace", "Replace the instance of a node within all repair limits.", "burnt smell")
+_add_order("quarantine", "Take a node out of service until it is returned or replaced.", "bad cable")
+_add_order("return", "Return a fixed node. It is verified before it serves again.", "cable changed")
+_add_order("retire", "Remove a node from its cluster. Its timeline stays.", "rack removed")
+
+
+@app.command(
+    "ignore",
+    epilog=examples(
+        "faultbridge node ignore n-7 --cluster train-a --until 4h",
+        "faultbridge node ignore n-7 --cluster train-a --end",
+    ),
+)
+@stack_command
+def ignore_node(
+    session: Session,
+    node: NodeArgument,
+    cluster: ClusterOption,
+    reason: ReasonOption = "",
+    until: Annotated[str | None, typer.Option(metavar="TIME", help=f"End: {FUTURE_HELP}. Default: no end.")] = None,
+    end: Annotated[bool, typer.Option("--end", help="Stop ignoring the node now.")] = False,
+) -> None:
+    """Ignore a node: its faults are recorded, and no repair starts."""
+    key, order, ignore = NodeKey(cluster, node), CaseOrder(session.operator, reason), session.application.ignore
+    at = parse_future_time(until, session.now())
+    if at is not None and end:
+        raise typer.BadParameter("conflicting options: --until and --end; give one of them")
+    session.show_one(node_document(ignore.end(key, order) if end else ignore(key, order, at)), NODE)

@@ -1,0 +1,80 @@
+"""`faultbridge pause`, `resume` and `breaker`: control whether repairs of a cluster may start."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from faultbridge.cli.commands.options import ClusterOption
+from faultbridge.cli.render.columns import CLUSTER, cluster_document
+from faultbridge.cli.render.output import Columns, Document, examples
+from faultbridge.cli.render.times import json_time, short_time
+from faultbridge.cli.stack.command import stack_command
+from faultbridge.cli.stack.session import Session
+from faultbridge.domain.breakers import domain_of
+
+if TYPE_CHECKING:
+    from faultbridge.domain.clusters import Control
+
+app = typer.Typer(rich_markup_mode=None)
+
+BREAKERS: Columns = {
+    "SCOPE": lambda one: one["domain"] or "cluster",
+    "STATE": lambda one: one["state"],
+    "SINCE": lambda one: short_time(one["since"]),
+    "FAILING": lambda one: f"{one['failing']} of {one['of']}",
+}
+
+
+@app.command("pause", epilog=examples("faultbridge pause --cluster train-a"))
+@stack_command
+def pause(session: Session, cluster: ClusterOption) -> None:
+    """Pause new repairs in a cluster. A running repair continues once it cannot be undone."""
+    _set_paused(session, cluster, paused=True)
+
+
+@app.command("resume", epilog=examples("faultbridge resume --cluster train-a"))
+@stack_command
+def resume(session: Session, cluster: ClusterOption) -> None:
+    """Resume repairs in a cluster after a pause."""
+    _set_paused(session, cluster, paused=False)
+
+
+@app.command(
+    "breaker", epilog=examples("faultbridge breaker --cluster train-a", "faultbridge breaker --cluster train-a --close")
+)
+@stack_command
+def show_breakers(
+    session: Session,
+    cluster: ClusterOption,
+    close: Annotated[
+        bool, typer.Option("--close", help="Close the breakers although nodes are still failing.")
+    ] = False,
+) -> None:
+    """Show or close the repair breakers of a cluster.
+
+    A breaker opens when too many nodes fail at once. While it is open, no node is taken out of service.
+    """
+    controls = session.application.controls
+    control = controls.close_breakers(cluster, session.operator) if close else controls.read(cluster)
+    session.show(_breaker_documents(control), BREAKERS)
+
+
+def _set_paused(session: Session, cluster: str, *, paused: bool) -> None:
+    session.application.controls.pause(cluster, paused=paused, operator=session.operator)
+    session.show_one(cluster_document(session.directory.cluster(cluster)), CLUSTER)
+
+
+def _breaker_documents(control: Control) -> list[Document]:
+    return [
+        {
+            "cluster": control.cluster,
+            "domain": domain_of(name),
+            "state": breaker.state.value,
+            "since": json_time(breaker.since),
+            "failing": breaker.failing,
+            "of": breaker.of,
+        }
+        for name, breaker in sorted(control.breakers.items())
+    ]

@@ -1,0 +1,4 @@
+"""Commands that need no stack and no credentials.
+
+Reading order: `decode` (with the list of sources), `catalog`, `schema`, `rule`, `simulate`.
+"""

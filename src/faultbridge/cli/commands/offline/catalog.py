@@ -1,0 +1,113 @@
+"""`faultbridge catalog`: explains fault codes, with public recommendations and our decision."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from faultbridge.cli.render.output import Columns, JsonFlag, JsonlFlag, examples, format_of, show, show_one
+from faultbridge.data import catalogue
+from faultbridge.decoders.dcgm_codes import code_of_number
+from faultbridge.domain.catalogue import Catalogue, Row
+
+app = typer.Typer(rich_markup_mode=None)
+
+FAMILIES = ("xid", "sxid", "dcgm", "smi", "agent", "net", "host", "cloud", "train")
+LIST_COLUMNS: Columns = {
+    "CODE": lambda one: one["code"],
+    "SEVERITY": lambda one: one["severity"],
+    "ACTION": lambda one: one["action"],
+    "MEANING": lambda one: one["name"],
+    "CONFLICT": lambda one: "sources differ" if one["conflict"] else " ",
+}
+ONE_COLUMNS: Columns = {
+    "Code": lambda one: one["code"],
+    "Meaning": lambda one: one["name"],
+    "Faultbridge": lambda one: f"{one['severity']}, {one['action']}",
+    "Reason": lambda one: one["reason"],
+    "Recommendations": lambda one: "\n".join(f"{each['source']}: {each['says']}" for each in one["recommendations"]),
+    "Sources differ": lambda one: "yes" if one["conflict"] else "no",
+    "Counted as": lambda one: one["same_as"] or one["code"],
+    "Includes": lambda one: ", ".join(one["stands_for"]),
+    "Kind": lambda one: "event" if one["kind"] == "edge" else "state",
+    "Scope": lambda one: one["scope"],
+    "Cleared by": lambda one: ", ".join(one["ends_on"]),
+    "By detail": lambda one: "\n".join(f"{row['code']}: {row['severity']}, {row['action']}" for row in one["details"]),
+    "Catalog": lambda one: one["catalogue"],
+}
+
+
+@app.command(
+    "catalog",
+    epilog=examples(
+        "faultbridge catalog xid 79",
+        "faultbridge catalog dcgm 45",
+        "faultbridge catalog",
+        "faultbridge catalog sxid --json",
+    ),
+)
+def explain_code(
+    family: Annotated[
+        str | None,
+        typer.Argument(metavar="FAMILY|CODE", help=f"A family ({', '.join(FAMILIES)}) or a full code (xid.79)."),
+    ] = None,
+    value: Annotated[
+        str | None, typer.Argument(metavar="VALUE", help="A number or name in the family: 79, 20034, 45, gpu_lost.")
+    ] = None,
+    as_json: JsonFlag = False,
+    as_jsonl: JsonlFlag = False,
+) -> None:
+    """Explain a fault code: public recommendations, severity, action and reason.
+
+    Without a code, list all codes, or all codes of a family.
+    """
+    output, known = format_of(as_json=as_json, as_jsonl=as_jsonl), catalogue()
+    if family is None or (value is None and family in FAMILIES):
+        rows = (row for row in known.rows.values() if _listed(row, family))
+        show((_document(row, known) for row in rows), LIST_COLUMNS, output)
+        return
+    row = known.row(_code(family, value))
+    details = [_document(one, known) for one in known.rows.values() if one.code.startswith(f"{row.code}:")]
+    show_one(_document(row, known) | {"details": details}, ONE_COLUMNS, output)
+
+
+def _code(family: str, value: str | None) -> str:
+    """Return the catalog code for the two arguments, for example `xid.79` for `xid 79`."""
+    if value is None:
+        if "." not in family:
+            raise typer.BadParameter(
+                f"unknown family: {family!r}; allowed: {', '.join(FAMILIES)}, or a full code such as xid.79"
+            )
+        return family
+    if family not in FAMILIES:
+        raise typer.BadParameter(f"unknown family: {family!r}; allowed: {', '.join(FAMILIES)}")
+    if family == "dcgm" and value.isascii() and value.isdigit():
+        return code_of_number(int(value))
+    number = family in {"xid", "sxid"}
+    if number and not (value.isascii() and value.isdigit()):
+        raise typer.BadParameter(f"not an {family} number: {value!r}; give a decimal number such as 79")
+    return f"{family}.{int(value)}" if number else f"{family}.{value.lower()}"
+
+
+def _listed(row: Row, family: str | None) -> bool:
+    return ":" not in row.code and (family is None or row.code.startswith(f"{family}."))
+
+
+def _document(row: Row, known: Catalogue) -> dict[str, Any]:
+    return {
+        "code": row.code,
+        "name": row.name,
+        "severity": row.severity,
+        "action": row.action,
+        "kind": row.kind,
+        "scope": row.scope,
+        "ends_on": list(row.ends_on),
+        "same_as": row.same_as,
+        "stands_for": list(row.stands_for),
+        "conflict": row.conflict,
+        "reason": row.reason,
+        "recommendations": [{"source": one.source, "says": one.says} for one in row.recommendations],
+        "known": row.code in known.rows,
+        "catalogue": known.version,
+    }

@@ -1,0 +1,205 @@
+"""`faultbridge decode` and `faultbridge sources`: decodes raw text to faults and clears."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import chain
+from pathlib import Path
+from typing import Annotated, Any, BinaryIO
+
+import typer
+
+from faultbridge.cli.commands.options import STDIN, known_source
+from faultbridge.cli.errors.failures import failure_of
+from faultbridge.cli.render.observations import Caller, component_name, documents
+from faultbridge.cli.render.output import (
+    Columns,
+    Document,
+    JsonFlag,
+    JsonlFlag,
+    OutputFormat,
+    examples,
+    format_of,
+    notice,
+    show,
+)
+from faultbridge.cli.render.times import PAST_HELP, parse_age
+from faultbridge.data import catalogue
+from faultbridge.data.mapping import read_own
+from faultbridge.decoders import registry
+from faultbridge.decoders.base import Hints
+from faultbridge.domain.names import cluster_name, node_name
+from faultbridge.domain.times import from_text
+from faultbridge.errors import Rejected
+from faultbridge.pipeline.normalize.compare import differences
+from faultbridge.pipeline.normalize.timestamp import settle
+
+app = typer.Typer(rich_markup_mode=None)
+
+AUTO = "auto"
+CHUNK_BYTES = 64 * 1024
+"""Bytes of each read. The first chunk is also what `--source auto` recognizes the format from."""
+
+DECODED: Columns = {
+    "TIME": lambda one: one["observed_at"],
+    "KIND": lambda one: one["kind"],
+    "CODE": lambda one: one.get("code"),
+    "SEVERITY": lambda one: one.get("severity"),
+    "ACTION": lambda one: one.get("action"),
+    "COMPONENT": lambda one: component_name(one["component"]) if "component" in one else None,
+    "NODE": lambda one: one["node"],
+    "MESSAGE": lambda one: one.get("message") or _summary(one),
+}
+SOURCES: Columns = {
+    "SOURCE": lambda one: one["source"],
+    "FORMAT": lambda one: one["format"],
+    "EXAMPLE": lambda one: one["example"],
+}
+
+
+@app.command("sources", epilog=examples("faultbridge sources", "faultbridge sources --jsonl"))
+def list_sources(as_json: JsonFlag = False, as_jsonl: JsonlFlag = False) -> None:
+    """List the source names for `decode --source` and `send --source`, with an example of each format."""
+    decoders = (registry.get(name) for name in registry.names())
+    listed = ({"source": one.name, "format": one.summary, "example": one.example} for one in decoders)
+    show(listed, SOURCES, format_of(as_json=as_json, as_jsonl=as_jsonl))
+
+
+@app.command(
+    "decode",
+    epilog=examples(
+        "faultbridge decode /var/log/kern.log",
+        "nvidia-smi -q -x | faultbridge decode --jsonl",
+        "faultbridge decode --source kernel-log --node n-7 dmesg.txt",
+    ),
+)
+def decode(
+    files: Annotated[
+        list[str] | None, typer.Argument(metavar="FILE", help="Files to decode. Default: standard input.")
+    ] = None,
+    source: Annotated[
+        str, typer.Option(metavar="NAME", help="Source name from `faultbridge sources`; auto recognizes it.")
+    ] = AUTO,
+    cluster: Annotated[str | None, typer.Option(metavar="CLUSTER", help="Cluster of the input.")] = None,
+    node: Annotated[str | None, typer.Option(metavar="NODE", help="Node, where the input names none.")] = None,
+    received_at: Annotated[
+        str | None, typer.Option(metavar="TIME", help=f"Time for input without times; default: now. {PAST_HELP}")
+    ] = None,
+    mappings: Annotated[
+        Path | None,
+        typer.Option(
+            "--mappings", metavar="FILE", help="Your own fault mappings (JSON), used before the packaged ones."
+        ),
+    ] = None,
+    instance_type: Annotated[
+        str | None,
+        typer.Option(metavar="TYPE", help="EC2 instance type of the node, to check its GPU count (p5.48xlarge)."),
+    ] = None,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Also print health snapshots (health snapshot) and counter samples (reading).")
+    ] = False,
+    as_json: JsonFlag = False,
+    as_jsonl: JsonlFlag = False,
+) -> None:
+    """Decode raw text to faults and clears. A clear reports the end of a fault.
+
+    Exit code 65: the input is not in the format of the source.
+    """
+    output = format_of(as_json=as_json, as_jsonl=as_jsonl)
+    if source != AUTO:
+        known_source(source)
+    now = datetime.now(UTC)
+    hints = Hints(
+        _received_time(received_at, now),
+        _checked_name(node_name, node, "--node"),
+        _checked_name(cluster_name, cluster, "--cluster"),
+        instance_type=instance_type,
+        mappings=_own_mappings(mappings),
+    )
+    inputs = _Inputs(source, hints, everything=everything)
+    show(inputs.decode(files or [STDIN]), DECODED, output, empty="")
+    if inputs.rejected is not None:
+        raise inputs.rejected
+    if inputs.count == 0 and output is OutputFormat.TABLE:
+        notice("no faults found")
+
+
+@dataclass(slots=True)
+class _Inputs:
+    """Decodes several inputs. A rejected input does not stop the others.
+
+    `rejected` is the error of the last rejected input, `count` the number of documents.
+    """
+
+    source: str
+    hints: Hints
+    everything: bool
+    count: int = 0
+    rejected: Rejected | None = None
+
+    def decode(self, files: list[str]) -> Iterator[Document]:
+        """Yield the documents of every file."""
+        for file in files:
+            try:
+                for document in self._decode_file(file):
+                    self.count += 1
+                    yield document
+            except Rejected as error:
+                named = Rejected(error.reason, f"{_title(file)}: {error.detail or error.reason}")
+                if self.rejected is not None:
+                    notice(failure_of(self.rejected).message)
+                self.rejected = named
+
+    def _decode_file(self, file: str) -> Iterator[Document]:
+        with _open(file) as stream:
+            first = stream.read(CHUNK_BYTES)
+            source = self.source
+            if source == AUTO:
+                source = registry.recognize(first)
+                notice(f"recognized {_title(file)} as {source}")
+            chunks = chain([first], iter(lambda: stream.read(CHUNK_BYTES), b""))
+            found = registry.decode_pieces(source, chunks, self.hints)
+        observations = settle(found, received_at=self.hints.received_at or datetime.now(UTC))
+        caller = Caller(catalogue(), self.hints.cluster, self.hints.node)
+        return documents(differences(observations), caller, everything=self.everything)
+
+
+def _open(file: str) -> AbstractContextManager[BinaryIO]:
+    return nullcontext(sys.stdin.buffer) if file == STDIN else Path(file).open("rb")
+
+
+def _own_mappings(file: Path | None) -> dict[str, Mapping[str, Any]]:
+    return read_own(file.read_text("utf-8")) if file else {}
+
+
+def _received_time(text: str | None, now: datetime) -> datetime:
+    """Parse `--received-at`. A time without a zone is wrong usage, because it is ambiguous."""
+    if text is None:
+        return now
+    try:
+        return parse_age(text, now) or from_text(text)
+    except ValueError as error:
+        raise typer.BadParameter(f"not a time with a zone: --received-at {text!r}; {PAST_HELP}") from error
+
+
+def _checked_name(check: Callable[[str], str], text: str | None, option: str) -> str | None:
+    """Check the name of a node or cluster. An invalid name is wrong usage."""
+    try:
+        return check(text) if text is not None else None
+    except Rejected as error:
+        raise typer.BadParameter(f"invalid {option}: {error.detail}") from error
+
+
+def _title(file: str) -> str:
+    return "standard input" if file == STDIN else file
+
+
+def _summary(one: Document) -> str:
+    """Summarize a health snapshot or counter sample, which have no message."""
+    if one["kind"] == "snapshot":
+        return f"covers {len(one['covers'])} codes, {len(one['present'])} present"
+    return ", ".join(f"{name}={value}" for name, value in one.get("values", {}).items())

@@ -1,0 +1,78 @@
+"""`faultbridge rule`: tests EventBridge rule files and writes their template. It needs no stack."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from faultbridge.cli.errors.failures import EXIT_NOT_WELL
+from faultbridge.cli.render.output import Columns, JsonFlag, JsonlFlag, examples, format_of, notice, show
+from faultbridge.cli.rules.cloudformation import template_text
+from faultbridge.cli.rules.rule_file import failures, read_rule
+
+COLUMNS: Columns = {
+    "RULE": lambda one: one["rule"],
+    "CASES": lambda one: one["cases"],
+    "RESULT": lambda one: "; ".join(one["problems"]) or "ok",
+}
+
+app = typer.Typer(rich_markup_mode=None)
+
+
+@app.command("test", epilog=examples("faultbridge rule test", "faultbridge rule test my-rules --json"))
+def run_golden_cases(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of rule files (*.yaml).")] = Path("rules"),
+    as_json: JsonFlag = False,
+    as_jsonl: JsonlFlag = False,
+) -> None:
+    """Run the golden cases of each rule. Exit code 1: a rule fails."""
+    output = format_of(as_json=as_json, as_jsonl=as_jsonl)
+    results = [_result(path) for path in _paths(folder)]
+    show(results, COLUMNS, output)
+    wrong = [one for one in results if one["problems"]]
+    if wrong:
+        first = wrong[0]
+        notice(f"{len(wrong)} of {len(results)} rules fail: {first['rule']}: {first['problems'][0]}")
+        raise typer.Exit(EXIT_NOT_WELL)
+
+
+@app.command(
+    "template",
+    epilog=examples("faultbridge rule template", "faultbridge rule template my-rules --output my-rules.template.yaml"),
+)
+def write_template(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of rule files (*.yaml).")] = Path("rules"),
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="File to write. Default: standard output.")
+    ] = None,
+) -> None:
+    """Write a CloudFormation template for a folder of rules.
+
+    The template has a target parameter for each rule. A rule without a target is not created.
+    """
+    text = template_text(map(read_rule, _paths(folder)), str(folder), output.name if output else "rules.yaml")
+    if output is None:
+        print(text, end="")
+        return
+    output.write_text(text, encoding="utf-8")
+    notice(f"wrote {output}; deploy it with `aws cloudformation deploy --template-file {output} ...`")
+
+
+def _paths(folder: Path) -> list[Path]:
+    paths = sorted((*folder.glob("*.yaml"), *folder.glob("*.yml")))
+    if not paths:
+        raise typer.BadParameter(f"no rule files: {folder}; give a folder with *.yaml files")
+    return paths
+
+
+def _result(path: Path) -> dict[str, Any]:
+    """Test one rule file and describe the result."""
+    found = read_rule(path)
+    return {
+        "rule": found.name,
+        "file": str(path),
+        "cases": len(found.cases.must) + len(found.cases.must_not),
+        "problems": list(failures(found)),
+    }

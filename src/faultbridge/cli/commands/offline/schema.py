@@ -1,0 +1,148 @@
+"""`faultbridge schema`: lists and prints event schemas, and validates events. It needs no stack."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from faultbridge.cli.commands.options import STDIN
+from faultbridge.cli.errors.failures import EXIT_NOT_WELL
+from faultbridge.cli.render.output import Columns, JsonFlag, JsonlFlag, examples, format_of, notice, show
+from faultbridge.errors import Rejected
+from faultbridge.events.models import BY_NAME
+from faultbridge.events.registry import schema_name
+from faultbridge.events.schemas import close, open_schema
+from faultbridge.events.validation import problems
+
+LIST_COLUMNS: Columns = {
+    "EVENT": lambda one: one["event"],
+    "VERSION": lambda one: one["version"],
+    "DETAIL-TYPE": lambda one: one["detail_type"],
+    "DESCRIPTION": lambda one: one["description"].split("\n")[0],
+}
+VERDICT_COLUMNS: Columns = {
+    "EVENT": lambda one: one["event"],
+    "ID": lambda one: one["event_id"],
+    "VALID": lambda one: "yes" if one["valid"] else "no",
+    "PROBLEMS": lambda one: "; ".join(one["problems"]),
+}
+ClosedFlag = Annotated[bool, typer.Option("--closed", help="Reject unknown fields and values, as a producer must.")]
+
+app = typer.Typer(rich_markup_mode=None)
+
+
+@app.command("list", epilog=examples("faultbridge schema list", "faultbridge schema list --json"))
+def list_schemas(as_json: JsonFlag = False, as_jsonl: JsonlFlag = False) -> None:
+    """List the events with schema version and description."""
+    show((_row(name) for name in BY_NAME), LIST_COLUMNS, format_of(as_json=as_json, as_jsonl=as_jsonl))
+
+
+@app.command(
+    "show",
+    epilog=examples("faultbridge schema show node-fault-detected@1", "faultbridge schema show job-change --closed"),
+)
+def show_schema(
+    event: Annotated[
+        str,
+        typer.Argument(
+            metavar="EVENT@VERSION", help="Event name from `faultbridge schema list`, with an optional major version."
+        ),
+    ],
+    closed: ClosedFlag = False,
+    as_json: JsonFlag = False,
+) -> None:
+    """Print the JSON Schema of an event. The output is JSON with or without --json."""
+    del as_json
+    schema = open_schema(_event_name(event))
+    print(json.dumps(close(schema) if closed else schema, indent=2))
+
+
+@app.command(
+    "validate",
+    epilog=examples("faultbridge schema validate event.json", "faultbridge schema validate --closed - < event.json"),
+)
+def validate(
+    file: Annotated[
+        str,
+        typer.Argument(metavar="FILE", help="JSON file with one event or a list of events; - reads standard input."),
+    ],
+    closed: ClosedFlag = False,
+    as_json: JsonFlag = False,
+    as_jsonl: JsonlFlag = False,
+) -> None:
+    """Validate events: complete EventBridge events, or only their details.
+
+    Unknown fields, values and event types are valid, as for a consumer, unless --closed is given. Exit code 1: an event
+    is not valid. Exit code 65: the input is not JSON.
+    """
+    output = format_of(as_json=as_json, as_jsonl=as_jsonl)
+    verdicts = [_verdict(event, closed=closed) for event in _events(file)]
+    show(verdicts, VERDICT_COLUMNS, output)
+    wrong = [verdict for verdict in verdicts if not verdict["valid"]]
+    if wrong:
+        count = f"{len(wrong)} of {len(verdicts)} events are" if len(verdicts) > 1 else "the event is"
+        notice(f"{count} not valid: {wrong[0]['problems'][0]}; `faultbridge schema show` prints the schema")
+        raise typer.Exit(EXIT_NOT_WELL)
+
+
+def _row(name: str) -> dict[str, Any]:
+    schema = open_schema(name)
+    return {
+        "event": name,
+        "version": schema["x-schema-version"],
+        "detail_type": BY_NAME[name].event_type or None,
+        "description": schema["description"],
+        "id": schema["$id"],
+    }
+
+
+def _event_name(event: str) -> str:
+    """Return the name of `EVENT@1` without its version. An unknown name or version is wrong usage."""
+    name, at, major = event.partition("@")
+    if name not in BY_NAME:
+        raise typer.BadParameter(f"unknown event: {name!r}; allowed: {', '.join(BY_NAME)}")
+    ours = BY_NAME[name].version.partition(".")[0]
+    if at and major != ours:
+        raise typer.BadParameter(f"unknown version of {name}: {major!r}; allowed: {ours}")
+    return name
+
+
+def _events(file: str) -> Iterator[object]:
+    raw = sys.stdin.buffer.read() if file == STDIN else Path(file).read_bytes()
+    if not raw.strip():
+        raise Rejected("empty", "the input is empty; give an event as JSON")
+    try:
+        document = json.loads(raw)
+    except (ValueError, RecursionError) as error:
+        raise Rejected("not_json", f"the input is not JSON: {error}") from error
+    yield from document if isinstance(document, list) else [document]
+
+
+def _verdict(document: object, *, closed: bool) -> dict[str, Any]:
+    """Validate one event and describe the result."""
+    detail, found = document, []
+    if isinstance(document, dict) and "detail" in document and "metadata" not in document:
+        detail, found = document["detail"], _envelope_problems(document)
+    metadata = detail.get("metadata") if isinstance(detail, dict) else None
+    metadata = metadata if isinstance(metadata, dict) else {}
+    found += problems(detail, closed=closed)
+    return {
+        "event": schema_name(metadata) or metadata.get("event_type"),
+        "event_id": metadata.get("event_id"),
+        "valid": not found,
+        "problems": found,
+    }
+
+
+def _envelope_problems(event: dict[str, Any]) -> list[str]:
+    """Compare the detail-type of the envelope with the event type in the metadata."""
+    detail = event["detail"]
+    inner = detail.get("metadata") if isinstance(detail, dict) else None
+    if isinstance(inner, dict) and event.get("detail-type") != inner.get("event_type"):
+        return [f"/detail-type: {event.get('detail-type')!r} is not metadata.event_type, {inner.get('event_type')!r}"]
+    return []

@@ -1,0 +1,60 @@
+"""`faultbridge simulate`: runs one history of the product's own stages with injected faults."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from faultbridge.cli.errors.failures import EXIT_NOT_WELL
+from faultbridge.cli.render.output import Columns, JsonFlag, JsonlFlag, examples, format_of, notice, show_one
+
+app = typer.Typer(rich_markup_mode=None)
+
+COLUMNS: Columns = {
+    "SEED": lambda one: one["seed"],
+    "STEPS": lambda one: one["steps"],
+    "INJECTED": lambda one: one["injected"],
+    "DIGEST": lambda one: one["digest"],
+    "BROKEN": lambda one: "\n".join(one["broken"]),
+}
+
+
+@app.command(
+    "simulate", epilog=examples("faultbridge simulate --seed 7", "faultbridge simulate --seed 7 --steps 200 --story")
+)
+def simulate(
+    seed: Annotated[int, typer.Option(metavar="N", help="Random seed. The same seed gives the same history.")],
+    steps: Annotated[int, typer.Option(metavar="N", help="Number of external actions in the history.", min=0)] = 40,
+    story: Annotated[bool, typer.Option("--story", help="Print each step of the history.")] = False,
+    as_json: JsonFlag = False,
+    as_jsonl: JsonlFlag = False,
+) -> None:
+    """Simulate one history of the product with injected faults.
+
+    Exit code 1: an invariant is broken. The command names it and prints the smallest history that breaks it.
+    """
+    from faultbridge.simulation.history import run
+    from faultbridge.simulation.shrink import shrink
+
+    output = format_of(as_json=as_json, as_jsonl=as_jsonl)
+    found = run(seed, steps)
+    if story:
+        for line in found.journal.story():
+            notice(line) if as_json or as_jsonl else print(line)
+    document = {
+        "seed": seed,
+        "steps": steps,
+        "injected": found.injected,
+        "digest": found.digest,
+        "broken": list(found.broken),
+        "replay": found.replay,
+    }
+    show_one(document, COLUMNS, output)
+    if found.broken:
+        smallest = shrink(found).history
+        notice(f"smallest history that breaks it: {smallest.steps} steps")
+        for line in smallest.journal.story():
+            notice(line)
+        notice(f"broken invariant: {found.broken[0]}; replay with `{found.replay}`, or shorter `{smallest.replay}`")
+        raise typer.Exit(EXIT_NOT_WELL)

@@ -1,0 +1,38 @@
+"""`faultbridge agent`: runs the node agent in this process."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from faultbridge.agent.__main__ import run
+from faultbridge.agent.settings import AgentSettings
+from faultbridge.cli.render.output import examples
+from faultbridge.errors import Misconfigured
+
+app = typer.Typer(rich_markup_mode=None)
+
+
+@app.command(
+    "agent",
+    epilog=examples("faultbridge agent", "faultbridge agent --once --config /etc/faultbridge/agent.toml"),
+)
+def run_agent(
+    config: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="TOML settings file. Default: /etc/faultbridge/agent.toml."),
+    ] = None,
+    once: Annotated[bool, typer.Option("--once", help="Collect and send once, then exit within 45 s.")] = False,
+) -> None:
+    """Collect faults of this node and send them until stopped: kernel log, GPUs, links and counters.
+
+    The agent uses at most 1 % of a CPU core, 64 MB of memory and 64 MB of disk.
+    """
+    try:
+        settings = AgentSettings.load(config)
+    except Misconfigured as error:
+        # Only the options and the settings file can be wrong here, so this is wrong usage.
+        raise typer.BadParameter(str(error)) from None
+    raise typer.Exit(run(settings, once=once))

@@ -1,0 +1,68 @@
+"""`faultbridge audit`: checks that every record that was sent has an outcome."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated
+
+import typer
+
+from faultbridge.cli.errors.failures import EXIT_NOT_WELL
+from faultbridge.cli.render.output import Columns, examples, notice
+from faultbridge.cli.render.times import PAST_HELP, json_time, parse_time
+from faultbridge.cli.stack.command import stack_command
+from faultbridge.cli.stack.session import Session
+from faultbridge.ingest.delivery_audit import DeliveryAudit, account
+
+app = typer.Typer(rich_markup_mode=None)
+
+MAX_LISTED_IDS = 20
+POLL_SECONDS = 1.0
+AUDIT: Columns = {
+    "Since": lambda one: one["since"],
+    "Sent": lambda one: one["sent"],
+    "Outcomes": lambda one: "\n".join(f"{number} {outcome}" for outcome, number in one["outcomes"].items() if number),
+    "Missing": lambda one: one["missing"],
+    "Unknown sender": lambda one: one["others"],
+}
+
+
+@app.command("audit", epilog=examples("faultbridge audit --since 1h", "faultbridge audit --since 10m --wait 30"))
+@stack_command
+def audit_records(
+    session: Session,
+    since: Annotated[str, typer.Option(metavar="TIME", help=f"Records sent since this time. {PAST_HELP}")],
+    wait: Annotated[
+        int, typer.Option(min=0, metavar="SECONDS", help="Maximum wait until every record has an outcome.")
+    ] = 0,
+) -> None:
+    """Check that every record that was sent has an outcome. Exit code 1: a record has none."""
+    at = parse_time(since, session.now()) or session.now()
+    found = account(session.receipts, at)
+    for _ in range(wait):
+        if found.complete:
+            break
+        time.sleep(POLL_SECONDS)
+        found = account(session.receipts, at)
+    session.show_one(_document(found), AUDIT)
+    if not found.complete:
+        notice(f"{len(found.missing)} of {found.sent} records have no outcome: {_missing_ids(found)}")
+        raise typer.Exit(EXIT_NOT_WELL)
+
+
+def _document(found: DeliveryAudit) -> dict[str, object]:
+    return {
+        "since": json_time(found.since),
+        "sent": found.sent,
+        "outcomes": {outcome.value: number for outcome, number in found.outcomes.items()},
+        "missing": len(found.missing),
+        "missing_ids": list(found.missing),
+        "others": found.others,
+        "complete": found.complete,
+    }
+
+
+def _missing_ids(found: DeliveryAudit) -> str:
+    """List the first 20 records without an outcome, and count the others."""
+    more = len(found.missing) - MAX_LISTED_IDS
+    return ", ".join(found.missing[:MAX_LISTED_IDS]) + (f" and {more} more" if more > 0 else "")

@@ -1,0 +1,82 @@
+"""`faultbridge redrive`, `recover` and `erase`: maintenance of the queues and of the table."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from faultbridge.cli.commands.options import ClusterArgument
+from faultbridge.cli.render.live_output import progress
+from faultbridge.cli.render.output import Columns, examples
+from faultbridge.cli.stack.command import stack_command
+from faultbridge.cli.stack.session import Session
+
+app = typer.Typer(rich_markup_mode=None)
+
+MOVED: Columns = {
+    "Moved": lambda one: one["moved"],
+    "Raw records": lambda one: one["raw_records"],
+    "Cloud events": lambda one: one["cloud_events"],
+}
+RECOVERED: Columns = {
+    "Epoch": lambda one: one["epoch"],
+    "Streams": lambda one: one["streams"],
+    "Already started": lambda one: one["already"],
+}
+ERASED: Columns = {"Cluster": lambda one: one["cluster"], "Items deleted": lambda one: one["erased"]}
+
+
+@app.command("redrive", epilog=examples("faultbridge redrive"))
+@stack_command
+def redrive_dead_letters(session: Session) -> None:
+    """Move dead letters back to their queues, with their original times. Safe to repeat."""
+    from faultbridge.ingest.redrive import Redrive
+
+    with progress("moving dead letters", None) as advance:
+        records = Redrive(session.dead_letters, session.ports.queue)(advance)
+        events = Redrive(*session.cloud_events, dated=False)(advance) if session.cloud_events else 0
+    session.show_one({"moved": records + events, "raw_records": records, "cloud_events": events}, MOVED)
+
+
+@app.command(
+    "recover",
+    epilog=examples("faultbridge recover --by arn:aws:iam::123456789012:user/op", "faultbridge recover --epoch 2"),
+)
+@stack_command
+def recover(
+    session: Session,
+    epoch: Annotated[
+        int | None, typer.Option(metavar="N", help="Continue the recovery that started this epoch. Default: a new one.")
+    ] = None,
+    by: Annotated[str | None, typer.Option(metavar="ARN", help="Operator, recorded in every stream.")] = None,
+) -> None:
+    """Start a new epoch in every stream after the table was restored from a backup.
+
+    Run it once, before any function writes to the table. It prevents that an event id is used twice.
+    """
+    from faultbridge.ledger.recover import RecoverTable
+
+    application, kept = session.application, session.application.keeping
+    restore = RecoverTable(kept.table, kept.vault, kept.clock, application.append, application.stack)
+    done = restore(epoch, by=by)
+    session.show_one({"epoch": done.epoch, "streams": done.streams, "already": done.already}, RECOVERED)
+
+
+@app.command("erase", epilog=examples("faultbridge erase train-a --yes"))
+@stack_command
+def erase_cluster(
+    session: Session,
+    cluster: ClusterArgument,
+    yes: Annotated[bool, typer.Option("--yes", help="Confirm. Only a backup can undo the deletion.")] = False,
+) -> None:
+    """Delete the items of a cluster from the table. The archive stays.
+
+    The runbook docs/runbooks/record.md explains how to delete the archive.
+    """
+    from faultbridge.ops.erase import Erase
+
+    if not yes:
+        raise typer.BadParameter(f"deletion not confirmed: {cluster}; add --yes to delete its record for good")
+    erased = Erase(session.ports.table)(cluster)
+    session.show_one({"cluster": cluster, "erased": erased}, ERASED)

@@ -1,0 +1,171 @@
+"""`faultbridge reject`: lists, shows and retries rejected records."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+import typer
+
+from faultbridge.cli.errors.failures import EXIT_TRY_AGAIN
+from faultbridge.cli.render.output import Columns, examples, notice
+from faultbridge.cli.render.times import json_time, short_time
+from faultbridge.cli.stack.command import stack_command
+from faultbridge.cli.stack.session import Session
+from faultbridge.errors import Rejected, Transient
+from faultbridge.storage.keys import NO_CLUSTER
+from faultbridge.storage.rejects import Reject
+
+app = typer.Typer(rich_markup_mode=None)
+
+ClusterFilter = Annotated[
+    str | None,
+    typer.Option("--cluster", metavar="CLUSTER", help="Only this cluster; - for unregistered clusters. Default: all."),
+]
+ReasonFilter = Annotated[
+    str | None, typer.Option("--reason", metavar="REASON", help="Only this reason, such as unknown_node.")
+]
+RecordArgument = Annotated[str, typer.Argument(metavar="ID", help="Id of the record.")]
+MAX_SHOWN_BYTES = 2000
+
+REJECTS: Columns = {
+    "RECORD": lambda one: one["record_id"],
+    "SENT (UTC)": lambda one: short_time(one["sent_at"]),
+    "CLUSTER": lambda one: one["cluster"],
+    "NODE": lambda one: one["node"],
+    "SOURCE": lambda one: one["source"],
+    "REASON": lambda one: one["reason"],
+    "DETAIL": lambda one: one["detail"],
+}
+REJECT: Columns = {
+    "Record": lambda one: one["record_id"],
+    "Reason": lambda one: one["reason"],
+    "Detail": lambda one: one["detail"],
+    "Cluster": lambda one: one["cluster"],
+    "Node": lambda one: one["node"],
+    "Source": lambda one: one["source"],
+    "Instance": lambda one: one["instance_id"],
+    "Sender": lambda one: one["sender"],
+    "Sent": lambda one: short_time(one["sent_at"]),
+    "Rejected": lambda one: short_time(one["rejected_at"]),
+    "Next retry": lambda one: short_time(one["due_at"]),
+    "Stored at": lambda one: one["raw"],
+    "Bytes": lambda one: one["size"],
+    "Record text": lambda one: one["text"],
+}
+
+
+@app.command(
+    "list",
+    epilog=examples("faultbridge reject list", "faultbridge reject list --cluster train-a --reason unknown_node"),
+)
+@stack_command
+def list_rejects(session: Session, cluster: ClusterFilter = None, reason: ReasonFilter = None) -> None:
+    """List rejected records, also of unregistered clusters."""
+    session.show(map(_document, _matching(session, cluster, reason)), REJECTS)
+    dropped = sum(session.application.rejects.dropped(name) for name in _partitions(session, cluster))
+    if dropped:
+        notice(f"{dropped} more records were counted but not kept: 100 an hour are kept per node, source and reason")
+
+
+@app.command("show", epilog=examples("faultbridge reject show ID", "faultbridge reject show ID --raw > record.txt"))
+@stack_command
+def show_reject(
+    session: Session,
+    record: RecordArgument,
+    cluster: ClusterFilter = None,
+    raw: Annotated[bool, typer.Option("--raw", help="Print only the original bytes of the record.")] = False,
+) -> None:
+    """Show why a record was rejected, and its first 2000 bytes."""
+    reject = _find(session, record, cluster)
+    body = session.application.rejects.raw(reject)
+    if raw:
+        if body is None:
+            raise Rejected("raw_gone", f"raw record no longer stored: {record}")
+        sys.stdout.buffer.write(body)
+        return
+    text = None if body is None else body[:MAX_SHOWN_BYTES].decode(errors="replace")
+    session.show_one({**_document(reject), "text": text}, REJECT)
+
+
+@app.command(
+    "retry",
+    epilog=examples(
+        "faultbridge reject retry ID", "faultbridge reject retry --all --cluster train-a --reason unknown_node"
+    ),
+)
+@stack_command
+def retry_rejects(
+    session: Session,
+    record: Annotated[str | None, typer.Argument(metavar="ID", help="Id of the record.")] = None,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Retry all records that match --cluster and --reason.")
+    ] = False,
+    cluster: ClusterFilter = None,
+    reason: ReasonFilter = None,
+) -> None:
+    """Retry rejected records with their original ids and times.
+
+    The command is safe to repeat. Exit code 75: a record could not be sent.
+    """
+    if (record is None) != everything:
+        raise typer.BadParameter("give one of ID and --all")
+    chosen = list(_matching(session, cluster, reason)) if record is None else [_find(session, record, cluster)]
+    rows = [_retry(session, reject) for reject in chosen]
+    session.show(rows, {"RECORD": lambda one: one["record_id"], "OUTCOME": lambda one: one["outcome"]})
+    if any(row["outcome"] != "sent" for row in rows):
+        raise typer.Exit(EXIT_TRY_AGAIN)
+
+
+def _retry(session: Session, reject: Reject) -> dict[str, str]:
+    """Send one record again and describe the outcome."""
+    try:
+        session.application.rejects.retry(reject)
+    except (Rejected, Transient) as error:
+        return {"record_id": reject.record_id, "outcome": str(error)}
+    return {"record_id": reject.record_id, "outcome": "sent"}
+
+
+def _partitions(session: Session, cluster: str | None) -> list[str]:
+    """Return the partitions to read: one cluster, or every cluster and the unregistered ones."""
+    if cluster is not None:
+        return [cluster]
+    return [*(view.config.cluster for view in session.directory.clusters()), NO_CLUSTER]
+
+
+def _matching(session: Session, cluster: str | None, reason: str | None) -> Iterator[Reject]:
+    """Yield the rejected records of a cluster with a reason; None matches all."""
+    for name in _partitions(session, cluster):
+        rejects = session.application.rejects.list(name)
+        yield from (reject for reject in rejects if reason in {None, reject.reason})
+
+
+def _find(session: Session, record: str, cluster: str | None) -> Reject:
+    """Return the rejected record with this id. Raises `Rejected` where there is none."""
+    for name in _partitions(session, cluster):
+        found = session.application.rejects.find(record, name)
+        if found is not None:
+            return found
+    raise Rejected("unknown_reject", f"no rejected record with this id: {record}")
+
+
+def _document(reject: Reject) -> dict[str, Any]:
+    message = reject.message
+    return {
+        "record_id": reject.record_id,
+        "reason": reject.reason,
+        "detail": reject.detail,
+        "cluster": None if reject.unread else message.cluster,
+        "listed_under": reject.cluster,
+        "node": message.node,
+        "source": None if reject.unread else message.source,
+        "instance_id": message.instance_id,
+        "sender": reject.sender,
+        "sent_at": json_time(message.sent_at),
+        "received_at": json_time(message.received_at),
+        "rejected_at": json_time(reject.rejected_at),
+        "due_at": json_time(reject.due_at),
+        "raw": reject.raw,
+        "size": reject.size,
+    }

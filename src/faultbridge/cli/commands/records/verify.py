@@ -1,0 +1,86 @@
+"""`faultbridge verify`: verifies that no entry of the record is missing or changed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Annotated, Any
+
+import typer
+
+from faultbridge.cli.commands.options import ClusterOption
+from faultbridge.cli.errors.failures import EXIT_NOT_WELL
+from faultbridge.cli.render.live_output import progress
+from faultbridge.cli.render.output import Columns, examples, notice
+from faultbridge.cli.stack.archive_copy import ArchiveOption, verify_archived
+from faultbridge.cli.stack.command import stack_command
+from faultbridge.cli.stack.session import Session
+from faultbridge.ledger.verify import Verified
+
+app = typer.Typer(rich_markup_mode=None)
+
+VERIFIED: Columns = {
+    "Streams": lambda one: one["streams"],
+    "Entries": lambda one: one["entries"],
+    "Verified": lambda one: "yes" if one["whole"] else "no",
+    "Breaks": lambda one: "\n".join(
+        f"{found['object'] or _entry_name(found)}: {found['detail']} ({found['kind']})" for found in one["breaks"]
+    ),
+}
+
+
+@app.command(
+    "verify",
+    epilog=examples(
+        "faultbridge verify --cluster train-a",
+        "faultbridge verify --cluster train-a --anchor",
+        "faultbridge verify --cluster train-a --archive ./copy",
+    ),
+)
+@stack_command
+def verify_record(
+    session: Session,
+    cluster: ClusterOption,
+    node: Annotated[
+        str | None, typer.Option(metavar="NODE", help="Only this node. Default: the cluster and all its nodes.")
+    ] = None,
+    anchor: Annotated[bool, typer.Option("--anchor", help="Also check against the anchors in the vault.")] = False,
+    archive: ArchiveOption = None,
+    stack_id: Annotated[
+        str | None,
+        typer.Option(metavar="ID", help="Stack identity of an archive without a sealed day (output StackIdentity)."),
+    ] = None,
+) -> None:
+    """Verify sequences and hash chains. Exit code 1: the first break is named.
+
+    Without --anchor the check finds accidental damage only, because a writer of the table can forge a valid chain. With
+    --archive the command checks a copy of the archive and needs no stack.
+    """
+    if archive is not None:
+        verified = verify_archived(archive, cluster, node, anchor=anchor, stack_id=stack_id)
+    else:
+        verified = _on_stack(session, cluster, node, anchor=anchor)
+    summary = {"cluster": cluster, "node": node, "whole": verified.whole, "anchored": anchor}
+    session.show_one({**asdict(verified), **summary}, VERIFIED)
+    if not verified.whole:
+        first = verified.breaks[0]
+        place = f"{first.stream} is broken at entry {first.epoch}/{first.sequence}"
+        notice(first.detail if first.object and not first.sequence else f"{place}: {first.detail}")
+        raise typer.Exit(EXIT_NOT_WELL)
+
+
+def _on_stack(session: Session, cluster: str, node: str | None, *, anchor: bool) -> Verified:
+    """Verify the streams of a cluster in the table of the stack."""
+    verified = Verified()
+    anchors = session.anchors(cluster) if anchor else None
+    if anchors is not None and not anchors.anchors:
+        notice("no anchor in the vault yet; one is written each hour")
+    with progress("verifying streams", None) as advance:
+        for _stream in session.verify.walk(cluster, node, verified, anchors):
+            advance(1)
+    return verified
+
+
+def _entry_name(found: Mapping[str, Any]) -> str:
+    """Name the entry of a break by stream, epoch and sequence."""
+    return f"{found['stream']} entry {found['epoch']}/{found['sequence']}"

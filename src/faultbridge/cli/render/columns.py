@@ -1,0 +1,121 @@
+"""Defines the tables of clusters, nodes, cases and timeline entries."""
+
+from __future__ import annotations
+
+from faultbridge.cli.render.output import Columns
+from faultbridge.cli.render.times import short_time
+from faultbridge.ledger.entry_text import component_text, duration_text, tell
+from faultbridge.registry.documents import Document, case_document, cluster_document, entry_document, node_document
+
+__all__ = ["case_document", "cluster_document", "entry_document", "node_document"]
+
+CLUSTERS: Columns = {
+    "CLUSTER": lambda one: one["cluster"],
+    "STATUS": lambda one: one["status"],
+    "NODES": lambda one: one["expected"],
+    "NOT HEALTHY": lambda one: _not_healthy(one["counts"]),
+    "MODE": lambda one: one["mode"],
+    "REPAIR OWNER": lambda one: one["repair_owner"],
+    "REPAIRS": lambda one: len(one["holders"]),
+}
+CLUSTER: Columns = {
+    "Cluster": lambda one: one["cluster"],
+    "Status": lambda one: one["status"],
+    "Nodes": lambda one: f"{one['expected']} registered",
+    "By status": lambda one: ", ".join(f"{number} {name}" for name, number in one["counts"].items()),
+    "Mode": lambda one: one["mode"],
+    "Repair owner": lambda one: one["repair_owner"],
+    "Provider": lambda one: one["provider"],
+    "Orchestrator": lambda one: one["orchestrator"],
+    "Verifier": lambda one: one["verifier"],
+    "Restarter": lambda one: one["restarter"],
+    "EKS cluster": lambda one: one["eks_cluster"],
+    "HyperPod cluster": lambda one: one["hyperpod_cluster"],
+    "Instance types": lambda one: ", ".join(one["instance_types"]),
+    "Subnets": lambda one: ", ".join(one["subnets"]),
+    "Spares": lambda one: ", ".join(f"{number} {name}" for name, number in one["pool"].items()),
+    "Provider role": lambda one: one["provider_role"],
+    "Policy": lambda one: one["policy"] or "the current version",
+    "Shards": lambda one: one["shards"],
+    "Maintenance until": lambda one: short_time(one["maintenance_until"]),
+    "Paused": lambda one: "yes" if one["paused"] else "no",
+    "Repairs running": lambda one: "\n".join(f"{case} since {short_time(at)}" for case, at in one["holders"].items()),
+}
+NODES: Columns = {
+    "NODE": lambda one: one["node"],
+    "STATUS": lambda one: one["status"],
+    "SEVERITY": lambda one: one["severity"],
+    "INSTANCE": lambda one: one["instance_id"],
+    "TYPE": lambda one: one["instance_type"],
+    "GROUP": lambda one: one["group"],
+    "CASE": lambda one: one["case"]["case_id"] if one["case"] else None,
+    "FAULTS": lambda one: ", ".join(condition["code"] for condition in one["conditions"]),
+}
+NODE: Columns = {
+    "Node": lambda one: f"{one['cluster']}/{one['node']}",
+    "Status": lambda one: one["status"] + (" (never verified)" if one["unverified"] else ""),
+    "Instance": lambda one: f"{one['instance_id']} (instance {one['instance']}, boot {one['boot']})",
+    "Instance since": lambda one: short_time(one["since"]),
+    "Type": lambda one: one["instance_type"],
+    "Group": lambda one: one["group"],
+    "Failure domain": lambda one: one["domain"],
+    "Domains by kind": lambda one: ", ".join(f"{kind} {name}" for kind, name in one["domains"].items()),
+    "Aliases": lambda one: ", ".join(one["aliases"]),
+    "Isolation": lambda one: one["isolation"],
+    "Ignored": lambda one: _ignored_text(one["ignored"]),
+    "Faults": lambda one: "\n".join(map(_condition_text, one["conditions"])),
+    "Case": lambda one: f"{one['case']['case_id']} ({one['case']['status']})" if one["case"] else None,
+    "Next check": lambda one: short_time(one["due_at"]),
+}
+CASES: Columns = {
+    "CASE": lambda one: one["case_id"],
+    "NODE": lambda one: one["node"],
+    "STATUS": lambda one: one["status"],
+    "WAITING FOR": lambda one: one["waiting_for"],
+    "CAUSE": lambda one: f"{one['code']} {component_text(one['component'])}",
+    "REPAIR": lambda one: one["repair_action"],
+    "AGE": lambda one: duration_text(one["age_ms"]),
+    "RESOLUTION": lambda one: one["resolution"],
+}
+CASE: Columns = {
+    "Case": lambda one: one["case_id"],
+    "Node": lambda one: f"{one['cluster']}/{one['node']}",
+    "Status": lambda one: one["status"] + (f" (waiting for {one['waiting_for']})" if one["waiting_for"] else ""),
+    "Resolution": lambda one: one["resolution"],
+    "Reason": lambda one: one["reason"],
+    "Cause": lambda one: f"{one['severity']}: {one['code']} {component_text(one['component'])}",
+    "Action": lambda one: f"{one['action']}, now {one['repair_action']}, attempt {one['attempt']}",
+    "Opened": lambda one: short_time(one["opened_at"]),
+    "Continues at": lambda one: short_time(one["not_before"]),
+    "Closed": lambda one: short_time(one["closed_at"]),
+    "Age": lambda one: duration_text(one["age_ms"]),
+    "Phases": lambda one: "\n".join(f"{name:<14}{duration_text(took)}" for name, took in one["phases"].items()),
+    "Rule": lambda one: f"{one['rule']} of policy {one['policy']}",
+    "Previous case": lambda one: one["previous_case"],
+}
+ENTRIES: Columns = {
+    "TIME (UTC)": lambda one: short_time(one["metadata"]["occurred_at"])[5:] + (" late" if one["late"] else ""),
+    "NODE": lambda one: one["metadata"]["node"] or f"({one['metadata']['cluster']})",
+    "WHAT": lambda one: tell(one).what,
+    "WHY": lambda one: tell(one).why,
+}
+
+
+def _ignored_text(ignored: Document | None) -> str | None:
+    """Describe an order to ignore a node: its operator, its end and its reason."""
+    if ignored is None:
+        return None
+    until = f" until {short_time(ignored['until'])}" if ignored["until"] else ""
+    return f"by {ignored['by']}{until}{': ' if ignored['reason'] else ''}{ignored['reason']}"
+
+
+def _condition_text(condition: Document) -> str:
+    """Describe an active fault on one line: code, message, count and reporters."""
+    seen = f"{condition['count']} times since {short_time(condition['since'])}, by {', '.join(condition['reporters'])}"
+    fault = f"{condition['severity']} {condition['code']} {component_text(condition['component'])}"
+    return f"{fault}: {condition['message']} ({seen})"
+
+
+def _not_healthy(counts: dict[str, int]) -> int:
+    """Count the nodes that are neither healthy nor retired."""
+    return sum(number for name, number in counts.items() if name not in {"healthy", "retired"})

@@ -1,0 +1,56 @@
+"""Parses the times of command options and formats stored times."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+
+import typer
+
+from faultbridge.domain.times import from_text, to_text
+
+PAST_HELP = "RFC 3339, or an age such as 90s, 30m, 2h, 7d."
+FUTURE_HELP = "RFC 3339, or a duration from now such as 30m, 2h, 7d"
+_DURATION = re.compile(r"(\d{1,6})([smhdw])")
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+
+
+def parse_time(text: str | None, now: datetime) -> datetime | None:
+    """Parse a time or an age. A time without a zone is UTC. None stays None; other text is wrong usage."""
+    if text is None:
+        return None
+    past = parse_age(text, now)
+    if past is not None:
+        return past
+    try:
+        at = datetime.fromisoformat(text)
+        return from_text(text) if at.tzinfo else at.replace(tzinfo=UTC)
+    except ValueError:
+        raise typer.BadParameter(f"not a time: {text!r}; {PAST_HELP}") from None
+
+
+def parse_future_time(text: str | None, now: datetime) -> datetime | None:
+    """Parse a time or a duration from now. None stays None; a time in the past is wrong usage."""
+    if text is None:
+        return None
+    past = parse_age(text, now)
+    at = now + (now - past) if past is not None else parse_time(text, now)
+    if at is None or at <= now:
+        raise typer.BadParameter(f"not a future time: {text!r}; {FUTURE_HELP}")
+    return at
+
+
+def parse_age(text: str, now: datetime) -> datetime | None:
+    """Return the time that an age such as `2h` denotes, or None where the text is no age."""
+    found = _DURATION.fullmatch(text.strip())
+    return now - timedelta(**{_UNITS[found[2]]: int(found[1])}) if found else None
+
+
+def short_time(text: str | None) -> str:
+    """Format a stored UTC time for people: `2026-02-03 04:05:06`."""
+    return "" if not text else text[:19].replace("T", " ")
+
+
+def json_time(at: datetime | None) -> str | None:
+    """Format a time for JSON."""
+    return to_text(at) if at else None

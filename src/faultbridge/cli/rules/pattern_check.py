@@ -1,0 +1,83 @@
+"""Compares the field names and values of an EventBridge pattern with the schemas of our events."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from faultbridge.events.registry import HOMES, kebab
+from faultbridge.events.schemas import open_schema
+
+
+class _Problem(NamedTuple):
+    """An unknown field in a pattern, or an unknown value of a field. `value` is None for an unknown field."""
+
+    field: str
+    value: str | None
+    message: str
+
+    def covers(self, other: _Problem) -> bool:
+        """Return whether this problem includes the other: the same one, or an unknown field that contains it."""
+        if self.value is None:
+            return f"{other.field}.".startswith(f"{self.field}.")
+        return (self.field, self.value) == (other.field, other.value)
+
+
+def pattern_problems(pattern: Mapping[str, Any]) -> list[str]:
+    """List the fields of a pattern that none of its events has, and the values that no field allows."""
+    if any(str(source).startswith("aws.") for source in pattern.get("source", [])):
+        return []
+    types = [one for one in pattern.get("detail-type", []) if isinstance(one, str)] or list(HOMES)
+    unknown = [
+        f"unknown detail-type: {one!r}; `faultbridge schema list` lists them" for one in types if one not in HOMES
+    ]
+    schemas = [open_schema(kebab(one)) for one in types if one in HOMES]
+    by_type = [list(_problems(pattern.get("detail", {}), schema, schema, "detail")) for schema in schemas]
+    # A field that is valid for one event type is valid: the rule may match several types.
+    found = {problem: None for problems in by_type for problem in problems if _in_all_types(problem, by_type)}
+    return unknown + list(dict.fromkeys(problem.message for problem in found))
+
+
+def _in_all_types(problem: _Problem, by_type: list[list[_Problem]]) -> bool:
+    """Return whether every event type has this problem."""
+    return all(any(other.covers(problem) for other in problems) for problems in by_type)
+
+
+def _problems(pattern: object, node: Mapping[str, Any], root: Mapping[str, Any], field: str) -> Iterator[_Problem]:
+    """Yield the problems of one part of a pattern; `node` is the schema of that part within `root`."""
+    shapes = list(_shapes(node, root))
+    if isinstance(pattern, list):
+        yield from _value_problems(pattern, shapes, field)
+        return
+    if not isinstance(pattern, Mapping):
+        return
+    for name, inner in pattern.items():
+        if name == "$or":
+            for branch in inner:
+                yield from _problems(branch, node, root, field)
+            continue
+        found = [shape["properties"][name] for shape in shapes if name in shape.get("properties", {})]
+        found += [shape["additionalProperties"] for shape in shapes if "additionalProperties" in shape]
+        if found:
+            yield from _problems(inner, {"anyOf": found}, root, f"{field}.{name}")
+        elif shapes != [{}]:
+            yield _Problem(f"{field}.{name}", None, f"unknown field: {field}.{name}")
+
+
+def _value_problems(wanted: list[object], shapes: list[Mapping[str, Any]], field: str) -> Iterator[_Problem]:
+    """Yield a problem for each value that the enumerations of a field do not list."""
+    allowed = [value for shape in shapes for value in shape.get("enum", [])]
+    for value in wanted:
+        if allowed and isinstance(value, str) and value not in allowed:
+            yield _Problem(field, value, f"unknown value of {field}: {value!r}; allowed: {', '.join(allowed)}")
+
+
+def _shapes(node: Mapping[str, Any], root: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """Yield every alternative schema of a field, with references resolved."""
+    if "$ref" in node:
+        yield from _shapes(root["$defs"][node["$ref"].rpartition("/")[2]], root)
+    elif "anyOf" in node:
+        for one in node["anyOf"]:
+            yield from _shapes(one, root)
+    else:
+        yield node

@@ -1,0 +1,42 @@
+"""Reads an archive that was copied to a folder. It needs no stack and no credentials."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from faultbridge.adapters.folder import Folder
+    from faultbridge.ledger.timeline import Line, Wanted
+    from faultbridge.ledger.verify import Verified
+
+ArchiveOption = Annotated[
+    Path | None,
+    typer.Option("--archive", metavar="DIR", help="Read a copy of the archive in this folder instead of a stack."),
+]
+
+
+def open_folder(path: Path) -> Folder:
+    """Open a folder with a copy of the archive. It may hold a copy of the vault as well."""
+    from faultbridge.adapters.folder import Folder
+
+    if not path.is_dir():
+        raise typer.BadParameter(f"not a folder: {path}; give the folder of an archive copy")
+    return Folder(path)
+
+
+def archived_entries(path: Path, wanted: Wanted) -> list[Line]:
+    """Return the entries that match a filter, each once, oldest recorded first."""
+    from faultbridge.archive.read import ReadArchive
+
+    return ReadArchive(open_folder(path)).entries(wanted)
+
+
+def verify_archived(path: Path, cluster: str, node: str | None, *, anchor: bool, stack_id: str | None) -> Verified:
+    """Verify a copied archive. `anchor` also checks it against the anchors in the same folder."""
+    from faultbridge.archive.archive_verification import VerifyArchive
+
+    folder = open_folder(path)
+    return VerifyArchive(folder, folder if anchor else None, stack_id)(cluster, node)

@@ -1,0 +1,97 @@
+"""Finds the stack of a command: the embedded stack, or a stack on AWS by its outputs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from faultbridge.errors import Misconfigured
+from faultbridge.settings import Settings
+from faultbridge.variables import PREFIX
+
+if TYPE_CHECKING:
+    from faultbridge.adapters.clients import Clients
+    from faultbridge.local import StackInfo
+
+DEFAULT_STACK = "faultbridge"
+# Any of these environment variables selects AWS instead of the embedded stack.
+_AWS_VARIABLES = ("AWS_ENDPOINT_URL", "AWS_PROFILE", "AWS_ACCESS_KEY_ID")
+
+OUTPUTS: Mapping[str, str] = {
+    "StackIdentity": "STACK_ID",
+    "TableName": "TABLE",
+    "EventBusName": "BUS",
+    "EventSource": "EVENT_SOURCE",
+    "RawRecordsQueueUrl": "QUEUE_URL",
+    "RawRecordsDeadLettersUrl": "DEAD_LETTER_QUEUE_URL",
+    "CloudEventsQueueUrl": "EVENTS_QUEUE_URL",
+    "CloudEventsDeadLettersUrl": "EVENTS_DEAD_LETTER_QUEUE_URL",
+    "RawBucketName": "BUCKET",
+    "ArchiveBucketName": "ARCHIVE_BUCKET",
+    "VaultBucketName": "VAULT_BUCKET",
+    "StateMachineArn": "STATE_MACHINE",
+    "UrgentTopicArn": "URGENT_TOPIC",
+    "NoticeTopicArn": "NOTICE_TOPIC",
+}
+"""The setting for each output of the CloudFormation template."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The stack that the options name: its name, endpoint, region and AWS profile."""
+
+    stack: str = DEFAULT_STACK
+    endpoint_url: str | None = None
+    region: str | None = None
+    profile: str | None = None
+
+    @property
+    def selects_aws(self) -> bool:
+        """Return whether options or environment select AWS, so that the embedded stack is not used."""
+        given = (self.endpoint_url, self.region, self.profile)
+        return any(given) or any(os.environ.get(name) for name in _AWS_VARIABLES)
+
+
+def find_settings(
+    target: Target, clients: Callable[[], Clients], notify: Callable[[str], None], *, embedded_only: bool = False
+) -> Settings:
+    """Return the settings of the target stack.
+
+    For the embedded stack, the function also sets the AWS environment variables of this process.
+    """
+    embedded = embedded_stack(target.stack)
+    if embedded is not None and (embedded_only or not target.selects_aws):
+        use_environment(embedded.environment)
+        return settings_from(target.stack, embedded.outputs)
+    if embedded is not None and target.endpoint_url != embedded.endpoint:
+        notify(f"embedded stack not used: {target.stack}; options or environment select another endpoint")
+    from faultbridge.adapters.stack_outputs import stack_outputs
+
+    try:
+        return settings_from(target.stack, stack_outputs(clients(), target.stack))
+    except Misconfigured as error:
+        if target.selects_aws:
+            raise
+        raise Misconfigured(f"no embedded stack is up; `faultbridge up` starts one. On AWS, {error}") from error
+
+
+def embedded_stack(stack: str) -> StackInfo | None:
+    """Return the embedded stack of this name, or None when it is not up."""
+    from faultbridge.local import stack_info
+
+    return stack_info(stack=stack)
+
+
+def use_environment(environment: Mapping[str, str]) -> None:
+    """Point every AWS client of this process at an embedded stack."""
+    os.environ.pop("AWS_PROFILE", None)
+    os.environ.update(environment)
+
+
+def settings_from(stack: str, outputs: Mapping[str, str]) -> Settings:
+    """Convert the outputs of a stack to settings. The environment provides the other settings."""
+    from_outputs = {PREFIX + name: outputs[output] for output, name in OUTPUTS.items() if output in outputs}
+    own = Settings.from_environment().variables
+    return Settings({**own, **from_outputs, f"{PREFIX}STACK": stack})

@@ -1,0 +1,140 @@
+"""One command's access to one stack. Each service is created when it is first used."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from faultbridge.cli.render.output import Columns, Document, OutputFormat, notice, show, show_one
+from faultbridge.cli.stack.locate import Target, find_settings
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from faultbridge.adapters.clients import Clients
+    from faultbridge.bootstrap import Application
+    from faultbridge.ledger.timeline import Timeline
+    from faultbridge.ledger.verify import Seen, Verify
+    from faultbridge.ports import Ports, Receipts, RecordQueue
+    from faultbridge.registry.views import Views
+    from faultbridge.settings import Settings
+
+
+@dataclass
+class Session:
+    """The stack and the output format of one command.
+
+    Where `embedded` is true, the session never uses a stack on AWS.
+    """
+
+    target: Target
+    output: OutputFormat
+    embedded: bool = False
+
+    @property
+    def prints_table(self) -> bool:
+        """Return whether the output is for people."""
+        return self.output is OutputFormat.TABLE
+
+    def show(self, documents: Iterable[Document], columns: Columns) -> None:
+        """Print a list."""
+        show(documents, columns, self.output)
+
+    def show_one(self, document: Document, columns: Columns) -> None:
+        """Print one document."""
+        show_one(document, columns, self.output)
+
+    @cached_property
+    def settings(self) -> Settings:
+        """Find the stack and return its settings."""
+        return find_settings(self.target, lambda: self.clients, notice, embedded_only=self.embedded)
+
+    @cached_property
+    def clients(self) -> Clients:
+        """Create AWS clients for the region, profile and endpoint of the target."""
+        from faultbridge.adapters.clients import Clients
+
+        target = self.target
+        return Clients(region=target.region, profile=target.profile, endpoint_url=target.endpoint_url)
+
+    @cached_property
+    def application(self) -> Application:
+        """Create the services of the stack."""
+        from faultbridge.bootstrap import of_settings
+
+        settings = self.settings
+        return of_settings(settings, self.clients)
+
+    @cached_property
+    def operator(self) -> str:
+        """Return the ARN of the AWS principal that runs the command."""
+        from faultbridge.adapters.caller import caller_arn
+
+        self.settings  # noqa: B018 - finds the stack, which sets the AWS endpoint
+        return caller_arn(self.clients)
+
+    @property
+    def ports(self) -> Ports:
+        """Return the ports of the stack."""
+        return self.application.ports
+
+    def now(self) -> datetime:
+        """Return the current time of the stack's clock."""
+        return self.ports.clock.now()
+
+    @cached_property
+    def directory(self) -> Views:
+        """Return the service that reads clusters, nodes and cases."""
+        from faultbridge.registry.views import Views
+
+        return Views(self.ports.table)
+
+    @cached_property
+    def timeline(self) -> Timeline:
+        """Return the service that reads timeline entries."""
+        from faultbridge.ledger.timeline import Timeline
+
+        return Timeline(self.ports.table)
+
+    @cached_property
+    def verify(self) -> Verify:
+        """Return the service that verifies sequences and hash chains."""
+        from faultbridge.ledger.verify import Verify
+
+        return Verify(self.ports.table, self.application.stack)
+
+    @cached_property
+    def dead_letters(self) -> RecordQueue:
+        """Return the dead-letter queue of raw records."""
+        from faultbridge.adapters.sqs import SqsQueue
+
+        return SqsQueue(self.clients, self.settings.dead_letter_queue_url)
+
+    @cached_property
+    def cloud_events(self) -> tuple[RecordQueue, RecordQueue] | None:
+        """Return the dead-letter queue and the queue of cloud events, or None where the stack has neither."""
+        from faultbridge.adapters.sqs import SqsQueue
+
+        dead, queue = self.settings.events_dead_letter_queue_url, self.settings.events_queue_url
+        return (SqsQueue(self.clients, dead), SqsQueue(self.clients, queue)) if dead and queue else None
+
+    def anchors(self, cluster: str) -> Seen:
+        """Read the anchors of a cluster from the vault."""
+        from faultbridge.archive.anchor_reader import AnchorReader
+
+        return AnchorReader(self.application.keeping.vault)(cluster)
+
+    @cached_property
+    def receipts(self) -> Receipts:
+        """Return the log in which senders and ingest record sent records and outcomes."""
+        from faultbridge.adapters.receipts import LogReceipts
+
+        settings = self.settings
+        return LogReceipts(
+            self.clients,
+            group=settings.senders_log_group,
+            also_read=(settings.ingest_log_group,),
+            now=self.now,
+        )
