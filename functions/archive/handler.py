@@ -1,4 +1,4 @@
-"""The round of each hour: anchors, and the seal of each day."""
+"""Lambda handler: anchors every cluster each hour and seals each finished day."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ from faultbridge.entrypoints.archive import archive
 
 
 def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
-    """Do one round and say what was done."""
+    """Anchor all clusters, seal the days that are due, and return the counts."""
     return archive(event, application())

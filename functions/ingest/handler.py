@@ -1,4 +1,4 @@
-"""Raw records from the queue into the table."""
+"""Lambda handler: processes raw records from the queue into the table."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ from faultbridge.entrypoints.ingest import ingest
 
 
 def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
-    """Work a batch of SQS messages; what must be tried again is named in the answer."""
+    """Ingest a batch of SQS messages and return the ids of the messages to retry."""
     return ingest(event, application())

@@ -1,4 +1,4 @@
-"""Webhooks and CloudWatch Logs onto the queue of raw records."""
+"""Lambda handler: forwards webhooks and CloudWatch Logs to the queue of raw records."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ from faultbridge.entrypoints.intake import intake
 
 
 def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
-    """Take one post or one batch of logs."""
+    """Forward one webhook request or one batch of log events."""
     return intake(event, application())

@@ -1,4 +1,4 @@
-"""What the provider has, beside what is registered."""
+"""Lambda handler: synchronizes the registry with the instances of the provider."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ from faultbridge.entrypoints.inventory import inventory
 
 
 def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
-    """Look once."""
+    """Synchronize the registry once and return the changes."""
     return inventory(event, application())

@@ -1,4 +1,4 @@
-"""Events that want a person to SNS."""
+"""Lambda handler: sends pages and notifications for events."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ from faultbridge.entrypoints.pager import pager
 
 
 def handler(event: dict[str, Any], _context: object) -> None:
-    """Send the pages that one event asks for."""
+    """Send the pages for one event, or the summaries and reminders of the schedule."""
     pager(event, application())

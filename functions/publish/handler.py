@@ -1,4 +1,4 @@
-"""Entries from the table's stream to the bus."""
+"""Lambda handler: publishes new entries from the table stream to the bus."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Doorbells from the table's stream: rollup, isolation and dispatch."""
+"""Lambda handler: new entries trigger cluster status, isolation and dispatch."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ from faultbridge.entrypoints.react import react
 
 
 def handler(event: dict[str, Any], _context: object) -> None:
-    """Answer a batch of new entries."""
+    """Process the nodes and clusters of a batch of new entries."""
     react(event, application())

@@ -1,4 +1,4 @@
-"""One step of one repair, called by the state machine."""
+"""Lambda handler: runs one step of a repair, called by the state machine."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ from faultbridge.entrypoints.replacement import replacement
 
 
 def handler(event: dict[str, Any], _context: object) -> dict[str, str]:
-    """Run the step that the event names."""
+    """Run the step that the event names and return its outcome."""
     return replacement(event, application())

@@ -1,4 +1,4 @@
-"""The round of each minute: timers, missed entries, waiting repairs."""
+"""Lambda handler: runs timers, missed entries and waiting repairs every minute."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ from faultbridge.entrypoints.sweep import sweep
 
 
 def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
-    """Do one round and say what was done."""
+    """Run one sweep and return its counts."""
     return sweep(event, application())

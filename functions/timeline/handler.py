@@ -1,4 +1,4 @@
-"""Questions about the record, over HTTP."""
+"""Lambda handler: serves the HTTP API for the recorded history."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ from faultbridge.entrypoints.timeline import timeline
 
 
 def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
-    """Answer one request."""
+    """Serve one HTTP request."""
     return timeline(event, context, application())

@@ -1,8 +1,8 @@
 #!/bin/bash
-# Installs the node agent from a HyperPod life-cycle script. Call it from on_create.sh, with these in the environment:
-#   FAULTBRIDGE_CLUSTER, FAULTBRIDGE_QUEUE_URL, FAULTBRIDGE_BUCKET   where to send (outputs of the stack)
-#   FAULTBRIDGE_PACKAGE                                               an s3:// or file path of the wheel, or a requirement
-# It never fails the creation of a node: an agent that cannot be installed is worth less than the node.
+# Installs the node agent from a HyperPod lifecycle script. Call it from on_create.sh with these environment variables:
+#   FAULTBRIDGE_CLUSTER, FAULTBRIDGE_QUEUE_URL, FAULTBRIDGE_BUCKET   the destination (outputs of the stack)
+#   FAULTBRIDGE_PACKAGE                                               s3:// or file path of the wheel, or a pip requirement
+# It always exits with 0: a failed installation of the agent must not fail the creation of the node.
 set -u
 
 readonly VENV=/opt/faultbridge STATE=/etc/faultbridge
@@ -10,7 +10,7 @@ readonly RESOURCES=${FAULTBRIDGE_RESOURCES:-/opt/ml/config/resource_config.json}
 
 log() { echo "faultbridge agent: $*"; }
 
-python_at_hand() {
+find_python() {
   for candidate in python3.13 python3.12 python3.11 python3; do
     if command -v "$candidate" >/dev/null &&
       "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then
@@ -21,14 +21,15 @@ python_at_hand() {
   return 1
 }
 
-# HyperPod knows the instance behind an address; the metadata service is asked by the agent where this finds none.
+# HyperPod lists the instance id of each IP address; without a match the agent asks the instance metadata service.
 instance_id() {
   "$1" - "$RESOURCES" <<'PYTHON'
 import json, subprocess, sys
 try:
-    own = set(subprocess.run(["hostname", "-I"], capture_output=True, text=True, check=True).stdout.split())
+    addresses = set(subprocess.run(["hostname", "-I"], capture_output=True, text=True, check=True).stdout.split())
     groups = json.load(open(sys.argv[1], encoding="utf-8"))["InstanceGroups"]
-    found = [one.get("InstanceId", "") for group in groups for one in group["Instances"] if one["CustomerIpAddress"] in own]
+    instances = [instance for group in groups for instance in group["Instances"]]
+    found = [one.get("InstanceId", "") for one in instances if one["CustomerIpAddress"] in addresses]
     print(found[0] if found and found[0].startswith("i-") else "")
 except (OSError, ValueError, KeyError, subprocess.SubprocessError):
     print("")
@@ -37,7 +38,7 @@ PYTHON
 
 install_agent() {
   local python package=${FAULTBRIDGE_PACKAGE:-faultbridge}
-  python=$(python_at_hand) || { log "there is no Python 3.11 or newer"; return 1; }
+  python=$(find_python) || { log "Python 3.11 or newer is not installed"; return 1; }
   "$python" -m venv "$VENV" || return 1
   case "$package" in
     s3://*)
@@ -64,10 +65,10 @@ install_agent() {
 }
 
 if [ -z "${FAULTBRIDGE_CLUSTER:-}" ] || [ -z "${FAULTBRIDGE_QUEUE_URL:-}" ]; then
-  log "not installed: FAULTBRIDGE_CLUSTER and FAULTBRIDGE_QUEUE_URL are not set"
+  log "not installed: FAULTBRIDGE_CLUSTER and FAULTBRIDGE_QUEUE_URL must be set"
 elif install_agent; then
   log "installed"
 else
-  log "not installed; the node goes on without it"
+  log "not installed: see the errors above; the node starts without the agent"
 fi
 exit 0

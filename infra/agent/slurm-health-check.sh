@@ -1,10 +1,10 @@
 #!/bin/bash
-# Slurm's HealthCheckProgram, for nodes without the daemon: one look, what it sees is sent, done within 45 s.
+# HealthCheckProgram for Slurm, on nodes without the agent service: runs each probe once and sends the records (45 s).
 #   slurm.conf:  HealthCheckProgram=/opt/faultbridge/slurm-health-check.sh
 #                HealthCheckInterval=120
 #                HealthCheckNodeState=ANY
-# Slurm ends it after 60 s. It drains nothing and changes nothing: what is done about a fault is decided elsewhere, with
-# everything that is known. Where the daemon runs, this is not needed and does nothing.
+# Slurm kills it after 60 s. It changes and drains nothing: Faultbridge decides about each fault outside the node. On a
+# node with the agent service it exits at once.
 set -u
 
 readonly LOCK=${FAULTBRIDGE_LOCK:-/run/faultbridge-agent.lock}

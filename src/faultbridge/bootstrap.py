@@ -19,8 +19,8 @@ from faultbridge.data.policies import default_policy
 from faultbridge.ledger.append import Append, Stack
 from faultbridge.pipeline.normalize.trust import BELIEVE_ALL, Trust
 from faultbridge.rules.rulebook import Rulebook
+from faultbridge.self_monitoring import SelfMonitoring
 from faultbridge.settings import Settings
-from faultbridge.watching import WatchItself
 
 if TYPE_CHECKING:
     from faultbridge.adapters.clients import Clients
@@ -51,7 +51,7 @@ class Timing:
     random: random.Random = random.Random()  # noqa: RUF009, S311 - jitter, not secrets; one for the whole process
 
 
-class Application(RecordIntake, RecordKeeping, PagePeople, WatchItself):
+class Application(RecordIntake, RecordKeeping, PagePeople, SelfMonitoring):
     """Every service of one installation, over its ports."""
 
     elsewhere: Callable[[ProviderRole], ComputeAccess] | None = None

@@ -1,21 +1,21 @@
-"""Every error that Faultbridge raises on purpose, and what a caller may do about each.
+"""Every error that Faultbridge raises on purpose, by the response that it needs.
 
-Three leaves, told apart by what helps: nothing (`Rejected`), time (`Transient`), a person (`Misconfigured`).
-What is retried stands here and nowhere else: `Transient` is retried by whoever delivered the work (the queue,
-the stream, Step Functions); the other two never are.
+`Rejected`: the input is invalid, no retry helps. `Transient`: a retry may succeed. `Misconfigured`: an operator must
+change something. Only `Transient` is retried, by the service that delivered the work: the queue, the stream or Step
+Functions.
 """
 
 from __future__ import annotations
 
 
 class FaultbridgeError(Exception):
-    """Something that Faultbridge knows how to name went wrong."""
+    """Base class of every error that Faultbridge raises on purpose."""
 
 
-class Rejected(FaultbridgeError):  # noqa: N818 - the word of the design: the record goes to the rejects
-    """Input that will never be accepted as it is; it is kept with its reason and not tried again by itself.
+class Rejected(FaultbridgeError):  # noqa: N818 - a term of the design: the record is stored with the rejects
+    """The input is invalid and is never retried automatically; a record is stored with the reason.
 
-    `reason` is a stable lower-case word (`unknown_node`, `not_xml`, ...); `detail` is one line for people.
+    `reason` is a stable lower-case code (`unknown_node`, `not_xml`, ...); `detail` is one line of text for people.
     """
 
     def __init__(self, reason: str, detail: str = "") -> None:
@@ -25,21 +25,21 @@ class Rejected(FaultbridgeError):  # noqa: N818 - the word of the design: the re
         self.detail = detail
 
 
-class Transient(FaultbridgeError):  # noqa: N818 - names the situation, as the two beside it do
-    """A dependency did not answer, throttled or lost a race; the same call may succeed later."""
+class Transient(FaultbridgeError):  # noqa: N818 - names the situation, like `Rejected` and `Misconfigured`
+    """A dependency did not respond, throttled the call or lost a race; the same call may succeed later."""
 
 
 class Conflict(Transient):
-    """A conditional write lost against another writer; read again and run again."""
+    """A conditional write failed because another writer was first; read the item again and retry."""
 
 
-class Misconfigured(FaultbridgeError):  # noqa: N818 - names the situation, as the two beside it do
-    """A setting, permission or resource is wrong; only a person can mend it."""
+class Misconfigured(FaultbridgeError):  # noqa: N818 - names the situation, like `Rejected` and `Transient`
+    """A setting, a permission or a resource is wrong; an operator must fix it."""
 
 
-class IllegalMove(Rejected):
-    """A node or case was to move where the edge tables have no edge for this actor: a bug, never written."""
+class IllegalTransition(Rejected):
+    """A status change of a node or case that the transition tables do not allow: a bug, never written."""
 
     def __init__(self, detail: str) -> None:
-        """Name the move and who wanted it."""
+        """Take the text that names the transition and its actor."""
         super().__init__("illegal_move", detail)

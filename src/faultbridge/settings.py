@@ -1,207 +1,158 @@
-"""What a deployment tells the code, read once from `FAULTBRIDGE_*` variables."""
+"""The settings of one deployment, from `FAULTBRIDGE_*` environment variables.
+
+A variable is checked when its setting is read, so a function needs only the variables that it uses.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Generic, Self, TypeVar, overload
 
-from faultbridge.variables import Variables
+from faultbridge.errors import Misconfigured
+
+PREFIX = "FAULTBRIDGE_"
+
+T = TypeVar("T")
+
+
+class Variable(Generic[T]):
+    """A setting that is read from one environment variable; the variable has its name in upper case.
+
+    A blank variable counts as not set. A variable that is not set has the default; without one it is required.
+    """
+
+    def __init__(
+        self, description: str, convert: Callable[[str], T], default: T | Callable[[Settings], T] | None = None
+    ) -> None:
+        self.description = description
+        self._convert = convert
+        self._default = default
+
+    def __set_name__(self, _owner: type, name: str) -> None:
+        self.name = PREFIX + name.upper()
+
+    @overload
+    def __get__(self, settings: None, owner: type) -> Self: ...
+
+    @overload
+    def __get__(self, settings: Settings, owner: type) -> T: ...
+
+    def __get__(self, settings: Settings | None, owner: type) -> Self | T:
+        """Return the converted value; raises Misconfigured with the name and the description of the variable."""
+        if settings is None:
+            return self
+        text = settings.variables.get(self.name)
+        if text is None or not text.strip():
+            value = self._default(settings) if callable(self._default) else self._default
+            if value is None:
+                raise Misconfigured(f"{self.name} is not set ({self.description})")
+            return value
+        try:
+            return self._convert(text)
+        except ValueError:
+            raise Misconfigured(f"{self.name} is not an integer: {text!r} ({self.description})") from None
+
+
+def _required(description: str) -> Variable[str]:
+    return Variable(description, str)
+
+
+def _optional(description: str) -> Variable[str]:
+    return Variable(description, str.strip, "")
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
 
 
 @dataclass(frozen=True, slots=True)
-class Settings(Variables):
-    """The settings of one deployment, each read when it is asked for."""
+class Settings:
+    """The settings of one deployment; each attribute is one variable with its description."""
 
-    @property
-    def stack(self) -> str:
-        """Return the name of the stack."""
-        return self.text("STACK", "faultbridge")
+    variables: Mapping[str, str] = field(default_factory=dict)
 
-    @property
-    def repair_tag(self) -> str:
-        """Return the value of the tag `faultbridge:stack` on what the stack may act on."""
-        return self.text("REPAIR_TAG", " ").strip() or self.stack
+    stack = Variable("the name of the stack", str, "faultbridge")
+    stack_id = _required("the id that every event id is derived from; it stays the same after a restore")
+    repair_tag = Variable(
+        "the value of the tag faultbridge:stack on resources that may be changed; default the stack name",
+        str.strip,
+        lambda settings: settings.stack,
+    )
+    table = _required("the name of the DynamoDB table")
+    bus = _required("the name or ARN of the EventBridge bus")
+    event_source = Variable("the `source` field of every event", str, "faultbridge")
+    queue_url = _required("the URL of the queue of raw records")
+    dead_letter_queue_url = _required("the URL of the dead-letter queue of raw records")
+    events_queue_url = _optional("the URL of the queue of AWS service events")
+    events_dead_letter_queue_url = _optional("the URL of the dead-letter queue of AWS service events")
+    events_queue = Variable("the ARN of the queue that only EventBridge may send to", str, "-")
+    bucket = _required("the name of the bucket for raw records and evidence")
 
-    @property
-    def stack_id(self) -> str:
-        """Return the id from which event ids are derived; it outlives a restore."""
-        return self.text("STACK_ID")
+    archive_bucket = _required("the name of the archive bucket")
+    archive_stream = _optional(
+        "the name of the Firehose stream to the archive; without one, objects are written directly"
+    )
+    vault_bucket = _required(
+        "the name of the bucket for anchors (hourly Merkle roots), whose objects cannot be changed"
+    )
+    entry_days = Variable("how many days a sealed entry stays in the table; 0 keeps it forever", int, 0)
+    token_secret = _required("the ARN or name of the secret that signs page tokens")
+    state_machine = _required("the ARN of the replacement state machine")
 
-    @property
-    def table(self) -> str:
-        """Return the name of the table."""
-        return self.text("TABLE")
+    urgent_topic = _required("the ARN of the SNS topic for urgent pages")
+    notice_topic = _required("the ARN of the SNS topic for notifications without urgency")
+    chat_topic = _optional("the ARN of the SNS topic of Amazon Q Developer in chat applications")
+    pagerduty_topic = _optional("the ARN of the SNS topic of the PagerDuty integration")
+    pagerduty = _optional("the way to the PagerDuty Events API: `bus`, an https URL, or empty to disable it")
+    pagerduty_key = _required("the name or ARN of the secret with the PagerDuty routing key; used with an https URL")
+    max_pages_per_hour = Variable(
+        "the maximum number of pages about single nodes per cluster, clock hour and urgency", int, 10
+    )
+    reminder_hours = Variable("the hours after which an open urgent page is repeated", int, 4)
+    runbook_url = _optional("the base URL of the runbooks; if empty, pages name their files in the repository")
+    timeline_url = _optional("the base URL of the timeline, without the path of a cluster")
 
-    @property
-    def bus(self) -> str:
-        """Return the name or ARN of the bus."""
-        return self.text("BUS")
+    hyperpod_mirror = Variable(
+        "clusters with events also in the format of SageMaker HyperPod, separated by spaces", _words, frozenset[str]()
+    )
+    sender_proof = Variable(
+        "`required`, or `off` where the queue does not name the sender (emulators)", lambda text: text != "off", True
+    )
+    own_senders = Variable(
+        "role ids of the Faultbridge functions that send records, separated by spaces", _words, frozenset[str]()
+    )
+    webhook_senders = _optional("the name or ARN of the secret with the webhook senders")
+    ingest_log_group = Variable(
+        "the log group of the ingest function, which contains its receipts",
+        str,
+        lambda settings: f"/aws/lambda/{settings.stack}-ingest",
+    )
+    senders_log_group = Variable(
+        "the log group for receipts of senders", str, lambda settings: f"/faultbridge/{settings.stack}/senders"
+    )
 
-    @property
-    def event_source(self) -> str:
-        """Return the `source` of every event."""
-        return self.text("EVENT_SOURCE", "faultbridge")
+    output_prefix = Variable(
+        "the key prefix of verification output in the bucket", lambda text: text.rstrip("/"), "verify"
+    )
+    probe_seconds = Variable("the first interval for polling a slow operation, in seconds", int, 30)
+    verify_level = Variable("the level of `dcgmi diag -r` (1 to 4)", int, 3)
+    verify_seconds = Variable(
+        "the timeout of a verification in seconds; the default is the duration of level 4", int, 5400
+    )
+    clock_offset_seconds = Variable("the offset of the clock in seconds; for tests of the embedded stack only", int, 0)
 
-    @property
-    def queue_url(self) -> str:
-        """Return the URL of the queue of raw records."""
-        return self.text("QUEUE_URL")
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str] | None = None) -> Self:
+        """Copy the variables that begin with `FAULTBRIDGE_`, by default from the environment of the process."""
+        source = os.environ if environment is None else environment
+        return cls({name: value for name, value in source.items() if name.startswith(PREFIX)})
 
-    @property
-    def dead_letter_queue_url(self) -> str:
-        """Return the URL of the dead-letter queue of raw records."""
-        return self.text("DEAD_LETTER_QUEUE_URL")
 
-    @property
-    def events_queue_url(self) -> str:
-        """Return the URL of the queue of cloud events; empty for a stack that is older than its name."""
-        return self.text("EVENTS_QUEUE_URL", " ").strip()
-
-    @property
-    def events_dead_letter_queue_url(self) -> str:
-        """Return the URL of the dead-letter queue of cloud events; empty for a stack that is older than it."""
-        return self.text("EVENTS_DEAD_LETTER_QUEUE_URL", " ").strip()
-
-    @property
-    def bucket(self) -> str:
-        """Return the name of the bucket."""
-        return self.text("BUCKET")
-
-    @property
-    def archive_bucket(self) -> str:
-        """Return the name of the bucket of the archive."""
-        return self.text("ARCHIVE_BUCKET")
-
-    @property
-    def archive_stream(self) -> str:
-        """Return the name of the delivery stream into the archive; empty where objects are put directly."""
-        return self.text("ARCHIVE_STREAM", "")
-
-    @property
-    def vault_bucket(self) -> str:
-        """Return the name of the bucket of the anchors."""
-        return self.text("VAULT_BUCKET")
-
-    @property
-    def entry_days(self) -> int:
-        """Return how long a sealed entry stays in the table, in days; 0 is for ever."""
-        return self.whole("ENTRY_DAYS", 0)
-
-    @property
-    def token_secret(self) -> str:
-        """Return the ARN or name of the secret that page tokens are signed with."""
-        return self.text("TOKEN_SECRET")
-
-    @property
-    def state_machine(self) -> str:
-        """Return the ARN of the replacement state machine."""
-        return self.text("STATE_MACHINE")
-
-    @property
-    def urgent_topic(self) -> str:
-        """Return the ARN of the topic that wakes people."""
-        return self.text("URGENT_TOPIC")
-
-    @property
-    def notice_topic(self) -> str:
-        """Return the ARN of the topic that wakes nobody."""
-        return self.text("NOTICE_TOPIC")
-
-    @property
-    def max_pages_per_hour(self) -> int:
-        """Return how many pages about single nodes a cluster may have in a clock hour."""
-        return self.whole("MAX_PAGES_PER_HOUR", 10)
-
-    @property
-    def reminder_hours(self) -> int:
-        """Return after how many hours an urgent page is repeated."""
-        return self.whole("REMINDER_HOURS", 4)
-
-    @property
-    def runbook_url(self) -> str:
-        """Return where the runbooks are read; empty where no place was given."""
-        return self.text("RUNBOOK_URL", " ").strip()
-
-    @property
-    def timeline_url(self) -> str:
-        """Return where the record is read; empty where no place was given."""
-        return self.text("TIMELINE_URL", " ").strip()
-
-    @property
-    def pagerduty_topic(self) -> str:
-        """Return the ARN of the topic for PagerDuty's integration behind SNS; empty where there is none."""
-        return self.text("PAGERDUTY_TOPIC", " ").strip()
-
-    @property
-    def chat_topic(self) -> str:
-        """Return the ARN of the topic for Amazon Q Developer in chat applications; empty where there is none."""
-        return self.text("CHAT_TOPIC", " ").strip()
-
-    @property
-    def pagerduty(self) -> str:
-        """Return how PagerDuty's Events API is reached: `bus`, an https URL, or empty for not at all."""
-        return self.text("PAGERDUTY", " ").strip()
-
-    @property
-    def pagerduty_key(self) -> str:
-        """Return the name or ARN of the secret with the routing key, for an https URL."""
-        return self.text("PAGERDUTY_KEY")
-
-    @property
-    def hyperpod_mirror(self) -> frozenset[str]:
-        """Return the clusters whose events are copied in the shape of SageMaker HyperPod's; none unless told."""
-        return frozenset(self.text("HYPERPOD_MIRROR", " ").split())
-
-    @property
-    def sender_proof(self) -> bool:
-        """Tell whether a record counts only with a sender that may speak of its node."""
-        return self.text("SENDER_PROOF", "required") != "off"
-
-    @property
-    def own_senders(self) -> frozenset[str]:
-        """Return the role ids of our own functions that put records on the queue."""
-        return frozenset(self.text("OWN_SENDERS", " ").split())
-
-    @property
-    def webhook_senders(self) -> str:
-        """Return the name of the secret of those who may post; empty where nobody may."""
-        return self.text("WEBHOOK_SENDERS", " ").strip()
-
-    @property
-    def events_queue(self) -> str:
-        """Return the ARN of the queue of cloud events; empty where there is none."""
-        return self.text("EVENTS_QUEUE", "-")
-
-    @property
-    def ingest_log_group(self) -> str:
-        """Return the log group of the ingest function; unless told otherwise, the one that Lambda gives it."""
-        return self.text("INGEST_LOG_GROUP", f"/aws/lambda/{self.stack}-ingest")
-
-    @property
-    def senders_log_group(self) -> str:
-        """Return the log group of the senders' receipts."""
-        return self.text("SENDERS_LOG_GROUP", f"/faultbridge/{self.stack}/senders")
-
-    @property
-    def output_prefix(self) -> str:
-        """Return the key prefix of verification output, without a slash at its end."""
-        return self.text("OUTPUT_PREFIX", "verify").rstrip("/")
-
-    @property
-    def probe_seconds(self) -> int:
-        """Return the first pause between two looks at a slow operation."""
-        return self.whole("PROBE_SECONDS", 30)
-
-    @property
-    def verify_level(self) -> int:
-        """Return the level of the DCGM diagnostics."""
-        return self.whole("VERIFY_LEVEL", 3)
-
-    @property
-    def verify_seconds(self) -> int:
-        """Return how long a verification may run: 90 minutes, as level 4 takes, unless told otherwise."""
-        return self.whole("VERIFY_SECONDS", 5400)
-
-    @property
-    def clock_offset_seconds(self) -> int:
-        """Return how far the clock is moved, for tests of the embedded stack only; 0 everywhere else."""
-        return self.whole("CLOCK_OFFSET_SECONDS", 0)
+DESCRIPTIONS: Mapping[str, str] = {
+    variable.name.removeprefix(PREFIX): variable.description
+    for variable in vars(Settings).values()
+    if isinstance(variable, Variable)
+}
+"""The description of each variable, by its name without the prefix."""

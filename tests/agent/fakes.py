@@ -1,4 +1,4 @@
-"""A node that is none: a pipe that plays the kernel's ring, a transport that plays the queue, clocks to be moved."""
+"""Fakes for agent tests: a kernel ring buffer on a pipe, a transport, and a clock that tests set."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from faultbridge.agent.outgoing import Outgoing
-from faultbridge.agent.sender import NotSent
+from faultbridge.agent.delivery.records import OutgoingRecord
+from faultbridge.agent.delivery.sender import SendFailed
 from faultbridge.storage.wire.message import decode_message
 
 BOOT = "11111111-2222-3333-4444-555555555555"
@@ -18,8 +18,8 @@ NOON = datetime(2026, 2, 3, 12, 0, tzinfo=UTC)
 UPTIME = 100_000.0
 
 
-class MovedClock:
-    """A clock that moves when a test says so; the wall clock may be set apart from the other."""
+class ManualClock:
+    """A clock that a test advances; the wall clock can be set independently of the uptime."""
 
     def __init__(self) -> None:
         self.wall = NOON
@@ -34,39 +34,39 @@ class MovedClock:
 
     def sleep(self, seconds: float) -> None:
         self.slept += seconds
-        self.pass_(seconds)
+        self.advance(seconds)
 
-    def pass_(self, seconds: float) -> None:
+    def advance(self, seconds: float) -> None:
         self.uptime += seconds
         self.wall += timedelta(seconds=seconds)
 
 
-class FakeQueue:
-    """A transport that keeps what it was given, and fails while it is told to."""
+class FakeTransport:
+    """A transport that keeps the records and objects it gets, and fails while `down`."""
 
     def __init__(self) -> None:
-        self.away = False
-        self.taken: list[Outgoing] = []
+        self.down = False
+        self.accepted: list[OutgoingRecord] = []
         self.objects: dict[str, bytes] = {}
-        self.never: set[str] = set()
+        self.refused: set[str] = set()
         self.calls = 0
 
-    def send(self, records: Sequence[Outgoing]) -> tuple[set[str], set[str]]:
+    def send_batch(self, records: Sequence[OutgoingRecord]) -> tuple[set[str], set[str]]:
         self.calls += 1
-        if self.away:
-            raise NotSent("there is no network")
-        never = {record.record_id for record in records if record.record_id in self.never}
-        self.taken += [record for record in records if record.record_id not in never]
-        return {record.record_id for record in records} - never, never
+        if self.down:
+            raise SendFailed("no network")
+        refused = {record.record_id for record in records if record.record_id in self.refused}
+        self.accepted += [record for record in records if record.record_id not in refused]
+        return {record.record_id for record in records} - refused, refused
 
-    def put(self, key: str, body: bytes) -> None:
-        if self.away:
-            raise NotSent("there is no network")
+    def put_object(self, key: str, body: bytes) -> None:
+        if self.down:
+            raise SendFailed("no network")
         self.objects[key] = body
 
     def bodies(self, source: str) -> list[bytes]:
-        """What came in one source, record for record, a repetition of a record left out."""
-        found = {record.record_id: decode_message(record.text) for record in self.taken}
+        """The bodies of one source, each record once."""
+        found = {record.record_id: decode_message(record.text) for record in self.accepted}
         return [
             self.objects[message.pointer] if message.pointer else message.body or b""
             for message in found.values()
@@ -74,12 +74,12 @@ class FakeQueue:
         ]
 
     def lines(self, source: str = "kernel-log") -> list[str]:
-        """Every line that came in one source."""
+        """All lines of one source."""
         return [line for body in self.bodies(source) for line in body.decode().splitlines()]
 
 
 class Ring:
-    """The kernel's ring behind a named pipe: whoever opens it anew is told everything from the start."""
+    """A kernel ring buffer on a named pipe: a reader that opens it gets all records from the start."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -89,7 +89,7 @@ class Ring:
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def say(self, text: str, priority: int = 3) -> None:
+    def append(self, text: str, priority: int = 3) -> None:
         """Append one record, as printk does."""
         with self._lock:
             number = len(self.records)
@@ -97,13 +97,13 @@ class Ring:
             self.records.append(f"{priority},{number},{micros},-;{text}\n SUBSYSTEM=pci\n".encode())
 
     def serve(self) -> None:
-        """Serve one reader from the first record on, until `hang_up`."""
+        """Serve one reader from the first record on, until `stop_serving`."""
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._write, args=(self._stop,), daemon=True)
         self._thread.start()
 
-    def hang_up(self) -> None:
-        """Stop serving; a reader that is still there sees the end of the pipe."""
+    def stop_serving(self) -> None:
+        """Stop serving; an open reader gets the end of the pipe."""
         self._stop.set()
         if self._thread is not None:
             self._thread.join()
@@ -116,30 +116,30 @@ class Ring:
                 time.sleep(0.005)
                 continue
             try:
-                self._pour(pipe, stop)
+                self._write_records(pipe, stop)
             except BrokenPipeError:
                 continue
             finally:
                 os.close(pipe)
 
-    def _pour(self, pipe: int, stop: threading.Event) -> None:
-        place = 0
+    def _write_records(self, pipe: int, stop: threading.Event) -> None:
+        position = 0
         while not stop.is_set():
             with self._lock:
-                pending = self.records[place : place + 20]
+                pending = self.records[position : position + 20]
             data = b"".join(pending)
             while data and not stop.is_set():
                 try:
                     data = data[os.write(pipe, data) :]
                 except BlockingIOError:
                     time.sleep(0.005)
-            place += len(pending)
+            position += len(pending)
             if not pending:
                 time.sleep(0.005)
 
 
 def script(folder: Path, name: str, body: str) -> str:
-    """Write a program that stands for one of the node's."""
+    """Write a shell script that replaces a program of the node."""
     path = folder / name
     path.write_text(f"#!/bin/sh\n{body}\n", encoding="utf-8")
     path.chmod(0o755)

@@ -1,4 +1,4 @@
-"""How the agent comes onto a node: it needs nothing beside it, and no script of ours can harm the node."""
+"""Agent installation: it needs only the standard library, and its scripts never fail the node."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ INFRA = ROOT / "infra" / "agent"
 ALONE = """
 import sys
 sys.path.insert(0, {source!r})
-import faultbridge.agent.__main__, faultbridge.agent.transport, faultbridge.agent.credentials
+import faultbridge.agent.__main__, faultbridge.agent.delivery.transport, faultbridge.agent.delivery.signing
 loaded = {{name.partition(".")[0] for name in sys.modules}}
-beside = loaded - set(sys.stdlib_module_names) - {{"__main__", "faultbridge"}}
-print(sorted(name for name in beside if not name.startswith("_")))
+others = loaded - set(sys.stdlib_module_names) - {{"__main__", "faultbridge"}}
+print(sorted(name for name in others if not name.startswith("_")))
 """
 
 
@@ -33,13 +33,13 @@ def run(script: str, **environment: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_the_agent_needs_nothing_but_the_standard_library():
+def test_the_agent_imports_only_the_standard_library():
     program = ALONE.format(source=str(ROOT / "src"))
     ran = subprocess.run([sys.executable, "-I", "-S", "-c", program], capture_output=True, text=True, check=True)
     assert ran.stdout.strip() == "[]"
 
 
-def test_the_unit_steps_back_for_everything_else_and_is_always_started_again():
+def test_the_systemd_unit_has_lowest_priority_limits_and_restarts_always():
     unit = configparser.ConfigParser(strict=False, interpolation=None)
     unit.optionxform = str
     unit.read(INFRA / "faultbridge-agent.service")
@@ -49,7 +49,7 @@ def test_the_unit_steps_back_for_everything_else_and_is_always_started_again():
     assert unit["Unit"]["StartLimitIntervalSec"] == "0"
 
 
-def test_the_pod_runs_on_every_node_with_the_nodes_own_role():
+def test_the_daemonset_runs_on_every_node_with_the_role_of_the_node():
     documents = list(yaml.safe_load_all((INFRA / "daemonset.yaml").read_text()))
     kinds = {document["kind"]: document for document in documents}
     pod = kinds["DaemonSet"]["spec"]["template"]["spec"]
@@ -59,7 +59,7 @@ def test_the_pod_runs_on_every_node_with_the_nodes_own_role():
     assert {"cpu", "memory"} == set(pod["containers"][0]["resources"]["limits"])
 
 
-def test_the_settings_in_the_pods_file_are_settings(tmp_path):
+def test_the_config_map_contains_valid_settings(tmp_path):
     documents = list(yaml.safe_load_all((INFRA / "daemonset.yaml").read_text()))
     written = next(one for one in documents if one["kind"] == "ConfigMap")["data"]["agent.toml"]
     (tmp_path / "agent.toml").write_text(written)
@@ -68,7 +68,7 @@ def test_the_settings_in_the_pods_file_are_settings(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("given", "says"),
+    ("variables", "message"),
     [
         ({}, "cluster"),
         ({"FAULTBRIDGE_AGENT_CLUSTER": "train-a"}, "queue_url"),
@@ -84,26 +84,26 @@ def test_the_settings_in_the_pods_file_are_settings(tmp_path):
         ({"FAULTBRIDGE_AGENT_TYPO": "x"}, "typo"),
     ],
 )
-def test_a_setting_that_is_missing_or_wrong_is_named(given, says, tmp_path):
+def test_an_error_names_the_missing_or_invalid_setting(variables, message, tmp_path):
     (tmp_path / "empty.toml").touch()
-    with pytest.raises(Misconfigured, match=says):
-        AgentSettings.load(tmp_path / "empty.toml", given)
+    with pytest.raises(Misconfigured, match=message):
+        AgentSettings.load(tmp_path / "empty.toml", variables)
 
 
-def test_the_life_cycle_script_never_fails_a_node():
-    nothing = run("hyperpod-lifecycle.sh")
-    assert (nothing.returncode, "not installed" in nothing.stdout) == (0, True)
+def test_the_lifecycle_script_exits_with_0_without_settings():
+    result = run("hyperpod-lifecycle.sh")
+    assert (result.returncode, "not installed" in result.stdout) == (0, True)
 
 
-def test_the_health_check_never_fails_and_runs_one_look(tmp_path):
+def test_the_health_check_exits_with_0_and_runs_the_agent_once(tmp_path):
     python = tmp_path / "python"
-    python.write_text(f"#!/bin/sh\necho $@ > {tmp_path}/asked\nexit 3\n")
+    python.write_text(f"#!/bin/sh\necho $@ > {tmp_path}/arguments\nexit 3\n")
     python.chmod(0o755)
     assert (
         run("slurm-health-check.sh", FAULTBRIDGE_PYTHON=str(python), FAULTBRIDGE_LOCK=str(tmp_path / "lock")).returncode
         == 0
     )
-    assert (tmp_path / "asked").read_text().split() == ["-m", "faultbridge.agent", "--once"]
+    assert (tmp_path / "arguments").read_text().split() == ["-m", "faultbridge.agent", "--once"]
     assert (
         run("slurm-health-check.sh", FAULTBRIDGE_PYTHON="/nowhere", FAULTBRIDGE_LOCK=str(tmp_path / "lock")).returncode
         == 0

@@ -1,4 +1,4 @@
-"""The way to AWS without a client library: signed as the library signs, taken by a server."""
+"""Calls to AWS without a client library: same signature as botocore, accepted by a fake server."""
 
 from __future__ import annotations
 
@@ -14,20 +14,26 @@ from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials as LibraryCredentials
 from moto.server import ThreadedMotoServer
 
-from faultbridge.agent.credentials import NoCredentials, RoleCredentials, region_of
-from faultbridge.agent.outgoing import Outgoing
-from faultbridge.agent.sender import NotSent
-from faultbridge.agent.signing import Call, Credentials, signed
-from faultbridge.agent.transport import AwsTransport
-from tests.agent.fakes import NOON, MovedClock
+from faultbridge.agent.delivery.records import OutgoingRecord
+from faultbridge.agent.delivery.sender import SendFailed
+from faultbridge.agent.delivery.signing import (
+    Call,
+    Credentials,
+    NoCredentials,
+    RoleCredentials,
+    region_of,
+    signed_headers,
+)
+from faultbridge.agent.delivery.transport import AwsTransport
+from tests.agent.fakes import NOON, ManualClock
 
 KEYS = Credentials("AKIDEXAMPLE", "wJalrXUtnFEMI", "token+/=")
-ONE = Outgoing("r-1", "train-a/gpu-1", '{"v":1}')
+ONE = OutgoingRecord("r-1", "train-a/gpu-1", '{"v":1}')
 
 
 @pytest.fixture(scope="module")
 def server():
-    """A server that plays SQS and S3."""
+    """A fake SQS and S3 server."""
     moto = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     moto.start()
     host, port = moto.get_host_and_port()
@@ -45,17 +51,17 @@ def library(service: str, server: str):
     )
 
 
-def way(server: str, queue_url: str, bucket: str | None = None) -> AwsTransport:
+def transport_to(server: str, queue_url: str, bucket: str | None = None) -> AwsTransport:
     environment = {"AWS_ENDPOINT_URL_SQS": server, "AWS_ENDPOINT_URL_S3": server}
-    return AwsTransport(queue_url, bucket, "us-east-1", lambda: KEYS, MovedClock(), environment=environment)
+    return AwsTransport(queue_url, bucket, "us-east-1", lambda: KEYS, ManualClock(), environment=environment)
 
 
 @pytest.mark.parametrize("token", [None, "token+/="])
 @pytest.mark.parametrize("service", ["sqs", "s3"])
-def test_a_call_is_signed_as_the_client_library_signs_it(monkeypatch, service, token):
+def test_the_signature_equals_the_one_of_botocore(monkeypatch, service, token):
     url, body = "https://sqs.us-east-1.amazonaws.com/raw/train-a/2026-02-03/ab", b'{"a": 1}'
     keys = Credentials(KEYS.key, KEYS.secret, token)
-    own = signed(Call("POST", url, body, {"content-type": "text/x"}, service, "us-east-1"), keys, NOON)
+    own = signed_headers(Call("POST", url, body, {"content-type": "text/x"}, service, "us-east-1"), keys, NOON)
     headers = {"content-type": "text/x"} | (
         {"x-amz-content-sha256": own["x-amz-content-sha256"]} if service == "s3" else {}
     )
@@ -67,76 +73,82 @@ def test_a_call_is_signed_as_the_client_library_signs_it(monkeypatch, service, t
     assert own["authorization"] == request.headers["Authorization"]
 
 
-def test_messages_reach_the_queue_with_their_group(server):
+def test_messages_arrive_in_the_queue_with_their_group(server):
     sqs = library("sqs", server)
     url = sqs.create_queue(QueueName="raw")["QueueUrl"]
-    more = [Outgoing(f"r-{number}", "train-a/gpu-2", f'{{"n":{number}}}') for number in range(9)]
-    transport = way(server, url)
-    assert transport.send([ONE, *more]) == ({"r-1", *(one.record_id for one in more)}, set())
+    more = [OutgoingRecord(f"r-{number}", "train-a/gpu-2", f'{{"n":{number}}}') for number in range(9)]
+    transport = transport_to(server, url)
+    assert transport.send_batch([ONE, *more]) == ({"r-1", *(one.record_id for one in more)}, set())
     got = sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10, MessageSystemAttributeNames=["MessageGroupId"])
     assert sorted(one["Body"] for one in got["Messages"]) == sorted([ONE.text, *(one.text for one in more)])
     assert {one["Attributes"]["MessageGroupId"] for one in got["Messages"]} == {ONE.group, "train-a/gpu-2"}
 
 
-def test_a_body_reaches_the_bucket(server):
+def test_an_object_arrives_in_the_bucket(server):
     s3 = library("s3", server)
     s3.create_bucket(Bucket="raw-records")
-    way(server, "http://q/q", "raw-records").put("raw/train-a/2026-02-03/abc", b"\x00large")
+    transport_to(server, "http://q/q", "raw-records").put_object("raw/train-a/2026-02-03/abc", b"\x00large")
     assert s3.get_object(Bucket="raw-records", Key="raw/train-a/2026-02-03/abc")["Body"].read() == b"\x00large"
 
 
-def test_a_queue_that_is_not_there_is_not_sent(server):
-    with pytest.raises(NotSent):
-        way(server, f"{server}/123456789012/nowhere").send([ONE])
+def test_a_missing_queue_raises_send_failed(server):
+    with pytest.raises(SendFailed):
+        transport_to(server, f"{server}/123456789012/missing").send_batch([ONE])
 
 
-def test_a_network_that_is_not_there_is_not_sent():
-    with pytest.raises(NotSent):
-        way("http://127.0.0.1:9", "http://127.0.0.1:9/q").send([ONE])
+def test_a_refused_connection_raises_send_failed():
+    with pytest.raises(SendFailed):
+        transport_to("http://127.0.0.1:9", "http://127.0.0.1:9/q").send_batch([ONE])
 
 
-@pytest.mark.parametrize("answer", [b"", b"<html>", b"[]", b'{"Failed": [{"Id": "7"}]}', b'{"Failed": 3}'])
-def test_an_answer_that_makes_no_sense_is_not_sent(answer):
+@pytest.mark.parametrize("response", [b"", b"<html>", b"[]", b'{"Failed": [{"Id": "7"}]}', b'{"Failed": 3}'])
+def test_an_invalid_response_raises_send_failed(response):
     transport = AwsTransport(
-        "http://q/q", None, "us-east-1", lambda: KEYS, MovedClock(), wire=lambda *_: (200, answer), environment={}
+        "http://q/q",
+        None,
+        "us-east-1",
+        lambda: KEYS,
+        ManualClock(),
+        http_call=lambda *_: (200, response),
+        environment={},
     )
-    with pytest.raises(NotSent):
-        transport.send([ONE])
+    with pytest.raises(SendFailed):
+        transport.send_batch([ONE])
 
 
-def test_what_the_queue_will_never_take_is_told_from_what_it_did_not_take_now():
+def test_permanently_refused_messages_are_separate_from_retriable_ones():
     failed = [{"Id": "0", "Code": "InvalidMessageContents"}, {"Id": "1", "Code": "ServiceUnavailable"}]
     transport = AwsTransport(
         "http://q/q",
         None,
         "us-east-1",
         lambda: KEYS,
-        MovedClock(),
-        wire=lambda *_: (200, json.dumps({"Failed": failed}).encode()),
+        ManualClock(),
+        http_call=lambda *_: (200, json.dumps({"Failed": failed}).encode()),
         environment={},
     )
-    records = [Outgoing(f"r-{number}", "g", "{}") for number in range(3)]
-    assert transport.send(records) == ({"r-2"}, {"r-0"})
+    records = [OutgoingRecord(f"r-{number}", "g", "{}") for number in range(3)]
+    assert transport.send_batch(records) == ({"r-2"}, {"r-0"})
 
 
 class Metadata(http.server.BaseHTTPRequestHandler):
-    """An instance metadata service, version 2."""
+    """A fake instance metadata service, version 2."""
 
-    asked = 0
+    requests = 0
 
     def do_PUT(self):
-        self._answer("token")
+        self._respond("token")
 
     def do_GET(self):
         if self.headers["X-aws-ec2-metadata-token"] != "token":
             self.send_error(401)
             return
-        type(self).asked += 1
+        type(self).requests += 1
         keys = {"AccessKeyId": "A", "SecretAccessKey": "S", "Token": "T", "Expiration": "2026-02-03T18:00:00Z"}
         paths = {"security-credentials/": "node-role", "security-credentials/node-role": json.dumps(keys)}
-        self._answer(paths[self.path.partition("iam/")[2]])
+        self._respond(paths[self.path.partition("iam/")[2]])
 
-    def _answer(self, text: str):
+    def _respond(self, text: str):
         self.send_response(200)
         self.end_headers()
         self.wfile.write(text.encode())
@@ -145,30 +157,30 @@ class Metadata(http.server.BaseHTTPRequestHandler):
         return
 
 
-def test_an_instances_keys_are_asked_for_again_before_they_end():
+def test_credentials_of_an_instance_are_refreshed_before_they_expire():
     with http.server.HTTPServer(("127.0.0.1", 0), Metadata) as host:
         threading.Thread(target=host.serve_forever, daemon=True).start()
-        clock = MovedClock()
+        clock = ManualClock()
         keys = RoleCredentials(clock, {}, f"http://127.0.0.1:{host.server_port}")
         assert keys() == Credentials("A", "S", "T", NOON + timedelta(hours=6))
-        clock.pass_(5 * 3600)
+        clock.advance(5 * 3600)
         keys()
-        assert Metadata.asked == 2
-        clock.pass_(51 * 60)
+        assert Metadata.requests == 2
+        clock.advance(51 * 60)
         keys()
-        assert Metadata.asked == 4
+        assert Metadata.requests == 4
         host.shutdown()
 
 
-def test_without_a_role_there_are_no_keys_and_a_pods_keys_come_from_this_host_only():
+def test_no_role_raises_no_credentials_and_an_unknown_container_host_is_refused():
     with pytest.raises(NoCredentials):
-        RoleCredentials(MovedClock(), {}, "http://127.0.0.1:9")()
-    with pytest.raises(NoCredentials, match="no place"):
+        RoleCredentials(ManualClock(), {}, "http://127.0.0.1:9")()
+    with pytest.raises(NoCredentials, match="unknown host"):
         RoleCredentials(
-            MovedClock(), {"AWS_CONTAINER_CREDENTIALS_FULL_URI": "https://elsewhere.example/"}, "http://127.0.0.1:9"
+            ManualClock(), {"AWS_CONTAINER_CREDENTIALS_FULL_URI": "https://elsewhere.example/"}, "http://127.0.0.1:9"
         )()
 
 
-def test_the_region_is_the_queues():
+def test_the_region_is_configured_or_read_from_the_queue_url():
     assert region_of("https://sqs.eu-west-1.amazonaws.com/1/q", None) == "eu-west-1"
     assert region_of("https://sqs.eu-west-1.amazonaws.com/1/q", "us-west-2") == "us-west-2"

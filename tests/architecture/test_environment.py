@@ -8,8 +8,7 @@ import pytest
 
 from faultbridge.adapters.clients import Clients
 from faultbridge.bootstrap import of_settings
-from faultbridge.settings import Settings
-from faultbridge.variables import PREFIX
+from faultbridge.settings import PREFIX, Settings
 from tests.architecture.project import resources, template
 
 # Read for every function, with a default; the second is for tests of the embedded stack only.

@@ -6,7 +6,7 @@ import pytest
 
 from faultbridge.data.policies import version_of
 from faultbridge.domain.records import Outcome
-from faultbridge.policyfile import read_policy
+from faultbridge.policyfile.parser import read_policy
 from faultbridge.rules.policies import Policies
 from tests.builders import KEY
 from tests.cli.desk import OPERATOR, Desk

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from faultbridge.agent.compose import agent_of
+from faultbridge.agent.agent import build_agent
 from faultbridge.agent.settings import AgentSettings
 from faultbridge.decoders import registry
 from faultbridge.domain.faults import Observation
@@ -19,8 +19,8 @@ from faultbridge.pipeline.normalize.limit import limit
 from faultbridge.pipeline.normalize.trust import EVENT_BUS
 from faultbridge.simulation.fakes import FakeObjects, FakeQueue, FakeReceipts
 from faultbridge.storage.wire.cloud_event import SOURCES
-from tests.agent.fakes import BOOT, NOON, MovedClock
-from tests.agent.fakes import FakeQueue as AgentQueue
+from tests.agent.fakes import BOOT, NOON, ManualClock
+from tests.agent.fakes import FakeTransport as AgentQueue
 from tests.decoders.captures import HERE, Capture, expected, held
 
 CAPTURES = [one for listing in sorted(HERE.glob("expectations*.toml")) for one in expected(listing)]
@@ -54,19 +54,19 @@ def by_agent(capture: Capture, body: bytes, folder: Path) -> Found:
         boot_id=folder / "boot_id", sysfs=folder / "sys", journal_units={}, nvidia_smi="none", dcgmi="none",
         exporter_url="http://127.0.0.1:9/",
     )  # fmt: skip
-    agent = agent_of(told, queue, MovedClock())
+    agent = build_agent(told, queue, ManualClock())
     (folder / "state" / "drop" / f"{capture.source}.capture").write_bytes(body)
-    for file, source, taken in agent.drops.waiting():
+    for file, source, taken in agent.drop_folder.pending():
         record = agent.packer.pack(source, taken, NOON)
         assert record is not None
-        assert agent.outbox.keep(record)
-        agent.drops.taken(file)
-    while agent.sender.turn():
+        assert agent.outbox.store(record)
+        agent.drop_folder.remove(file)
+    while agent.sender.send_due():
         pass
     objects = FakeObjects()
     for key, kept in queue.objects.items():
         objects.put(key, kept)
-    return read([one.text for one in queue.taken if f'"{capture.source}"' in one.text], objects)
+    return read([one.text for one in queue.accepted if f'"{capture.source}"' in one.text], objects)
 
 
 def by_event(_: Capture, body: bytes, __: Path) -> Found:

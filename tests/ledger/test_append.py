@@ -10,7 +10,7 @@ import pytest
 
 from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.edges import Actor, NodeStatus
-from faultbridge.errors import Conflict, IllegalMove, Transient
+from faultbridge.errors import Conflict, IllegalTransition, Transient
 from faultbridge.ledger.append import MAX_TRIES, Append, Stack
 from faultbridge.pipeline import entry_builder
 from faultbridge.pipeline.observe import observe
@@ -139,14 +139,14 @@ def test_a_move_without_an_edge_for_its_actor_is_never_written(actor, target):
     def revise(state, now):
         return Transition(replace(state, status=target), (entry_builder.status_change(state, target, now, "because"),))
 
-    with pytest.raises(IllegalMove):
+    with pytest.raises(IllegalTransition):
         bench.append(KEY, revise, actor=actor, config=config())
 
 
 def test_a_status_does_not_change_without_an_entry_that_says_so():
     bench = Bench()
     bench.register()
-    with pytest.raises(IllegalMove):
+    with pytest.raises(IllegalTransition):
         bench.append(
             KEY,
             lambda state, now: Transition(replace(state, status=NodeStatus.DEGRADED)),

@@ -1,4 +1,4 @@
-"""A policy is read as it was meant, or everything that is wrong with it is said."""
+"""A policy file is converted to its document, or rejected with all its problems."""
 
 from __future__ import annotations
 
@@ -16,9 +16,8 @@ from faultbridge.domain.faults import Action, ComponentType, Severity
 from faultbridge.domain.policy import Limits, OrchestratorUnreachable, Policy
 from faultbridge.domain.windows import Window
 from faultbridge.errors import Rejected
-from faultbridge.policyfile import InvalidPolicy, read_policy, write_policy
-from faultbridge.policyfile.durations import seconds, text
-from faultbridge.policyfile.models import LimitsPart, RulePart
+from faultbridge.policyfile.parser import InvalidPolicy, read_policy, write_policy
+from faultbridge.policyfile.schema import LimitsPart, RulePart, format_duration, parse_duration
 from faultbridge.storage.codec import load
 
 GOOD = """
@@ -29,7 +28,7 @@ rules:
     action: replace_node
     wait_seconds: 90s
     repair_actions: [replace_node]
-  - name: ask-a-person
+  - name: ask-an-operator
     match: {severities: [fatal], actions: [contact_support]}
     isolate: false
     repair_actions: []
@@ -46,12 +45,12 @@ def problems(source: str) -> list[tuple[str | None, str, str]]:
     return [(one.rule, one.field, one.expected) for one in caught.value.problems]
 
 
-def built(document: dict[str, Any]) -> Policy:
+def policy_of(document: dict[str, Any]) -> Policy:
     return load(Policy, {**document, "version": policies.version_of(document)})
 
 
-def test_a_policy_becomes_the_rules_that_it_says() -> None:
-    policy = built(read_policy(GOOD))
+def test_a_policy_file_becomes_the_rules_that_it_contains() -> None:
+    policy = policy_of(read_policy(GOOD))
     lost, ask = policy.rules
     assert (lost.name, lost.match.codes, lost.match.components) == (
         "lost-gpu",
@@ -70,26 +69,26 @@ def test_a_policy_becomes_the_rules_that_it_says() -> None:
     )
 
 
-def test_an_empty_ladder_means_a_person_and_not_every_repair_action() -> None:
-    _, ask = built(read_policy(GOOD)).rules
+def test_an_empty_ladder_allows_no_repair_action() -> None:
+    _, ask = policy_of(read_policy(GOOD)).rules
     assert ask.repair_action(Action.REPLACE_NODE) is None
 
 
-def test_a_policy_that_is_shown_can_be_put_again() -> None:
+def test_a_written_policy_reads_back_as_the_same_document() -> None:
     document = read_policy(GOOD)
     assert read_policy(write_policy(document)) == document
 
 
-def test_the_packaged_policy_is_a_good_one() -> None:
+def test_the_default_policy_is_valid() -> None:
     document = read_policy(policies.DEFAULT.read_text(encoding="utf-8"))
-    assert built(document) == policies.default_policy()
+    assert policy_of(document) == policies.default_policy()
 
 
-def test_what_a_file_leaves_out_is_what_the_domain_says() -> None:
-    assert built(read_policy("rules: []")).limits == Limits()
+def test_an_omitted_field_has_the_default_of_the_domain() -> None:
+    assert policy_of(read_policy("rules: []")).limits == Limits()
     fields = LimitsPart().model_dump()
     assert {name: _plain(value) for name, value in _fields(Limits())} == fields
-    (rule,) = built(read_policy("rules: [{name: a}]")).rules
+    (rule,) = policy_of(read_policy("rules: [{name: a}]")).rules
     part = RulePart(name="a")
     assert (rule.isolate, rule.wait_seconds, rule.repair_actions) == (
         part.isolate,
@@ -106,7 +105,7 @@ def _plain(value: Any) -> Any:
     return int(value.total_seconds()) if isinstance(value, timedelta) else value
 
 
-def test_the_version_depends_on_what_is_said_and_not_on_how() -> None:
+def test_the_version_depends_on_the_content_and_not_on_the_format() -> None:
     other = "limits: {concurrent: 1}\nrules: []\n"
     same = '{"rules": [], "limits": {"concurrent": 1}}'
     assert policies.version_of(read_policy(other)) == policies.version_of(read_policy(same))
@@ -122,9 +121,9 @@ def test_the_version_depends_on_what_is_said_and_not_on_how() -> None:
             "severity",
             "one of 'info', 'warning', 'error', 'fatal' is expected",
         ),
-        ("rules: [{name: a, match: {codes: [xid.79, 'X ID']}}]", "a (number 1)", "match.codes[1]", "text that fits"),
-        ("rules: [{name: a}, {severity: fatal}]", "number 2", "name", "it is missing"),
-        ("rules: [{name: a, wait: 90}]", "a (number 1)", "wait", "no such field is known"),
+        ("rules: [{name: a, match: {codes: [xid.79, 'X ID']}}]", "a (number 1)", "match.codes[1]", "text that matches"),
+        ("rules: [{name: a}, {severity: fatal}]", "number 2", "name", "a value is required"),
+        ("rules: [{name: a, wait: 90}]", "a (number 1)", "wait", "unknown field"),
         ("rules: [{name: a, wait_seconds: soon}]", "a (number 1)", "wait_seconds", "a duration such as"),
         (
             "rules: [{name: a, wait_seconds: 2d}]",
@@ -142,23 +141,28 @@ def test_the_version_depends_on_what_is_said_and_not_on_how() -> None:
         (
             "rules: [{name: a, repair_actions: [teleport]}]",
             "a (number 1)",
-            "repair_actions[0]",
-            "one of 'verify', 'reset_gpu'",
+            "list of repair actions[0]",
+            "one of 'verify', 'reset'",
         ),
         ("rules: [7]", "number 1", "the rule", "input should be a valid dictionary"),
         ("rules: {a: 1}", None, "rules", "input should be a valid"),
         ("limits: {concurrent: 501}", None, "limits.concurrent", "input should be less than or equal to 500"),
         ("limits: {verify_level: 5}", None, "limits.verify_level", "input should be less than or equal to 4"),
-        ("budget: 3", None, "budget", "no such field is known"),
+        ("budget: 3", None, "budget", "unknown field"),
         ("", None, "the file", "rules or limits are expected"),
         ("- a", None, "the file", "a mapping with rules and limits is expected"),
         ("rules: [{name: a, match: {codes: [b]}}, {name: a}]", "a", "name", "a name that no other rule has"),
-        ("rules: [{name: all}, {name: late, match: {codes: [b]}}]", "late", "match", "it is never reached: rule all"),
+        (
+            "rules: [{name: all}, {name: late, match: {codes: [b]}}]",
+            "late",
+            "match",
+            "unreachable: the earlier rule all",
+        ),
         (
             "rules: [{name: a, repair_actions: [replace_node, verify]}]",
             "a",
             "repair_actions",
-            "mildest first, is expected: verify, replace_node",
+            "mildest first, is expected: verify, replace",
         ),
         (
             "rules: [{name: a, repair_actions: [reset_gpu, reset_gpu]}]",
@@ -168,7 +172,7 @@ def test_the_version_depends_on_what_is_said_and_not_on_how() -> None:
         ),
     ],
 )
-def test_a_problem_names_the_rule_the_field_and_what_was_expected(
+def test_a_problem_names_the_rule_the_field_and_what_is_expected(
     source: str, rule: str | None, field: str, expected: str
 ) -> None:
     (found,) = problems(source)
@@ -176,7 +180,7 @@ def test_a_problem_names_the_rule_the_field_and_what_was_expected(
     assert expected in found[2]
 
 
-def test_everything_that_is_wrong_is_said_at_once() -> None:
+def test_all_problems_are_reported_at_once() -> None:
     assert len(problems("rules: [{name: a, severity: x, action: y}]\nlimits: {attempts: 0, color: red}")) == 4
 
 
@@ -191,24 +195,24 @@ def test_everything_that_is_wrong_is_said_at_once() -> None:
         ("#" * 200_001, "too_large"),
     ],
 )
-def test_what_is_no_policy_at_all_is_rejected_before_it_is_understood(source: str, reason: str) -> None:
+def test_text_that_is_not_a_policy_is_rejected_with_a_reason(source: str, reason: str) -> None:
     with pytest.raises(Rejected) as caught:
         read_policy(source)
     assert caught.value.reason == reason
 
 
 @given(st.integers(min_value=0, max_value=400 * 86_400))
-def test_a_duration_reads_back_as_it_was_written(whole: int) -> None:
-    assert seconds(text(whole)) == whole
+def test_a_formatted_duration_parses_to_the_same_seconds(seconds: int) -> None:
+    assert parse_duration(format_duration(seconds)) == seconds
 
 
 @pytest.mark.parametrize("bad", ["", " ", "1", "1x", "h1", "-1s", "1.5h", True, None, 1.5, "1s1d"])
-def test_what_is_no_duration_is_refused(bad: object) -> None:
+def test_an_invalid_duration_is_refused(bad: object) -> None:
     with pytest.raises(ValueError, match="a duration"):
-        seconds(bad)
+        parse_duration(bad)
 
 
-DEPTH = """
+NESTED = """
 breakers:
   - {scope: cluster, nodes: 10, percent: 15, quiet: 15m, trial: 2}
   - {scope: domain, nodes: 4, percent: 50}
@@ -227,8 +231,8 @@ limits: {orchestrator_timeout: 15m}
 """
 
 
-def test_a_policy_says_everything_that_admission_asks_it() -> None:
-    policy = built(read_policy(DEPTH))
+def test_a_policy_contains_every_field_that_admission_reads() -> None:
+    policy = policy_of(read_policy(NESTED))
     (rule,) = policy.rules
     assert (rule.match.count, rule.match.hours, rule.match.sources) == (3, 6, ("kernel-log",))
     assert (rule.approval, rule.approval_deadline) == ((RepairAction.REPLACE_NODE,), timedelta(hours=4))
@@ -242,7 +246,7 @@ def test_a_policy_says_everything_that_admission_asks_it() -> None:
         (BreakerScope.CLUSTER, timedelta(minutes=15)),
         (BreakerScope.DOMAIN, timedelta(minutes=10)),
     ]
-    assert read_policy(write_policy(read_policy(DEPTH))) == read_policy(DEPTH)
+    assert read_policy(write_policy(read_policy(NESTED))) == read_policy(NESTED)
 
 
 @pytest.mark.parametrize(
@@ -260,7 +264,7 @@ def test_a_policy_says_everything_that_admission_asks_it() -> None:
         ("breakers: [{nodes: 3}, {nodes: 4}]", "breakers", "one breaker of each scope"),
     ],
 )
-def test_what_is_wrong_at_depth_names_its_place_and_what_was_expected(text: str, field: str, expected: str) -> None:
+def test_a_nested_problem_names_its_field_and_what_is_expected(text: str, field: str, expected: str) -> None:
     with pytest.raises(InvalidPolicy) as caught:
         read_policy(text)
     (problem,) = caught.value.problems

@@ -1,5 +1,7 @@
-"""The node agent: follows the kernel log, looks at the GPUs and the network, and sends what it sees.
+"""The node agent: reads logs, runs probes and sends what they report to the queue of raw records.
 
-It runs on the node whose trouble it reports, so it must never be one: see `limits`. It needs nothing
-but the standard library.
+It runs on production GPU nodes, so its use of CPU, memory and disk is limited (`resource_limits`), and it imports only
+the standard library. Reading order: `__main__` (command line), `settings`, `agent` (main loop), `host` (clocks and
+identity), `resource_limits`; inputs: `log_follower`, `kernel_log`, `journal`, `cursors`, `probes`, `probe_commands`,
+`child_processes`, `drop_folder`; output: `heartbeat` and the folder `delivery`.
 """

@@ -1,4 +1,4 @@
-"""`python -m faultbridge.agent`: the agent on a node that has nothing of Faultbridge but this."""
+"""`python -m faultbridge.agent`: runs the node agent where the `faultbridge` command is missing."""
 
 from __future__ import annotations
 
@@ -7,42 +7,41 @@ import signal
 import sys
 from pathlib import Path
 
-from faultbridge.agent import identity, limits
-from faultbridge.agent.agent import Agent, TooHeavy
-from faultbridge.agent.compose import agent_of
+from faultbridge.agent import host, resource_limits
+from faultbridge.agent.agent import Agent, MemoryExceeded, build_agent
 from faultbridge.agent.settings import AgentSettings
 from faultbridge.errors import Misconfigured
 
-EXIT_USAGE, EXIT_AGAIN = 2, 75
+EXIT_USAGE, EXIT_RESTART = 2, 75
 ONCE_SECONDS = 45.0
 
 
 def run(settings: AgentSettings, *, once: bool = False) -> int:
-    """Run the agent as this process; returns its exit code."""
-    limits.step_back()
+    """Run the agent in this process and return its exit code; 75 asks the supervisor for a restart."""
+    resource_limits.lower_priority()
     if settings.instance_id is None:
-        settings = settings.with_instance(identity.instance_id())
-    agent = agent_of(settings)
+        settings = settings.with_instance(host.instance_id())
+    agent = build_agent(settings)
     _stop_on_signals(agent)
     try:
         if once:
-            agent.once(ONCE_SECONDS)
+            agent.run_once(ONCE_SECONDS)
         else:
             agent.run()
-    except TooHeavy as error:
-        sys.stderr.write(f"faultbridge: {error} (started again by its supervisor)\n")
-        return EXIT_AGAIN
+    except MemoryExceeded as error:
+        sys.stderr.write(f"faultbridge: {error}; the supervisor restarts the agent\n")
+        return EXIT_RESTART
     return 0
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Read the command line and run."""
-    parser = argparse.ArgumentParser(prog="faultbridge agent", description="Report what ails this node.")
-    parser.add_argument("--config", type=Path, help="a TOML file (default: /etc/faultbridge/agent.toml if it is there)")
-    parser.add_argument("--once", action="store_true", help="look once, send, and end within 45 s")
-    given = parser.parse_args(arguments)
+    """Parse the command line and run the agent."""
+    parser = argparse.ArgumentParser(prog="faultbridge agent", description="Send the faults and logs of this node.")
+    parser.add_argument("--config", type=Path, help="a TOML file (default: /etc/faultbridge/agent.toml if it exists)")
+    parser.add_argument("--once", action="store_true", help="run each probe once, send the records, exit within 45 s")
+    options = parser.parse_args(arguments)
     try:
-        return run(AgentSettings.load(given.config), once=given.once)
+        return run(AgentSettings.load(options.config), once=options.once)
     except Misconfigured as error:
         sys.stderr.write(f"faultbridge: {error}\n")
         return EXIT_USAGE

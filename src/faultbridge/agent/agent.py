@@ -1,112 +1,169 @@
-"""The agent itself: one loop that never waits for anything, and one thread that may wait for the network."""
+"""The node agent: a main loop that never blocks, and a sender thread that waits for the network."""
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
-from faultbridge.agent import limits
-from faultbridge.agent.clock import AgentClock
-from faultbridge.agent.drops import Drops
-from faultbridge.agent.followers import Follower
-from faultbridge.agent.looks import Looks
-from faultbridge.agent.outbox import Outbox
-from faultbridge.agent.outgoing import Packer
-from faultbridge.agent.sender import Sender
+from faultbridge.agent import host, resource_limits
+from faultbridge.agent.cursors import CursorFile
+from faultbridge.agent.delivery.records import RecordPacker
+from faultbridge.agent.delivery.sender import Sender, Transport
+from faultbridge.agent.delivery.spool import Outbox, Spool
+from faultbridge.agent.drop_folder import DropFolder
+from faultbridge.agent.heartbeat import HeartbeatBuilder
+from faultbridge.agent.host import AgentClock, SystemClock
+from faultbridge.agent.journal import JournalLog
+from faultbridge.agent.kernel_log import KernelLog
+from faultbridge.agent.log_follower import Follower, Log
+from faultbridge.agent.probe_commands import node_probes
+from faultbridge.agent.probes import ProbeScheduler
+from faultbridge.agent.settings import AgentSettings
 
-PACE = 0.25
-"""Seconds between two turns; the kernel's ring and the pipes hold what comes meanwhile."""
+POLL_SECONDS = 0.25
+"""Seconds between two rounds of the main loop; the kernel ring buffer and the pipes buffer new data."""
 
-SENDER_PACE = 1.0
-FAREWELL_SECONDS = 5.0
+SENDER_WAIT_SECONDS = 1.0
+SHUTDOWN_SECONDS = 5.0
 
 
-class TooHeavy(Exception):  # noqa: N818 - names the situation
-    """The agent takes more memory than it may; it ends, and its supervisor starts it with none of it."""
+class MemoryExceeded(Exception):  # noqa: N818 - names the situation
+    """The agent uses more memory than allowed; it exits, and its supervisor restarts it."""
 
 
 @dataclass(slots=True)
 class Agent:
-    """Everything that runs on a node, put together from its parts; `weigh` returns the resident bytes."""
+    """All parts of a running agent; `cpu_seconds` and `resident_bytes` measure what it uses."""
 
     clock: AgentClock
     followers: Sequence[Follower]
-    looks: Looks
-    drops: Drops
+    probes: ProbeScheduler
+    drop_folder: DropFolder
     outbox: Outbox
-    packer: Packer
+    packer: RecordPacker
     sender: Sender
-    governor: limits.Governor
-    cpu: Callable[[], float] = limits.cpu_seconds
-    weigh: Callable[[], int] = limits.resident_bytes
+    cpu_budget: resource_limits.CpuBudget
+    cpu_seconds: Callable[[], float] = resource_limits.cpu_seconds
+    resident_bytes: Callable[[], int] = resource_limits.resident_bytes
     stopping: threading.Event = field(default_factory=threading.Event)
-    broken: Exception | None = None
+    sender_error: Exception | None = None
 
     def run(self) -> None:
-        """Run until told to stop; raises TooHeavy when it weighs more than it may, and what broke the sender."""
-        thread = threading.Thread(target=self._keep_sending, daemon=True, name="sender")
+        """Run until `stopping` is set. Raises MemoryExceeded, or the error that ended the sender thread."""
+        thread = threading.Thread(target=self._run_sender, daemon=True, name="sender")
         thread.start()
         try:
             while not self.stopping.is_set():
-                self.turn()
-                if self.weigh() > limits.MEMORY_BYTES:
-                    raise TooHeavy(f"more than {limits.MEMORY_BYTES} bytes are resident")
-                self.clock.sleep(PACE + self.governor.pause(self.clock.monotonic(), self.cpu()))
+                self.poll()
+                if self.resident_bytes() > resource_limits.MEMORY_BYTES:
+                    raise MemoryExceeded(f"resident memory is above the limit of {resource_limits.MEMORY_BYTES} bytes")
+                self.clock.sleep(POLL_SECONDS + self.cpu_budget.pause(self.clock.monotonic(), self.cpu_seconds()))
         finally:
             self.stopping.set()
-            self.finish()
-            thread.join(FAREWELL_SECONDS)
-        if self.broken is not None:
-            raise self.broken
+            self.close()
+            thread.join(SHUTDOWN_SECONDS)
+        if self.sender_error is not None:
+            raise self.sender_error
 
-    def turn(self) -> None:
-        """Do one round: read the logs, go on with the looks, take what was dropped. It never waits."""
+    def poll(self) -> None:
+        """Do one round: read the logs, run the probes, read the drop folder. Never blocks."""
         for follower in self.followers:
-            follower.turn()
-        for source, body in self.looks.turn():
-            self._offer(source, body)
-        for file, source, body in self.drops.waiting():
+            follower.poll()
+        for source, body in self.probes.poll():
             record = self.packer.pack(source, body, self.clock.now())
-            if record is None or self.outbox.keep(record):
-                self.drops.taken(file)
+            if record is not None:
+                self.outbox.store_repeatable(record)
+        for file, source, body in self.drop_folder.pending():
+            record = self.packer.pack(source, body, self.clock.now())
+            if record is None or self.outbox.store(record):
+                self.drop_folder.remove(file)
 
-    def finish(self) -> None:
-        """Keep what was read and let go of what is open."""
-        self.looks.stop()
+    def close(self) -> None:
+        """Store the lines that were read, and close the logs and the running probe."""
+        self.probes.stop()
         for follower in self.followers:
             follower.flush()
             follower.log.close()
 
-    def once(self, seconds: float) -> None:
-        """Read and look once, and send, within about so many seconds; for whoever calls it again and again."""
-        ends = self.clock.monotonic() + seconds
-        while self.clock.monotonic() < ends and (self.looks.pending() or self.clock.monotonic() < ends - seconds + 1):
-            self.turn()
-            self.clock.sleep(PACE)
-        self.finish()
-        while self.clock.monotonic() < ends and self.sender.turn():
+    def run_once(self, seconds: float) -> None:
+        """Read the logs, run each probe once and send the records, within about `seconds`."""
+        deadline = self.clock.monotonic() + seconds
+        read_until = deadline - seconds + 1
+        while self.clock.monotonic() < deadline and (
+            self.probes.first_round_pending() or self.clock.monotonic() < read_until
+        ):
+            self.poll()
+            self.clock.sleep(POLL_SECONDS)
+        self.close()
+        while self.clock.monotonic() < deadline and self.sender.send_due():
             pass
 
-    def _offer(self, source: str, body: bytes) -> None:
-        record = self.packer.pack(source, body, self.clock.now())
-        if record is not None:
-            self.outbox.offer(record)
-
-    def _keep_sending(self) -> None:
-        # A sender that is gone must take the rest with it: a supervisor starts both, nobody starts one.
+    def _run_sender(self) -> None:
+        # A failed sender must end the process: the supervisor restarts the process, not one thread.
         try:
-            self._send()
-        except Exception as error:  # noqa: BLE001 - raised again by `run`, in the thread that the supervisor sees
-            self.broken = error
+            self._send_until_stopped()
+        except Exception as error:  # noqa: BLE001 - raised again by `run` in the main thread
+            self.sender_error = error
             self.stopping.set()
 
-    def _send(self) -> None:
+    def _send_until_stopped(self) -> None:
         while not self.stopping.is_set():
-            while self.sender.turn() and not self.stopping.is_set():
+            while self.sender.send_due() and not self.stopping.is_set():
                 pass
-            self.outbox.more.wait(SENDER_PACE)
-            self.outbox.more.clear()
-            # What comes within the next moment shares the call.
-            self.stopping.wait(PACE)
-        self.sender.turn()
+            self.outbox.new_records.wait(SENDER_WAIT_SECONDS)
+            self.outbox.new_records.clear()
+            # Records of the next moment share the call.
+            self.stopping.wait(POLL_SECONDS)
+        self.sender.send_due()
+
+
+def build_agent(settings: AgentSettings, transport: Transport | None = None, clock: AgentClock | None = None) -> Agent:
+    """Build the agent of this node; without a transport it sends to AWS."""
+    clock = clock or SystemClock()
+    packer = RecordPacker(
+        cluster=settings.cluster,
+        node=settings.node or host.host_name(),
+        instance_id=settings.instance_id,
+        boot_id=host.boot_id(settings.boot_id),
+        has_bucket=settings.bucket is not None,
+    )
+    outbox = Outbox(Spool(settings.spool / "spool", settings.spool_bytes))
+    followers = _followers(settings, packer, outbox, clock)
+    probes = ProbeScheduler(node_probes(settings), clock, resource_limits.cpu_seconds)
+    drop_folder = DropFolder(settings.spool / "drop")
+    cpu_budget = resource_limits.CpuBudget(clock.monotonic(), resource_limits.cpu_seconds())
+    interval = settings.heartbeat_seconds
+    heartbeat = HeartbeatBuilder(packer, clock, outbox, probes, drop_folder, followers, cpu_budget, interval)
+    sender = Sender(outbox, transport or _aws_transport(settings, clock), clock, heartbeat, heartbeat_seconds=interval)
+    return Agent(clock, followers, probes, drop_folder, outbox, packer, sender, cpu_budget)
+
+
+def _followers(settings: AgentSettings, packer: RecordPacker, outbox: Outbox, clock: AgentClock) -> list[Follower]:
+    def cursor_file(log: str) -> CursorFile:
+        cursors = CursorFile(settings.spool / f"{log}.cursor", log)
+        spooled = outbox.spool.cursors.get(log)
+        if spooled is not None:
+            cursors.advance(spooled)  # ignored when the file has a later one
+        return cursors
+
+    def follower(log: Log, cursors: CursorFile) -> Follower:
+        return Follower(log, cursors, outbox, packer, clock)
+
+    cursors = cursor_file(KernelLog.name)
+    kernel_log = KernelLog(settings.kmsg, packer.boot_id, cursors.cursor.position, clock)
+    followers = [follower(kernel_log, cursors)]
+    for unit, source in settings.journal_units.items():
+        cursors = cursor_file(f"journal-{Path(unit).name}")
+        followers.append(follower(JournalLog(unit, source, cursors.cursor.position, clock), cursors))
+    return followers
+
+
+def _aws_transport(settings: AgentSettings, clock: AgentClock) -> Transport:
+    from faultbridge.agent.delivery.signing import RoleCredentials, region_of
+    from faultbridge.agent.delivery.transport import AwsTransport
+
+    region = region_of(settings.queue_url, settings.region)
+    return AwsTransport(settings.queue_url, settings.bucket, region, RoleCredentials(clock, os.environ), clock)

@@ -1,4 +1,4 @@
-"""Heartbeats: the agent is here, what it could not do, and what it costs."""
+"""Heartbeats: report that the agent runs, its failing probes, its losses and its resource use."""
 
 from __future__ import annotations
 
@@ -8,59 +8,59 @@ from dataclasses import dataclass
 from typing import Any
 
 from faultbridge import __version__
-from faultbridge.agent import limits
-from faultbridge.agent.clock import AgentClock
-from faultbridge.agent.drops import Drops
-from faultbridge.agent.followers import Follower
-from faultbridge.agent.looks import Looks
-from faultbridge.agent.outbox import Outbox
-from faultbridge.agent.outgoing import Outgoing, Packer
+from faultbridge.agent import resource_limits
+from faultbridge.agent.delivery.records import OutgoingRecord, RecordPacker
+from faultbridge.agent.delivery.spool import Outbox
+from faultbridge.agent.drop_folder import DropFolder
+from faultbridge.agent.host import AgentClock
+from faultbridge.agent.log_follower import Follower
+from faultbridge.agent.probes import ProbeScheduler
 from faultbridge.domain.times import to_text
 
 SOURCE = "heartbeat"
 
 
 @dataclass(slots=True)
-class Pulse:
-    """Makes heartbeats; `every` is how often they are promised, in seconds."""
+class HeartbeatBuilder:
+    """Builds heartbeats; `interval_seconds` is the interval that a heartbeat announces."""
 
-    packer: Packer
+    packer: RecordPacker
     clock: AgentClock
     outbox: Outbox
-    looks: Looks
-    drops: Drops
+    probes: ProbeScheduler
+    drop_folder: DropFolder
     followers: Sequence[Follower]
-    governor: limits.Governor
-    every: int
-    beats: int = 0
+    cpu_budget: resource_limits.CpuBudget
+    interval_seconds: int
+    count: int = 0
 
-    def __call__(self) -> Outgoing:
-        """Make one that is true now."""
+    def __call__(self) -> OutgoingRecord:
+        """Build a heartbeat of the current state."""
         at = self.clock.now()
-        self.beats += 1
-        packed = self.packer.pack(SOURCE, json.dumps(self.body(to_text(at))).encode(), at)
-        if packed is None:
-            raise ValueError("a heartbeat fits into every message")
-        return packed
+        self.count += 1
+        record = self.packer.pack(SOURCE, json.dumps(self.body(to_text(at))).encode(), at)
+        if record is None:
+            raise ValueError("a heartbeat is larger than the queue accepts")
+        return record
 
     def body(self, at: str) -> dict[str, Any]:
-        """Say what is known; a count is since the agent began."""
+        """Return the fields of a heartbeat; each count is since the agent started."""
         return {
-            "heartbeat": self.beats,
+            "heartbeat": self.count,
             "at": at,
             "agent": __version__,
-            "interval_seconds": self.every,
+            "interval_seconds": self.interval_seconds,
             "node": self.packer.node,
             "instance_id": self.packer.instance_id,
             "boot_id": self.packer.boot_id,
             "uptime_seconds": int(self.clock.monotonic()),
             "waiting_records": self.outbox.waiting,
-            "waiting_bytes": self.outbox.spool.used,
+            "waiting_bytes": self.outbox.spool.used_bytes,
             "dropped_records": self.outbox.dropped,
             "unreadable_records": self.outbox.spool.unreadable,
-            "bad_drops": self.drops.bad,
-            "lost_lines": sum(follower.log.lost for follower in self.followers),
-            "failing": self.looks.summary(),
-            "memory_bytes": limits.resident_bytes(),
-            "cpu_share": round(self.governor.spent(self.clock.monotonic(), limits.cpu_seconds()), 5),
+            "bad_drops": self.drop_folder.refused,
+            "lost_lines": sum(follower.log.lost_lines for follower in self.followers),
+            "failing": self.probes.failing(),
+            "memory_bytes": resource_limits.resident_bytes(),
+            "cpu_share": round(self.cpu_budget.used_share(self.clock.monotonic(), resource_limits.cpu_seconds()), 5),
         }

@@ -1,4 +1,4 @@
-"""What an agent is told: by a TOML file, by `FAULTBRIDGE_AGENT_*` variables above it."""
+"""Settings of the agent: a TOML file, overridden by `FAULTBRIDGE_AGENT_*` environment variables."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
-from faultbridge.agent.limits import DISK_BYTES
+from faultbridge.agent.resource_limits import DISK_BYTES
 from faultbridge.domain import names
 from faultbridge.errors import Misconfigured, Rejected
 
 PREFIX = "FAULTBRIDGE_AGENT_"
 DEFAULT_FILE = Path("/etc/faultbridge/agent.toml")
-# Units whose messages are worth sending beside the kernel's, and the source that each is in.
+# The systemd units whose journal the agent follows, and the source of each.
 JOURNAL_UNITS: Mapping[str, str] = {"nvidia-fabricmanager.service": "fabric-manager-log"}
 
 
 @dataclass(frozen=True, slots=True)
 class AgentSettings:
-    """How an agent runs; seconds are seconds, an interval of 0 switches a look off."""
+    """The settings of one agent; an interval of 0 disables a probe."""
 
     cluster: str
     queue_url: str
@@ -48,37 +48,40 @@ class AgentSettings:
 
     @classmethod
     def load(cls, file: Path | None = None, environment: Mapping[str, str] | None = None) -> AgentSettings:
-        """Read the file, if there is one, and the variables above it; Misconfigured says what is missing or wrong."""
-        given = _file(file) | _variables(os.environ if environment is None else environment)
-        unknown = given.keys() - _KINDS.keys()
+        """Read the file, if it exists, and the environment variables; raises Misconfigured for a bad setting."""
+        values = _read_file(file) | _read_variables(os.environ if environment is None else environment)
+        unknown = values.keys() - _TYPES.keys()
         if unknown:
-            raise Misconfigured(f"the agent knows no setting {', '.join(sorted(unknown))}")
+            known = ", ".join(sorted(_TYPES))
+            raise Misconfigured(f"unknown agent setting: {', '.join(sorted(unknown))}; known settings: {known}")
         for name in ("cluster", "queue_url"):
-            if not given.get(name):
-                raise Misconfigured(f"the agent needs `{name}` (in {DEFAULT_FILE} or {PREFIX}{name.upper()})")
+            if not values.get(name):
+                raise Misconfigured(
+                    f"missing agent setting: {name}; set it in {DEFAULT_FILE} or {PREFIX}{name.upper()}"
+                )
         try:
-            settings = cls(**{name: _as(name, value) for name, value in given.items()})
+            settings = cls(**{name: _convert(name, value) for name, value in values.items()})
             names.cluster_name(settings.cluster)
         except (Rejected, ValueError, TypeError) as error:
-            raise Misconfigured(f"a setting of the agent is wrong: {error}") from None
+            raise Misconfigured(f"invalid agent setting: {error}; see docs/agent.md") from None
         return settings
 
     def with_instance(self, instance_id: str | None) -> AgentSettings:
-        """Return the same, with the id of this instance unless one was given."""
+        """Return a copy with this instance id, unless one is set already."""
         return self if self.instance_id else replace(self, instance_id=instance_id)
 
 
-def _file(file: Path | None) -> dict[str, Any]:
+def _read_file(file: Path | None) -> dict[str, Any]:
     path = file or DEFAULT_FILE
     if file is None and not path.is_file():
         return {}
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise Misconfigured(f"{path} cannot be read: {error}") from None
+        raise Misconfigured(f"the settings file cannot be read: {path}: {error}") from None
 
 
-def _variables(environment: Mapping[str, str]) -> dict[str, Any]:
+def _read_variables(environment: Mapping[str, str]) -> dict[str, Any]:
     return {
         name.removeprefix(PREFIX).lower(): value
         for name, value in environment.items()
@@ -86,8 +89,8 @@ def _variables(environment: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
-def _as(name: str, value: Any) -> Any:  # noqa: ANN401 - a setting is a text, a number, a path or a table
-    kind = _KINDS[name]
+def _convert(name: str, value: Any) -> Any:  # noqa: ANN401 - a setting is a string, a number, a path or a table
+    kind = _TYPES[name]
     if kind == "Path":
         return Path(value)
     if kind == "int":
@@ -95,4 +98,4 @@ def _as(name: str, value: Any) -> Any:  # noqa: ANN401 - a setting is a text, a 
     return dict(value) if kind.startswith("Mapping") else str(value)
 
 
-_KINDS = {field.name: str(field.type) for field in fields(AgentSettings)}
+_TYPES = {field.name: str(field.type) for field in fields(AgentSettings)}

@@ -1,1 +1,6 @@
-"""What Lambda hands over, turned into what the services take: one module a function, one printed line a call."""
+"""Lambda entry points: each converts the event of one function to service calls.
+
+Each call prints one line of metrics. In the order of the data: `intake` (webhooks, log subscriptions), `ingest` (raw
+records), `table_stream` with `publish` and `react` (new entries), `replacement` (repair steps), `pager`, `timeline`
+(HTTP API). On a schedule: `sweep`, `inventory`, `archive`.
+"""

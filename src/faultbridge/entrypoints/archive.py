@@ -1,4 +1,4 @@
-"""The schedule: one round an hour."""
+"""Archive function: runs every hour and anchors and seals the streams of each cluster."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 
 def archive(_event: Mapping[str, Any], application: Application) -> dict[str, Any]:
-    """Anchor and seal what is due.
+    """Anchor all clusters and seal the days that are due.
 
-    Raises Misconfigured where only a person can help, and Transient where another round will. Lambda runs both again;
-    errors in two hours on end raise an alarm.
+    Raises Misconfigured when an operator must act, and Transient when the next run may succeed. Lambda retries both;
+    errors in two consecutive hours raise an alarm.
     """
     kept = application.archive()
     for broken in kept.breaks:
-        logger.error("a stream is broken and is not sealed from there on", place=broken)
+        logger.error("a stream has a broken chain and is not sealed after this entry", entry=broken)
     emit(
         {
             "ClustersAnchored": len(kept.roots),

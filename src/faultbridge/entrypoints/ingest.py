@@ -1,4 +1,4 @@
-"""The raw queue: a batch of messages in, the ids of those to be tried again out."""
+"""Ingest function: processes a batch of raw records and returns the ids of the messages to retry."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def ingest(event: Mapping[str, Any], application: Application) -> dict[str, Any]:
-    """Take a batch of the raw queue; the line it prints is the receipt of every record in it."""
+    """Ingest a batch of SQS messages; the printed line contains the outcome of every record."""
     ingested = application.ingest([_delivery(record, application.trust.events_queue) for record in event["Records"]])
     counts = Counter(ingested.outcomes.values())
     receipt = {record: outcome.value for record, outcome in ingested.outcomes.items()}
@@ -36,7 +36,7 @@ def ingest(event: Mapping[str, Any], application: Application) -> dict[str, Any]
 
 def _delivery(record: Mapping[str, Any], events_queue: str | None) -> Delivery:
     attributes = record["attributes"]
-    # On that queue nobody else may put; under which id EventBridge does is not documented.
+    # Only EventBridge may send to that queue; the sender id that SQS shows for EventBridge is not documented.
     from_bus = events_queue is not None and record.get("eventSourceARN") == events_queue
     return Delivery(
         id=record["messageId"],

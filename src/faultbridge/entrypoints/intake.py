@@ -1,4 +1,4 @@
-"""The doors beside the queue: a request of the gateway, or a batch of CloudWatch Logs."""
+"""Intake function: forwards webhook requests and CloudWatch Logs batches to the queue of raw records."""
 
 from __future__ import annotations
 
@@ -27,50 +27,53 @@ _STATUS: Mapping[str, HTTPStatus] = {
 
 
 def intake(event: Mapping[str, Any], application: Application) -> dict[str, Any]:
-    """Take what came, whichever door it came through."""
+    """Forward one webhook request or one batch of log events."""
     if "awslogs" in event:
-        return _subscription(event, application)
-    return _webhook(event, application)
+        return _forward_logs(event, application)
+    return _forward_webhook(event, application)
 
 
-def _subscription(event: Mapping[str, Any], application: Application) -> dict[str, Any]:
-    """Take a batch; what never can be read is logged and done with, anything else is delivered again."""
+def _forward_logs(event: Mapping[str, Any], application: Application) -> dict[str, Any]:
+    """Forward a batch of log events; an invalid batch is logged and dropped.
+
+    After any other error Lambda retries the batch.
+    """
     try:
         record_id = application.intake.subscription(str(event["awslogs"].get("data", "")))
     except Rejected as error:
-        logger.error("a batch of logs was refused", reason=error.reason, detail=error.detail)
-        emit({"IntakeTaken": 0, "IntakeRefused": 1}, door="logs", reason=error.reason)
+        logger.error("a batch of log events was refused", reason=error.reason, detail=error.detail)
+        emit({"IntakeTaken": 0, "IntakeRefused": 1}, channel="logs", reason=error.reason)
         return {"refused": error.reason}
-    emit({"IntakeTaken": int(record_id is not None), "IntakeRefused": 0}, door="logs", record=record_id)
+    emit({"IntakeTaken": int(record_id is not None), "IntakeRefused": 0}, channel="logs", record=record_id)
     return {"record_id": record_id}
 
 
-def _webhook(event: Mapping[str, Any], application: Application) -> dict[str, Any]:
+def _forward_webhook(event: Mapping[str, Any], application: Application) -> dict[str, Any]:
     try:
-        post = _post(event)
+        post = _post_of(event)
         record_id = application.intake.webhooks(post)
     except Rejected as error:
-        emit({"IntakeTaken": 0, "IntakeRefused": 1}, door="webhook", reason=error.reason, sender=_sender(event))
+        emit({"IntakeTaken": 0, "IntakeRefused": 1}, channel="webhook", reason=error.reason, sender=_sender(event))
         status = _STATUS.get(error.reason, HTTPStatus.BAD_REQUEST)
-        return _answer(status, problem(status, error.reason, error.detail), MEDIA_TYPE)
+        return _response(status, problem(status, error.reason, error.detail), MEDIA_TYPE)
     except FaultbridgeError as error:
-        logger.exception("a post could not be taken", sender=_sender(event))
-        emit({"IntakeTaken": 0, "IntakeRefused": 0, "IntakeFailed": 1}, door="webhook")
+        logger.exception("a webhook request could not be forwarded", sender=_sender(event))
+        emit({"IntakeTaken": 0, "IntakeRefused": 0, "IntakeFailed": 1}, channel="webhook")
         transient = isinstance(error, Transient)
         status = HTTPStatus.SERVICE_UNAVAILABLE if transient else HTTPStatus.INTERNAL_SERVER_ERROR
-        return _answer(status, problem(status, "try_again" if transient else "internal", ""), MEDIA_TYPE)
-    emit({"IntakeTaken": 1, "IntakeRefused": 0}, door="webhook", record=record_id, sender=post.sender)
-    return _answer(HTTPStatus.ACCEPTED, {"record_id": record_id}, "application/json")
+        return _response(status, problem(status, "try_again" if transient else "internal", ""), MEDIA_TYPE)
+    emit({"IntakeTaken": 1, "IntakeRefused": 0}, channel="webhook", record=record_id, sender=post.sender)
+    return _response(HTTPStatus.ACCEPTED, {"record_id": record_id}, "application/json")
 
 
-def _post(event: Mapping[str, Any]) -> Post:
+def _post_of(event: Mapping[str, Any]) -> Post:
     path = event.get("pathParameters") or {}
     headers = {str(name).lower(): str(value) for name, value in (event.get("headers") or {}).items()}
     text = event.get("body") or ""
     try:
         body = base64.b64decode(text, validate=True) if event.get("isBase64Encoded") else text.encode()
     except (binascii.Error, ValueError):
-        raise Rejected("bad_body", "the body is not base64") from None
+        raise Rejected("bad_body", "the body is not valid base64") from None
     return Post(
         sender=str(path.get("sender", "")),
         source=str(path.get("source", "")),
@@ -84,6 +87,6 @@ def _sender(event: Mapping[str, Any]) -> str:
     return str((event.get("pathParameters") or {}).get("sender", ""))[:64]
 
 
-def _answer(status: HTTPStatus, document: Mapping[str, Any], media_type: str) -> dict[str, Any]:
+def _response(status: HTTPStatus, document: Mapping[str, Any], media_type: str) -> dict[str, Any]:
     headers = {"Content-Type": media_type, "Cache-Control": "no-store"}
     return {"statusCode": status.value, "headers": headers, "body": json.dumps(document)}

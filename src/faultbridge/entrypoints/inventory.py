@@ -1,4 +1,4 @@
-"""The inventory: on schedule a look at every group, on events one at the groups that they are about."""
+"""Inventory function: synchronizes instance groups on a schedule and on provider events."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 
 def inventory(event: Mapping[str, Any], application: Application) -> dict[str, Any]:
-    """Look once, and say what was added, what is gone and what was refused."""
+    """Synchronize the registry with the provider and return the changes of each cluster."""
     records = event.get("Records")
-    synced = application.inventory_events(map(_told, records)) if records else application.inventory()
+    synced = application.inventory_events(map(_provider_event, records)) if records else application.inventory()
     counts = {
         "NodesAdded": sum(len(one.added) for one in synced),
         "NodesReplacedExternally": sum(len(one.reseated) for one in synced),
@@ -29,8 +29,8 @@ def inventory(event: Mapping[str, Any], application: Application) -> dict[str, A
     return document
 
 
-def _told(record: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Read an event off the queue; one that is none says nothing."""
+def _provider_event(record: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Parse the event of one SQS record; an invalid one becomes an empty event, which has no effect."""
     try:
         event = json.loads(record["body"])
     except ValueError:

@@ -1,4 +1,4 @@
-"""The bus: one event that may want a person; the schedule: one round of summaries and reminders a minute."""
+"""Pager function: sends pages for events of the bus, and summaries and reminders every minute."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SCHEDULED = "Scheduled Event"
 
 
 def pager(event: Mapping[str, Any], application: Application) -> None:
-    """Take one event of the bus, or the minute's; raises when a page could not be sent."""
+    """Process one event of the bus or of the schedule; raises when a page could not be sent."""
     if event.get("detail-type") == SCHEDULED:
         reminded = application.remind()
         emit({f"Pages{name.title()}": count for name, count in asdict(reminded).items()})

@@ -1,4 +1,4 @@
-"""The table's stream: new entries to the bus and to the archive."""
+"""Publish function: sends new entries of the table stream to the bus and to the archive."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from faultbridge.adapters.telemetry import emit, emit_of, logger
-from faultbridge.entrypoints.stream import images
+from faultbridge.entrypoints.table_stream import new_images
 from faultbridge.errors import FaultbridgeError
 from faultbridge.ops.measures import measure
 
@@ -16,10 +16,13 @@ if TYPE_CHECKING:
 
 
 def publish(event: Mapping[str, Any], application: Application) -> None:
-    """Take new entries from the table's stream; raises when the bus did not take all, so that the stream repeats."""
-    entries = list(images(event))
+    """Publish and archive a batch of new entries.
+
+    Raises when the bus refused an entry, so that Lambda retries the batch.
+    """
+    entries = list(new_images(event))
     published = application.publish(entries)
-    archived = _archive(entries, application)
+    archived = _write_archive(entries, application)
     for cluster, measures in measure(entries, application.ports.clock.now()).items():
         emit_of(cluster, measures.counts, measures.durations)
         for code, counts in measures.codes.items():
@@ -27,10 +30,10 @@ def publish(event: Mapping[str, Any], application: Application) -> None:
     emit({"EntriesPublished": published, "EntriesArchived": archived, "EntriesNotArchived": len(entries) - archived})
 
 
-def _archive(entries: Sequence[Item], application: Application) -> int:
-    # The archive is completed from the table when its day is sealed: for its sake nobody is told anything twice.
+def _write_archive(entries: Sequence[Item], application: Application) -> int:
+    # The daily seal adds missing entries from the table, so a failed archive write must not publish the batch twice.
     try:
         return application.write_archive(entries)
     except FaultbridgeError as error:
-        logger.error("entries were not archived; the seal will complete them", failure=str(error))
+        logger.error("entries were not archived; the daily seal adds them from the table", failure=str(error))
         return 0

@@ -1,4 +1,4 @@
-"""The table's stream: new entries as doorbells."""
+"""React function: a new entry triggers the processing of its node or cluster."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from faultbridge.adapters.telemetry import emit
-from faultbridge.entrypoints.stream import images
+from faultbridge.entrypoints.table_stream import new_images
 
 if TYPE_CHECKING:
     from faultbridge.bootstrap import Application
@@ -14,10 +14,14 @@ if TYPE_CHECKING:
 
 
 def react(event: Mapping[str, Any], application: Application) -> None:
-    """Take entries as doorbells; raises when one could not be answered, so that the stream rings again."""
-    doorbells = {(str(image["cluster"]), _node(image)) for image in images(event)}
-    application.react(doorbells)
-    emit({"Doorbells": len(doorbells)})
+    """Process every node and cluster that has a new entry.
+
+    Raises when one could not be processed, so that Lambda retries the batch.
+    Entries only trigger processing: the services read the current state from the table.
+    """
+    triggers = {(str(image["cluster"]), _node(image)) for image in new_images(event)}
+    application.react(triggers)
+    emit({"Doorbells": len(triggers)})
 
 
 def _node(image: Item) -> str | None:

@@ -1,4 +1,4 @@
-"""The state machine: one step of one attempt."""
+"""Replacement function: runs one step of one repair attempt, called by Step Functions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def replacement(event: Mapping[str, Any], application: Application) -> dict[str, str]:
-    """Run one step of an attempt and answer what came of it."""
-    answer = application.replacement(event, event.get("token"))
-    emit({"Steps": 1}, step=event.get("step"), case=event.get("case"), outcome=answer.get("outcome"))
-    return answer
+    """Run one step of an attempt and return its outcome."""
+    result = application.replacement(event, event.get("token"))
+    emit({"Steps": 1}, step=event.get("step"), case=event.get("case"), outcome=result.get("outcome"))
+    return result

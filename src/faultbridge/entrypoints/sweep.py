@@ -1,4 +1,4 @@
-"""The schedule: one round a minute; the bus: the canary that a round sent out."""
+"""Sweep function: runs due timers and missed work every minute, and confirms canary events."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 
 def sweep(event: Mapping[str, Any], application: Application) -> dict[str, Any]:
-    """Do the minute's round; what failed in it is logged and comes again with the next. Or hear the canary."""
+    """Run one sweep, or confirm one canary event. A failed part is logged and retried by the next sweep."""
     if event.get("detail-type") == EntryType.NOTE:
-        return _heard(event["detail"], application)
+        return _confirm_canary(event["detail"], application)
     failures = Failures()
     with failures.of("sending the canary"):
         application.send_canary()
@@ -34,7 +34,7 @@ def sweep(event: Mapping[str, Any], application: Application) -> dict[str, Any]:
     return asdict(swept) | {"failures": failures.all}
 
 
-def _heard(detail: Mapping[str, Any], application: Application) -> dict[str, Any]:
+def _confirm_canary(detail: Mapping[str, Any], application: Application) -> dict[str, Any]:
     seconds = int(application.receive_canary(detail).total_seconds())
     emit({"CanariesReceived": 1, "CanarySeconds": seconds})
     return {"canary_seconds": seconds}

@@ -1,4 +1,4 @@
-"""The HTTP API: an event of the gateway to a question, an answer or a problem back."""
+"""Timeline function: serves the HTTP API for the recorded history behind API Gateway."""
 
 from __future__ import annotations
 
@@ -21,39 +21,40 @@ if TYPE_CHECKING:
     from faultbridge.bootstrap import Application
 
 CLUSTERS_CLAIM = "faultbridge_clusters"
-"""The claim of a token that lists the clusters it is good for; `*` is all of them."""
+"""The JWT claim that lists the clusters that a caller may access; `*` means all."""
 
 HEADERS: dict[str, str | list[str]] = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
 
 
 def timeline(event: dict[str, Any], context: object, application: Application) -> dict[str, Any]:
-    """Answer one request; whatever goes wrong is a problem document and never a traceback."""
+    """Serve one request; every error becomes a problem document (RFC 9457), never a traceback."""
     resolver = APIGatewayHttpResolver()
     for route in ROUTES:
         path = route.path.replace("{", "<").replace("}", ">")
-        resolver.route(path, method=[route.method])(_served(route, event, application))
-    resolver.not_found(lambda _error: _refused(Rejected("unknown_route", "there is no such route")))
-    answer: dict[str, Any] = resolver.resolve(event, context)  # type: ignore[arg-type]  # it reads nothing of the context
-    emit({"Requests": 1, "Refused": int(answer["statusCode"] >= 400)})  # noqa: PLR2004 - where HTTP's errors begin
-    return answer
+        resolver.route(path, method=[route.method])(_handler_of(route, event, application))
+    unknown = Rejected("unknown_route", "no such route; see docs/openapi.json")
+    resolver.not_found(lambda _error: _error_response(unknown))
+    response: dict[str, Any] = resolver.resolve(event, context)  # type: ignore[arg-type]  # it does not read the context
+    emit({"Requests": 1, "Refused": int(response["statusCode"] >= 400)})  # noqa: PLR2004 - HTTP errors start at 400
+    return response
 
 
-def _served(route: Route, event: Mapping[str, Any], application: Application) -> Callable[..., Response[str]]:
+def _handler_of(route: Route, event: Mapping[str, Any], application: Application) -> Callable[..., Response[str]]:
     def serve(**path: str) -> Response[str]:
         try:
-            return _response(200, _answer(route, event, path, application))
+            return _response(200, _call_route(route, event, path, application))
         except FaultbridgeError as error:
             if not isinstance(error, Rejected):
                 logger.exception("a request failed", route=route.name)
-            return _refused(error)
-        except Exception:  # noqa: BLE001 - whatever it is, the caller learns that it is ours and nothing else
+            return _error_response(error)
+        except Exception:  # noqa: BLE001 - the caller only learns that it is an internal error
             logger.exception("a request failed", route=route.name)
-            return _refused(Misconfigured("a bug"))
+            return _error_response(Misconfigured("a bug"))
 
     return serve
 
 
-def _answer(
+def _call_route(
     route: Route, event: Mapping[str, Any], path: Mapping[str, str], application: Application
 ) -> Mapping[str, Any]:
     caller = _caller(event)
@@ -65,13 +66,16 @@ def _answer(
 
 
 def _caller(event: Mapping[str, Any]) -> Caller:
-    """Tell who asks. A gateway that authorises by IAM has let only those through whose policy names the route."""
+    """Return the caller and the clusters that it may access.
+
+    With IAM authorization, API Gateway has already checked the route against the policy of the caller.
+    """
     authorizer = event.get("requestContext", {}).get("authorizer") or {}
     token = authorizer.get("jwt")
     if token is None:
         return Caller(str((authorizer.get("iam") or {}).get("userArn") or "iam"))
     claims = token.get("claims") or {}
-    # The gateway hands a list over as the text `[a b]`.
+    # API Gateway passes a list as the text `[a b]`.
     clusters = str(claims.get(CLUSTERS_CLAIM) or "").strip("[]").replace(",", " ").split()
     return Caller(str(claims.get("sub") or "jwt"), frozenset(clusters))
 
@@ -83,10 +87,10 @@ def _body(event: Mapping[str, Any]) -> str:
     try:
         return base64.b64decode(body).decode()
     except (binascii.Error, ValueError):
-        raise Rejected("bad_body", "the body is no text") from None
+        raise Rejected("bad_body", "the body is not valid base64 of UTF-8 text") from None
 
 
-def _refused(error: FaultbridgeError) -> Response[str]:
+def _error_response(error: FaultbridgeError) -> Response[str]:
     status, document = problem_of(error)
     return _response(status.value, document, MEDIA_TYPE)
 

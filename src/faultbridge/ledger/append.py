@@ -73,7 +73,7 @@ class Append:
         config: ClusterConfig,
         known: NodeState | None = None,
     ) -> Appended:
-        """Revise one node until the commit holds; raises IllegalMove, or Conflict after 20 lost races.
+        """Revise one node until the commit holds; raises IllegalTransition, or Conflict after 20 lost races.
 
         `known` is a state just read by the caller; it spares the first read.
         """

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from faultbridge.domain.edges import CASE_EDGES, NODE_EDGES, Actor, Edge, allowed
 from faultbridge.domain.entries import Draft, EntryType
 from faultbridge.domain.nodes import NodeState
-from faultbridge.errors import IllegalMove
+from faultbridge.errors import IllegalTransition
 
 
 def check_moves(before: NodeState, after: NodeState, drafts: Iterable[Draft], actor: Actor) -> None:
@@ -37,8 +37,8 @@ def _walk(
     for source, aim in moves:
         if source != at or not allowed(edges, source, aim, actor):
             message = f"{what} at {at} may not go from {source} to {aim} by {actor.value}"
-            raise IllegalMove(message)
+            raise IllegalTransition(message)
         at = aim
     if at != target:
         message = f"{what} would become {target} while its entries say {at}"
-        raise IllegalMove(message)
+        raise IllegalTransition(message)

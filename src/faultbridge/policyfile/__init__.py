@@ -1,6 +1,4 @@
-"""Policies as people write them: YAML, checked, and turned into the document that the table keeps."""
+"""Policy files: YAML from operators, validated and converted to the document in the table.
 
-from faultbridge.policyfile.reading import InvalidPolicy, Problem, read_policy
-from faultbridge.policyfile.writing import write_policy
-
-__all__ = ["InvalidPolicy", "Problem", "read_policy", "write_policy"]
+Reading order: `schema` (fields, limits and durations), `parser` (`read_policy` and `write_policy`, with all problems).
+"""

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from faultbridge.errors import Misconfigured
-from faultbridge.settings import Settings
-from faultbridge.variables import PREFIX
+from faultbridge.settings import PREFIX, Settings
 
 if TYPE_CHECKING:
     from faultbridge.adapters.clients import Clients

@@ -70,7 +70,7 @@ def show_policy(
     if not session.prints_table:
         session.show_one(document, {})
         return
-    from faultbridge.policyfile import write_policy
+    from faultbridge.policyfile.parser import write_policy
 
     print(f"# policy {document['version']}")
     print(write_policy(document), end="")
@@ -85,7 +85,7 @@ def _policies(session: Session) -> Any:  # noqa: ANN401 - imported where it is u
 def _read_policy(file: str, output: OutputFormat) -> dict[str, Any]:
     """Read and validate a policy. For an invalid policy, print its problems and exit with 1."""
     from faultbridge.data.policies import version_of
-    from faultbridge.policyfile import InvalidPolicy, read_policy
+    from faultbridge.policyfile.parser import InvalidPolicy, read_policy
 
     try:
         document = read_policy(read_text(file))

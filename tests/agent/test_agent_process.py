@@ -1,4 +1,4 @@
-"""The whole agent as a process on a node that misbehaves; what it may cost, measured."""
+"""The agent as a process on a node with faults, and the CPU, memory and disk that it uses."""
 
 from __future__ import annotations
 
@@ -16,9 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from faultbridge.agent.limits import CPU_BURST_SECONDS, CPU_SHARE, DISK_BYTES, MEMORY_BYTES
-from faultbridge.agent.marks import MarkFile
-from faultbridge.agent.outgoing import Mark
+from faultbridge.agent.cursors import Cursor, CursorFile
+from faultbridge.agent.resource_limits import CPU_BURST_SECONDS, CPU_SHARE, DISK_BYTES, MEMORY_BYTES
 from faultbridge.decoders import registry
 from faultbridge.domain.faults import Severity
 from faultbridge.storage.wire.message import Message, decode_message
@@ -31,10 +30,10 @@ XID = "NVRM: Xid (PCI:0000:c1:00): 31, pid={}, name=python, MMU fault"
 
 
 class QueueServer:
-    """Plays SQS over HTTP, and an outage while `away`."""
+    """A fake SQS over HTTP; every call fails while `down`."""
 
     def __init__(self) -> None:
-        self.away = False
+        self.down = False
         self.messages: dict[str, Message] = {}
         self.arrived: list[str] = []
         outer = self
@@ -43,18 +42,18 @@ class QueueServer:
             protocol_version = "HTTP/1.1"
 
             def do_POST(self):
-                asked = json.loads(self.rfile.read(int(self.headers["content-length"])))
-                if outer.away:
-                    self._answer(503, {})
+                request = json.loads(self.rfile.read(int(self.headers["content-length"])))
+                if outer.down:
+                    self._respond(503, {})
                     return
-                for entry in asked["Entries"]:
+                for entry in request["Entries"]:
                     message = decode_message(entry["MessageBody"])
                     outer.arrived.append(entry["MessageBody"])
                     outer.messages.setdefault(message.record_id, message)
-                self._answer(200, {"Successful": []})
+                self._respond(200, {"Successful": []})
 
-            def _answer(self, status: int, answer: object):
-                body = json.dumps(answer).encode()
+            def _respond(self, status: int, document: object):
+                body = json.dumps(document).encode()
                 self.send_response(status)
                 self.send_header("content-length", str(len(body)))
                 self.end_headers()
@@ -81,19 +80,19 @@ class QueueServer:
 
 @dataclass
 class Cost:
-    """What a process took: processor seconds with its children's, the most memory it held."""
+    """The use of a process: CPU seconds with its children, and peak resident memory."""
 
     cpu: float
     peak: int
 
 
 class FakeNode:
-    """A node with a ring, programs that misbehave, and the agent on it."""
+    """A node with a kernel ring buffer, fake programs, and the agent as a process."""
 
     def __init__(self, folder: Path, queue: QueueServer, **settings: object) -> None:
         self.folder, self.queue, self.ring = folder, queue, Ring(folder / "kmsg")
         (folder / "boot_id").write_text(BOOT + "\n")
-        told = {
+        values = {
             "cluster": "train-a",
             "node": "gpu-1",
             "instance_id": "i-0aaaaaaaaaaaaaaa1",
@@ -108,7 +107,7 @@ class FakeNode:
             "link_seconds": 0,
             "heartbeat_seconds": 1,
         } | settings
-        lines = [f"{name} = {json.dumps(value)}" for name, value in told.items()]
+        lines = [f"{name} = {json.dumps(value)}" for name, value in values.items()]
         (folder / "agent.toml").write_text("\n".join(lines) + "\n[journal_units]\n")
         self.process: subprocess.Popen[bytes] | None = None
 
@@ -124,18 +123,18 @@ class FakeNode:
         assert self.process is not None
         self.process.kill()
         self.process.wait()
-        self.ring.hang_up()
+        self.ring.stop_serving()
 
     def stop(self) -> int:
         assert self.process is not None
         self.process.send_signal(signal.SIGTERM)
         status = self.process.wait(20)
-        self.ring.hang_up()
+        self.ring.stop_serving()
         return status
 
-    def mark(self) -> Mark:
-        """How far the kernel's log counts as read, as the next start would find it."""
-        return MarkFile(self.folder / "state" / "kmsg.mark", "kmsg").mark
+    def cursor(self) -> Cursor:
+        """The stored cursor of the kernel log."""
+        return CursorFile(self.folder / "state" / "kmsg.cursor", "kmsg").cursor
 
     def cost(self) -> Cost:
         assert self.process is not None
@@ -155,14 +154,14 @@ class FakeNode:
 
 
 def wait_for(condition, seconds: float = 30) -> None:
-    until = time.monotonic() + seconds
+    deadline = time.monotonic() + seconds
     while not condition():
-        assert time.monotonic() < until, "it did not come to pass"
+        assert time.monotonic() < deadline, "the condition did not become true in time"
         time.sleep(0.05)
 
 
-def said(queue: QueueServer) -> dict[str, int]:
-    """How often each text was said by the records that came, folded ones counted."""
+def line_counts(queue: QueueServer) -> dict[str, int]:
+    """How often the received records contain each text, repeated lines counted."""
     found: dict[str, int] = {}
     for line in queue.lines():
         text, times = line.partition(";")[2], 1
@@ -186,79 +185,79 @@ def node(tmp_path, queue):
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-def test_every_line_comes_once_whenever_the_agent_is_killed(node, queue, seed):
-    dice, number = random.Random(seed), 0
+def test_every_line_arrives_once_when_the_agent_is_killed_at_random_times(node, queue, seed):
+    rng, number = random.Random(seed), 0
     for _ in range(6):
         node.start()
-        until = time.monotonic() + dice.uniform(0.2, 1.5)
-        queue.away = dice.random() < 0.5
+        until = time.monotonic() + rng.uniform(0.2, 1.5)
+        queue.down = rng.random() < 0.5
         while time.monotonic() < until:
-            for _ in range(dice.randrange(30)):
+            for _ in range(rng.randrange(30)):
                 number += 1
-                node.ring.say(XID.format(number))
+                node.ring.append(XID.format(number))
             time.sleep(0.02)
         node.kill()
-    queue.away = False
+    queue.down = False
     node.start()
     wait_for(lambda: len(queue.lines()) >= number)
     time.sleep(1)
     assert node.stop() == 0
-    assert said(queue) == {XID.format(one): 1 for one in range(1, number + 1)}
+    assert line_counts(queue) == {XID.format(one): 1 for one in range(1, number + 1)}
 
 
-def test_equal_lines_are_counted_right_across_a_kill(node, queue):
+def test_repeated_lines_are_counted_correctly_across_a_kill(node, queue):
     node.start()
     for _ in range(40):
-        node.ring.say(XID.format(7))
+        node.ring.append(XID.format(7))
     wait_for(queue.lines)
     node.kill()
     for _ in range(40):
-        node.ring.say(XID.format(7))
+        node.ring.append(XID.format(7))
     node.start()
-    wait_for(lambda: said(queue).get(XID.format(7)) == 80)
+    wait_for(lambda: line_counts(queue).get(XID.format(7)) == 80)
     assert node.stop() == 0
-    assert said(queue) == {XID.format(7): 80}
+    assert line_counts(queue) == {XID.format(7): 80}
     assert len(queue.lines()) <= 6
 
 
-def test_a_disk_that_takes_nothing_silences_nobody(tmp_path, queue):
+def test_lines_are_sent_when_the_disk_is_full(tmp_path, queue):
     node = FakeNode(tmp_path, queue, spool_bytes=0)
     node.start()
     for number in range(500):
-        node.ring.say(XID.format(number))
-    # Killed between the queue's answer and the note of it, it would say some lines once more (docs/agent.md).
-    wait_for(lambda: node.mark().value.get("seq") == 499)
+        node.ring.append(XID.format(number))
+    # An agent killed between the response of the queue and the cursor update sends some lines twice (docs/agent.md).
+    wait_for(lambda: node.cursor().position.get("seq") == 499)
     node.kill()
-    node.ring.say(XID.format(500))
+    node.ring.append(XID.format(500))
     node.start()
     wait_for(lambda: len(queue.lines()) >= 501)
     assert node.stop() == 0
-    assert said(queue) == {XID.format(one): 1 for one in range(501)}
+    assert line_counts(queue) == {XID.format(one): 1 for one in range(501)}
 
 
-def test_without_network_and_disk_the_ring_keeps_what_the_agent_does_not_read(tmp_path, queue):
+def test_without_network_and_disk_lines_stay_in_the_ring_buffer_and_none_is_lost(tmp_path, queue):
     node = FakeNode(tmp_path, queue, spool_bytes=2 * 4096)
-    queue.away = True
+    queue.down = True
     node.start()
     for number in range(8_000):
-        node.ring.say(XID.format(number))
+        node.ring.append(XID.format(number))
     time.sleep(2)
     assert node.disk() < 100_000
     assert node.cost().peak < MEMORY_BYTES
-    queue.away = False
+    queue.down = False
     wait_for(lambda: len(queue.lines()) >= 8_000, 60)
     assert node.stop() == 0
-    assert said(queue) == {XID.format(one): 1 for one in range(8_000)}
+    assert line_counts(queue) == {XID.format(one): 1 for one in range(8_000)}
 
 
-def test_a_new_boot_is_told_from_the_old_one(node, queue):
+def test_records_carry_the_boot_id_of_their_boot(node, queue):
     node.start()
-    node.ring.say(XID.format(1))
+    node.ring.append(XID.format(1))
     wait_for(queue.lines)
     node.kill()
     (node.folder / "boot_id").write_text("another-boot\n")
     node.ring.records.clear()
-    node.ring.say(XID.format(2))
+    node.ring.append(XID.format(2))
     node.start()
     wait_for(lambda: len(queue.lines()) == 2)
     node.stop()
@@ -266,23 +265,23 @@ def test_a_new_boot_is_told_from_the_old_one(node, queue):
     assert boots == {BOOT, "another-boot"}
 
 
-def test_programs_that_hang_and_flood_are_told_while_the_log_goes_on(tmp_path, queue):
+def test_hanging_and_flooding_programs_are_reported_while_the_log_is_followed(tmp_path, queue):
     smi = script(tmp_path, "smi", "sleep 600")
     dcgmi = script(tmp_path, "dcgmi", "head -c 10000000 /dev/urandom")
     node = FakeNode(tmp_path, queue, nvidia_smi=smi, dcgmi=dcgmi, probe_timeout_seconds=2)
     node.start()
     wait_for(lambda: len(queue.bodies("faultbridge")) >= 2)
-    node.ring.say(XID.format(1))
+    node.ring.append(XID.format(1))
     wait_for(queue.lines)
     assert node.cost().peak < MEMORY_BYTES
     assert node.stop() == 0
-    told = {json.loads(body)["code"] for body in queue.bodies("faultbridge")}
-    assert told == {"smi.hang", "agent.oversize"}
+    codes = {json.loads(body)["code"] for body in queue.bodies("faultbridge")}
+    assert codes == {"smi.hang", "agent.oversize"}
     faults = registry.decode("faultbridge", "".join(queue.bodies("faultbridge")).encode())
     assert {fault.severity for fault in faults} == {Severity.ERROR, Severity.WARNING}
 
 
-def test_a_heartbeat_says_who_is_alive_and_what_it_could_not_do(node, queue):
+def test_a_heartbeat_names_its_node_and_its_memory_use(node, queue):
     node.start()
     wait_for(lambda: len(queue.bodies("heartbeat")) >= 2)
     node.stop()
@@ -293,7 +292,7 @@ def test_a_heartbeat_says_who_is_alive_and_what_it_could_not_do(node, queue):
     assert beat["memory_bytes"] < MEMORY_BYTES
 
 
-def test_a_hook_leaves_a_file_and_the_agent_sends_it(node, queue):
+def test_a_file_in_the_drop_folder_is_sent_and_deleted(node, queue):
     node.start()
     drop = node.folder / "state" / "drop"
     wait_for(drop.is_dir)
@@ -306,47 +305,47 @@ def test_a_hook_leaves_a_file_and_the_agent_sends_it(node, queue):
 
 
 def storm(node: FakeNode, queue: QueueServer, *, lines: int, seconds: float) -> dict[str, float]:
-    """Let lines come evenly and say what the agent took for them."""
+    """Append lines at an even rate and return what the agent used for them."""
     node.start()
     wait_for(lambda: queue.bodies("heartbeat"))
-    before, began, most_disk = node.cost(), time.monotonic(), 0
+    before, started, max_disk = node.cost(), time.monotonic(), 0
     for number in range(lines):
-        node.ring.say(XID.format(number))
+        node.ring.append(XID.format(number))
         if number % 50 == 0:
-            ahead = began + seconds * number / lines - time.monotonic()
-            time.sleep(max(ahead, 0))
+            delay = started + seconds * number / lines - time.monotonic()
+            time.sleep(max(delay, 0))
         if number % 1000 == 0:
-            most_disk = max(most_disk, node.disk())
+            max_disk = max(max_disk, node.disk())
     wait_for(lambda: len(queue.lines()) >= lines, 60)
-    passed, after = time.monotonic() - began, node.cost()
+    passed, after = time.monotonic() - started, node.cost()
     assert node.stop() == 0
-    assert said(queue) == {XID.format(one): 1 for one in range(lines)}
+    assert line_counts(queue) == {XID.format(one): 1 for one in range(lines)}
     return {
         "lines": lines,
         "seconds": round(passed, 1),
         "start_cpu_seconds": before.cpu,
         "cpu_percent_of_a_core": round(100 * (after.cpu - before.cpu) / passed, 3),
         "peak_memory_mb": round(after.peak / 1e6, 1),
-        "most_disk_kb": round(most_disk / 1e3, 1),
+        "max_disk_kb": round(max_disk / 1e3, 1),
     }
 
 
-def test_a_short_storm_stays_within_what_the_agent_may_cost(node, queue, record_property):
-    taken = storm(node, queue, lines=2_500, seconds=15)
-    record_property("storm", taken)
-    assert taken["peak_memory_mb"] * 1e6 < MEMORY_BYTES
-    assert taken["most_disk_kb"] * 1e3 < DISK_BYTES
-    assert taken["cpu_percent_of_a_core"] / 100 < CPU_SHARE + CPU_BURST_SECONDS / 15
-    assert taken["cpu_percent_of_a_core"] < 4
+def test_a_short_storm_stays_within_the_resource_limits(node, queue, record_property):
+    used = storm(node, queue, lines=2_500, seconds=15)
+    record_property("storm", used)
+    assert used["peak_memory_mb"] * 1e6 < MEMORY_BYTES
+    assert used["max_disk_kb"] * 1e3 < DISK_BYTES
+    assert used["cpu_percent_of_a_core"] / 100 < CPU_SHARE + CPU_BURST_SECONDS / 15
+    assert used["cpu_percent_of_a_core"] < 4
 
 
 @pytest.mark.nightly
 @pytest.mark.timeout(900)
-def test_ten_minutes_of_storm_stay_within_what_the_agent_may_cost(node, queue, record_property, capsys):
-    taken = storm(node, queue, lines=50_000, seconds=600)
-    record_property("storm", taken)
+def test_a_storm_of_ten_minutes_stays_within_the_resource_limits(node, queue, record_property, capsys):
+    used = storm(node, queue, lines=50_000, seconds=600)
+    record_property("storm", used)
     with capsys.disabled():
-        print(taken)  # noqa: T201 - the figures are the purpose
-    assert taken["cpu_percent_of_a_core"] / 100 < CPU_SHARE
-    assert taken["peak_memory_mb"] * 1e6 < MEMORY_BYTES
-    assert taken["most_disk_kb"] * 1e3 < DISK_BYTES
+        print(used)  # noqa: T201 - the figures are the purpose
+    assert used["cpu_percent_of_a_core"] / 100 < CPU_SHARE
+    assert used["peak_memory_mb"] * 1e6 < MEMORY_BYTES
+    assert used["max_disk_kb"] * 1e3 < DISK_BYTES

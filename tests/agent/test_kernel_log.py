@@ -1,4 +1,4 @@
-"""Lines of the kernel's ring: each once a boot, folded when they repeat, with a time that does not change."""
+"""Kernel log lines: read once per boot, counted when they repeat, with a stable time."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from faultbridge.agent.folding import MAX_BYTES, MAX_KNOWN, Line, LineBatch
-from faultbridge.agent.kmsg import KmsgLog
+from faultbridge.agent.kernel_log import KernelLog
+from faultbridge.agent.log_follower import MAX_BATCH_BYTES, MAX_RECENT_LINES, LineBatch, LogLine
 from faultbridge.decoders import registry
 from faultbridge.domain.faults import Fault
-from tests.agent.fakes import BOOT, NOON, UPTIME, MovedClock
+from tests.agent.fakes import BOOT, NOON, UPTIME, ManualClock
 
 XID = "NVRM: Xid (PCI:0000:c1:00): 79, pid=1234, name=python, GPU has fallen off the bus."
 
 
-def line(text: str = XID, head: str = "") -> Line:
-    return Line(head, text, {"seq": 1})
+def line(text: str = XID, head: str = "") -> LogLine:
+    return LogLine(head, text, {"seq": 1})
 
 
 class Device:
-    """A plain file that is written to by hand, read as the device is."""
+    """A plain file in the format of /dev/kmsg that a test writes to."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / "kmsg"
         self.path.touch()
 
-    def say(self, text: bytes) -> None:
+    def write(self, text: bytes) -> None:
         with self.path.open("ab") as file:
             file.write(text)
 
@@ -40,18 +40,18 @@ def device(tmp_path):
     return Device(tmp_path)
 
 
-def log_of(device: Device, mark=None, boot=BOOT, clock=None) -> KmsgLog:
-    return KmsgLog(device.path, boot, mark or {}, clock or MovedClock())
+def log_of(device: Device, position=None, boot=BOOT, clock=None) -> KernelLog:
+    return KernelLog(device.path, boot, position or {}, clock or ManualClock())
 
 
-def test_equal_lines_within_five_seconds_are_one_line_and_a_count():
+def test_equal_lines_within_five_seconds_become_one_line_with_a_count():
     batch = LineBatch()
     for second in range(4):
         batch.add(line(head=f"t{second} "), second)
     assert batch.take(4).decode().splitlines() == [f"t0 {XID}", f"t3 message repeated 3 times: [ {XID} ]"]
 
 
-def test_a_count_of_folded_lines_is_what_the_decoder_counts():
+def test_the_decoder_reads_the_count_of_repeated_lines():
     batch = LineBatch()
     for second in range(4):
         batch.add(line(head=f"2026-02-03T12:00:0{second}.000Z 3,{second},1,-;"), second)
@@ -59,7 +59,7 @@ def test_a_count_of_folded_lines_is_what_the_decoder_counts():
     assert sum(one.count for one in faults) == 4
 
 
-def test_a_new_line_leaves_at_once_and_a_repetition_within_five_seconds():
+def test_a_new_line_is_due_at_once_and_a_repeated_line_after_five_seconds():
     batch = LineBatch()
     batch.add(line(), 0)
     assert not batch.due(0.1)
@@ -70,7 +70,7 @@ def test_a_new_line_leaves_at_once_and_a_repetition_within_five_seconds():
     assert batch.due(6)
 
 
-def test_a_line_that_comes_again_after_five_seconds_is_new():
+def test_an_equal_line_after_five_seconds_is_written_again():
     batch = LineBatch()
     batch.add(line(), 0)
     batch.take(0)
@@ -78,75 +78,75 @@ def test_a_line_that_comes_again_after_five_seconds_is_new():
     assert batch.take(6).decode().splitlines() == [XID]
 
 
-def test_a_storm_of_different_lines_takes_no_more_memory_than_a_batch():
+def test_a_storm_of_different_lines_uses_bounded_memory():
     batch = LineBatch()
     for number in range(50_000):
         batch.add(line(f"{XID} {number}"), 0)
         if batch.full:
-            assert len(batch.take(0)) <= MAX_BYTES + len(XID) + 10
-    assert len(batch._known) <= MAX_KNOWN
+            assert len(batch.take(0)) <= MAX_BATCH_BYTES + len(XID) + 10
+    assert len(batch._recent) <= MAX_RECENT_LINES
 
 
-def test_a_record_is_read_once_a_boot(device):
-    device.say(f"3,1,1000,-;{XID}\n SUBSYSTEM=pci\n3,2,2000,-;other\n".encode())
+def test_a_record_is_read_once_per_boot(device):
+    device.write(f"3,1,1000,-;{XID}\n SUBSYSTEM=pci\n3,2,2000,-;other\n".encode())
     assert [one.text for one in log_of(device).read(10_000)] == [XID, "other"]
     assert [one.text for one in log_of(device, {"boot": BOOT, "seq": 1}).read(10_000)] == ["other"]
 
 
-def test_after_a_reboot_the_ring_is_read_from_its_start(device):
-    device.say(f"3,1,1000,-;{XID}\n".encode())
+def test_after_a_reboot_the_ring_buffer_is_read_from_its_start(device):
+    device.write(f"3,1,1000,-;{XID}\n".encode())
     assert len(list(log_of(device, {"boot": "another", "seq": 99}).read(10_000))) == 1
 
 
-def test_a_line_that_was_said_long_ago_has_its_own_time_not_that_of_counter_sample(device):
+def test_an_old_line_has_its_own_time_not_the_time_of_counter_sample(device):
     hour_ago = int((UPTIME - 3600) * 1_000_000)
-    device.say(f"3,1,{hour_ago},-;{XID}\n".encode())
+    device.write(f"3,1,{hour_ago},-;{XID}\n".encode())
     (found,) = log_of(device).read(10_000)
-    (fault,) = registry.decode("kernel-log", (found.head + found.text).encode())
+    (fault,) = registry.decode("kernel-log", (found.prefix + found.text).encode())
     assert fault.observed_at == NOON - timedelta(hours=1)
 
 
-def test_a_line_read_twice_has_one_time_even_when_the_clocks_tick_apart(device):
-    device.say(f"3,7,5000000,-;{XID}\n".encode())
+def test_a_line_that_is_read_twice_has_one_time_when_the_clocks_drift(device):
+    device.write(f"3,7,5000000,-;{XID}\n".encode())
     first = next(log_of(device).read(10_000))
-    later = MovedClock()
+    later = ManualClock()
     later.wall += timedelta(milliseconds=700)
-    again = next(log_of(device, {**first.mark, "seq": 6}, clock=later).read(10_000))
-    assert again.head == first.head
+    again = next(log_of(device, {**first.position, "seq": 6}, clock=later).read(10_000))
+    assert again.prefix == first.prefix
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(micros=st.integers(0, 999_999), uptime=st.integers(0, 10**13))
-def test_a_line_read_twice_has_one_time_wherever_between_two_milliseconds_the_clocks_stand(device, micros, uptime):
+def test_a_line_that_is_read_twice_has_one_time_at_any_microsecond(device, micros, uptime):
     device.path.write_text(f"3,7,{uptime},-;{XID}\n3,8,{uptime},-;other\n")
-    clock = MovedClock()
+    clock = ManualClock()
     clock.wall += timedelta(microseconds=micros)
     first, second = log_of(device, clock=clock).read(10_000)
-    (again,) = log_of(device, {**first.mark, "seq": 7}, clock=clock).read(10_000)
-    assert again.head == second.head
+    (again,) = log_of(device, {**first.position, "seq": 7}, clock=clock).read(10_000)
+    assert again.prefix == second.prefix
 
 
-def test_a_clock_that_was_set_gives_the_next_lines_its_time(device):
-    clock = MovedClock()
+def test_lines_after_a_clock_change_have_the_new_time(device):
+    clock = ManualClock()
     log = log_of(device, clock=clock)
     clock.wall += timedelta(days=400)
-    device.say(f"3,7,{int(UPTIME * 1_000_000)},-;{XID}\n".encode())
-    assert next(log.read(10_000)).head.startswith("2027-03-10T12:00:00")
+    device.write(f"3,7,{int(UPTIME * 1_000_000)},-;{XID}\n".encode())
+    assert next(log.read(10_000)).prefix.startswith("2027-03-10T12:00:00")
 
 
-def test_what_the_ring_lost_is_counted(device):
+def test_lines_that_the_ring_buffer_overwrote_are_counted(device):
     log = log_of(device)
-    device.say(b"3,1,1,-;a\n3,9,2,-;b\n")
+    device.write(b"3,1,1,-;a\n3,9,2,-;b\n")
     assert [one.text for one in log.read(10_000)] == ["a", "b"]
-    assert log.lost == 7
+    assert log.lost_lines == 7
 
 
 @pytest.mark.parametrize(
     "garbage", [b"\xff\xfe\x00" * 3000, b"no header\n", b"6,1,2;three\n", b"x" * 200_000, b"\n\n\n"]
 )
-def test_garbage_is_passed_over_and_what_follows_is_read(device, garbage):
+def test_garbage_is_skipped_and_the_next_line_is_read(device, garbage):
     log = log_of(device)
-    device.say(garbage + b"\n3,5,6,-;good\n")
+    device.write(garbage + b"\n3,5,6,-;good\n")
     found = []
     for _ in range(3):
         found += [one.text for one in log.read(1_000_000)]
@@ -154,21 +154,21 @@ def test_garbage_is_passed_over_and_what_follows_is_read(device, garbage):
     assert len(log._partial) < 20_000
 
 
-def test_a_device_that_is_not_there_is_looked_for_again(tmp_path):
-    log = KmsgLog(tmp_path / "kmsg", BOOT, {}, MovedClock())
+def test_a_missing_device_is_opened_when_it_appears(tmp_path):
+    log = KernelLog(tmp_path / "kmsg", BOOT, {}, ManualClock())
     assert list(log.read(10_000)) == []
     (tmp_path / "kmsg").write_bytes(b"3,5,6,-;good\n")
     assert [one.text for one in log.read(10_000)] == ["good"]
 
 
-def test_the_mark_of_user_space_stays_on_the_line_and_takes_its_weight_away(device):
-    device.say(f"11,1,1000,-;{XID}\n12,2,2000,-;{XID}\n".encode())
-    body = "\n".join(one.head + one.text for one in log_of(device).read(10_000)).encode()
+def test_a_line_from_user_space_keeps_its_facility(device):
+    device.write(f"11,1,1000,-;{XID}\n12,2,2000,-;{XID}\n".encode())
+    body = "\n".join(one.prefix + one.text for one in log_of(device).read(10_000)).encode()
     faults = [one for one in registry.decode("kernel-log", body) if isinstance(one, Fault)]
     assert faults
     assert all(one.attributes.get("facility") == "user" for one in faults)
 
 
-def test_counter_sample_never_waits(tmp_path):
+def test_counter_sample_never_blocks(tmp_path):
     os.mkfifo(tmp_path / "kmsg")
-    assert list(KmsgLog(tmp_path / "kmsg", BOOT, {}, MovedClock()).read(10_000)) == []
+    assert list(KernelLog(tmp_path / "kmsg", BOOT, {}, ManualClock()).read(10_000)) == []

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from faultbridge.registry.registration import Registration
 
 
-class WatchItself:
+class SelfMonitoring:
     """The services by which an installation knows how it fares."""
 
     ports: Ports

@@ -1,4 +1,4 @@
-"""Records of the table's stream."""
+"""Converts DynamoDB Streams records to table items, for `publish` and `react`."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from faultbridge.storage.writes import Item
 
 
-def images(event: Mapping[str, Any]) -> Iterator[Item]:
-    """Yield the items of a batch as they are after each change; a removal has none."""
+def new_images(event: Mapping[str, Any]) -> Iterator[Item]:
+    """Yield the new image of each changed item in a batch; deletions are skipped."""
     for record in event["Records"]:
         image = record["dynamodb"].get("NewImage")
         if image is not None:

@@ -1,8 +1,10 @@
-"""What a policy file may say. Field names are those of the domain, so that the two read alike."""
+"""The fields of a policy file with their limits; field names equal those of the domain."""
 
 from __future__ import annotations
 
-from typing import Annotated
+import re
+from collections.abc import Callable
+from typing import Annotated, Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
@@ -12,24 +14,50 @@ from faultbridge.domain.breakers import BreakerScope
 from faultbridge.domain.cases import RepairAction
 from faultbridge.domain.faults import Action, ComponentType, Severity
 from faultbridge.domain.policy import OrchestratorUnreachable
-from faultbridge.policyfile import durations
 
 _DAY = 86_400
-
-Seconds = Annotated[int, BeforeValidator(durations.seconds), Field(ge=0, le=_DAY)]
-Duration = Annotated[int, BeforeValidator(durations.seconds), Field(ge=1, le=90 * _DAY)]
-Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")]
-CodePattern = Annotated[str, Field(pattern=r"^[a-z0-9_.*?\[\]!-]{1,100}$")]
-ClusterPattern = Annotated[str, Field(pattern=r"^[A-Za-z0-9_*?\[\]!-]{1,100}$")]
-TypePattern = Annotated[str, Field(pattern=r"^[a-z0-9.*?\[\]!-]{1,60}$")]
+_UNITS = {"d": _DAY, "h": 3_600, "m": 60, "s": 1}
+_DURATION = re.compile(r"(?:(\d{1,6})d)?(?:(\d{1,6})h)?(?:(\d{1,6})m)?(?:(\d{1,9})s)?")
 
 
-def _cron(value: str) -> str:
+def parse_duration(value: object) -> int:
+    """Convert a duration such as `90s` or `1h30m`, or a number, to seconds; raises ValueError."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    found = _DURATION.fullmatch(value.strip()) if isinstance(value, str) and value.strip() else None
+    if found is None:
+        raise ValueError("a duration such as 90s, 30m, 8h or 16d is expected")
+    return sum(int(part) * unit for part, unit in zip(found.groups(), _UNITS.values(), strict=True) if part)
+
+
+def format_duration(seconds: int) -> str:
+    """Format whole seconds as a duration, such as `1h30m`."""
+    parts: list[str] = []
+    for name, unit in _UNITS.items():
+        count, seconds = divmod(seconds, unit)
+        if count:
+            parts.append(f"{count}{name}")
+    return "".join(parts) or "0s"
+
+
+def convert_durations(value: object, convert: Callable[[int], object]) -> Any:  # noqa: ANN401 - JSON
+    """Copy a policy document with each duration converted by `convert`, at any depth."""
+    if isinstance(value, dict):
+        return {
+            name: convert(field)
+            if name in DURATION_FIELDS and isinstance(field, int)
+            else convert_durations(field, convert)
+            for name, field in value.items()
+        }
+    return [convert_durations(item, convert) for item in value] if isinstance(value, list) else value
+
+
+def _check_cron(value: str) -> str:
     windows.read_cron(value)
     return value
 
 
-def _zone(value: str) -> str:
+def _check_zone(value: str) -> str:
     try:
         ZoneInfo(value)
     except (ZoneInfoNotFoundError, ValueError, OSError):
@@ -37,8 +65,14 @@ def _zone(value: str) -> str:
     return value
 
 
-Cron = Annotated[str, AfterValidator(_cron)]
-Zone = Annotated[str, AfterValidator(_zone)]
+Seconds = Annotated[int, BeforeValidator(parse_duration), Field(ge=0, le=_DAY)]
+Duration = Annotated[int, BeforeValidator(parse_duration), Field(ge=1, le=90 * _DAY)]
+Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")]
+CodePattern = Annotated[str, Field(pattern=r"^[a-z0-9_.*?\[\]!-]{1,100}$")]
+ClusterPattern = Annotated[str, Field(pattern=r"^[A-Za-z0-9_*?\[\]!-]{1,100}$")]
+TypePattern = Annotated[str, Field(pattern=r"^[a-z0-9.*?\[\]!-]{1,60}$")]
+Cron = Annotated[str, AfterValidator(_check_cron)]
+Zone = Annotated[str, AfterValidator(_check_zone)]
 
 
 class _Part(BaseModel):
@@ -46,7 +80,7 @@ class _Part(BaseModel):
 
 
 class MatchPart(_Part):
-    """Which conditions a rule is about; a field that is left out matches all."""
+    """The conditions that a rule applies to; an omitted field matches every condition."""
 
     codes: tuple[CodePattern, ...] = ()
     severities: tuple[Severity, ...] = ()
@@ -60,20 +94,20 @@ class MatchPart(_Part):
 
     @property
     def matches_all(self) -> bool:
-        """Tell whether no later rule can ever be reached."""
+        """Return whether it matches every condition, so that no later rule applies."""
         return not self.model_dump(exclude_defaults=True, exclude={"hours"})
 
 
 class WindowPart(_Part):
-    """A time in which repairs may begin: five cron fields, how long it lasts, and the time zone they are meant in."""
+    """A maintenance window in which repairs may start: five cron fields, a duration and a time zone."""
 
     cron: Cron
-    duration: Annotated[int, BeforeValidator(durations.seconds), Field(ge=60, le=7 * _DAY)]
+    duration: Annotated[int, BeforeValidator(parse_duration), Field(ge=60, le=7 * _DAY)]
     zone: Zone = "UTC"
 
 
 class BreakerPart(_Part):
-    """How many nodes, and what share of the nodes, may fail at once before nothing more is taken out of service."""
+    """A circuit breaker: stops isolation and repair when too many nodes have failed at once."""
 
     scope: BreakerScope = BreakerScope.CLUSTER
     nodes: Annotated[int, Field(ge=1, le=100_000)] = 5
@@ -83,7 +117,7 @@ class BreakerPart(_Part):
 
 
 class RulePart(_Part):
-    """What to do about the conditions that it matches; the first rule that matches decides."""
+    """One rule: the response to the conditions that it matches. The first matching rule applies."""
 
     name: Name
     match: MatchPart = MatchPart()
@@ -102,7 +136,7 @@ class RulePart(_Part):
 
 
 class LimitsPart(_Part):
-    """How much may be done at once, and how long things may take."""
+    """Limits of concurrent repairs, and the timeout of each phase of a repair."""
 
     concurrent: Annotated[int, Field(ge=0, le=500)] = 2
     per_hour: Annotated[int, Field(ge=0, le=1000)] = 20
@@ -120,14 +154,14 @@ class LimitsPart(_Part):
 
 
 class PolicyPart(_Part):
-    """A whole policy."""
+    """A complete policy: rules, limits and circuit breakers."""
 
     rules: tuple[RulePart, ...] = ()
     limits: LimitsPart = LimitsPart()
     breakers: Annotated[tuple[BreakerPart, ...], Field(max_length=2)] = ()
 
 
-DURATIONS = frozenset(
+DURATION_FIELDS = frozenset(
     {
         "act_within",
         "remember_for",
@@ -143,4 +177,4 @@ DURATIONS = frozenset(
         "quiet",
     }
 )
-"""The fields that people write as durations and the table keeps in milliseconds, wherever they stand."""
+"""The fields with a duration: text in a policy file, milliseconds in the stored document."""

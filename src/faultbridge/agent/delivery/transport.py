@@ -1,0 +1,115 @@
+"""Sends messages to one SQS queue and objects to one S3 bucket, over HTTP connections that stay open."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+from urllib.parse import urlsplit
+
+from faultbridge.agent.delivery.records import OutgoingRecord
+from faultbridge.agent.delivery.sender import SendFailed
+from faultbridge.agent.delivery.signing import Call, Credentials, NoCredentials, signed_headers
+from faultbridge.agent.host import AgentClock
+
+TIMEOUT_SECONDS = 10
+MAX_RESPONSE_BYTES = 256 * 1024
+HTTP_OK = 200
+# SQS refuses a message with these codes however often it is sent; a message with any other code is sent again.
+PERMANENT_ERRORS = frozenset(
+    {"InvalidMessageContents", "InvalidParameterValue", "MessageTooLong", "BatchRequestTooLong"}
+)
+
+HttpCall = Callable[[Call, Mapping[str, str]], tuple[int, bytes]]
+"""Sends a signed call and returns the status and the body; raises OSError."""
+
+
+class AwsTransport:
+    """A Transport to SQS and S3. It does not retry; the sender does."""
+
+    def __init__(
+        self,
+        queue_url: str,
+        bucket: str | None,
+        region: str,
+        credentials: Callable[[], Credentials],
+        clock: AgentClock,
+        *,
+        http_call: HttpCall | None = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        self._queue_url = queue_url
+        self._region = region
+        self._credentials = credentials
+        self._clock = clock
+        self._http_call = http_call or HttpConnections()
+        variables = os.environ if environment is None else environment
+        endpoint = variables.get("AWS_ENDPOINT_URL")
+        queue = urlsplit(queue_url)
+        sqs_endpoint = variables.get("AWS_ENDPOINT_URL_SQS") or endpoint or f"{queue.scheme}://{queue.netloc}"
+        self._sqs_url = sqs_endpoint.rstrip("/")
+        s3_endpoint = variables.get("AWS_ENDPOINT_URL_S3") or endpoint
+        self._bucket_url = f"{s3_endpoint}/{bucket}" if s3_endpoint else f"https://{bucket}.s3.{region}.amazonaws.com"
+
+    def send_batch(self, records: Sequence[OutgoingRecord]) -> tuple[set[str], set[str]]:
+        """Send up to ten messages in one call."""
+        entries = [
+            {"Id": str(number), "MessageBody": record.text, "MessageGroupId": record.group}
+            for number, record in enumerate(records)
+        ]
+        body = json.dumps({"QueueUrl": self._queue_url, "Entries": entries}).encode()
+        headers = {"content-type": "application/x-amz-json-1.0", "x-amz-target": "AmazonSQS.SendMessageBatch"}
+        response = self._call("POST", f"{self._sqs_url}/", body, headers, "sqs")
+        try:
+            failed: list[dict[str, Any]] = json.loads(response).get("Failed") or []
+            not_accepted = {records[int(entry["Id"])].record_id for entry in failed}
+            refused = {records[int(entry["Id"])].record_id for entry in failed if entry.get("Code") in PERMANENT_ERRORS}
+        except (ValueError, LookupError, AttributeError, TypeError) as error:
+            raise SendFailed(f"the response of SQS cannot be read: {error}") from error
+        return {record.record_id for record in records} - not_accepted, refused
+
+    def put_object(self, key: str, body: bytes) -> None:
+        """Write an object; its key is derived from its content, so a repeated write changes nothing."""
+        self._call("PUT", f"{self._bucket_url}/{key}", body, {}, "s3")
+
+    def _call(self, method: str, url: str, body: bytes, headers: Mapping[str, str], service: str) -> bytes:
+        call = Call(method, url, body, headers, service, self._region)
+        try:
+            status, response = self._http_call(call, signed_headers(call, self._credentials(), self._clock.now()))
+        except (OSError, http.client.HTTPException, NoCredentials) as error:
+            raise SendFailed(f"{url}: {error}") from error
+        if status != HTTP_OK:
+            raise SendFailed(f"{url}: HTTP status {status}: {response[:300]!r}")
+        return response
+
+
+class HttpConnections:
+    """An HttpCall with one open connection per host; a connection that the server closed is reopened once."""
+
+    def __init__(self) -> None:
+        self._connections: dict[tuple[str, str], http.client.HTTPConnection] = {}
+
+    def __call__(self, call: Call, headers: Mapping[str, str]) -> tuple[int, bytes]:
+        """Send a call and read the response."""
+        url = urlsplit(call.url)
+        host = (url.scheme, url.netloc)
+        if host in self._connections:
+            try:
+                return self._exchange(host, call, url.path, headers)
+            except (http.client.RemoteDisconnected, BrokenPipeError, ConnectionResetError):
+                pass
+        connect = http.client.HTTPSConnection if url.scheme == "https" else http.client.HTTPConnection
+        self._connections[host] = connect(url.netloc, timeout=TIMEOUT_SECONDS)
+        return self._exchange(host, call, url.path, headers)
+
+    def _exchange(self, host: tuple[str, str], call: Call, path: str, headers: Mapping[str, str]) -> tuple[int, bytes]:
+        connection = self._connections[host]
+        try:
+            connection.request(call.method, path, call.body, dict(headers))
+            response = connection.getresponse()
+            return response.status, response.read(MAX_RESPONSE_BYTES)
+        except (OSError, http.client.HTTPException):
+            self._connections.pop(host).close()
+            raise

@@ -1,0 +1,83 @@
+"""The host that the agent runs on: its clocks, host name, boot id and EC2 instance id."""
+
+from __future__ import annotations
+
+import re
+import socket
+import time
+import urllib.error
+import urllib.request
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Protocol
+
+METADATA_URL = "http://169.254.169.254/latest"
+METADATA_TIMEOUT_SECONDS = 2.0
+_INSTANCE_ID = re.compile(r"i-[0-9a-f]{8,17}")
+
+
+class AgentClock(Protocol):
+    """The clocks that the agent reads; tests replace them."""
+
+    def now(self) -> datetime:
+        """Return the wall clock time in UTC, which an operator or NTP can change."""
+        ...
+
+    def monotonic(self) -> float:
+        """Return seconds since boot, on the clock that kernel log times use."""
+        ...
+
+    def sleep(self, seconds: float) -> None:
+        """Sleep for a number of seconds."""
+        ...
+
+
+class SystemClock:
+    """The clocks of this host. CLOCK_MONOTONIC is the clock of kernel log times."""
+
+    def now(self) -> datetime:
+        """Return the wall clock time in UTC."""
+        return datetime.now(UTC)
+
+    def monotonic(self) -> float:
+        """Return seconds since boot, without the time that the host was suspended."""
+        return time.monotonic()
+
+    def sleep(self, seconds: float) -> None:
+        """Sleep for a number of seconds."""
+        time.sleep(seconds)
+
+
+def host_name() -> str | None:
+    """Return the host name without its domain, or None where it is empty."""
+    return socket.gethostname().partition(".")[0] or None
+
+
+def boot_id(path: Path) -> str | None:
+    """Return the id of the current boot, or None where the file cannot be read."""
+    try:
+        return path.read_text(encoding="ascii").strip()[:64] or None
+    except (OSError, ValueError):
+        return None
+
+
+def instance_id(base_url: str = METADATA_URL) -> str | None:
+    """Return the EC2 instance id from the instance metadata service, or None outside of EC2."""
+    try:
+        found = read_metadata("instance-id", base_url)
+    except (urllib.error.URLError, OSError, ValueError):
+        return None
+    return found if _INSTANCE_ID.fullmatch(found) else None
+
+
+def read_metadata(path: str, base_url: str = METADATA_URL) -> str:
+    """Read one path below `meta-data/` of the instance metadata service, version 2."""
+    lifetime = {"X-aws-ec2-metadata-token-ttl-seconds": "60"}
+    token = _get(urllib.request.Request(f"{base_url}/api/token", method="PUT", headers=lifetime))  # noqa: S310 - fixed host
+    headers = {"X-aws-ec2-metadata-token": token}
+    return _get(urllib.request.Request(f"{base_url}/meta-data/{path}", headers=headers))  # noqa: S310 - as above
+
+
+def _get(request: urllib.request.Request) -> str:
+    with urllib.request.urlopen(request, timeout=METADATA_TIMEOUT_SECONDS) as response:  # noqa: S310 - as above
+        return str(response.read(65536).decode())

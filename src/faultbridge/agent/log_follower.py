@@ -1,0 +1,204 @@
+"""Follows a log: reads its lines, counts repeated lines, and stores them as records with a cursor.
+
+Equal lines within five seconds become one line with a count.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from faultbridge.agent.cursors import Cursor, CursorFile
+from faultbridge.agent.delivery.records import OutgoingRecord, RecordPacker
+from faultbridge.agent.delivery.spool import Outbox
+from faultbridge.agent.host import AgentClock
+
+READ_BYTES_PER_POLL = 128 * 1024
+
+REPEAT_WINDOW_SECONDS = 5.0
+"""An equal line within this time is counted, not written again."""
+
+FLUSH_DELAY_SECONDS = 0.25
+"""A new line waits this long for related lines, so that they share a record."""
+
+BURST_FLUSH_DELAY_SECONDS = 2.0
+"""The same wait while a record was made less than five seconds ago."""
+
+MAX_BATCH_BYTES = 128 * 1024
+MAX_RECENT_LINES = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class LogLine:
+    """One line of a log, with the read position after it.
+
+    `text` is the part that is compared for equality; `prefix` is the rest, such as the time. `position` is None
+    where the log has no positions.
+    """
+
+    prefix: str
+    text: str
+    position: Mapping[str, Any] | None = None
+
+
+class LineBatch:
+    """Collects lines for one record and counts repeated ones; times are seconds of a monotonic clock."""
+
+    def __init__(self) -> None:
+        self._lines: list[str] = []
+        self._size = 0
+        self._repeats: dict[str, tuple[int, LogLine]] = {}
+        self._recent: dict[str, float] = {}
+        self._new_since: float | None = None
+        self._repeats_since: float | None = None
+        self._taken_at = float("-inf")
+        self.position: Mapping[str, Any] | None = None
+
+    @property
+    def full(self) -> bool:
+        """Return whether the batch has reached its maximum size."""
+        return self._size >= MAX_BATCH_BYTES
+
+    def add(self, line: LogLine, now: float) -> None:
+        """Add a line: write it if it is new, count it if an equal line came less than five seconds ago."""
+        if line.position is not None:
+            self.position = line.position
+        text = line.text
+        if now - self._recent.get(text, float("-inf")) < REPEAT_WINDOW_SECONDS:
+            count, _ = self._repeats.get(text, (0, line))
+            self._repeats[text] = (count + 1, line)
+            self._repeats_since = now if self._repeats_since is None else self._repeats_since
+            return
+        if len(self._recent) >= MAX_RECENT_LINES:
+            self._recent = {
+                one: at for one, at in self._recent.items() if now - at < REPEAT_WINDOW_SECONDS and one in self._repeats
+            }
+        self._recent[text] = now
+        self._write(line.prefix + text)
+        self._new_since = now if self._new_since is None else self._new_since
+
+    def due(self, now: float) -> bool:
+        """Return whether the batch should become a record now."""
+        delay = BURST_FLUSH_DELAY_SECONDS if now - self._taken_at < REPEAT_WINDOW_SECONDS else FLUSH_DELAY_SECONDS
+        new_lines_due = self._new_since is not None and now - self._new_since >= delay
+        repeats_due = self._repeats_since is not None and now - self._repeats_since >= REPEAT_WINDOW_SECONDS
+        return self.full or new_lines_due or repeats_due
+
+    def take(self, now: float) -> bytes:
+        """Return all lines as text, repeated lines last, and empty the batch.
+
+        The text contains the log up to `position`.
+        """
+        for text, (count, line) in self._repeats.items():
+            self._write(line.prefix + (text if count == 1 else f"message repeated {count} times: [ {text} ]"))
+            self._recent[text] = now
+        body = ("\n".join(self._lines) + "\n").encode("utf-8", "replace") if self._lines else b""
+        self._lines, self._size, self._repeats = [], 0, {}
+        self._new_since = self._repeats_since = None
+        self._taken_at = now
+        return body
+
+    def _write(self, text: str) -> None:
+        self._lines.append(text)
+        self._size += len(text) + 1
+
+
+class Log(ABC):
+    """A log that can be read without blocking, from a stored position on."""
+
+    name: str
+    source: str
+    max_line_bytes: ClassVar[int]
+
+    def __init__(self) -> None:
+        self.lost_lines = 0
+        self._partial = b""
+
+    def read(self, max_bytes: int) -> Iterator[LogLine]:
+        """Yield the lines that are available, up to about `max_bytes`."""
+        read = 0
+        while read < max_bytes:
+            chunk = self._read_chunk()
+            if not chunk:
+                return
+            read += len(chunk)
+            *complete, self._partial = (self._partial + chunk).split(b"\n")
+            for raw in complete:
+                line = self._parse_line(raw)
+                if line is not None:
+                    yield line
+            if len(self._partial) > self.max_line_bytes:
+                self._partial = b""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close the log."""
+
+    @abstractmethod
+    def _read_chunk(self) -> bytes:
+        """Return the next bytes without blocking; empty when none are available."""
+
+    @abstractmethod
+    def _parse_line(self, raw: bytes) -> LogLine | None:
+        """Parse one line; None for a line to skip."""
+
+
+@dataclass(slots=True)
+class Follower:
+    """Converts one log to records.
+
+    It stops reading while neither the disk nor the network accepts the latest record.
+    """
+
+    log: Log
+    cursors: CursorFile
+    outbox: Outbox
+    packer: RecordPacker
+    clock: AgentClock
+    _batch: LineBatch = field(default_factory=LineBatch)
+    _pending: OutgoingRecord | None = None
+    _in_memory: bool = False
+
+    def poll(self) -> None:
+        """Read the available lines and store the batch if it is due."""
+        if self._pending is not None and not self._make_safe(self._pending):
+            return
+        now = self.clock.monotonic()
+        for line in self.log.read(READ_BYTES_PER_POLL):
+            self._batch.add(line, now)
+        if self._batch.due(now):
+            self.flush()
+
+    def flush(self) -> None:
+        """Store all lines that were read, unless an earlier record is still pending."""
+        if self._pending is not None:
+            return
+        body = self._batch.take(self.clock.monotonic())
+        if not body:
+            return
+        position = self._batch.position
+        cursor = None if position is None else Cursor(self.log.name, self.cursors.cursor.number + 1, position)
+        record = self.packer.pack(self.log.source, body, self.clock.now(), cursor)
+        if record is not None:
+            self._pending, self._in_memory = record, False
+            self._make_safe(record)
+
+    def _make_safe(self, record: OutgoingRecord) -> bool:
+        """Store a record on disk, or hold it in memory; return whether it is stored or sent.
+
+        The cursor advances when the record is stored or sent, never before.
+        """
+
+        def advance() -> None:
+            if record.cursor is not None:
+                self.cursors.advance(record.cursor)
+
+        if not self._in_memory and not self.outbox.store(record, advance):
+            self._in_memory = self.outbox.hold_in_memory(record, advance)
+            return False
+        if self._in_memory and not self.outbox.is_safe(record):
+            return False
+        self._pending = None
+        return True

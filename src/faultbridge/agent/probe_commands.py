@@ -1,0 +1,140 @@
+"""The probes of a GPU node: the programs and files to read, and the source of each output."""
+
+from __future__ import annotations
+
+import time
+import urllib.request
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+from faultbridge.agent.child_processes import (
+    MAX_OUTPUT_BYTES,
+    BackgroundRead,
+    Outcome,
+    ProbeResult,
+    RunningProbe,
+    start_process,
+)
+from faultbridge.agent.probes import Probe
+from faultbridge.agent.settings import AgentSettings
+
+EXPORTER_TIMEOUT_SECONDS = 5.0
+ETHTOOL_TIMEOUT_SECONDS = 10
+MAX_FILES = 4000
+MAX_INTERFACES = 32
+_PORT_FILES = ("state", "phys_state", "rate", "link_layer")
+_COUNTER_FOLDERS = ("counters", "hw_counters")
+
+# Error texts that nvidia-smi prints for a lost GPU or a broken driver; the decoder of its XML reads them too.
+NVIDIA_SMI_ERRORS = (
+    b"Unable to determine the device handle for GPU",
+    b"NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver",
+    b"Failed to initialize NVML: Driver",
+    b"Failed to initialize NVML: Unknown Error",
+    b"No devices were found",
+    b"No devices found",
+)
+
+
+def node_probes(settings: AgentSettings) -> tuple[Probe, ...]:
+    """List the probes of this node; the scheduler skips a probe with an interval of 0."""
+    timeout = settings.probe_timeout_seconds
+    nvidia_smi = partial(start_process, (settings.nvidia_smi, "-q", "-x"))
+    dcgm_health = partial(start_process, (settings.dcgmi, "health", "-c", "-j"))
+    ip_link = partial(start_process, ("ip", "-j", "link"))
+    exporter = partial(_start_scrape, settings.exporter_url)
+    counters = partial(_start_port_counters, settings.sysfs / "class" / "infiniband")
+    return (
+        Probe(
+            "nvidia-smi",
+            "nvidia-smi-xml",
+            nvidia_smi,
+            settings.smi_seconds,
+            timeout,
+            b"<",
+            "smi",
+            known_errors=NVIDIA_SMI_ERRORS,
+        ),
+        Probe("dcgmi health", "dcgm-health", dcgm_health, settings.health_seconds, timeout, b"{"),
+        Probe("ip link", "link-state", ip_link, settings.link_seconds, timeout, b"["),
+        Probe("exporter", "dcgm-metrics", exporter, settings.exporter_seconds, timeout),
+        Probe(
+            "rdma counters",
+            "rdma-counters",
+            counters,
+            settings.counter_seconds,
+            timeout,
+            second_source="infiniband-state",
+        ),
+        *_ethtool_probes(settings),
+    )
+
+
+def _ethtool_probes(settings: AgentSettings) -> Iterator[Probe]:
+    for interface in _physical_interfaces(settings.sysfs / "class" / "net"):
+        yield Probe(
+            f"ethtool {interface}",
+            "ethtool-stats",
+            partial(start_process, ("ethtool", "-S", interface)),
+            settings.counter_seconds,
+            ETHTOOL_TIMEOUT_SECONDS,
+            b"NIC",
+            output_header=f"{interface}:\n".encode(),
+        )
+
+
+def _physical_interfaces(folder: Path) -> list[str]:
+    try:
+        return sorted(path.name for path in folder.iterdir() if (path / "device").exists())[:MAX_INTERFACES]
+    except OSError:
+        return []
+
+
+def _start_scrape(url: str) -> RunningProbe:
+    return BackgroundRead(partial(scrape, url))
+
+
+def scrape(url: str) -> bytes:
+    """Read the metrics page of an exporter on this host, up to 5 s and 2 MiB.
+
+    Raises FileNotFoundError when no exporter listens, and ValueError for a URL of another host.
+    """
+    allowed = ("http://127.0.0.1", "http://localhost", "http://[::1]")
+    if not url.startswith(allowed):
+        raise ValueError(f"the exporter is not on this host: {url}; allowed prefixes: {', '.join(allowed)}")
+    deadline = time.monotonic() + EXPORTER_TIMEOUT_SECONDS
+    page = bytearray()
+    try:
+        with urllib.request.urlopen(url, timeout=EXPORTER_TIMEOUT_SECONDS) as response:  # noqa: S310 - of this host
+            while chunk := response.read1(65536):
+                page += chunk
+                if len(page) > MAX_OUTPUT_BYTES or time.monotonic() > deadline:
+                    raise TimeoutError(f"the page is larger than 2 MiB or takes longer than 5 s: {url}")
+    except urllib.error.URLError as error:
+        if isinstance(error.reason, ConnectionRefusedError):
+            raise FileNotFoundError(url) from None
+        raise
+    return bytes(page)
+
+
+def _start_port_counters(folder: Path) -> RunningProbe | ProbeResult:
+    return BackgroundRead(partial(port_counters, folder)) if folder.is_dir() else ProbeResult(Outcome.ABSENT)
+
+
+def port_counters(folder: Path) -> bytes:
+    """Read the state and the counters of every RDMA port as `path: value` lines."""
+    lines = []
+    for port in sorted(folder.glob("*/ports/*")):
+        files = [port / name for name in _PORT_FILES]
+        for name in _COUNTER_FOLDERS:
+            files += sorted((port / name).glob("*"))
+        lines += [f"{file}: {value}" for file in files if (value := _read_value(file)) is not None]
+    return "\n".join([*lines[:MAX_FILES], ""]).encode()
+
+
+def _read_value(file: Path) -> str | None:
+    try:
+        return file.read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:
+        return None

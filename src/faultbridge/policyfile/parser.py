@@ -1,0 +1,171 @@
+"""Reads and writes policy files; an invalid file is rejected with all its problems at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+
+from faultbridge.errors import Rejected
+from faultbridge.policyfile.schema import BreakerPart, PolicyPart, RulePart, convert_durations, format_duration
+
+MAX_CHARACTERS = 200_000
+_MAX_VALUE_TEXT = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One problem of a policy file; `rule` is None for a problem outside of the rules."""
+
+    rule: str | None
+    field: str
+    expected: str
+    found: str = ""
+
+    def __str__(self) -> str:
+        """Format the problem as one line."""
+        where = f"rule {self.rule}, " if self.rule else ""
+        found = f" (found {self.found})" if self.found else ""
+        return f"{where}{self.field}: {self.expected}{found}"
+
+
+class InvalidPolicy(Rejected):
+    """A policy file is invalid; `problems` lists all its problems."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        """Keep all problems; the error text contains the first one."""
+        more = f" and {len(problems) - 1} more" if len(problems) > 1 else ""
+        super().__init__("invalid_policy", f"{problems[0]}{more}")
+        self.problems = tuple(problems)
+
+
+def read_policy(text: str) -> dict[str, Any]:
+    """Convert a YAML or JSON policy to the document that the table stores, without its version.
+
+    Raises InvalidPolicy with every problem, or Rejected with reason `malformed_yaml` or `too_large`.
+    """
+    parsed = _parse(text)
+    try:
+        policy = PolicyPart.model_validate(parsed)
+    except ValidationError as error:
+        raise InvalidPolicy([_problem(one, parsed) for one in error.errors(include_url=False)]) from None
+    problems = list(_contradictions(policy.rules, policy.breakers))
+    if problems:
+        raise InvalidPolicy(problems)
+    document: dict[str, Any] = convert_durations(
+        policy.model_dump(mode="json", exclude_unset=True), lambda seconds: seconds * 1000
+    )
+    return document
+
+
+def write_policy(document: Mapping[str, Any]) -> str:
+    """Format a stored policy document as YAML; `read_policy` returns the same document from it."""
+    written = convert_durations(dict(document), lambda milliseconds: format_duration(milliseconds // 1000))
+    parts = {name: written[name] for name in ("rules", "limits", "breakers") if name in written}
+    return yaml.safe_dump(parts, sort_keys=False, default_flow_style=False, allow_unicode=True)
+
+
+def _parse(text: str) -> Mapping[str, Any]:
+    if len(text) > MAX_CHARACTERS:
+        raise Rejected("too_large", f"the policy has {len(text)} characters; at most {MAX_CHARACTERS} are allowed")
+    try:
+        parsed = yaml.load(text, Loader=_LoaderWithoutAliases)  # noqa: S506 - a SafeLoader
+    except (yaml.YAMLError, RecursionError) as error:
+        raise Rejected("malformed_yaml", " ".join(str(error).split())) from None
+    if parsed is None:
+        raise InvalidPolicy([Problem(None, "the file", "rules or limits are expected", "nothing")])
+    if not isinstance(parsed, dict):
+        expected = "a mapping with rules and limits is expected"
+        raise InvalidPolicy([Problem(None, "the file", expected, _value_text(parsed))])
+    return parsed
+
+
+class _LoaderWithoutAliases(yaml.SafeLoader):
+    """Loads YAML without aliases: a few aliases can expand to more than memory holds."""
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        """Compose a node; raises YAMLError for an alias."""
+        if self.check_event(yaml.AliasEvent):
+            raise yaml.YAMLError("YAML aliases (*name) are not supported; write the value again")
+        return super().compose_node(parent, index)
+
+
+def _problem(error: Mapping[str, Any], parsed: Mapping[str, Any]) -> Problem:
+    """Convert one pydantic error to a problem; an error within a rule names the rule."""
+    location = list(error["loc"])
+    rule = None
+    if location[:1] == ["rules"] and len(location) > 1 and isinstance(location[1], int):
+        rule = _rule_name(parsed, location[1])
+        location = location[2:] or ["the rule"]
+    return Problem(rule, _field_path(location), _expectation(error), _value_text(error.get("input")))
+
+
+def _rule_name(parsed: Mapping[str, Any], index: int) -> str:
+    rules = parsed.get("rules")
+    rule = rules[index] if isinstance(rules, list) else None
+    name = rule.get("name") if isinstance(rule, dict) else None
+    return f"{name} (number {index + 1})" if isinstance(name, str) else f"number {index + 1}"
+
+
+def _field_path(location: Sequence[int | str]) -> str:
+    text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in location)
+    return text.removeprefix(".") or "the file"
+
+
+def _expectation(error: Mapping[str, Any]) -> str:
+    context = error.get("ctx") or {}
+    match error["type"]:
+        case "missing":
+            return "a value is required"
+        case "extra_forbidden":
+            return "unknown field"
+        case "enum":
+            return f"one of {str(context['expected']).replace(' or ', ', ')} is expected"
+        case "string_pattern_mismatch":
+            return f"text that matches {context['pattern']} is expected"
+        case "value_error":
+            return str(context["error"])
+        case _:
+            message = str(error["msg"])
+            return message[:1].lower() + message[1:]
+
+
+def _value_text(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= _MAX_VALUE_TEXT else text[:_MAX_VALUE_TEXT] + "..."
+
+
+def _contradictions(rules: Sequence[RulePart], breakers: Sequence[BreakerPart]) -> Iterator[Problem]:
+    """Find problems between fields: repeated names, unreachable rules, repair actions in wrong order."""
+    if len({breaker.scope for breaker in breakers}) < len(breakers):
+        yield Problem(None, "breakers", "at most one breaker of each scope, cluster and domain, is expected")
+    names: set[str] = set()
+    catch_all: str | None = None
+    for rule in rules:
+        if rule.name in names:
+            yield Problem(rule.name, "name", "a name that no other rule has is expected")
+        if catch_all is not None:
+            yield Problem(rule.name, "match", f"unreachable: the earlier rule {catch_all} matches every condition")
+        names.add(rule.name)
+        catch_all = catch_all or (rule.name if rule.match.matches_all else None)
+        ordered = (
+            sorted(dict.fromkeys(rule.repair_actions), key=list(type(rule.repair_actions[0])).index)
+            if rule.repair_actions
+            else []
+        )
+        if list(rule.repair_actions) != ordered:
+            expected = ", ".join(action.value for action in ordered)
+            yield Problem(
+                rule.name, "repair_actions", f"each repair action once, mildest first, is expected: {expected}"
+            )
+        extra = [action.value for action in rule.approval if action not in rule.repair_actions]
+        if extra:
+            yield Problem(
+                rule.name,
+                "approval",
+                "repair actions of the rule's list of repair actions are expected",
+                ", ".join(extra),
+            )

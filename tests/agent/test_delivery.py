@@ -1,0 +1,196 @@
+"""Spool, cursors and sender: the disk limit, recovery after a crash, and sending after an outage."""
+
+from __future__ import annotations
+
+import random
+from datetime import timedelta
+
+import pytest
+
+from faultbridge.agent.cursors import HALF_BYTES, Cursor, CursorFile
+from faultbridge.agent.delivery.records import OutgoingRecord, RecordPacker
+from faultbridge.agent.delivery.sender import MAX_BACKOFF_SECONDS, Sender
+from faultbridge.agent.delivery.spool import BLOCK_BYTES, MAX_IN_MEMORY, Outbox, Spool, SpoolFull
+from faultbridge.storage.wire.message import decode_message
+from tests.agent.fakes import BOOT, NOON, FakeTransport, ManualClock
+
+
+def packer(**others) -> RecordPacker:
+    return RecordPacker("train-a", "gpu-1", "i-0aaaaaaaaaaaaaaa1", BOOT, **others)
+
+
+def record(number: int = 1, log: str = "kmsg") -> OutgoingRecord:
+    return OutgoingRecord(f"r-{number}", "train-a/gpu-1", f'{{"n":{number}}}', Cursor(log, number, {"seq": number}))
+
+
+def ids(batch) -> list[str]:
+    return [one.record_id for _, one in batch]
+
+
+def test_the_spool_never_uses_more_disk_than_its_limit(tmp_path):
+    spool = Spool(tmp_path, 10 * BLOCK_BYTES)
+    for number in range(10):
+        spool.store(record(number))
+    with pytest.raises(SpoolFull):
+        spool.store(record(11))
+    assert sum(1 for _ in tmp_path.iterdir()) * BLOCK_BYTES <= 10 * BLOCK_BYTES
+    assert ids(spool.oldest(3, 1000)) == ["r-0", "r-1", "r-2"]
+
+
+def test_the_spool_recovers_its_records_and_cursors_after_a_crash(tmp_path):
+    spool = Spool(tmp_path, 1_000_000)
+    for number in (1, 2, 3):
+        spool.store(record(number))
+    (tmp_path / "0000000000000009.tmp").write_bytes(b"half of a rec")
+    (tmp_path / "notes.rec").write_bytes(b"another program")
+    again = Spool(tmp_path, 1_000_000)
+    assert ids(again.oldest(9, 1000)) == ["r-1", "r-2", "r-3"]
+    assert again.cursors["kmsg"].position == {"seq": 3}
+    again.store(record(4))
+    assert ids(again.oldest(9, 1000))[-1] == "r-4"
+
+
+def test_an_unreadable_file_is_removed_and_counted(tmp_path):
+    spool = Spool(tmp_path, 1_000_000)
+    spool.store(record(1))
+    spool.store(record(2))
+    (tmp_path / "0000000000000001.rec").write_bytes(b"damaged")
+    assert ids(spool.oldest(9, 1000)) == ["r-2"]
+    assert (spool.unreadable, spool.waiting) == (1, 1)
+
+
+def test_a_cursor_survives_an_interrupted_write(tmp_path):
+    cursors = CursorFile(tmp_path / "m", "kmsg")
+    for number in (1, 2, 3):
+        assert cursors.advance(Cursor("kmsg", number, {"seq": number}))
+    whole = (tmp_path / "m").read_bytes()
+    for cut in range(0, HALF_BYTES, 50):  # the third update is in the second half
+        (tmp_path / "m").write_bytes(whole[: HALF_BYTES + 5] + b"?" * cut + whole[HALF_BYTES + 5 + cut :])
+        assert CursorFile(tmp_path / "m", "kmsg").cursor.number in {2, 3}
+
+
+def test_a_cursor_never_moves_backward(tmp_path):
+    cursors = CursorFile(tmp_path / "m", "kmsg")
+    cursors.advance(Cursor("kmsg", 5, {"seq": 5}))
+    cursors.advance(Cursor("kmsg", 4, {"seq": 4}))
+    assert CursorFile(tmp_path / "m", "kmsg").cursor == Cursor("kmsg", 5, {"seq": 5})
+
+
+def test_a_cursor_update_does_not_grow_its_file(tmp_path):
+    cursors = CursorFile(tmp_path / "m", "kmsg")
+    before = (tmp_path / "m").stat().st_size
+    for number in range(1, 200):
+        cursors.advance(Cursor("kmsg", number, {"boot": BOOT, "seq": 10**12 + number, "booted_at": 10**13}))
+    assert (tmp_path / "m").stat().st_size == before
+
+
+def test_a_record_that_does_not_fit_on_disk_is_sent_from_memory_and_then_safe(tmp_path):
+    outbox, safe = Outbox(Spool(tmp_path, 0)), []
+    assert not outbox.store(record(1))
+    assert outbox.hold_in_memory(record(1), lambda: safe.append(1))
+    assert not outbox.is_safe(record(1))
+    outbox.remove(name for name, _ in outbox.next_batch(10, 1000))
+    assert safe == [1]
+    assert outbox.is_safe(record(1))
+
+
+def test_memory_holds_only_a_few_records(tmp_path):
+    outbox = Outbox(Spool(tmp_path, 0))
+    assert [outbox.hold_in_memory(record(number)) for number in range(MAX_IN_MEMORY + 1)] == [True] * MAX_IN_MEMORY + [
+        False
+    ]
+
+
+def test_a_record_in_memory_is_stored_when_the_disk_has_room_but_not_while_it_is_being_sent(tmp_path):
+    spool = Spool(tmp_path, 0)
+    outbox = Outbox(spool)
+    outbox.hold_in_memory(record(1))
+    outbox.next_batch(10, 1000)
+    spool._max_bytes = 1_000_000
+    assert not outbox.is_safe(record(1))
+    outbox.end_batch()
+    assert outbox.is_safe(record(1))
+    assert ids(outbox.next_batch(10, 1000)) == ["r-1"]
+
+
+def test_repeatable_records_use_at_most_half_of_the_disk_limit(tmp_path):
+    outbox = Outbox(Spool(tmp_path, 10 * BLOCK_BYTES))
+    for number in range(10):
+        outbox.store_repeatable(record(number))
+    assert (outbox.waiting, outbox.dropped) == (5, 5)
+    assert outbox.store(record(11))
+
+
+def test_a_body_is_gzipped_and_one_above_the_queue_limit_goes_to_the_bucket():
+    small = packer().pack("kernel-log", b"NVRM: Xid\n" * 5000, NOON)
+    assert small is not None
+    assert len(small.text) < 2000
+    assert decode_message(small.text).body == b"NVRM: Xid\n" * 5000
+    noise = random.Random(1).randbytes(600_000)
+    large = packer(has_bucket=True).pack("nvidia-smi-xml", noise, NOON)
+    assert large is not None
+    assert OutgoingRecord.from_bytes(large.to_bytes()) == large
+    assert decode_message(large.text).pointer == large.object_key
+    assert packer().pack("nvidia-smi-xml", noise, NOON) is None
+
+
+class SenderSetup:
+    def __init__(self, folder) -> None:
+        self.clock, self.transport = ManualClock(), FakeTransport()
+        self.outbox = Outbox(Spool(folder, 64_000_000))
+        self.heartbeats = 0
+        self.sender = Sender(self.outbox, self.transport, self.clock, self._new_heartbeat, random=random.Random(1))
+
+    def _new_heartbeat(self) -> OutgoingRecord:
+        self.heartbeats += 1
+        return OutgoingRecord(f"beat-{self.heartbeats}", "g", "{}")
+
+    def minute(self) -> None:
+        for _ in range(60):
+            while self.sender.send_due():
+                pass
+            self.clock.advance(1)
+
+
+def test_half_an_hour_without_network_loses_no_record_and_limits_the_calls(tmp_path):
+    setup = SenderSetup(tmp_path)
+    setup.transport.down = True
+    for minute in range(30):
+        for number in range(30):
+            setup.outbox.store(record(minute * 30 + number))
+        setup.minute()
+    assert setup.transport.calls <= 30 + 30 * 60 / (MAX_BACKOFF_SECONDS / 2) + 20
+    setup.transport.down = False
+    setup.minute()
+    setup.minute()
+    sent = [one.record_id for one in setup.transport.accepted if one.record_id.startswith("r-")]
+    assert sent == [f"r-{number}" for number in range(900)]
+    assert setup.outbox.waiting == 0
+
+
+def test_a_heartbeat_is_never_stored_for_later(tmp_path):
+    setup = SenderSetup(tmp_path)
+    setup.transport.down = True
+    setup.minute()
+    setup.transport.down = False
+    setup.minute()
+    assert [one.record_id for one in setup.transport.accepted] == ["beat-2"]
+
+
+def test_a_record_that_the_queue_refuses_for_good_is_removed(tmp_path):
+    setup = SenderSetup(tmp_path)
+    setup.transport.refused = {"r-1"}
+    setup.outbox.store(record(1))
+    setup.outbox.store(record(2))
+    setup.minute()
+    assert setup.outbox.waiting == 0
+    assert setup.sender.refused == 1
+    assert [one.record_id for one in setup.transport.accepted if one.cursor] == ["r-2"]
+
+
+def test_a_clock_set_back_does_not_stop_the_heartbeat(tmp_path):
+    setup = SenderSetup(tmp_path)
+    setup.minute()
+    setup.clock.wall -= timedelta(days=3650)
+    setup.minute()
+    assert setup.heartbeats == 2

@@ -1,0 +1,227 @@
+"""Probes of programs that hang, crash, write too much, write invalid output, or are missing."""
+
+from __future__ import annotations
+
+import json
+import time
+from functools import partial
+
+import pytest
+
+from faultbridge.agent import resource_limits
+from faultbridge.agent.child_processes import MAX_OUTPUT_BYTES, ChildProcess, Outcome, ProbeResult, start_process
+from faultbridge.agent.probe_commands import NVIDIA_SMI_ERRORS, port_counters, scrape
+from faultbridge.agent.probes import REPEAT_FAULT_SECONDS, Probe, ProbeScheduler, probe_fault
+from faultbridge.data import catalogue
+from faultbridge.decoders import registry
+from tests.agent.fakes import NOON, ManualClock, script
+
+
+def result_of(child: ChildProcess, seconds: float = 10) -> ProbeResult:
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        found = child.poll()
+        if found is not None:
+            return found
+        time.sleep(0.01)
+    raise AssertionError("the program did not end in time")
+
+
+def test_the_output_of_a_program_is_read_completely(tmp_path):
+    found = result_of(
+        ChildProcess([script(tmp_path, "p", "i=0; while [ $i -lt 3000 ]; do echo line$i; i=$((i+1)); done")])
+    )
+    assert found.outcome is Outcome.DONE
+    assert found.output.decode().splitlines()[-1] == "line2999"
+
+
+def test_a_program_that_writes_ten_megabytes_is_killed(tmp_path):
+    child = ChildProcess([script(tmp_path, "p", "head -c 10000000 /dev/zero | tr '\\0' 'x'; sleep 60")])
+    found = result_of(child)
+    assert found.outcome is Outcome.OVERSIZED
+    assert len(found.output) < MAX_OUTPUT_BYTES
+    assert len(child._output) <= MAX_OUTPUT_BYTES + 1
+    assert child._process.poll() is not None
+
+
+def test_a_crash_and_a_failure_have_different_outcomes(tmp_path):
+    assert result_of(ChildProcess([script(tmp_path, "p", "kill -SEGV $$")])).outcome is Outcome.CRASHED
+    failed = result_of(ChildProcess([script(tmp_path, "q", "echo sorry >&2; exit 15")]))
+    assert (failed.outcome, failed.error_text) == (Outcome.FAILED, "sorry")
+
+
+def test_a_hanging_program_is_killed_with_its_children(tmp_path):
+    child = ChildProcess([script(tmp_path, "p", "sleep 300 & sleep 300")])
+    assert child.poll() is None
+    assert child.kill()
+
+
+def test_a_program_ends_even_if_its_child_holds_the_pipe(tmp_path):
+    assert result_of(ChildProcess([script(tmp_path, "p", "sleep 300 & echo done")])).output == b"done\n"
+
+
+def test_a_missing_program_has_the_outcome_absent(tmp_path):
+    assert start_process([str(tmp_path / "nvidia-smi")]) == ProbeResult(Outcome.ABSENT)
+
+
+class ScriptedProbe:
+    """A probe with given results; None is a run that never ends."""
+
+    def __init__(self, *results: ProbeResult | None, killable: bool = True) -> None:
+        self.results = list(results)
+        self.killable = killable
+        self.starts = 0
+
+    def start(self) -> ScriptedProbe:
+        self.starts += 1
+        self.result = self.results.pop(0) if self.results else ProbeResult(Outcome.DONE, b"<ok/>")
+        return self
+
+    def poll(self) -> ProbeResult | None:
+        return self.result
+
+    def kill(self) -> bool:
+        return self.killable
+
+
+GOOD = ProbeResult(Outcome.DONE, b"<nvidia_smi_log/>")
+
+
+def records_of(scripted: ScriptedProbe, *, minutes: float, cpu=lambda: 0.0, known_errors=()) -> list[tuple[str, bytes]]:
+    clock = ManualClock()
+    probe = Probe("nvidia-smi", "nvidia-smi-xml", scripted.start, 60, 30, b"<", "smi", known_errors=known_errors)
+    scheduler = ProbeScheduler([probe], clock, cpu)
+    found = []
+    for _ in range(int(minutes * 60 * 4)):
+        found += scheduler.poll()
+        clock.advance(0.25)
+    return found
+
+
+def codes(found: list[tuple[str, bytes]]) -> list[str]:
+    read = [json.loads(body) for source, body in found if source == "faultbridge"]
+    return [f"{one['kind']} {one['code']}" for one in read]
+
+
+def test_a_hanging_probe_is_a_fault_and_is_cleared_when_it_responds():
+    assert codes(records_of(ScriptedProbe(GOOD, None, None, GOOD), minutes=6)) == ["fault smi.hang", "clear smi.hang"]
+
+
+@pytest.mark.parametrize(
+    ("bad", "code"),
+    [
+        (ProbeResult(Outcome.CRASHED, b"<half"), "smi.crash"),
+        (ProbeResult(Outcome.FAILED, b"Unable to determine the device handle"), "smi.failed"),
+        (ProbeResult(Outcome.DONE, b"unknown output"), "smi.failed"),
+        (ProbeResult(Outcome.OVERSIZED, b"xxxx"), "smi.oversize"),
+    ],
+)
+def test_a_failed_probe_is_a_fault_and_its_output_is_not_sent(bad, code):
+    found = records_of(ScriptedProbe(bad, GOOD), minutes=2.5)
+    assert codes(found)[:2] == [f"fault {code}", f"clear {code}"]
+    assert next(body for source, body in found if source == "nvidia-smi-xml") == GOOD.output
+
+
+def test_valid_output_is_sent_despite_a_nonzero_exit_code():
+    found = records_of(ScriptedProbe(ProbeResult(Outcome.FAILED, b"<nvidia_smi_log/>")), minutes=0.5)
+    assert found == [("nvidia-smi-xml", b"<nvidia_smi_log/>")]
+
+
+def test_a_probe_that_cannot_be_killed_is_not_started_again_and_is_reported_repeatedly():
+    scripted = ScriptedProbe(None, killable=False)
+    found = records_of(scripted, minutes=35)
+    assert scripted.starts == 1
+    assert 2 <= len(codes(found)) <= 1 + 35 * 60 / REPEAT_FAULT_SECONDS
+
+
+def test_an_expensive_probe_runs_less_often():
+    cheap, expensive = ScriptedProbe(), ScriptedProbe()
+    records_of(cheap, minutes=20)
+    used = iter(range(10**6))
+    records_of(expensive, minutes=20, cpu=lambda: next(used) * 1.0)
+    assert cheap.starts >= 19
+    assert expensive.starts <= 7
+
+
+def test_a_missing_program_is_no_fault():
+    assert records_of(ScriptedProbe(*[ProbeResult(Outcome.ABSENT)] * 9), minutes=20) == []
+
+
+def test_two_probes_never_run_at_once():
+    clock, first, second = ManualClock(), ScriptedProbe(None), ScriptedProbe()
+    both = [Probe("a", "a", first.start, 60), Probe("b", "b", second.start, 60)]
+    scheduler = ProbeScheduler(both, clock, lambda: 0.0)
+    for _ in range(40):
+        list(scheduler.poll())
+        clock.advance(0.25)
+    assert (first.starts, second.starts) == (1, 0)
+
+
+def test_port_counters_are_read_with_their_paths(tmp_path):
+    port = tmp_path / "mlx5_0" / "ports" / "1"
+    (port / "counters").mkdir(parents=True)
+    (port / "state").write_text("4: ACTIVE\n")
+    (port / "counters" / "link_downed").write_text("2\n")
+    assert port_counters(tmp_path).decode().splitlines() == [
+        f"{port}/state: 4: ACTIVE",
+        f"{port}/counters/link_downed: 2",
+    ]
+
+
+def test_an_exporter_on_another_host_is_refused():
+    with pytest.raises(ValueError, match="not on this host"):
+        scrape("http://169.254.169.254/latest/meta-data/")
+
+
+def test_the_cpu_budget_pauses_until_the_average_is_below_its_share():
+    budget = resource_limits.CpuBudget(started_at=0, used_at_start=0, share=0.01, burst=1)
+    assert budget.pause(10, 1.05) == 0
+    assert budget.pause(10, 1.12) == pytest.approx(2)
+    assert budget.pause(10, 100) == resource_limits.MAX_PAUSE_SECONDS
+
+
+def test_lower_priority_sets_the_nice_value(tmp_path):
+    program = (
+        "import os; from faultbridge.agent import resource_limits; resource_limits.lower_priority(); print(os.nice(0))"
+    )
+    import sys
+
+    found = result_of(ChildProcess([sys.executable, "-c", program]), 20)
+    assert int(found.output) == resource_limits.NICENESS
+
+
+def test_a_real_hanging_program_is_reported_within_its_timeout(tmp_path):
+    class RealTimeClock(ManualClock):
+        def monotonic(self) -> float:
+            return time.monotonic()
+
+    hang = Probe("nvidia-smi", "x", partial(start_process, [script(tmp_path, "p", "sleep 300")]), 60, 1, b"<", "smi")
+    scheduler, found = ProbeScheduler([hang], RealTimeClock(), lambda: 0.0), []
+    deadline = time.monotonic() + 5
+    while not found and time.monotonic() < deadline:
+        found += scheduler.poll()
+        time.sleep(0.05)
+    assert codes(found) == ["fault smi.hang"]
+
+
+@pytest.mark.parametrize("family", ["smi", "agent"])
+@pytest.mark.parametrize("outcome", [Outcome.HUNG, Outcome.CRASHED, Outcome.FAILED, Outcome.OVERSIZED])
+def test_a_probe_fault_has_the_severity_and_action_of_the_catalog(family, outcome):
+    fault = json.loads(probe_fault("a probe", family, ProbeResult(outcome), at=NOON, seconds=30))
+    row = catalogue().rows[fault["code"]]
+    assert (fault["severity"], fault["action"]) == (row.severity.value, row.action.value)
+    assert fault["code"] != "agent.flood"  # reserved for a record with too many faults
+
+
+@pytest.mark.parametrize("text", NVIDIA_SMI_ERRORS)
+def test_a_known_error_of_nvidia_smi_is_sent_as_its_record(text):
+    output = text + b" 0000:C1:00.0: GPU is lost.  Reboot the system to recover this GPU"
+    if text.endswith(b"Driver"):
+        output = text + b"/library version mismatch"
+    found = records_of(
+        ScriptedProbe(ProbeResult(Outcome.FAILED, output), GOOD), minutes=2.5, known_errors=NVIDIA_SMI_ERRORS
+    )
+    assert found[0] == ("nvidia-smi-xml", output)
+    assert codes(found) == []
+    (snapshot,) = registry.decode("nvidia-smi-xml", output)
+    assert snapshot.present
