@@ -141,7 +141,7 @@ def test_the_version_depends_on_the_content_and_not_on_the_format() -> None:
         (
             "rules: [{name: a, repair_actions: [teleport]}]",
             "a (number 1)",
-            "list of repair actions[0]",
+            "repair_actions[0]",
             "one of 'verify', 'reset'",
         ),
         ("rules: [7]", "number 1", "the rule", "input should be a valid dictionary"),
