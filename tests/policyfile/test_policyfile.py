@@ -142,7 +142,7 @@ def test_the_version_depends_on_the_content_and_not_on_the_format() -> None:
             "rules: [{name: a, repair_actions: [teleport]}]",
             "a (number 1)",
             "repair_actions[0]",
-            "one of 'verify', 'reset'",
+            "one of 'verify', 'reset_gpu'",
         ),
         ("rules: [7]", "number 1", "the rule", "input should be a valid dictionary"),
         ("rules: {a: 1}", None, "rules", "input should be a valid"),
@@ -259,7 +259,7 @@ def test_a_policy_contains_every_field_that_admission_reads() -> None:
         (
             "rules: [{name: a, repair_actions: [verify], approval: [replace_node]}]",
             "approval",
-            "repair actions of the rule's list of repair actions",
+            "repair actions from the rule's `repair_actions`",
         ),
         ("breakers: [{nodes: 3}, {nodes: 4}]", "breakers", "one breaker of each scope"),
     ],

@@ -166,6 +166,6 @@ def _contradictions(rules: Sequence[RulePart], breakers: Sequence[BreakerPart]) 
             yield Problem(
                 rule.name,
                 "approval",
-                "repair actions of the rule's list of repair actions are expected",
+                "repair actions from the rule's `repair_actions` are expected",
                 ", ".join(extra),
             )
