@@ -18,7 +18,7 @@ STAMP := $(VENV)/.setup-$(WANTED)
 
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-17s%s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
 .PHONY: setup
 setup: $(STAMP) ## create .venv from the lock files; does nothing if they have not changed
@@ -113,6 +113,36 @@ fuzz: setup ## decode 200,000 damaged inputs; each decoder must return observati
 nightly: setup machines ## run the tests that take minutes
 	@$(BIN)/pytest -m nightly
 
+# The site's packages have a virtual environment of their own; the stamp's name holds a checksum of their lock.
+DOCS := $(VENV)/docs
+DOCS_STAMP = $(DOCS)/.setup-$(shell cksum < requirements/docs.txt | tr ' ' -)
+
+$(DOCS_STAMP): $(STAMP)
+	@test -x $(DOCS)/bin/python || $(PYTHON) -m venv $(DOCS)
+	@$(BIN)/uv pip install --quiet --python $(DOCS)/bin/python --require-hashes -r requirements/docs.txt \
+	  || $(DOCS)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/docs.txt
+	@rm -f $(DOCS)/.setup-*
+	@touch $@
+
+.PHONY: docs-reference
+docs-reference: setup ## write the generated reference pages into docs/reference
+	@$(BIN)/python -m infra.docs.generate
+
+.PHONY: docs
+docs: setup $(DOCS_STAMP) ## build the documentation site into build/site
+	@NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --quiet --strict
+	@echo build/site/index.html
+
+.PHONY: docs-check
+docs-check: docs machines ## build strictly, check links, and run the commands of the tutorial and how-to pages
+	@$(BIN)/python -m infra.docs.generate --check
+	@$(BIN)/python -m infra.docs.links build/site
+	@$(BIN)/pytest -q -m "nightly or not nightly" tests/docs
+
+.PHONY: docstring-sample
+docstring-sample: setup ## print 120 docstrings of the package, drawn by SEED=number
+	@$(BIN)/python -m tests.architecture.docstrings --seed $(or $(SEED),1)
+
 LOCK = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
   --no-emit-index-url --no-emit-find-links $(LOCKFLAGS)
 
@@ -122,6 +152,7 @@ lock: setup ## update the lock files (LOCKFLAGS=--upgrade for newer versions)
 	@$(LOCK) pyproject.toml --group lambda --group kubernetes --group dev --extra local -o requirements/dev.txt
 	@$(LOCK) --group lambda --constraint requirements/dev.txt -o requirements/lambda.txt
 	@$(LOCK) --group kubernetes --constraint requirements/dev.txt -o requirements/kubernetes.txt
+	@$(LOCK) --group docs -o requirements/docs.txt
 
 .PHONY: clean
 clean: ## remove build outputs and caches, but not .venv

@@ -34,8 +34,8 @@ schema.app = _gateway().wsgi
 
 
 def test_the_committed_description_is_what_the_code_says() -> None:
-    committed = json.loads((ROOT / "docs" / "openapi.json").read_text(encoding="utf-8"))
-    assert committed == description(), "run python infra/describe_api.py"
+    committed = json.loads((ROOT / "docs" / "reference" / "openapi.json").read_text(encoding="utf-8"))
+    assert committed == description(), "run make docs-reference"
 
 
 def test_the_description_is_one() -> None:

@@ -25,7 +25,7 @@ def test_nothing_here_would_break_a_customer() -> None:
 
 
 def test_the_reference_page_says_what_the_models_say() -> None:
-    assert (ROOT / "docs" / "events.md").read_text(encoding="utf-8") == page()
+    assert (ROOT / "docs" / "reference" / "events.md").read_text(encoding="utf-8") == page()
 
 
 @pytest.mark.parametrize("path", FILES, ids=label)

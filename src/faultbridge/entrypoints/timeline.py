@@ -32,7 +32,7 @@ def timeline(event: dict[str, Any], context: object, application: Application) -
     for route in ROUTES:
         path = route.path.replace("{", "<").replace("}", ">")
         resolver.route(path, method=[route.method])(_handler_of(route, event, application))
-    unknown = Rejected("unknown_route", "no such route; see docs/openapi.json")
+    unknown = Rejected("unknown_route", "no such route; see docs/reference/openapi.json")
     resolver.not_found(lambda _error: _error_response(unknown))
     response: dict[str, Any] = resolver.resolve(event, context)  # type: ignore[arg-type]  # it does not read the context
     emit({"Requests": 1, "Refused": int(response["statusCode"] >= 400)})  # noqa: PLR2004 - HTTP errors start at 400

@@ -1,6 +1,6 @@
 """Write the schemas and the reference page from the models, check them, or release them.
 
-python -m faultbridge.events.generate            write schemas/ and docs/events.md
+python -m faultbridge.events.generate            write schemas/ and docs/reference/events.md
 python -m faultbridge.events.generate --check    say what would break a customer; exit 1 when anything would
 python -m faultbridge.events.generate --release  fix today's schemas and samples in the manifest, for ever
 """
@@ -26,7 +26,7 @@ def main(arguments: list[str] | None = None) -> int:
     library = Library(options.root / "schemas")
     if options.check:
         return _check(library)
-    _write(library, options.root / "docs" / "events.md")
+    _write(library, options.root / "docs" / "reference" / "events.md")
     if options.release:
         sys.stdout.writelines(f"released {key}\n" for key in library.release())
     return 0

@@ -1,0 +1,68 @@
+"""Writes every generated reference page, or lists the pages that are out of date.
+
+python -m infra.docs.generate            write docs/reference
+python -m infra.docs.generate --check    write nothing; exit 1 and name each page that differs
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from faultbridge.api.describe import description
+from faultbridge.events.page import page as events_page
+from infra.docs import catalog, cli, http_api, metrics, policy, settings, sources, state_machines
+
+ROOT = Path(__file__).resolve().parents[2]
+REFERENCE = ROOT / "docs" / "reference"
+
+PAGES: Mapping[str, Callable[[], str]] = {
+    "cli.md": cli.generate,
+    "events.md": events_page,
+    "policy.md": policy.generate,
+    "metrics.md": metrics.generate,
+    "http-api.md": http_api.generate,
+    "openapi.json": lambda: json.dumps(description(), indent=2) + "\n",
+    "sources.md": sources.generate,
+    "catalog.md": catalog.generate,
+    "settings.md": settings.generate,
+    "node-status.md": state_machines.node,
+    "case-status.md": state_machines.case,
+    "cluster-status.md": state_machines.cluster,
+    "replacement-execution.md": state_machines.execution,
+}
+
+
+def stale() -> list[str]:
+    """Return the names of pages whose committed text differs from what the code generates now."""
+    return [name for name, make in PAGES.items() if _committed(REFERENCE / name) != make()]
+
+
+def write() -> None:
+    """Write every page."""
+    REFERENCE.mkdir(parents=True, exist_ok=True)
+    for name, make in PAGES.items():
+        (REFERENCE / name).write_text(make(), encoding="utf-8")
+
+
+def _committed(path: Path) -> str | None:
+    return path.read_text(encoding="utf-8") if path.is_file() else None
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command; return its exit code."""
+    parser = argparse.ArgumentParser(description="write the generated reference pages")
+    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 when a page is out of date")
+    if parser.parse_args(arguments).check:
+        found = stale()
+        sys.stderr.writelines(f"docs/reference/{name} is out of date: run make docs-reference\n" for name in found)
+        return 1 if found else 0
+    write()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,50 @@
+"""Prints docstrings of the package drawn at random, for a reader who judges whether each is clear at first reading.
+
+python -m tests.architecture.docstrings --seed 1 --count 120
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import random
+import sys
+from collections.abc import Iterator
+
+from tests.architecture.project import PACKAGE, modules, parse, relative
+
+
+def docstrings() -> Iterator[tuple[str, int, str, str]]:
+    """Yield each docstring of a module, class or function as path, line, qualified name and text."""
+    for path in modules(PACKAGE):
+        yield from _within(parse(path), relative(path), "")
+
+
+def _within(node: ast.AST, path: str, prefix: str) -> Iterator[tuple[str, int, str, str]]:
+    name = prefix
+    if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+        own = "" if isinstance(node, ast.Module) else node.name
+        name = ".".join(filter(None, (prefix, own)))
+        text = ast.get_docstring(node)
+        if text:
+            yield path, getattr(node, "lineno", 1), name or "(module)", text
+    for child in ast.iter_child_nodes(node):
+        yield from _within(child, path, name)
+
+
+def main(arguments: list[str]) -> int:
+    """Print the sample; the same seed and tree give the same sample."""
+    parser = argparse.ArgumentParser(prog="python -m tests.architecture.docstrings", description="sample docstrings")
+    parser.add_argument("--seed", type=int, default=1, help="number that selects the sample")
+    parser.add_argument("--count", type=int, default=120, help="number of docstrings")
+    options = parser.parse_args(arguments)
+    every = list(docstrings())
+    chosen = random.Random(options.seed).sample(every, min(options.count, len(every)))
+    for number, (path, line, name, text) in enumerate(chosen, 1):
+        indented = "\n".join(f"    {one}" if one else "" for one in text.splitlines())
+        print(f"{number}. {path}:{line} {name}\n{indented}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
