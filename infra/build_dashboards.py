@@ -1,4 +1,4 @@
-"""Writes the dashboards from one table of panels: CloudWatch's into the template, Grafana's beside it."""
+"""Generate the CloudWatch and Grafana dashboards from `dashboards/panels.yaml`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ STACK = "${AWS::StackName}"
 
 @dataclass(frozen=True)
 class Series:
-    """One metric: of ours by its service, for each cluster if `clusters`; or of AWS with its dimensions."""
+    """One metric: of Faultbridge by service (per cluster with `clusters`), or of AWS by dimensions."""
 
     name: str
     stat: str = "Sum"
@@ -35,7 +35,7 @@ class Series:
 
 @dataclass(frozen=True)
 class Panel:
-    """One widget: some series, or a query of logs."""
+    """One widget: metric series, or a log query."""
 
     title: str
     series: tuple[Series, ...] = ()
@@ -60,7 +60,7 @@ IN_GRAFANA = {"${RawRecordsQueue.QueueName}": "$raw_queue", "${Table}": "$table"
 
 
 def cloudwatch() -> dict[str, Any]:
-    """Return the body of AWS::CloudWatch::Dashboard, with the template's own names in it."""
+    """Return the body of the CloudWatch dashboard; it contains references of the template."""
     widgets = [_widget(panel, number) for number, panel in enumerate(PANELS)]
     return {"start": "-PT24H", "widgets": widgets}
 
@@ -85,24 +85,24 @@ def _widget(panel: Panel, number: int) -> dict[str, Any]:
 
 def _metrics(one: Series, period: int, index: int) -> Iterator[list[Any]]:
     label = one.label or f"{one.name} {one.stat}" * (one.stat[0] == "p") or one.name
-    found = f"m{index}"
+    metric_id = f"m{index}"
     if one.namespace == OURS:
         dimensions = "cluster,service,stack" if one.clusters else "service,stack"
         where = f'MetricName="{one.name}" service="{one.service}" stack="{STACK}"'
         search = f"SEARCH('{{{OURS},{dimensions}}} {where}', '{one.stat}', {period})"
         expression = search if one.factor == 1 else f"{search} * {one.factor:.10f}"
-        # Without a label CloudWatch names each line of a search by what tells it from the others.
-        yield [{"expression": expression, "id": found, **({} if one.clusters else {"label": label})}]
+        # Without a label, CloudWatch names each line of a search by its distinguishing dimension.
+        yield [{"expression": expression, "id": metric_id, **({} if one.clusters else {"label": label})}]
         return
     flat = [part for dimension in one.dimensions.items() for part in dimension]
-    hidden = {"stat": one.stat, "id": found, "label": label, **({"visible": False} if one.factor != 1 else {})}
+    hidden = {"stat": one.stat, "id": metric_id, "label": label, **({"visible": False} if one.factor != 1 else {})}
     yield [one.namespace, one.name, *flat, hidden]
     if one.factor != 1:
-        yield [{"expression": f"{found} * {one.factor:.15f}", "id": f"c{index}", "label": label}]
+        yield [{"expression": f"{metric_id} * {one.factor:.15f}", "id": f"c{index}", "label": label}]
 
 
 def resource() -> str:
-    """Return the lines of the template between its two marks."""
+    """Return the generated lines of the template, with their two markers."""
     body = json.dumps(cloudwatch(), indent=1)
     indented = "\n".join(f"          {line}" for line in body.splitlines())
     return (
@@ -122,7 +122,7 @@ def resource() -> str:
 
 
 def grafana() -> dict[str, Any]:
-    """Return a dashboard that Grafana imports; its variables choose data source, region and stack."""
+    """Return the Grafana dashboard; its variables select data source, region and stack."""
     return {
         "title": "Faultbridge",
         "uid": "faultbridge",
@@ -195,10 +195,10 @@ def _targets(one: Series, panel: Panel, index: int) -> Iterator[dict[str, Any]]:
 
 
 def written(template: str) -> str:
-    """Put the dashboard of now between the marks of a template."""
+    """Return the template with the generated dashboard between its markers."""
     between = re.compile(f"{re.escape(BEGIN)}\n.*?{re.escape(END)}\n", re.DOTALL)
     if not between.search(template):
-        raise SystemExit("the template has no marks for the dashboard")
+        raise SystemExit(f"no dashboard markers in the template; add the lines {BEGIN!r} and {END!r}")
     return between.sub(lambda _: resource(), template)
 
 

@@ -1,4 +1,4 @@
-"""Write each `infra/statemachines/*.asl.yaml` as JSON: YAML is for people, the emulator reads JSON only."""
+"""Write each `infra/statemachines/*.asl.yaml` as JSON, because the emulator reads only JSON."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MACHINES = Path(__file__).parent / "statemachines"
 
 
 def build(source: Path) -> Path:
-    """Write one definition as JSON and say where; a date in the YAML is an error."""
+    """Write one definition as JSON and return its path; raises TypeError for a date in the YAML."""
     target = source.with_suffix(".json")
     text = json.dumps(yaml.safe_load(source.read_text(encoding="utf-8")), indent=2) + "\n"
     if not target.exists() or target.read_text(encoding="utf-8") != text:

@@ -1,4 +1,4 @@
-"""Draw the states of nodes, cases and executions into docs/state-machine.md, from the data that the code runs on."""
+"""Update the diagrams in docs/state-machine.md from the transition tables and the state machine."""
 
 from __future__ import annotations
 
@@ -17,28 +17,29 @@ MACHINE = ROOT / "infra" / "statemachines" / "replacement.asl.yaml"
 
 
 def diagram(edges: Iterable[Edge]) -> str:
-    """Draw a table of moves as a Mermaid state diagram; moves between the same two states share an arrow."""
+    """Return transitions as a Mermaid state diagram; transitions between the same states share an arrow."""
     arrows = dict.fromkeys((edge.source or "[*]", edge.target) for edge in edges)
     lines = [f"    {source} --> {target}" for source, target in arrows]
     return "\n".join(["```mermaid", "stateDiagram-v2", *lines, "```"])
 
 
 def table(edges: Iterable[Edge]) -> str:
-    """List a table of moves for people: from, to, on, by whom."""
+    """Return transitions as a Markdown table: from, to, on, by."""
     rows = [(edge.source or "-", edge.target, edge.on, ", ".join(sorted(edge.actors))) for edge in edges]
     return "\n".join(["| from | to | on | by |", "|---|---|---|---|", *(f"| {' | '.join(row)} |" for row in rows)])
 
 
-def machine() -> str:
-    """Draw the state machine as it is deployed; the way of a caught error is left out, every task has it."""
+def state_machine() -> str:
+    """Return the deployed state machine as a Mermaid diagram, without the error path that every task has."""
     definition: dict[str, Any] = yaml.safe_load(MACHINE.read_text(encoding="utf-8"))
     lines = [f"    [*] --> {definition['StartAt']}"]
     for name, state in definition["States"].items():
-        lines += [f"    {name} --> {target}{on}" for target, on in _ways(state)]
+        lines += [f"    {name} --> {target}{on}" for target, on in _transitions(state)]
     return "\n".join(["```mermaid", "stateDiagram-v2", *lines, "```"])
 
 
-def _ways(state: dict[str, Any]) -> Iterator[tuple[str, str]]:
+def _transitions(state: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the next states of a state, each with its label."""
     for choice in state.get("Choices", []):
         yield choice["Next"], f": {choice['StringEquals']}"
     if "Default" in state:
@@ -50,19 +51,19 @@ def _ways(state: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def drawn(page: str) -> str:
-    """Return the page with every block between its marks drawn anew."""
-    placement = [edge for edge in NODE_EDGES if edge.on in {"changed without our intent", "node removed"}]
+    """Return the page with every generated block updated."""
+    external = [edge for edge in NODE_EDGES if edge.on in {"changed without our intent", "node removed"}]
     blocks = {
-        "node-diagram": diagram(edge for edge in NODE_EDGES if edge not in placement),
+        "node-diagram": diagram(edge for edge in NODE_EDGES if edge not in external),
         "node-table": table(NODE_EDGES),
         "case-diagram": diagram(edge for edge in CASE_EDGES if edge.on != "node removed"),
         "case-table": table(CASE_EDGES),
-        "execution": machine(),
+        "execution": state_machine(),
     }
     for name, block in blocks.items():
         found = re.search(rf"(<!-- drawn: {name} -->\n)(?:.*?\n)??(<!-- end -->)", page, re.DOTALL)
         if found is None:
-            message = f"{PAGE.name} has no place for {name}"
+            message = f"no block in {PAGE.name}: {name}; add <!-- drawn: {name} --> and <!-- end -->"
             raise ValueError(message)
         page = f"{page[: found.end(1)]}{block}\n{page[found.start(2) :]}"
     return page

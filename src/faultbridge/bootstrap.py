@@ -23,7 +23,7 @@ from faultbridge.self_monitoring import SelfMonitoring
 from faultbridge.settings import Settings
 
 if TYPE_CHECKING:
-    from faultbridge.adapters.clients import Clients
+    from faultbridge.adapters.aws.clients import Clients
     from faultbridge.domain.clusters import ProviderRole
     from faultbridge.jobs.job_impact import JobImpact
     from faultbridge.ops.react import React
@@ -230,8 +230,7 @@ def application() -> Application:
 
 def of_settings(settings: Settings, clients: Clients | None = None) -> Application:
     """Put the deployment together that settings describe; `clients` other than the environment's if given."""
-    from faultbridge.adapters.aws import AwsPorts
-    from faultbridge.adapters.aws_archive import AwsArchivePorts
+    from faultbridge.adapters.aws.ports import AwsPorts
 
     ports = AwsPorts(settings, clients)
     stack = Stack(settings.stack_id, settings.stack)
@@ -240,7 +239,7 @@ def of_settings(settings: Settings, clients: Clients | None = None) -> Applicati
     made.webhook_senders = lambda: ports.webhook_senders
     made.inventories, made.roll = (lambda: ports.inventories), (lambda: ports.roll)
     made.pager_settings = lambda: pager_settings(settings)
-    made.archive_ports, made.entry_days = AwsArchivePorts(ports), settings.entry_days
-    made.elsewhere = ports.elsewhere
+    made.archive_ports, made.entry_days = ports, settings.entry_days
+    made.elsewhere = ports.for_role
     made.mirrored = lambda: settings.hyperpod_mirror
     return made

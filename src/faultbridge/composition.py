@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from faultbridge.pager.remind import Remind
     from faultbridge.pipeline.normalize.trust import Trust
     from faultbridge.ports import Ports
-    from faultbridge.ports.archive import ArchivePorts
+    from faultbridge.ports.objects import ArchivePorts
     from faultbridge.registry.instances import Inventory, Roll
     from faultbridge.registry.inventory_events import LookAtEvents
     from faultbridge.registry.inventory_sync import SyncInventory

@@ -1,4 +1,4 @@
-"""Answers and errors of AWS that no emulator gives, put under the real clients."""
+"""Real AWS clients with stubbed responses and errors, for those that no emulator gives."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from botocore.compat import HTTPHeaders
 from botocore.exceptions import ClientError
 from botocore.stub import Stubber
 
-from faultbridge.adapters.clients import Clients
+from faultbridge.adapters.aws.clients import Clients
 
 ENVIRONMENT = {
     "AWS_ACCESS_KEY_ID": "testing",
@@ -25,7 +25,7 @@ ENVIRONMENT = {
 def client_error(code: str, message: str = "words", status: int = 400, operation: str = "Operation") -> ClientError:
     """An error as botocore raises it."""
     return ClientError(
-        {"Error": {"Code": code, "Message": message}, "ResponseMetadata": {"HTTPStatusCode": status}},  # type: ignore[typeddict-item] # the other fields say nothing
+        {"Error": {"Code": code, "Message": message}, "ResponseMetadata": {"HTTPStatusCode": status}},  # type: ignore[typeddict-item] # the other fields are optional
         operation,
     )
 
@@ -41,18 +41,18 @@ NAMES = (
     "stepfunctions",
     "logs",
     "ec2",
-    "ec2_once",
+    "ec2_no_retry",
     "autoscaling",
-    "autoscaling_once",
+    "autoscaling_no_retry",
     "ssm",
-    "ssm_once",
+    "ssm_no_retry",
     "cloudwatch",
 )
 
 
 @contextmanager
 def stubbed(name: str) -> Iterator[tuple[Clients, Stubber]]:
-    """Clients of which one (`sqs`, `autoscaling_once`, ...) gives the answers that are put into the stub."""
+    """Clients of which one (`sqs`, `autoscaling_no_retry`, ...) returns the responses in the stub."""
     clients = _clients()
     with Stubber(getattr(clients, name)) as stub:
         yield clients, stub
@@ -61,7 +61,7 @@ def stubbed(name: str) -> Iterator[tuple[Clients, Stubber]]:
 
 @contextmanager
 def failing(name: str, error: Exception, requests: list[Any] | None = None) -> Iterator[Clients]:
-    """Clients of which one raises this error on the way to the service."""
+    """Clients of which one raises this error instead of sending a request."""
     seen = [] if requests is None else requests
 
     def fail(request: Any, **_: Any) -> AWSResponse:
@@ -74,19 +74,19 @@ def failing(name: str, error: Exception, requests: list[Any] | None = None) -> I
 
 @contextmanager
 def answering(name: str, status: int, body: bytes, requests: list[Any] | None = None) -> Iterator[Clients]:
-    """Clients of which one always gets this HTTP answer."""
+    """Clients of which one always gets this HTTP response."""
     seen = [] if requests is None else requests
 
-    def answer(request: Any, **_: Any) -> AWSResponse:
+    def respond(request: Any, **_: Any) -> AWSResponse:
         seen.append(request)
         return AWSResponse(request.url, status, HTTPHeaders(), _Raw(body))
 
-    with _sending(name, answer) as clients:
+    with _sending(name, respond) as clients:
         yield clients
 
 
 class _Raw:
-    """The body of an HTTP answer, as botocore reads it (fake)."""
+    """The body of an HTTP response, as botocore reads it (fake)."""
 
     def __init__(self, body: bytes) -> None:
         self._body = body
@@ -101,7 +101,7 @@ def _sending(name: str, send: Callable[..., AWSResponse]) -> Iterator[Clients]:
     events = getattr(clients, name).meta.events
     events.register("before-send", send)
     try:
-        with mock.patch("time.sleep"):  # between the attempts of botocore itself
+        with mock.patch("time.sleep"):  # the pause between botocore's own attempts
             yield clients
     finally:
         events.unregister("before-send", send)
@@ -109,7 +109,7 @@ def _sending(name: str, send: Callable[..., AWSResponse]) -> Iterator[Clients]:
 
 @cache
 def _clients() -> Clients:
-    """Clients for all tests, because making one takes a tenth of a second; credentials are read when it is made."""
+    """Shared clients: creating one takes 0.1 s, and it reads the credentials at creation."""
     with mock.patch.dict("os.environ", ENVIRONMENT):
         clients = Clients()
         for name in NAMES:

@@ -1,4 +1,4 @@
-"""What an error of AWS means."""
+"""Conversion of AWS errors."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from botocore.exceptions import (
 )
 from botocore.parsers import ResponseParserError
 
-from faultbridge.adapters.aws_errors import translate, translated
+from faultbridge.adapters.aws.errors import translate, translated
 from faultbridge.errors import Conflict, FaultbridgeError, Misconfigured, Transient
 from tests.adapters.stubs import client_error
 
@@ -40,7 +40,7 @@ URL = "http://127.0.0.1:1"
         ("ExpiredTokenException", 400, Misconfigured),
     ],
 )
-def test_a_refusal_is_named_by_what_helps(code: str, status: int, kind: type[FaultbridgeError]) -> None:
+def test_an_error_response_becomes_the_matching_error(code: str, status: int, kind: type[FaultbridgeError]) -> None:
     error = translate(client_error(code, "why", status), "counter_sample")
     assert type(error) is kind
     assert str(error) == f"reading: {code}: why"
@@ -59,12 +59,14 @@ def test_a_refusal_is_named_by_what_helps(code: str, status: int, kind: type[Fau
         (BotoCoreError(), Misconfigured),
     ],
 )
-def test_a_lost_call_may_be_repeated_and_a_bad_setting_may_not(cause: Exception, kind: type[FaultbridgeError]) -> None:
+def test_a_lost_response_is_transient_and_a_bad_setting_is_misconfigured(
+    cause: Exception, kind: type[FaultbridgeError]
+) -> None:
     with pytest.raises(kind) as raised, translated("counter_sample"):
         raise cause
     assert raised.value.__cause__ is cause
 
 
-def test_errors_that_are_not_of_aws_pass_as_they_are() -> None:
+def test_other_errors_are_not_converted() -> None:
     with pytest.raises(KeyError), translated("counter_sample"):
         raise KeyError

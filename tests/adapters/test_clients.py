@@ -1,4 +1,4 @@
-"""How clients are made."""
+"""Creation of AWS clients."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from unittest import mock
 import pytest
 from moto import mock_aws
 
-from faultbridge.adapters.clients import Clients
+from faultbridge.adapters.aws.clients import Clients
 from faultbridge.domain.clusters import ProviderRole
 from tests.adapters.stubs import ENVIRONMENT
 
@@ -19,8 +19,8 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(name, value)
 
 
-def test_no_client_is_made_before_it_is_used() -> None:
-    with mock.patch("faultbridge.adapters.clients.Session") as session:
+def test_a_client_is_created_on_first_use() -> None:
+    with mock.patch("faultbridge.adapters.aws.clients.Session") as session:
         clients = Clients()
         session.assert_not_called()
         assert clients.sqs is clients.sqs
@@ -36,12 +36,12 @@ def test_every_client_has_time_limits_and_a_bounded_number_of_attempts() -> None
         assert config.retries == {"mode": "standard", "total_max_attempts": 4}
 
 
-def test_the_client_that_destroys_never_repeats_a_call() -> None:
-    config: Any = Clients().autoscaling_once.meta.config
+def test_the_client_for_terminations_never_retries() -> None:
+    config: Any = Clients().autoscaling_no_retry.meta.config
     assert config.retries == {"mode": "standard", "total_max_attempts": 1}
 
 
-def test_an_endpoint_leads_everywhere_but_where_a_service_has_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_endpoint_of_a_service_overrides_the_endpoint_parameter(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL_EC2", "http://127.0.0.1:5000")
     monkeypatch.setenv("AWS_ENDPOINT_URL_AUTO_SCALING", "http://127.0.0.1:5001")
     clients = Clients(endpoint_url="http://127.0.0.1:4566")
@@ -50,7 +50,7 @@ def test_an_endpoint_leads_everywhere_but_where_a_service_has_its_own(monkeypatc
     assert clients.autoscaling.meta.endpoint_url == "http://127.0.0.1:5001"
 
 
-def test_the_endpoint_of_the_environment_is_honoured(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_endpoint_variables_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:4566")
     monkeypatch.setenv("AWS_ENDPOINT_URL_SSM", "http://127.0.0.1:5000")
     clients = Clients()
@@ -61,23 +61,25 @@ def test_the_endpoint_of_the_environment_is_honoured(monkeypatch: pytest.MonkeyP
 
 
 @mock_aws
-def test_an_observer_hears_of_every_call() -> None:
-    heard: list[tuple[str, str]] = []
-    clients = Clients(observe=lambda service, operation: heard.append((service, operation)))
+def test_the_observer_is_called_for_every_api_call() -> None:
+    calls: list[tuple[str, str]] = []
+    clients = Clients(observe=lambda service, operation: calls.append((service, operation)))
     clients.sqs.create_queue(QueueName="q")
     clients.s3.list_buckets()
-    assert heard == [("sqs", "CreateQueue"), ("s3", "ListBuckets")]
+    assert calls == [("sqs", "CreateQueue"), ("s3", "ListBuckets")]
 
 
-def test_another_account_is_reached_as_its_role_under_its_external_id() -> None:
+def test_clients_for_a_role_assume_it_with_its_external_id() -> None:
     role = ProviderRole("arn:aws:iam::222233334444:role/faultbridge", "shared-by-both")
     with mock_aws():
         own = Clients()
-        asked: list[Any] = []
-        own.sts.meta.events.register("before-parameter-build.sts.AssumeRole", lambda params, **_: asked.append(params))
-        others = own.assuming(role)
-        assert asked == []
+        requests: list[Any] = []
+        own.sts.meta.events.register(
+            "before-parameter-build.sts.AssumeRole", lambda params, **_: requests.append(params)
+        )
+        others = own.for_role(role)
+        assert requests == []
         assert others.sts.get_caller_identity()["Arn"].startswith("arn:aws:sts::222233334444:assumed-role/faultbridge/")
         assert own.sts.get_caller_identity()["Account"] == "123456789012"
-    assert asked == [{"RoleArn": role.arn, "ExternalId": "shared-by-both", "RoleSessionName": "faultbridge"}]
-    assert own.assuming(role) is others
+    assert requests == [{"RoleArn": role.arn, "ExternalId": "shared-by-both", "RoleSessionName": "faultbridge"}]
+    assert own.for_role(role) is others

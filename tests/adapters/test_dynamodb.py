@@ -1,8 +1,9 @@
-"""What the table on DynamoDB makes of answers that no emulator gives."""
+"""The table on DynamoDB: responses that no emulator gives."""
 
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,8 +11,8 @@ from botocore.stub import ANY
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faultbridge.adapters.dynamodb import READ_TRIES, DynamoTable, request_token
-from faultbridge.adapters.dynamodb_values import from_token, from_typed, from_typed_item, to_token, to_typed
+from faultbridge.adapters.dynamodb.table import READ_RETRY, DynamoTable, request_token
+from faultbridge.adapters.dynamodb.values import from_token, from_typed, from_typed_item, to_token, to_typed
 from faultbridge.errors import Conflict, FaultbridgeError, Misconfigured, Transient
 from faultbridge.storage.writes import Key, Put, Value
 from tests.adapters.stubs import answering, stubbed
@@ -20,8 +21,8 @@ KEYS = [Key("P", "1"), Key("P", "2")]
 TYPED = [{"pk": {"S": "P"}, "sk": {"S": "1"}}, {"pk": {"S": "P"}, "sk": {"S": "2"}}]
 
 
-class TestReadingMany:
-    def test_what_was_left_over_is_asked_for_again_with_growing_pauses(self) -> None:
+class TestBatchReads:
+    def test_unprocessed_keys_are_read_again_with_growing_pauses(self) -> None:
         pauses: list[float] = []
         with stubbed("dynamodb") as (clients, stub):
             left = {"t": {"Keys": [TYPED[1]], "ConsistentRead": True}}
@@ -30,29 +31,33 @@ class TestReadingMany:
             )
             stub.add_response("batch_get_item", {"Responses": {}, "UnprocessedKeys": left}, {"RequestItems": left})
             stub.add_response("batch_get_item", {"Responses": {"t": [TYPED[1]]}}, {"RequestItems": left})
-            found = DynamoTable(clients, "t", pause=pauses.append, jitter=lambda: 1.0).get_many(KEYS)
+            found = DynamoTable(
+                clients, "t", retry=replace(READ_RETRY, sleep=pauses.append, jitter=lambda: 1.0)
+            ).get_many(KEYS)
         assert set(found) == set(KEYS)
         assert pauses == [0.05, 0.1]
 
-    def test_a_table_that_never_serves_the_rest_is_transient(self) -> None:
+    def test_keys_that_stay_unprocessed_are_a_transient_error(self) -> None:
         pauses: list[float] = []
         left = {"t": {"Keys": TYPED, "ConsistentRead": True}}
         with stubbed("dynamodb") as (clients, stub):
-            for _ in range(READ_TRIES):
+            for _ in range(READ_RETRY.attempts):
                 stub.add_response("batch_get_item", {"Responses": {}, "UnprocessedKeys": left})
-            with pytest.raises(Transient, match="only a part"):
-                DynamoTable(clients, "t", pause=pauses.append, jitter=lambda: 0.5).get_many(KEYS)
-        assert len(pauses) == READ_TRIES
+            with pytest.raises(Transient, match="left some keys unprocessed"):
+                DynamoTable(clients, "t", retry=replace(READ_RETRY, sleep=pauses.append, jitter=lambda: 0.5)).get_many(
+                    KEYS
+                )
+        assert len(pauses) == READ_RETRY.attempts - 1
         assert sum(pauses) < 10
 
 
-def cancelled(*codes: str) -> bytes:
+def canceled(*codes: str) -> bytes:
     reasons = [{"Code": code, "Message": "m"} for code in codes]
     kind = "com.amazonaws.dynamodb.v20120810#TransactionCanceledException"
-    return json.dumps({"__type": kind, "Message": "cancelled", "CancellationReasons": reasons}).encode()
+    return json.dumps({"__type": kind, "Message": "canceled", "CancellationReasons": reasons}).encode()
 
 
-class TestCancelledTransactions:
+class TestCanceledTransactions:
     @pytest.mark.parametrize(
         ("codes", "kind"),
         [
@@ -66,8 +71,10 @@ class TestCancelledTransactions:
             (["SomethingNew"], Transient),
         ],
     )
-    def test_the_gravest_reason_decides(self, codes: list[str], kind: type[FaultbridgeError]) -> None:
-        with answering("dynamodb", 400, cancelled(*codes)) as clients, pytest.raises(FaultbridgeError) as raised:
+    def test_the_reason_with_the_highest_precedence_decides(
+        self, codes: list[str], kind: type[FaultbridgeError]
+    ) -> None:
+        with answering("dynamodb", 400, canceled(*codes)) as clients, pytest.raises(FaultbridgeError) as raised:
             DynamoTable(clients, "t").transact([Put({"pk": "P", "sk": "1"})])
         assert type(raised.value) is kind
         assert all(code in str(raised.value) for code in codes if code != "None")
@@ -78,7 +85,7 @@ class TestCancelledTransactions:
             DynamoTable(clients, "t").transact([Put({"pk": "P", "sk": "1"})])
         assert len(requests) == 4
 
-    def test_every_attempt_carries_the_same_token(self) -> None:
+    def test_every_attempt_sends_the_same_token(self) -> None:
         requests: list[Any] = []
         with answering("dynamodb", 500, b"", requests) as clients, pytest.raises(Transient):
             DynamoTable(clients, "t").transact([Put({"pk": "P", "sk": "1"})], "token")
@@ -86,12 +93,12 @@ class TestCancelledTransactions:
 
 
 class TestTokens:
-    def test_a_token_is_kept_when_it_fits_and_derived_when_it_does_not(self) -> None:
+    def test_a_short_token_is_used_as_it_is_and_a_long_one_is_hashed(self) -> None:
         assert request_token("x" * 36) == "x" * 36
         assert len(request_token("x" * 37)) == 36
         assert request_token("x" * 37) != request_token("x" * 38)
 
-    def test_the_token_of_a_page_is_opaque_and_comes_back(self) -> None:
+    def test_a_page_token_is_opaque_and_can_be_decoded(self) -> None:
         last = {"pk": {"S": "P#ä"}, "sk": {"S": "1"}}
         token = to_token(last)
         assert token is not None
@@ -100,7 +107,7 @@ class TestTokens:
         assert to_token({}) is None
 
     @pytest.mark.parametrize("token", ["", "x", "????", "WzFd"])
-    def test_a_foreign_token_is_a_mistake(self, token: str) -> None:
+    def test_an_invalid_page_token_is_an_error(self, token: str) -> None:
         with pytest.raises(ValueError, match="token"):
             from_token(token)
 
@@ -113,11 +120,11 @@ values: st.SearchStrategy[Value] = st.recursive(
 
 
 @given(values)
-def test_every_value_comes_back_as_it_went(value: Value) -> None:
+def test_every_value_is_read_back_unchanged(value: Value) -> None:
     assert from_typed(json.loads(json.dumps(to_typed(value)))) == value
 
 
 @pytest.mark.parametrize("typed", [{"B": b"x"}, {"SS": ["a"]}, {"N": "1.5"}])
-def test_a_value_that_we_never_write_is_not_read(typed: dict[str, Any]) -> None:
+def test_an_unexpected_dynamodb_type_is_an_error(typed: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"type|literal"):
         from_typed_item({"a": typed})

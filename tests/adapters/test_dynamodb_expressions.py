@@ -1,10 +1,10 @@
-"""How conditions, updates and ranges are said to DynamoDB."""
+"""Conditions, updates and ranges as DynamoDB expressions."""
 
 from __future__ import annotations
 
 import pytest
 
-from faultbridge.adapters.dynamodb_expressions import (
+from faultbridge.adapters.dynamodb.expressions import (
     Placeholders,
     condition_expression,
     range_expression,
@@ -18,17 +18,19 @@ KEY = Key("P", "S")
 TYPED_KEY = {"pk": {"S": "P"}, "sk": {"S": "S"}}
 
 
-def test_conditions_speak_of_names_and_values_by_placeholders_only() -> None:
+def test_conditions_use_placeholders_for_all_names_and_values() -> None:
     placeholders = Placeholders()
-    said = condition_expression(AnyOf((Absent(), Equals("name", "x"), AnyOf((Below("n", 1), Present())))), placeholders)
-    assert said == "attribute_not_exists(#0) OR #1 = :0 OR #2 < :1 OR attribute_exists(#0)"
+    expression = condition_expression(
+        AnyOf((Absent(), Equals("name", "x"), AnyOf((Below("n", 1), Present())))), placeholders
+    )
+    assert expression == "attribute_not_exists(#0) OR #1 = :0 OR #2 < :1 OR attribute_exists(#0)"
     assert placeholders.arguments() == {
         "ExpressionAttributeNames": {"#0": "pk", "#1": "name", "#2": "n"},
         "ExpressionAttributeValues": {":0": {"S": "x"}, ":1": {"N": "1"}},
     }
 
 
-def test_an_update_says_each_verb_once() -> None:
+def test_an_update_has_each_clause_once() -> None:
     update = Update(KEY, set={("a",): 1, ("h", "c.d"): "x"}, remove=(("b",), ("h", "e")), add={"v": 1}, when=Present())
     assert write_arguments(update) == {
         "Key": TYPED_KEY,
@@ -41,18 +43,18 @@ def test_an_update_says_each_verb_once() -> None:
     }  # fmt: skip
 
 
-def test_a_write_without_condition_carries_no_expression() -> None:
+def test_a_write_without_a_condition_has_no_expression() -> None:
     assert write_arguments(Put({"pk": "P", "sk": "S"})) == {"Item": TYPED_KEY}
     assert write_arguments(Delete(KEY)) == {"Key": TYPED_KEY}
 
 
-def test_each_write_has_its_part_in_a_transaction() -> None:
+def test_each_kind_of_write_has_a_name_in_a_transaction() -> None:
     writes: list[Write] = [Put({"pk": "P", "sk": "S"}), Delete(KEY), Update(KEY, add={"n": 1}), Check(KEY, Present())]
     assert [transaction_part(write) for write in writes] == ["Put", "Delete", "Update", "ConditionCheck"]
 
 
 @pytest.mark.parametrize(
-    ("prefix", "after", "upto", "bounds"),
+    ("prefix", "after", "up_to", "bounds"),
     [
         ("", None, None, None),
         ("E#", None, None, ("E#", "E#\U0010ffff")),
@@ -62,12 +64,12 @@ def test_each_write_has_its_part_in_a_transaction() -> None:
         ("E#", "A", "Z", ("E#", "E#\U0010ffff")),
     ],
 )
-def test_all_bounds_of_the_sort_key_hold_together(
-    prefix: str, after: str | None, upto: str | None, bounds: tuple[str, str] | None
+def test_all_bounds_limit_the_sort_key_together(
+    prefix: str, after: str | None, up_to: str | None, bounds: tuple[str, str] | None
 ) -> None:
-    assert sort_key_bounds(prefix, after, upto) == bounds
+    assert sort_key_bounds(prefix, after, up_to) == bounds
 
 
-def test_a_range_never_names_an_empty_key() -> None:
+def test_a_range_never_contains_an_empty_key() -> None:
     placeholders = Placeholders()
     assert range_expression(("pk", "P"), "sk", ("", "b"), placeholders) == "#0 = :0 AND #1 <= :1"

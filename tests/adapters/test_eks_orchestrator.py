@@ -1,4 +1,4 @@
-"""What the EKS orchestrator does to nodes and pods, on a small Kubernetes API."""
+"""The EKS orchestrator on nodes and pods of a fake Kubernetes API."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 import yaml
 
-from faultbridge.adapters.clients import Clients
-from faultbridge.adapters.kubernetes import marks
+from faultbridge.adapters.aws.clients import Clients
+from faultbridge.adapters.kubernetes import taints
 from faultbridge.domain.clusters import ClusterConfig
 from faultbridge.local.kubernetes.cluster import Budget, Cluster, Machine, Pod, Refusal, takes_work
-from faultbridge.ports import Member, ProviderFailure
+from faultbridge.ports import ClusterNode, ProviderFailure
 from faultbridge.simulation.fakes import START
 from tests.contracts.aws import aws
 from tests.contracts.schedulers import OnEks, on_eks
@@ -45,7 +45,7 @@ def patched(eks: OnEks, **spec: Any) -> None:
     eks.cluster.patch_node(OnEks.NODE, {"spec": spec})
 
 
-def test_a_successor_is_found_by_its_instance_whatever_it_is_called(eks: OnEks) -> None:
+def test_a_successor_is_found_by_its_instance_under_any_name(eks: OnEks) -> None:
     eks.cluster.join(OTHER)
     successor = replace(eks.member, instance_id=OTHER.instance_id)
     for _ in range(2):
@@ -54,33 +54,33 @@ def test_a_successor_is_found_by_its_instance_whatever_it_is_called(eks: OnEks) 
     assert takes_work(node(eks))
 
 
-def test_a_name_that_another_instance_bears_by_now_is_not_taken_for_the_node(eks: OnEks) -> None:
+def test_a_name_that_another_instance_uses_does_not_match_the_node(eks: OnEks) -> None:
     gone = replace(eks.member, instance_id="i-0000000000000000f")
     assert eks.orchestrator.cordon(gone).failure is ProviderFailure.NOT_FOUND
     assert takes_work(node(eks))
 
 
-def test_a_cordoned_node_is_found_by_its_label_and_keeps_what_others_put_there(eks: OnEks) -> None:
+def test_a_cordoned_node_has_the_label_and_keeps_other_taints(eks: OnEks) -> None:
     patched(eks, taints=[NOT_READY])
     assert eks.orchestrator.cordon(eks.member).ok
-    assert node(eks)["metadata"]["labels"][marks.ISOLATED] == "true"
+    assert node(eks)["metadata"]["labels"][taints.ISOLATED] == "true"
     assert NOT_READY in node(eks)["spec"]["taints"]
     assert len(node(eks)["spec"]["taints"]) == 2
     assert eks.orchestrator.uncordon(eks.member).ok
     assert node(eks)["spec"]["taints"] == [NOT_READY]
-    assert marks.ISOLATED not in node(eks)["metadata"]["labels"]
+    assert taints.ISOLATED not in node(eks)["metadata"]["labels"]
 
 
-def test_what_a_person_cordoned_before_stays_cordoned_and_the_answer_says_so(eks: OnEks) -> None:
+def test_a_node_that_was_cordoned_before_stays_cordoned_and_the_reason_says_so(eks: OnEks) -> None:
     patched(eks, unschedulable=True)
     for _ in range(2):
         assert eks.orchestrator.cordon(eks.member).ok
     answer = eks.orchestrator.uncordon(eks.member)
-    assert (answer.ok, answer.reason) == (True, "stays cordoned: somebody else did it")
+    assert (answer.ok, answer.reason) == (True, "stays cordoned: it was cordoned before the isolation")
     assert node(eks)["spec"] == {"providerID": f"aws:///us-east-1a/{OnEks.INSTANCE}", "unschedulable": True}
 
 
-def test_half_a_cordon_is_made_a_whole_one(eks: OnEks) -> None:
+def test_an_incomplete_cordon_is_completed(eks: OnEks) -> None:
     assert eks.orchestrator.cordon(eks.member).ok
     patched(eks, unschedulable=None)
     assert eks.orchestrator.cordon(eks.member).ok
@@ -89,32 +89,32 @@ def test_half_a_cordon_is_made_a_whole_one(eks: OnEks) -> None:
     assert takes_work(node(eks))
 
 
-def test_a_node_that_registers_tainted_gets_work_only_when_it_is_let_go(eks: OnEks) -> None:
-    eks.cluster.register_taints = ({"key": marks.ISOLATED, "value": "true", "effect": "NoSchedule"},)
+def test_a_node_that_registers_with_the_taint_gets_work_only_after_uncordon(eks: OnEks) -> None:
+    eks.cluster.register_taints = ({"key": taints.ISOLATED, "value": "true", "effect": "NoSchedule"},)
     eks.cluster.join(OTHER)
     assert not takes_work(eks.cluster.node(OTHER.name))
     assert eks.orchestrator.uncordon(replace(eks.member, instance_id=OTHER.instance_id)).ok
     assert takes_work(eks.cluster.node(OTHER.name))
 
 
-@pytest.mark.parametrize(("losses", "failure"), [(2, None), (3, ProviderFailure.CONFLICT)])
-def test_who_loses_a_race_for_a_node_reads_it_again_a_few_times(
-    eks: OnEks, monkeypatch: pytest.MonkeyPatch, losses: int, failure: ProviderFailure | None
+@pytest.mark.parametrize(("conflicts", "failure"), [(2, None), (3, ProviderFailure.CONFLICT)])
+def test_a_patch_that_conflicts_is_retried_up_to_three_attempts(
+    eks: OnEks, monkeypatch: pytest.MonkeyPatch, conflicts: int, failure: ProviderFailure | None
 ) -> None:
-    patch, left = Cluster.patch_node, [losses]
+    patch, left = Cluster.patch_node, [conflicts]
 
-    def raced(cluster: Cluster, name: str, body: dict[str, Any]) -> dict[str, Any]:
+    def patch_after_change(cluster: Cluster, name: str, body: dict[str, Any]) -> dict[str, Any]:
         if left[0]:
             left[0] -= 1
-            patch(cluster, name, {"metadata": {"labels": {"racer": str(left[0])}}})
+            patch(cluster, name, {"metadata": {"labels": {"changed": str(left[0])}}})
         return patch(cluster, name, body)
 
-    monkeypatch.setattr(Cluster, "patch_node", raced)
+    monkeypatch.setattr(Cluster, "patch_node", patch_after_change)
     assert eks.orchestrator.cordon(eks.member).failure is failure
-    assert "racer" in node(eks)["metadata"]["labels"]
+    assert "changed" in node(eks)["metadata"]["labels"]
 
 
-def test_a_disruption_budget_is_kept_until_another_pod_is_up(eks: OnEks) -> None:
+def test_eviction_waits_for_the_disruption_budget(eks: OnEks) -> None:
     eks.cluster.join(OTHER)
     eks.cluster.budgets.append(Budget("ml", "train", {"app": "train"}, min_available=1))
     for number in range(2):
@@ -122,17 +122,17 @@ def test_a_disruption_budget_is_kept_until_another_pod_is_up(eks: OnEks) -> None
     assert eks.orchestrator.cordon(eks.member).ok
     held = eks.orchestrator.drain(eks.member, DEADLINE)
     assert held.failure is ProviderFailure.TIMEOUT
-    assert "ml/train-0 (asked to leave)" in held.reason
+    assert "ml/train-0 (eviction started)" in held.reason
     assert "ml/train-1 (its disruption budget allows no eviction now)" in held.reason
     eks.clock.advance(timedelta(seconds=61))
     moved = eks.orchestrator.drain(eks.member, DEADLINE)
-    assert "ml/train-1 (asked to leave)" in moved.reason
+    assert "ml/train-1 (eviction started)" in moved.reason
     eks.clock.advance(timedelta(seconds=61))
     assert eks.orchestrator.drain(eks.member, DEADLINE).ok
     assert {pod.node for pod in eks.cluster.running()} == {OTHER.name}
 
 
-def test_what_belongs_to_the_node_or_is_over_stays(eks: OnEks) -> None:
+def test_daemonset_static_and_finished_pods_are_not_evicted(eks: OnEks) -> None:
     eks.cluster.start(Pod("kube-system", "aws-node-x", OnEks.NODE, owner="DaemonSet"))
     eks.cluster.start(Pod("kube-system", "static", OnEks.NODE, owner=None, mirror=True))
     eks.cluster.start(Pod("ml", "done", OnEks.NODE, phase="Succeeded"))
@@ -141,14 +141,14 @@ def test_what_belongs_to_the_node_or_is_over_stays(eks: OnEks) -> None:
     assert len(eks.cluster.running()) == 4
 
 
-def test_after_the_deadline_nobody_is_asked_any_more(eks: OnEks) -> None:
+def test_no_eviction_starts_after_the_deadline(eks: OnEks) -> None:
     eks.cluster.start(Pod("ml", "job", OnEks.NODE))
     answer = eks.orchestrator.drain(eks.member, START)
-    assert answer.reason == "1 pods are still there: ml/job (not asked any more)"
+    assert answer.reason == "1 pods are still there: ml/job (not evicted after the deadline)"
     assert all(pod.up for pod in eks.cluster.running())
 
 
-def test_a_pod_that_left_meanwhile_is_no_trouble(eks: OnEks, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pod_that_disappears_during_the_drain_is_ignored(eks: OnEks, monkeypatch: pytest.MonkeyPatch) -> None:
     def gone(*_: object) -> None:
         raise Refusal(404, "NotFound", "pods not found")
 
@@ -157,7 +157,7 @@ def test_a_pod_that_left_meanwhile_is_no_trouble(eks: OnEks, monkeypatch: pytest
     assert eks.orchestrator.drain(eks.member, DEADLINE).ok
 
 
-def test_what_the_cluster_forbids_no_repetition_helps(eks: OnEks, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_kubernetes_permission_is_not_retriable(eks: OnEks, monkeypatch: pytest.MonkeyPatch) -> None:
     def forbidden(*_: object) -> None:
         raise Refusal(403, "Forbidden", 'nodes "x" is forbidden: User "faultbridge" cannot patch resource "nodes"')
 
@@ -168,15 +168,15 @@ def test_what_the_cluster_forbids_no_repetition_helps(eks: OnEks, monkeypatch: p
 
 
 @pytest.mark.parametrize("named", [None, "no-such-cluster"])
-def test_a_cluster_that_is_not_there_is_for_a_person(eks: OnEks, named: str | None) -> None:
-    member = Member(ClusterConfig("train-a", orchestrator="eks", eks_cluster=named), "node-1", OnEks.INSTANCE)
+def test_a_missing_eks_cluster_is_not_retriable(eks: OnEks, named: str | None) -> None:
+    member = ClusterNode(ClusterConfig("train-a", orchestrator="eks", eks_cluster=named), "node-1", OnEks.INSTANCE)
     answer = eks.orchestrator.cordon(member)
     assert answer.failure is ProviderFailure.PERMISSION_DENIED
     assert not answer.failure.retriable
     assert "EKS cluster" in answer.reason
 
 
-def test_the_manifest_grants_what_is_asked_for_and_nothing_else(eks: OnEks) -> None:
+def test_the_rbac_manifest_grants_exactly_the_permissions_in_use(eks: OnEks) -> None:
     manifest = Path(__file__).parents[2] / "infra" / "kubernetes" / "faultbridge-rbac.yaml"
     role = next(part for part in yaml.safe_load_all(manifest.read_text()) if part["metadata"]["name"] == "faultbridge")
     granted = {(verb, kind) for rule in role["rules"] for kind in rule["resources"] for verb in rule["verbs"]}

@@ -1,4 +1,4 @@
-"""The bus on EventBridge: limits and partial failures that emulators do not show."""
+"""The bus on EventBridge: limits and partial failures that emulators do not have."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 from botocore.exceptions import EndpointConnectionError
 from moto import mock_aws
 
-from faultbridge.adapters.clients import Clients
-from faultbridge.adapters.eventbridge import CALL_BYTES, EVENT_BYTES, EventBridgeBus
+from faultbridge.adapters.aws.clients import Clients
+from faultbridge.adapters.messaging.eventbridge import CALL_BYTES, EVENT_BYTES, EventBridgeBus
 from faultbridge.errors import Misconfigured
 from faultbridge.ports import BusEvent
 from tests.adapters.stubs import ENVIRONMENT, answering, failing, stubbed
@@ -22,12 +22,12 @@ def detail(size: int) -> str:
     return json.dumps({"x": "y" * (size - len('{"x": ""}'))})
 
 
-def test_a_source_that_aws_keeps_for_itself_needs_a_person() -> None:
+def test_a_source_reserved_by_aws_is_misconfigured() -> None:
     with pytest.raises(Misconfigured, match=r"aws\.ec2"):
         EventBridgeBus(Clients(), "bus", "aws.ec2")
 
 
-def test_an_event_is_sent_whole() -> None:
+def test_an_event_is_sent_with_all_its_fields() -> None:
     with stubbed("events") as (clients, stub):
         entry = {
             "EventBusName": "bus", "Source": "faultbridge", "DetailType": "Node Status Change",
@@ -38,7 +38,7 @@ def test_an_event_is_sent_whole() -> None:
         assert bus.put([BusEvent("e-1", "Node Status Change", '{"a": 1}', ("arn:1",))]) == ()
 
 
-def test_an_events_size_is_counted_in_bytes_as_the_service_counts() -> None:
+def test_the_size_of_an_event_is_counted_as_the_service_counts_it() -> None:
     bus = EventBridgeBus(Clients(), "bus", "faultbridge")
     assert bus.size_of(BusEvent("e", "Type", '{"ä": 1}', ("arn:1", "arn:2"))) == 11 + 4 + 9 + 10
 
@@ -62,33 +62,33 @@ class TestPartialFailures:
         ]
         with stubbed("events") as (clients, stub):
             stub.add_response("put_events", {"FailedEntryCount": 1, "Entries": results})
-            refusals = EventBridgeBus(clients, "bus", "faultbridge").put(EVENTS[: len(codes)])
-        return [(refusal.event_id, refusal.permanent) for refusal in refusals]
+            failures = EventBridgeBus(clients, "bus", "faultbridge").put(EVENTS[: len(codes)])
+        return [(failure.event_id, failure.permanent) for failure in failures]
 
-    def test_only_what_was_refused_is_in_the_answer(self) -> None:
+    def test_only_failed_events_are_returned(self) -> None:
         assert self.put(None, "InternalFailure", None) == [("e-1", False)]
 
     @pytest.mark.parametrize("code", ["MalformedDetail", "InvalidArgument"])
-    def test_content_is_refused_for_good(self, code: str) -> None:
+    def test_invalid_content_fails_permanently(self, code: str) -> None:
         assert self.put(code) == [("e-0", True)]
 
     @pytest.mark.parametrize("code", ["ThrottlingException", "InternalFailure", "InternalException", "SomethingNew"])
-    def test_everything_else_may_be_tried_again(self, code: str) -> None:
+    def test_any_other_code_is_not_permanent(self, code: str) -> None:
         assert self.put(code) == [("e-0", False)]
 
     @pytest.mark.parametrize("code", ["AccessDeniedException", "NotAuthorizedForSourceException"])
-    def test_a_bus_that_refuses_us_needs_a_person(self, code: str) -> None:
+    def test_a_bus_that_denies_access_is_misconfigured(self, code: str) -> None:
         with pytest.raises(Misconfigured, match=code):
             self.put(code)
 
 
-def test_an_unreachable_bus_refuses_everything_for_now() -> None:
+def test_with_an_unreachable_bus_every_event_fails_temporarily() -> None:
     with failing("events", EndpointConnectionError(endpoint_url="http://127.0.0.1:1")) as clients:
-        refusals = EventBridgeBus(clients, "bus", "faultbridge").put(EVENTS)
-    assert [(refusal.event_id, refusal.permanent) for refusal in refusals] == [(e.event_id, False) for e in EVENTS]
+        failures = EventBridgeBus(clients, "bus", "faultbridge").put(EVENTS)
+    assert [(failure.event_id, failure.permanent) for failure in failures] == [(e.event_id, False) for e in EVENTS]
 
 
-def test_a_refused_call_needs_a_person() -> None:
+def test_a_denied_call_is_misconfigured() -> None:
     with stubbed("events") as (clients, stub):
         stub.add_client_error("put_events", "AccessDeniedException", http_status_code=400)
         with pytest.raises(Misconfigured):
@@ -96,7 +96,7 @@ def test_a_refused_call_needs_a_person() -> None:
 
 
 @mock_aws
-def test_what_was_put_reaches_a_rules_target(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_published_events_reach_the_target_of_a_rule(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in ENVIRONMENT.items():
         monkeypatch.setenv(name, value)
     clients = Clients()

@@ -1,4 +1,4 @@
-"""How many calls an inventory of 12,500 nodes makes: what AWS is asked a minute, counted where the calls leave us."""
+"""Number of AWS calls per minute for an inventory of 12,500 nodes."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from faultbridge.adapters.clients import Clients
-from faultbridge.adapters.inventory_ec2 import Ec2Inventory
-from faultbridge.adapters.inventory_hyperpod import HyperPodInventory
+from faultbridge.adapters.aws.clients import Clients
+from faultbridge.adapters.compute.ec2_inventory import Ec2Inventory
+from faultbridge.adapters.compute.hyperpod_inventory import HyperPodInventory
 from faultbridge.domain.clusters import ClusterConfig
 from tests.adapters.stubs import ENVIRONMENT
 
 NODES, GROUPS = 12_500, 25
-LOOKS_A_MINUTE = 1 / 5
+SYNCS_PER_MINUTE = 1 / 5
 LAUNCHED = datetime(2026, 2, 3, tzinfo=UTC)
 PAGE = 100
 
@@ -25,16 +25,16 @@ def instance(number: int) -> str:
 
 
 class Fleet:
-    """Answers (fake) of EC2, Auto Scaling and SageMaker for a fleet that stands still, in pages as AWS makes them."""
+    """Responses (fake) of EC2, Auto Scaling and SageMaker for an unchanged fleet, in pages as on AWS."""
 
-    def __call__(self, operation: str, asked: dict[str, Any]) -> dict[str, Any]:
-        answer: dict[str, Any] = getattr(self, operation)(asked)
+    def __call__(self, operation: str, request: dict[str, Any]) -> dict[str, Any]:
+        answer: dict[str, Any] = getattr(self, operation)(request)
         return answer
 
-    def DescribeAutoScalingGroups(self, asked: dict[str, Any]) -> dict[str, Any]:  # noqa: N802 - AWS's name
+    def DescribeAutoScalingGroups(self, request: dict[str, Any]) -> dict[str, Any]:  # noqa: N802 - AWS's name
         size = NODES // GROUPS
         groups = []
-        for name in asked["AutoScalingGroupNames"]:
+        for name in request["AutoScalingGroupNames"]:
             first = int(name.removeprefix("group-")) * size
             members = [
                 {"InstanceId": instance(one), "AvailabilityZone": "us-west-2a", "LifecycleState": "InService"}
@@ -43,8 +43,8 @@ class Fleet:
             groups.append({"AutoScalingGroupName": name, "Instances": members})
         return {"AutoScalingGroups": groups}
 
-    def DescribeInstances(self, asked: dict[str, Any]) -> dict[str, Any]:  # noqa: N802 - AWS's name
-        (filtered,) = asked["Filters"]
+    def DescribeInstances(self, request: dict[str, Any]) -> dict[str, Any]:  # noqa: N802 - AWS's name
+        (filtered,) = request["Filters"]
         if filtered["Name"] != "instance-id":
             return {"Reservations": []}
         found = [
@@ -52,12 +52,12 @@ class Fleet:
         ]
         return {"Reservations": [{"Instances": found}]}
 
-    def DescribeInstanceTopology(self, asked: dict[str, Any]) -> dict[str, Any]:  # noqa: N802 - AWS's name
-        assert len(asked["InstanceIds"]) <= PAGE
+    def DescribeInstanceTopology(self, request: dict[str, Any]) -> dict[str, Any]:  # noqa: N802 - AWS's name
+        assert len(request["InstanceIds"]) <= PAGE
         return {"Instances": []}
 
-    def ListClusterNodes(self, asked: dict[str, Any]) -> dict[str, Any]:  # noqa: N802 - AWS's name
-        first = int(asked.get("NextToken") or 0)
+    def ListClusterNodes(self, request: dict[str, Any]) -> dict[str, Any]:  # noqa: N802 - AWS's name
+        first = int(request.get("NextToken") or 0)
         nodes = [
             {"InstanceGroupName": "gpu", "InstanceId": instance(one), "InstanceStatus": {"Status": "Running"}}
             for one in range(first, first + PAGE)
@@ -75,31 +75,32 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> tuple[Clients, Counter[str]]:
     clients = Clients(observe=lambda _, operation: calls.update([operation]))
     for client in (clients.ec2, clients.autoscaling, clients.sagemaker):
         events: Any = client.meta.events
-        events.register("provide-client-params", lambda params, context, **_: context.update(asked=dict(params)))
-        # The observer was registered first; this one answers, so that nothing goes to the network.
+        events.register("provide-client-params", lambda params, context, **_: context.update(request=dict(params)))
+        # The observer was registered first. This handler returns a response, so that no call reaches the network.
         events.register(
-            "before-call", lambda model, params, **_: (Answered(), fleet(model.name, params["context"]["asked"]))
+            "before-call",
+            lambda model, params, **_: (SuccessResponse(), fleet(model.name, params["context"]["request"])),
         )
     return clients, calls
 
 
-class Answered:
-    """What botocore takes for an HTTP response of a call that was answered."""
+class SuccessResponse:
+    """A successful HTTP response, as botocore expects it (fake)."""
 
     status_code = 200
 
 
-def test_a_look_at_a_fleet_that_stands_still_is_two_calls(counted: tuple[Clients, Counter[str]]) -> None:
+def test_counter_sample_the_groups_of_an_unchanged_fleet_takes_two_calls(counted: tuple[Clients, Counter[str]]) -> None:
     clients, calls = counted
     inventory, config = Ec2Inventory(clients), ClusterConfig("train-a")
     found = inventory.look(config, [f"group-{number}" for number in range(GROUPS)])
     assert sum(map(len, found.values())) == NODES
     inventory.opted_out(config)
     assert dict(calls) == {"DescribeAutoScalingGroups": 1, "DescribeInstances": 1}
-    assert sum(calls.values()) * LOOKS_A_MINUTE < 1
+    assert sum(calls.values()) * SYNCS_PER_MINUTE < 1
 
 
-def test_the_first_look_describes_each_machine_once_a_hundred_a_call(counted: tuple[Clients, Counter[str]]) -> None:
+def test_the_first_sync_describes_each_instance_once_with_100_per_call(counted: tuple[Clients, Counter[str]]) -> None:
     clients, calls = counted
     inventory, config = Ec2Inventory(clients), ClusterConfig("train-a")
     found = inventory.look(config, [f"group-{number}" for number in range(GROUPS)])
@@ -112,9 +113,9 @@ def test_the_first_look_describes_each_machine_once_a_hundred_a_call(counted: tu
     }
 
 
-def test_hyperpod_is_asked_a_hundred_nodes_a_call(counted: tuple[Clients, Counter[str]]) -> None:
+def test_hyperpod_nodes_are_listed_100_per_call(counted: tuple[Clients, Counter[str]]) -> None:
     clients, calls = counted
     config = ClusterConfig("train-a", provider="hyperpod", hyperpod_cluster="hp")
     assert len(HyperPodInventory(clients).look(config, ["gpu"])["gpu"]) == NODES
     assert dict(calls) == {"ListClusterNodes": NODES // PAGE}
-    assert sum(calls.values()) * LOOKS_A_MINUTE == 25
+    assert sum(calls.values()) * SYNCS_PER_MINUTE == 25

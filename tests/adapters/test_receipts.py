@@ -1,8 +1,7 @@
-"""Receipts on CloudWatch Logs, and as a function prints them."""
+"""Delivery receipts on CloudWatch Logs."""
 
 from __future__ import annotations
 
-import io
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -10,8 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faultbridge.adapters.clients import Clients
-from faultbridge.adapters.receipts import EVENTS_AT_ONCE, LambdaReceipts, LogReceipts, read_receipt, receipt_line
+from faultbridge.adapters.messaging.receipts import (
+    EVENTS_AT_ONCE,
+    LogReceipts,
+    read_receipt,
+    receipt_line,
+)
 from faultbridge.errors import Misconfigured
 from tests.adapters.stubs import stubbed
 from tests.contracts.aws import aws
@@ -21,29 +24,18 @@ MILLISECONDS = int(NOW.timestamp() * 1000)
 
 
 @given(st.dictionaries(st.text().filter(lambda name: name != "receipt"), st.integers() | st.text(), max_size=4))
-def test_a_receipt_is_one_line_and_comes_back(line: dict[str, Any]) -> None:
+def test_a_receipt_is_one_line_and_is_read_back(line: dict[str, Any]) -> None:
     written = receipt_line(line)
     assert "\n" not in written
     assert read_receipt(written) == line
 
 
 @pytest.mark.parametrize("message", ["", "START RequestId: 1", "{", "[1]", "{}", '{"receipt": 2}', '{"level": "INFO"}'])
-def test_a_functions_other_lines_are_no_receipts(message: str) -> None:
+def test_other_log_lines_are_not_receipts(message: str) -> None:
     assert read_receipt(message) is None
 
 
-def test_a_function_prints_its_receipts() -> None:
-    out = io.StringIO()
-    LambdaReceipts(Clients(), group="/aws/lambda/ingest", out=out).write({"n": 1})
-    assert out.getvalue() == '{"receipt":1,"n":1}\n'
-
-
-def test_what_a_function_prints_goes_to_its_standard_output(capsys: pytest.CaptureFixture[str]) -> None:
-    LambdaReceipts(Clients(), group="/aws/lambda/ingest").write({"n": 1})
-    assert read_receipt(capsys.readouterr().out) == {"n": 1}
-
-
-def test_senders_and_ingest_are_read_alike_and_other_lines_are_passed_over() -> None:
+def test_receipts_of_senders_and_ingest_are_read_and_other_lines_are_skipped() -> None:
     with aws() as clients:
         group = "/aws/lambda/ingest"
         clients.logs.create_log_group(logGroupName=group)
@@ -56,7 +48,7 @@ def test_senders_and_ingest_are_read_alike_and_other_lines_are_passed_over() -> 
         assert list(receipts.read(NOW - timedelta(seconds=1))) == [{"from": "sender"}, {"from": "ingest"}]
 
 
-def test_a_line_that_the_service_refuses_for_its_time_needs_a_person() -> None:
+def test_a_line_rejected_for_its_time_is_misconfigured() -> None:
     with stubbed("logs") as (clients, stub):
         stub.add_client_error("create_log_group", "ResourceAlreadyExistsException")
         stub.add_response("create_log_stream", {})
@@ -70,7 +62,7 @@ def event(number: int, milliseconds: int) -> dict[str, Any]:
     return {"eventId": str(number), "timestamp": milliseconds, "message": message, "logStreamName": "s"}
 
 
-def test_empty_pages_with_a_token_are_walked_on() -> None:
+def test_counter_sample_continues_after_an_empty_page_with_a_token() -> None:
     with stubbed("logs") as (clients, stub):
         stub.add_response("filter_log_events", {"events": [], "nextToken": "a"})
         stub.add_response("filter_log_events", {"events": [event(1, 5)], "nextToken": "b"})
@@ -78,7 +70,7 @@ def test_empty_pages_with_a_token_are_walked_on() -> None:
         assert list(LogReceipts(clients, group="g").read(NOW)) == [{"n": 1}, {"n": 2}]
 
 
-def test_a_full_page_without_a_token_is_walked_on_by_time_and_nothing_is_read_twice() -> None:
+def test_counter_sample_continues_by_time_after_a_full_page_without_a_token() -> None:
     full = [event(number, MILLISECONDS + number // 2) for number in range(EVENTS_AT_ONCE)]
     with stubbed("logs") as (clients, stub):
         stub.add_response("filter_log_events", {"events": full})

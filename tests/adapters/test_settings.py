@@ -1,4 +1,4 @@
-"""What a deployment tells the code."""
+"""Settings from environment variables."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ import inspect
 import pytest
 
 from faultbridge.errors import Misconfigured
-from faultbridge.settings import DESCRIPTIONS, Settings, Variable
+from faultbridge.settings import Settings
+from faultbridge.variables import MEANINGS
 
-NAMES = sorted(name for name, member in inspect.getmembers(Settings) if isinstance(member, Variable))
+NAMES = sorted(name for name, member in inspect.getmembers(Settings) if isinstance(member, property))
 DEFAULTS = {
     "stack": "faultbridge",
     "event_source": "faultbridge",
@@ -40,42 +41,42 @@ DEFAULTS = {
 }
 
 
-def test_only_our_own_variables_are_kept() -> None:
+def test_only_faultbridge_variables_are_kept() -> None:
     settings = Settings.from_environment({"FAULTBRIDGE_TABLE": "t", "PATH": "/bin"})
     assert settings.variables == {"FAULTBRIDGE_TABLE": "t"}
     assert settings.table == "t"
 
 
-def test_the_process_is_read_unless_another_environment_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_process_environment_is_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAULTBRIDGE_BUS", "b")
     assert Settings.from_environment().bus == "b"
 
 
 def test_every_variable_has_a_property_and_a_meaning() -> None:
-    assert sorted(name.lower() for name in DESCRIPTIONS) == NAMES
+    assert sorted(name.lower() for name in MEANINGS) == NAMES
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_missing_variable_has_its_default_or_is_named_with_what_it_is(name: str) -> None:
+def test_a_missing_variable_has_a_default_or_is_named_with_its_meaning(name: str) -> None:
     try:
-        said = getattr(Settings(), name)
+        value = getattr(Settings(), name)
     except Misconfigured as error:
-        said = str(error)
-    assert said in (DEFAULTS.get(name), f"FAULTBRIDGE_{name.upper()} is not set ({DESCRIPTIONS[name.upper()]})")
+        value = str(error)
+    assert value in (DEFAULTS.get(name), f"FAULTBRIDGE_{name.upper()} is not set ({MEANINGS[name.upper()]})")
 
 
-def test_an_empty_variable_is_a_missing_one() -> None:
+def test_an_empty_variable_counts_as_missing() -> None:
     with pytest.raises(Misconfigured, match="FAULTBRIDGE_TABLE"):
         _ = Settings({"FAULTBRIDGE_TABLE": ""}).table
 
 
-def test_defaults_follow_the_stack() -> None:
+def test_defaults_contain_the_stack_name() -> None:
     settings = Settings({"FAULTBRIDGE_STACK": "blue"})
     assert settings.ingest_log_group == "/aws/lambda/blue-ingest"
     assert settings.senders_log_group == "/faultbridge/blue/senders"
     assert (settings.probe_seconds, settings.clock_offset_seconds, settings.verify_level) == (30, 0, 3)
 
 
-def test_a_number_that_is_none_is_named() -> None:
-    with pytest.raises(Misconfigured, match="FAULTBRIDGE_PROBE_SECONDS is not an integer: 'soon'"):
+def test_an_invalid_number_is_named() -> None:
+    with pytest.raises(Misconfigured, match="FAULTBRIDGE_PROBE_SECONDS is 'soon'"):
         _ = Settings({"FAULTBRIDGE_PROBE_SECONDS": "soon"}).probe_seconds

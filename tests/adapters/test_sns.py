@@ -1,4 +1,4 @@
-"""Pages through SNS."""
+"""Pages through SNS topics."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from botocore.stub import ANY
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faultbridge.adapters.sns import SnsPager, subject_line
+from faultbridge.adapters.paging.sns import SnsPager, subject_line
 from faultbridge.ports import PageMessage, PageUrgency
 from tests.adapters.stubs import stubbed
 
@@ -24,7 +24,7 @@ def page(**changes: Any) -> PageMessage:
 
 
 @pytest.mark.parametrize(("urgency", "topic"), [(PageUrgency.URGENT, "arn:urgent"), (PageUrgency.NOTICE, "arn:notice")])
-def test_a_page_goes_to_the_topic_of_its_urgency_with_a_body_a_protocol(urgency: PageUrgency, topic: str) -> None:
+def test_a_page_goes_to_the_topic_of_its_urgency_with_a_body_per_protocol(urgency: PageUrgency, topic: str) -> None:
     with stubbed("sns") as (clients, stub):
         expected = {
             "TopicArn": topic,
@@ -38,7 +38,7 @@ def test_a_page_goes_to_the_topic_of_its_urgency_with_a_body_a_protocol(urgency:
         assert pager.send(page(urgency=urgency)) == "m-1"
 
 
-def test_ten_attributes_fit_and_eleven_are_a_mistake() -> None:
+def test_ten_attributes_are_allowed_and_eleven_are_an_error() -> None:
     with stubbed("sns") as (clients, stub):
         stub.add_response("publish", {"MessageId": "m"}, dict.fromkeys(
             ["TopicArn", "Subject", "Message", "MessageStructure", "MessageAttributes"], ANY
@@ -61,7 +61,7 @@ def test_ten_attributes_fit_and_eleven_are_a_mistake() -> None:
         ("\x07bell", "bell"),
     ],
 )
-def test_any_text_becomes_a_subject(text: str, subject: str) -> None:
+def test_any_text_becomes_a_valid_subject(text: str, subject: str) -> None:
     assert subject_line(text) == subject
 
 

@@ -1,10 +1,10 @@
-"""The workflow engine on Step Functions: answers that emulators do not give."""
+"""Executions on Step Functions: responses that emulators do not give."""
 
 from __future__ import annotations
 
 import pytest
 
-from faultbridge.adapters.step_functions import STATUSES, StepFunctionsWorkflow, canonical, execution_arn
+from faultbridge.adapters.messaging.step_functions import STATUSES, StepFunctionsWorkflow, canonical, execution_arn
 from faultbridge.errors import Misconfigured, Transient
 from faultbridge.ports import ExecutionStatus
 from tests.adapters.stubs import stubbed
@@ -23,7 +23,7 @@ def test_an_execution_that_exists_counts_as_started() -> None:
         StepFunctionsWorkflow(clients, MACHINE).start("c-1-1", {})
 
 
-def test_any_other_refusal_is_raised() -> None:
+def test_any_other_error_is_raised() -> None:
     with stubbed("stepfunctions") as (clients, stub):
         stub.add_client_error("start_execution", "StateMachineDoesNotExist")
         stub.add_client_error("start_execution", "ExecutionLimitExceeded")
@@ -35,20 +35,20 @@ def test_any_other_refusal_is_raised() -> None:
 
 
 @pytest.mark.parametrize("code", ["TaskDoesNotExist", "TaskTimedOut", "InvalidToken"])
-def test_a_token_of_somebody_who_went_on_wakes_nobody(code: str) -> None:
+def test_a_stale_task_token_resumes_nothing(code: str) -> None:
     with stubbed("stepfunctions") as (clients, stub):
         stub.add_client_error("send_task_success", code)
         assert StepFunctionsWorkflow(clients, MACHINE).resume("t", {}) is False
 
 
-def test_a_token_of_somebody_who_waits_wakes_them() -> None:
+def test_a_valid_task_token_resumes_the_execution() -> None:
     with stubbed("stepfunctions") as (clients, stub):
         stub.add_response("send_task_success", {}, {"taskToken": "t", "output": '{"a":1}'})
         assert StepFunctionsWorkflow(clients, MACHINE).resume("t", {"a": 1}) is True
 
 
 @pytest.mark.parametrize("status", sorted(STATUSES))
-def test_every_status_of_the_service_is_known(status: str) -> None:
+def test_every_status_of_the_service_is_mapped(status: str) -> None:
     with stubbed("stepfunctions") as (clients, stub):
         answer = {"executionArn": EXECUTION, "stateMachineArn": MACHINE, "status": status, "startDate": 0}
         stub.add_response("describe_execution", answer, {"executionArn": EXECUTION})
@@ -58,10 +58,10 @@ def test_every_status_of_the_service_is_known(status: str) -> None:
 
 
 @pytest.mark.parametrize("machine", [MACHINE, f"{MACHINE}:live", f"{MACHINE}:3"])
-def test_an_executions_arn_follows_from_the_machines(machine: str) -> None:
+def test_the_execution_arn_is_derived_from_the_state_machine_arn(machine: str) -> None:
     assert execution_arn(machine, "c-1-1") == EXECUTION
 
 
-def test_a_machine_that_is_none_needs_a_person() -> None:
+def test_an_invalid_state_machine_arn_is_misconfigured() -> None:
     with pytest.raises(Misconfigured, match="ARN"):
         execution_arn("replacement", "c-1-1")

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from faultbridge.adapters.dynamodb_values import to_typed_item
+from faultbridge.adapters.dynamodb.values import to_typed_item
 from faultbridge.adapters.telemetry import NAMESPACE
 from faultbridge.domain.cases import Phase, WaitingFor
 from faultbridge.domain.entries import EntryType

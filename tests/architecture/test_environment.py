@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from faultbridge.adapters.clients import Clients
+from faultbridge.adapters.aws.clients import Clients
 from faultbridge.bootstrap import of_settings
 from faultbridge.settings import PREFIX, Settings
 from tests.architecture.project import resources, template

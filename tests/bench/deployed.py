@@ -21,8 +21,8 @@ from pathlib import Path
 
 from moto.server import ThreadedMotoServer
 
-from faultbridge.adapters.aws import AwsPorts
-from faultbridge.adapters.clients import Clients
+from faultbridge.adapters.aws.clients import Clients
+from faultbridge.adapters.aws.ports import AwsPorts
 from faultbridge.bootstrap import Application
 from faultbridge.domain.clusters import ClusterConfig
 from faultbridge.ledger.append import Stack

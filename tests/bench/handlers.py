@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from faultbridge.adapters.dynamodb_values import to_typed_item
+from faultbridge.adapters.dynamodb.values import to_typed_item
 from faultbridge.domain.nodes import NodeKey
 from faultbridge.events.wire import detail_of
 from faultbridge.ingest.record_reader import Delivery

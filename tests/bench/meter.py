@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from faultbridge.adapters.dynamodb import READ_AT_ONCE
-from faultbridge.adapters.eventbridge import ENTRIES_AT_ONCE
+from faultbridge.adapters.dynamodb.table import READ_AT_ONCE
+from faultbridge.adapters.messaging.eventbridge import ENTRIES_AT_ONCE
 from faultbridge.simulation.fakes.seams import Call
 from faultbridge.simulation.fakes.table import PROJECTED, FakeTable, StreamRecord
 from faultbridge.storage.codec import dump

@@ -86,4 +86,4 @@ def test_a_manifest_cannot_name_a_path_outside_the_folder(copy: Path, capsys: py
     result["parts"][0]["key"] = "../../../etc/passwd"
     manifest.write_text(json.dumps(result))
     assert call("verify", "--cluster", "train-a", "--archive", copy) != 0
-    assert "leads out of the folder" in capsys.readouterr().err
+    assert "leads outside the folder" in capsys.readouterr().err

@@ -138,7 +138,7 @@ def test_timers_due_for_five_minutes_are_counted_as_overdue(monkeypatch: pytest.
 
 
 def test_the_status_of_a_stack_on_aws_has_its_queues(monkeypatch: pytest.MonkeyPatch, desk: Desk) -> None:
-    from faultbridge.adapters.sqs import SqsQueue
+    from faultbridge.adapters.messaging.sqs import SqsQueue
     from faultbridge.cli.stack.session import Session
     from faultbridge.ports import RecordQueueDepth
     from faultbridge.settings import Settings

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from faultbridge.adapters.clients import Clients
+from faultbridge.adapters.aws.clients import Clients
 from faultbridge.cli.app import run
 from faultbridge.cli.stack import locate
 from faultbridge.cli.stack.locate import Target
@@ -39,7 +39,7 @@ def found(monkeypatch: pytest.MonkeyPatch, target: Target, embedded: Embedded | 
     notices: list[str] = []
     monkeypatch.setattr(locate, "embedded_stack", lambda _stack: embedded)
     on_aws = {**OUTPUTS, "TableName": "on AWS"}
-    monkeypatch.setattr("faultbridge.adapters.stack_outputs.stack_outputs", lambda _clients, _stack: on_aws)
+    monkeypatch.setattr("faultbridge.adapters.aws.stack.stack_outputs", lambda _clients, _stack: on_aws)
     settings = locate.find_settings(target, Clients, notices.append)
     return settings.table, notices
 

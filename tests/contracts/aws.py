@@ -1,4 +1,7 @@
-"""The AWS side of the contract tests: moto in this process, or the endpoint in FAULTBRIDGE_CONTRACT_ENDPOINT."""
+"""AWS for the contract tests: moto in this process, or an endpoint that a variable names.
+
+FAULTBRIDGE_CONTRACT_ENDPOINT is a URL. LOCALSTACK_HOST is `host:port`; localstack-client reads it.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +13,17 @@ from typing import Any
 from unittest import mock
 from uuid import uuid4
 
+from localstack_client.config import get_service_endpoint
 from moto import mock_aws
 
-from faultbridge.adapters.clients import Clients
+from faultbridge.adapters.aws.clients import Clients
 from faultbridge.simulation.fakes.table import PROJECTED
 from faultbridge.storage.writes import INDEXES, WORK
 
 REGION = "us-east-1"
-ENDPOINT = os.environ.get("FAULTBRIDGE_CONTRACT_ENDPOINT")
+ENDPOINT = os.environ.get("FAULTBRIDGE_CONTRACT_ENDPOINT") or (
+    get_service_endpoint("dynamodb") if "LOCALSTACK_HOST" in os.environ else None
+)
 ON_MOTO = ENDPOINT is None
 CREDENTIALS = {
     "AWS_ACCESS_KEY_ID": "testing",
@@ -29,13 +35,13 @@ _numbers = count(1)
 
 
 def fresh(kind: str) -> str:
-    """A name that nothing else has."""
+    """A unique name."""
     return f"{kind}-{_run}-{next(_numbers)}"
 
 
 @contextmanager
 def aws() -> Iterator[Clients]:
-    """Clients of an AWS that no other test sees (moto), or of the endpoint that was named."""
+    """Clients of a moto of this test alone, or of the configured endpoint."""
     outside = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
     with ExitStack() as stack:
         stack.enter_context(mock.patch.dict(os.environ, {**outside, **CREDENTIALS}, clear=True))
@@ -45,7 +51,7 @@ def aws() -> Iterator[Clients]:
 
 
 def make_table(clients: Clients) -> str:
-    """Make the one table with its four indexes and return its name."""
+    """Create the single table with its four indexes and return its name."""
     name = fresh("table")
     indexes: list[Any] = [
         {

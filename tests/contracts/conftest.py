@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from faultbridge.adapters.clients import Clients
+from faultbridge.adapters.aws.clients import Clients
 from tests.contracts.aws import aws
 
 
 @pytest.fixture(scope="module")
 def clients() -> Iterator[Clients]:
-    """Clients of an AWS of this module's own; tests keep apart by fresh names."""
+    """AWS clients, shared by one module; tests use unique names."""
     with aws() as made:
         yield made

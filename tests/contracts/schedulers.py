@@ -1,4 +1,4 @@
-"""Schedulers for the contract of the Orchestrator port: one in memory, and EKS over a small Kubernetes API."""
+"""Orchestrators for the contract tests: one in memory, and EKS on a fake Kubernetes API."""
 
 from __future__ import annotations
 
@@ -11,36 +11,36 @@ from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 from moto.backends import get_backend
 
-from faultbridge.adapters.clients import Clients
-from faultbridge.adapters.orchestrators.eks import EksOrchestrator
+from faultbridge.adapters.aws.clients import Clients
+from faultbridge.adapters.kubernetes.orchestrator import EksOrchestrator
 from faultbridge.domain.clusters import ClusterConfig
 from faultbridge.local.kubernetes import api
 from faultbridge.local.kubernetes.cluster import Cluster, Machine, Pod, takes_work
-from faultbridge.ports import Member, Orchestrator, ProviderFailure
+from faultbridge.ports import ClusterNode, Orchestrator, ProviderFailure
 from faultbridge.simulation.fakes import START, FakeOrchestrator, ManualClock
 from tests.contracts.aws import REGION, fresh
 
 
 class Scheduler(Protocol):
-    """A cluster with one node, and the orchestrator that is asked about it."""
+    """A cluster with one node, and its orchestrator; the cluster does not have `stranger`."""
 
     orchestrator: Orchestrator
     clock: ManualClock
-    member: Member
-    stranger: Member
+    member: ClusterNode
+    stranger: ClusterNode
 
     def occupy(self, minutes: float) -> None:
-        """Let work run on the node that takes so long to leave once it is asked to."""
+        """Run work on the node that takes this long to terminate after eviction."""
 
     def takes_work(self) -> bool:
-        """Whether new work may come to the node."""
+        """Whether new work can be scheduled on the node."""
 
-    def fall_silent(self) -> None:
-        """Answer nobody from now on."""
+    def become_unreachable(self) -> None:
+        """Respond to no further call."""
 
 
 class InMemory:
-    """A fake."""
+    """An orchestrator in memory (fake)."""
 
     def __init__(self) -> None:
         self.clock = ManualClock(START)
@@ -48,7 +48,7 @@ class InMemory:
         self.orchestrator: Orchestrator = fake
         self.fake = fake
         config = ClusterConfig("train-a")
-        self.member, self.stranger = Member(config, "node-1", "i-1"), Member(config, "node-9", "i-9")
+        self.member, self.stranger = ClusterNode(config, "node-1", "i-1"), ClusterNode(config, "node-9", "i-9")
         fake.absent.add("node-9")
 
     def occupy(self, minutes: float) -> None:
@@ -57,7 +57,7 @@ class InMemory:
     def takes_work(self) -> bool:
         return "node-1" not in self.fake.cordoned
 
-    def fall_silent(self) -> None:
+    def become_unreachable(self) -> None:
         self.fake.fail_next(*[ProviderFailure.TIMEOUT] * 10)
 
 
@@ -70,8 +70,8 @@ class OnEks:
         self.clock, self.cluster = clock, cluster
         self.orchestrator: Orchestrator = EksOrchestrator(clients, clock)
         config = ClusterConfig("train-a", orchestrator="eks", eks_cluster=name)
-        self.member = Member(config, "node-1", self.INSTANCE, ("10.0.0.7", self.NODE))
-        self.stranger = Member(config, "node-9", "i-00000000000000009")
+        self.member = ClusterNode(config, "node-1", self.INSTANCE, ("10.0.0.7", self.NODE))
+        self.stranger = ClusterNode(config, "node-9", "i-00000000000000009")
 
     def occupy(self, minutes: float) -> None:
         self.cluster.start(Pod("ml", "job-0", self.NODE, grace_seconds=minutes * 60))
@@ -79,13 +79,13 @@ class OnEks:
     def takes_work(self) -> bool:
         return takes_work(self.cluster.node(self.NODE))
 
-    def fall_silent(self) -> None:
+    def become_unreachable(self) -> None:
         self.cluster.reachable = False
 
 
 @contextmanager
 def on_eks(clients: Clients) -> Iterator[OnEks]:
-    """An EKS cluster with one node, called otherwise than its node."""
+    """An EKS cluster with one node, whose name differs from the name of our node."""
     clock, name = ManualClock(START), fresh("eks")
     cluster = Cluster(name, clock.now)
     cluster.join(Machine(OnEks.INSTANCE, OnEks.NODE))
@@ -94,14 +94,14 @@ def on_eks(clients: Clients) -> Iterator[OnEks]:
             name=name, roleArn="arn:aws:iam::123456789012:role/eks", resourcesVpcConfig={"subnetIds": []}
         )
         made = get_backend("eks")["123456789012"][REGION].clusters[name]
-        # Where moto says that the API is, nobody answers.
+        # Nothing listens at the endpoint that moto returns.
         made.endpoint, made.certificate_authority = url, {}
         yield OnEks(clients, name, cluster, clock)
 
 
 @contextmanager
 def served(cluster: Cluster) -> Iterator[str]:
-    """The API of a cluster at an address on loopback."""
+    """The URL of a Kubernetes API that serves the cluster on this machine."""
 
     def application(environ: Any, start: Any) -> Any:
         return api.answer(lambda: cluster, environ["PATH_INFO"], environ, start)

@@ -1,4 +1,4 @@
-"""The Archive, Vault and ArchiveSink ports: the fakes and AWS alike."""
+"""The Archive, Vault and ArchiveSink ports: the same tests for the fakes and AWS."""
 
 from __future__ import annotations
 
@@ -7,13 +7,12 @@ from typing import Any
 
 import pytest
 
-from faultbridge.adapters.clients import Clients
-from faultbridge.adapters.firehose import FirehoseSink
-from faultbridge.adapters.s3 import S3Objects
-from faultbridge.adapters.vault import LockedObjects
+from faultbridge.adapters.aws.clients import Clients
+from faultbridge.adapters.objects.firehose import RETRY, FirehoseArchiveSink
+from faultbridge.adapters.objects.s3 import LockedObjects, S3Objects
 from faultbridge.archive.write import ObjectSink
 from faultbridge.errors import Conflict, Transient
-from faultbridge.ports.archive import Archive, ArchiveSink, Vault
+from faultbridge.ports.objects import Archive, ArchiveSink, Vault
 from faultbridge.simulation.fakes.archive import FakeArchive, FakeDelivery, FakeVault
 from faultbridge.storage.wire.archive_lines import ArchiveLine, unpack
 from tests.contracts.aws import fresh
@@ -43,33 +42,33 @@ def vault(request: pytest.FixtureRequest, clients: Clients) -> Vault:
 
 
 class TestArchive:
-    def test_keys_are_listed_in_order_by_their_beginning(self, archive: Archive) -> None:
+    def test_keys_are_listed_by_prefix_in_order(self, archive: Archive) -> None:
         for key in ("b/2", "a/1", "b/1", "b/10"):
             archive.put(key, b"x")
         assert list(archive.list("b/")) == ["b/1", "b/10", "b/2"]
         assert list(archive.list("c")) == []
 
-    def test_more_keys_than_one_answer_holds_are_listed(self, archive: Archive) -> None:
+    def test_more_keys_than_one_response_holds_are_listed(self, archive: Archive) -> None:
         for number in range(1_003):
             archive.put(f"k/{number:04d}", b"")
         assert len(list(archive.list("k/"))) == 1_003
 
 
 class TestVault:
-    def test_what_came_first_stands(self, vault: Vault) -> None:
+    def test_the_first_version_is_kept(self, vault: Vault) -> None:
         vault.put("a", b"first")
         with pytest.raises(Conflict):
             vault.put("a", b"second")
         assert vault.get("a") == b"first"
 
-    def test_a_key_that_begins_like_another_is_another(self, vault: Vault) -> None:
+    def test_a_key_that_is_a_prefix_of_another_is_a_different_key(self, vault: Vault) -> None:
         vault.put("ab", b"longer")
         assert vault.get("a") is None
         assert vault.get("abc") is None
         assert list(vault.list("a")) == ["ab"]
 
 
-def test_what_was_put_over_or_deleted_in_a_locked_bucket_is_still_read_as_it_was(clients: Clients) -> None:
+def test_a_locked_object_is_read_unchanged_after_an_overwrite_and_a_delete(clients: Clients) -> None:
     name = bucket(clients, ObjectLockEnabledForBucket=True)
     vault = LockedObjects(clients, name)
     vault.put("anchors/a", b"true")
@@ -87,7 +86,7 @@ def sink(request: pytest.FixtureRequest, archive: Archive) -> ArchiveSink:
     return ObjectSink(archive)
 
 
-def test_lines_lie_by_cluster_and_day(sink: ArchiveSink, archive: Archive) -> None:
+def test_lines_are_stored_by_cluster_and_day(sink: ArchiveSink, archive: Archive) -> None:
     lines = [LINE, replace(LINE, recorded_at="2026-02-04T00:00:00.000Z"), replace(LINE, cluster="b", stream="b/n-1")]
     sink.put(lines)
     sink.put(lines)
@@ -101,7 +100,7 @@ def test_lines_lie_by_cluster_and_day(sink: ArchiveSink, archive: Archive) -> No
 
 
 class StubFirehose:
-    """Firehose (stub): refuses the records that it is told to, so often."""
+    """Firehose (stub): does not accept the first record of the first `refuse` calls."""
 
     def __init__(self, refuse: int) -> None:
         self.refuse = refuse
@@ -121,26 +120,26 @@ class StubClients:
         self.firehose = firehose
 
 
-def through(stub: StubFirehose, count: int) -> None:
+def deliver(stub: StubFirehose, count: int) -> None:
     lines = [replace(LINE, sequence=number) for number in range(count)]
-    FirehoseSink(StubClients(stub), "stream", pause=lambda _: None).put(lines)  # type: ignore[arg-type]
+    FirehoseArchiveSink(StubClients(stub), "stream", retry=replace(RETRY, sleep=lambda _: None)).put(lines)  # type: ignore[arg-type]
 
 
-def test_the_delivery_stream_gets_five_hundred_lines_a_call_and_each_once() -> None:
+def test_the_stream_gets_500_lines_per_call_and_each_line_once() -> None:
     stub = StubFirehose(refuse=0)
-    through(stub, 1_100)
+    deliver(stub, 1_100)
     assert stub.calls == [500, 500, 100]
     assert len(set(stub.taken)) == 1_100
     assert all(record.endswith(b"\n") for record in stub.taken)
 
 
-def test_what_the_delivery_stream_refuses_is_given_again() -> None:
+def test_records_that_the_stream_does_not_accept_are_sent_again() -> None:
     stub = StubFirehose(refuse=2)
-    through(stub, 3)
+    deliver(stub, 3)
     assert stub.calls == [3, 1, 1]
     assert len(stub.taken) == 3
 
 
-def test_what_it_refuses_again_and_again_is_said() -> None:
+def test_records_that_are_never_accepted_are_an_error() -> None:
     with pytest.raises(Transient, match="1 of 3 entries"):
-        through(StubFirehose(refuse=9), 3)
+        deliver(StubFirehose(refuse=9), 3)

@@ -1,4 +1,4 @@
-"""The EventBus port: the fake and EventBridge alike."""
+"""The EventBus port: the same tests for the fake and EventBridge."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from faultbridge.adapters.clients import Clients
-from faultbridge.adapters.eventbridge import EventBridgeBus
+from faultbridge.adapters.aws.clients import Clients
+from faultbridge.adapters.messaging.eventbridge import EventBridgeBus
 from faultbridge.ports import BusEvent, EventBus
 from faultbridge.simulation.fakes import FakeBus
 from tests.contracts.aws import fresh
@@ -31,20 +31,20 @@ def padded(size: int) -> str:
 
 
 class TestPut:
-    def test_good_events_are_taken_however_many_they_are(self, bus: EventBus) -> None:
+    def test_any_number_of_valid_events_is_accepted(self, bus: EventBus) -> None:
         assert bus.put([event(number) for number in range(25)]) == ()
 
-    def test_no_events_are_no_trouble(self, bus: EventBus) -> None:
+    def test_no_events_give_no_failures(self, bus: EventBus) -> None:
         assert bus.put([]) == ()
 
     @pytest.mark.parametrize("detail", ["", "{", "[1]", '"text"', "null", padded(256 * 1024)])
-    def test_content_that_the_bus_will_never_take_is_refused_for_good(self, bus: EventBus, detail: str) -> None:
-        refusals = bus.put([event(1), event(2, detail), event(3)])
-        assert [(refusal.event_id, refusal.permanent) for refusal in refusals] == [("event-2", True)]
-        assert refusals[0].reason
+    def test_invalid_content_fails_permanently(self, bus: EventBus, detail: str) -> None:
+        failures = bus.put([event(1), event(2, detail), event(3)])
+        assert [(failure.event_id, failure.permanent) for failure in failures] == [("event-2", True)]
+        assert failures[0].reason
 
-    def test_events_that_fill_a_call_each_are_all_taken(self, bus: EventBus) -> None:
+    def test_events_that_each_fill_a_call_are_all_accepted(self, bus: EventBus) -> None:
         assert bus.put([event(number, padded(250_000)) for number in range(9)]) == ()
 
-    def test_resources_travel_along(self, bus: EventBus) -> None:
+    def test_events_may_name_resources(self, bus: EventBus) -> None:
         assert bus.put([event(resources=("arn:aws:ec2:us-east-1:1:instance/i-1",))]) == ()

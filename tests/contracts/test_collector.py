@@ -1,4 +1,4 @@
-"""The Collector port: the fake and SSM Run Command alike."""
+"""The Collector port: the same tests for the fake and SSM Run Command."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from faultbridge.adapters.clients import Clients
-from faultbridge.adapters.collectors.ssm import SsmCollector, script
+from faultbridge.adapters.aws.clients import Clients
+from faultbridge.adapters.compute.log_bundle import SsmLogCollector, script
 from faultbridge.ports import BundleState, Collector
 from faultbridge.simulation.fakes import FakeCollector
 from tests.contracts.aws import ON_MOTO
@@ -21,24 +21,24 @@ def world(request: pytest.FixtureRequest, clients: Clients) -> tuple[Collector, 
         return FakeCollector(), "i-1"
     if not ON_MOTO:
         pytest.skip("only moto has the compute services")
-    return SsmCollector(clients, "bundles"), group_of(clients)[1][0]
+    return SsmLogCollector(clients, "bundles"), group_of(clients)[1][0]
 
 
 class TestCollector:
-    def test_a_bundle_lies_under_the_instance_and_the_token(self, world: tuple[Collector, str]) -> None:
+    def test_a_bundle_is_stored_under_the_instance_and_the_token(self, world: tuple[Collector, str]) -> None:
         collector, instance = world
         found = collector.collect(instance, "c-abc-1")
         assert found.state is BundleState.KEPT
         assert found.place.startswith("s3://bundles/")
         assert f"{instance}/c-abc-1" in found.place
 
-    def test_the_same_token_is_the_same_bundle(self, world: tuple[Collector, str]) -> None:
+    def test_the_same_token_returns_the_same_bundle(self, world: tuple[Collector, str]) -> None:
         collector, instance = world
         assert collector.collect(instance, "c-abc-1") == collector.collect(instance, "c-abc-1")
         assert collector.collect(instance, "c-abc-2").place != collector.collect(instance, "c-abc-1").place
 
 
-def test_the_script_puts_what_the_host_has_under_the_signed_address(tmp_path: Path) -> None:
+def test_the_script_uploads_the_logs_of_the_host_to_the_presigned_url(tmp_path: Path) -> None:
     (tmp_path / "curl").write_text(
         f'#!/bin/sh\necho "$@" > {tmp_path}/called\ncp bundle.tar.gz {tmp_path}/kept.tar.gz\n'
     )

@@ -1,11 +1,11 @@
-"""The ObjectStore port: the fake and S3 alike."""
+"""The ObjectStore port: the same tests for the fake and S3."""
 
 from __future__ import annotations
 
 import pytest
 
-from faultbridge.adapters.clients import Clients
-from faultbridge.adapters.s3 import S3Objects
+from faultbridge.adapters.aws.clients import Clients
+from faultbridge.adapters.objects.s3 import S3Objects
 from faultbridge.errors import Rejected
 from faultbridge.ports import ObjectStore
 from faultbridge.simulation.fakes import FakeObjects
@@ -23,24 +23,24 @@ def objects(request: pytest.FixtureRequest, clients: Clients) -> ObjectStore:
 
 class TestObjects:
     @pytest.mark.parametrize("body", [b"", b"text", bytes(range(256)) * 40])
-    def test_bytes_come_back_as_they_were_kept(self, objects: ObjectStore, body: bytes) -> None:
+    def test_bytes_are_read_back_unchanged(self, objects: ObjectStore, body: bytes) -> None:
         objects.put("raw/c/2026-02-03/abc", body)
         assert objects.get("raw/c/2026-02-03/abc") == body
 
-    def test_nothing_is_kept_under_another_key(self, objects: ObjectStore) -> None:
+    def test_a_missing_key_returns_none(self, objects: ObjectStore) -> None:
         assert objects.get("raw/c/2026-02-03/none") is None
 
-    def test_keeping_the_same_again_changes_nothing(self, objects: ObjectStore) -> None:
+    def test_storing_the_same_object_again_changes_nothing(self, objects: ObjectStore) -> None:
         objects.put("k", b"same")
         objects.put("k", b"same")
         assert objects.get("k") == b"same"
 
 
-def test_an_object_that_would_fill_the_memory_is_rejected_unread(clients: Clients) -> None:
+def test_an_object_above_the_limit_is_rejected_before_it_is_read(clients: Clients) -> None:
     name = fresh("bucket")
     clients.s3.create_bucket(Bucket=name)
     S3Objects(clients, name).put("raw/c/2026-02-03/large", b"12345")
-    assert S3Objects(clients, name, most_bytes=5).get("raw/c/2026-02-03/large") == b"12345"
+    assert S3Objects(clients, name, max_bytes=5).get("raw/c/2026-02-03/large") == b"12345"
     with pytest.raises(Rejected) as raised:
-        S3Objects(clients, name, most_bytes=4).get("raw/c/2026-02-03/large")
+        S3Objects(clients, name, max_bytes=4).get("raw/c/2026-02-03/large")
     assert raised.value.reason == "too_large"

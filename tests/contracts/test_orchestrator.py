@@ -1,4 +1,4 @@
-"""The Orchestrator port: the fake, EKS over a Kubernetes API, and the orchestrator of a cluster that has none."""
+"""The Orchestrator port: the same tests for the fake and EKS; also clusters without an orchestrator."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from datetime import timedelta
 
 import pytest
 
-from faultbridge.adapters.clients import Clients
-from faultbridge.adapters.orchestrators.none import NoOrchestrator
+from faultbridge.adapters.aws.clients import Clients
+from faultbridge.adapters.kubernetes.orchestrator import NoOrchestrator
 from faultbridge.domain.clusters import ClusterConfig
-from faultbridge.ports import Member, Orchestrator, ProviderFailure
+from faultbridge.ports import ClusterNode, Orchestrator, ProviderFailure
 from faultbridge.simulation.fakes import START, FakeOrchestrator
 from tests.contracts.schedulers import InMemory, Scheduler, on_eks
 
@@ -27,10 +27,10 @@ def scheduler(request: pytest.FixtureRequest, clients: Clients) -> Iterator[Sche
 
 
 class TestOrchestrator:
-    def test_there_is_something_to_cordon(self, scheduler: Scheduler) -> None:
+    def test_the_orchestrator_is_applicable(self, scheduler: Scheduler) -> None:
         assert scheduler.orchestrator.applicable
 
-    def test_no_new_work_comes_to_a_cordoned_node_until_it_is_let_go(self, scheduler: Scheduler) -> None:
+    def test_a_cordoned_node_gets_no_work_until_it_is_uncordoned(self, scheduler: Scheduler) -> None:
         assert scheduler.takes_work()
         for _ in range(2):
             assert scheduler.orchestrator.cordon(scheduler.member).ok
@@ -39,35 +39,35 @@ class TestOrchestrator:
             assert scheduler.orchestrator.uncordon(scheduler.member).ok
             assert scheduler.takes_work()
 
-    def test_a_node_is_drained_once_its_work_has_left(self, scheduler: Scheduler) -> None:
+    def test_a_drain_succeeds_once_no_work_is_left(self, scheduler: Scheduler) -> None:
         scheduler.occupy(5)
         assert scheduler.orchestrator.cordon(scheduler.member).ok
         busy = scheduler.orchestrator.drain(scheduler.member, DEADLINE)
         assert busy.failure is ProviderFailure.TIMEOUT
-        assert not busy.unanswered
+        assert not busy.no_response
         assert busy.failure.retriable
         assert busy.reason
         scheduler.clock.advance(timedelta(minutes=6))
         for _ in range(2):
             assert scheduler.orchestrator.drain(scheduler.member, DEADLINE).ok
 
-    def test_a_node_that_it_does_not_have_is_not_found_but_has_nothing_to_drain(self, scheduler: Scheduler) -> None:
-        asked = scheduler.orchestrator
-        assert asked.cordon(scheduler.stranger).failure is ProviderFailure.NOT_FOUND
-        assert not asked.cordon(scheduler.stranger).unanswered
-        assert asked.uncordon(scheduler.stranger).failure is ProviderFailure.NOT_FOUND
-        assert asked.drain(scheduler.stranger, DEADLINE).ok
+    def test_an_unknown_node_is_not_found_and_has_nothing_to_drain(self, scheduler: Scheduler) -> None:
+        orchestrator = scheduler.orchestrator
+        assert orchestrator.cordon(scheduler.stranger).failure is ProviderFailure.NOT_FOUND
+        assert not orchestrator.cordon(scheduler.stranger).no_response
+        assert orchestrator.uncordon(scheduler.stranger).failure is ProviderFailure.NOT_FOUND
+        assert orchestrator.drain(scheduler.stranger, DEADLINE).ok
 
-    def test_one_that_does_not_answer_may_be_asked_again(self, scheduler: Scheduler) -> None:
-        scheduler.fall_silent()
-        asked = scheduler.orchestrator
+    def test_an_unreachable_orchestrator_is_a_retriable_timeout(self, scheduler: Scheduler) -> None:
+        scheduler.become_unreachable()
+        orchestrator = scheduler.orchestrator
         for answer in (
-            asked.cordon(scheduler.member),
-            asked.uncordon(scheduler.member),
-            asked.drain(scheduler.member, DEADLINE),
+            orchestrator.cordon(scheduler.member),
+            orchestrator.uncordon(scheduler.member),
+            orchestrator.drain(scheduler.member, DEADLINE),
         ):
             assert answer.failure is ProviderFailure.TIMEOUT
-            assert answer.unanswered
+            assert answer.no_response
             assert answer.reason
 
 
@@ -76,8 +76,8 @@ class TestWithoutAnOrchestrator:
     def orchestrator(self, request: pytest.FixtureRequest) -> Orchestrator:
         return NoOrchestrator() if request.param == "none" else FakeOrchestrator(applicable=False)
 
-    def test_every_verb_says_that_it_does_not_apply(self, orchestrator: Orchestrator) -> None:
-        node = Member(ClusterConfig("train-a"), "node-1")
-        answers = (orchestrator.cordon(node), orchestrator.drain(node, DEADLINE), orchestrator.uncordon(node))
-        assert all(answer.ok and "not applicable" in answer.reason for answer in answers)
+    def test_every_call_returns_that_it_does_not_apply(self, orchestrator: Orchestrator) -> None:
+        node = ClusterNode(ClusterConfig("train-a"), "node-1")
+        results = (orchestrator.cordon(node), orchestrator.drain(node, DEADLINE), orchestrator.uncordon(node))
+        assert all(answer.ok and "not applicable" in answer.reason for answer in results)
         assert not orchestrator.applicable

@@ -1,12 +1,12 @@
-"""The Pager port: the fake and SNS alike."""
+"""The Pager port: the same tests for the fake and SNS."""
 
 from __future__ import annotations
 
 import pytest
 
-from faultbridge.adapters.clients import Clients
-from faultbridge.adapters.sns import SnsPager
-from faultbridge.ports import PageForm, PageFormed, PageMessage, Pager, PageUrgency
+from faultbridge.adapters.aws.clients import Clients
+from faultbridge.adapters.paging.sns import SnsPager
+from faultbridge.ports import FormattedPage, PageFormat, PageMessage, Pager, PageUrgency
 from faultbridge.simulation.fakes import FakePager
 from tests.contracts.aws import fresh
 
@@ -17,7 +17,7 @@ def pager(request: pytest.FixtureRequest, clients: Clients) -> Pager:
         return FakePager()
     urgent, notice = (clients.sns.create_topic(Name=fresh(kind))["TopicArn"] for kind in ("urgent", "notice"))
     chat = clients.sns.create_topic(Name=fresh("chat"))["TopicArn"]
-    return SnsPager(clients, urgent_topic=urgent, notice_topic=notice, form_topics={PageForm.CHAT: chat})
+    return SnsPager(clients, urgent_topic=urgent, notice_topic=notice, form_topics={PageFormat.CHAT: chat})
 
 
 def page(**changes: object) -> PageMessage:
@@ -33,18 +33,18 @@ def page(**changes: object) -> PageMessage:
 
 class TestPager:
     @pytest.mark.parametrize("urgency", list(PageUrgency))
-    def test_a_page_gets_an_id(self, pager: Pager, urgency: PageUrgency) -> None:
+    def test_a_page_has_a_message_id(self, pager: Pager, urgency: PageUrgency) -> None:
         assert pager.send(page(urgency=urgency))
 
-    def test_a_repetition_is_another_message(self, pager: Pager) -> None:
+    def test_a_repeated_page_is_a_new_message(self, pager: Pager) -> None:
         assert pager.send(page()) != pager.send(page())
 
-    def test_a_service_gets_its_own_shape(self, pager: Pager) -> None:
-        assert pager.send(page(forms={PageForm.CHAT: PageFormed("s\u00fc\u00df", "{}")}))
+    def test_a_page_may_have_a_format_of_its_own(self, pager: Pager) -> None:
+        assert pager.send(page(forms={PageFormat.CHAT: FormattedPage("s\u00fc\u00df", "{}")}))
 
-    def test_an_awkward_subject_does_not_stop_a_page(self, pager: Pager) -> None:
+    def test_any_subject_can_be_sent(self, pager: Pager) -> None:
         assert pager.send(page(subject="Knoten süß\n" + "x" * 200))
 
-    def test_a_page_without_a_default_body_is_a_mistake(self, pager: Pager) -> None:
+    def test_a_page_without_a_default_body_is_an_error(self, pager: Pager) -> None:
         with pytest.raises(ValueError, match="default"):
             pager.send(page(bodies={"email": "text"}))

@@ -1,4 +1,4 @@
-"""The Provider port: the fake, EC2 Auto Scaling and EC2 launch templates alike."""
+"""The Provider port: the same tests for the fake, EC2 Auto Scaling and EC2 launch templates."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from faultbridge.adapters.clients import Clients
-from faultbridge.adapters.launchers.ec2_fleet import FleetLauncher
-from faultbridge.adapters.providers.ec2_auto_scaling import AutoScalingProvider
-from faultbridge.adapters.providers.ec2_launch_template import LaunchTemplateProvider
+from faultbridge.adapters.aws.clients import Clients
+from faultbridge.adapters.compute.auto_scaling import AutoScalingProvider
+from faultbridge.adapters.compute.ec2_fleet import FleetLauncher
+from faultbridge.adapters.compute.launch_template import LaunchTemplateProvider
 from faultbridge.domain.clusters import ClusterConfig
 from faultbridge.errors import Misconfigured
-from faultbridge.ports import Presence, Provider, Vacancy
+from faultbridge.ports import LaunchRequest, Presence, Provider
 from faultbridge.simulation.fakes import FakeFleet, FakeProvider, ManualClock
 from tests.contracts.aws import ON_MOTO, fresh
 
@@ -28,7 +28,7 @@ class World:
     provider: Provider
     group: str
     instances: list[str]
-    launches_by_itself: bool = True
+    group_launches_successor: bool = True
 
 
 @pytest.fixture(params=["fake", "autoscaling", "template"])
@@ -39,7 +39,7 @@ def world(request: pytest.FixtureRequest, clients: Clients) -> World:
     if not ON_MOTO:
         pytest.skip("only moto has the compute services")
     if request.param == "template":
-        return World(LaunchTemplateProvider(clients), *template_of(clients), launches_by_itself=False)
+        return World(LaunchTemplateProvider(clients), *template_of(clients), group_launches_successor=False)
     return World(AutoScalingProvider(clients), *group_of(clients))
 
 
@@ -50,7 +50,7 @@ def template_of(clients: Clients) -> tuple[str, list[str]]:
     )
     launcher = FleetLauncher(clients, "a-stack")
     for number in range(SIZE):
-        launcher.launch(Vacancy(ClusterConfig("train-a"), name, name, f"{name}-{number}"))
+        launcher.launch(LaunchRequest(ClusterConfig("train-a"), name, name, f"{name}-{number}"))
     found = clients.ec2.describe_instances(Filters=[{"Name": "tag:faultbridge:group", "Values": [name]}])
     return name, [one["InstanceId"] for each in found["Reservations"] for one in each["Instances"]]
 
@@ -77,10 +77,10 @@ SOON = timedelta(hours=1)
 
 
 class TestProvider:
-    def test_a_living_instance_is_alive(self, world: World) -> None:
+    def test_a_running_instance_is_alive(self, world: World) -> None:
         assert world.provider.probe(world.instances[0]) is Presence.ALIVE
 
-    def test_an_instance_that_nobody_knows_is_gone(self, world: World) -> None:
+    def test_an_unknown_instance_is_gone(self, world: World) -> None:
         assert world.provider.probe("i-0123456789abcdef0") is Presence.GONE
 
     def test_the_running_instances_of_a_group_are_candidates_oldest_first(self, world: World) -> None:
@@ -93,20 +93,20 @@ class TestProvider:
         (first, *_) = world.provider.candidates(world.group, LONG_AGO)
         assert first in world.provider.candidates(world.group, first.launched_at + timedelta(milliseconds=900))
 
-    def test_instances_launched_before_the_instant_are_no_candidates(self, world: World) -> None:
+    def test_instances_launched_earlier_are_no_candidates(self, world: World) -> None:
         assert world.provider.candidates(world.group, datetime.now(UTC) + SOON) == ()
 
-    def test_what_is_given_up_is_gone_and_has_a_successor_where_groups_launch_them(self, world: World) -> None:
+    def test_a_replaced_instance_is_gone_and_its_group_launches_a_successor(self, world: World) -> None:
         answer = world.provider.replace(world.instances[0], "token")
         assert answer.ok
         assert world.provider.probe(world.instances[0]) is Presence.GONE
         found = {each.instance_id for each in world.provider.candidates(world.group, LONG_AGO)}
         assert world.instances[0] not in found
         assert world.instances[1] in found
-        assert len(found) == (SIZE if world.launches_by_itself else SIZE - 1)
+        assert len(found) == (SIZE if world.group_launches_successor else SIZE - 1)
 
-    def test_a_group_that_does_not_exist_needs_a_person_where_groups_launch(self, world: World) -> None:
-        if not world.launches_by_itself:
+    def test_a_missing_auto_scaling_group_is_misconfigured(self, world: World) -> None:
+        if not world.group_launches_successor:
             assert world.provider.candidates("nowhere", LONG_AGO) == ()
             return
         with pytest.raises(Misconfigured, match="nowhere"):

@@ -1,4 +1,4 @@
-"""The RecordQueue port: the fake and SQS alike."""
+"""The RecordQueue port: the same tests for the fake and SQS."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from datetime import timedelta
 
 import pytest
 
-from faultbridge.adapters.clients import Clients
-from faultbridge.adapters.sqs import SqsQueue
+from faultbridge.adapters.aws.clients import Clients
+from faultbridge.adapters.messaging.sqs import SqsQueue
 from faultbridge.ports import ReceivedMessage, RecordQueue, RecordQueueDepth
 from faultbridge.simulation.fakes import FakeQueue
 from tests.contracts.aws import fresh
@@ -30,7 +30,7 @@ def drain(queue: RecordQueue) -> list[ReceivedMessage]:
 
 
 class TestQueue:
-    def test_what_was_sent_is_received_with_its_group_and_time(self, queue: RecordQueue) -> None:
+    def test_a_sent_message_is_received_with_its_group_and_time(self, queue: RecordQueue) -> None:
         assert queue.send([("cluster/node-1", "one"), ("cluster/node-2", "zwei ä")]) == ()
         found = drain(queue)
         assert sorted((each.group, each.body) for each in found) == [
@@ -39,12 +39,12 @@ class TestQueue:
         ]
         assert all(each.receive_count == 1 and each.sent_at.tzinfo is not None for each in found)
 
-    def test_more_than_one_call_takes_are_sent(self, queue: RecordQueue) -> None:
+    def test_more_messages_than_one_call_accepts_are_sent(self, queue: RecordQueue) -> None:
         bodies = [f"body {number}" for number in range(23)]
         assert queue.send([("g", body) for body in bodies]) == ()
         assert sorted(each.body for each in drain(queue)) == sorted(bodies)
 
-    def test_large_bodies_are_sent_apart_and_too_large_ones_come_back(self, queue: RecordQueue) -> None:
+    def test_large_bodies_are_sent_separately_and_too_large_ones_are_returned(self, queue: RecordQueue) -> None:
         large, too_large = "x" * 200_000, "y" * (256 * 1024 + 1)
         assert queue.send([("g", large), ("g", too_large), ("g", large), ("g", "small")]) == (too_large,)
         assert len(drain(queue)) == 3
@@ -58,6 +58,6 @@ class TestQueue:
         queue.delete(second)
         assert queue.depth() == RecordQueueDepth(waiting=0, in_flight=0, dead=0)
 
-    def test_an_empty_queue_gives_nothing(self, queue: RecordQueue) -> None:
+    def test_an_empty_queue_returns_no_messages(self, queue: RecordQueue) -> None:
         assert queue.receive() == ()
         assert queue.depth() == RecordQueueDepth(0, 0, 0)

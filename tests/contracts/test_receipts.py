@@ -1,4 +1,4 @@
-"""The Receipts port: the fake and CloudWatch Logs alike."""
+"""The Receipts port: the same tests for the fake and CloudWatch Logs."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from faultbridge.adapters.clients import Clients
-from faultbridge.adapters.receipts import LogReceipts
+from faultbridge.adapters.aws.clients import Clients
+from faultbridge.adapters.messaging.receipts import LogReceipts
 from faultbridge.ports import Clock, Receipts
 from faultbridge.simulation.fakes import FakeReceipts, ManualClock
 from tests.contracts.aws import fresh
@@ -29,18 +29,18 @@ def receipts(request: pytest.FixtureRequest, clients: Clients, clock: Clock) -> 
 
 
 class TestReceipts:
-    def test_lines_come_back_as_they_were_written(self, receipts: Receipts) -> None:
+    def test_lines_are_read_back_unchanged(self, receipts: Receipts) -> None:
         lines: list[dict[str, Any]] = [{"sent": ["r-1", "r-2"], "text": "ä"}, {"outcomes": {"r-1": "recorded"}, "n": 1}]
         for line in lines:
             receipts.write(line)
         assert list(receipts.read(NOW)) == lines
 
-    def test_only_lines_since_the_instant_are_read(self, receipts: Receipts, clock: ManualClock) -> None:
+    def test_only_lines_since_the_given_time_are_read(self, receipts: Receipts, clock: ManualClock) -> None:
         receipts.write({"n": 1})
         clock.advance(5)
         receipts.write({"n": 2})
         assert list(receipts.read(clock.now())) == [{"n": 2}]
         assert list(receipts.read(clock.now() + timedelta(milliseconds=1))) == []
 
-    def test_nothing_was_written_yet(self, receipts: Receipts) -> None:
+    def test_an_empty_log_has_no_lines(self, receipts: Receipts) -> None:
         assert list(receipts.read(NOW)) == []

@@ -1,4 +1,4 @@
-"""The Restarter port: the fake and SSM Run Command alike."""
+"""The Restarter port: the same tests for the fake and SSM Run Command."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from datetime import timedelta
 
 import pytest
 
-from faultbridge.adapters.clients import Clients
-from faultbridge.adapters.restarters.ssm import SsmRestarter
+from faultbridge.adapters.aws.clients import Clients
+from faultbridge.adapters.compute.ssm_restart import SsmRestarter
 from faultbridge.domain.cases import RepairAction
 from faultbridge.ports import Restarter, RestartState
 from faultbridge.simulation.fakes import FakeFleet, FakeRestarter
@@ -15,7 +15,7 @@ from tests.contracts.aws import ON_MOTO
 from tests.contracts.test_provider import group_of
 
 TOKEN = "c-abc-1"
-IN_PLACE = [RepairAction.RESET_GPU, RepairAction.REBOOT_NODE]
+RESTARTS = [RepairAction.RESET_GPU, RepairAction.REBOOT_NODE]
 
 
 @pytest.fixture(params=["fake", "ssm"])
@@ -28,25 +28,25 @@ def world(request: pytest.FixtureRequest, clients: Clients) -> tuple[Restarter, 
     return SsmRestarter(clients), group_of(clients)[1][0]
 
 
-@pytest.mark.parametrize("repair_action", IN_PLACE)
+@pytest.mark.parametrize("repair_action", RESTARTS)
 class TestRestarter:
-    def test_what_was_never_asked_for_is_absent(
+    def test_a_restart_that_was_never_started_is_absent(
         self, world: tuple[Restarter, str], repair_action: RepairAction
     ) -> None:
         restarter, instance = world
-        assert restarter.look(repair_action, instance, TOKEN).state is RestartState.ABSENT
+        assert restarter.status(repair_action, instance, TOKEN).state is RestartState.ABSENT
 
-    def test_what_was_begun_is_found_by_its_token_alone(
+    def test_a_restart_is_found_by_its_token_alone(
         self, world: tuple[Restarter, str], repair_action: RepairAction
     ) -> None:
         restarter, instance = world
-        begun = restarter.restart(repair_action, instance, TOKEN)
-        assert begun.ok
-        found = restarter.look(repair_action, instance, TOKEN)
-        assert (found.state, found.operation) == (RestartState.DONE, begun.operation)
-        assert restarter.look(repair_action, instance, "c-abc-2").state is RestartState.ABSENT
+        started = restarter.restart(repair_action, instance, TOKEN)
+        assert started.ok
+        found = restarter.status(repair_action, instance, TOKEN)
+        assert (found.state, found.operation) == (RestartState.DONE, started.operation)
+        assert restarter.status(repair_action, instance, "c-abc-2").state is RestartState.ABSENT
 
-    def test_the_same_token_never_begins_a_second_one(
+    def test_the_same_token_never_starts_a_second_restart(
         self, world: tuple[Restarter, str], repair_action: RepairAction
     ) -> None:
         restarter, instance = world
@@ -58,7 +58,7 @@ class TestRestarter:
         self, world: tuple[Restarter, str], repair_action: RepairAction
     ) -> None:
         restarter, instance = world
-        (other,) = {*IN_PLACE} - {repair_action}
+        (other,) = {*RESTARTS} - {repair_action}
         first = restarter.restart(repair_action, instance, TOKEN)
-        assert restarter.look(other, instance, TOKEN).state is RestartState.ABSENT
+        assert restarter.status(other, instance, TOKEN).state is RestartState.ABSENT
         assert restarter.restart(other, instance, TOKEN).operation != first.operation

@@ -1,4 +1,4 @@
-"""The Table port: what every table does, the fake and DynamoDB (on moto) alike."""
+"""The Table port: the same tests for the fake and DynamoDB (on moto)."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from faultbridge.adapters.clients import Clients
-from faultbridge.adapters.dynamodb import DynamoTable
+from faultbridge.adapters.aws.clients import Clients
+from faultbridge.adapters.dynamodb.table import DynamoTable
 from faultbridge.errors import Conflict, Misconfigured
 from faultbridge.ports import Table
 from faultbridge.simulation.fakes import FakeTable
@@ -62,7 +62,7 @@ def keys(page_items: tuple[Item, ...]) -> list[object]:
 
 
 class TestReading:
-    def test_an_item_comes_back_as_it_was_written(self, table: Table) -> None:
+    def test_an_item_is_read_back_unchanged(self, table: Table) -> None:
         written = item(
             text="ä\u0000", empty="", number=-12345678901234567890, yes=True, no=False, nothing=None,
             many=[1, "a", [True, None]], deep={"a": {"b": {}}}, none=[],
@@ -75,12 +75,12 @@ class TestReading:
         assert table.get(STATE) is None
 
     @pytest.mark.parametrize("value", [1.5, b"bytes", {"a", "b"}, {"a": 0.5}, [2.5], {1: "a"}])
-    def test_what_would_not_come_back_as_it_was_is_refused(self, table: Table, value: object) -> None:
+    def test_a_value_that_cannot_be_read_back_exactly_is_an_error(self, table: Table, value: object) -> None:
         with pytest.raises(TypeError):
             table.write(Put(item(value=value)))
         assert table.get(STATE) is None
 
-    def test_many_keys_are_read_in_one_go_and_missing_ones_are_left_out(self, table: Table) -> None:
+    def test_many_keys_are_read_in_one_call_without_the_missing_ones(self, table: Table) -> None:
         wanted = [Key("P", f"{number:03d}") for number in range(230)]
         for key in wanted[::2]:
             table.write(Put(item(key.sk, key.pk)))
@@ -88,7 +88,7 @@ class TestReading:
         assert set(found) == set(wanted[::2])
         assert all(found[key]["sk"] == key.sk for key in found)
 
-    def test_changing_what_was_read_changes_nothing_in_the_table(self, table: Table) -> None:
+    def test_a_change_of_a_read_item_does_not_change_the_table(self, table: Table) -> None:
         table.write(Put(item(deep={"a": 1})))
         read = table.get(STATE)
         assert read is not None
@@ -104,33 +104,33 @@ class TestQueries:
         table.write(Put(item("ENTRY#2", "NODE#c#other")))
         return table
 
-    def test_a_partition_comes_in_key_order(self, filled: Table) -> None:
+    def test_a_partition_is_in_key_order(self, filled: Table) -> None:
         page = filled.query("NODE#c#n")
         assert keys(page.items) == ["DEVICES", "ENTRY#1", "ENTRY#2", "ENTRY#3", "SEEN"]
         assert page.next is None
 
-    def test_a_prefix_bounds_the_sort_key(self, filled: Table) -> None:
+    def test_a_prefix_limits_the_sort_key(self, filled: Table) -> None:
         assert keys(filled.query("NODE#c#n", prefix="ENTRY#").items) == ["ENTRY#1", "ENTRY#2", "ENTRY#3"]
 
-    def test_after_is_exclusive_and_upto_is_inclusive(self, filled: Table) -> None:
-        assert keys(filled.query("NODE#c#n", after="ENTRY#1", upto="ENTRY#3").items) == ["ENTRY#2", "ENTRY#3"]
-        assert keys(filled.query("NODE#c#n", upto="ENTRY#1").items) == ["DEVICES", "ENTRY#1"]
+    def test_after_is_exclusive_and_up_to_is_inclusive(self, filled: Table) -> None:
+        assert keys(filled.query("NODE#c#n", after="ENTRY#1", up_to="ENTRY#3").items) == ["ENTRY#2", "ENTRY#3"]
+        assert keys(filled.query("NODE#c#n", up_to="ENTRY#1").items) == ["DEVICES", "ENTRY#1"]
         assert keys(filled.query("NODE#c#n", after="ENTRY#2").items) == ["ENTRY#3", "SEEN"]
 
-    def test_all_bounds_hold_together(self, filled: Table) -> None:
+    def test_all_bounds_apply_together(self, filled: Table) -> None:
         assert keys(filled.query("NODE#c#n", prefix="ENTRY#", after="ENTRY#1").items) == ["ENTRY#2", "ENTRY#3"]
-        assert keys(filled.query("NODE#c#n", prefix="ENTRY#", upto="ENTRY#1").items) == ["ENTRY#1"]
+        assert keys(filled.query("NODE#c#n", prefix="ENTRY#", up_to="ENTRY#1").items) == ["ENTRY#1"]
 
-    def test_bounds_that_exclude_each_other_find_nothing(self, filled: Table) -> None:
-        assert filled.query("NODE#c#n", after="Z", upto="A").items == ()
+    def test_contradicting_bounds_return_nothing(self, filled: Table) -> None:
+        assert filled.query("NODE#c#n", after="Z", up_to="A").items == ()
         assert filled.query("NODE#c#n", prefix="A", after="B").items == ()
 
-    def test_the_newest_come_first_when_asked(self, filled: Table) -> None:
+    def test_newest_first_reverses_the_order(self, filled: Table) -> None:
         page = filled.query("NODE#c#n", prefix="ENTRY#", newest_first=True, limit=1)
         assert keys(page.items) == ["ENTRY#3"]
 
     @pytest.mark.parametrize("newest_first", [False, True])
-    def test_pages_join_without_gap_or_repetition(self, filled: Table, newest_first: bool) -> None:
+    def test_pages_have_no_gap_and_no_repetition(self, filled: Table, newest_first: bool) -> None:
         found: list[object] = []
         start = None
         for _ in count():
@@ -150,7 +150,7 @@ class TestQueries:
 
 
 class TestIndexes:
-    def test_an_index_shows_the_items_that_carry_its_keys(self, table: Table) -> None:
+    def test_an_index_contains_the_items_with_its_keys(self, table: Table) -> None:
         table.write(Put(item("ENTRY#1", gsi1pk="T#c#0", gsi1sk="2026-02", body="b", evidence="long")))
         table.write(Put(item("ENTRY#2", gsi1pk="T#c#0", gsi1sk="2026-01", body="a")))
         table.write(Put(item("ENTRY#3", body="in no index")))
@@ -158,7 +158,7 @@ class TestIndexes:
         assert [each["body"] for each in found] == ["a", "b"]
         assert all("evidence" not in each for each in found)
 
-    def test_the_work_index_shows_keys_only(self, table: Table) -> None:
+    def test_the_work_index_contains_only_keys(self, table: Table) -> None:
         table.write(Put(item("ENTRY#1", gsi4pk="OUT#0", gsi4sk="t", body="b")))
         assert table.query("OUT#0", index=WORK).items == (item("ENTRY#1", gsi4pk="OUT#0", gsi4sk="t"),)
 
@@ -168,7 +168,7 @@ class TestIndexes:
         assert table.query("OUT#0", index=WORK).items == ()
         assert table.get(Key("NODE#c#n", "ENTRY#1")) == item("ENTRY#1", body="b")
 
-    def test_pages_of_an_index_join_when_sort_keys_are_equal(self, table: Table) -> None:
+    def test_pages_of_an_index_have_no_gap_with_equal_sort_keys(self, table: Table) -> None:
         for number in range(5):
             table.write(Put(item(f"ENTRY#{number}", gsi2pk="CASE#c", gsi2sk="same", body=str(number))))
         found: set[object] = set()
@@ -183,13 +183,13 @@ class TestIndexes:
 
 
 class TestConditions:
-    def test_absent_holds_only_where_nothing_stands(self, table: Table) -> None:
+    def test_absent_holds_only_without_an_item(self, table: Table) -> None:
         table.write(Put(item(a=1), when=Absent()))
         with pytest.raises(Conflict):
             table.write(Put(item(a=2), when=Absent()))
         assert table.get(STATE) == item(a=1)
 
-    def test_present_holds_only_where_something_stands(self, table: Table) -> None:
+    def test_present_holds_only_with_an_item(self, table: Table) -> None:
         with pytest.raises(Conflict):
             table.write(Update(STATE, set={("a",): 1}, when=Present()))
         assert table.get(STATE) is None
@@ -213,11 +213,11 @@ class TestConditions:
         with pytest.raises(Conflict):
             table.write(Put(item(case="c-2"), when=AnyOf((Absent(), Equals("case", "c-2")))))
 
-    def test_a_choice_of_nothing_is_a_mistake(self, table: Table) -> None:
+    def test_any_of_without_conditions_is_an_error(self, table: Table) -> None:
         with pytest.raises(ValueError, match="condition"):
             table.write(Put(item(), when=AnyOf(())))
 
-    def test_deleting_what_is_not_there_is_no_error(self, table: Table) -> None:
+    def test_deleting_a_missing_item_succeeds(self, table: Table) -> None:
         table.write(Delete(STATE))
         with pytest.raises(Conflict):
             table.write(Delete(STATE, when=Present()))
@@ -231,7 +231,7 @@ class TestConditions:
 
 
 class TestUpdates:
-    def test_set_remove_and_add_change_only_what_they_name(self, table: Table) -> None:
+    def test_set_remove_and_add_change_only_the_named_attributes(self, table: Table) -> None:
         table.write(Put(item(keep="k", gone="g", holders={"c-1": "t1", "c-2": "t2"}, version=4)))
         table.write(
             Update(
@@ -244,22 +244,22 @@ class TestUpdates:
         expected = item(keep="k", name="reserved word", holders={"c-2": "t2", "c-3": "t3"}, version=5, new=-2)
         assert table.get(STATE) == expected
 
-    def test_an_update_makes_the_item_where_there_is_none(self, table: Table) -> None:
+    def test_an_update_creates_a_missing_item(self, table: Table) -> None:
         table.write(Update(STATE, add={"n": 1}))
         assert table.get(STATE) == item(n=1)
 
-    def test_removing_what_is_not_there_is_no_error(self, table: Table) -> None:
+    def test_removing_a_missing_attribute_succeeds(self, table: Table) -> None:
         table.write(Put(item(holders={})))
         table.write(Update(STATE, remove=(("holders", "c-1"), ("nothing",))))
         assert table.get(STATE) == item(holders={})
 
-    def test_setting_below_no_mapping_is_refused(self, table: Table) -> None:
+    def test_setting_inside_a_missing_map_is_rejected(self, table: Table) -> None:
         table.write(Put(item(a=1)))
         with pytest.raises(Misconfigured):
             table.write(Update(STATE, set={("holders", "c-1"): "t"}))
         assert table.get(STATE) == item(a=1)
 
-    def test_adding_to_a_text_is_refused(self, table: Table) -> None:
+    def test_adding_to_a_text_is_rejected(self, table: Table) -> None:
         table.write(Put(item(a="text")))
         with pytest.raises(Misconfigured):
             table.write(Update(STATE, add={"a": 1}))
@@ -272,7 +272,7 @@ class TestUpdates:
             Update(STATE, set={("a",): 1}, add={"a": 1}),
         ],
     )
-    def test_an_update_of_nothing_or_of_one_thing_twice_is_a_mistake(self, table: Table, update: Update) -> None:
+    def test_an_update_without_changes_or_with_overlaps_is_an_error(self, table: Table, update: Update) -> None:
         with pytest.raises(ValueError, match="update"):
             table.write(update)
 
@@ -300,35 +300,35 @@ class TestTransactions:
         assert table.get(Key("NODE#c#n", "OTHER")) is None
         assert table.get(Key("CONTROL", "C")) == item("C", "CONTROL", version=1)
 
-    def test_a_check_can_forbid_the_others(self, table: Table) -> None:
+    def test_a_failed_check_prevents_all_writes(self, table: Table) -> None:
         with pytest.raises(Conflict):
             table.transact([Check(Key("CONTROL", "C"), Present()), Put(item())])
         assert table.get(STATE) is None
 
-    def test_the_same_token_with_the_same_writes_is_made_once(self, table_with_tokens: Table) -> None:
+    def test_the_same_token_with_the_same_writes_writes_once(self, table_with_tokens: Table) -> None:
         table = table_with_tokens
         token = fresh("a token that is longer than the thirty-six characters that are allowed")
         table.transact(self.writes(0), token)
         table.transact(self.writes(0), token)
         assert table.get(Key("CONTROL", "C")) == item("C", "CONTROL", version=1)
 
-    def test_the_same_token_with_other_writes_is_refused(self, table_with_tokens: Table) -> None:
+    def test_the_same_token_with_other_writes_is_rejected(self, table_with_tokens: Table) -> None:
         token = fresh("token")
         table_with_tokens.transact(self.writes(0), token)
         with pytest.raises(Misconfigured):
             table_with_tokens.transact(self.writes(1), token)
 
-    def test_no_writes_are_no_transaction(self, table: Table) -> None:
+    def test_a_transaction_without_writes_does_nothing(self, table: Table) -> None:
         table.transact([])
 
-    def test_a_hundred_writes_fit_and_one_more_does_not(self, table: Table) -> None:
+    def test_a_transaction_has_at_most_100_writes(self, table: Table) -> None:
         many: list[Write] = [Put(item(f"{number:03d}", "MANY")) for number in range(101)]
         table.transact(many[:100])
         assert len(table.query("MANY").items) == 100
         with pytest.raises(ValueError, match="101"):
             table.transact(many)
 
-    def test_two_writes_of_one_item_are_a_mistake(self, table: Table) -> None:
+    def test_two_writes_of_one_item_are_an_error(self, table: Table) -> None:
         with pytest.raises(ValueError, match="writes"):
             table.transact([Put(item(a=1)), Update(STATE, set={("a",): 2})])
 
@@ -378,7 +378,7 @@ updates = st.builds(
 class TestAgreement:
     @settings(max_examples=100, deadline=None)
     @given(before=items, condition=conditions)
-    def test_fake_and_dynamodb_judge_every_condition_alike(
+    def test_fake_and_dynamodb_agree_on_every_condition(
         self, dynamo: DynamoTable, before: Item | None, condition: Condition
     ) -> None:
         verdicts = []
@@ -397,7 +397,7 @@ class TestAgreement:
     @pytest.mark.skipif(not ON_MOTO, reason="MiniStack forgives a REMOVE below no mapping, AWS and moto do not")
     @settings(max_examples=100, deadline=None)
     @given(before=holders, update=updates)
-    def test_fake_and_dynamodb_make_every_update_alike(
+    def test_fake_and_dynamodb_agree_on_every_update(
         self, dynamo: DynamoTable, before: Item | None, update: Update
     ) -> None:
         outcomes: list[tuple[type[Exception] | None, Item | None]] = []

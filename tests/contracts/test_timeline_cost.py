@@ -1,6 +1,6 @@
-"""What one page of the timeline costs on DynamoDB, counted at the adapter: requests sent and items evaluated for them.
+"""Cost of one timeline page on DynamoDB: requests sent and items evaluated.
 
-The emulator's own speed proves nothing and is not looked at. It is filled past its API, which would take hours.
+The speed of the emulator is not measured. The test fills it without its API, which would take hours.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ import pytest
 from moto.core import DEFAULT_ACCOUNT_ID
 from moto.dynamodb.models import dynamodb_backends
 
-from faultbridge.adapters.clients import Clients
-from faultbridge.adapters.dynamodb import DynamoTable
-from faultbridge.adapters.dynamodb_values import to_typed_item
+from faultbridge.adapters.aws.clients import Clients
+from faultbridge.adapters.dynamodb.table import DynamoTable
+from faultbridge.adapters.dynamodb.values import to_typed_item
 from faultbridge.ledger.timeline import Timeline
 from tests.contracts.aws import ON_MOTO, REGION, aws, make_table
 from tests.ledger.bulk import rows
@@ -23,14 +23,14 @@ from tests.ledger.test_timeline_cost import ASKED, MOST, NODES, PAGE, SHARDS
 pytestmark = [
     pytest.mark.nightly,
     pytest.mark.timeout(7200),
-    pytest.mark.skipif(not ON_MOTO, reason="only moto can be filled past its API"),
+    pytest.mark.skipif(not ON_MOTO, reason="only moto can be filled without its API"),
 ]
 
 SIZES = (10_000, 100_000, 300_000)
 
 
 class Meter:
-    """Counts what DynamoDB is asked: requests, and the items that it evaluated or returned."""
+    """Counts DynamoDB requests, and the items that they evaluated or returned."""
 
     def __init__(self, clients: Clients) -> None:
         self.requests = self.read = 0
@@ -54,7 +54,7 @@ def filled(request: pytest.FixtureRequest) -> Iterator[tuple[DynamoTable, Meter]
 
 
 @pytest.mark.parametrize("asked", ASKED)
-def test_a_page_on_dynamodb_costs_the_same_whatever_was_recorded_before(
+def test_the_cost_of_a_page_does_not_depend_on_the_number_of_entries(
     asked: str, filled: tuple[DynamoTable, Meter]
 ) -> None:
     table, meter = filled

@@ -1,11 +1,11 @@
-"""The Verifier port: the fake and DCGM diagnostics over SSM alike."""
+"""The Verifier port: the same tests for the fake and DCGM diagnostics over SSM."""
 
 from __future__ import annotations
 
 import pytest
 
-from faultbridge.adapters.clients import Clients
-from faultbridge.adapters.verifiers.ssm_dcgm import SsmDcgmVerifier
+from faultbridge.adapters.aws.clients import Clients
+from faultbridge.adapters.compute.dcgm_verifier import SsmDcgmVerifier
 from faultbridge.errors import Rejected
 from faultbridge.ports import Verdict, Verifier
 from faultbridge.simulation.fakes import FakeVerifier
@@ -32,12 +32,14 @@ def instance(clients: Clients) -> str:
 
 
 class TestVerifier:
-    def test_the_same_token_never_begins_a_second_one(self, verifier: Verifier, instance: str) -> None:
-        first = verifier.begin(instance, "c-1/1/verify")
-        assert verifier.begin(instance, "c-1/1/verify") == first
-        assert verifier.begin(instance, "c-1/2/verify") != first
+    def test_the_same_token_never_starts_a_second_verification(self, verifier: Verifier, instance: str) -> None:
+        first = verifier.start(instance, "c-1/1/verify")
+        assert verifier.start(instance, "c-1/1/verify") == first
+        assert verifier.start(instance, "c-1/2/verify") != first
 
-    def test_one_that_was_never_begun_is_unknown_and_not_failed(self, verifier: Verifier, instance: str) -> None:
-        look = verifier.look(instance, "00000000-0000-0000-0000-000000000000")
-        assert look.verdict is Verdict.UNKNOWN
-        assert look.findings
+    def test_a_verification_that_was_never_started_is_unknown_and_not_failed(
+        self, verifier: Verifier, instance: str
+    ) -> None:
+        found = verifier.status(instance, "00000000-0000-0000-0000-000000000000")
+        assert found.verdict is Verdict.UNKNOWN
+        assert found.findings

@@ -21,10 +21,10 @@ from typing import Any, TypeVar
 import pytest
 
 from faultbridge import local
-from faultbridge.adapters.aws import AwsPorts
-from faultbridge.adapters.clients import Clients
+from faultbridge.adapters.aws.clients import Clients
+from faultbridge.adapters.aws.ports import AwsPorts
 from faultbridge.adapters.clock import SystemClock
-from faultbridge.adapters.receipts import LogReceipts
+from faultbridge.adapters.messaging.receipts import LogReceipts
 from faultbridge.bootstrap import Application
 from faultbridge.cli.stack.locate import settings_from
 from faultbridge.domain.cases import Case

@@ -45,7 +45,7 @@ def pass_time(rejects: Rejects, **units: float) -> None:
 
 def retry_due(rejects: Rejects) -> int:
     """Do as the sweep does."""
-    rows = (row for timers in keys.TIMERS for row in rejects.table.query(timers, upto=now(rejects), index=WORK).items)
+    rows = (row for timers in keys.TIMERS for row in rejects.table.query(timers, up_to=now(rejects), index=WORK).items)
     return sum(rejects.retry_at(Key(str(row["pk"]), str(row["sk"]))) for row in rows)
 
 

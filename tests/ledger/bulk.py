@@ -59,7 +59,7 @@ class BulkTable:
         *,
         prefix: str = "",
         after: str | None = None,
-        upto: str | None = None,
+        up_to: str | None = None,
         limit: int | None = None,
         start: str | None = None,
         index: Index | None = None,
@@ -73,7 +73,7 @@ class BulkTable:
         found: list[Item] = []
         size, more = 0, None
         for place, key in rows[low : low + (limit or len(rows)) + 1]:
-            if not place.startswith(prefix) or (upto is not None and place > upto):
+            if not place.startswith(prefix) or (up_to is not None and place > up_to):
                 break
             if len(found) == limit or size >= MEGABYTE:
                 more = str(found[-1][index.sk if index else "sk"])

@@ -9,7 +9,7 @@ import pytest
 from faultbridge.errors import Transient
 from faultbridge.events.wire import body_of
 from faultbridge.ledger.publish import resources
-from faultbridge.ports import Refusal
+from faultbridge.ports import FailedEvent
 from faultbridge.storage import keys
 from faultbridge.storage.writes import Delete, Key
 from tests.builders import KEY, STACK_ID
@@ -52,7 +52,9 @@ def test_an_event_names_the_instance_that_it_is_about():
 def test_what_the_bus_did_not_take_waits_and_the_stream_is_told():
     world, entries = recorded()
     last = str(entries[-1]["event_id"])
-    world.ports.bus.refuse = lambda event: Refusal(last, "busy", permanent=False) if event.event_id == last else None
+    world.ports.bus.refuse = lambda event: (
+        FailedEvent(last, "busy", permanent=False) if event.event_id == last else None
+    )
     with pytest.raises(Transient, match="busy"):
         world.app.publish(entries)
     assert waiting(world) == [Key(str(entries[-1]["pk"]), str(entries[-1]["sk"]))]
@@ -62,7 +64,7 @@ def test_what_the_bus_will_never_take_keeps_its_place_as_a_stub():
     world, entries = recorded()
     whole = len(str(entries[0]["body"])) // 2
     world.ports.bus.refuse = lambda event: (
-        Refusal(event.event_id, "too large", permanent=True) if len(event.detail) > whole + 700 else None
+        FailedEvent(event.event_id, "too large", permanent=True) if len(event.detail) > whole + 700 else None
     )
     world.app.publish(entries)
     assert set(world.ports.bus.ids) == {entry["event_id"] for entry in entries}

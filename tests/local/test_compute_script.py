@@ -10,7 +10,7 @@ from typing import ClassVar
 
 import pytest
 
-from faultbridge.adapters.collectors.ssm import script as bundle_script
+from faultbridge.adapters.compute.log_bundle import script as bundle_script
 from faultbridge.local.compute_script import CommandOutput, ComputeScript, failed_diagnostics, healthy_diagnostics
 from faultbridge.local.gaps.command_output import bundle_output
 

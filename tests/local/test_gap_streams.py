@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faultbridge.adapters.dynamodb_expressions import Placeholders, range_expression, sort_key_bounds
+from faultbridge.adapters.dynamodb.expressions import Placeholders, range_expression, sort_key_bounds
 from faultbridge.local.gaps import query_cost, stream_batches
 
 Record = dict[str, Any]
@@ -54,9 +54,9 @@ keys = st.text(st.characters(min_codepoint=1, exclude_categories=["Cs"]), max_si
 
 @given(keys, keys, st.none() | keys, st.none() | keys, keys)
 def test_a_key_range_is_read_as_our_adapter_means_it(
-    pk: str, prefix: str, after: str | None, upto: str | None, sk: str
+    pk: str, prefix: str, after: str | None, up_to: str | None, sk: str
 ) -> None:
-    bounds = sort_key_bounds(prefix, after, upto)
+    bounds = sort_key_bounds(prefix, after, up_to)
     placeholders = Placeholders()
     expression = range_expression(("pk", pk), "sk", bounds, placeholders)
     arguments = placeholders.arguments()

@@ -22,7 +22,7 @@ from faultbridge.pager.open_pages import LivePages
 from faultbridge.pager.page import PagerSettings, PageState
 from faultbridge.pager.rules import EVENT_TYPES, RULES
 from faultbridge.pager.text_formats import MAX_SMS, MAX_SUBJECT
-from faultbridge.ports import PageForm, PageMessage, PageUrgency, ProviderFailure
+from faultbridge.ports import PageFormat, PageMessage, PageUrgency, ProviderFailure
 from faultbridge.simulation.fakes import START, Call, FakePager, FakeTable, ManualClock, breaking
 from faultbridge.storage import keys
 from tests.builders import fault
@@ -61,7 +61,7 @@ def rendering(page: PageMessage) -> str:
         "sms": page.bodies["sms"],
         "email": page.bodies["email"],
         "sqs": page.bodies["sqs"],
-        "pagerduty behind sns: subject": page.forms[PageForm.ALARM].subject,
+        "pagerduty behind sns: subject": page.forms[PageFormat.ALARM].subject,
         **{form.value: _indented(formed.body) for form, formed in page.forms.items()},
     }
     return "".join(f"== {part}\n{body.rstrip()}\n\n" for part, body in parts.items())

@@ -11,7 +11,7 @@ import pytest
 
 from faultbridge.pager.deliver import Paging
 from faultbridge.pager.page import Links, PagerSettings
-from faultbridge.ports import PageForm, PageMessage
+from faultbridge.ports import PageFormat, PageMessage
 from faultbridge.simulation.fakes import FakePager, FakeTable, ManualClock
 from tests.pages import CASE, CLOSED, ESCALATED, PAGES, QUEUED, case_event
 
@@ -29,7 +29,7 @@ def sent(*events: dict[str, Any], links: Links = LINKS) -> list[PageMessage]:
     return pager.sent
 
 
-def form(page: PageMessage, which: PageForm) -> dict[str, Any]:
+def form(page: PageMessage, which: PageFormat) -> dict[str, Any]:
     """A page in one shape."""
     read = json.loads(page.forms[which].body)
     assert isinstance(read, dict)
@@ -46,10 +46,10 @@ def huge() -> dict[str, Any]:
 @pytest.mark.parametrize("given", [*PAGES.values(), (huge(),)], ids=[*PAGES, "huge"])
 def test_every_service_takes_what_it_gets(given: tuple[dict[str, Any], ...]) -> None:
     page = sent(*given)[-1]
-    alarm, chat, event = (form(page, which) for which in PageForm)
-    assert re.match("(ALARM|OK): ", page.forms[PageForm.ALARM].subject)
+    alarm, chat, event = (form(page, which) for which in PageFormat)
+    assert re.match("(ALARM|OK): ", page.forms[PageFormat.ALARM].subject)
     assert all(len(formed.subject) <= 100 for formed in page.forms.values())
-    assert page.forms[PageForm.ALARM].subject.startswith(alarm["NewStateValue"])
+    assert page.forms[PageFormat.ALARM].subject.startswith(alarm["NewStateValue"])
     content = chat["content"]
     assert (chat["version"], chat["source"], content["textType"]) == ("1.0", "custom", "client-markdown")
     assert len(content["title"]) <= 250
@@ -66,28 +66,28 @@ def test_every_service_takes_what_it_gets(given: tuple[dict[str, Any], ...]) -> 
 
 def test_a_trigger_and_its_end_have_one_key_in_every_shape() -> None:
     began, ended = sent(QUEUED, CLOSED)
-    for which, key in ((PageForm.ALARM, "AlarmName"), (PageForm.PAGERDUTY, "dedup_key")):
+    for which, key in ((PageFormat.ALARM, "AlarmName"), (PageFormat.PAGERDUTY, "dedup_key")):
         assert form(began, which)[key] == form(ended, which)[key] == f"{CASE}:opened"
-    assert [form(page, PageForm.PAGERDUTY)["event_action"] for page in (began, ended)] == ["trigger", "resolve"]
-    assert [form(page, PageForm.ALARM)["NewStateValue"] for page in (began, ended)] == ["ALARM", "OK"]
+    assert [form(page, PageFormat.PAGERDUTY)["event_action"] for page in (began, ended)] == ["trigger", "resolve"]
+    assert [form(page, PageFormat.ALARM)["NewStateValue"] for page in (began, ended)] == ["ALARM", "OK"]
 
 
 def test_a_case_is_one_thread_of_a_chat() -> None:
     pages = sent(QUEUED, ESCALATED)
     assert len(pages) == 3
-    assert {form(page, PageForm.CHAT)["metadata"]["threadId"] for page in pages} == {CASE}
+    assert {form(page, PageFormat.CHAT)["metadata"]["threadId"] for page in pages} == {CASE}
 
 
 def test_who_is_woken_is_woken_for_an_error_at_least_and_a_notice_wakes_nobody() -> None:
     mild = case_event("escalated", severity="warning")
-    assert form(sent(mild)[0], PageForm.PAGERDUTY)["payload"]["severity"] == "error"
-    assert form(sent(ESCALATED)[0], PageForm.PAGERDUTY)["payload"]["severity"] == "critical"
-    assert form(sent(QUEUED)[0], PageForm.PAGERDUTY)["payload"]["severity"] == "warning"
+    assert form(sent(mild)[0], PageFormat.PAGERDUTY)["payload"]["severity"] == "error"
+    assert form(sent(ESCALATED)[0], PageFormat.PAGERDUTY)["payload"]["severity"] == "critical"
+    assert form(sent(QUEUED)[0], PageFormat.PAGERDUTY)["payload"]["severity"] == "warning"
 
 
 def test_a_page_leads_to_the_timeline_and_the_runbook() -> None:
     (page,) = sent(ESCALATED)
-    links = {link["text"]: link["href"] for link in form(page, PageForm.PAGERDUTY)["links"]}
+    links = {link["text"]: link["href"] for link in form(page, PageFormat.PAGERDUTY)["links"]}
     assert links == {
         "Timeline": f"https://api.example/clusters/train-a/entries?case={CASE}",
         "Runbook": "https://wiki.example/runbooks/stuck-case.md",
@@ -97,7 +97,7 @@ def test_a_page_leads_to_the_timeline_and_the_runbook() -> None:
 
 def test_without_places_to_link_to_a_page_names_the_runbook_in_the_repository() -> None:
     (page,) = sent(ESCALATED, links=Links())
-    assert form(page, PageForm.PAGERDUTY)["links"] == []
+    assert form(page, PageFormat.PAGERDUTY)["links"] == []
     assert "docs/runbooks/stuck-case.md" in page.bodies["email"]
 
 

@@ -12,7 +12,7 @@ from faultbridge.domain.faults import Severity
 from faultbridge.domain.policy import Match, Rule
 from faultbridge.domain.times import to_text
 from faultbridge.errors import Misconfigured, Transient
-from faultbridge.ports import Capacity, Evidence
+from faultbridge.ports import Capacity, CapacityEvidence
 from faultbridge.simulation.fakes import Call
 from faultbridge.storage import keys
 from faultbridge.storage.writes import Delete, Put, Update
@@ -172,7 +172,7 @@ def test_two_dispatches_that_pick_different_cases_never_pass_the_limit_either():
 def test_what_is_admitted_one_by_one_after_a_lost_race_keeps_to_the_limit_too():
     mild = Rule("mild", Match(codes=("xid.48",)), severity=Severity.ERROR)
     world = World(nodes=3, limits=limits(concurrent=2), rules=(mild,))
-    world.provider.known_capacity = Capacity(Evidence.LAUNCH_FIRST)
+    world.provider.known_capacity = Capacity(CapacityEvidence.LAUNCH_FIRST)
     for node in (1, 2):
         world.fault(node, code="xid.48")
         world.isolate(world.key(node))

@@ -9,7 +9,7 @@ from faultbridge.domain.edges import CaseStatus, NodeStatus
 from faultbridge.domain.faults import Action, Severity
 from faultbridge.domain.nodes import Isolation
 from faultbridge.domain.policy import Match, Policy, Rule
-from faultbridge.ports import Capacity, Evidence, ProviderFailure, Verdict, Verification
+from faultbridge.ports import Capacity, CapacityEvidence, ProviderFailure, Verdict, Verification
 from tests.scenarios.world import World, limits
 
 RESOLVED, IN_PROGRESS, QUEUED = CaseStatus.RESOLVED, CaseStatus.IN_PROGRESS, CaseStatus.QUEUED
@@ -65,7 +65,7 @@ def test_the_hourly_limit_holds_however_many_slots_are_free():
 def test_the_worse_fault_is_repaired_first_and_then_the_older_one():
     rule = Rule("mild", Match(codes=("xid.48",)), severity=Severity.ERROR)
     world = World(nodes=3, limits=limits(concurrent=1), rules=(rule,))
-    world.provider.known_capacity = Capacity(Evidence.LAUNCH_FIRST)
+    world.provider.known_capacity = Capacity(CapacityEvidence.LAUNCH_FIRST)
     world.pause_repairs(paused=True)
     world.fault(1, code="xid.48")
     world.clock.advance(1)

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from faultbridge.domain.clusters import Mode
 from faultbridge.domain.edges import CaseStatus, NodeStatus
-from faultbridge.ports import Capacity, Evidence
+from faultbridge.ports import Capacity, CapacityEvidence
 from tests.scenarios.world import World, limits
 
 RESOLVED, IN_PROGRESS = CaseStatus.RESOLVED, CaseStatus.IN_PROGRESS
@@ -14,7 +14,7 @@ RESOLVED, IN_PROGRESS = CaseStatus.RESOLVED, CaseStatus.IN_PROGRESS
 
 def test_capacity_missing_for_eight_hours_keeps_the_nodes_and_asks_once_at_a_time() -> None:
     world = World(nodes=3, limits=limits(concurrent=3, per_hour=500))
-    world.provider.known_capacity = Capacity(Evidence.RESERVATION, free=False, reason="the reservation is full")
+    world.provider.known_capacity = Capacity(CapacityEvidence.RESERVATION, free=False, reason="the reservation is full")
     for node in range(1, 4):
         world.fault(node)
     world.listen()
@@ -29,7 +29,7 @@ def test_capacity_missing_for_eight_hours_keeps_the_nodes_and_asks_once_at_a_tim
     # Three nodes for eight hours: one looks at the pool, a few times an hour, and no minute has two.
     assert max(asked) <= 1
     assert sum(asked) <= 8 * 60 // 10 + 3
-    world.provider.known_capacity = Capacity(Evidence.RESERVATION)
+    world.provider.known_capacity = Capacity(CapacityEvidence.RESERVATION)
     for node in range(1, 4):
         world.until(world.case_is(RESOLVED, node))
     assert len(world.released()) == 3

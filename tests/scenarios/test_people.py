@@ -13,7 +13,7 @@ from faultbridge.domain.policy import Match, Rule
 from faultbridge.domain.windows import Window
 from faultbridge.errors import Rejected
 from faultbridge.pager.rules import rules_for
-from faultbridge.ports import Capacity, Evidence, ProviderFailure
+from faultbridge.ports import Capacity, CapacityEvidence, ProviderFailure
 from faultbridge.repair.case_orders import CaseOrder
 from tests.scenarios.world import World, limits
 
@@ -155,7 +155,7 @@ def test_even_an_unusable_node_is_kept_where_no_rule_says_to_give_up_blindly():
     assert (world.case().waiting_for, world.released()) == (WaitingFor.APPROVAL, [])
 
 
-@pytest.mark.parametrize("evidence", [one for one in Evidence if one is not Evidence.NONE])
+@pytest.mark.parametrize("evidence", [one for one in CapacityEvidence if one is not CapacityEvidence.NONE])
 def test_what_proves_capacity_is_on_the_record_with_the_intent(evidence):
     rule = Rule("never-blind", release_without_capacity=False)
     world = World(rules=(rule,))
@@ -169,7 +169,7 @@ def test_what_proves_capacity_is_on_the_record_with_the_intent(evidence):
 
 def test_capacity_that_is_missing_for_eight_hours_keeps_all_nodes_and_is_looked_for_by_one():
     world = World(nodes=6, limits=limits(concurrent=6, per_hour=500))
-    world.provider.known_capacity = Capacity(Evidence.RESERVATION, free=False)
+    world.provider.known_capacity = Capacity(CapacityEvidence.RESERVATION, free=False)
     for node in range(1, 7):
         world.fault(node)
     world.listen()
@@ -180,7 +180,7 @@ def test_capacity_that_is_missing_for_eight_hours_keeps_all_nodes_and_is_looked_
     assert {world.case(node).status for node in range(1, 7)} == {QUEUED}
     assert len(world.seam.named("provider.capacity")) - seen <= 7 * 12
     assert world.control().holders == {}
-    world.provider.known_capacity = Capacity(Evidence.RESERVATION)
+    world.provider.known_capacity = Capacity(CapacityEvidence.RESERVATION)
     for node in range(1, 7):
         world.until(world.case_is(RESOLVED, node))
     assert len(world.released()) == len(set(world.released())) == 6
@@ -237,5 +237,5 @@ def test_a_rule_says_how_thorough_the_verification_is():
     world.fault()
     world.listen()
     world.until(world.case_is(RESOLVED))
-    (begun,) = world.seam.named("verifier.begin")
+    (begun,) = world.seam.named("verifier.start")
     assert begun.argument[2] == 4

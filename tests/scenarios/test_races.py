@@ -17,7 +17,7 @@ from faultbridge.domain.nodes import Isolation, NodeKey
 from faultbridge.domain.policy import Match, Rule
 from faultbridge.domain.times import to_text
 from faultbridge.errors import Transient
-from faultbridge.ports import Capacity, Evidence, ProviderFailure
+from faultbridge.ports import Capacity, CapacityEvidence, ProviderFailure
 from faultbridge.simulation.fakes import Call, breaking
 from faultbridge.storage import items, keys
 from faultbridge.storage.writes import Put, Update
@@ -44,7 +44,7 @@ def test_a_successor_that_is_registered_elsewhere_in_the_last_moment_is_left_the
 
 def test_a_group_that_another_repair_found_dry_in_the_same_moment_stays_known_as_dry() -> None:
     world = World()
-    world.provider.known_capacity = Capacity(Evidence.RESERVATION, free=False)
+    world.provider.known_capacity = Capacity(CapacityEvidence.RESERVATION, free=False)
     world.fault()
     until = to_text(world.clock.now() + timedelta(hours=1))
     others = Update(CONTROL, set={("dry",): {"another-group": until}}, add={"version": 1})
@@ -90,7 +90,7 @@ def answers_of(world: World, step: str) -> list[str]:
 
 def test_without_capacity_the_attempt_is_stopped_before_any_intent() -> None:
     world = World()
-    world.provider.known_capacity = Capacity(Evidence.RESERVATION, free=False)
+    world.provider.known_capacity = Capacity(CapacityEvidence.RESERVATION, free=False)
     answers = answers_of(world, "release_instance")
     world.fault()
     world.listen()

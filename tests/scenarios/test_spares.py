@@ -233,7 +233,14 @@ def test_a_cluster_in_which_nothing_may_be_done_has_no_pool() -> None:
     assert (pool(world), world.living()) == ((), [OLD])
 
 
-CALLS = ("launcher.launch", "launcher.launched", "launcher.end", "verifier.begin", "verifier.look", "table.write")
+CALLS = (
+    "launcher.launch",
+    "launcher.launched",
+    "launcher.terminate",
+    "verifier.start",
+    "verifier.status",
+    "table.write",
+)
 
 
 @pytest.mark.parametrize("call", CALLS)

@@ -27,7 +27,7 @@ from faultbridge.ops.react import React
 from faultbridge.ops.sweep import Sweep, Swept
 from faultbridge.pipeline.normalize.resolve import learn_boot
 from faultbridge.pipeline.observe import observe
-from faultbridge.ports import Capacity, Evidence
+from faultbridge.ports import Capacity, CapacityEvidence
 from faultbridge.registry.registration import NewNode, Registration
 from faultbridge.repair.attempt.leaked_slots import ReleaseLeakedSlots
 from faultbridge.repair.attempt.recovery import RecoverAttempts
@@ -246,7 +246,7 @@ class World:
     def launch_from_template(self, *instance_types: str) -> None:
         """Let the machines come from a launch template: no group fills its nodes by itself."""
         self.fleet.templates.add(GROUP)
-        self.provider.known_capacity = Capacity(Evidence.LAUNCH_FIRST)
+        self.provider.known_capacity = Capacity(CapacityEvidence.LAUNCH_FIRST)
         registration = Registration(self.table, self.append, self.clock)
         registration.set_cluster(CLUSTER, {"provider": "ec2-launch-template", "instance_types": instance_types})
 

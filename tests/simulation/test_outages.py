@@ -39,7 +39,7 @@ AFTERWARDS = {"pager.": 2, "orchestrator.": 2, "workflow.": 4, "bus.": 12}
 """The most calls a minute, for each failing node: a call and its repetition; an entry each of what a minute tells."""
 
 CALLS_A_RECORD = 8
-REPAIRS = ("provider.replace", "verifier.begin", "orchestrator.drain", "workflow.start")
+REPAIRS = ("provider.replace", "verifier.start", "orchestrator.drain", "workflow.start")
 
 
 @dataclass(slots=True)

@@ -1,1 +1,13 @@
-"""The only modules that talk to AWS; each implements one port."""
+"""Implementations of the ports on AWS, Kubernetes and PagerDuty; only these modules call AWS.
+
+Read in this order:
+
+- `aws`: clients, credentials, error conversion, and `AwsPorts`, which builds every adapter
+- `dynamodb`: the single table
+- `objects`: S3, Firehose, and a local copy of the archive
+- `messaging`: EventBridge, SQS, Step Functions, delivery receipts
+- `compute`: EC2, Auto Scaling, HyperPod, and commands on instances through SSM
+- `kubernetes`: nodes and pods of EKS clusters
+- `paging`: SNS and PagerDuty
+- `clock`, `telemetry`: the system clock; metrics and logs
+"""

@@ -1,4 +1,4 @@
-"""The clock of the machine."""
+"""The clock of the machine that runs this process."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from datetime import UTC, datetime, timedelta
 
 
 class SystemClock:
-    """Tells the machine's time, moved by an offset that only tests of the embedded stack set."""
+    """A Clock on the system time; only tests of the embedded stack set an offset."""
 
     def __init__(self, offset_seconds: int = 0) -> None:
         self._offset = timedelta(seconds=offset_seconds)
 
     def now(self) -> datetime:
-        """Return the present instant, aware, UTC."""
+        """Return the current time, timezone-aware, in UTC."""
         return datetime.now(UTC) + self._offset

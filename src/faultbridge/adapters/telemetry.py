@@ -1,4 +1,4 @@
-"""Telemetry: metrics in CloudWatch's embedded format, one printed line a call, and the logger for what failed."""
+"""Metrics in CloudWatch's embedded metric format, printed as one line per call, and the logger."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ from aws_lambda_powertools import Logger, Metrics
 from aws_lambda_powertools.metrics import MetricUnit
 
 NAMESPACE = "Faultbridge"
-# A line of the embedded metric format holds a hundred values of a metric; the library prints by itself at that number.
+# A line of the embedded metric format holds 100 values of a metric. Powertools prints a line by itself at that number.
 MAX_VALUES = 99
 
 logger = Logger()
 
 
-def emit(counts: Mapping[str, int], **beside: Any) -> None:  # noqa: ANN401 - whatever JSON the line carries beside
-    """Print counts as metrics of this stack and service, with other facts beside them in the same line."""
-    _print(counts, {}, {}, beside)
+def emit(counts: Mapping[str, int], **metadata: Any) -> None:  # noqa: ANN401 - any JSON value is allowed as metadata
+    """Print counts as metrics of this stack and service; `metadata` is added to the same line."""
+    _print(counts, {}, {}, metadata)
 
 
-def emit_of(
-    cluster: str, counts: Mapping[str, int], durations: Mapping[str, Sequence[int]] | None = None, **beside: str
+def emit_for_cluster(
+    cluster: str, counts: Mapping[str, int], durations: Mapping[str, Sequence[int]] | None = None, **metadata: str
 ) -> None:
-    """Print metrics of one cluster; `durations` are milliseconds, of which a line holds at most 99 by one name."""
-    _print(counts, durations or {}, {"cluster": cluster}, beside)
+    """Print metrics of one cluster; `durations` are milliseconds, at most 99 per name."""
+    _print(counts, durations or {}, {"cluster": cluster}, metadata)
 
 
 def _print(
     counts: Mapping[str, int],
     durations: Mapping[str, Sequence[int]],
     dimensions: Mapping[str, str],
-    beside: Mapping[str, Any],
+    metadata: Mapping[str, Any],
 ) -> None:
     metrics = Metrics(namespace=NAMESPACE)
     metrics.add_dimension("stack", os.environ.get("FAULTBRIDGE_STACK", "faultbridge"))
@@ -43,6 +43,6 @@ def _print(
     for name, lengths in durations.items():
         for length in lengths[:MAX_VALUES]:
             metrics.add_metric(name, MetricUnit.Milliseconds, length)
-    for name, fact in beside.items():
-        metrics.add_metadata(name, fact)
+    for name, value in metadata.items():
+        metrics.add_metadata(name, value)
     metrics.flush_metrics()

@@ -137,7 +137,7 @@ class Answers:
         self.directory.cluster(request.cluster)
         limit = request.whole("limit", PAGE, 1, MAX_PAGE)
         partition = keys.reject_partition(request.cluster)
-        page = self.directory.table.query(partition, upto=rejects.COUNTERS, limit=limit)
+        page = self.directory.table.query(partition, up_to=rejects.COUNTERS, limit=limit)
         return {"items": [reject_document(rejects.read(found)) for found in page.items]}
 
     def approve(self, request: Request) -> Document:

@@ -11,7 +11,7 @@ from faultbridge.archive.manifests import Manifest
 from faultbridge.errors import Rejected
 from faultbridge.ledger.chain import Break, BreakKind, Point
 from faultbridge.ledger.verify import Seen
-from faultbridge.ports.archive import Vault
+from faultbridge.ports.objects import Vault
 from faultbridge.storage.wire import archive_lines as layout
 
 T = TypeVar("T")

@@ -13,7 +13,7 @@ from faultbridge.domain.nodes import Head
 from faultbridge.errors import Rejected
 from faultbridge.ledger.chain import Break, BreakKind, Walk
 from faultbridge.ledger.verify import Seen, Verified
-from faultbridge.ports.archive import Archive, Vault
+from faultbridge.ports.objects import Archive, Vault
 from faultbridge.storage.wire import archive_lines as layout
 from faultbridge.storage.wire.archive_lines import ArchiveLine
 

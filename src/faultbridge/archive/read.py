@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from faultbridge.domain.times import to_text
 from faultbridge.errors import Rejected
 from faultbridge.ledger.timeline import Line, Wanted
-from faultbridge.ports.archive import Archive
+from faultbridge.ports.objects import Archive
 from faultbridge.storage.wire import archive_lines as layout
 from faultbridge.storage.wire.archive_lines import ArchiveLine
 

@@ -17,7 +17,7 @@ from faultbridge.ledger.append import Stack
 from faultbridge.ledger.chain import Break, Walk
 from faultbridge.ledger.streams import entries_after, partition, streams_of
 from faultbridge.ports import Clock, Table
-from faultbridge.ports.archive import Archive, Vault
+from faultbridge.ports.objects import Archive, Vault
 from faultbridge.storage.wire import archive_lines as layout
 from faultbridge.storage.wire.archive_lines import ArchiveLine, line_of
 

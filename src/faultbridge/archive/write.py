@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from faultbridge.ports.archive import ArchiveSink
+from faultbridge.ports.objects import ArchiveSink
 from faultbridge.storage.wire.archive_lines import ArchiveLine, line_of, object_key, pack
 
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from faultbridge.adapters.receipts import MARK, VERSION
+from faultbridge.adapters.messaging.receipts import RECEIPT_FIELD, RECEIPT_VERSION
 from faultbridge.adapters.telemetry import emit
 from faultbridge.domain.records import Outcome
 from faultbridge.domain.times import from_milliseconds
@@ -29,7 +29,7 @@ def ingest(event: Mapping[str, Any], application: Application) -> dict[str, Any]
             "RecordsGivenBack": len(ingested.failed),
             "RecordsUntrusted": sum(reason == "untrusted" for reason in ingested.reasons.values()),
         },
-        **{MARK: VERSION, "kind": OUTCOME, "records": receipt, "reasons": ingested.reasons},
+        **{RECEIPT_FIELD: RECEIPT_VERSION, "kind": OUTCOME, "records": receipt, "reasons": ingested.reasons},
     )
     return {"batchItemFailures": [{"itemIdentifier": message} for message in sorted(ingested.failed)]}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from faultbridge.adapters.telemetry import emit, emit_of, logger
+from faultbridge.adapters.telemetry import emit, emit_for_cluster, logger
 from faultbridge.entrypoints.table_stream import new_images
 from faultbridge.errors import FaultbridgeError
 from faultbridge.ops.measures import measure
@@ -24,9 +24,9 @@ def publish(event: Mapping[str, Any], application: Application) -> None:
     published = application.publish(entries)
     archived = _write_archive(entries, application)
     for cluster, measures in measure(entries, application.ports.clock.now()).items():
-        emit_of(cluster, measures.counts, measures.durations)
+        emit_for_cluster(cluster, measures.counts, measures.durations)
         for code, counts in measures.codes.items():
-            emit_of(cluster, counts, code=code)
+            emit_for_cluster(cluster, counts, code=code)
     emit({"EntriesPublished": published, "EntriesArchived": archived, "EntriesNotArchived": len(entries) - archived})
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from faultbridge.adapters.telemetry import emit, emit_of, logger
+from faultbridge.adapters.telemetry import emit, emit_for_cluster, logger
 from faultbridge.domain.entries import EntryType
 from faultbridge.ops.failures import Failures
 from faultbridge.ops.measures import fleet
@@ -30,7 +30,7 @@ def sweep(event: Mapping[str, Any], application: Application) -> dict[str, Any]:
     emit(counts | {"SweepUnfinished": int(swept.unfinished)})
     application.stuck.swept(unfinished=swept.unfinished, failures=len(failures.all))
     for cluster, nodes in swept.fleet.items():
-        emit_of(cluster, fleet(nodes))
+        emit_for_cluster(cluster, fleet(nodes))
     return asdict(swept) | {"failures": failures.all}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from faultbridge.adapters.dynamodb_values import from_typed_item
+from faultbridge.adapters.dynamodb.values import from_typed_item
 
 if TYPE_CHECKING:
     from faultbridge.storage.writes import Item

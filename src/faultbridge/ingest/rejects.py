@@ -63,7 +63,7 @@ class Rejects:
 
     def list(self, cluster: str) -> Iterator[Reject]:
         """List the rejects of a cluster, oldest first; `-` has those of clusters that nobody registered."""
-        yield from map(rejects.read, every(self.table, keys.reject_partition(cluster), upto=rejects.COUNTERS))
+        yield from map(rejects.read, every(self.table, keys.reject_partition(cluster), up_to=rejects.COUNTERS))
 
     def dropped(self, cluster: str) -> int:
         """Return how many rejects of the last hours were only counted."""

@@ -10,7 +10,7 @@ from typing import Any
 from faultbridge.errors import Conflict, Transient
 from faultbridge.events.hyperpod import Home, mirror
 from faultbridge.events.wire import detail_of, stub_of
-from faultbridge.ports import BusEvent, EventBus, Refusal, Table
+from faultbridge.ports import BusEvent, EventBus, FailedEvent, Table
 from faultbridge.storage.writes import Key, Present, Update
 
 STACK_ARN_PARTS = 6
@@ -53,10 +53,10 @@ class Publish:
         waiting = [item for item in items.values() if "gsi4pk" in item]
         return self(waiting) if waiting else 0
 
-    def _put(self, entries: Mapping[str, Mapping[str, Any]], *, stub: bool) -> list[Refusal]:
+    def _put(self, entries: Mapping[str, Mapping[str, Any]], *, stub: bool) -> list[FailedEvent]:
         return list(self.bus.put([self._event(entry, stub=stub) for entry in entries.values()]))
 
-    def _mirror(self, entries: Mapping[str, Mapping[str, Any]]) -> list[Refusal]:
+    def _mirror(self, entries: Mapping[str, Mapping[str, Any]]) -> list[FailedEvent]:
         """Send the copies; what the bus never takes is left out, for the original is there."""
         if not self.mirrored:
             return []

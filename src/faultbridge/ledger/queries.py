@@ -22,14 +22,14 @@ def every(
     *,
     prefix: str = "",
     after: str | None = None,
-    upto: str | None = None,
+    up_to: str | None = None,
     index: Index | None = None,
     chunk: int | None = None,
 ) -> Iterator[Item]:
     """Read a query to its end, at most `chunk` items at a time; nothing is asked for before it is needed."""
     start = None
     while True:
-        page = table.query(pk, prefix=prefix, after=after, upto=upto, index=index, start=start, limit=chunk)
+        page = table.query(pk, prefix=prefix, after=after, up_to=up_to, index=index, start=start, limit=chunk)
         yield from page.items
         start = page.next
         if start is None:

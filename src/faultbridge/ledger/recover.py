@@ -21,7 +21,7 @@ from faultbridge.ledger.queries import every, rows_of
 from faultbridge.ledger.streams import heads_of
 from faultbridge.pipeline import entry_builder
 from faultbridge.ports import Clock, Table
-from faultbridge.ports.archive import Vault
+from faultbridge.ports.objects import Vault
 from faultbridge.storage import items, keys
 from faultbridge.storage.wire import archive_lines as layout
 from faultbridge.storage.writes import Absent, Equals, Put

@@ -153,7 +153,7 @@ class Timeline:
         return heapq.merge(*walks, key=lambda found: found[1])
 
     def _job(self, cluster: str, job: str, after: str | None, chunk: int | None) -> Iterator[tuple[Item, str]]:
-        found = every(self.table, jobs.job_partition(cluster, job), after=after, upto=jobs.LAST_LINK, chunk=chunk)
+        found = every(self.table, jobs.job_partition(cluster, job), after=after, up_to=jobs.LAST_LINK, chunk=chunk)
         while rows := list(islice(found, chunk or LINKS_AT_ONCE)):
             places = {Key(str(row["entry_pk"]), str(row["entry_sk"])): str(row["sk"]) for row in rows}
             entries = self.table.get_many(places)
@@ -170,8 +170,8 @@ class Timeline:
     ) -> Iterator[tuple[Item, str]]:
         since = to_text(wanted.since) if wanted.since else ""
         bound = max(after or "", since) or None
-        upto = to_text(wanted.until) + AFTER_ALL if wanted.until else None
-        for item in every(self.table, pk, after=bound, upto=upto, index=index, chunk=chunk):
+        up_to = to_text(wanted.until) + AFTER_ALL if wanted.until else None
+        for item in every(self.table, pk, after=bound, up_to=up_to, index=index, chunk=chunk):
             if "body" in item:
                 yield item, str(item[index.sk])
 

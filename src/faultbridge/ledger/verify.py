@@ -107,12 +107,14 @@ class Verify:
             self._read(stream, walk, verified, after, head)
         verified.breaks += [*walk.end(head), *walk.unseen()]
 
-    def _read(self, stream: Stream, walk: Walk, verified: Verified, after: str | None, upto: Head | None) -> str | None:
+    def _read(
+        self, stream: Stream, walk: Walk, verified: Verified, after: str | None, up_to: Head | None
+    ) -> str | None:
         for item in every(self.table, partition(stream), prefix=keys.ENTRY, after=after):
             verified.entries += 1
             verified.breaks += walk.take(item)
             after = str(item["sk"])
-            if upto is not None and walk.reached(upto):
+            if up_to is not None and walk.reached(up_to):
                 break
         return after
 

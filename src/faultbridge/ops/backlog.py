@@ -67,7 +67,7 @@ class Backlog:
     def _rejects(self) -> Waiting:
         clusters = [str(row["sk"]) for row in every(self.table, keys.CLUSTERS)]
         partitions = [keys.reject_partition(cluster) for cluster in (*clusters, keys.NO_CLUSTER)]
-        kept = (str(row["sk"]) for each in partitions for row in every(self.table, each, upto=COUNTERS))
+        kept = (str(row["sk"]) for each in partitions for row in every(self.table, each, up_to=COUNTERS))
         times = sorted(from_text(place.partition("#")[0]) for place in kept)
         return Waiting("rejects", len(times), times[0] if times else None, stuck=False)
 
@@ -87,10 +87,10 @@ class Backlog:
         note = "reached the table, not the bus" if reached else "does not reach the table"
         return Waiting("canary", 0, heard, stuck=stuck, note=note if stuck else "")
 
-    def _times(self, shards: Iterable[str], upto: datetime | None = None) -> Iterator[datetime]:
-        until = to_text(upto) if upto else None
+    def _times(self, shards: Iterable[str], up_to: datetime | None = None) -> Iterator[datetime]:
+        until = to_text(up_to) if up_to else None
         for shard in shards:
-            for row in every(self.table, shard, upto=until, index=WORK):
+            for row in every(self.table, shard, up_to=until, index=WORK):
                 yield from_text(str(row["gsi4sk"]))
 
     def _waiting(self, what: str, times: Iterable[datetime]) -> Waiting:

@@ -96,7 +96,7 @@ class Sweep:
     def _publish(self, swept: Swept, failures: Failures, until: datetime) -> None:
         horizon = to_text(self.clock.now() - UNPUBLISHED_AFTER)
         for outbox in self._in_turn(keys.OUTBOXES):
-            page = self.table.query(outbox, upto=horizon, index=WORK, limit=MAX_PUBLISHED)
+            page = self.table.query(outbox, up_to=horizon, index=WORK, limit=MAX_PUBLISHED)
             waiting = [Key(str(row["pk"]), str(row["sk"])) for row in page.items]
             if self._out_of_time(swept, until):
                 return
@@ -135,7 +135,7 @@ class Sweep:
     def _timers(self) -> Iterator[Key]:
         now = to_text(self.clock.now())
         for timer in self._in_turn(keys.TIMERS):
-            for row in every(self.table, timer, upto=now, index=WORK):
+            for row in every(self.table, timer, up_to=now, index=WORK):
                 yield Key(str(row["pk"]), str(row["sk"]))
 
     def _look_after(self, key: NodeKey, swept: Swept) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 from faultbridge.domain.times import to_text
 from faultbridge.pager.page import Page, PageState
 from faultbridge.pager.text_formats import MACHINE_READ, attributes, document, json_text, plain_text, rows, sms, subject
-from faultbridge.ports import PageForm, PageFormed, PageMessage, PageUrgency
+from faultbridge.ports import FormattedPage, PageFormat, PageMessage, PageUrgency
 
 MAX_DEDUP_KEY = 255
 MAX_PAGERDUTY_SUMMARY = 1024
@@ -22,12 +22,12 @@ MAX_CHAT_TITLE, MAX_CHAT_TEXT, MAX_CHAT_STEP, MAX_CHAT_KEYWORD = 250, 8000, 350,
 _COLOURS = {PageState.TRIGGERED: ":red_circle:", PageState.RESOLVED: ":large_green_circle:"}
 
 
-def forms_of(page: Page) -> dict[PageForm, PageFormed]:
+def forms_of(page: Page) -> dict[PageFormat, FormattedPage]:
     """Render a page for every service that reads a shape of its own."""
     return {
-        PageForm.ALARM: PageFormed(alarm_subject(page), _json(alarm(page))),
-        PageForm.CHAT: PageFormed(subject(page), _json(chat(page))),
-        PageForm.PAGERDUTY: PageFormed(subject(page), _json(pagerduty(page))),
+        PageFormat.ALARM: FormattedPage(alarm_subject(page), _json(alarm(page))),
+        PageFormat.CHAT: FormattedPage(subject(page), _json(chat(page))),
+        PageFormat.PAGERDUTY: FormattedPage(subject(page), _json(pagerduty(page))),
     }
 
 

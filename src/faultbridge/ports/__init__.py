@@ -1,60 +1,75 @@
-"""What the services need from the world, as protocols; `adapters/` fulfils them on AWS, `simulation/fakes` in memory.
+"""Interfaces of everything outside the process, as protocols.
 
-Every call may raise `Transient` (try again later) or `Misconfigured` (a person must mend it) and nothing else
-that comes from the other side, unless its docstring says so.
+`adapters/` implements them on AWS and Kubernetes, `simulation/fakes` in memory; `tests/contracts` runs both against the
+same tests. Every call may raise `Transient` (retry later) or `Misconfigured` (an operator must fix it). A docstring
+names any other error.
+
+Read in this order:
+
+- `table`: the clock and the one DynamoDB table
+- `objects`: raw records, evidence, the archive and the retention-locked anchors
+- `messaging`: the event bus, the queues, delivery receipts
+- `workflow`: executions of repair attempts
+- `compute`: replace, launch, reset and reboot instances
+- `orchestrator`: cordon and drain nodes
+- `diagnostics`: verify instances and collect their logs
+- `paging`: notify people
+- `installation`: all ports of one installation
 """
 
 from __future__ import annotations
 
-from faultbridge.ports.bundle import Bundle, BundleState, Collector
-from faultbridge.ports.keeping import Clock, ObjectStore, Table
-from faultbridge.ports.launch import Launcher, Vacancy
-from faultbridge.ports.messages import (
+from faultbridge.ports.compute import (
+    CallResult,
+    Candidate,
+    Capacity,
+    CapacityEvidence,
+    Launcher,
+    LaunchRequest,
+    Presence,
+    Provider,
+    ProviderFailure,
+    Restart,
+    Restarter,
+    RestartState,
+)
+from faultbridge.ports.diagnostics import Bundle, BundleState, Collector, Verdict, Verification, Verifier
+from faultbridge.ports.installation import Ports
+from faultbridge.ports.messaging import (
     BusEvent,
     EventBus,
+    FailedEvent,
     Receipts,
     ReceivedMessage,
     RecordQueue,
     RecordQueueDepth,
-    Refusal,
 )
-from faultbridge.ports.people import PageForm, PageFormed, PageMessage, Pager, PageUrgency
-from faultbridge.ports.repair import (
-    Answer,
-    Candidate,
-    Capacity,
-    Evidence,
-    Member,
-    Orchestrator,
-    Presence,
-    Provider,
-    ProviderFailure,
-    Verdict,
-    Verification,
-    Verifier,
-)
-from faultbridge.ports.restart import Restart, Restarter, RestartState
+from faultbridge.ports.objects import ObjectStore
+from faultbridge.ports.orchestrator import ClusterNode, Orchestrator
+from faultbridge.ports.paging import FormattedPage, PageFormat, PageMessage, Pager, PageUrgency
+from faultbridge.ports.table import Clock, Table
 from faultbridge.ports.workflow import ExecutionStatus, Workflow
-from faultbridge.ports.world import Ports
 
 __all__ = [
-    "Answer",
     "Bundle",
     "BundleState",
     "BusEvent",
+    "CallResult",
     "Candidate",
     "Capacity",
+    "CapacityEvidence",
     "Clock",
+    "ClusterNode",
     "Collector",
     "EventBus",
-    "Evidence",
     "ExecutionStatus",
+    "FailedEvent",
+    "FormattedPage",
+    "LaunchRequest",
     "Launcher",
-    "Member",
     "ObjectStore",
     "Orchestrator",
-    "PageForm",
-    "PageFormed",
+    "PageFormat",
     "PageMessage",
     "PageUrgency",
     "Pager",
@@ -66,12 +81,10 @@ __all__ = [
     "ReceivedMessage",
     "RecordQueue",
     "RecordQueueDepth",
-    "Refusal",
     "Restart",
     "RestartState",
     "Restarter",
     "Table",
-    "Vacancy",
     "Verdict",
     "Verification",
     "Verifier",

@@ -1,4 +1,4 @@
-"""The engine that drives attempts."""
+"""Executions that drive repair attempts through their steps."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 
 class ExecutionStatus(StrEnum):
-    """What the workflow engine says of one execution."""
+    """Status of one execution; `missing` means that no execution has this name."""
 
     RUNNING = "running"
     SUCCEEDED = "succeeded"
@@ -17,16 +17,13 @@ class ExecutionStatus(StrEnum):
 
 
 class Workflow(Protocol):
-    """The engine that drives one attempt through its steps."""
+    """Workflow engine that drives one repair attempt through its steps."""
 
     def start(self, name: str, payload: Mapping[str, Any]) -> None:
-        """Start an execution under this name; one that exists already counts as started."""
-        ...
+        """Start an execution with this name; an execution that exists already counts as started."""
 
     def status(self, name: str) -> ExecutionStatus:
-        """Tell how the execution of this name is doing."""
-        ...
+        """Return the status of the execution with this name."""
 
     def resume(self, token: str, output: Mapping[str, Any]) -> bool:
-        """Wake the execution that waits with this token; False when nobody waits for it any more."""
-        ...
+        """Resume the execution that waits with this task token; returns False when none waits with it."""

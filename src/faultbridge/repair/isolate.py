@@ -26,7 +26,7 @@ from faultbridge.pipeline.decide.open_case import Rules
 from faultbridge.pipeline.decide.opt_out import left_alone_until
 from faultbridge.pipeline.decide.orchestrator_reach import proceeds
 from faultbridge.pipeline.fold.folding import Folding
-from faultbridge.ports import Answer, Member, Orchestrator
+from faultbridge.ports import CallResult, ClusterNode, Orchestrator
 from faultbridge.repair.controls import Controls
 from faultbridge.repair.isolation_backoff import MINUTE, OVERDUE, in_time_again, is_overdue, note, overdue, postponed
 from faultbridge.rules.rulebook import Rulebook, rules_of
@@ -127,7 +127,7 @@ class Isolate:
                 return Isolated.NOTHING
         if state.isolation_again_at is not None and self.append.clock.now() < state.isolation_again_at:
             return Isolated.POSTPONED
-        answer = orchestrator.cordon(Member.of(state, config))
+        answer = orchestrator.cordon(ClusterNode.of(state, config))
         if answer.ok:
             return self._confirm(state, config, Isolation.CONFIRMED, ISOLATES[Isolation.CONFIRMED], ordered=ordered)
         return self._proceed(self._note_failure(state, rules, answer), rules, ordered=ordered)
@@ -168,7 +168,7 @@ class Isolate:
         return Isolated.DONE if after.status is NodeStatus.QUARANTINED else Isolated.NOTHING
 
     def _withdraw(self, state: NodeState, rules: Rules, orchestrator: Orchestrator) -> Isolated:
-        answer = orchestrator.uncordon(Member.of(state, rules.config))
+        answer = orchestrator.uncordon(ClusterNode.of(state, rules.config))
         if not answer.ok:
             self._note_failure(state, rules, answer)
             return Isolated.FAILED
@@ -184,11 +184,11 @@ class Isolate:
         self.append(state.key, revise, actor=Actor.ISOLATE, config=rules.config)
         return Isolated.WITHDRAWN
 
-    def _note_failure(self, state: NodeState, rules: Rules, answer: Answer) -> NodeState:
+    def _note_failure(self, state: NodeState, rules: Rules, answer: CallResult) -> NodeState:
         failure = answer.failure.value if answer.failure else ""
 
         def revise(before: NodeState, at: datetime) -> Transition:
-            lost_at = (before.orchestrator_lost_at or at) if answer.unanswered else None
+            lost_at = (before.orchestrator_lost_at or at) if answer.no_response else None
             now = postponed(replace(before, orchestrator_lost_at=lost_at), at, rules.policy.limits)
             if is_overdue(now, at):
                 text = f"the orchestrator has not done it for {OVERDUE // MINUTE} minutes: {answer.reason or failure}"

@@ -30,9 +30,9 @@ asks for machines again and again while there are none."""
 EFFECTS = frozenset(
     {
         "table.write", "table.transact", "bus.put", "queue.send", "objects.put", "receipts.write", "pager.send",
-        "provider.replace", "verifier.begin", "orchestrator.cordon", "orchestrator.uncordon", "orchestrator.drain",
+        "provider.replace", "verifier.start", "orchestrator.cordon", "orchestrator.uncordon", "orchestrator.drain",
         "workflow.start", "workflow.resume", "restarter.restart", "collector.collect", "launcher.launch",
-        "launcher.mark", "launcher.end",
+        "launcher.assign", "launcher.terminate",
     }
 )  # fmt: skip
 """The side-effect points: after these the world is another."""

@@ -16,7 +16,7 @@ from faultbridge.domain.cases import RepairAction
 from faultbridge.domain.clusters import ClusterConfig, Mode, RepairOwner
 from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.policy import OrchestratorUnreachable
-from faultbridge.ports import Capacity, Evidence, Verdict, Verification
+from faultbridge.ports import Capacity, CapacityEvidence, Verdict, Verification
 from faultbridge.registry.registration import NewNode
 from faultbridge.rules.policies import Policies
 from faultbridge.simulation.chaos import Chaos, ChaosSeam, Crash
@@ -115,7 +115,7 @@ class Scene:
         """Let the machines of the cluster that is repaired come from a launch template, and not from a group."""
         self.by_template, self.spares = True, spares
         self.fleet.templates.add(GROUPS[ACTING])
-        self.ports.provider.known_capacity = Capacity(Evidence.LAUNCH_FIRST)
+        self.ports.provider.known_capacity = Capacity(CapacityEvidence.LAUNCH_FIRST)
         self.workers.application().registration.set_cluster(
             ACTING, {"provider": TEMPLATES, "spares": spares, "spare_group": GROUPS[ACTING]}
         )

@@ -11,7 +11,7 @@ from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.policy import Limits
 from faultbridge.domain.spares import SpareStatus
 from faultbridge.domain.times import from_text
-from faultbridge.ports import Vacancy
+from faultbridge.ports import LaunchRequest
 from faultbridge.repair.attempt.contract import Outcome
 from faultbridge.repair.spares.pool import Pool
 from faultbridge.simulation.fakes.seams import Call
@@ -66,7 +66,7 @@ class Watch:
         elif call.name == "launcher.launch":
             self._journal.note(Kind.CALL, f"launch ({call.argument.token[-10:]})")
             self._launch(call.argument)
-        elif call.name == "launcher.end":
+        elif call.name == "launcher.terminate":
             self._journal.note(Kind.CALL, f"end {call.argument}")
             self._end(call.argument)
         elif call.name == "restarter.restart":
@@ -126,27 +126,29 @@ class Watch:
         if self._ports.fleet.instances[instance].alive:
             self._journal.problem("an instance is given up only after its intent is on the record", instance)
 
-    def _launch(self, vacancy: Vacancy) -> None:
+    def _launch(self, launch_request: LaunchRequest) -> None:
         for item in self._states():
             case = load(NodeState, item["state"]).live_case  # type: ignore[arg-type]  # a state is a mapping
-            attempt = case.attempt if case and case.id == vacancy.case else None
+            attempt = case.attempt if case and case.id == launch_request.case else None
             if attempt is not None and (attempt.intent is not None or Outcome.GONE in attempt.steps.values()):
                 return
-        if not self._place(vacancy) and not self._launched_before(vacancy):
-            self._journal.problem("a machine is launched only for a node that is given up, or empty", vacancy.token)
+        if not self._place(launch_request) and not self._launched_before(launch_request):
+            self._journal.problem(
+                "a machine is launched only for a node that is given up, or empty", launch_request.token
+            )
 
     def _end(self, instance: str) -> None:
         if self._ports.table.get(keys.claim(instance)) is not None and self._ports.fleet.is_alive(instance):
             self._journal.problem("a spare is ended only if it never had a node", instance)
 
-    def _place(self, vacancy: Vacancy) -> bool:
+    def _place(self, launch_request: LaunchRequest) -> bool:
         """Tell whether a place of the pool waits for the machine."""
-        places = Pool(self._ports.table, self._ports.clock).places(vacancy.cluster.cluster)
-        return any(one.owner == vacancy.case and one.status is SpareStatus.LAUNCHING for one in places)
+        places = Pool(self._ports.table, self._ports.clock).places(launch_request.cluster.cluster)
+        return any(one.owner == launch_request.case and one.status is SpareStatus.LAUNCHING for one in places)
 
-    def _launched_before(self, vacancy: Vacancy) -> bool:
+    def _launched_before(self, launch_request: LaunchRequest) -> bool:
         """Tell whether a late call has no effect any more."""
-        return any(token == vacancy.token for _, token in self._ports.launcher.asked)
+        return any(token == launch_request.token for _, token in self._ports.launcher.asked)
 
     def _leave_alone(self, instance: str) -> None:
         if self._ports.fleet.instances[instance].group in self.followed:

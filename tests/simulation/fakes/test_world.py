@@ -6,8 +6,8 @@ from datetime import timedelta
 
 from faultbridge.domain.clusters import ClusterConfig
 from faultbridge.ports import (
+    ClusterNode,
     ExecutionStatus,
-    Member,
     Presence,
     ProviderFailure,
     RecordQueueDepth,
@@ -26,7 +26,7 @@ from faultbridge.simulation.fakes import (
 )
 
 DELAY = timedelta(minutes=3)
-MEMBER = Member(ClusterConfig("train-a"), "n")
+MEMBER = ClusterNode(ClusterConfig("train-a"), "n")
 
 
 class TestFleet:
@@ -103,11 +103,11 @@ def test_a_verification_takes_its_time_and_has_the_result_of_its_instance() -> N
     clock = ManualClock()
     verifier = FakeVerifier(clock, duration=timedelta(minutes=45))
     verifier.results["i-2"] = Verification(Verdict.FAILED, ("memory on GPU 0",))
-    first, second = verifier.begin("i-1", "t"), verifier.begin("i-2", "t")
-    assert verifier.look("i-1", first).verdict is Verdict.PENDING
+    first, second = verifier.start("i-1", "t"), verifier.start("i-2", "t")
+    assert verifier.status("i-1", first).verdict is Verdict.PENDING
     clock.advance(timedelta(minutes=45))
-    assert verifier.look("i-1", first).verdict is Verdict.PASSED
-    assert verifier.look("i-2", second).verdict is Verdict.FAILED
+    assert verifier.status("i-1", first).verdict is Verdict.PASSED
+    assert verifier.status("i-2", second).verdict is Verdict.FAILED
 
 
 def test_a_node_is_drained_once_its_work_is_gone() -> None:

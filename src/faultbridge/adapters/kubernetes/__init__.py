@@ -1,1 +1,14 @@
-"""Kubernetes: the API of EKS clusters, reached as an AWS identity."""
+"""Nodes and pods of EKS clusters through the Kubernetes API.
+
+Import only `orchestrator` and `node_listing` at module level. The others need lightkube, a layer that only some Lambda
+functions have.
+
+Read in this order:
+
+- `client`: calls the API with the identity of the AWS credentials
+- `node_client`: finds and patches the Kubernetes node of an instance
+- `taints`: the patches that isolate and release a node
+- `eviction`: evicts the pods of a node
+- `orchestrator`: the Orchestrator port
+- `node_listing`: names, locations and opt-out labels of all nodes
+"""

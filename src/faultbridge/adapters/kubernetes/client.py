@@ -1,7 +1,7 @@
-"""The Kubernetes API of an EKS cluster, as whoever the AWS credentials say, through lightkube.
+"""Call the Kubernetes API of an EKS cluster through lightkube, with our AWS identity.
 
-docs/decisions/0004-kubernetes-client.md says why lightkube. It comes in a layer that only some functions have, so
-this module is imported only where a cluster is one of EKS.
+docs/decisions/0004-kubernetes-client.md gives the reasons for lightkube. It is a Lambda layer that only some functions
+have, so this module is imported only for EKS clusters.
 """
 
 from __future__ import annotations
@@ -22,32 +22,34 @@ from lightkube.config.models import Cluster, Context, User
 from lightkube.resources.core_v1 import Node
 from msgspec import MsgspecError
 
-from faultbridge.adapters.aws_errors import translated
-from faultbridge.adapters.clients import CONNECT_SECONDS, READ_SECONDS, Clients
+from faultbridge.adapters.aws.clients import CONNECT_SECONDS, READ_SECONDS, Clients
+from faultbridge.adapters.aws.errors import translated
 from faultbridge.errors import FaultbridgeError, Misconfigured, Transient
+from faultbridge.retry import Retry
 
 PAGE = 500
 FIELD_MANAGER = "faultbridge"
-TOKEN_PREFIX = "k8s-aws-v1."  # noqa: S105 - what every token begins with
+TOKEN_PREFIX = "k8s-aws-v1."  # noqa: S105 - the public prefix of every token
 TOKEN_SIGNED_SECONDS = 60
 TOKEN_KEPT_SECONDS = 600.0
-"""A token holds for fifteen minutes, whatever it was signed for."""
+"""A token is valid for 15 minutes, independent of the signed expiry."""
 
 _LOCAL = frozenset({"127.0.0.1", "localhost"})
 T = TypeVar("T")
+RETRY_ONCE = Retry(2, first_seconds=0)
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Where an API is, whom its certificate is signed by (PEM in base64), and the token that proves who asks."""
+    """Access to an API: its endpoint, its certificate authority (PEM in base64), and a bearer token."""
 
     endpoint: str
     authority: str | None
     token: str
 
 
-class Refused(FaultbridgeError):  # noqa: N818 - an answer, as the errors beside it are situations
-    """The API understood and did not do it (404, 409, 422, 429); what that means is for the caller to judge."""
+class ApiRejection(FaultbridgeError):  # noqa: N818 - named like the other errors of this package
+    """The API rejected the request (404, 409, 422, 429); the caller decides on the meaning."""
 
     def __init__(self, status: int, text: str) -> None:
         super().__init__(text)
@@ -55,45 +57,53 @@ class Refused(FaultbridgeError):  # noqa: N818 - an answer, as the errors beside
 
 
 class Unauthorized(Misconfigured):
-    """The API does not know who asks."""
+    """The API does not accept the identity of the token."""
 
 
 @dataclass(slots=True)
 class Kubernetes:
-    """Asks the API of one cluster; `access` finds the way in, and is asked anew when a token gets old."""
+    """Calls the API of one cluster; `access` returns a new endpoint and token when the token gets old."""
 
     access: Callable[[], Access]
     monotonic: Callable[[], float] = time.monotonic
     _client: Client | None = None
     _until: float = field(default=0.0)
 
-    def ask(self, what: str, question: Callable[[Client], T]) -> T:
-        """Put one question to the API; `what` says for people what was tried.
+    def call(self, action: str, request: Callable[[Client], T]) -> T:
+        """Make one request; `action` describes it in error texts.
 
-        Transient when no whole answer came or the API is ill, Misconfigured when it forbids it, Refused otherwise.
+        Raises Transient without a complete response or after a server error, Misconfigured without permission, and
+        ApiRejection otherwise. After Unauthorized it retries once with a new token, because the AWS credentials that
+        signed the token may have been renewed.
         """
-        try:
-            return self._once(what, question)
-        except Unauthorized:
-            self._client = None  # its token was signed by credentials that were renewed meanwhile
-            return self._once(what, question)
+        return RETRY_ONCE(
+            lambda: self._call_once(action, request),
+            retry_on=Unauthorized,
+            on_retry=lambda _attempt, _error, _pause: self._drop_client(),
+        )
 
     def nodes(self, labels: dict[str, str] | None = None) -> Iterator[Node]:
-        """List the nodes of the cluster, or those with these labels; five hundred a call."""
-        yield from self.ask(
+        """Yield the nodes of the cluster, or only those with these labels; 500 per call."""
+        yield from self.call(
             "listing nodes",
             lambda client: tuple(client.list(Node, labels=dict(labels or {}), chunk_size=PAGE)),
         )
 
-    def _once(self, what: str, question: Callable[[Client], T]) -> T:
+    def _call_once(self, action: str, request: Callable[[Client], T]) -> T:
+        """Make one request without a retry."""
         try:
-            return question(self._connected())
+            return request(self._current_client())
         except ApiError as error:
-            raise _judged(what, error) from error
+            raise _converted(action, error) from error
         except (httpx2.HTTPError, MsgspecError) as error:
-            raise Transient(f"Kubernetes, {what}: no whole answer: {error}") from error
+            raise Transient(f"Kubernetes, {action}: no complete response: {error}") from error
 
-    def _connected(self) -> Client:
+    def _drop_client(self) -> None:
+        """Discard the client, so that the next request gets a new token."""
+        self._client = None
+
+    def _current_client(self) -> Client:
+        """Return a client with a token that has not expired."""
         now = self.monotonic()
         if self._client is None or now >= self._until:
             self._client, self._until = _client(self.access()), now + TOKEN_KEPT_SECONDS
@@ -106,8 +116,8 @@ def eks(clients: Clients, cluster: str) -> Kubernetes:
 
 
 def eks_access(clients: Clients, cluster: str) -> Access:
-    """Find the way into an EKS cluster: where it is, and a token that its authenticator reads as our AWS identity."""
-    with translated(f"looking for the EKS cluster {cluster}"):
+    """Return the access to an EKS cluster: its endpoint, and a token for our AWS identity."""
+    with translated(f"reading the EKS cluster {cluster}"):
         found = clients.eks.describe_cluster(name=cluster)["cluster"]
         request = {
             "method": "GET",
@@ -125,27 +135,28 @@ def eks_access(clients: Clients, cluster: str) -> Access:
 
 
 def _client(access: Access) -> Client:
-    place = urlsplit(access.endpoint)
-    # A token is given to nobody over a line that others can read.
-    if not place.hostname or not (place.scheme == "https" or (place.scheme == "http" and place.hostname in _LOCAL)):
-        raise Misconfigured(f"{access.endpoint!r} is no address of a Kubernetes API")
-    where = Cluster(server=access.endpoint, certificate_auth_data=access.authority)
-    config = SingleConfig("eks", Context(cluster="eks"), where, User(token=access.token))
-    patience = httpx2.Timeout(READ_SECONDS, connect=CONNECT_SECONDS)
-    return Client(config=config, timeout=patience, trust_env=False, field_manager=FIELD_MANAGER)
+    """Return a client; raises Misconfigured for an endpoint that is neither https nor local."""
+    url = urlsplit(access.endpoint)
+    # The token is never sent over an unencrypted connection, except on this machine.
+    if not url.hostname or not (url.scheme == "https" or (url.scheme == "http" and url.hostname in _LOCAL)):
+        raise Misconfigured(f"invalid endpoint of a Kubernetes API: {access.endpoint!r}; an https URL")
+    cluster = Cluster(server=access.endpoint, certificate_auth_data=access.authority)
+    config = SingleConfig("eks", Context(cluster="eks"), cluster, User(token=access.token))
+    timeout = httpx2.Timeout(READ_SECONDS, connect=CONNECT_SECONDS)
+    return Client(config=config, timeout=timeout, trust_env=False, field_manager=FIELD_MANAGER)
 
 
-def _judged(what: str, error: ApiError) -> FaultbridgeError:
+def _converted(action: str, error: ApiError) -> FaultbridgeError:
     status = int(error.status.code or 0)
-    text = f"Kubernetes, {what}: {error.status.message or f'HTTP {status}'}"
+    text = f"Kubernetes, {action}: {error.status.message or f'HTTP {status}'}"
     if status == HTTPStatus.UNAUTHORIZED:
         return Unauthorized(text)
     if status == HTTPStatus.FORBIDDEN:
         return Misconfigured(text)
-    # Gone is a list that changed too much to be read to its end.
+    # Status 410 (Gone): the list changed too much while its pages were read.
     if status == HTTPStatus.GONE or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         return Transient(text)
-    return Refused(status, text)
+    return ApiRejection(status, text)
 
 
 def _domain(region: str | None) -> str:
@@ -153,11 +164,11 @@ def _domain(region: str | None) -> str:
 
 
 def _signed(clients: Clients, request: dict[str, Any]) -> str:
-    """Sign a request that botocore does not model: the header with the cluster's name is part of what is signed."""
+    """Return a presigned URL for a request whose cluster name header is part of the signature."""
     session, region = clients.session, str(clients.region)
     credentials, service = session.get_credentials(), clients.sts.meta.service_model.service_id
     if credentials is None:
-        raise Misconfigured("there are no AWS credentials to show to Kubernetes")
+        raise Misconfigured("no AWS credentials for the Kubernetes API; configure credentials")
     signer = RequestSigner(service, region, "sts", "v4", credentials, session.events)
     url: str = signer.generate_presigned_url(
         request, operation_name="", expires_in=TOKEN_SIGNED_SECONDS, region_name=region

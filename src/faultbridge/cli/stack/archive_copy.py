@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from faultbridge.adapters.folder import Folder
+    from faultbridge.adapters.objects.folder import Folder
     from faultbridge.ledger.timeline import Line, Wanted
     from faultbridge.ledger.verify import Verified
 
@@ -20,7 +20,7 @@ ArchiveOption = Annotated[
 
 def open_folder(path: Path) -> Folder:
     """Open a folder with a copy of the archive. It may hold a copy of the vault as well."""
-    from faultbridge.adapters.folder import Folder
+    from faultbridge.adapters.objects.folder import Folder
 
     if not path.is_dir():
         raise typer.BadParameter(f"not a folder: {path}; give the folder of an archive copy")

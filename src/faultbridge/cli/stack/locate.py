@@ -11,7 +11,7 @@ from faultbridge.errors import Misconfigured
 from faultbridge.settings import PREFIX, Settings
 
 if TYPE_CHECKING:
-    from faultbridge.adapters.clients import Clients
+    from faultbridge.adapters.aws.clients import Clients
     from faultbridge.local import StackInfo
 
 DEFAULT_STACK = "faultbridge"
@@ -66,7 +66,7 @@ def find_settings(
         return settings_from(target.stack, embedded.outputs)
     if embedded is not None and target.endpoint_url != embedded.endpoint:
         notify(f"embedded stack not used: {target.stack}; options or environment select another endpoint")
-    from faultbridge.adapters.stack_outputs import stack_outputs
+    from faultbridge.adapters.aws.stack import stack_outputs
 
     try:
         return settings_from(target.stack, stack_outputs(clients(), target.stack))

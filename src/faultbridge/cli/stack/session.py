@@ -13,7 +13,7 @@ from faultbridge.cli.stack.locate import Target, find_settings
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from faultbridge.adapters.clients import Clients
+    from faultbridge.adapters.aws.clients import Clients
     from faultbridge.bootstrap import Application
     from faultbridge.ledger.timeline import Timeline
     from faultbridge.ledger.verify import Seen, Verify
@@ -54,7 +54,7 @@ class Session:
     @cached_property
     def clients(self) -> Clients:
         """Create AWS clients for the region, profile and endpoint of the target."""
-        from faultbridge.adapters.clients import Clients
+        from faultbridge.adapters.aws.clients import Clients
 
         target = self.target
         return Clients(region=target.region, profile=target.profile, endpoint_url=target.endpoint_url)
@@ -70,7 +70,7 @@ class Session:
     @cached_property
     def operator(self) -> str:
         """Return the ARN of the AWS principal that runs the command."""
-        from faultbridge.adapters.caller import caller_arn
+        from faultbridge.adapters.aws.credentials import caller_arn
 
         self.settings  # noqa: B018 - finds the stack, which sets the AWS endpoint
         return caller_arn(self.clients)
@@ -108,14 +108,14 @@ class Session:
     @cached_property
     def dead_letters(self) -> RecordQueue:
         """Return the dead-letter queue of raw records."""
-        from faultbridge.adapters.sqs import SqsQueue
+        from faultbridge.adapters.messaging.sqs import SqsQueue
 
         return SqsQueue(self.clients, self.settings.dead_letter_queue_url)
 
     @cached_property
     def cloud_events(self) -> tuple[RecordQueue, RecordQueue] | None:
         """Return the dead-letter queue and the queue of cloud events, or None where the stack has neither."""
-        from faultbridge.adapters.sqs import SqsQueue
+        from faultbridge.adapters.messaging.sqs import SqsQueue
 
         dead, queue = self.settings.events_dead_letter_queue_url, self.settings.events_queue_url
         return (SqsQueue(self.clients, dead), SqsQueue(self.clients, queue)) if dead and queue else None
@@ -129,7 +129,7 @@ class Session:
     @cached_property
     def receipts(self) -> Receipts:
         """Return the log in which senders and ingest record sent records and outcomes."""
-        from faultbridge.adapters.receipts import LogReceipts
+        from faultbridge.adapters.messaging.receipts import LogReceipts
 
         settings = self.settings
         return LogReceipts(

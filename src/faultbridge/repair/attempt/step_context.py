@@ -18,9 +18,9 @@ from faultbridge.ledger.append import Append
 from faultbridge.pipeline.decide.open_case import Rules
 from faultbridge.ports import (
     Clock,
+    ClusterNode,
     Collector,
     Launcher,
-    Member,
     ObjectStore,
     Orchestrator,
     Provider,
@@ -115,9 +115,9 @@ class Work:
         return _named(self.tools.orchestrators, "orchestrator", self.rules.config.orchestrator)
 
     @property
-    def member(self) -> Member:
+    def member(self) -> ClusterNode:
         """Return the node as its orchestrator is asked about it."""
-        return Member.of(self.state, self.rules.config)
+        return ClusterNode.of(self.state, self.rules.config)
 
     @property
     def verifier(self) -> Verifier:

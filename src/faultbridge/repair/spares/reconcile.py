@@ -14,7 +14,7 @@ from faultbridge.decoders.gpu_count import missing
 from faultbridge.domain.clusters import ClusterConfig, Mode
 from faultbridge.domain.edges import CaseStatus
 from faultbridge.domain.spares import Spare, SpareStatus
-from faultbridge.ports import Candidate, Launcher, Member, Presence, Vacancy, Verdict, Verification, Verifier
+from faultbridge.ports import Candidate, ClusterNode, Launcher, LaunchRequest, Presence, Verdict, Verification, Verifier
 from faultbridge.repair.attempt.compute_access import ComputeAccess
 from faultbridge.repair.attempt.step_context import Tools
 from faultbridge.repair.spares.pool import Pool
@@ -75,9 +75,9 @@ class _Place:
         return self.spare.number > self.config.spares or self.spare.group != self.config.spare_group
 
     @property
-    def vacancy(self) -> Vacancy:
+    def launch_request(self) -> LaunchRequest:
         spare = self.spare
-        return Vacancy(self.config, spare.group, spare.owner, spare.owner, None, self.config.instance_types)
+        return LaunchRequest(self.config, spare.group, spare.owner, spare.owner, None, self.config.instance_types)
 
     @property
     def verifier(self) -> Verifier:
@@ -103,9 +103,9 @@ class _Place:
             self.pool.change(spare, status=SpareStatus.LAUNCHING, round=spare.round + 1, reason="")
 
     def _launch(self) -> None:
-        found = self.launcher.launched(self.vacancy)
+        found = self.launcher.launched(self.launch_request)
         if not found:
-            answer = self.launcher.launch(self.vacancy)
+            answer = self.launcher.launch(self.launch_request)
             if not answer.ok and answer.failure not in SAME_TOKEN:
                 self._empty(answer.reason)
             return
@@ -120,11 +120,11 @@ class _Place:
     def _kept_off(self, instance: str) -> bool:
         """Keep work off a machine that joins its cluster like any other."""
         orchestrator = self.tools.orchestrators[self.config.orchestrator]
-        return not orchestrator.applicable or orchestrator.cordon(Member(self.config, instance, instance)).ok
+        return not orchestrator.applicable or orchestrator.cordon(ClusterNode(self.config, instance, instance)).ok
 
     def _verify(self, candidate: Candidate) -> None:
         instance, kind = candidate.instance_id, candidate.instance_type
-        operation = self.verifier.begin(instance, f"{self.spare.owner}-{self.spare.looks}")
+        operation = self.verifier.start(instance, f"{self.spare.owner}-{self.spare.looks}")
         self.pool.change(
             self.spare, status=SpareStatus.VERIFYING, instance_id=instance, instance_type=kind, operation=operation
         )
@@ -132,7 +132,7 @@ class _Place:
     def _look(self) -> None:
         spare = self.spare
         instance = str(spare.instance_id)
-        found = self.verifier.look(instance, str(spare.operation))
+        found = self.verifier.status(instance, str(spare.operation))
         wrong = _wrong(found, spare)
         if wrong or self.surplus or self._lasts(self.patience):
             self._give_up(instance, wrong or "it could not be verified")
@@ -146,7 +146,7 @@ class _Place:
         changed = self.pool.change(self.spare, looks=self.spare.looks + 1)
         if changed is not None:
             token = f"{changed.owner}-{changed.looks}"
-            operation = self.verifier.begin(instance, token)
+            operation = self.verifier.start(instance, token)
             self.pool.change(changed, status=SpareStatus.VERIFYING, operation=operation)
 
     def _keep(self) -> None:
@@ -167,7 +167,7 @@ class _Place:
             self.pool.change(spare, status=SpareStatus.READY, case=None)
 
     def _end(self) -> None:
-        if self.launcher.end(str(self.spare.instance_id)).ok or self._gone():
+        if self.launcher.terminate(str(self.spare.instance_id)).ok or self._gone():
             self._empty(self.spare.reason)
 
     def _give_up(self, instance: str, reason: str) -> None:

@@ -12,7 +12,7 @@ from faultbridge.domain.faults import Severity
 from faultbridge.domain.nodes import Isolation, NodeState
 from faultbridge.pipeline import entry_builder
 from faultbridge.pipeline.decide.orchestrator_reach import impatient, proceeds
-from faultbridge.ports import Answer as Reply
+from faultbridge.ports import CallResult as Reply
 from faultbridge.ports import Orchestrator, ProviderFailure
 from faultbridge.repair.attempt.contract import Answer, Outcome
 from faultbridge.repair.attempt.progress import moved, reached
@@ -40,7 +40,7 @@ def drain(work: Work) -> Answer:
 
 
 def _outcome(work: Work, reply: Reply) -> Answer:
-    if reply.unanswered:
+    if reply.no_response:
         return _without_orchestrator(work, reply.reason)
     if reply.failure is None:
         return _drained(work, "drained", reply.reason)
@@ -87,7 +87,7 @@ def _asked(work: Work, orchestrator: Orchestrator) -> tuple[Work, Reply]:
         if reply.ok and work.state.isolation is Isolation.REQUESTED:
             work = work.commit(lambda state, _: Transition(replace(state, isolation=Isolation.CONFIRMED)))
     reply = orchestrator.drain(work.member, work.attempt.deadline or work.tools.clock.now())
-    if not reply.unanswered and work.state.orchestrator_lost_at is not None:
+    if not reply.no_response and work.state.orchestrator_lost_at is not None:
         work = work.commit(lambda state, now: Transition(*in_time_again(state, now)))
     return work, reply
 

@@ -15,7 +15,7 @@ from faultbridge.domain.edges import NodeStatus
 from faultbridge.domain.nodes import NodeState
 from faultbridge.errors import Transient
 from faultbridge.pipeline import entry_builder
-from faultbridge.ports import Answer as Reply
+from faultbridge.ports import CallResult as Reply
 from faultbridge.ports import Presence, ProviderFailure
 from faultbridge.repair.attempt.contract import Answer, Outcome
 from faultbridge.repair.attempt.evidence import collecting

@@ -18,7 +18,7 @@ from faultbridge.pipeline import entry_builder
 from faultbridge.pipeline.decide.decide import decide
 from faultbridge.pipeline.fold.expire import end_scopes
 from faultbridge.pipeline.observe import REBOOT_ENDS
-from faultbridge.ports import Answer as Reply
+from faultbridge.ports import CallResult as Reply
 from faultbridge.ports import ProviderFailure, Restart, RestartState
 from faultbridge.repair.attempt import escalate, intent
 from faultbridge.repair.attempt.contract import Answer, Outcome
@@ -84,7 +84,7 @@ def _begun(work: Work, reply: Reply) -> Answer:
 
 
 def _look(work: Work, meant: Intent) -> Answer:
-    found = work.restarter.look(meant.repair_action, meant.instance_id, meant.token)
+    found = work.restarter.status(meant.repair_action, meant.instance_id, meant.token)
     if found.state is RestartState.DONE:
         return _back(work, meant, found)
     gone = taken_away(work, NAME)

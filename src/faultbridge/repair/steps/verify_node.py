@@ -35,7 +35,7 @@ def verify(work: Work) -> Answer:
         raise Misconfigured(f"no instance is known to sit in {work.state.key.stream}")
     if work.attempt.operation is None:
         return _gone(work) or _begin(work, work.instance_id)
-    found = work.verifier.look(work.instance_id, work.attempt.operation, _level(work))
+    found = work.verifier.status(work.instance_id, work.attempt.operation, _level(work))
     if found.verdict is Verdict.PENDING:
         return waiting("the verification is running")
     if found.verdict is Verdict.UNKNOWN:
@@ -95,7 +95,7 @@ def _begin(work: Work, instance_id: str) -> Answer:
             work = work.commit(_confirmed)
     # The number of looks so far makes the token: a repetition after a crash finds what it began itself.
     token = f"{work.case.execution}-{work.attempt.tries}"
-    operation = work.verifier.begin(instance_id, token, _level(work))
+    operation = work.verifier.start(instance_id, token, _level(work))
 
     def revise(state: NodeState, now: datetime) -> Transition:
         case, attempt = live(state)

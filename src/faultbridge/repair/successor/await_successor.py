@@ -35,7 +35,7 @@ def await_successor(work: Work) -> Answer:
 def _candidates(work: Work, group: str) -> tuple[Candidate, ...]:
     launcher = work.launcher
     if launcher is not None:
-        return launcher.launched(launch.vacancy(work, group))
+        return launcher.launched(launch.launch_request(work, group))
     return work.provider.candidates(group, _launched_after(work))
 
 

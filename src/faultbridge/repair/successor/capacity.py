@@ -9,7 +9,7 @@ from faultbridge.domain.faults import Severity
 from faultbridge.domain.times import to_text
 from faultbridge.errors import Conflict
 from faultbridge.pipeline import entry_builder
-from faultbridge.ports import Capacity, Evidence
+from faultbridge.ports import Capacity, CapacityEvidence
 from faultbridge.repair.attempt.contract import Answer
 from faultbridge.repair.attempt.step_context import DRY_FOR, Work
 from faultbridge.repair.successor.launch import spare_of
@@ -23,7 +23,7 @@ NAME = "capacity"
 class Sought:
     """What a look for capacity came to: evidence to go on with, or the answer of a step that ends here."""
 
-    evidence: Evidence
+    evidence: CapacityEvidence
     answer: Answer | None = None
     spare: str | None = None
 
@@ -32,9 +32,9 @@ def seek(work: Work, instance_id: str, group: str) -> Sought:
     """Look for capacity; without any evidence only an unusable node may go, and only where the rule says so."""
     spare = spare_of(work, group)
     if spare is not None:
-        return Sought(Evidence.SPARE, spare=spare)
+        return Sought(CapacityEvidence.SPARE, spare=spare)
     found: Capacity = work.provider.capacity(instance_id, group)
-    if found.evidence is not Evidence.NONE:
+    if found.evidence is not CapacityEvidence.NONE:
         if found.free:
             return Sought(found.evidence)
         return Sought(found.evidence, none_left(work, found.reason or f"{found.evidence.value} has nothing free"))

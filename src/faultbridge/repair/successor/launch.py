@@ -15,7 +15,7 @@ from faultbridge.decoders.gpu_count import with_as_many
 from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.nodes import NodeState
 from faultbridge.errors import Misconfigured, Transient
-from faultbridge.ports import Answer, Candidate, Launcher, ProviderFailure, Vacancy
+from faultbridge.ports import CallResult, Candidate, Launcher, LaunchRequest, ProviderFailure
 from faultbridge.repair.attempt.progress import live, with_attempt
 from faultbridge.repair.attempt.step_context import Work
 from faultbridge.repair.spares.pool import Pool, places_of
@@ -25,31 +25,31 @@ SAME_TOKEN = frozenset({ProviderFailure.AMBIGUOUS, ProviderFailure.TIMEOUT, Prov
 """After these the token may be in use, or was never looked at."""
 
 
-def still_missing(work: Work) -> Answer | None:
+def still_missing(work: Work) -> CallResult | None:
     """Say why the old instance may not go yet; None where a successor runs, or comes from the group by itself."""
     launcher, group = work.launcher, work.state.placement.group
     if launcher is None or group is None:
         return None
-    wanted = vacancy(work, group)
+    wanted = launch_request(work, group)
     found = launcher.launched(wanted)
     if any(one.running for one in found):
         return _marked(work, launcher, found)
     if found:
-        return Answer(ProviderFailure.TIMEOUT, f"{found[0].instance_id} does not run yet")
+        return CallResult(ProviderFailure.TIMEOUT, f"{found[0].instance_id} does not run yet")
     answer = launcher.launch(wanted)
     if answer.ok:
-        return Answer(ProviderFailure.TIMEOUT, f"the successor does not run yet ({answer.operation})")
+        return CallResult(ProviderFailure.TIMEOUT, f"the successor does not run yet ({answer.operation})")
     # What is not found is the launch template: it says nothing of the instance that is to go.
     missing = answer.failure is ProviderFailure.NOT_FOUND
     return replace(answer, failure=ProviderFailure.PROVIDER_ERROR) if missing else answer
 
 
-def _marked(work: Work, launcher: Launcher, found: Sequence[Candidate]) -> Answer | None:
+def _marked(work: Work, launcher: Launcher, found: Sequence[Candidate]) -> CallResult | None:
     """Let the machine say whose it is where it is a spare, before anything is given up for it."""
     spare = work.attempt.spare
     if spare is None or all(one.instance_id != spare for one in found):
         return None
-    answer = launcher.mark(spare, work.case.id)
+    answer = launcher.assign(spare, work.case.id)
     return None if answer.ok else replace(answer, failure=ProviderFailure.TIMEOUT)
 
 
@@ -60,7 +60,7 @@ def spare_of(work: Work, group: str) -> str | None:
     pool, placement = Pool(work.tools.table, work.tools.clock), work.state.placement
     served = {work.instance_id, *work.state.former_instances}
     taken = pool.taken_by(work.state.key.cluster, work.case.id, served)
-    if taken is not None or work.launcher.launched(vacancy(work, group)):
+    if taken is not None or work.launcher.launched(launch_request(work, group)):
         return taken  # an attempt before this one may have launched a successor already
     return pool.take(work.state.key.cluster, group, work.case.id, placement.instance_type)
 
@@ -75,22 +75,22 @@ def end_what_is_left(work: Work) -> None:
         for one in launcher.launched(_of_case(work, group)):
             claimed = work.tools.table.get(keys.claim(one.instance_id)) is not None
             if not claimed and one.instance_id not in pooled:
-                launcher.end(one.instance_id)
+                launcher.terminate(one.instance_id)
 
 
 def check(work: Work) -> None:
     """Raise Misconfigured where no successor could ever be launched, before anything is given up for it."""
     if work.launcher is not None and work.state.placement.group is not None:
-        vacancy(work, work.state.placement.group)
+        launch_request(work, work.state.placement.group)
 
 
 def once_more(work: Work) -> str:
     """Launch a successor of an instance that is gone, where none is on its way; returns why there is none."""
     launcher, group = work.launcher, work.state.placement.group
-    if launcher is None or group is None or launcher.launched(vacancy(work, group)):
+    if launcher is None or group is None or launcher.launched(launch_request(work, group)):
         return ""
     try:
-        answer = launcher.launch(vacancy(work, group))
+        answer = launcher.launch(launch_request(work, group))
     except Transient as error:
         return str(error)
     if not answer.ok and answer.failure not in SAME_TOKEN:
@@ -98,7 +98,7 @@ def once_more(work: Work) -> str:
     return answer.reason
 
 
-def vacancy(work: Work, group: str) -> Vacancy:
+def launch_request(work: Work, group: str) -> LaunchRequest:
     """Describe the node that is to be filled again."""
     config, placement = work.rules.config, work.state.placement
     types = with_as_many(config.instance_types, placement.instance_type)
@@ -107,10 +107,10 @@ def vacancy(work: Work, group: str) -> Vacancy:
     return replace(_of_case(work, group), instance_types=types)
 
 
-def _of_case(work: Work, group: str) -> Vacancy:
+def _of_case(work: Work, group: str) -> LaunchRequest:
     intent, attempt = work.attempt.intent, work.attempt
     token = f"{intent.token if intent else work.case.execution}-{attempt.launches}"
-    return Vacancy(work.rules.config, group, work.case.id, token, work.instance_id, spare=attempt.spare)
+    return LaunchRequest(work.rules.config, group, work.case.id, token, work.instance_id, spare=attempt.spare)
 
 
 def _next_token(state: NodeState, now: datetime) -> Transition:  # noqa: ARG001 - a change of a node is told the time

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from faultbridge.errors import Misconfigured
-from faultbridge.ports import Answer, Candidate, Capacity, Clock, Presence, ProviderFailure
+from faultbridge.ports import CallResult, Candidate, Capacity, Clock, Presence, ProviderFailure
 from faultbridge.simulation.fakes.clock import ManualClock
 from faultbridge.simulation.fakes.seams import Seam
 
@@ -131,17 +131,17 @@ class FakeProvider:
         """Let the next call to replace fail in this way."""
         self.failures.append(Failure(failure, effect))
 
-    def replace(self, instance_id: str, token: str) -> Answer:
+    def replace(self, instance_id: str, token: str) -> CallResult:
         """Give an instance up."""
         with self.seam.around("provider", "replace", (instance_id, token)):
             self.replaced.append((instance_id, token))
             script = self.failures.popleft() if self.failures else None
             if script is not None and not script.effect:
-                return Answer(script.failure, "scripted")
+                return CallResult(script.failure, "scripted")
             if instance_id not in self.fleet.instances:
-                return Answer(reason="the instance is gone already")
+                return CallResult(reason="the instance is gone already")
             self.fleet.terminate(instance_id)
-            return Answer(script.failure, "scripted") if script else Answer(operation=f"give-up-{instance_id}")
+            return CallResult(script.failure, "scripted") if script else CallResult(operation=f"give-up-{instance_id}")
 
     def probe(self, instance_id: str) -> Presence:
         """Tell whether an instance is there."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from datetime import datetime
 
-from faultbridge.ports import Answer, Clock, Member, ProviderFailure
+from faultbridge.ports import CallResult, Clock, ClusterNode, ProviderFailure
 from faultbridge.simulation.fakes.clock import ManualClock
 from faultbridge.simulation.fakes.seams import Seam
 
@@ -38,7 +38,7 @@ class FakeOrchestrator:
         """Let the next calls fail in these ways, without effect."""
         self.failures.extend(failures)
 
-    def cordon(self, node: Member) -> Answer:
+    def cordon(self, node: ClusterNode) -> CallResult:
         """Keep work off a node."""
         with self.seam.around("orchestrator", "cordon", node.node):
             answer = self._answer(node)
@@ -47,7 +47,7 @@ class FakeOrchestrator:
                 self.kept_off.add(node.instance_id)
             return answer
 
-    def uncordon(self, node: Member) -> Answer:
+    def uncordon(self, node: ClusterNode) -> CallResult:
         """Let work on a node."""
         with self.seam.around("orchestrator", "uncordon", node.node):
             answer = self._answer(node)
@@ -56,26 +56,26 @@ class FakeOrchestrator:
                 self.kept_off.discard(node.instance_id)
             return answer
 
-    def drain(self, node: Member, deadline: datetime) -> Answer:
+    def drain(self, node: ClusterNode, deadline: datetime) -> CallResult:
         """Ask work to leave."""
         with self.seam.around("orchestrator", "drain", node.node):
             answer = self._answer(node)
             if answer.failure is ProviderFailure.NOT_FOUND and node.node in self.absent:
-                return Answer(reason="not a node of the cluster: nothing runs there")
+                return CallResult(reason="not a node of the cluster: nothing runs there")
             if answer.ok and self._applicable and self._busy(node.node):
-                return Answer(ProviderFailure.TIMEOUT, "work is still running")
+                return CallResult(ProviderFailure.TIMEOUT, "work is still running")
             return answer
 
     def _busy(self, node: str) -> bool:
         until = self.busy_until.get(node)
         return until is not None and self.clock.now() < until
 
-    def _answer(self, node: Member) -> Answer:
+    def _answer(self, node: ClusterNode) -> CallResult:
         if self.failures:
             failure = self.failures.popleft()
-            return Answer(failure, "scripted", unanswered=failure is ProviderFailure.TIMEOUT)
+            return CallResult(failure, "scripted", no_response=failure is ProviderFailure.TIMEOUT)
         if self.silent_until is not None and self.clock.now() < self.silent_until:
-            return Answer(ProviderFailure.TIMEOUT, "no answer", unanswered=True)
+            return CallResult(ProviderFailure.TIMEOUT, "no answer", no_response=True)
         if self._applicable and node.node in self.absent:
-            return Answer(ProviderFailure.NOT_FOUND, "not a node of the cluster")
-        return Answer(reason="" if self._applicable else "not applicable: the cluster has no orchestrator")
+            return CallResult(ProviderFailure.NOT_FOUND, "not a node of the cluster")
+        return CallResult(reason="" if self._applicable else "not applicable: the cluster has no orchestrator")

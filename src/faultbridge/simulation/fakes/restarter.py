@@ -7,7 +7,7 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 
 from faultbridge.domain.cases import RepairAction
-from faultbridge.ports import Answer, ProviderFailure, Restart, RestartState
+from faultbridge.ports import CallResult, ProviderFailure, Restart, RestartState
 from faultbridge.simulation.fakes.fleet import Failure, FakeFleet
 from faultbridge.simulation.fakes.seams import Seam
 
@@ -36,20 +36,20 @@ class FakeRestarter:
         """Let the next call to restart fail in this way."""
         self.failures.append(Failure(failure, effect))
 
-    def restart(self, repair_action: RepairAction, instance_id: str, token: str) -> Answer:
+    def restart(self, repair_action: RepairAction, instance_id: str, token: str) -> CallResult:
         """Begin a restart, once a token."""
         with self.seam.around("restarter", "restart", (repair_action, instance_id, token)):
             script = self.failures.popleft() if self.failures else None
             if script is not None and not script.effect:
-                return Answer(script.failure, "scripted")
+                return CallResult(script.failure, "scripted")
             if not self._alive(instance_id):
-                return Answer(ProviderFailure.NOT_FOUND, "the agent does not answer")
+                return CallResult(ProviderFailure.NOT_FOUND, "the agent does not answer")
             operation = self._begin(repair_action, instance_id, token)
-            return Answer(script.failure, "scripted") if script else Answer(operation=operation)
+            return CallResult(script.failure, "scripted") if script else CallResult(operation=operation)
 
-    def look(self, repair_action: RepairAction, instance_id: str, token: str) -> Restart:
+    def status(self, repair_action: RepairAction, instance_id: str, token: str) -> Restart:
         """Tell how a restart stands."""
-        with self.seam.around("restarter", "look", (repair_action, instance_id, token)):
+        with self.seam.around("restarter", "status", (repair_action, instance_id, token)):
             if self.blind:
                 return Restart(RestartState.UNKNOWN, "nobody answers")
             began = self._begun.get((repair_action, instance_id, token))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from faultbridge.adapters.dynamodb_values import to_typed_item
+from faultbridge.adapters.dynamodb.values import to_typed_item
 from faultbridge.errors import Conflict, Misconfigured
 from faultbridge.ports import Clock
 from faultbridge.simulation.fakes.clock import ManualClock
@@ -93,7 +93,7 @@ class FakeTable:
         *,
         prefix: str = "",
         after: str | None = None,
-        upto: str | None = None,
+        up_to: str | None = None,
         limit: int | None = None,
         start: str | None = None,
         index: Index | None = None,
@@ -106,7 +106,7 @@ class FakeTable:
                 for place, item in self._rows(pk, index)
                 if place[0].startswith(prefix)
                 and (after is None or place[0] > after)
-                and (upto is None or place[0] <= upto)
+                and (up_to is None or place[0] <= up_to)
             ]
             if not bounded:
                 return _EMPTY

@@ -37,16 +37,16 @@ class FakeVerifier:
         self.begun: dict[str, tuple[str, datetime]] = {}
         self._by_token: dict[tuple[str, str], str] = {}
 
-    def begin(self, instance_id: str, token: str, level: int | None = None) -> str:
+    def start(self, instance_id: str, token: str, level: int | None = None) -> str:
         """Begin a verification, once a token."""
-        with self.seam.around("verifier", "begin", (instance_id, token, level)):
+        with self.seam.around("verifier", "start", (instance_id, token, level)):
             operation = self._by_token.setdefault((instance_id, token), f"verify-{len(self._by_token) + 1}")
             self.begun.setdefault(operation, (instance_id, self.clock.now()))
             return operation
 
-    def look(self, instance_id: str, operation: str, level: int | None = None) -> Verification:
+    def status(self, instance_id: str, operation: str, level: int | None = None) -> Verification:
         """Tell how a verification stands."""
-        with self.seam.around("verifier", "look", (instance_id, operation)):
+        with self.seam.around("verifier", "status", (instance_id, operation)):
             owner, at = self.begun.get(operation, ("", self.clock.now()))
             if owner != instance_id:
                 return Verification(Verdict.UNKNOWN, ("no such verification",))

@@ -72,7 +72,7 @@ class DemoScenario:
 
     def _register(self) -> list[str]:
         """Create the fake instances and register them; return the node names."""
-        from faultbridge.adapters.inventory_ec2 import Ec2Inventory
+        from faultbridge.adapters.compute.ec2_inventory import Ec2Inventory
         from faultbridge.local import create_fleet
 
         print_step(f"creating {NODES} fake GPU instances and registering them as cluster {self.cluster}")

@@ -100,7 +100,7 @@ def backlog(session: Session) -> list[dict[str, Any]]:
 
 def _queued_records(session: Session, now: datetime) -> Waiting:
     """Return the backlog of the raw record queue. CloudWatch provides its age, or has no data yet."""
-    from faultbridge.adapters.queue_age import queue_age
+    from faultbridge.adapters.messaging.sqs import queue_age
     from faultbridge.ops.backlog import OVERDUE, Waiting
 
     count = session.ports.queue.depth().waiting
@@ -112,7 +112,7 @@ def _queued_records(session: Session, now: datetime) -> Waiting:
 
 def _deployed_status(session: Session) -> dict[str, Any]:
     """Describe a stack on AWS."""
-    from faultbridge.adapters.sqs import SqsQueue
+    from faultbridge.adapters.messaging.sqs import SqsQueue
 
     settings = session.settings
     queue = SqsQueue(session.clients, settings.queue_url, settings.dead_letter_queue_url)

@@ -1,0 +1,10 @@
+"""Access to AWS: clients, credentials, error conversion, stack data, and the assembly of all adapters.
+
+Read in this order:
+
+- `clients`: boto3 clients with time-outs, retries and endpoints
+- `credentials`: roles in other accounts, and the ARN of the caller
+- `errors`: AWS errors converted to `FaultbridgeError`
+- `stack`: outputs and secrets of the deployed stack
+- `ports`: `AwsPorts`, which builds every adapter on first use
+"""

@@ -1,0 +1,162 @@
+"""AWS clients with time-outs, retries and endpoints; each client is created on first use."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from boto3.session import Session
+from botocore.client import BaseClient
+from botocore.config import Config
+
+if TYPE_CHECKING:
+    from mypy_boto3_autoscaling.client import AutoScalingClient
+    from mypy_boto3_cloudformation.client import CloudFormationClient
+    from mypy_boto3_dynamodb.client import DynamoDBClient
+    from mypy_boto3_ec2.client import EC2Client
+    from mypy_boto3_eks.client import EKSClient
+    from mypy_boto3_events.client import EventBridgeClient
+    from mypy_boto3_firehose.client import FirehoseClient
+    from mypy_boto3_logs.client import CloudWatchLogsClient
+    from mypy_boto3_s3.client import S3Client
+    from mypy_boto3_sagemaker.client import SageMakerClient
+    from mypy_boto3_secretsmanager.client import SecretsManagerClient
+    from mypy_boto3_sns.client import SNSClient
+    from mypy_boto3_sqs.client import SQSClient
+    from mypy_boto3_ssm.client import SSMClient
+    from mypy_boto3_stepfunctions.client import SFNClient
+    from mypy_boto3_sts.client import STSClient
+
+    from faultbridge.domain.clusters import ProviderRole
+
+CONNECT_SECONDS = 3
+READ_SECONDS = 15
+ATTEMPTS = 4
+
+# Attribute of `Clients`: service of boto3, suffix of the endpoint variable, attempts per call.
+SERVICES: Mapping[str, tuple[str, str, int]] = {
+    "dynamodb": ("dynamodb", "DYNAMODB", ATTEMPTS),
+    "events": ("events", "EVENTBRIDGE", ATTEMPTS),
+    "sqs": ("sqs", "SQS", ATTEMPTS),
+    "s3": ("s3", "S3", ATTEMPTS),
+    "firehose": ("firehose", "FIREHOSE", ATTEMPTS),
+    "secrets": ("secretsmanager", "SECRETS_MANAGER", ATTEMPTS),
+    "sns": ("sns", "SNS", ATTEMPTS),
+    "stepfunctions": ("stepfunctions", "SFN", ATTEMPTS),
+    "logs": ("logs", "CLOUDWATCH_LOGS", ATTEMPTS),
+    "ec2": ("ec2", "EC2", ATTEMPTS),
+    "ec2_no_retry": ("ec2", "EC2", 1),
+    "autoscaling": ("autoscaling", "AUTO_SCALING", ATTEMPTS),
+    "autoscaling_no_retry": ("autoscaling", "AUTO_SCALING", 1),
+    "ssm": ("ssm", "SSM", ATTEMPTS),
+    "ssm_no_retry": ("ssm", "SSM", 1),
+    "sagemaker": ("sagemaker", "SAGEMAKER", ATTEMPTS),
+    "eks": ("eks", "EKS", ATTEMPTS),
+    "sts": ("sts", "STS", ATTEMPTS),
+    "cloudformation": ("cloudformation", "CLOUDFORMATION", ATTEMPTS),
+    "cloudwatch": ("cloudwatch", "CLOUDWATCH", ATTEMPTS),
+}
+
+Observer = Callable[[str, str], None]
+"""Called with the service and the operation of each API call; retries inside botocore are not reported."""
+
+
+class Clients:
+    """The AWS clients of one process.
+
+    The variables `AWS_ENDPOINT_URL` and `AWS_ENDPOINT_URL_<SERVICE>` set endpoints. The parameter `endpoint_url`
+    overrides only the first. The clients `..._no_retry` never retry a call: they launch, terminate and restart.
+    """
+
+    dynamodb: DynamoDBClient
+    events: EventBridgeClient
+    sqs: SQSClient
+    s3: S3Client
+    firehose: FirehoseClient
+    secrets: SecretsManagerClient
+    sns: SNSClient
+    stepfunctions: SFNClient
+    logs: CloudWatchLogsClient
+    ec2: EC2Client
+    ec2_no_retry: EC2Client
+    autoscaling: AutoScalingClient
+    autoscaling_no_retry: AutoScalingClient
+    ssm: SSMClient
+    ssm_no_retry: SSMClient
+    sagemaker: SageMakerClient
+    eks: EKSClient
+    sts: STSClient
+    cloudformation: CloudFormationClient
+    cloudwatch: Any  # a typed client would need one more dependency
+
+    def __init__(
+        self,
+        *,
+        region: str | None = None,
+        profile: str | None = None,
+        endpoint_url: str | None = None,
+        observe: Observer | None = None,
+        session: Callable[[], Session] | None = None,
+    ) -> None:
+        self._make_session = session or (lambda: Session(region_name=region, profile_name=profile))
+        self._endpoint_url = endpoint_url
+        self._observe = observe
+        self._role_clients: dict[ProviderRole, Clients] = {}
+
+    def __getattr__(self, name: str) -> BaseClient:
+        """Create a client on first use; later uses read the attribute."""
+        if name not in SERVICES:
+            raise AttributeError(name)
+        service, variable, attempts = SERVICES[name]
+        create: Any = self.session.client  # typed only for literal service names
+        client: BaseClient = create(service, **self._options(variable, attempts))
+        if (observe := self._observe) is not None:
+            client.meta.events.register(
+                "before-call", lambda model, **_: observe(model.service_model.service_name, model.name)
+            )
+        setattr(self, name, client)
+        return client
+
+    @property
+    def region(self) -> str | None:
+        """Return the region of the calls."""
+        return self.session.region_name
+
+    def for_role(self, role: ProviderRole | None) -> Clients:
+        """Return clients with the credentials of a role in another account, or these clients without a role.
+
+        The credentials are renewed before they expire.
+        """
+        if role is None:
+            return self
+        if role not in self._role_clients:
+            from faultbridge.adapters.aws.credentials import session_for_role
+
+            self._role_clients[role] = Clients(
+                endpoint_url=self._endpoint_url,
+                observe=self._observe,
+                session=lambda: session_for_role(role, self.sts, self.region),
+            )
+        return self._role_clients[role]
+
+    @cached_property
+    def session(self) -> Session:
+        """Return the session that provides the credentials of all clients."""
+        return self._make_session()
+
+    def _options(self, service: str, attempts: int) -> dict[str, Any]:
+        """Return the arguments of one client; `service` is the suffix of its endpoint variable."""
+        service_endpoint = os.environ.get(f"AWS_ENDPOINT_URL_{service}")
+        emulated = service_endpoint or self._endpoint_url or os.environ.get("AWS_ENDPOINT_URL")
+        return {
+            "endpoint_url": None if service_endpoint else self._endpoint_url,
+            "config": Config(
+                connect_timeout=CONNECT_SECONDS,
+                read_timeout=READ_SECONDS,
+                retries={"mode": "standard", "total_max_attempts": attempts},
+                # An emulator has no wildcard DNS name, so the bucket name goes into the path.
+                s3={"addressing_style": "path"} if emulated else None,
+            ),
+        }

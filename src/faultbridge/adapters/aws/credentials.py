@@ -1,0 +1,54 @@
+"""AWS identities: sessions for roles in other accounts, and the ARN of the caller."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from boto3.session import Session
+from botocore.credentials import (
+    CredentialProvider,
+    CredentialResolver,
+    DeferredRefreshableCredentials,
+    create_assume_role_refresher,
+)
+from botocore.session import Session as CoreSession
+
+from faultbridge.adapters.aws.errors import translated
+
+if TYPE_CHECKING:
+    from mypy_boto3_sts.client import STSClient
+
+    from faultbridge.adapters.aws.clients import Clients
+    from faultbridge.domain.clusters import ProviderRole
+
+SESSION_NAME = "faultbridge"
+"""Session name of an assumed role; CloudTrail of the other account shows it."""
+
+
+def caller_arn(clients: Clients) -> str:
+    """Return the ARN of the caller; the call needs no permission."""
+    with translated("reading the caller's identity"):
+        return clients.sts.get_caller_identity()["Arn"]
+
+
+def session_for_role(role: ProviderRole, sts: STSClient, region: str | None) -> Session:
+    """Return a session with the credentials of a role; `sts` is the client of our own account."""
+    core = CoreSession()
+    core.register_component("credential_provider", CredentialResolver([_AssumedRole(role, sts)]))
+    return Session(botocore_session=core, region_name=region)
+
+
+class _AssumedRole(CredentialProvider):
+    """Credential provider that assumes a role on first use and renews its credentials before they expire."""
+
+    METHOD = "assume-role"
+
+    def __init__(self, role: ProviderRole, sts: STSClient) -> None:
+        super().__init__()
+        self._role, self._sts = role, sts
+
+    def load(self) -> DeferredRefreshableCredentials:
+        request = {"RoleArn": self._role.arn, "RoleSessionName": SESSION_NAME}
+        if self._role.external_id:
+            request["ExternalId"] = self._role.external_id
+        return DeferredRefreshableCredentials(create_assume_role_refresher(self._sts, request), self.METHOD)

@@ -1,0 +1,115 @@
+"""Convert AWS and network errors to `FaultbridgeError`: conflict, transient or misconfigured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http import HTTPStatus
+
+from botocore.exceptions import (
+    BotoCoreError,
+    ClientError,
+    CredentialRetrievalError,
+    HTTPClientError,
+    MetadataRetrievalError,
+)
+from botocore.exceptions import ConnectionError as BotoConnectionError
+from botocore.parsers import ResponseParserError
+
+from faultbridge.errors import Conflict, FaultbridgeError, Misconfigured, Transient
+
+CONFLICTS = frozenset(
+    {
+        "ConditionalCheckFailedException",
+        "ReplicatedWriteConflictException",
+        "TransactionConflictException",
+    }
+)
+
+THROTTLES = frozenset(
+    {
+        "BandwidthLimitExceeded",
+        "EC2ThrottledException",
+        "ExecutionLimitExceeded",
+        "PriorRequestNotComplete",
+        "ProvisionedThroughputExceededException",
+        "RequestLimitExceeded",
+        "RequestThrottled",
+        "RequestThrottledException",
+        "SlowDown",
+        "ThrottledException",
+        "Throttling",
+        "ThrottlingException",
+        "TooManyRequestsException",
+    }
+)
+
+OUTAGES = frozenset(
+    {
+        "InternalError",
+        "InternalFailure",
+        "InternalServerError",
+        "InternalServiceError",
+        "KMSInternalException",
+        "RequestTimeout",
+        "RequestTimeoutException",
+        "ServiceUnavailable",
+        "ServiceUnavailableException",
+        "TransactionInProgressException",
+    }
+)
+
+# Errors of botocore without a complete response. A parser error means a response that is not from AWS, such as the
+# error page of a proxy or an HTTP 500 of an emulator.
+NO_RESPONSE = (
+    BotoConnectionError,
+    HTTPClientError,
+    ResponseParserError,
+    CredentialRetrievalError,
+    MetadataRetrievalError,
+)
+
+
+def code_of(error: ClientError) -> str:
+    """Return the error code of the service."""
+    return str(error.response.get("Error", {}).get("Code", "Unknown"))
+
+
+def message_of(error: ClientError) -> str:
+    """Return the error message of the service."""
+    return str(error.response.get("Error", {}).get("Message", ""))
+
+
+def status_of(error: ClientError) -> int:
+    """Return the HTTP status of an error, or 0 when the response has none."""
+    return int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
+
+
+def is_throttle(error: ClientError) -> bool:
+    """Return whether the service throttled the call."""
+    return code_of(error) in THROTTLES or status_of(error) == HTTPStatus.TOO_MANY_REQUESTS
+
+
+def is_outage(error: ClientError) -> bool:
+    """Return whether the service failed, so that the outcome of the call is unknown."""
+    return code_of(error) in OUTAGES or status_of(error) >= HTTPStatus.INTERNAL_SERVER_ERROR
+
+
+def translate(error: Exception, action: str) -> FaultbridgeError:
+    """Return the FaultbridgeError for an error; `action` describes the call in the error text."""
+    if isinstance(error, ClientError):
+        text = f"{action}: {code_of(error)}: {message_of(error)}"
+        if code_of(error) in CONFLICTS:
+            return Conflict(text)
+        return Transient(text) if is_throttle(error) or is_outage(error) else Misconfigured(text)
+    text = f"{action}: {error}"
+    return Transient(text) if isinstance(error, NO_RESPONSE) else Misconfigured(text)
+
+
+@contextmanager
+def translated(action: str) -> Iterator[None]:
+    """Convert every botocore error in the block to a FaultbridgeError; `action` describes the call."""
+    try:
+        yield
+    except (ClientError, BotoCoreError, ResponseParserError) as error:
+        raise translate(error, action) from error

@@ -1,0 +1,43 @@
+"""Data of the deployed stack: CloudFormation outputs and secrets."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from botocore.exceptions import ClientError
+
+from faultbridge.adapters.aws.clients import Clients
+from faultbridge.adapters.aws.errors import code_of, message_of, translated
+from faultbridge.errors import Misconfigured
+
+
+def stack_outputs(clients: Clients, stack: str) -> dict[str, str]:
+    """Return the outputs of a stack; raises Misconfigured when the stack does not exist."""
+    with translated(f"reading the stack {stack}"):
+        try:
+            answer = clients.cloudformation.describe_stacks(StackName=stack)
+        except ClientError as error:
+            if code_of(error) == "ValidationError" and "does not exist" in message_of(error):
+                raise Misconfigured(f"stack not found: {stack!r}; check the account, region and stack name") from None
+            raise
+    outputs = answer["Stacks"][0].get("Outputs", [])
+    return {output["OutputKey"]: output["OutputValue"] for output in outputs}
+
+
+class StackSecret:
+    """A secret of the stack, read once per process."""
+
+    def __init__(self, clients: Clients, name: str) -> None:
+        self._clients = clients
+        self._name = name
+
+    @cached_property
+    def value(self) -> bytes:
+        """Return the secret."""
+        with translated(f"reading the secret {self._name}"):
+            answer = self._clients.secrets.get_secret_value(SecretId=self._name)
+        return str(answer["SecretString"]).encode()
+
+    def __call__(self) -> bytes:
+        """Return the secret."""
+        return self.value

@@ -1,1 +1,0 @@
-"""Adapters that keep the evidence of an instance."""

@@ -1,0 +1,14 @@
+"""Instances: replace, launch, reset, reboot, verify and list them.
+
+Read in this order:
+
+- `instances`: shared reads of EC2 instances
+- `failures`: failed EC2 calls converted to `ProviderFailure`
+- `auto_scaling`, `launch_template`: the Provider port for Auto Scaling groups and for launch templates
+- `ec2_fleet`: the Launcher port
+- `ssm_commands`: shell commands on instances, with tokens
+- `ssm_restart`: the Restarter port (GPU reset, reboot)
+- `dcgm_verifier`: the Verifier port
+- `log_bundle`: the Collector port
+- `ec2_inventory`, `hyperpod_inventory`: the instances of a group
+"""

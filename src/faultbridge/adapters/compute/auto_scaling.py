@@ -1,0 +1,91 @@
+"""Replace an instance of an EC2 Auto Scaling group: terminate it, and the group launches a successor."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from itertools import islice
+from typing import Any
+
+from botocore.exceptions import BotoCoreError, ClientError
+from botocore.parsers import ResponseParserError
+
+from faultbridge.adapters.aws.clients import Clients
+from faultbridge.adapters.aws.errors import translate, translated
+from faultbridge.adapters.compute.failures import failure_of
+from faultbridge.adapters.compute.instances import candidate_of, launch_order, presence_of
+from faultbridge.errors import Misconfigured
+from faultbridge.ports import CallResult, Candidate, Capacity, CapacityEvidence, Presence, ProviderFailure
+
+INSTANCES_AT_ONCE = 200
+TERMINATING_PREFIX = "Terminat"
+
+
+class AutoScalingProvider:
+    """A Provider for nodes in Auto Scaling groups."""
+
+    def __init__(self, clients: Clients) -> None:
+        self._clients = clients
+
+    def replace(self, instance_id: str, token: str) -> CallResult:  # noqa: ARG002 - the call names one instance, so it needs no token
+        """Terminate the instance and keep the group's size; succeeds when the instance is already gone.
+
+        The client never retries the call. After a lost response, a probe determines whether it took effect.
+        """
+        try:
+            answer = self._clients.autoscaling_no_retry.terminate_instance_in_auto_scaling_group(
+                InstanceId=instance_id, ShouldDecrementDesiredCapacity=False
+            )
+        except (ClientError, BotoCoreError, ResponseParserError) as error:
+            failure = failure_of(error)
+            if failure is ProviderFailure.NOT_FOUND and self.probe(instance_id) is Presence.GONE:
+                return CallResult(reason="the instance is already gone")
+            return CallResult(failure, str(translate(error, f"terminating {instance_id}")))
+        return CallResult(operation=answer.get("Activity", {}).get("ActivityId"))
+
+    def probe(self, instance_id: str) -> Presence:
+        """Return whether the instance exists; a terminating instance is gone, a stopped one is alive."""
+        return presence_of(self._clients, instance_id)
+
+    def candidates(self, group: str, launched_after: datetime) -> tuple[Candidate, ...]:
+        """Return the running instances of the group launched in or after that second, oldest first.
+
+        EC2 rounds launch times to seconds. Raises Misconfigured when the group does not exist.
+        """
+        earliest = launched_after.replace(microsecond=0)
+        with translated(f"listing the instances of {group}"):
+            found = list(self._running(self._members(group)))
+        recent = (candidate for candidate in found if candidate.launched_at >= earliest)
+        return tuple(sorted(recent, key=launch_order))
+
+    def capacity(self, instance_id: str, group: str) -> Capacity:  # noqa: ARG002 - a group has no capacity data
+        """Return the instance's own capacity reservation as evidence, or no evidence without one.
+
+        The reservation has a free slot again once the instance is gone. AWS has no other data about capacity.
+        """
+        with translated(f"reading the capacity reservation of {instance_id}"):
+            answer = self._clients.ec2.describe_instances(InstanceIds=[instance_id])
+        instances = (instance for part in answer["Reservations"] for instance in part["Instances"])
+        reservation = next((instance.get("CapacityReservationId") for instance in instances), None)
+        return Capacity(CapacityEvidence.OWN_RESERVATION, reason=reservation) if reservation else Capacity()
+
+    def _members(self, group: str) -> Iterator[str]:
+        """Yield the ids of the group's instances that are not terminating."""
+        answer = self._clients.autoscaling.describe_auto_scaling_groups(AutoScalingGroupNames=[group])
+        if not answer["AutoScalingGroups"]:
+            raise Misconfigured(f"Auto Scaling group not found: {group!r}")
+        for instance in answer["AutoScalingGroups"][0]["Instances"]:
+            if not instance["LifecycleState"].startswith(TERMINATING_PREFIX):
+                yield instance["InstanceId"]
+
+    def _running(self, instance_ids: Iterator[str]) -> Iterator[Candidate]:
+        pages = self._clients.ec2.get_paginator("describe_instances")
+        while chunk := list(islice(instance_ids, INSTANCES_AT_ONCE)):
+            # A filter, unlike a list of ids, does not fail when one of the instances has just disappeared.
+            filters: list[Any] = [
+                {"Name": "instance-id", "Values": chunk},
+                {"Name": "instance-state-name", "Values": ["running"]},
+            ]
+            for page in pages.paginate(Filters=filters):
+                for reservation in page["Reservations"]:
+                    yield from map(candidate_of, reservation["Instances"])

@@ -1,0 +1,178 @@
+"""Verify an instance with `dcgmi diag` through SSM; the test results decide, not the exit code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+from urllib.parse import urlsplit
+
+from botocore.exceptions import ClientError
+
+from faultbridge.adapters.aws.clients import Clients
+from faultbridge.adapters.aws.errors import code_of, translated
+from faultbridge.adapters.compute import ssm_commands
+from faultbridge.adapters.compute.ssm_commands import OUTPUT_CHARACTERS, RUNNING, UNFINISHED
+from faultbridge.domain.faults import Component, ComponentType
+from faultbridge.errors import Rejected, Transient
+from faultbridge.ports import ObjectStore, Verdict, Verification
+
+OUTPUT_PATH = "awsrunShellScript/0.awsrunShellScript/stdout"
+DEPLOYMENT_LEVEL = 1
+DEPLOYMENT = frozenset({"deployment", "software"})
+
+STATUSES: Mapping[str, Verdict] = {
+    **dict.fromkeys(RUNNING, Verdict.PENDING),
+    "Cancelled": Verdict.UNKNOWN,
+    "TimedOut": Verdict.UNKNOWN,
+}
+
+
+class DiagTest(Protocol):
+    """One test of a report on one or more devices: `outcome` is `pass`, `fail`, `warn` or `skip`.
+
+    `hardware` is False for a configuration failure, such as disabled persistence mode.
+    """
+
+    @property
+    def test(self) -> str:
+        """Return the name of the test."""
+
+    @property
+    def components(self) -> tuple[Hashable, ...]:
+        """Return the devices that were tested."""
+
+    @property
+    def category(self) -> str:
+        """Return the category of the test in the report: `Deployment`, `Hardware`, ..."""
+
+    @property
+    def outcome(self) -> str:
+        """Return the outcome of the test, in lower case."""
+
+    @property
+    def hardware(self) -> bool:
+        """Return whether a failure of this test is a hardware failure."""
+
+    @property
+    def line(self) -> str:
+        """Return one line of text: the test, the device and the reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class OutputBucket:
+    """Bucket in which SSM stores the whole output: its name, the key prefix, and the store that reads it."""
+
+    bucket: str
+    prefix: str
+    objects: ObjectStore
+
+
+class SsmDcgmVerifier:
+    """A Verifier that runs `dcgmi diag -r LEVEL -j` on the instance.
+
+    `read_report` parses the report and raises Rejected when there is none.
+    """
+
+    def __init__(
+        self,
+        clients: Clients,
+        *,
+        level: int,
+        timeout_seconds: int,
+        read_report: Callable[[bytes], Sequence[DiagTest]],
+        output: OutputBucket | None = None,
+    ) -> None:
+        self._clients = clients
+        self._level = level
+        self._timeout_seconds = timeout_seconds
+        self._read_report = read_report
+        self._output = output
+
+    def start(self, instance_id: str, token: str, level: int | None = None) -> str:
+        """Send the command unless one was sent with this token; returns the command id.
+
+        Raises Transient when the SSM agent of the instance has not registered yet.
+        """
+        with translated(f"verifying {instance_id}"):
+            sent = ssm_commands.find(self._clients.ssm, instance_id, token)
+            return sent or self._send(instance_id, token, level or self._level)
+
+    def status(self, instance_id: str, operation: str, level: int | None = None) -> Verification:
+        """Return the status of the verification; `unknown` when the report is missing or inconclusive."""
+        with translated(f"reading the verification of {instance_id}"):
+            answer = ssm_commands.invocation(self._clients.ssm, instance_id, operation)
+        if answer is None:
+            return Verification(Verdict.UNKNOWN, ("SSM does not list the command",))
+        details = ssm_commands.details_of(answer)
+        # A failed command may have a usable report, unless it did not run to completion.
+        verdict = Verdict.UNKNOWN if details in UNFINISHED else STATUSES.get(answer["Status"])
+        if verdict is Verdict.PENDING:
+            return Verification(verdict)
+        if verdict is not None:
+            return Verification(verdict, (f"the command ended as {details or answer['Status']}",))
+        return self._judge(level or self._level, self._report(answer, instance_id, operation))
+
+    def _send(self, instance_id: str, token: str, level: int) -> str:
+        output: dict[str, str] = {}
+        if self._output is not None:
+            output = {"OutputS3BucketName": self._output.bucket, "OutputS3KeyPrefix": self._output.prefix}
+        script = (f"dcgmi diag -r {level} -j",)
+        seconds = self._timeout_seconds
+        try:
+            return ssm_commands.send(self._clients.ssm, instance_id, token, script, seconds=seconds, output=output)
+        except ClientError as error:
+            if code_of(error) == "InvalidInstanceId":
+                raise Transient(f"the SSM agent on {instance_id} does not respond yet") from error
+            raise
+
+    def _report(self, answer: Mapping[str, Any], instance_id: str, operation: str) -> bytes:
+        """Return the whole output; when SSM truncated it, read it from the bucket if there is one."""
+        text = str(answer.get("StandardOutputContent", ""))
+        if self._output is None or len(text) < OUTPUT_CHARACTERS:
+            return text.encode()
+        key = output_key(str(answer.get("StandardOutputUrl", "")), self._output, instance_id, operation)
+        return self._output.objects.get(key) or text.encode()
+
+    def _judge(self, level: int, report: bytes) -> Verification:
+        try:
+            tests = self._read_report(report)
+        except Rejected as error:
+            return Verification(Verdict.UNKNOWN, (f"no report: {error}",), report)
+        return Verification(verdict_of(tests, level), findings_of(tests), report, gpus_of(tests))
+
+
+def verdict_of(tests: Sequence[DiagTest], level: int) -> Verdict:
+    """Return the verdict of a report.
+
+    Any hardware failure means FAILED. PASSED requires that every device passed a test. Any other report is UNKNOWN.
+    Deployment checks (libraries, permissions, modes) do not test hardware, so they count only at level 1, which has no
+    other checks.
+    """
+    if any(test.outcome == "fail" and test.hardware for test in tests):
+        return Verdict.FAILED
+    counted = [test for test in tests if level <= DEPLOYMENT_LEVEL or not _is_deployment_check(test)]
+    devices = {component for test in counted for component in test.components}
+    passed = {component for test in counted if test.outcome == "pass" for component in test.components}
+    return Verdict.PASSED if devices and devices <= passed else Verdict.UNKNOWN
+
+
+def gpus_of(tests: Sequence[DiagTest]) -> int:
+    """Return the number of GPUs in a report."""
+    components = {one for test in tests for one in test.components if isinstance(one, Component)}
+    return sum(one.type is ComponentType.GPU for one in components)
+
+
+def _is_deployment_check(test: DiagTest) -> bool:
+    return not DEPLOYMENT.isdisjoint({test.category.lower(), test.test.lower()})
+
+
+def findings_of(tests: Sequence[DiagTest]) -> tuple[str, ...]:
+    """Return one line per failed or warned test, in the order of the report."""
+    return tuple(test.line for test in tests if test.outcome in {"fail", "warn"})
+
+
+def output_key(url: str, output: OutputBucket, instance_id: str, operation: str) -> str:
+    """Return the S3 key of the output: from the URL of SSM, else the documented key."""
+    path = urlsplit(url).path.lstrip("/").removeprefix(f"{output.bucket}/")
+    return path or f"{output.prefix}/{operation}/{instance_id}/{OUTPUT_PATH}"

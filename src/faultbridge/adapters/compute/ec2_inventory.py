@@ -1,0 +1,158 @@
+"""List the instances of EC2 Auto Scaling groups, with their failure domains."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
+
+from botocore.exceptions import ClientError
+
+from faultbridge.adapters.aws.clients import Clients
+from faultbridge.adapters.aws.errors import code_of, translated
+from faultbridge.domain.clusters import ClusterConfig
+from faultbridge.domain.failure_domains import DomainKind
+from faultbridge.errors import Misconfigured, Rejected, Transient
+from faultbridge.registry.instances import OPT_OUT_TAG, Machine, Member
+
+IN_SERVICE = "InService"
+INSTANCES_AT_ONCE = 100
+GROUPS_AT_ONCE = 50
+GONE = frozenset({"shutting-down", "terminated"})
+# Errors for a region or an instance type without topology data. Other data about its failure domains is still used.
+NO_TOPOLOGY = frozenset({"UnsupportedOperation", "InvalidParameterValue", "InvalidInstanceID.NotFound"})
+
+
+class Ec2Inventory:
+    """An Inventory of Auto Scaling groups; names and locations of instances come from EC2."""
+
+    def __init__(self, clients: Clients) -> None:
+        self._clients = clients
+
+    def machines(self, config: ClusterConfig, group: str) -> tuple[Machine, ...]:
+        """Return the in-service instances of a group, by host name.
+
+        Raises `unknown_group` when the group does not exist.
+        """
+        found = self.look(config, [group])
+        if group not in found:
+            raise Rejected(
+                "unknown_group", f"Auto Scaling group not found: {group!r}; check the account, region and group name"
+            )
+        return self.describe(config, group, {one: member for one, member in found[group].items() if member.serving})
+
+    def look(self, config: ClusterConfig, groups: Collection[str]) -> dict[str, dict[str, Member]]:
+        """Return the members of each group that exists; one call reads 50 groups."""
+        names, clients = sorted(groups), self._clients.for_role(config.provider_role)
+        found: dict[str, dict[str, Member]] = {}
+        for at in range(0, len(names), GROUPS_AT_ONCE):
+            for group in _groups(clients, names[at : at + GROUPS_AT_ONCE]):
+                found[group["AutoScalingGroupName"]] = {one["InstanceId"]: _member(one) for one in group["Instances"]}
+        return found
+
+    def describe(self, config: ClusterConfig, group: str, members: Mapping[str, Member]) -> tuple[Machine, ...]:
+        """Return descriptions of group members, by host name; two calls per 100 members."""
+        clients = self._clients.for_role(config.provider_role)
+        described = _instances(clients, "instance-id", members)
+        domains = _failure_domains(clients, members)
+        machines = (_machine(one, group, domains.get(one["InstanceId"], {})) for one in described)
+        return tuple(sorted(machines, key=lambda machine: machine.name))
+
+    def gone(self, config: ClusterConfig, instances: Collection[str]) -> frozenset[str]:
+        """Return the instances that are terminating, terminated or unknown to EC2."""
+        present = {
+            one["InstanceId"]
+            for one in _instances(self._clients.for_role(config.provider_role), "instance-id", instances)
+            if one["State"]["Name"] not in GONE
+        }
+        return frozenset(instances) - present
+
+    def opted_out(self, config: ClusterConfig) -> frozenset[str]:
+        """Return the instances with the opt-out tag; one call for any number of instances."""
+        tagged = _instances(self._clients.for_role(config.provider_role), f"tag:{OPT_OUT_TAG}", ["true"])
+        return frozenset(one["InstanceId"] for one in tagged)
+
+
+def _groups(clients: Clients, names: Sequence[str]) -> Iterator[Any]:
+    with translated(f"reading {len(names)} Auto Scaling groups"):
+        pages = clients.autoscaling.get_paginator("describe_auto_scaling_groups")
+        for page in pages.paginate(AutoScalingGroupNames=list(names), PaginationConfig={"PageSize": 100}):
+            yield from page["AutoScalingGroups"]
+
+
+def _instances(clients: Clients, name: str, values: Collection[str]) -> Iterator[Any]:
+    """Yield the instances that match a filter; unlike a list of ids, it ignores unknown instances."""
+    ordered = sorted(values)
+    for at in range(0, len(ordered), INSTANCES_AT_ONCE):
+        part = ordered[at : at + INSTANCES_AT_ONCE]
+        with translated(f"reading instances by {name}"):
+            pages = clients.ec2.get_paginator("describe_instances")
+            for page in pages.paginate(Filters=[{"Name": name, "Values": part}]):
+                for reservation in page["Reservations"]:
+                    yield from reservation["Instances"]
+
+
+def _failure_domains(clients: Clients, members: Mapping[str, Member]) -> dict[str, dict[str, str]]:
+    """Return the failure domains of members; only their zones when the topology cannot be read."""
+    zones = {one: {DomainKind.ZONE.value: member.zone} for one, member in members.items() if member.zone}
+    try:
+        topology = domains_of(clients, members)
+    except (Transient, Misconfigured):
+        topology = {}
+    return {one: {**zones.get(one, {}), **topology.get(one, {})} for one in members}
+
+
+def _member(one: Any) -> Member:  # noqa: ANN401 - the response of the service
+    return Member(one["InstanceId"], one["AvailabilityZone"], one["LifecycleState"] == IN_SERVICE)
+
+
+def _machine(instance: Any, group: str, domains: Mapping[str, str]) -> Machine:  # noqa: ANN401 - the response of the service
+    dns = instance.get("PrivateDnsName") or ""
+    name = dns.partition(".")[0] or instance["InstanceId"]
+    placement_group = (instance.get("Placement") or {}).get("GroupName")
+    block = instance.get("CapacityReservationId") if instance.get("InstanceLifecycle") == "capacity-block" else None
+    known = {DomainKind.PLACEMENT_GROUP.value: placement_group, DomainKind.CAPACITY_BLOCK.value: block}
+    return Machine(
+        instance_id=instance["InstanceId"],
+        name=name,
+        group=group,
+        instance_type=instance.get("InstanceType"),
+        domains={**{kind: value for kind, value in known.items() if value}, **domains},
+        aliases=(dns,) if dns and dns != name else (),
+        launched_at=instance.get("LaunchTime"),
+    )
+
+
+def domains_of(clients: Clients, instances: Collection[str]) -> dict[str, dict[str, str]]:
+    """Return the failure domains of each instance by kind; one call per 100 instances.
+
+    An instance type without topology data is left out.
+    """
+    wanted = sorted(instances)
+    found: dict[str, dict[str, str]] = {}
+    for at in range(0, len(wanted), INSTANCES_AT_ONCE):
+        for one in _topology(clients, wanted[at : at + INSTANCES_AT_ONCE]):
+            found[str(one["InstanceId"])] = _domains(one)
+    return found
+
+
+def _topology(clients: Clients, wanted: list[str]) -> list[Any]:
+    """Return the topology of some instances; empty where AWS has none."""
+    with translated(f"reading the topology of {len(wanted)} instances"):
+        try:
+            return list(clients.ec2.describe_instance_topology(InstanceIds=wanted)["Instances"])
+        except ClientError as error:
+            if code_of(error) in NO_TOPOLOGY:
+                return []
+            raise
+
+
+def _domains(one: Any) -> dict[str, str]:  # noqa: ANN401 - the response of the service
+    nodes = one.get("NetworkNodes") or []
+    domains = {
+        # Network nodes are listed from the top of the tree. The last one is the switch of the instance.
+        DomainKind.NETWORK_NODE: nodes[-1] if nodes else None,
+        DomainKind.ZONE: one.get("AvailabilityZone"),
+        DomainKind.CAPACITY_BLOCK: one.get("CapacityBlockId"),
+        DomainKind.PLACEMENT_GROUP: one.get("GroupName"),
+    }
+    return {kind.value: str(value) for kind, value in domains.items() if value}

@@ -1,0 +1,118 @@
+"""List the instances of SageMaker HyperPod clusters.
+
+The instances run in an account of AWS, so EC2 does not list them and all data comes from SageMaker. The logical id of a
+node stays the same when its instance is replaced, so node names are derived from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
+
+from faultbridge.adapters.aws.clients import Clients
+from faultbridge.adapters.aws.errors import translated
+from faultbridge.domain.clusters import ClusterConfig
+from faultbridge.domain.failure_domains import DomainKind
+from faultbridge.errors import Misconfigured, Rejected
+from faultbridge.registry.instances import Machine, Member
+
+PAGE = 100
+MAX_DESCRIBED = 100
+"""Maximum nodes of a group that one call of `describe` reads: SageMaker describes one node per call."""
+
+SERVING = frozenset({"Running", "SystemUpdating", "DeepHealthCheckInProgress"})
+LEAVING = frozenset({"ShuttingDown", "NotFound"})
+KUBERNETES_PREFIX = "hyperpod-"
+LOGICAL_ID_SHOWN = 8
+
+
+class HyperPodInventory:
+    """An Inventory of SageMaker HyperPod clusters."""
+
+    def __init__(self, clients: Clients) -> None:
+        self._clients = clients
+
+    def machines(self, config: ClusterConfig, group: str) -> tuple[Machine, ...]:
+        """Return the running instances of an instance group.
+
+        Raises `unknown_group` when the group does not exist or is empty.
+        """
+        found = self.look(config, [group])
+        if group not in found:
+            raise Rejected("unknown_group", f"instance group not found or empty: {group!r} in {_name(config)}")
+        return self.describe(config, group, {one: member for one, member in found[group].items() if member.serving})
+
+    def look(self, config: ClusterConfig, groups: Collection[str]) -> dict[str, dict[str, Member]]:
+        """Return the members of each instance group that has any; one call per 100 nodes."""
+        found: dict[str, dict[str, Member]] = {}
+        for one in self._nodes(config):
+            if one.get("InstanceGroupName") in groups and one.get("InstanceId"):
+                found.setdefault(one["InstanceGroupName"], {})[one["InstanceId"]] = _member(one)
+        return found
+
+    def describe(self, config: ClusterConfig, group: str, members: Mapping[str, Member]) -> tuple[Machine, ...]:
+        """Return descriptions of group members, by name; one call per member, at most 100 members."""
+        clients, name = self._clients.for_role(config.provider_role), _name(config)
+        machines = []
+        for instance in sorted(members)[:MAX_DESCRIBED]:
+            with translated(f"reading node {instance} of {name}"):
+                answer = clients.sagemaker.describe_cluster_node(ClusterName=name, NodeId=instance)
+            machines.append(_machine(answer["NodeDetails"], instance, group, members[instance]))
+        return tuple(sorted(machines, key=lambda machine: machine.name))
+
+    def gone(self, config: ClusterConfig, instances: Collection[str]) -> frozenset[str]:
+        """Return the instances that the cluster no longer lists, or is shutting down."""
+        present = {one["InstanceId"] for one in self._nodes(config) if one.get("InstanceId") and not _is_leaving(one)}
+        return frozenset(instances) - present
+
+    def opted_out(self, config: ClusterConfig) -> frozenset[str]:
+        """Return no instances: HyperPod nodes have no tags; on EKS a node label opts out."""
+        del config
+        return frozenset()
+
+    def _nodes(self, config: ClusterConfig) -> Iterator[Any]:
+        name, clients = _name(config), self._clients.for_role(config.provider_role)
+        with translated(f"listing the nodes of {name}"):
+            pages = clients.sagemaker.get_paginator("list_cluster_nodes")
+            request: Any = {"ClusterName": name, "IncludeNodeLogicalIds": True, "PaginationConfig": {"PageSize": PAGE}}
+            for page in pages.paginate(**request):
+                yield from page["ClusterNodeSummaries"]
+
+
+def _name(config: ClusterConfig) -> str:
+    """Return the name of the HyperPod cluster; raises Misconfigured when none is registered."""
+    if not config.hyperpod_cluster:
+        raise Misconfigured(
+            f"no HyperPod cluster is registered for {config.cluster}; run cluster set --hyperpod-cluster NAME"
+        )
+    return config.hyperpod_cluster
+
+
+def _member(one: Any) -> Member:  # noqa: ANN401 - the response of the service
+    status = (one.get("InstanceStatus") or {}).get("Status")
+    return Member(one["InstanceId"], None, status in SERVING, one.get("NodeLogicalId"))
+
+
+def _is_leaving(one: Any) -> bool:  # noqa: ANN401 - the response of the service
+    return (one.get("InstanceStatus") or {}).get("Status") in LEAVING
+
+
+def _machine(one: Any, instance: str, group: str, member: Member) -> Machine:  # noqa: ANN401 - the response of the service
+    dns = one.get("PrivateDnsHostname") or ""
+    host, slot = dns.partition(".")[0], one.get("NodeLogicalId") or member.slot
+    domains = {
+        DomainKind.ULTRASERVER: (one.get("UltraServerInfo") or {}).get("Id"),
+        DomainKind.ZONE: (one.get("Placement") or {}).get("AvailabilityZone"),
+    }
+    names = (f"{KUBERNETES_PREFIX}{instance}", host, dns, slot)
+    return Machine(
+        instance_id=instance,
+        # The logical id stays the same when the instance is replaced. Older clusters have none.
+        name=f"{group}-{slot[:LOGICAL_ID_SHOWN]}" if slot else host or instance,
+        group=group,
+        instance_type=one.get("InstanceType"),
+        domains={kind.value: str(value) for kind, value in domains.items() if value},
+        aliases=tuple(dict.fromkeys(name for name in names if name)),
+        launched_at=one.get("LaunchTime"),
+        slot=slot,
+    )

@@ -1,0 +1,69 @@
+"""Shared reads of EC2 instances: presence, live instances, candidates for a successor."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import UTC
+from typing import Any
+
+from botocore.exceptions import ClientError
+
+from faultbridge.adapters.aws.clients import Clients
+from faultbridge.adapters.aws.errors import code_of, translated
+from faultbridge.errors import Transient
+from faultbridge.ports import Candidate, Presence
+
+GONE_STATES = frozenset({"shutting-down", "terminated"})
+ALIVE_STATES = ["pending", "running", "stopping", "stopped"]
+UNKNOWN_INSTANCE = frozenset({"InvalidInstanceID.NotFound", "InvalidInstanceIDNotFound"})
+
+
+def presence_of(clients: Clients, instance_id: str) -> Presence:
+    """Return whether the instance exists; a terminating instance is gone, a stopped one is alive."""
+    try:
+        with translated(f"reading {instance_id}"):
+            return _presence(clients, instance_id)
+    except Transient:
+        return Presence.UNKNOWN
+
+
+def candidate_of(instance: Any) -> Candidate:  # noqa: ANN401 - the stubs' type exists only for type checkers
+    """Return a candidate from an instance that EC2 describes."""
+    return Candidate(
+        instance_id=instance["InstanceId"],
+        launched_at=instance["LaunchTime"].astimezone(UTC),
+        instance_type=instance.get("InstanceType"),
+        private_dns=instance.get("PrivateDnsName"),
+        running=instance["State"]["Name"] == "running",
+    )
+
+
+def live_instances(clients: Clients, values: Mapping[str, str]) -> Iterator[Any]:
+    """Return the instances that match every filter and are not terminating.
+
+    An instance launched a moment ago may be missing.
+    """
+    states = {"Name": "instance-state-name", "Values": ALIVE_STATES}
+    filters: list[Any] = [states, *({"Name": name, "Values": [value]} for name, value in values.items())]
+    for page in clients.ec2.get_paginator("describe_instances").paginate(Filters=filters):
+        for reservation in page["Reservations"]:
+            yield from reservation["Instances"]
+
+
+def launch_order(candidate: Candidate) -> tuple[Any, ...]:
+    """Return the sort key that orders candidates by launch time, oldest first."""
+    return candidate.launched_at, candidate.instance_id
+
+
+def _presence(clients: Clients, instance_id: str) -> Presence:
+    """Return whether the instance exists; an unknown id counts as gone."""
+    try:
+        answer = clients.ec2.describe_instances(InstanceIds=[instance_id])
+    except ClientError as error:
+        if code_of(error) in UNKNOWN_INSTANCE:
+            return Presence.GONE
+        raise
+    states = [
+        instance["State"]["Name"] for reservation in answer["Reservations"] for instance in reservation["Instances"]
+    ]
+    return Presence.GONE if all(state in GONE_STATES for state in states) else Presence.ALIVE

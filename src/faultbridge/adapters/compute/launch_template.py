@@ -1,0 +1,61 @@
+"""Replace instances that belong to no group and were launched from an EC2 launch template."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from botocore.exceptions import BotoCoreError, ClientError
+from botocore.parsers import ResponseParserError
+
+from faultbridge.adapters.aws.clients import Clients
+from faultbridge.adapters.aws.errors import translate, translated
+from faultbridge.adapters.compute.failures import failure_of
+from faultbridge.adapters.compute.instances import candidate_of, launch_order, live_instances, presence_of
+from faultbridge.ports import CallResult, Candidate, Capacity, CapacityEvidence, Presence, ProviderFailure
+
+GROUP_TAG = "faultbridge:group"
+
+
+class LaunchTemplateProvider:
+    """A Provider for nodes whose group is a launch template; a Launcher launches their successors."""
+
+    def __init__(self, clients: Clients) -> None:
+        self._clients = clients
+
+    def replace(self, instance_id: str, token: str) -> CallResult:  # noqa: ARG002 - the call names one instance, so it needs no token
+        """Terminate the instance; succeeds when it is already gone.
+
+        The client never retries the call. After a lost response, a probe determines whether it took effect.
+        """
+        return terminate_instance(self._clients, instance_id)
+
+    def probe(self, instance_id: str) -> Presence:
+        """Return whether the instance exists; a terminating instance is gone, a stopped one is alive."""
+        return presence_of(self._clients, instance_id)
+
+    def capacity(self, instance_id: str, group: str) -> Capacity:  # noqa: ARG002 - only a launch shows whether there is capacity
+        """Return `LAUNCH_FIRST`: the successor runs before the old instance is released."""
+        return Capacity(CapacityEvidence.LAUNCH_FIRST)
+
+    def candidates(self, group: str, launched_after: datetime) -> tuple[Candidate, ...]:
+        """Return the running instances that Faultbridge launched from the template since a time, oldest first.
+
+        A template that does not exist has none; the next launch reports that it is missing.
+        """
+        earliest = launched_after.replace(microsecond=0)
+        with translated(f"listing the instances of {group}"):
+            found = map(candidate_of, live_instances(self._clients, {f"tag:{GROUP_TAG}": group}))
+            recent = [one for one in found if one.running and one.launched_at >= earliest]
+        return tuple(sorted(recent, key=launch_order))
+
+
+def terminate_instance(clients: Clients, instance_id: str) -> CallResult:
+    """Terminate an instance by one call without retries; succeeds when it is already gone."""
+    try:
+        clients.ec2_no_retry.terminate_instances(InstanceIds=[instance_id])
+    except (ClientError, BotoCoreError, ResponseParserError) as error:
+        failure = failure_of(error)
+        if failure is ProviderFailure.NOT_FOUND:
+            return CallResult(reason="the instance is already gone")
+        return CallResult(failure, str(translate(error, f"terminating {instance_id}")))
+    return CallResult(operation=f"terminate-{instance_id}")

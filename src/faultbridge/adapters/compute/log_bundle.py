@@ -1,0 +1,78 @@
+"""Collect the logs of an instance through SSM: the instance uploads them to a presigned S3 URL.
+
+The Lambda function signs the URL with its own permission, so the instance needs none. The URL is valid for one key and
+15 minutes.
+"""
+
+from __future__ import annotations
+
+import shlex
+
+from botocore.exceptions import ClientError
+
+from faultbridge.adapters.aws.clients import Clients
+from faultbridge.adapters.aws.errors import code_of, translated
+from faultbridge.adapters.compute import ssm_commands
+from faultbridge.adapters.compute.ssm_commands import RUNNING, UNFINISHED
+from faultbridge.ports import Bundle, BundleState
+
+SECONDS = 300
+SIGNED_SECONDS = 900
+PREFIX = "raw/bundles"
+URL = "FAULTBRIDGE_BUNDLE_URL="
+KERNEL_LINES = 20_000
+REASON_CHARACTERS = 300
+
+
+class SsmLogCollector:
+    """A Collector for instances with a reachable SSM agent."""
+
+    def __init__(self, clients: Clients, bucket: str) -> None:
+        self._clients = clients
+        self._bucket = bucket
+
+    def collect(self, instance_id: str, token: str) -> Bundle:
+        """Send the script unless one was sent with this token; returns the state of the bundle."""
+        key = f"{PREFIX}/{instance_id}/{token}.tar.gz"
+        place, command_token = f"s3://{self._bucket}/{key}", f"{token} bundle"
+        with translated(f"collecting the logs of {instance_id}"):
+            try:
+                sent = ssm_commands.find(self._clients.ssm, instance_id, command_token) or self._send(
+                    instance_id, command_token, key
+                )
+            except ClientError as error:
+                if code_of(error) == "InvalidInstanceId":
+                    return Bundle(BundleState.FAILED, place, "the SSM agent does not respond")
+                raise
+            found = ssm_commands.invocation(self._clients.ssm, instance_id, sent)
+        if found is None or (found["Status"] in RUNNING and ssm_commands.details_of(found) not in UNFINISHED):
+            return Bundle(BundleState.RUNNING, place)
+        if found["Status"] == "Success":
+            return Bundle(BundleState.KEPT, place)
+        stderr = str(found.get("StandardErrorContent", "")).strip()
+        reason = f"the command ended as {ssm_commands.details_of(found) or found['Status']}: {stderr}".rstrip(": ")
+        return Bundle(BundleState.FAILED, place, reason[:REASON_CHARACTERS])
+
+    def _send(self, instance_id: str, command_token: str, key: str) -> str:
+        """Send the script with a presigned URL for the key; returns the command id."""
+        url = self._clients.s3.generate_presigned_url(
+            "put_object", Params={"Bucket": self._bucket, "Key": key}, ExpiresIn=SIGNED_SECONDS
+        )
+        return ssm_commands.send(self._clients.ssm, instance_id, command_token, script(url), seconds=SECONDS)
+
+
+def script(url: str) -> tuple[str, ...]:
+    """Return the lines of the script; logs that a host does not have are left out of the bundle."""
+    return (
+        "set -u",
+        f"{URL}{shlex.quote(url)}",
+        "folder=$(mktemp -d)",
+        "trap 'rm -rf \"$folder\"' EXIT",
+        'cd "$folder"',
+        "timeout 120 nvidia-bug-report.sh --safe-mode --output-file nvidia-bug-report.log >/dev/null 2>&1",
+        "timeout 30 nvidia-smi -q > nvidia-smi.txt 2>&1",
+        "timeout 30 dcgmi health -c -j > dcgmi-health.json 2>&1",
+        f"timeout 30 journalctl -k --no-pager -n {KERNEL_LINES} > kernel.log 2>&1 || dmesg -T > kernel.log 2>&1",
+        "timeout 30 tar -czf bundle.tar.gz --exclude bundle.tar.gz .",
+        f'curl -fsS --max-time 60 -T bundle.tar.gz "${URL.rstrip("=")}"',
+    )

@@ -1,0 +1,66 @@
+"""Shell commands on instances through SSM Run Command; a token finds a command again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from botocore.exceptions import ClientError
+
+from faultbridge.adapters.aws.errors import code_of
+
+DOCUMENT = "AWS-RunShellScript"
+# GetCommandInvocation truncates the output to this length.
+OUTPUT_CHARACTERS = 24_000
+DELIVERY_SECONDS = 600
+COMMENT_CHARACTERS = 100
+
+# Status details of a command that did not run to completion.
+UNFINISHED = frozenset({"DeliveryTimedOut", "ExecutionTimedOut", "Terminated", "Undeliverable"})
+RUNNING = frozenset({"Pending", "InProgress", "Delayed", "Cancelling"})
+NO_INVOCATION = frozenset({"InvalidCommandId", "InvalidInstanceId", "InvocationDoesNotExist"})
+
+
+def find(ssm: Any, instance_id: str, token: str) -> str | None:  # noqa: ANN401 - the stubs' type exists only for type checkers
+    """Return the id of the first command sent to an instance with this token, or None."""
+    comment = token[:COMMENT_CHARACTERS]
+    pages = ssm.get_paginator("list_commands").paginate(InstanceId=instance_id)
+    commands = [command for page in pages for command in page["Commands"] if command.get("Comment") == comment]
+    return str(commands[-1]["CommandId"]) if commands else None
+
+
+def send(
+    ssm: Any,  # noqa: ANN401 - the stubs' type exists only for type checkers
+    instance_id: str,
+    token: str,
+    script: Sequence[str],
+    *,
+    seconds: int,
+    output: Mapping[str, str] | None = None,
+) -> str:
+    """Send a shell script, given as lines, with a time limit in seconds; returns the command id."""
+    answer = ssm.send_command(
+        InstanceIds=[instance_id],
+        DocumentName=DOCUMENT,
+        Comment=token[:COMMENT_CHARACTERS],
+        TimeoutSeconds=DELIVERY_SECONDS,
+        Parameters={"commands": list(script), "executionTimeout": [str(seconds)]},
+        **(output or {}),
+    )
+    return str(answer["Command"]["CommandId"])
+
+
+def invocation(ssm: Any, instance_id: str, command: str) -> Mapping[str, Any] | None:  # noqa: ANN401 - the stubs' type exists only for type checkers
+    """Return the invocation of a command on an instance, or None when SSM has none."""
+    try:
+        found: Mapping[str, Any] = ssm.get_command_invocation(CommandId=command, InstanceId=instance_id)
+    except ClientError as error:
+        if code_of(error) in NO_INVOCATION:
+            return None
+        raise
+    return found
+
+
+def details_of(found: Mapping[str, Any]) -> str:
+    """Return the status details of an invocation, without spaces."""
+    return str(found.get("StatusDetails", "")).replace(" ", "")

@@ -1,0 +1,130 @@
+"""GPU reset and reboot through SSM Run Command.
+
+The script on the instance acts once per token, however often it runs. It records its result in a file per token under
+`/var/lib/faultbridge`, so that a command that is delivered twice or late does nothing.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from typing import Any
+
+from botocore.exceptions import BotoCoreError, ClientError
+from botocore.parsers import ResponseParserError
+
+from faultbridge.adapters.aws.clients import Clients
+from faultbridge.adapters.aws.errors import code_of, translate, translated
+from faultbridge.adapters.compute import ssm_commands
+from faultbridge.adapters.compute.failures import failure_of
+from faultbridge.adapters.compute.ssm_commands import RUNNING, UNFINISHED
+from faultbridge.domain.cases import RepairAction
+from faultbridge.errors import Transient
+from faultbridge.ports import CallResult, ProviderFailure, Restart, RestartState
+
+SECONDS = 1800
+REASON_CHARACTERS = 300
+SUCCESS = "Success"
+
+
+class SsmRestarter:
+    """A Restarter for instances with a reachable SSM agent."""
+
+    def __init__(self, clients: Clients) -> None:
+        self._clients = clients
+
+    def restart(self, repair_action: RepairAction, instance_id: str, token: str) -> CallResult:
+        """Send the script of the repair action unless one was sent with this token.
+
+        The client never retries the call. After a lost response, `status` determines whether it took effect.
+        """
+        try:
+            sent = ssm_commands.find(self._clients.ssm, instance_id, _command_token(repair_action, token))
+            if sent is None:
+                lines, ssm = script(repair_action, token), self._clients.ssm_no_retry
+                sent = ssm_commands.send(ssm, instance_id, _command_token(repair_action, token), lines, seconds=SECONDS)
+        except (ClientError, BotoCoreError, ResponseParserError) as error:
+            return CallResult(_failure(error), str(translate(error, f"{repair_action.value} of {instance_id}")))
+        return CallResult(operation=sent)
+
+    def status(self, repair_action: RepairAction, instance_id: str, token: str) -> Restart:
+        """Return the status of the restart; `absent` when its command was never sent."""
+        try:
+            with translated(f"reading the {repair_action.value} of {instance_id}"):
+                sent = ssm_commands.find(self._clients.ssm, instance_id, _command_token(repair_action, token))
+                found = ssm_commands.invocation(self._clients.ssm, instance_id, sent) if sent else None
+        except Transient as error:
+            return Restart(RestartState.UNKNOWN, str(error))
+        if sent is None:
+            return Restart(RestartState.ABSENT)
+        if found is None:
+            return Restart(RestartState.UNKNOWN, "SSM does not list the command yet", sent)
+        return _restart_status(repair_action, found, sent)
+
+
+def _command_token(repair_action: RepairAction, token: str) -> str:
+    """Return the token of a restart command; verifications of the same attempt use the bare token."""
+    return f"{token} {repair_action.value}"
+
+
+def _failure(error: Exception) -> ProviderFailure:
+    # The SSM agent does not respond, or the instance is gone. In both cases no command was sent.
+    if isinstance(error, ClientError) and code_of(error) == "InvalidInstanceId":
+        return ProviderFailure.NOT_FOUND
+    return failure_of(error)
+
+
+def _restart_status(repair_action: RepairAction, found: Mapping[str, Any], operation: str) -> Restart:
+    """Return the status of a restart from the invocation of its command."""
+    details, output = ssm_commands.details_of(found), str(found.get("StandardOutputContent", ""))
+    if details not in UNFINISHED and found["Status"] in RUNNING:
+        return Restart(RestartState.RUNNING, operation=operation)
+    if found["Status"] != SUCCESS:
+        message = str(found.get("StandardErrorContent", "")).strip() or output.strip()
+        reason = f"the {repair_action.value} ended as {details or found['Status']}: {message}".rstrip(": ")
+        return Restart(RestartState.FAILED, reason[:REASON_CHARACTERS], operation)
+    lines = (line.removeprefix(BOOT_ID) for line in output.splitlines() if line.startswith(BOOT_ID))
+    return Restart(RestartState.DONE, operation=operation, boot_id=next(lines, None))
+
+
+FOLDER = "/var/lib/faultbridge"
+RESET_SECONDS = 300
+BOOT_ID = "boot_id="
+REBOOT_NOW = 194
+"""Exit code that makes the SSM agent reboot the instance and run the script again afterwards."""
+
+# Services that hold the GPUs of an idle host. Those that ran before the reset are started again after it.
+GPU_SERVICES = ("nvidia-dcgm", "dcgm-exporter", "nvidia-persistenced", "nvidia-fabricmanager")
+
+
+def script(repair_action: RepairAction, token: str) -> tuple[str, ...]:
+    """Return the lines of the script for a repair action."""
+    done = shlex.quote(f"{FOLDER}/{token}.{repair_action.value}")
+    head = ("set -u", f"done={done}", f"mkdir -p {FOLDER}", 'exec 9>"$done.lock"', "flock 9")
+    return (*head, *(_RESET if repair_action is RepairAction.RESET_GPU else _REBOOT))
+
+
+_RESET = (
+    'if [ -s "$done" ]; then echo "reset already"; exit "$(cat "$done")"; fi',
+    'ran=""',
+    f"for service in {' '.join(GPU_SERVICES)}; do",
+    '  if systemctl is-active --quiet "$service"; then ran="$service $ran"; systemctl stop "$service"; fi',
+    "done",
+    # Reset all GPUs at once: GPUs connected through NVSwitch cannot be reset one by one.
+    f"timeout {RESET_SECONDS} nvidia-smi --gpu-reset",
+    "code=$?",
+    'for service in $ran; do systemctl start "$service"; done',
+    'echo "$code" > "$done"',
+    'exit "$code"',
+)
+
+_REBOOT = (
+    "boot=$(cat /proc/sys/kernel/random/boot_id)",
+    'if [ -s "$done" ] && [ "$(cat "$done")" != "$boot" ]; then',
+    f'  echo "{BOOT_ID}$boot"',
+    "  exit 0",
+    "fi",
+    'echo "$boot" > "$done"',
+    "sync",
+    f"exit {REBOOT_NOW}",
+)

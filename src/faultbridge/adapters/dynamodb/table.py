@@ -1,0 +1,176 @@
+"""The single table on DynamoDB."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
+from typing import Any
+
+from botocore.exceptions import ClientError
+
+from faultbridge.adapters.aws.clients import Clients
+from faultbridge.adapters.aws.errors import translate, translated
+from faultbridge.adapters.dynamodb.expressions import (
+    Placeholders,
+    key_of,
+    range_expression,
+    sort_key_bounds,
+    transaction_part,
+    write_arguments,
+)
+from faultbridge.adapters.dynamodb.values import from_token, from_typed_item, to_token
+from faultbridge.errors import Conflict, FaultbridgeError, Misconfigured, Transient
+from faultbridge.retry import Retry
+from faultbridge.storage.writes import Check, Delete, Index, Item, Key, Page, Put, Update, Write
+
+READ_AT_ONCE = 100
+WRITE_AT_ONCE = 100
+READ_RETRY = Retry(8)
+TOKEN_LENGTH = 36
+
+# Cancellation reasons of a transaction, and the error that each one becomes. Writes without a problem have none.
+REASONS: Mapping[str, type[FaultbridgeError]] = {
+    "ConditionalCheckFailed": Conflict,
+    "TransactionConflict": Conflict,
+    "DuplicateItem": Conflict,
+    "ProvisionedThroughputExceeded": Transient,
+    "ThrottlingError": Transient,
+    "ItemCollectionSizeLimitExceeded": Misconfigured,
+    "ValidationError": Misconfigured,
+    "AccessDenied": Misconfigured,
+}
+# The first of these that occurs decides the error of a canceled transaction. Misconfigured comes first, because a retry
+# cannot fix it.
+PRECEDENCE: tuple[type[FaultbridgeError], ...] = (Misconfigured, Conflict, Transient)
+
+
+class UnprocessedKeys(Transient):
+    """A batch read returned only some of its items."""
+
+
+class DynamoTable:
+    """A Table on DynamoDB; `retry` repeats a batch read that returned only some of its items."""
+
+    def __init__(self, clients: Clients, name: str, *, retry: Retry = READ_RETRY) -> None:
+        self._clients = clients
+        self._name = name
+        self._retry = retry
+
+    def get(self, key: Key) -> Item | None:
+        """Return one item by a consistent read, or None when it does not exist."""
+        with translated(f"reading {key.pk} {key.sk}"):
+            answer = self._clients.dynamodb.get_item(TableName=self._name, Key=key_of(key), ConsistentRead=True)
+        item = answer.get("Item")
+        return None if item is None else from_typed_item(item)
+
+    def get_many(self, keys: Iterable[Key]) -> dict[Key, Item]:
+        """Return any number of items by consistent reads, 100 per call; items that do not exist are left out."""
+        found: dict[Key, Item] = {}
+        distinct = iter(dict.fromkeys(keys))
+        while chunk := list(islice(distinct, READ_AT_ONCE)):
+            for item in self._read([key_of(key) for key in chunk]):
+                found[Key(str(item["pk"]), str(item["sk"]))] = item
+        return found
+
+    def query(
+        self,
+        pk: str,
+        *,
+        prefix: str = "",
+        after: str | None = None,
+        up_to: str | None = None,
+        limit: int | None = None,
+        start: str | None = None,
+        index: Index | None = None,
+        newest_first: bool = False,
+    ) -> Page:
+        """Return one page of a partition, at most 1 MB; raises ValueError for an invalid `start`."""
+        bounds = sort_key_bounds(prefix, after, up_to)
+        if bounds is not None and bounds[0] > bounds[1]:
+            return Page(())
+        placeholders = Placeholders()
+        names = ("pk", "sk") if index is None else (index.pk, index.sk)
+        arguments: dict[str, Any] = {
+            "TableName": self._name,
+            "KeyConditionExpression": range_expression((names[0], pk), names[1], bounds, placeholders),
+            "ScanIndexForward": not newest_first,
+            **({"ConsistentRead": True} if index is None else {"IndexName": index.name}),
+            **({} if limit is None else {"Limit": limit}),
+            **({} if start is None else {"ExclusiveStartKey": from_token(start)}),
+        }
+        with translated(f"querying {pk}"):
+            answer = self._clients.dynamodb.query(**arguments, **placeholders.arguments())
+        items = tuple(from_typed_item(item) for item in answer.get("Items", []))
+        return Page(items, to_token(answer.get("LastEvaluatedKey")))
+
+    def write(self, write: Write) -> None:
+        """Make one conditional write; raises Conflict when its condition does not hold."""
+        client = self._clients.dynamodb
+        arguments = write_arguments(write)
+        with translated(f"writing {write.key.pk} {write.key.sk}"):
+            match write:
+                case Put():
+                    client.put_item(TableName=self._name, **arguments)
+                case Delete():
+                    client.delete_item(TableName=self._name, **arguments)
+                case Update():
+                    client.update_item(TableName=self._name, **arguments)
+                case Check():
+                    self.transact([write])
+
+    def transact(self, writes: Sequence[Write], token: str | None = None) -> None:
+        """Make up to 100 writes, all or none.
+
+        Raises ValueError for more than 100 writes, or for two writes to one item.
+        """
+        if not writes:
+            return
+        if len(writes) > WRITE_AT_ONCE or len({write.key for write in writes}) < len(writes):
+            raise ValueError(f"too many writes, or two of one item: {len(writes)} writes; at most {WRITE_AT_ONCE}")
+        parts: list[Any] = [
+            {transaction_part(write): {"TableName": self._name, **write_arguments(write)}} for write in writes
+        ]
+        arguments: dict[str, Any] = {} if token is None else {"ClientRequestToken": request_token(token)}
+        action = f"writing {len(writes)} items with {writes[0].key.pk}"
+        try:
+            with translated(action):
+                self._clients.dynamodb.transact_write_items(TransactItems=parts, **arguments)
+        except FaultbridgeError as error:
+            raise cancellation(error.__cause__, action) or error from error.__cause__
+
+    def _read(self, keys: list[Any]) -> list[Item]:
+        """Return the items of one batch read; retries the keys that DynamoDB left unprocessed."""
+        items: list[Item] = []
+        remaining: Any = {self._name: {"Keys": keys, "ConsistentRead": True}}
+
+        def read_remaining() -> None:
+            nonlocal remaining
+            with translated(f"reading {len(keys)} items"):
+                answer = self._clients.dynamodb.batch_get_item(RequestItems=remaining)
+            items.extend(map(from_typed_item, answer.get("Responses", {}).get(self._name, [])))
+            remaining = answer.get("UnprocessedKeys")
+            if remaining:
+                raise UnprocessedKeys(f"reading {len(keys)} items: DynamoDB left some keys unprocessed")
+
+        self._retry(read_remaining, retry_on=UnprocessedKeys)
+        return items
+
+
+def request_token(token: str) -> str:
+    """Return a token of a length that DynamoDB accepts; a longer token is replaced by its hash."""
+    return token if len(token) <= TOKEN_LENGTH else hashlib.sha256(token.encode()).hexdigest()[:TOKEN_LENGTH]
+
+
+def cancellation(error: BaseException | None, action: str) -> FaultbridgeError | None:
+    """Return the error for a canceled transaction by its reasons; None for any other error."""
+    if not isinstance(error, ClientError) or "CancellationReasons" not in error.response:
+        return None
+    reasons = [
+        (str(reason.get("Code")), str(reason.get("Message", "")))
+        for reason in error.response["CancellationReasons"]
+        if reason.get("Code") not in (None, "None")
+    ]
+    text = f"{action}: " + "; ".join(f"{code} {message}".strip() for code, message in reasons)
+    kinds = {REASONS.get(code, Transient) for code, _ in reasons}
+    return next((kind(text) for kind in PRECEDENCE if kind in kinds), translate(error, action))

@@ -1,0 +1,86 @@
+"""Conversion between Python values and DynamoDB's typed JSON; no I/O."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from faultbridge.storage.writes import Item, Value
+
+Typed = dict[str, Any]
+"""One value as typed JSON: `{"S": "text"}`, `{"N": "1"}`, ..."""
+
+
+def to_typed(value: Value) -> Typed:
+    """Return a value as typed JSON; raises TypeError for an unsupported type.
+
+    A float is unsupported, because it cannot always be read back exactly.
+    """
+    if value is None:
+        return {"NULL": True}
+    if isinstance(value, bool):
+        return {"BOOL": value}
+    if isinstance(value, str):
+        return {"S": str(value)}
+    if isinstance(value, int):
+        return {"N": str(int(value))}
+    if isinstance(value, list):
+        return {"L": [to_typed(part) for part in value]}
+    if isinstance(value, dict):
+        return {"M": {_name(name): to_typed(part) for name, part in value.items()}}
+    raise TypeError(f"type cannot be stored in the table: {type(value).__name__}; str, int, bool, None, list or dict")
+
+
+def from_typed(typed: Mapping[str, Any]) -> Value:
+    """Return a value from typed JSON; raises ValueError for a type that `to_typed` never writes."""
+    ((kind, value),) = typed.items()
+    match kind:
+        case "S":
+            return str(value)
+        case "N":
+            return int(value)
+        case "BOOL":
+            return bool(value)
+        case "NULL":
+            return None
+        case "L":
+            return [from_typed(part) for part in value]
+        case "M":
+            return {name: from_typed(part) for name, part in value.items()}
+        case _:
+            raise ValueError(f"unexpected DynamoDB type: {kind}; S, N, BOOL, NULL, L or M")
+
+
+def to_typed_item(item: Mapping[str, Value]) -> dict[str, Typed]:
+    """Return a whole item as typed JSON, the form of API calls and stream records."""
+    return {_name(name): to_typed(value) for name, value in item.items()}
+
+
+def from_typed_item(item: Mapping[str, Mapping[str, Any]]) -> Item:
+    """Return a whole item from typed JSON, the form of API responses and stream records."""
+    return {name: from_typed(value) for name, value in item.items()}
+
+
+def to_token(last: Mapping[str, Any] | None) -> str | None:
+    """Return the opaque page token for the last key of a page, or None after the last page."""
+    if not last:
+        return None
+    plain = {name: typed["S"] for name, typed in last.items()}
+    return base64.urlsafe_b64encode(json.dumps(plain, sort_keys=True).encode()).decode().rstrip("=")
+
+
+def from_token(token: str) -> dict[str, Typed]:
+    """Return the last key from a page token; raises ValueError when the token is invalid."""
+    try:
+        plain = json.loads(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)))
+        return {str(name): {"S": str(value)} for name, value in plain.items()}
+    except (ValueError, AttributeError) as error:
+        raise ValueError(f"invalid page token: {token!r}; use the token of the previous page") from error
+
+
+def _name(name: object) -> str:
+    if not isinstance(name, str):
+        raise TypeError(f"attribute name is not a string: {name!r}")
+    return name

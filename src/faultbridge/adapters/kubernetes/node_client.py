@@ -1,0 +1,106 @@
+"""Find and patch the Kubernetes node that runs on an instance."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from http import HTTPStatus
+
+from lightkube import Client
+from lightkube.resources.core_v1 import Node
+from lightkube.types import PatchType
+
+from faultbridge.adapters.kubernetes.client import ApiRejection, Kubernetes
+from faultbridge.adapters.kubernetes.taints import Patch
+from faultbridge.ports import ClusterNode
+from faultbridge.retry import Retry
+
+PATCH_RETRY = Retry(3, first_seconds=0)
+"""Attempts to read and patch a node that other clients change at the same time."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeClient:
+    """Finds and patches the nodes of one cluster.
+
+    A node is identified by the instance in `spec.providerID`, because a successor has another name. Names are used only
+    to avoid a list of all nodes.
+    """
+
+    api: Kubernetes
+    names: dict[str, str] = field(default_factory=dict)
+
+    def find(self, node: ClusterNode) -> Node | None:
+        """Return the Kubernetes node that runs on the instance, or None."""
+        for name in dict.fromkeys(self._likely_names(node)):
+            found = self._read(name)
+            if found is not None and _matches(found, node):
+                return self._remember(node, found)
+        if node.instance_id is None:
+            return None
+        return next((self._remember(node, found) for found in self.api.nodes() if _matches(found, node)), None)
+
+    def patch(self, node: ClusterNode, make_patch: Callable[[Node], Patch | None]) -> Node:
+        """Patch a node and return it as it was before; `make_patch` returns None when nothing changes.
+
+        The node is read again when another client changed it meanwhile, at most three times. Raises ApiRejection with
+        404 when the node does not exist, and with 409 when every attempt met a change.
+        """
+
+        def read_and_patch() -> Node:
+            found = self.find(node)
+            if found is None:
+                text = f"the cluster has no node with instance {node.instance_id}"
+                raise ApiRejection(HTTPStatus.NOT_FOUND, text)
+            patch = make_patch(found)
+            if patch is not None:
+                self._patch(name_of(found), patch)
+            return found
+
+        return PATCH_RETRY(read_and_patch, retry_on=ApiRejection, retry_if=_is_conflict)
+
+    def _patch(self, name: str, patch: Patch) -> None:
+        def apply(client: Client) -> None:
+            client.patch(Node, name, patch, patch_type=PatchType.MERGE)
+
+        self.api.call(f"patching node {name}", apply)
+
+    def _read(self, name: str) -> Node | None:
+        try:
+            return self.api.call(f"reading node {name}", lambda client: client.get(Node, name))
+        except ApiRejection as rejection:
+            if rejection.status == HTTPStatus.NOT_FOUND:
+                return None
+            raise
+
+    def _likely_names(self, node: ClusterNode) -> Iterator[str]:
+        """Yield the probable names of the Kubernetes node, most probable first."""
+        if node.instance_id:
+            if node.instance_id in self.names:
+                yield self.names[node.instance_id]
+            if node.cluster.hyperpod_cluster:
+                yield f"hyperpod-{node.instance_id}"
+        yield from (node.node, *node.aliases)
+
+    def _remember(self, node: ClusterNode, found: Node) -> Node:
+        """Cache the name of a found node by its instance id; returns the node."""
+        if node.instance_id:
+            self.names[node.instance_id] = name_of(found)
+        return found
+
+
+def name_of(node: Node) -> str:
+    """Return the name of a node in the cluster."""
+    return str(node.metadata.name) if node.metadata else ""
+
+
+def _is_conflict(error: Exception) -> bool:
+    """Return whether another client changed the node meanwhile (HTTP 409)."""
+    return isinstance(error, ApiRejection) and error.status == HTTPStatus.CONFLICT
+
+
+def _matches(found: Node, node: ClusterNode) -> bool:
+    if node.instance_id is None:
+        return name_of(found) == node.node
+    provider_id = (found.spec.providerID if found.spec else None) or ""
+    return provider_id.endswith(f"/{node.instance_id}") or name_of(found) == f"hyperpod-{node.instance_id}"

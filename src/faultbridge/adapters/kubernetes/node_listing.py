@@ -1,0 +1,73 @@
+"""List the nodes of an EKS cluster: names, failure domains and opt-out labels."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from faultbridge.adapters.aws.clients import Clients
+from faultbridge.domain.clusters import ClusterConfig, ProviderRole
+from faultbridge.domain.failure_domains import DomainKind
+from faultbridge.registry.instances import Called
+
+if TYPE_CHECKING:
+    from lightkube.resources.core_v1 import Node
+
+    from faultbridge.adapters.kubernetes.client import Kubernetes
+
+PROVIDER_ID = re.compile(r"aws:///[\w-]*/(i-[0-9a-f]{8,17})")
+HYPERPOD_NAME = re.compile(r"hyperpod-(i-[0-9a-f]{8,17})")
+OPT_OUT_LABEL = "faultbridge/opt-out"
+ZONE = "topology.kubernetes.io/zone"
+NETWORK_NODE = re.compile(r"topology\.k8s\.aws/network-node-layer-(\d)")
+ADDRESSES = frozenset({"Hostname", "InternalDNS"})
+
+
+class EksNodeListing:
+    """A node listing from the Kubernetes API."""
+
+    def __init__(self, clients: Clients) -> None:
+        self._clients = clients
+        self._apis: dict[tuple[str, ProviderRole | None], Kubernetes] = {}
+
+    def call(self, config: ClusterConfig) -> dict[str, Called]:
+        """Return names and failure domains by instance id; nodes without an instance id are left out."""
+        if not config.eks_cluster:
+            return {}
+        nodes = self._api(config.eks_cluster, config.provider_role).nodes()
+        return {instance: _called(node) for node in nodes if (instance := instance_of(node))}
+
+    def _api(self, cluster: str, role: ProviderRole | None) -> Kubernetes:
+        if (cluster, role) not in self._apis:
+            from faultbridge.adapters.kubernetes.client import eks
+
+            self._apis[cluster, role] = eks(self._clients.for_role(role), cluster)
+        return self._apis[cluster, role]
+
+
+def instance_of(node: Node) -> str | None:
+    """Return the instance id of a node: from its provider id, else from the name of a HyperPod node."""
+    by_provider_id = PROVIDER_ID.fullmatch((node.spec.providerID if node.spec else None) or "")
+    by_name = HYPERPOD_NAME.fullmatch(_name(node) or "")
+    found = by_provider_id or by_name
+    return found[1] if found else None
+
+
+def _name(node: Node) -> str | None:
+    return node.metadata.name if node.metadata else None
+
+
+def _called(node: Node) -> Called:
+    """Return the names, failure domains and opt-out label of a node."""
+    labels = (node.metadata.labels if node.metadata else None) or {}
+    addresses = (node.status.addresses if node.status else None) or ()
+    host_names = [one.address for one in addresses if one.type in ADDRESSES]
+    names = dict.fromkeys(name for name in (_name(node), *host_names) if name)
+    return Called(tuple(names), _domains(labels), labels.get(OPT_OUT_LABEL) == "true")
+
+
+def _domains(labels: Mapping[str, str]) -> dict[str, str]:
+    layers = sorted((found[1], value) for name, value in labels.items() if (found := NETWORK_NODE.fullmatch(name)))
+    domains = {DomainKind.ZONE: labels.get(ZONE), DomainKind.NETWORK_NODE: layers[-1][1] if layers else None}
+    return {kind.value: value for kind, value in domains.items() if value}

@@ -1,0 +1,133 @@
+"""Queues on SQS: raw records and their dead-letter queue."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from faultbridge.adapters.aws.clients import Clients
+from faultbridge.adapters.aws.errors import translated
+from faultbridge.adapters.messaging.batches import batches
+from faultbridge.domain.times import from_milliseconds
+from faultbridge.errors import Transient
+from faultbridge.ports import ReceivedMessage, RecordQueueDepth
+
+MESSAGES_AT_ONCE = 10
+# SQS now accepts 1 MiB per call, but older queues and emulators accept only this size.
+CALL_BYTES = 256 * 1024
+WAIT_SECONDS = 1
+AGE_WINDOW = timedelta(minutes=10)
+
+_GROUP = re.compile(r"[A-Za-z0-9!\"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~]{1,128}")
+
+
+class SqsQueue:
+    """A RecordQueue on a standard SQS queue; message groups only share the queue fairly between nodes."""
+
+    def __init__(self, clients: Clients, url: str, dead_letter_url: str | None = None) -> None:
+        self._clients = clients
+        self._url = url
+        self._dead_letter_url = dead_letter_url
+
+    def send(self, messages: Sequence[tuple[str, str]]) -> tuple[str, ...]:
+        """Send (group, body) pairs; returns the bodies that were not accepted.
+
+        A call sends at most ten messages and 256 KiB. Raises Transient only when the first call fails, so that the
+        caller always knows which bodies were accepted.
+        """
+        fitting = [message for message in messages if _size(message) <= CALL_BYTES]
+        unsent = [message[1] for message in messages if _size(message) > CALL_BYTES]
+        fitting_batches = batches(fitting, size_of=_size, count=MESSAGES_AT_ONCE, size=CALL_BYTES)
+        for number, batch in enumerate(fitting_batches):
+            try:
+                unsent.extend(self._send(batch))
+            except Transient:
+                if number == 0:
+                    raise
+                unsent.extend(body for _, body in batch)
+        return tuple(unsent)
+
+    def depth(self) -> RecordQueueDepth:
+        """Return the approximate number of messages that wait, are in flight, or are in the dead-letter queue."""
+        waiting, in_flight = self._count(self._url)
+        dead = sum(self._count(self._dead_letter_url)) if self._dead_letter_url else 0
+        return RecordQueueDepth(waiting, in_flight, dead)
+
+    def receive(self) -> tuple[ReceivedMessage, ...]:
+        """Receive up to ten messages; waits at most one second for the first."""
+        with translated(f"receiving from {self._url}"):
+            answer = self._clients.sqs.receive_message(
+                QueueUrl=self._url,
+                MaxNumberOfMessages=MESSAGES_AT_ONCE,
+                WaitTimeSeconds=WAIT_SECONDS,
+                MessageSystemAttributeNames=["SentTimestamp", "ApproximateReceiveCount", "MessageGroupId"],
+            )
+        return tuple(_received(message) for message in answer.get("Messages", []))
+
+    def delete(self, message: ReceivedMessage) -> None:
+        """Delete a received message from the queue."""
+        with translated(f"deleting from {self._url}"):
+            self._clients.sqs.delete_message(QueueUrl=self._url, ReceiptHandle=message.handle)
+
+    def _send(self, batch: Sequence[tuple[str, str]]) -> list[str]:
+        entries: list[Any] = [
+            {"Id": str(number), "MessageBody": body, "MessageGroupId": fair_group(group)}
+            for number, (group, body) in enumerate(batch)
+        ]
+        with translated(f"sending {len(batch)} messages to {self._url}"):
+            answer = self._clients.sqs.send_message_batch(QueueUrl=self._url, Entries=entries)
+        return [batch[int(failure["Id"])][1] for failure in answer.get("Failed", [])]
+
+    def _count(self, url: str) -> tuple[int, int]:
+        with translated(f"reading the depth of {url}"):
+            answer = self._clients.sqs.get_queue_attributes(
+                QueueUrl=url,
+                AttributeNames=["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"],
+            )
+        attributes: dict[Any, str] = dict(answer.get("Attributes", {}))
+        return (
+            int(attributes.get("ApproximateNumberOfMessages", 0)),
+            int(attributes.get("ApproximateNumberOfMessagesNotVisible", 0)),
+        )
+
+
+def queue_age(clients: Clients, queue: str, now: datetime) -> timedelta | None:
+    """Return the age of the oldest message, or None when CloudWatch has no data.
+
+    The value is at most ten minutes old. Emulators have no data.
+    """
+    with translated(f"reading the age of {queue}"):
+        answer = clients.cloudwatch.get_metric_statistics(
+            Namespace="AWS/SQS",
+            MetricName="ApproximateAgeOfOldestMessage",
+            Dimensions=[{"Name": "QueueName", "Value": queue}],
+            StartTime=now - AGE_WINDOW,
+            EndTime=now,
+            Period=60,
+            Statistics=["Maximum"],
+        )
+    points = sorted(answer["Datapoints"], key=lambda point: point["Timestamp"])
+    return timedelta(seconds=points[-1]["Maximum"]) if points else None
+
+
+def fair_group(group: str) -> str:
+    """Return a message group id that SQS accepts; an invalid one is replaced by its hash."""
+    return group if _GROUP.fullmatch(group) else hashlib.sha256(group.encode()).hexdigest()
+
+
+def _size(message: tuple[str, str]) -> int:
+    return len(message[1].encode())
+
+
+def _received(message: Any) -> ReceivedMessage:  # noqa: ANN401 - the stubs' type exists only for type checkers
+    attributes = message.get("Attributes", {})
+    return ReceivedMessage(
+        body=message["Body"],
+        group=attributes.get("MessageGroupId", ""),
+        handle=message["ReceiptHandle"],
+        sent_at=from_milliseconds(int(attributes["SentTimestamp"])),
+        receive_count=int(attributes["ApproximateReceiveCount"]),
+    )

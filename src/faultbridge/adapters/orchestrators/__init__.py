@@ -1,1 +1,0 @@
-"""What keeps work off a node, one module a kind of cluster."""

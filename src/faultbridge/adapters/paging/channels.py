@@ -1,0 +1,63 @@
+"""Send each page through every channel that a deployment configures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from faultbridge.adapters.aws.clients import Clients
+from faultbridge.adapters.aws.stack import StackSecret
+from faultbridge.adapters.messaging.eventbridge import EventBridgeBus
+from faultbridge.adapters.paging.pagerduty import BusPagerDuty, HttpPagerDuty
+from faultbridge.adapters.paging.sns import SnsPager
+from faultbridge.errors import FaultbridgeError, Misconfigured
+from faultbridge.ports import PageFormat, PageMessage, Pager
+from faultbridge.settings import Settings
+
+PAGE_SOURCE = "pager"
+"""Suffix of the event source of pages, so that no rule on the stack's events matches them."""
+
+
+class AllChannels:
+    """A Pager that sends through several channels; one that fails does not stop the others.
+
+    After a failure it raises, so the caller sends the page again through all channels.
+    """
+
+    def __init__(self, channels: Sequence[Pager]) -> None:
+        self._channels = channels
+
+    def send(self, page: PageMessage) -> str:
+        """Send through all channels; returns the message id of the first, or raises the first error."""
+        sent, failed = [], []
+        for channel in self._channels:
+            try:
+                sent.append(channel.send(page))
+            except FaultbridgeError as error:
+                failed.append(error)
+        if failed:
+            raise failed[0]
+        return sent[0]
+
+
+def pager_from_settings(settings: Settings, clients: Clients) -> Pager:
+    """Return a pager for the configured channels; raises Misconfigured for an invalid PagerDuty value."""
+    topics = {PageFormat.ALARM: settings.pagerduty_topic, PageFormat.CHAT: settings.chat_topic}
+    channels: list[Pager] = [
+        SnsPager(
+            clients,
+            urgent_topic=settings.urgent_topic,
+            notice_topic=settings.notice_topic,
+            form_topics={form: topic for form, topic in topics.items() if topic},
+        )
+    ]
+    if settings.pagerduty:
+        channels.append(_pagerduty(settings, clients))
+    return AllChannels(channels)
+
+
+def _pagerduty(settings: Settings, clients: Clients) -> Pager:
+    if settings.pagerduty == "bus":
+        return BusPagerDuty(EventBridgeBus(clients, settings.bus, f"{settings.event_source}.{PAGE_SOURCE}"))
+    if not settings.pagerduty.startswith(("https://", "http://127.0.0.1")):
+        raise Misconfigured(f"invalid FAULTBRIDGE_PAGERDUTY: {settings.pagerduty!r}; `bus` or an https URL")
+    return HttpPagerDuty(settings.pagerduty, StackSecret(clients, settings.pagerduty_key))

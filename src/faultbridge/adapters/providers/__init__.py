@@ -1,1 +1,0 @@
-"""What replaces an instance, one module a provider."""

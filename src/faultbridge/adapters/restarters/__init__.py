@@ -1,1 +1,0 @@
-"""Adapters that mend an instance in place."""

@@ -1,1 +1,0 @@
-"""What proves a node good, one module a way to do it."""

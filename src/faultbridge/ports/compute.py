@@ -1,0 +1,190 @@
+"""Replace, launch, reset and reboot instances."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Protocol
+
+from faultbridge.domain.cases import RepairAction
+from faultbridge.domain.clusters import ClusterConfig
+
+
+class ProviderFailure(StrEnum):
+    """Failure code of a call to a provider, launcher, restarter, orchestrator or verifier."""
+
+    CAPACITY = "CAPACITY"
+    THROTTLED = "THROTTLED"
+    PERMISSION_DENIED = "PERMISSION_DENIED"
+    NOT_FOUND = "NOT_FOUND"
+    CONFLICT = "CONFLICT"
+    TIMEOUT = "TIMEOUT"
+    AMBIGUOUS = "AMBIGUOUS"
+    VERIFY_FAILED = "VERIFY_FAILED"
+    PROVIDER_ERROR = "PROVIDER_ERROR"
+
+    @property
+    def retriable(self) -> bool:
+        """Return whether the same call may succeed later without a fix by an operator."""
+        return self in _RETRIABLE
+
+
+_RETRIABLE = frozenset(
+    {
+        ProviderFailure.CAPACITY,
+        ProviderFailure.THROTTLED,
+        ProviderFailure.CONFLICT,
+        ProviderFailure.TIMEOUT,
+        ProviderFailure.AMBIGUOUS,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class CallResult:
+    """Result of one call: success, or a failure code and its reason.
+
+    `operation` is the id that the provider gave to the operation. `no_response` means that the service did not respond,
+    so `reason` is not the text of the service.
+    """
+
+    failure: ProviderFailure | None = None
+    reason: str = ""
+    operation: str | None = None
+    no_response: bool = False
+
+    @property
+    def ok(self) -> bool:
+        """Return whether the call succeeded."""
+        return self.failure is None
+
+
+class Presence(StrEnum):
+    """Result of a probe for an instance."""
+
+    ALIVE = "alive"
+    GONE = "gone"
+    UNKNOWN = "unknown"
+
+
+class CapacityEvidence(StrEnum):
+    """Evidence that capacity for a successor exists before an instance is released, strongest first."""
+
+    SPARE = "spare"
+    RESERVATION = "reservation"
+    OWN_RESERVATION = "own_reservation"
+    LAUNCH_FIRST = "launch_first"
+    NONE = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    """Capacity for the successor of one instance; `free` means that a launch can use it now."""
+
+    evidence: CapacityEvidence = CapacityEvidence.NONE
+    free: bool = True
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """An instance that may become the successor: running, same group, launched after the intent."""
+
+    instance_id: str
+    launched_at: datetime
+    instance_type: str | None = None
+    private_dns: str | None = None
+    running: bool = True
+
+
+class Provider(Protocol):
+    """Replaces instances. Each call names the instance id of the committed intent, never a host name."""
+
+    def replace(self, instance_id: str, token: str) -> CallResult:
+        """Terminate the instance so that its group launches a successor; a repeated call is harmless."""
+
+    def probe(self, instance_id: str) -> Presence:
+        """Return whether the instance still exists."""
+
+    def capacity(self, instance_id: str, group: str) -> Capacity:
+        """Return the capacity for a successor; `NONE` when it cannot be known before a launch."""
+
+    def candidates(self, group: str, launched_after: datetime) -> tuple[Candidate, ...]:
+        """Return the instances of the group that were launched after a time, oldest first."""
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchRequest:
+    """Request to launch one instance for a node: its cluster, group and case.
+
+    A `token` launches at most one instance. `instance_types` are tried in order; without any, the launch template
+    decides. `instead_of` is the instance to replace, `spare` an instance that the case took from the spare pool.
+    """
+
+    cluster: ClusterConfig
+    group: str
+    case: str
+    token: str
+    instead_of: str | None = None
+    instance_types: tuple[str, ...] = ()
+    spare: str | None = None
+
+
+class Launcher(Protocol):
+    """Launches the successor of an instance when its group does not.
+
+    It uses the first instance type that has capacity.
+    """
+
+    def launched(self, launch_request: LaunchRequest) -> tuple[Candidate, ...]:
+        """Return the live instances launched or taken for the case, oldest first, without the one to replace.
+
+        An instance may not be running yet. An instance launched a moment ago may be missing.
+        """
+
+    def launch(self, launch_request: LaunchRequest) -> CallResult:
+        """Launch an instance tagged with its case; a repeated call with the same token is harmless.
+
+        After `AMBIGUOUS` or `TIMEOUT` an instance may have been launched. After `THROTTLED` the token is unused. Any
+        other failure means that no instance was launched and that the token always returns this failure.
+        """
+
+    def assign(self, instance_id: str, case: str) -> CallResult:
+        """Tag an instance with the case that took it from the spare pool; a repeated call is harmless."""
+
+    def terminate(self, instance_id: str) -> CallResult:
+        """Terminate an instance that backs no node; succeeds when it is already gone."""
+
+
+class RestartState(StrEnum):
+    """State of a restart; `absent`: never started, `unknown`: cannot be determined."""
+
+    ABSENT = "absent"
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Restart:
+    """Status of a restart: its state, the reason of a failure, and the boot id after a reboot."""
+
+    state: RestartState
+    reason: str = ""
+    operation: str | None = None
+    boot_id: str | None = None
+
+
+class Restarter(Protocol):
+    """Resets the GPUs of an instance or reboots it, without replacing it.
+
+    The token is that of the committed intent. A token starts at most one restart, whichever process calls.
+    """
+
+    def restart(self, repair_action: RepairAction, instance_id: str, token: str) -> CallResult:
+        """Start a restart; returns NOT_FOUND when the instance cannot be reached."""
+
+    def status(self, repair_action: RepairAction, instance_id: str, token: str) -> Restart:
+        """Return the status of the restart with this token; `done` once the instance responds again."""

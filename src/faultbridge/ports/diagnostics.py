@@ -1,0 +1,66 @@
+"""Verify that an instance is healthy, and collect its logs before it is destroyed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+
+class Verdict(StrEnum):
+    """Result of a verification; `unknown` (no usable report) differs from `failed`."""
+
+    PENDING = "pending"
+    PASSED = "passed"
+    FAILED = "failed"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """Status of a verification: verdict, one line per failed test, and the raw report.
+
+    `gpus` is the number of GPUs in the report, or None when it names none.
+    """
+
+    verdict: Verdict
+    findings: tuple[str, ...] = ()
+    report: bytes = b""
+    gpus: int | None = None
+
+
+class Verifier(Protocol):
+    """Runs diagnostics on an instance to verify that it is healthy."""
+
+    def start(self, instance_id: str, token: str, level: int | None = None) -> str:
+        """Start a verification and return its operation id; a token starts at most one.
+
+        `level` is the diagnostics level from 1 to 4; None means the level of the installation.
+        """
+
+    def status(self, instance_id: str, operation: str, level: int | None = None) -> Verification:
+        """Return the status of a verification; `level` is the level at which it was started."""
+
+
+class BundleState(StrEnum):
+    """State of a log bundle; `kept` means that it is stored."""
+
+    RUNNING = "running"
+    KEPT = "kept"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """A log bundle of an instance: its state, its S3 URI, and the reason of a failure."""
+
+    state: BundleState
+    place: str = ""
+    reason: str = ""
+
+
+class Collector(Protocol):
+    """Collects the logs of an instance into a stored bundle."""
+
+    def collect(self, instance_id: str, token: str) -> Bundle:
+        """Start a bundle, or return the state of the bundle with this token; a token starts at most one."""

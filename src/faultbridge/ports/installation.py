@@ -1,0 +1,71 @@
+"""All ports of one installation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from faultbridge.ports.compute import Launcher, Provider, Restarter
+from faultbridge.ports.diagnostics import Collector, Verifier
+from faultbridge.ports.messaging import EventBus, RecordQueue
+from faultbridge.ports.objects import ObjectStore
+from faultbridge.ports.orchestrator import Orchestrator
+from faultbridge.ports.paging import Pager
+from faultbridge.ports.table import Clock, Table
+from faultbridge.ports.workflow import Workflow
+
+
+class Ports(Protocol):
+    """All ports of one installation, from which the services are built."""
+
+    @property
+    def clock(self) -> Clock:
+        """Return the clock."""
+
+    @property
+    def table(self) -> Table:
+        """Return the single table."""
+
+    @property
+    def bus(self) -> EventBus:
+        """Return the event bus."""
+
+    @property
+    def queue(self) -> RecordQueue:
+        """Return the queue of raw records."""
+
+    @property
+    def objects(self) -> ObjectStore:
+        """Return the store of raw records and evidence."""
+
+    @property
+    def workflow(self) -> Workflow:
+        """Return the workflow engine that drives repair attempts."""
+
+    @property
+    def pager(self) -> Pager:
+        """Return the pager."""
+
+    @property
+    def providers(self) -> Mapping[str, Provider]:
+        """Return the providers by the name that a cluster's registration uses."""
+
+    @property
+    def launchers(self) -> Mapping[str, Launcher]:
+        """Return the launchers by provider name, for providers whose groups launch no successor."""
+
+    @property
+    def restarters(self) -> Mapping[str, Restarter]:
+        """Return the restarters by name."""
+
+    @property
+    def collector(self) -> Collector:
+        """Return the collector of log bundles."""
+
+    @property
+    def orchestrators(self) -> Mapping[str, Orchestrator]:
+        """Return the orchestrators by name."""
+
+    @property
+    def verifiers(self) -> Mapping[str, Verifier]:
+        """Return the verifiers by name."""

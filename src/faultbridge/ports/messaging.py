@@ -1,0 +1,80 @@
+"""The event bus, the queues of raw records, and delivery receipts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class BusEvent:
+    """One event in the form that the bus accepts; `detail` is the exact JSON text."""
+
+    event_id: str
+    detail_type: str
+    detail: str
+    resources: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FailedEvent:
+    """An event that the bus did not accept; `permanent` means that a retry cannot succeed."""
+
+    event_id: str
+    reason: str
+    permanent: bool
+
+
+class EventBus(Protocol):
+    """Publishes events to customers."""
+
+    def put(self, events: Sequence[BusEvent]) -> tuple[FailedEvent, ...]:
+        """Publish the events in as few calls as the limits allow; returns those that were not accepted."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordQueueDepth:
+    """Number of messages that wait, that are in flight, and that are in the dead-letter queue."""
+
+    waiting: int
+    in_flight: int
+    dead: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReceivedMessage:
+    """One received message; delivered again unless deleted within the visibility timeout."""
+
+    body: str
+    group: str
+    handle: str
+    sent_at: datetime
+    receive_count: int
+
+
+class RecordQueue(Protocol):
+    """A queue of raw records, or its dead-letter queue."""
+
+    def send(self, messages: Sequence[tuple[str, str]]) -> tuple[str, ...]:
+        """Send (group, body) pairs; returns the bodies that were not accepted."""
+
+    def depth(self) -> RecordQueueDepth:
+        """Return the approximate number of messages."""
+
+    def receive(self) -> tuple[ReceivedMessage, ...]:
+        """Receive up to ten messages."""
+
+    def delete(self, message: ReceivedMessage) -> None:
+        """Delete a received message from the queue."""
+
+
+class Receipts(Protocol):
+    """Log of the records sent and of their outcomes, one line per batch, for the delivery audit."""
+
+    def write(self, line: Mapping[str, Any]) -> None:
+        """Append one line."""
+
+    def read(self, since: datetime) -> Iterator[Mapping[str, Any]]:
+        """Return every line written at or after a time, by senders and by ingest."""

@@ -1,0 +1,55 @@
+"""The clock and the single table: consistent reads by key, conditional writes and transactions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Protocol
+
+from faultbridge.storage.writes import Index, Item, Key, Page, Write
+
+
+class Clock(Protocol):
+    """Source of the current time."""
+
+    def now(self) -> datetime:
+        """Return the current time, timezone-aware, in UTC."""
+
+
+class Table(Protocol):
+    """The single table: consistent reads by key, conditional writes, and all-or-nothing transactions."""
+
+    def get(self, key: Key) -> Item | None:
+        """Return one item by a consistent read, or None when it does not exist."""
+
+    def get_many(self, keys: Iterable[Key]) -> dict[Key, Item]:
+        """Return any number of items by consistent reads; items that do not exist are left out."""
+
+    def query(
+        self,
+        pk: str,
+        *,
+        prefix: str = "",
+        after: str | None = None,
+        up_to: str | None = None,
+        limit: int | None = None,
+        start: str | None = None,
+        index: Index | None = None,
+        newest_first: bool = False,
+    ) -> Page:
+        """Return one page of a partition in sort-key order.
+
+        A read of the table is consistent; a read of an index is eventually consistent. `prefix`, `after` (exclusive)
+        and `up_to` (inclusive) together limit the sort key. `start` is the `next` of an earlier page. A page without
+        `next` is the last one. A page with `next` may be followed by an empty page.
+        """
+
+    def write(self, write: Write) -> None:
+        """Make one conditional write; raises Conflict when its condition does not hold."""
+
+    def transact(self, writes: Sequence[Write], token: str | None = None) -> None:
+        """Make up to 100 writes, all or none; raises Conflict when a condition does not hold.
+
+        Raises Conflict also when another transaction writes the same items. `token` makes the call idempotent: within
+        ten minutes the same token with the same writes succeeds again and changes nothing.
+        """

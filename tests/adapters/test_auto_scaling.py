@@ -1,0 +1,165 @@
+"""Terminating an instance of an Auto Scaling group: the result of each AWS response."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from botocore.exceptions import (
+    ConnectionClosedError,
+    ConnectTimeoutError,
+    EndpointConnectionError,
+    NoCredentialsError,
+    ReadTimeoutError,
+)
+from botocore.stub import Stubber
+
+from faultbridge.adapters.aws.clients import Clients
+from faultbridge.adapters.compute.auto_scaling import AutoScalingProvider
+from faultbridge.errors import Misconfigured
+from faultbridge.ports import CallResult, Presence, ProviderFailure
+from tests.adapters.stubs import answering, failing, stubbed
+
+INSTANCE = "i-0123456789abcdef0"
+URL = "http://127.0.0.1:1"
+OPERATION = "terminate_instance_in_auto_scaling_group"
+
+
+def failed_replacement(code: str, message: str = "", status: int = 400, *, alive: bool = True) -> CallResult:
+    with stubbed("autoscaling_no_retry") as (clients, stub):
+        stub.add_client_error(OPERATION, code, message, status)
+        with Stubber(clients.ec2) as ec2:
+            ec2.add_response("describe_instances", described("running" if alive else "terminated"))
+            return AutoScalingProvider(clients).replace(INSTANCE, "token")
+
+
+def described(state: str) -> dict[str, Any]:
+    return {"Reservations": [{"Instances": [{"InstanceId": INSTANCE, "State": {"Name": state}}]}]}
+
+
+@pytest.mark.parametrize(
+    ("code", "message", "status", "failure"),
+    [
+        ("AccessDenied", "no", 403, ProviderFailure.PERMISSION_DENIED),
+        ("UnauthorizedOperation", "no", 403, ProviderFailure.PERMISSION_DENIED),
+        ("OperationNotPermitted", "termination protection", 400, ProviderFailure.PERMISSION_DENIED),
+        ("ValidationError", "the instance is protected", 400, ProviderFailure.PERMISSION_DENIED),
+        ("ValidationError", "LifecycleState is Pending", 400, ProviderFailure.CONFLICT),
+        ("ValidationError", "an unknown message", 400, ProviderFailure.PROVIDER_ERROR),
+        ("ResourceContention", "busy", 500, ProviderFailure.CONFLICT),
+        ("ScalingActivityInProgress", "busy", 400, ProviderFailure.CONFLICT),
+        ("Throttling", "slower", 400, ProviderFailure.THROTTLED),
+        ("RequestLimitExceeded", "slower", 503, ProviderFailure.THROTTLED),
+        ("InsufficientInstanceCapacity", "none", 500, ProviderFailure.CAPACITY),
+        ("InternalFailure", "sorry", 500, ProviderFailure.AMBIGUOUS),
+        ("SomethingNew", "sorry", 500, ProviderFailure.AMBIGUOUS),
+        ("SomethingNew", "no", 400, ProviderFailure.PROVIDER_ERROR),
+    ],
+)
+def test_a_failure_is_mapped_by_its_code_and_message(
+    code: str, message: str, status: int, failure: ProviderFailure
+) -> None:
+    answer = failed_replacement(code, message, status)
+    assert answer.failure is failure
+    assert code in answer.reason
+
+
+NOT_FOUND = "Instance Id not found - No managed instance found for instance ID i-0123456789abcdef0"
+
+
+def test_an_instance_that_is_already_gone_counts_as_replaced() -> None:
+    assert failed_replacement("ValidationError", NOT_FOUND, alive=False).ok
+
+
+def test_a_live_instance_outside_every_group_is_not_found() -> None:
+    assert failed_replacement("ValidationError", NOT_FOUND).failure is ProviderFailure.NOT_FOUND
+
+
+@pytest.mark.parametrize(
+    ("error", "failure"),
+    [
+        (ReadTimeoutError(endpoint_url=URL), ProviderFailure.AMBIGUOUS),
+        (ConnectionClosedError(endpoint_url=URL), ProviderFailure.AMBIGUOUS),
+        (ConnectTimeoutError(endpoint_url=URL), ProviderFailure.TIMEOUT),
+        (EndpointConnectionError(endpoint_url=URL), ProviderFailure.TIMEOUT),
+        (NoCredentialsError(), ProviderFailure.PROVIDER_ERROR),
+    ],
+)
+def test_a_lost_response_is_ambiguous_unless_no_connection_was_made(error: Exception, failure: ProviderFailure) -> None:
+    requests: list[Any] = []
+    with failing("autoscaling_no_retry", error, requests) as clients:
+        assert AutoScalingProvider(clients).replace(INSTANCE, "token").failure is failure
+    assert len(requests) == 1, "the client does not retry"
+
+
+def test_an_error_page_instead_of_a_response_is_ambiguous() -> None:
+    requests: list[Any] = []
+    with answering("autoscaling_no_retry", 500, b"<html>oops</html>", requests) as clients:
+        assert AutoScalingProvider(clients).replace(INSTANCE, "token").failure is ProviderFailure.AMBIGUOUS
+    assert len(requests) == 1
+
+
+def test_the_group_size_is_kept_and_the_activity_id_is_the_operation() -> None:
+    activity = {
+        "ActivityId": "a-1", "AutoScalingGroupName": "g", "Cause": "c", "StartTime": 0, "StatusCode": "InProgress",
+    }  # fmt: skip
+    expected = {"InstanceId": INSTANCE, "ShouldDecrementDesiredCapacity": False}
+    with stubbed("autoscaling_no_retry") as (clients, stub):
+        stub.add_response(OPERATION, {"Activity": activity}, expected)
+        assert AutoScalingProvider(clients).replace(INSTANCE, "token") == CallResult(operation="a-1")
+
+
+STATES: Mapping[str, Presence] = {
+    "pending": Presence.ALIVE,
+    "running": Presence.ALIVE,
+    "stopping": Presence.ALIVE,
+    "stopped": Presence.ALIVE,
+    "shutting-down": Presence.GONE,
+    "terminated": Presence.GONE,
+}
+
+
+@pytest.mark.parametrize("state", sorted(STATES))
+def test_an_instance_is_gone_from_shutting_down_on(state: str) -> None:
+    with stubbed("ec2") as (clients, stub):
+        stub.add_response("describe_instances", described(state))
+        assert AutoScalingProvider(clients).probe(INSTANCE) is STATES[state]
+
+
+def test_a_probe_without_a_response_returns_unknown() -> None:
+    with failing("ec2", ReadTimeoutError(endpoint_url=URL)) as clients:
+        assert AutoScalingProvider(clients).probe(INSTANCE) is Presence.UNKNOWN
+
+
+def test_a_probe_without_permission_is_misconfigured() -> None:
+    with stubbed("ec2") as (clients, stub):
+        stub.add_client_error("describe_instances", "UnauthorizedOperation", http_status_code=403)
+        with pytest.raises(Misconfigured):
+            AutoScalingProvider(clients).probe(INSTANCE)
+
+
+def test_terminating_members_are_no_candidates() -> None:
+    with stubbed("autoscaling") as (clients, stub):
+        stub.add_response("describe_auto_scaling_groups", {"AutoScalingGroups": [group(("Terminating:Wait", "i-1"))]})
+        assert candidates(clients) == ()
+
+
+def candidates(clients: Clients) -> tuple[Any, ...]:
+    from tests.contracts.test_provider import LONG_AGO
+
+    return AutoScalingProvider(clients).candidates("g", LONG_AGO)
+
+
+def group(*members: tuple[str, str]) -> dict[str, Any]:
+    instances = [
+        {
+            "InstanceId": name, "LifecycleState": state, "AvailabilityZone": "a", "HealthStatus": "Healthy",
+            "ProtectedFromScaleIn": False,
+        }
+        for state, name in members
+    ]  # fmt: skip
+    return {
+        "AutoScalingGroupName": "g", "MinSize": 0, "MaxSize": 1, "DesiredCapacity": 1, "DefaultCooldown": 0,
+        "AvailabilityZones": [], "HealthCheckType": "EC2", "CreatedTime": 0, "Instances": instances,
+    }  # fmt: skip

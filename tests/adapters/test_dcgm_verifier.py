@@ -1,0 +1,214 @@
+"""Verification by DCGM diagnostics over SSM: the verdict for each command status and report."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from faultbridge.adapters.compute.dcgm_verifier import OUTPUT_CHARACTERS, OutputBucket, SsmDcgmVerifier
+from faultbridge.decoders.dcgm_diag import read_report
+from faultbridge.errors import Misconfigured, Transient
+from faultbridge.ports import Verdict, Verification
+from faultbridge.simulation.fakes import FakeObjects
+from tests.adapters.stubs import stubbed
+
+INSTANCE = "i-0123456789abcdef0"
+COMMAND = "01234567-89ab-cdef-0123-456789abcdef"
+
+
+def ran(
+    name: str, status: str, *, category: str = "Hardware", gpu: int = 0, **warning: Any
+) -> tuple[str, dict[str, Any]]:
+    result: dict[str, Any] = {"entity_group": "GPU", "entity_id": gpu, "status": status}
+    if warning:
+        result["warnings"] = [warning]
+    return category, {"name": name, "results": [result]}
+
+
+def report(*tests: tuple[str, dict[str, Any]]) -> str:
+    categories = [{"category": category, "tests": [each]} for category, each in tests]
+    return json.dumps({"DCGM Diagnostic": {"test_categories": categories}})
+
+
+SOFTWARE = ran("software", "Pass", category="Deployment")
+PERSISTENCE = ran(
+    "software", "Fail", category="Deployment",
+    warning="Persistence mode for GPU 0 is disabled.", error_id=29, error_category=8, error_severity=5,
+)  # fmt: skip
+MEMORY = ran("memory", "Pass")
+BAD_MEMORY = ran("memory", "Fail", warning="GPU 0 has bad memory", error_id=51, error_category=4, error_severity=2)
+SKIPPED = ran("memory", "Skip")
+
+
+def verdict(
+    output: str,
+    *,
+    status: str = "Success",
+    details: str = "Success",
+    level: int = 3,
+    kept: OutputBucket | None = None,
+    url: str = "",
+) -> Verification:
+    answer = {
+        "CommandId": COMMAND, "InstanceId": INSTANCE, "Status": status, "StatusDetails": details,
+        "StandardOutputContent": output, "StandardOutputUrl": url,
+    }  # fmt: skip
+    with stubbed("ssm") as (clients, stub):
+        stub.add_response("get_command_invocation", answer, {"CommandId": COMMAND, "InstanceId": INSTANCE})
+        verifier = SsmDcgmVerifier(clients, level=level, timeout_seconds=60, read_report=read_report, output=kept)
+        return verifier.status(INSTANCE, COMMAND)
+
+
+class TestVerdict:
+    def test_passed_hardware_tests_give_passed(self) -> None:
+        assert verdict(report(SOFTWARE, MEMORY)).verdict is Verdict.PASSED
+
+    def test_the_gpus_in_the_report_are_counted(self) -> None:
+        seven = [ran("memory", "Pass", gpu=number) for number in range(7)]
+        assert verdict(report(SOFTWARE, *seven)).gpus == 7
+
+    def test_one_hardware_failure_gives_failed_with_its_reason(self) -> None:
+        found = verdict(report(SOFTWARE, MEMORY, BAD_MEMORY), status="Failed", details="Failed")
+        assert found.verdict is Verdict.FAILED
+        assert [("memory" in line, "bad memory" in line) for line in found.findings] == [(True, True)]
+
+    def test_a_wrong_setting_is_not_a_hardware_failure(self) -> None:
+        found = verdict(report(PERSISTENCE, MEMORY), status="Failed", details="Failed")
+        assert found.verdict is Verdict.PASSED
+        assert len(found.findings) == 1
+
+    @pytest.mark.parametrize("tests", [(SKIPPED,), (SOFTWARE, SKIPPED), (PERSISTENCE, SKIPPED), (SOFTWARE,), ()])
+    def test_a_report_without_hardware_tests_is_unknown(self, tests: tuple[Any, ...]) -> None:
+        assert verdict(report(*tests)).verdict is Verdict.UNKNOWN
+
+    def test_level_one_can_pass_with_deployment_checks_only(self) -> None:
+        assert verdict(report(SOFTWARE), level=1).verdict is Verdict.PASSED
+        assert verdict(report(PERSISTENCE), level=1).verdict is Verdict.UNKNOWN
+
+    def test_a_device_with_only_skipped_tests_prevents_passed(self) -> None:
+        assert verdict(report(MEMORY, ran("memory", "Skip", gpu=7))).verdict is Verdict.UNKNOWN
+        proven = report(MEMORY, ran("memory", "Skip", gpu=7), ran("pcie", "Pass", gpu=7))
+        assert verdict(proven).verdict is Verdict.PASSED
+
+    def test_a_report_overrides_the_exit_code(self) -> None:
+        assert verdict(report(SOFTWARE, MEMORY), status="Failed", details="Failed").verdict is Verdict.PASSED
+
+    @pytest.mark.parametrize("text", ["", "dcgmi: command not found", '{"DCGM Diagnostic": {"test_ca'])
+    def test_a_missing_report_is_unknown_and_not_failed(self, text: str) -> None:
+        found = verdict(text, status="Failed", details="Failed")
+        assert found.verdict is Verdict.UNKNOWN
+        assert found.report == text.encode()
+
+    def test_text_before_the_report_is_skipped(self) -> None:
+        assert verdict("Successfully ran diagnostic.\n" + report(MEMORY)).verdict is Verdict.PASSED
+
+
+class TestUnfinishedCommands:
+    @pytest.mark.parametrize("status", ["Pending", "InProgress", "Delayed", "Cancelling"])
+    def test_a_running_command_is_pending(self, status: str) -> None:
+        assert verdict("", status=status, details=status) == Verification(Verdict.PENDING)
+
+    @pytest.mark.parametrize(
+        ("status", "details"),
+        [
+            ("TimedOut", "Delivery Timed Out"),
+            ("TimedOut", "Execution Timed Out"),
+            ("Failed", "Undeliverable"),
+            ("Failed", "Terminated"),
+            ("Cancelled", "Cancelled"),
+        ],
+    )
+    def test_a_command_that_did_not_run_to_completion_is_unknown(self, status: str, details: str) -> None:
+        found = verdict(report(BAD_MEMORY), status=status, details=details)
+        assert found.verdict is Verdict.UNKNOWN
+        assert found.findings
+
+    def test_a_command_that_ssm_does_not_list_is_unknown(self) -> None:
+        with stubbed("ssm") as (clients, stub):
+            stub.add_client_error("get_command_invocation", "InvocationDoesNotExist")
+            verifier = SsmDcgmVerifier(clients, level=3, timeout_seconds=60, read_report=read_report)
+            assert verifier.status(INSTANCE, COMMAND).verdict is Verdict.UNKNOWN
+
+
+class TestLongOutput:
+    @pytest.fixture
+    def whole(self) -> str:
+        return report(SOFTWARE, *[MEMORY] * 400)
+
+    @pytest.mark.parametrize(
+        "url",
+        [
+            f"https://s3.us-east-1.amazonaws.com/bucket/verify/{COMMAND}/{INSTANCE}/awsrunShellScript/"
+            "0.awsrunShellScript/stdout",
+            "",
+        ],
+    )
+    def test_truncated_output_is_read_from_the_bucket(self, whole: str, url: str) -> None:
+        objects = FakeObjects()
+        key = f"verify/{COMMAND}/{INSTANCE}/awsrunShellScript/0.awsrunShellScript/stdout"
+        objects.put(key, whole.encode())
+        found = verdict(whole[:OUTPUT_CHARACTERS], kept=OutputBucket("bucket", "verify", objects), url=url)
+        assert found.verdict is Verdict.PASSED
+        assert found.report == whole.encode()
+
+    def test_truncated_output_without_a_stored_copy_is_unknown(self, whole: str) -> None:
+        assert verdict(whole[:OUTPUT_CHARACTERS]).verdict is Verdict.UNKNOWN
+        assert verdict(whole[:OUTPUT_CHARACTERS], kept=OutputBucket("b", "p", FakeObjects())).verdict is Verdict.UNKNOWN
+
+    def test_short_output_needs_no_bucket(self) -> None:
+        objects = FakeObjects()
+        assert verdict(report(MEMORY), kept=OutputBucket("bucket", "verify", objects)).verdict is Verdict.PASSED
+        assert objects.seam.calls == []
+
+
+class TestStart:
+    def start(self, answer: str | dict[str, Any], kept: OutputBucket | None = None) -> str:
+        expected: dict[str, Any] = {
+            "InstanceIds": [INSTANCE],
+            "DocumentName": "AWS-RunShellScript",
+            "Comment": "token",
+            "TimeoutSeconds": 600,
+            "Parameters": {"commands": ["dcgmi diag -r 3 -j"], "executionTimeout": ["5400"]},
+        }
+        if kept:
+            expected |= {"OutputS3BucketName": kept.bucket, "OutputS3KeyPrefix": kept.prefix}
+        with stubbed("ssm") as (clients, stub):
+            stub.add_response("list_commands", {"Commands": [{"CommandId": COMMAND[::-1], "Comment": "other"}]})
+            if isinstance(answer, str):
+                stub.add_client_error("send_command", answer)
+            else:
+                stub.add_response("send_command", answer, expected)
+            verifier = SsmDcgmVerifier(clients, level=3, timeout_seconds=5400, read_report=read_report, output=kept)
+            return verifier.start(INSTANCE, "token")
+
+    def test_diagnostics_run_at_the_configured_level_and_time_limit(self) -> None:
+        assert self.start({"Command": {"CommandId": COMMAND}}) == COMMAND
+
+    def test_the_output_is_stored_when_a_bucket_is_configured(self) -> None:
+        kept = OutputBucket("bucket", "verify", FakeObjects())
+        assert self.start({"Command": {"CommandId": COMMAND}}, kept) == COMMAND
+
+    def test_an_ssm_agent_that_is_not_registered_yet_is_transient(self) -> None:
+        with pytest.raises(Transient, match="SSM"):
+            self.start("InvalidInstanceId")
+
+    def test_a_missing_permission_is_misconfigured(self) -> None:
+        with pytest.raises(Misconfigured):
+            self.start("AccessDeniedException")
+
+
+REAL = {
+    "dcgm-diag-v4__gb10-level2-plugins-allowed-real.json": Verdict.PASSED,
+    "dcgm-diag-v4__gb10-level2-plugins-gated-real.json": Verdict.UNKNOWN,
+    "dcgm-diag-v4__gb10-level2-partial-skip-real.json": Verdict.UNKNOWN,
+    "dcgm-diag-v3__nvvs-ecc-disabled-skip-4gpu.json": Verdict.FAILED,
+    "dcgm-diag-v3__gcm-dcgmi-exit205-but-pass.json": Verdict.UNKNOWN,
+}
+
+
+@pytest.mark.parametrize("name", sorted(REAL))
+def test_real_reports_have_the_expected_verdict(shared: Path, name: str) -> None:
+    assert verdict((shared / "samples" / name).read_text(), status="Failed", details="Failed").verdict is REAL[name]

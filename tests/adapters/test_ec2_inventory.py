@@ -1,0 +1,148 @@
+"""The instances of an Auto Scaling group, as EC2 describes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from faultbridge.adapters.aws.clients import Clients
+from faultbridge.adapters.compute.ec2_inventory import Ec2Inventory, domains_of
+from faultbridge.domain.clusters import ClusterConfig, ProviderRole
+from faultbridge.domain.failure_domains import narrowest
+from faultbridge.errors import Rejected, Transient
+from faultbridge.registry.instances import OPT_OUT_TAG, Member
+from faultbridge.registry.registration import NewNode
+from tests.adapters.stubs import ENVIRONMENT, stubbed
+from tests.contracts.aws import ON_MOTO, aws
+from tests.contracts.test_provider import group_of
+
+CLUSTER = ClusterConfig("train-a")
+pytestmark = pytest.mark.skipif(not ON_MOTO, reason="only moto has the compute services")
+
+
+@pytest.fixture
+def clients(monkeypatch: pytest.MonkeyPatch) -> Iterator[Clients]:
+    # moto has no instance topology.
+    monkeypatch.setattr("faultbridge.adapters.compute.ec2_inventory.domains_of", lambda *_: {})
+    with aws() as made:
+        yield made
+
+
+def test_every_instance_in_service_is_listed_by_its_host_name(clients: Clients) -> None:
+    group, instances = group_of(clients)
+    machines = Ec2Inventory(clients).machines(CLUSTER, group)
+    assert {machine.instance_id for machine in machines} == set(instances)
+    assert [machine.name for machine in machines] == sorted(machine.name for machine in machines)
+    for machine in machines:
+        assert machine.name.startswith("ip-")
+        assert "." not in machine.name
+        assert machine.aliases[0].startswith(f"{machine.name}.")
+        assert (machine.group, machine.instance_type, machine.domain) == (group, "p4d.24xlarge", "us-east-1a")
+        assert machine.launched_at is not None
+        assert NewNode.of_machine(machine).since == machine.launched_at
+
+
+def test_an_instance_in_standby_is_not_listed(clients: Clients) -> None:
+    group, (first, second) = group_of(clients)
+    clients.autoscaling.enter_standby(
+        AutoScalingGroupName=group, InstanceIds=[first], ShouldDecrementDesiredCapacity=True
+    )
+    assert [machine.instance_id for machine in Ec2Inventory(clients).machines(CLUSTER, group)] == [second]
+
+
+def test_a_large_group_is_read_in_several_calls(clients: Clients, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("faultbridge.adapters.compute.ec2_inventory.INSTANCES_AT_ONCE", 1)
+    group, instances = group_of(clients)
+    assert len(Ec2Inventory(clients).machines(CLUSTER, group)) == len(instances)
+
+
+def test_a_missing_group_is_rejected(clients: Clients) -> None:
+    with pytest.raises(Rejected, match="Auto Scaling group not found"):
+        Ec2Inventory(clients).machines(CLUSTER, "nowhere")
+
+
+def test_a_terminated_or_unknown_instance_is_gone(clients: Clients) -> None:
+    _, (first, second) = group_of(clients)
+    clients.ec2.terminate_instances(InstanceIds=[first])
+    assert Ec2Inventory(clients).gone(CLUSTER, [first, second, "i-0123456789abcdef0"]) == {first, "i-0123456789abcdef0"}
+
+
+def test_one_call_finds_the_instances_with_the_opt_out_tag(clients: Clients) -> None:
+    _, (first, second) = group_of(clients)
+    clients.ec2.create_tags(Resources=[first], Tags=[{"Key": OPT_OUT_TAG, "Value": "true"}])
+    clients.ec2.create_tags(Resources=[second], Tags=[{"Key": OPT_OUT_TAG, "Value": "false"}])
+    assert Ec2Inventory(clients).opted_out(CLUSTER) == {first}
+
+
+def test_an_instance_in_standby_is_a_member_that_does_not_serve(clients: Clients) -> None:
+    group, (first, second) = group_of(clients)
+    clients.autoscaling.enter_standby(
+        AutoScalingGroupName=group, InstanceIds=[first], ShouldDecrementDesiredCapacity=True
+    )
+    found = Ec2Inventory(clients).look(CLUSTER, [group, "nowhere"])
+    assert {one.instance_id: one.serving for one in found[group].values()} == {first: False, second: True}
+    assert list(found) == [group]
+
+
+def test_the_instances_of_another_account_are_read_with_its_role(clients: Clients) -> None:
+    other_account = ClusterConfig(
+        "train-b", provider_role=ProviderRole("arn:aws:iam::222233334444:role/faultbridge", "shared")
+    )
+    there = clients.for_role(other_account.provider_role) if other_account.provider_role else clients
+    group, instances = group_of(there)
+    assert {one.instance_id for one in Ec2Inventory(clients).machines(other_account, group)} == set(instances)
+    assert Ec2Inventory(clients).look(CLUSTER, [group]) == {}
+
+
+INSTANCE = "i-0123456789abcdef0"
+
+
+def topology(**changes: object) -> dict[str, object]:
+    """A response of DescribeInstanceTopology, in the form of the service model."""
+    one = {
+        "InstanceId": INSTANCE,
+        "InstanceType": "p5.48xlarge",
+        "GroupName": "cluster-a",
+        "NetworkNodes": ["nn-top", "nn-middle", "nn-bottom"],
+        "AvailabilityZone": "us-west-2a",
+        "ZoneId": "usw2-az2",
+        "CapacityBlockId": "cb-1",
+    }
+    return {"Instances": [one | changes]}
+
+
+def test_the_narrowest_failure_domain_is_the_switch_and_then_the_zone() -> None:
+    with stubbed("ec2") as (clients, stub):
+        stub.add_response("describe_instance_topology", topology(), {"InstanceIds": [INSTANCE]})
+        (domains,) = domains_of(clients, [INSTANCE]).values()
+    assert domains == {
+        "network_node": "nn-bottom",
+        "zone": "us-west-2a",
+        "capacity_block": "cb-1",
+        "placement_group": "cluster-a",
+    }
+    assert narrowest(domains) == "nn-bottom"
+    assert narrowest({**domains, "ultraserver": "us-7"}) == "us-7"
+    assert narrowest({"placement_group": "cluster-a", "zone": "us-west-2a"}) == "us-west-2a"
+    assert narrowest({}) is None
+
+
+@pytest.mark.parametrize("code", ["UnsupportedOperation", "InvalidParameterValue"])
+def test_without_topology_the_failure_domain_is_the_zone(code: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in ENVIRONMENT.items():
+        monkeypatch.setenv(name, value)
+    with stubbed("ec2") as (clients, stub):
+        described = {"InstanceId": INSTANCE, "InstanceType": "m5.large", "PrivateDnsName": "ip-10-0-0-7.internal"}
+        stub.add_client_error("describe_instance_topology", code)
+        stub.add_response("describe_instances", {"Reservations": [{"Instances": [described]}]})
+        members = {INSTANCE: Member(INSTANCE, "us-west-2a")}
+        (machine,) = Ec2Inventory(clients).describe(CLUSTER, "group", members)
+    assert (machine.name, machine.domain, machine.aliases) == ("ip-10-0-0-7", "us-west-2a", ("ip-10-0-0-7.internal",))
+
+
+def test_a_throttled_service_is_transient() -> None:
+    with stubbed("autoscaling") as (clients, stub):
+        stub.add_client_error("describe_auto_scaling_groups", "Throttling")
+        with pytest.raises(Transient):
+            Ec2Inventory(clients).look(CLUSTER, ["group"])

@@ -1,0 +1,93 @@
+"""The instances of a HyperPod cluster; no emulator has them, so botocore checks stubbed responses."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from faultbridge.adapters.compute.hyperpod_inventory import HyperPodInventory
+from faultbridge.domain.clusters import ClusterConfig
+from faultbridge.errors import Misconfigured
+from faultbridge.registry.instances import Member
+from tests.adapters.stubs import ENVIRONMENT, stubbed
+
+CLUSTER = ClusterConfig("train-a", provider="hyperpod", hyperpod_cluster="hp-train")
+LAUNCHED = datetime(2026, 2, 3, 11, 0, tzinfo=UTC)
+LIST = {"ClusterName": "hp-train", "IncludeNodeLogicalIds": True, "MaxResults": 100}
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in ENVIRONMENT.items():
+        monkeypatch.setenv(name, value)
+
+
+def instance(number: int) -> str:
+    return f"i-{number:017x}"
+
+
+def node(number: int, status: str = "Running", group: str = "gpu-workers", slot: str | None = None) -> dict[str, Any]:
+    """One summary of ListClusterNodes; a node that is still starting has only a logical id."""
+    return {
+        "InstanceGroupName": group,
+        "InstanceId": instance(number),
+        "NodeLogicalId": slot or f"aaaaaaaa-0000-0000-0000-{number:012d}",
+        "InstanceType": "ml.p5.48xlarge",
+        "LaunchTime": LAUNCHED,
+        "InstanceStatus": {"Status": status, "Message": ""},
+    }
+
+
+def test_all_pages_of_a_cluster_are_listed_by_group() -> None:
+    with stubbed("sagemaker") as (clients, stub):
+        first = [node(1), node(2, "ShuttingDown"), node(9, group="login")]
+        stub.add_response("list_cluster_nodes", {"ClusterNodeSummaries": first, "NextToken": "more"}, LIST)
+        second = [node(3, "DeepHealthCheckInProgress")]
+        stub.add_response("list_cluster_nodes", {"ClusterNodeSummaries": second}, {**LIST, "NextToken": "more"})
+        found = HyperPodInventory(clients).look(CLUSTER, {"gpu-workers", "nowhere"})
+    assert list(found) == ["gpu-workers"]
+    assert {one.instance_id: one.serving for one in found["gpu-workers"].values()} == {
+        instance(1): True,
+        instance(2): False,
+        instance(3): True,
+    }
+    assert found["gpu-workers"][instance(1)].slot == "aaaaaaaa-0000-0000-0000-000000000001"
+
+
+def test_an_instance_is_named_by_its_logical_id_and_has_all_its_names_as_aliases() -> None:
+    slot = "aaaaaaaa-0000-0000-0000-000000000001"
+    details = {
+        **node(1),
+        "PrivateDnsHostname": "ip-10-1-2-3.us-west-2.compute.internal",
+        "Placement": {"AvailabilityZone": "us-west-2a", "AvailabilityZoneId": "usw2-az2"},
+        "UltraServerInfo": {"Id": "us-7", "Type": "u-p6e-gb200"},
+    }
+    with stubbed("sagemaker") as (clients, stub):
+        request = {"ClusterName": "hp-train", "NodeId": instance(1)}
+        stub.add_response("describe_cluster_node", {"NodeDetails": details}, request)
+        members = {instance(1): Member(instance(1), slot=slot)}
+        (machine,) = HyperPodInventory(clients).describe(CLUSTER, "gpu-workers", members)
+    assert machine.name == "gpu-workers-aaaaaaaa"
+    assert machine.slot == slot
+    assert set(machine.aliases) == {
+        f"hyperpod-{instance(1)}",
+        "ip-10-1-2-3",
+        "ip-10-1-2-3.us-west-2.compute.internal",
+        slot,
+    }
+    assert (machine.domain, machine.domains["zone"], machine.launched_at) == ("us-7", "us-west-2a", LAUNCHED)
+
+
+def test_an_instance_that_is_not_listed_or_shuts_down_is_gone() -> None:
+    with stubbed("sagemaker") as (clients, stub):
+        listed = [node(1), node(2, "ShuttingDown"), node(3, "Failure")]
+        stub.add_response("list_cluster_nodes", {"ClusterNodeSummaries": listed}, LIST)
+        gone = HyperPodInventory(clients).gone(CLUSTER, [instance(one) for one in (1, 2, 3, 4)])
+    assert gone == {instance(2), instance(4)}
+
+
+def test_a_missing_hyperpod_registration_names_the_option_to_set() -> None:
+    with stubbed("sagemaker") as (clients, _), pytest.raises(Misconfigured, match="--hyperpod-cluster"):
+        HyperPodInventory(clients).look(ClusterConfig("train-a", provider="hyperpod"), ["gpu-workers"])

@@ -1,0 +1,152 @@
+"""PagerDuty through the bus or by an HTTP request, and all channels together."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+
+from faultbridge.adapters.aws.clients import Clients
+from faultbridge.adapters.paging.channels import PAGE_SOURCE, AllChannels, pager_from_settings
+from faultbridge.adapters.paging.pagerduty import DETAIL_TYPE, BusPagerDuty, HttpPagerDuty
+from faultbridge.errors import Misconfigured, Transient
+from faultbridge.ports import FailedEvent, FormattedPage, PageFormat, PageMessage, PageUrgency
+from faultbridge.settings import Settings
+from faultbridge.simulation.fakes import FakeBus, FakePager, breaking
+from tests.architecture.project import resources
+
+EVENT = {"event_action": "trigger", "dedup_key": "c-1:escalated", "payload": {"summary": "x"}}
+PAGE = PageMessage(
+    key="c-1:escalated",
+    urgency=PageUrgency.URGENT,
+    subject="s",
+    bodies={"default": "text"},
+    attributes={"cluster": "train-a", "urgency": "urgent"},
+    forms={PageFormat.PAGERDUTY: FormattedPage("s", json.dumps(EVENT))},
+)
+
+
+class FakePagerDuty(ThreadingHTTPServer):
+    """HTTP server (fake) for PagerDuty: returns one status to every request and records it."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__(("127.0.0.1", 0), Post)
+        self.status = status
+        self.bodies: list[Any] = []
+
+    @property
+    def url(self) -> str:
+        """The URL of the server."""
+        return f"http://127.0.0.1:{self.server_port}/v2/enqueue"
+
+
+class Post(BaseHTTPRequestHandler):
+    """Handler of one request."""
+
+    server: FakePagerDuty
+
+    def do_POST(self) -> None:
+        """Record the request and respond."""
+        self.server.bodies.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+        self.send_response(self.server.status)
+        self.end_headers()
+        self.wfile.write(b'{"status": "whatever"}')
+
+    def log_message(self, *_: Any) -> None:
+        """Log nothing."""
+
+
+@pytest.fixture
+def pagerduty(request: pytest.FixtureRequest) -> Iterator[FakePagerDuty]:
+    with FakePagerDuty(getattr(request, "param", 202)) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield server
+        server.shutdown()
+
+
+def test_a_request_adds_only_the_routing_key(pagerduty: FakePagerDuty) -> None:
+    assert HttpPagerDuty(pagerduty.url, lambda: b"r-key").send(PAGE) == PAGE.key
+    assert pagerduty.bodies == [EVENT | {"routing_key": "r-key"}]
+
+
+@pytest.mark.parametrize("pagerduty", [429, 500, 503], indirect=True)
+def test_a_temporary_http_error_is_transient(pagerduty: FakePagerDuty) -> None:
+    with pytest.raises(Transient):
+        HttpPagerDuty(pagerduty.url, lambda: b"r-key").send(PAGE)
+
+
+@pytest.mark.parametrize("pagerduty", [400, 403], indirect=True)
+def test_the_error_of_a_rejected_request_names_the_page_and_not_the_routing_key(pagerduty: FakePagerDuty) -> None:
+    with pytest.raises(Misconfigured, match="c-1:escalated") as refused:
+        HttpPagerDuty(pagerduty.url, lambda: b"r-key").send(PAGE)
+    assert "r-key" not in str(refused.value)
+
+
+def test_an_unreachable_service_is_transient() -> None:
+    with FakePagerDuty(202) as server:
+        url = server.url
+    with pytest.raises(Transient, match="cannot be reached"):
+        HttpPagerDuty(url, lambda: b"r-key").send(PAGE)
+
+
+def test_the_event_on_the_bus_is_where_the_rule_reads_it() -> None:
+    bus = FakeBus()
+    BusPagerDuty(bus).send(PAGE)
+    (event,) = bus.taken
+    assert event.detail_type == "Page"
+    assert json.loads(event.detail) == {"pagerduty": EVENT, "cluster": "train-a", "urgency": "urgent"}
+
+
+def test_a_page_that_the_bus_does_not_accept_is_transient() -> None:
+    class RejectingBus(FakeBus):
+        def put(self, events: Any) -> tuple[FailedEvent, ...]:
+            return (FailedEvent(events[0].event_id, "ThrottlingException", permanent=False),)
+
+    with pytest.raises(Transient, match="ThrottlingException"):
+        BusPagerDuty(RejectingBus()).send(PAGE)
+
+
+def test_a_failed_channel_does_not_stop_the_others_and_the_error_is_raised() -> None:
+    first, second, third = FakePager(), FakePager(), FakePager()
+    second.seam.before = breaking(("pager.send", Transient("down")))
+    every = AllChannels([first, second, third])
+    with pytest.raises(Transient, match="down"):
+        every.send(PAGE)
+    assert every.send(PAGE) == "message-2"
+    assert [len(one.sent) for one in (first, second, third)] == [2, 1, 2]
+
+
+def settings(**variables: str) -> Settings:
+    """Settings of a pager."""
+    given = {"URGENT_TOPIC": "u", "NOTICE_TOPIC": "n", "BUS": "b", **variables}
+    return Settings({f"FAULTBRIDGE_{name}": value for name, value in given.items()})
+
+
+def test_an_invalid_pagerduty_setting_is_named() -> None:
+    with pytest.raises(Misconfigured, match="invalid FAULTBRIDGE_PAGERDUTY"):
+        pager_from_settings(settings(PAGERDUTY="http://pagerduty.example"), Clients())
+
+
+@pytest.mark.parametrize("way", ["", "bus", "https://events.pagerduty.com/v2/enqueue"])
+def test_every_configured_channel_is_built_without_a_call(way: str) -> None:
+    assert isinstance(pager_from_settings(settings(PAGERDUTY=way, PAGERDUTY_KEY="secret"), Clients()), AllChannels)
+
+
+def test_the_rule_of_the_template_matches_the_page_on_the_bus() -> None:
+    rule = resources("AWS::Events::Rule")["PagerDutyRule"]["Properties"]
+    assert rule["EventPattern"] == {
+        "source": [{"Fn::Sub": f"${{EventSource}}.{PAGE_SOURCE}"}],
+        "detail-type": [DETAIL_TYPE],
+    }
+    (target,) = rule["Targets"]
+    bus = FakeBus()
+    BusPagerDuty(bus).send(PAGE)
+    path = target["InputPath"].removeprefix("$.detail.")
+    assert json.loads(bus.taken[0].detail)[path] == EVENT
+    connection = resources("AWS::Events::Connection")["PagerDutyConnection"]["Properties"]["AuthParameters"]
+    (key,) = connection["InvocationHttpParameters"]["BodyParameters"]
+    assert (key["Key"], key["IsValueSecret"]) == ("routing_key", True)

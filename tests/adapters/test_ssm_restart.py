@@ -1,0 +1,134 @@
+"""GPU reset and reboot over SSM: the state for each command status, and the scripts on a host."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from botocore.exceptions import ReadTimeoutError
+
+from faultbridge.adapters.compute import ssm_restart
+from faultbridge.adapters.compute.ssm_restart import SsmRestarter
+from faultbridge.domain.cases import RepairAction
+from faultbridge.ports import ProviderFailure, Restart, RestartState
+from tests.adapters.stubs import client_error, failing, stubbed
+
+INSTANCE = "i-0123456789abcdef0"
+COMMAND = "01234567-89ab-cdef-0123-456789abcdef"
+TOKEN = "c-abc-1"
+
+
+def restart_status(status: str, details: str, output: str = "", error: str = "") -> Restart:
+    listed = {"Commands": [{"CommandId": COMMAND, "Comment": f"{TOKEN} reboot"}]}
+    answer = {
+        "CommandId": COMMAND, "InstanceId": INSTANCE, "Status": status, "StatusDetails": details,
+        "StandardOutputContent": output, "StandardErrorContent": error,
+    }  # fmt: skip
+    with stubbed("ssm") as (clients, stub):
+        stub.add_response("list_commands", listed, {"InstanceId": INSTANCE})
+        stub.add_response("get_command_invocation", answer, {"CommandId": COMMAND, "InstanceId": INSTANCE})
+        return SsmRestarter(clients).status(RepairAction.REBOOT_NODE, INSTANCE, TOKEN)
+
+
+def test_a_successful_reboot_returns_the_new_boot_id() -> None:
+    found = restart_status("Success", "Success", "boot_id=6f1c\n")
+    assert (found.state, found.boot_id, found.operation) == (RestartState.DONE, "6f1c", COMMAND)
+
+
+@pytest.mark.parametrize("status", ["Pending", "InProgress", "Delayed"])
+def test_a_command_in_progress_is_running(status: str) -> None:
+    assert restart_status(status, status).state is RestartState.RUNNING
+
+
+@pytest.mark.parametrize(
+    ("status", "details"), [("Failed", "Failed"), ("TimedOut", "Delivery Timed Out"), ("Failed", "Undeliverable")]
+)
+def test_a_failed_command_has_failed_with_its_reason(status: str, details: str) -> None:
+    found = restart_status(status, details, error="GPU is in use")
+    assert found.state is RestartState.FAILED
+    assert found.reason == f"the reboot ended as {details.replace(' ', '')}: GPU is in use"
+
+
+def test_without_a_response_the_state_is_unknown() -> None:
+    with failing("ssm", ReadTimeoutError(endpoint_url="https://ssm")) as clients:
+        assert SsmRestarter(clients).status(RepairAction.RESET_GPU, INSTANCE, TOKEN).state is RestartState.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("error", "failure"),
+    [
+        (client_error("InvalidInstanceId"), ProviderFailure.NOT_FOUND),
+        (client_error("AccessDeniedException"), ProviderFailure.PERMISSION_DENIED),
+        (client_error("ThrottlingException"), ProviderFailure.THROTTLED),
+        (ReadTimeoutError(endpoint_url="https://ssm"), ProviderFailure.AMBIGUOUS),
+    ],
+)
+def test_a_failed_call_gives_the_reason_and_is_not_retried(error: Exception, failure: ProviderFailure) -> None:
+    requests: list[Any] = []
+    with stubbed("ssm") as (_, stub):
+        stub.add_response("list_commands", {"Commands": []}, {"InstanceId": INSTANCE})
+        with failing("ssm_no_retry", error, requests) as clients:
+            assert SsmRestarter(clients).restart(RepairAction.RESET_GPU, INSTANCE, TOKEN).failure is failure
+    assert len(requests) == 1
+
+
+class Host:
+    """A host (fake) in a folder: its tools log their arguments, its boot id is a file."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.calls = folder / "calls"
+        self.boot = folder / "boot_id"
+        self.boot.write_text("first\n")
+        self.calls.touch()
+        for tool in ("systemctl", "nvidia-smi"):
+            path = folder / tool
+            path.write_text(f'#!/bin/sh\necho "{tool} $*" >> {self.calls}\n')
+            path.chmod(0o755)
+
+    def run(self, repair_action: RepairAction) -> tuple[int, str]:
+        text = "\n".join(ssm_restart.script(repair_action, TOKEN))
+        text = text.replace(ssm_restart.FOLDER, str(self.folder / "state"))
+        text = text.replace("/proc/sys/kernel/random/boot_id", str(self.boot))
+        path = f"{self.folder}:{os.environ['PATH']}"
+        done = subprocess.run(["sh", "-c", text], env={"PATH": path}, capture_output=True, text=True, check=False)
+        assert not done.stderr
+        return done.returncode, done.stdout
+
+    def resets(self) -> int:
+        return self.calls.read_text().count("nvidia-smi --gpu-reset")
+
+
+def test_the_reset_script_resets_once_in_several_runs(tmp_path: Path) -> None:
+    host = Host(tmp_path)
+    assert [host.run(RepairAction.RESET_GPU)[0] for _ in range(3)] == [0, 0, 0]
+    assert host.resets() == 1
+
+
+def test_the_reset_script_stops_gpu_services_and_starts_them_again(tmp_path: Path) -> None:
+    host = Host(tmp_path)
+    host.run(RepairAction.RESET_GPU)
+    calls = host.calls.read_text().splitlines()
+    at = calls.index("nvidia-smi --gpu-reset")
+    stopped = [call.split()[-1] for call in calls[:at] if " stop " in call]
+    assert stopped == list(ssm_restart.GPU_SERVICES)
+    assert [call.split()[-1] for call in calls[at + 1 :]] == list(reversed(ssm_restart.GPU_SERVICES))
+
+
+def test_a_failed_reset_is_reported_again_without_a_second_reset(tmp_path: Path) -> None:
+    host = Host(tmp_path)
+    (tmp_path / "nvidia-smi").write_text(f'#!/bin/sh\necho "nvidia-smi $*" >> {host.calls}\nexit 9\n')
+    assert [host.run(RepairAction.RESET_GPU)[0] for _ in range(2)] == [9, 9]
+    assert host.resets() == 1
+
+
+def test_the_reboot_script_requests_a_reboot_until_one_happened(tmp_path: Path) -> None:
+    host = Host(tmp_path)
+    assert [host.run(RepairAction.REBOOT_NODE)[0] for _ in range(2)] == [ssm_restart.REBOOT_NOW] * 2
+    host.boot.write_text("second\n")
+    assert [host.run(RepairAction.REBOOT_NODE) for _ in range(2)] == [(0, "boot_id=second\n")] * 2
+    host.boot.write_text("third\n")
+    assert host.run(RepairAction.REBOOT_NODE) == (0, "boot_id=third\n")
