@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from faultbridge import data
-from faultbridge.domain.catalogue import Catalogue, Row, Scope
+from faultbridge.domain.catalog import Catalog, Row, Scope
 from faultbridge.domain.clusters import ClusterConfig, Mode, RepairOwner
 from faultbridge.domain.edges import NodeStatus
 from faultbridge.domain.faults import Action, Component, ComponentType, Fault, Severity
@@ -30,8 +30,8 @@ ROWS = (
     Row("smi.gpu_lost", "GPU is lost", Severity.FATAL, Action.REPLACE_NODE, same_as="xid.79"),
     Row("smi.row_remap_pending", "row remap pending", Severity.WARNING, Action.NONE, scope=Scope.BOOT),
 )
-ORDERED = [row for code, row in data.catalogue().rows.items() if code.startswith(("operator.", "cloud."))]
-CATALOGUE = Catalogue("test.1", {row.code: row for row in (*ROWS, *ORDERED)})
+ORDERED = [row for code, row in data.load_catalog().rows.items() if code.startswith(("operator.", "cloud."))]
+CATALOG = Catalog("test.1", {row.code: row for row in (*ROWS, *ORDERED)})
 ANYTHING = Rule("default", release_without_capacity=True)
 """The rule for what no other is about."""
 
@@ -72,5 +72,5 @@ def config(**others: Any) -> ClusterConfig:
 
 def rules(**others: Any) -> Rules:
     """Build what a decision rests on."""
-    given: dict[str, Any] = {"policy": POLICY, "config": config(), "catalogue": CATALOGUE.version}
+    given: dict[str, Any] = {"policy": POLICY, "config": config(), "catalog": CATALOG.version}
     return Rules(stack_id=STACK_ID, **(given | others))

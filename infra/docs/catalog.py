@@ -48,7 +48,7 @@ def generate() -> str:
 
 def _catalog() -> Any:  # noqa: ANN401 - its module and spelling may move; its rows are checked by what is read here
     """Return the packaged catalog."""
-    return next(getattr(data, name) for name in ("catalog", "catalogue") if callable(getattr(data, name, None)))()
+    return next(getattr(data, name) for name in ("catalog", "catalog") if callable(getattr(data, name, None)))()
 
 
 def _codes(rows: list[Any]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from faultbridge.decoders import registry
-from faultbridge.decoders.base import READ_WITH_MAPPINGS
+from faultbridge.decoders.common.decoder import READ_WITH_MAPPINGS
 from infra.docs.markdown import code, page, table
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -76,7 +76,7 @@ class Application(RecordIntake, RecordKeeping, PagePeople, SelfMonitoring):
     @cached_property
     def rulebook(self) -> Rulebook:
         """Read registrations and policies."""
-        return Rulebook(self.ports.table, self.stack.id, data.catalogue, default_policy, data.gpus_by_instance_type)
+        return Rulebook(self.ports.table, self.stack.id, data.load_catalog, default_policy, data.gpus_by_instance_type)
 
     @cached_property
     def append(self) -> Append:

@@ -41,7 +41,7 @@ URL = "http://127.0.0.1:1"
     ],
 )
 def test_an_error_response_becomes_the_matching_error(code: str, status: int, kind: type[FaultbridgeError]) -> None:
-    error = translate(client_error(code, "why", status), "counter_sample")
+    error = translate(client_error(code, "why", status), "reading")
     assert type(error) is kind
     assert str(error) == f"reading: {code}: why"
 
@@ -62,11 +62,11 @@ def test_an_error_response_becomes_the_matching_error(code: str, status: int, ki
 def test_a_lost_response_is_transient_and_a_bad_setting_is_misconfigured(
     cause: Exception, kind: type[FaultbridgeError]
 ) -> None:
-    with pytest.raises(kind) as raised, translated("counter_sample"):
+    with pytest.raises(kind) as raised, translated("reading"):
         raise cause
     assert raised.value.__cause__ is cause
 
 
 def test_other_errors_are_not_converted() -> None:
-    with pytest.raises(KeyError), translated("counter_sample"):
+    with pytest.raises(KeyError), translated("reading"):
         raise KeyError

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from faultbridge.adapters.compute.dcgm_verifier import OUTPUT_CHARACTERS, OutputBucket, SsmDcgmVerifier
-from faultbridge.decoders.dcgm_diag import read_report
+from faultbridge.decoders.dcgm.diag import read_report
 from faultbridge.errors import Misconfigured, Transient
 from faultbridge.ports import Verdict, Verification
 from faultbridge.simulation.fakes import FakeObjects

@@ -7,10 +7,9 @@ import inspect
 import pytest
 
 from faultbridge.errors import Misconfigured
-from faultbridge.settings import Settings
-from faultbridge.variables import MEANINGS
+from faultbridge.settings import DESCRIPTIONS, Settings, Variable
 
-NAMES = sorted(name for name, member in inspect.getmembers(Settings) if isinstance(member, property))
+NAMES = sorted(name for name, member in inspect.getmembers(Settings) if isinstance(member, Variable))
 DEFAULTS = {
     "stack": "faultbridge",
     "event_source": "faultbridge",
@@ -53,7 +52,7 @@ def test_the_process_environment_is_the_default(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_every_variable_has_a_property_and_a_meaning() -> None:
-    assert sorted(name.lower() for name in MEANINGS) == NAMES
+    assert sorted(name.lower() for name in DESCRIPTIONS) == NAMES
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -62,7 +61,7 @@ def test_a_missing_variable_has_a_default_or_is_named_with_its_meaning(name: str
         value = getattr(Settings(), name)
     except Misconfigured as error:
         value = str(error)
-    assert value in (DEFAULTS.get(name), f"FAULTBRIDGE_{name.upper()} is not set ({MEANINGS[name.upper()]})")
+    assert value in (DEFAULTS.get(name), f"FAULTBRIDGE_{name.upper()} is not set ({DESCRIPTIONS[name.upper()]})")
 
 
 def test_an_empty_variable_counts_as_missing() -> None:
@@ -78,5 +77,5 @@ def test_defaults_contain_the_stack_name() -> None:
 
 
 def test_an_invalid_number_is_named() -> None:
-    with pytest.raises(Misconfigured, match="FAULTBRIDGE_PROBE_SECONDS is 'soon'"):
+    with pytest.raises(Misconfigured, match="FAULTBRIDGE_PROBE_SECONDS is not an integer: 'soon'"):
         _ = Settings({"FAULTBRIDGE_PROBE_SECONDS": "soon"}).probe_seconds

@@ -12,7 +12,7 @@ from faultbridge.agent import resource_limits
 from faultbridge.agent.child_processes import MAX_OUTPUT_BYTES, ChildProcess, Outcome, ProbeResult, start_process
 from faultbridge.agent.probe_commands import NVIDIA_SMI_ERRORS, port_counters, scrape
 from faultbridge.agent.probes import REPEAT_FAULT_SECONDS, Probe, ProbeScheduler, probe_fault
-from faultbridge.data import catalogue
+from faultbridge.data import load_catalog
 from faultbridge.decoders import registry
 from tests.agent.fakes import NOON, ManualClock, script
 
@@ -208,7 +208,7 @@ def test_a_real_hanging_program_is_reported_within_its_timeout(tmp_path):
 @pytest.mark.parametrize("outcome", [Outcome.HUNG, Outcome.CRASHED, Outcome.FAILED, Outcome.OVERSIZED])
 def test_a_probe_fault_has_the_severity_and_action_of_the_catalog(family, outcome):
     fault = json.loads(probe_fault("a probe", family, ProbeResult(outcome), at=NOON, seconds=30))
-    row = catalogue().rows[fault["code"]]
+    row = load_catalog().rows[fault["code"]]
     assert (fault["severity"], fault["action"]) == (row.severity.value, row.action.value)
     assert fault["code"] != "agent.flood"  # reserved for a record with too many faults
 

@@ -17,7 +17,7 @@ from datetime import datetime
 
 from faultbridge import data
 from faultbridge.decoders import registry
-from faultbridge.decoders.base import Hints
+from faultbridge.decoders.common.decoder import Hints
 from faultbridge.pipeline.fold.changes import Arrival
 from faultbridge.pipeline.normalize.limit import limit
 from faultbridge.pipeline.normalize.timestamp import settle
@@ -33,7 +33,7 @@ MIN_XIDS = 20_000
 BYTES_A_ROUND = 300_000
 Record = tuple[str, datetime, bytes]
 XID = "2026-02-03T{:02d}:{:02d}:{:02d},000000+00:00 NVRM: Xid (PCI:0000:c1:00): {}, pid={}, name=python, Ch 00000008"
-FOLDERS = (SAMPLES, HERE / "samples_part_two")
+FOLDERS = (SAMPLES, HERE / "samples_platform")
 
 
 def xids(count: int) -> list[Record]:
@@ -53,8 +53,8 @@ def samples() -> dict[str, list[bytes]]:
 
 def core(source: str, records: list[Record]) -> None:
     """Decode, settle, fold and decide, a hundred records of one node at a time."""
-    catalogue = data.catalogue()
-    judged = rules(catalogue=catalogue.version)
+    catalog = data.load_catalog()
+    judged = rules(catalog=catalog.version)
     state = node()
     for start in range(0, len(records), BATCH):
         arrivals: list[Arrival] = []
@@ -63,7 +63,7 @@ def core(source: str, records: list[Record]) -> None:
             decoded = limit(registry.decode(source, body, Hints(at, "n", "c")), source)
             seen = settle(decoded, sent_at=at, received_at=at)
             arrivals += [Arrival(one, one.observed_at or at, name) for one in seen]
-        state = observe(state, arrivals, rebooted=False, rules=judged, catalogue=catalogue, now=at).state
+        state = observe(state, arrivals, rebooted=False, rules=judged, catalog=catalog, now=at).state
 
 
 def least(bodies: list[bytes]) -> tuple[str, Callable[[], object]]:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 from faultbridge.decoders import registry
-from faultbridge.decoders.base import Hints
+from faultbridge.decoders.common.decoder import Hints
 from faultbridge.domain.faults import Observation
 from faultbridge.pipeline.normalize.compare import differences
 from faultbridge.pipeline.normalize.timestamp import settle

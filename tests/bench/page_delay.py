@@ -14,7 +14,7 @@ from faultbridge.storage import keys
 from tests.world import World
 
 PAGES = 200
-UNKNOWN = "NVRM: Xid (PCI:0000:c1:00): 998, pid=1234, name=python, something that no catalogue has"
+UNKNOWN = "NVRM: Xid (PCI:0000:c1:00): 998, pid=1234, name=python, something that no catalog has"
 
 
 def timed() -> list[dict[str, float]]:

@@ -20,7 +20,7 @@ AT = "2026-02-03T12:00:00Z"
 XID = "[ 8123.6] NVRM: Xid (PCI:0000:c1:00): 79, pid=1234, name=python, GPU has fallen off the bus.\n"
 FIELDS = {
     "kind", "source", "code", "severity", "action", "component", "observed_at", "node", "cluster",
-    "message", "evidence", "attributes", "catalogue", "record_id", "instance_id", "boot_id",
+    "message", "evidence", "attributes", "catalog", "record_id", "instance_id", "boot_id",
 }  # fmt: skip
 
 
@@ -63,7 +63,7 @@ def test_a_fault_has_the_fields_that_scripts_depend_on(call: Call) -> None:
         "observed_at": "2026-02-03T12:00:00.000Z", "node": "ip-10-0-0-7", "cluster": "train-a",
         "message": "GPU has fallen off the bus.", "evidence": "", "count": 1,
         "attributes": {"pid": "1234", "process": "python", "uptime": "8123.6", "time_source": "received"},
-        "catalogue": "2026.1", "record_id": None, "instance_id": None, "boot_id": None,
+        "catalog": "2026.1", "record_id": None, "instance_id": None, "boot_id": None,
     }  # fmt: skip
 
 

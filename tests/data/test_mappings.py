@@ -1,4 +1,4 @@
-"""Mappings and thresholds: every fault that they name is described, and every pattern ends soon."""
+"""Mappings and thresholds: every fault code has a row and every pattern is fast."""
 
 from __future__ import annotations
 
@@ -9,20 +9,21 @@ from typing import Any
 
 import pytest
 
-from faultbridge.data import catalogue
+from faultbridge.data import load_catalog
 from faultbridge.data.counters import counters_of, thresholds
-from faultbridge.data.mapping import NAMES, mapping, packaged, read_own
+from faultbridge.data.mapping import NAMES, mapping, packaged, parse_extensions
 from faultbridge.data.patterns import bounded_pattern
 from faultbridge.decoders import registry
-from faultbridge.decoders.base import Hints, judgements
-from faultbridge.decoders.training_patterns import patterns_of
+from faultbridge.decoders.common.decoder import Hints
+from faultbridge.decoders.training.training_log import patterns_of
 from faultbridge.errors import Misconfigured
+from tests.decoders.captures import faults_and_clears
 
 CODE = re.compile(r"(?:agent|cloud|dcgm|host|net|smi|sxid|train|xid)\.[a-z0-9_]+")
 
 
 def texts(value: Any) -> list[str]:
-    """Every text in JSON, members' names left out."""
+    """Return every string in a JSON value, without member names."""
     if isinstance(value, dict):
         return [text for one in value.values() for text in texts(one)]
     if isinstance(value, list):
@@ -31,7 +32,7 @@ def texts(value: Any) -> list[str]:
 
 
 def patterns(value: Any) -> list[str]:
-    """Every pattern in JSON."""
+    """Return every pattern in a JSON value."""
     if isinstance(value, dict):
         own = [one for name, one in value.items() if name in {"pattern", "alert"}]
         return own + [found for one in value.values() for found in patterns(one)]
@@ -39,25 +40,25 @@ def patterns(value: Any) -> list[str]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_code_that_a_mapping_names_has_a_row(name: str) -> None:
+def test_every_code_in_a_mapping_has_a_row(name: str) -> None:
     named = {text for text in texts(packaged(name)) if CODE.fullmatch(text)}
     assert named
-    assert named <= catalogue().rows.keys()
+    assert named <= load_catalog().rows.keys()
 
 
-def test_every_code_that_a_threshold_names_has_a_row_and_a_source() -> None:
-    assert {one.code for one in thresholds().values()} <= catalogue().rows.keys()
+def test_every_code_in_a_threshold_has_a_row_and_a_source() -> None:
+    assert {one.code for one in thresholds().values()} <= load_catalog().rows.keys()
     assert all(one.says for one in thresholds().values())
 
 
-def test_shaping_and_gauges_have_no_threshold() -> None:
+def test_traffic_shaping_and_gauges_have_no_threshold() -> None:
     for counter in counters_of("ethtool-stats") | counters_of("rdma-counters"):
         assert "allowance" not in counter
         assert counter not in {"port_xmit_wait", "lifespan"}
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_pattern_answers_a_long_line_soon(name: str) -> None:
+def test_every_pattern_matches_a_long_line_fast(name: str) -> None:
     for pattern in patterns(packaged(name)):
         compiled = re.compile(pattern)
         for filler in (" ", "a", "9", "xid", " iteration 1/ 2 | ", "iteration: 0 | ", '"1":true,'):
@@ -69,13 +70,13 @@ def test_every_pattern_answers_a_long_line_soon(name: str) -> None:
 
 
 @pytest.mark.parametrize("pattern", ["(a+)+b", "a*", "(?:a{1,9})+x", "a{3,}", "("])
-def test_a_pattern_without_a_bound_is_refused(pattern: str) -> None:
+def test_a_pattern_without_a_bound_is_rejected(pattern: str) -> None:
     with pytest.raises(Misconfigured):
         patterns_of([{"contains": "a", "pattern": pattern, "code": "train.stalled"}])
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_packaged_pattern_has_the_bound_that_a_customers_must_have(name: str) -> None:
+def test_every_packaged_pattern_is_bounded_like_a_customers_pattern(name: str) -> None:
     assert all(bounded_pattern(pattern) for pattern in patterns(packaged(name)))
 
 
@@ -92,25 +93,25 @@ def test_every_packaged_pattern_has_the_bound_that_a_customers_must_have(name: s
         "{",
     ],
 )
-def test_words_that_no_mapping_could_be_extended_by_are_refused(words: str) -> None:
+def test_invalid_extensions_are_rejected(words: str) -> None:
     with pytest.raises(Misconfigured):
-        read_own(words)
+        parse_extensions(words)
 
 
-def test_a_customers_rule_goes_before_ours_and_keeps_the_rest() -> None:
-    own = read_own('{"alerts": {"rules": [{"alert": "LowDiskBandwidth", "code": "host.storage_unhealthy"}]}}')
+def test_a_customers_rule_precedes_the_packaged_rules() -> None:
+    own = parse_extensions('{"alerts": {"rules": [{"alert": "LowDiskBandwidth", "code": "host.storage_unhealthy"}]}}')
     merged = mapping("alerts", own)
     assert merged["rules"][0]["alert"] == "LowDiskBandwidth"
     assert merged["rules"][1:] == packaged("alerts")["rules"]
     assert merged["node_labels"] == packaged("alerts")["node_labels"]
 
 
-def test_a_customers_rule_names_the_fault_of_an_alert() -> None:
+def test_a_customers_rule_decides_the_fault_of_an_alert() -> None:
     alert = {"status": "firing", "labels": {"alertname": "LowDiskBandwidth", "rack_host": "n1"}, "startsAt": None}
     body = json.dumps({"receiver": "x", "alerts": [alert]}).encode()
     rule = {"alert": "LowDisk.{0,32}", "code": "host.storage_unhealthy"}
     hints = Hints(mappings={"alerts": {"rules": [rule], "node_labels": ["rack_host"]}})
-    (told,) = judgements(registry.decode("alertmanager", body, hints))
+    (told,) = faults_and_clears(registry.decode("alertmanager", body, hints))
     assert (told.code, told.node) == ("host.storage_unhealthy", "n1")
 
 
@@ -118,6 +119,6 @@ def test_a_customers_rule_names_the_fault_of_an_alert() -> None:
     "text",
     ["no json", "[]", '{"alert": {}}', '{"alerts": []}', '{"alerts": {"rules": {}}}', '{"slurm": {"states": 3}}'],
 )
-def test_mappings_of_another_shape_are_refused(text: str) -> None:
+def test_mappings_with_wrong_types_are_rejected(text: str) -> None:
     with pytest.raises(Misconfigured):
-        read_own(text)
+        parse_extensions(text)

@@ -1,17 +1,17 @@
-"""Captures and what they hold, as written down beside them."""
+"""Loads captured inputs with the faults that they are expected to contain."""
 
 from __future__ import annotations
 
 import tomllib
 from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from faultbridge.data import catalogue
+from faultbridge.data import load_catalog
 from faultbridge.decoders import registry
-from faultbridge.decoders.base import judgements
 from faultbridge.domain.conditions import component_key
-from faultbridge.domain.faults import Fault, Observation
+from faultbridge.domain.faults import Clear, Fault, Observation, Snapshot
 
 HERE = Path(__file__).parent
 SAMPLES = HERE / "samples"
@@ -19,7 +19,7 @@ SAMPLES = HERE / "samples"
 
 @dataclass(frozen=True)
 class Capture:
-    """One file, the source that it is of, and how often it holds each (code, component, action)."""
+    """One file, its source, and the expected number of each (code, component, action)."""
 
     file: str
     source: str
@@ -33,10 +33,19 @@ def expected(listing: Path) -> list[Capture]:
     ]
 
 
+def faults_and_clears(observations: Iterable[Observation]) -> Iterator[Fault | Clear]:
+    """Yield the faults and clears among observations, with the faults inside health snapshots."""
+    for observation in observations:
+        if isinstance(observation, Snapshot):
+            yield from observation.present
+        elif isinstance(observation, Fault | Clear):
+            yield observation
+
+
 def held(observations: tuple[Observation, ...]) -> Counter[tuple[str, str, str]]:
     found: Counter[tuple[str, str, str]] = Counter()
-    for told in judgements(observations):
-        fault = catalogue().classify(told) if isinstance(told, Fault) else None
+    for told in faults_and_clears(observations):
+        fault = load_catalog().classify(told) if isinstance(told, Fault) else None
         action = fault.action.value if fault and fault.action else "clear"
         found[told.code, component_key(told.component), action] += fault.count if fault else 1
     return found

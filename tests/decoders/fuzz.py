@@ -1,4 +1,4 @@
-"""`make fuzz`: mutated inputs end in observations or in `Rejected`, and in nothing else, and soon.
+"""`make fuzz`: mutated inputs are decoded or `Rejected` within a time limit; nothing else happens.
 
 Every input is made from a seed: a sample, an example or a capture, damaged a few times by bytes, pieces of other
 formats, cuts, repetitions. The source that it came from decodes it, and one other. A failure prints its seed and keeps
@@ -20,22 +20,22 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from faultbridge.decoders import registry
-from faultbridge.decoders.base import MAX_EVIDENCE, MAX_MESSAGE, judgements
+from faultbridge.decoders.common.fields import MAX_EVIDENCE, MAX_MESSAGE
 from faultbridge.errors import Rejected
-from tests.decoders.captures import HERE, SAMPLES, expected
+from tests.decoders.captures import HERE, SAMPLES, expected, faults_and_clears
 
 MAX_BYTES = 16 * 1024
 MAX_SECONDS = 2.0
 PIECES = [line.replace("\\n", "\n").encode() for line in (HERE / "pieces.txt").read_text("utf-8").splitlines()]
 CAPTURES = HERE.parents[2] / "shared" / "samples"
 LISTING = "expectations.toml"
-LISTINGS = (LISTING, "expectations_part_two.toml")
+LISTINGS = (LISTING, "expectations_platform.toml")
 BATCH = 500
 
 
 @dataclass
 class Tally:
-    """What came of many inputs."""
+    """The results of many inputs."""
 
     inputs: int = 0
     decoded: int = 0
@@ -52,8 +52,8 @@ class Tally:
 
 
 def corpus() -> list[tuple[str, bytes]]:
-    """Return what the inputs are made from, each with the source that it is of."""
-    own = ((folder, one) for folder in (SAMPLES, HERE / "samples_part_two") for one in expected(folder / LISTING))
+    """Return the bodies that inputs are made from, each with its source."""
+    own = ((folder, one) for folder in (SAMPLES, HERE / "samples_platform") for one in expected(folder / LISTING))
     found = [(one.source, (folder / one.file).read_bytes()[:MAX_BYTES]) for folder, one in own]
     found += [(name, registry.get(name).example.encode()) for name in registry.names()]
     if CAPTURES.is_dir():
@@ -90,12 +90,12 @@ def mutated(random_: random.Random, body: bytes, others: list[tuple[str, bytes]]
 
 
 def outcome(source: str, body: bytes) -> bool:
-    """Tell whether a body was decoded, False where it was rejected; anything else is raised."""
+    """Return True if a body was decoded and False if it was rejected; raise any other error."""
     try:
         found = registry.decode(source, body)
     except Rejected:
         return False
-    for told in judgements(found):
+    for told in faults_and_clears(found):
         assert len(told.evidence.encode()) <= MAX_EVIDENCE
         assert len(told.message.encode()) <= MAX_MESSAGE
         assert all(isinstance(value, str) for value in told.attributes.values())
@@ -103,7 +103,7 @@ def outcome(source: str, body: bytes) -> bool:
 
 
 def batch(first: int, inputs: int) -> Tally:
-    """Try the inputs of some seeds."""
+    """Decode the inputs of some seeds."""
     others, names, tally = corpus(), registry.names(), Tally()
     for seed in range(first, first + inputs):
         random_ = random.Random(seed)
@@ -133,7 +133,7 @@ def _kept(seed: int, body: bytes) -> Path:
 
 
 def main() -> int:
-    """Try many inputs and say what came of them."""
+    """Decode many inputs and print the results."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--inputs", type=int, default=200_000)
     parser.add_argument("--seed", type=int, default=1)

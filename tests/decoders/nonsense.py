@@ -1,4 +1,4 @@
-"""Inputs that are made to be expensive: what a pattern could lose itself in, at any length."""
+"""Inputs designed to be slow to match, at any length."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ PATTERNS: dict[str, Callable[[int], bytes]] = {
 
 
 def sized(length: int) -> dict[str, bytes]:
-    """Return each of them at about a length, and each sample of ours so often that it is as long."""
+    """Return each input, and each repeated sample, at about the given length."""
     found = {name: make(length)[:length] for name, make in PATTERNS.items()}
     found |= {f"line-{name}": _repeated(line, length) for name, line in LINES.items()}
     found |= {

@@ -1,4 +1,4 @@
-"""DCGM's three outputs: watched health, diagnostics, and what its exporter publishes."""
+"""The decoders of DCGM's health checks, diagnostics and exporter."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import json
 import pytest
 
 from faultbridge.decoders import registry
-from faultbridge.decoders.dcgm_diag import read_report
-from faultbridge.decoders.dcgm_health import MAX_GPUS
+from faultbridge.decoders.dcgm.diag import read_report
+from faultbridge.decoders.dcgm.health import MAX_GPUS
 from faultbridge.domain.faults import Action, Component, ComponentType, CounterSample, Fault, Severity, Snapshot
 from faultbridge.errors import Rejected
 from tests.decoders.captures import SAMPLES, decoded
@@ -24,23 +24,23 @@ def health(name: str) -> Snapshot:
     return found
 
 
-def test_a_healthy_report_speaks_for_every_gpu_though_it_lists_none() -> None:
+def test_a_healthy_report_covers_every_gpu_although_it_lists_none() -> None:
     found = health("dcgm-health-healthy.json")
     assert found.present == ()
     assert found.covers["dcgm.health_memory"] == tuple(gpu(index) for index in range(MAX_GPUS))
 
 
-def test_what_dcgm_could_not_evaluate_is_not_covered() -> None:
+def test_a_system_with_an_internal_error_is_not_covered() -> None:
     found = health("dcgm-health-failure.json")
     assert gpu(3) not in found.covers["dcgm.health_nvlink"]
     assert gpu(2) in found.covers["dcgm.health_nvlink"]
 
 
-def test_a_message_that_was_split_to_fit_a_table_is_joined() -> None:
+def test_a_split_message_is_joined() -> None:
     assert health("dcgm-health-failure.json").present[0].message == "A pending row remap was detected on GPU 0."
 
 
-def test_a_warning_is_watched_and_a_failure_is_left_to_the_catalogue() -> None:
+def test_a_warning_needs_no_action_and_the_catalog_judges_a_failure() -> None:
     failure, warning, _ = health("dcgm-health-failure.json").present
     assert (failure.severity, failure.action) == (None, None)
     assert (warning.severity, warning.action) == (Severity.WARNING, Action.NONE)
@@ -55,13 +55,13 @@ def test_a_warning_is_watched_and_a_failure_is_left_to_the_catalogue() -> None:
         ('{"body": {"Overall Health"', "malformed_json"),
     ],
 )
-def test_what_is_no_health_report_is_rejected(body: str, reason: str) -> None:
+def test_input_that_is_not_a_health_report_is_rejected(body: str, reason: str) -> None:
     with pytest.raises(Rejected) as rejected:
         registry.decode("dcgm-health", body.encode())
     assert rejected.value.reason == reason
 
 
-def test_a_report_tells_each_test_as_it_came_out() -> None:
+def test_a_report_lists_each_test_with_its_outcome() -> None:
     results = read_report((SAMPLES / "dcgm-diag-v4.json").read_bytes())
     assert [(one.category, one.outcome, one.hardware) for one in results] == [
         ("Deployment", "fail", False),
@@ -73,24 +73,24 @@ def test_a_report_tells_each_test_as_it_came_out() -> None:
     assert results[2].line == "memory on GPU 1: fail: The memory test failed on GPU 1."
 
 
-def test_a_summary_does_not_count_a_complaint_twice() -> None:
+def test_a_summary_does_not_count_an_error_twice() -> None:
     codes = [one.code for one in decoded("dcgm-diag", "dcgm-diag-v4.json") if isinstance(one, Fault)]
     assert codes.count("dcgm.persistence_mode") == 1
 
 
-def test_a_summary_speaks_where_there_are_no_results() -> None:
+def test_a_summary_is_used_if_there_are_no_results() -> None:
     test = {"name": "memory", "test_summary": {"status": "Fail", "warnings": [{"warning": "bad", "error_id": 52}]}}
     body = {"DCGM Diagnostic": {"test_categories": [{"category": "Hardware", "tests": [test]}]}}
     (result,) = read_report(json.dumps(body).encode())
-    assert [complaint.code for complaint in result.complaints] == ["dcgm.faulty_memory"]
+    assert [complaint.code for complaint in result.errors] == ["dcgm.faulty_memory"]
 
 
-def test_a_complaint_about_several_gpus_blames_the_one_that_it_names() -> None:
+def test_an_error_on_several_gpus_affects_only_the_gpu_it_names() -> None:
     faults = [one for one in decoded("dcgm-diag", "dcgm-diag-v1.json") if isinstance(one, Fault)]
     assert faults[0].component == gpu(2)
 
 
-def test_a_device_brings_its_serial_unless_that_is_a_placeholder() -> None:
+def test_a_device_has_its_serial_number_unless_it_is_a_placeholder() -> None:
     serials = {
         one.components[0].index: one.components[0].serial
         for one in read_report((SAMPLES / "dcgm-diag-v4.json").read_bytes())
@@ -101,7 +101,7 @@ def test_a_device_brings_its_serial_unless_that_is_a_placeholder() -> None:
 @pytest.mark.parametrize(
     "body", ["", "no report", "{}", '{"DCGM Diagnostic": {"runtime_error": "no GPUs"}}', '{"DCGM Diagnostic": 3}']
 )
-def test_what_is_no_report_is_rejected(body: str) -> None:
+def test_input_that_is_not_a_report_is_rejected(body: str) -> None:
     with pytest.raises(Rejected):
         read_report(body.encode())
 
@@ -114,7 +114,7 @@ def scrape(*lines: str) -> list[Snapshot | CounterSample]:
     ]
 
 
-def test_the_last_xid_is_a_counter_sample_because_nobody_knows_when_it_was() -> None:
+def test_the_last_xid_is_a_counter_sample_because_it_has_no_time() -> None:
     snapshot, *samples = decoded("dcgm-metrics", "dcgm-metrics.prom")
     assert isinstance(snapshot, Snapshot)
     assert all(not fault.code.startswith("xid.") for fault in snapshot.present)
@@ -122,7 +122,7 @@ def test_the_last_xid_is_a_counter_sample_because_nobody_knows_when_it_was() -> 
     assert values == {0: {"DCGM_FI_DEV_XID_ERRORS": 79}, 1: {"DCGM_FI_DEV_XID_ERRORS": 0}}
 
 
-def test_a_gpu_in_mig_instances_is_one_gpu() -> None:
+def test_a_gpu_in_mig_mode_is_one_gpu() -> None:
     _, *samples = decoded("dcgm-metrics", "dcgm-metrics.prom")
     assert [one.component.index for one in samples if isinstance(one, CounterSample)] == [0, 1]
 
@@ -133,7 +133,7 @@ def test_dcgms_blanks_are_not_values() -> None:
     assert [one.index for one in snapshot.covers["dcgm.row_remap_failure"]] == [0, 2]
 
 
-def test_the_exporters_host_is_the_node() -> None:
+def test_the_exporters_hostname_is_the_node() -> None:
     assert {one.node for one in decoded("dcgm-metrics", "dcgm-metrics.prom")} == {"ip-10-0-0-7"}
 
 

@@ -1,4 +1,4 @@
-"""`hyperpod-agent-log`: four shapes, two spellings of a key, and a node that only the log stream names."""
+"""`hyperpod-agent-log`: the four shapes of an event and the instance in the log stream's name."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ def packed(record: dict[str, Any]) -> bytes:
     return json.dumps({"awslogs": {"data": data}}).encode()
 
 
-def test_the_agents_outer_time_is_believed_because_the_inner_one_has_been_a_day_off() -> None:
+def test_the_outer_time_is_used_because_the_inner_time_can_be_a_day_wrong() -> None:
     first = faults()[0]
     assert first.observed_at == datetime(2026, 2, 3, 12, 5, 6, tzinfo=UTC)
     assert first.attributes["timestamp"] == "2026-02-04T20:59:29Z"
 
 
-def test_the_agents_reason_says_what_it_asks_for() -> None:
+def test_the_reason_decides_the_recommended_action() -> None:
     asked = {fault.code: (fault.severity, fault.action) for fault in faults()}
     assert asked["xid.71"] == (Severity.ERROR, Action.REBOOT_NODE)
     assert asked["xid.74"] == (Severity.FATAL, Action.REPLACE_NODE)
@@ -50,19 +50,19 @@ def test_the_agents_reason_says_what_it_asks_for() -> None:
     assert asked["xid.79"] == (None, None)
 
 
-def test_a_quoted_kernel_line_is_read_like_one() -> None:
+def test_a_quoted_kernel_line_is_decoded_as_a_kernel_line() -> None:
     first = faults()[0]
     assert first.source == "hyperpod-agent-log"
     assert first.attributes["link"] == "6"
 
 
-def test_a_condition_that_is_over_is_a_clear() -> None:
+def test_an_ended_condition_is_a_clear() -> None:
     (clear,) = (one for one in decoded("hyperpod-agent-log", "hyperpod-agent.log") if isinstance(one, Clear))
     assert clear.code == "agent.gpu_unhealthy"
 
 
 @pytest.mark.parametrize("pack", [packed, lambda record: json.dumps(record).encode()])
-def test_the_node_is_in_the_name_of_the_log_stream(pack: Any) -> None:
+def test_the_log_streams_name_contains_the_node(pack: Any) -> None:
     body = pack(enveloped(json.dumps(EVENT | MARK)))
     (fault,) = registry.decode("hyperpod-agent-log", body)
     assert isinstance(fault, Fault)
@@ -74,7 +74,7 @@ def test_a_pretty_printed_event_is_one_event() -> None:
     assert len(registry.decode("hyperpod-agent-log", json.dumps(EVENT | MARK, indent=2).encode())) == 1
 
 
-def test_an_envelope_without_events_is_framing_and_nothing_wrong() -> None:
+def test_an_envelope_without_events_has_no_faults() -> None:
     assert registry.decode("hyperpod-agent-log", packed(enveloped())) == ()
     assert registry.decode("hyperpod-agent-log", b'{"level":"info","msg":"heartbeat"}') == ()
 
@@ -89,7 +89,7 @@ def test_an_envelope_without_events_is_framing_and_nothing_wrong() -> None:
         (b'{"some": "json"}', "no_framing"),
     ],
 )
-def test_what_is_no_log_of_the_agent_is_rejected(body: bytes, reason: str) -> None:
+def test_input_that_is_not_the_agents_log_is_rejected(body: bytes, reason: str) -> None:
     with pytest.raises(Rejected) as rejected:
         registry.decode("hyperpod-agent-log", body)
     assert rejected.value.reason == reason

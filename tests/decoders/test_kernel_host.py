@@ -1,4 +1,4 @@
-"""`kernel-log`: what the kernel says about the host around the GPUs."""
+"""`kernel-log`: messages about the host outside the GPUs."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from faultbridge.data import catalogue
+from faultbridge.data import load_catalog
 from faultbridge.decoders import registry
-from faultbridge.decoders.base import Hints
+from faultbridge.decoders.common.decoder import Hints
 from faultbridge.domain.faults import Action, Clear, ComponentType, Fault, Severity
 from tests.decoders.captures import SAMPLES
 
@@ -28,15 +28,15 @@ def only(*lines: str) -> Fault:
 
 @pytest.mark.parametrize("driver", ["ena 0000:00:05.0 eth0", "ena 0000:00:05.0", "infiniband mlx5_0"])
 @pytest.mark.parametrize("says", ["Wait for completion (polling) timeout", "Admin queue is closed"])
-def test_the_same_words_of_another_driver_are_not_the_fabric_adapters(driver: str, says: str) -> None:
+def test_the_same_text_of_another_driver_is_no_efa_fault(driver: str, says: str) -> None:
     assert read(f"[    1.0] {driver}: {says}") == []
     assert only(f"[    1.0] efa 0000:00:1b.0: {says}").code == "net.efa_error"
 
 
-def test_a_refused_command_is_noted_and_a_dead_queue_is_fatal() -> None:
+def test_a_refused_command_is_info_and_a_dead_queue_is_fatal() -> None:
     refused = only("[ 1.0] infiniband rdmap0s6: Failed to submit command REG_MR (opcode 9) err -12")
     dead = only("[ 1.0] infiniband rdmap0s6: Admin queue is closed")
-    judged = [catalogue().classify(one).severity for one in (refused, dead)]
+    judged = [load_catalog().classify(one).severity for one in (refused, dead)]
     assert judged == [Severity.INFO, Severity.FATAL]
     assert refused.attributes["command"] == "REG_MR"
 
@@ -44,11 +44,11 @@ def test_a_refused_command_is_noted_and_a_dead_queue_is_fatal() -> None:
 PCIE = "pcieport 0000:40:01.1: PCIe Bus Error: severity={}, type=Data Link Layer, (Transmitter ID)"
 
 
-def test_corrected_pcie_errors_of_a_port_add_up_and_only_a_flood_is_watched() -> None:
+def test_corrected_pcie_errors_add_up_and_only_many_are_a_warning() -> None:
     few = only(*[f"[ {n}.0] {PCIE.format('Corrected')}" for n in range(99)])
     flood = only(*[f"[ {n}.0] {PCIE.format('Correctable')}" for n in range(100)])
-    assert (few.count, catalogue().classify(few).severity) == (99, Severity.INFO)
-    assert (flood.count, catalogue().classify(flood).severity) == (100, Severity.WARNING)
+    assert (few.count, load_catalog().classify(few).severity) == (99, Severity.INFO)
+    assert (flood.count, load_catalog().classify(flood).severity) == (100, Severity.WARNING)
 
 
 @pytest.mark.parametrize(
@@ -60,13 +60,13 @@ def test_corrected_pcie_errors_of_a_port_add_up_and_only_a_flood_is_watched() ->
         ("Corrected", "host.pcie_corrected"),
     ],
 )
-def test_every_kernels_word_for_a_pcie_severity_is_known(severity: str, code: str) -> None:
+def test_every_spelling_of_a_pcie_severity_is_read(severity: str, code: str) -> None:
     fault = only(f"[ 1.0] {PCIE.format(severity)}")
     assert fault.code == code
     assert (fault.component.type, fault.component.pci) == (ComponentType.NODE, "0000:40:01.1")
 
 
-def test_the_lines_that_follow_name_the_errors_of_the_device_above_them() -> None:
+def test_the_lines_after_a_pcie_error_name_its_error_bits() -> None:
     fault = only(
         f"[ 1.0] {PCIE.format('Uncorrected (Fatal)')}",
         "[ 1.1] pcieport 0000:40:01.1:   device [8086:6f04] error status/mask=00000020/00000000",
@@ -85,7 +85,7 @@ def test_the_lines_that_follow_name_the_errors_of_the_device_above_them() -> Non
         ("nvme 0000:01:00.0", ComponentType.DISK),
     ],
 )
-def test_a_pcie_error_is_the_devices_whose_driver_reports_it(device: str, kind: ComponentType) -> None:
+def test_the_driver_decides_the_component_of_a_pcie_error(device: str, kind: ComponentType) -> None:
     assert only(f"[ 1.0] {device}: AER: PCIe Bus Error: severity=Uncorrectable (Fatal)").component.type is kind
 
 
@@ -93,17 +93,17 @@ def test_a_pcie_error_is_the_devices_whose_driver_reports_it(device: str, kind: 
     ("status", "code"),
     [("be00000000800400", "host.machine_check"), ("8c00004000010090", "host.machine_check_corrected")],
 )
-def test_a_machine_checks_status_says_whether_it_was_corrected(status: str, code: str) -> None:
+def test_the_status_of_a_machine_check_decides_whether_it_was_corrected(status: str, code: str) -> None:
     assert only(f"[ 1.0] mce: [Hardware Error]: CPU 14: Machine Check Exception: 5 Bank 7: {status}").code == code
 
 
-def test_a_containers_limit_is_not_the_nodes_memory() -> None:
+def test_a_container_at_its_memory_limit_is_no_fault_of_the_node() -> None:
     node = only("[ 1.0] Out of memory: Killed process 4242 (NVRM: Xid (PCI:) total-vm:1024kB")
     assert (node.code, node.attributes["process"]) == ("host.out_of_memory", "NVRM: Xid (PCI:")
     assert read("[ 1.0] Memory cgroup out of memory: Killed process 4242 (oxide) total-vm:1024kB") == []
 
 
-def test_an_interface_that_comes_back_ends_what_its_loss_began_and_one_that_comes_up_says_nothing() -> None:
+def test_a_regained_carrier_is_a_clear_and_a_first_carrier_is_nothing() -> None:
     line = "Feb  3 04:05:06 h systemd-networkd[11]: ib6: {} carrier"
     kinds = [type(one) for one in read(*(line.format(word) for word in ("Gained", "Lost", "Gained", "Gained")))]
     assert kinds == [Fault, Clear]
@@ -111,18 +111,18 @@ def test_an_interface_that_comes_back_ends_what_its_loss_began_and_one_that_come
 
 
 @pytest.mark.parametrize("name", ["veth0a1b2c3", "docker0", "cali123", "lxc45"])
-def test_interfaces_of_containers_come_and_go(name: str) -> None:
+def test_interfaces_of_containers_cause_no_faults(name: str) -> None:
     assert read(f"Feb  3 04:05:06 h systemd-networkd[11]: {name}: Lost carrier") == []
 
 
-def test_a_carrier_is_read_from_a_journal_too() -> None:
+def test_a_lost_carrier_is_read_from_a_journal() -> None:
     line = (
         '{"MESSAGE":"ib6: Lost carrier","_TRANSPORT":"journal","SYSLOG_IDENTIFIER":"systemd-networkd","_HOSTNAME":"h"}'
     )
     assert only(line).code == "net.carrier_lost"
 
 
-def test_what_a_user_wrote_about_the_host_moves_nothing() -> None:
+def test_a_host_message_written_by_a_user_needs_no_action() -> None:
     fault = only("11,2,3,-;Kernel panic - not syncing: made up")
     assert (fault.severity, fault.action) == (Severity.INFO, Action.NONE)
 
@@ -144,7 +144,7 @@ PREFIXES = (
 
 
 @pytest.mark.parametrize("prefix", PREFIXES)
-def test_the_hosts_troubles_are_read_behind_every_prefix(prefix: str) -> None:
+def test_host_faults_are_read_behind_every_prefix(prefix: str) -> None:
     lines = (SAMPLES / "kernel-host.log").read_text("utf-8").splitlines()
     plain = [one.code for one in read(*lines)]
     assert [one.code for one in read(*(prefix + line.partition("] ")[2] for line in lines))] == plain
@@ -152,7 +152,7 @@ def test_the_hosts_troubles_are_read_behind_every_prefix(prefix: str) -> None:
 
 @pytest.mark.parametrize("sample", sorted(SAMPLES.glob("*.log")), ids=lambda path: path.name)
 @pytest.mark.parametrize("size", [1000, 4099])
-def test_a_log_in_pieces_says_the_same_as_a_whole_one(sample, size: int) -> None:
+def test_a_log_in_pieces_yields_the_same_observations_as_a_whole_log(sample, size: int) -> None:
     decoder = registry.get("kernel-log")
     assert decoder.decode_pieces is not None
     body = b"[    0.000000] Linux version 5.15\n" + sample.read_bytes()
@@ -160,7 +160,7 @@ def test_a_log_in_pieces_says_the_same_as_a_whole_one(sample, size: int) -> None
     assert decoder.decode_pieces(pieces, Hints()) == decoder.decode(body, Hints())
 
 
-def test_xid_74s_registers_say_what_is_wrong_with_the_link() -> None:
+def test_the_registers_of_xid_74_name_the_findings() -> None:
     line = "[ 1.0] NVRM: Xid (PCI:0003:00:00): 74, pid=1, name=x, NVLink: fatal error detected on link 14({})"
     registers = {
         "0x0, 0x0, 0x10000, 0x0, 0x0, 0x0, 0x0": ("repeated_only", Action.RESET_GPU),
@@ -172,18 +172,20 @@ def test_xid_74s_registers_say_what_is_wrong_with_the_link() -> None:
     }
     for words, (findings, action) in registers.items():
         fault = only(line.format(words))
-        assert (fault.attributes["findings"], catalogue().classify(fault).action) == (findings, action)
+        assert (fault.attributes["findings"], load_catalog().classify(fault).action) == (findings, action)
         assert fault.attributes["link"] == "14"
 
 
-def test_the_cause_of_a_link_event_counts_more_than_the_word_fatal() -> None:
+def test_the_cause_of_a_link_event_overrides_the_printed_severity() -> None:
     line = "[ 1.0] NVRM: Xid (PCI:0000:04:00): 149, NETIR_LINK_EVT Fatal XC0 i0 Link 00 ({} 0x00000000 0x0)"
-    asked = {word: catalogue().classify(only(line.format(word))) for word in ("0x025001c6", "0x026001c6", "0x02600011")}
+    asked = {
+        word: load_catalog().classify(only(line.format(word))) for word in ("0x025001c6", "0x026001c6", "0x02600011")
+    }
     assert [fault.action for fault in asked.values()] == [Action.RESET_GPU, Action.NONE, Action.NONE]
     assert asked["0x026001c6"].attributes["cause"] == "0x26"
 
 
-def test_several_bits_of_a_status_are_judged_by_the_gravest() -> None:
+def test_the_worst_bit_of_a_status_decides() -> None:
     line = "[ 1.0] NVRM: Xid (PCI:0000:04:00): 145, RLW_REMAP Nonfatal XC0 i0 Link 03 (0x00000004 {} 0x0)"
-    assert catalogue().classify(only(line.format("0x00000140"))).action is Action.RESET_GPU
-    assert catalogue().classify(only(line.format("0x00000300"))).action is Action.NONE
+    assert load_catalog().classify(only(line.format("0x00000140"))).action is Action.RESET_GPU
+    assert load_catalog().classify(only(line.format("0x00000300"))).action is Action.NONE

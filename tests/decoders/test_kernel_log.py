@@ -1,4 +1,4 @@
-"""`kernel-log`: what the lines of a kernel say beyond code, component and action."""
+"""`kernel-log`: details of kernel messages beyond code, component and action."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from faultbridge.data import catalogue
+from faultbridge.data import load_catalog
 from faultbridge.decoders import registry
-from faultbridge.decoders.base import Hints
+from faultbridge.decoders.common.decoder import Hints
 from faultbridge.domain.faults import Action, Clear, Fault, Severity
 from faultbridge.errors import Rejected
 from tests.decoders.captures import decoded
@@ -39,12 +39,12 @@ def test_an_xid_names_its_process_and_keeps_its_text() -> None:
     assert (fault.severity, fault.action) == (None, None)
 
 
-def test_an_unknown_process_is_no_process() -> None:
+def test_an_unknown_process_is_not_an_attribute() -> None:
     assert only("NVRM: Xid (PCI:0000:c1:00): 79, pid='<unknown>', name=<unknown>, gone").attributes == {}
 
 
 @pytest.mark.parametrize("name", ["nvc:[driver]", "ray::WorkerDict", "VM Thread"])
-def test_a_process_may_have_any_name(name: str) -> None:
+def test_a_process_name_can_contain_any_character(name: str) -> None:
     fault = only(f"NVRM: Xid (PCI:0000:c1:00): 43, pid=7, name={name}, Ch 00000008")
     assert (fault.attributes["process"], fault.message) == (name, "Ch 00000008")
 
@@ -73,21 +73,21 @@ def test_a_prefix_is_stripped_and_its_time_is_read(prefix: str, instant: datetim
     assert fault.observed_at == instant
 
 
-def test_a_time_without_a_year_stays_unread_when_nobody_knows_the_year() -> None:
+def test_a_time_without_a_year_is_not_read_without_a_receipt_time() -> None:
     assert only("Feb  3 04:05:06 host kernel: " + XID).observed_at is None
 
 
-def test_a_host_in_the_prefix_is_the_node() -> None:
+def test_the_hostname_in_the_prefix_is_the_node() -> None:
     assert only("Feb  3 04:05:06 ip-10-0-0-7 kernel: " + XID).node == "ip-10-0-0-7"
     assert only("kernel: " + XID).node is None
 
 
-def test_seconds_since_boot_are_kept_for_what_has_no_other_time() -> None:
+def test_seconds_since_boot_become_the_attribute_uptime() -> None:
     assert only("[ 8123.617543] " + XID).attributes["uptime"] == "8123.617543"
     assert only("3,1,8123617543,-;" + XID).attributes["uptime"] == "8123.617543"
 
 
-def test_a_repeated_message_counts_as_often_as_it_says() -> None:
+def test_a_repeated_message_counts_its_repetitions() -> None:
     assert only(f"Feb  3 04:05:06 h kernel: message repeated 9 times: [ {XID}]").count == 9
 
 
@@ -106,11 +106,11 @@ def test_a_repeated_message_counts_as_often_as_it_says() -> None:
         "[    1.0] nvidia-nvswitch0: SXid (PCI:0000:a9:00.0): 20034, Data {0x50610002, 0x10100030}",
     ],
 )
-def test_a_look_alike_is_no_fault(line: str) -> None:
+def test_a_similar_line_is_no_fault(line: str) -> None:
     assert read(line) == []
 
 
-def test_what_a_user_wrote_into_the_kernel_log_is_noted_and_moves_nothing() -> None:
+def test_a_message_written_by_a_user_is_info_and_needs_no_action() -> None:
     for line in (
         f"11,2,3,-;{XID}",
         f"user  :err   : {XID}",
@@ -122,26 +122,26 @@ def test_what_a_user_wrote_into_the_kernel_log_is_noted_and_moves_nothing() -> N
         assert fault.attributes["facility"] == "user"
 
 
-def test_a_user_cannot_end_a_recovery_action() -> None:
+def test_a_user_cannot_clear_a_recovery_action() -> None:
     line = "NVRM: Xid (PCI:0000:c1:00): 154, GPU recovery action changed from 0x2 (OS Reboot) to 0x0 (None)"
     assert isinstance(read(line)[0], Clear)
     assert isinstance(read("11,2,3,-;" + line)[0], Fault)
 
 
-def test_a_device_gets_the_names_that_the_driver_prints_for_it() -> None:
+def test_a_gpu_has_the_uuid_and_serial_number_that_the_driver_prints() -> None:
     fault = next(one for one in decoded("kernel-log", "kernel-printk.log") if isinstance(one, Fault))
     assert fault.component.uuid == "GPU-0a1b2c3d-1111-2222-3333-444455556666"
     assert fault.component.serial == "1654321098765"
 
 
-def test_the_same_loss_in_other_words_is_one_loss() -> None:
+def test_a_loss_and_its_xid_79_are_one_fault() -> None:
     lost = "NVRM: GPU 0000:c1:00.0: GPU has fallen off the bus."
     assert len(read(f"[ 100.0] {XID}", f"[ 399.0] {lost}")) == 1
     assert len(read(f"[ 100.0] {XID}", f"[ 401.0] {lost}")) == 2
     assert len(read(f"[ 100.0] {XID}", f"[ 100.0] {lost.replace('c1', 'c2')}")) == 2
 
 
-def test_lines_that_a_printk_spreads_over_three_are_one_fault_with_the_first_ones_time() -> None:
+def test_a_loss_over_three_lines_is_one_fault_with_the_first_lines_time() -> None:
     fault = only(
         "[Tue Feb  3 04:05:06 2026] NVRM: The NVIDIA GPU 0000:b3:00.0",
         "               NVRM: (PCI ID: 10de:26b5) installed in this system has",
@@ -151,7 +151,7 @@ def test_lines_that_a_printk_spreads_over_three_are_one_fault_with_the_first_one
     assert fault.evidence.count("NVRM:") == 3
 
 
-def test_the_number_of_a_recovery_action_decides_and_not_its_words() -> None:
+def test_the_number_of_a_recovery_action_decides_and_its_text_does_not() -> None:
     line = "NVRM: Xid (PCI:0000:c1:00): 154, GPU recovery action changed from 0x0 (None) to {}"
     asked = {
         text: only(line.format(text))
@@ -160,20 +160,20 @@ def test_the_number_of_a_recovery_action_decides_and_not_its_words() -> None:
     assert asked["0x1 (PF FLR)"].action is Action.RESET_GPU
     assert asked["0x2 (OS Reboot)"].action is Action.REBOOT_NODE
     assert asked["0x4 (Drain and Reset)"].severity is Severity.ERROR
-    assert catalogue().classify(asked["0x77 (New)"]).action is Action.CONTACT_SUPPORT
+    assert load_catalog().classify(asked["0x77 (New)"]).action is Action.CONTACT_SUPPORT
     assert asked["0x1 (PF FLR)"].attributes["recovery_action"] == "0x1"
 
 
-def test_a_consequence_names_its_cause_and_asks_for_nothing() -> None:
+def test_a_consequence_names_its_cause_and_needs_no_action() -> None:
     fault = only("NVRM: Xid (PCI:0000:dc:00): 45, pid=18, name=python3, Ch 00000001 caused by previous Xid 149")
     assert fault.attributes["caused_by"] == "xid.149"
     assert fault.severity is Severity.INFO
 
 
-def test_an_nvlink5_error_is_judged_by_unit_and_status_before_the_drivers_word() -> None:
+def test_unit_and_status_of_an_nvlink5_error_override_the_printed_severity() -> None:
     line = "NVRM: Xid (PCI:0000:04:00): 145, {} {} XC0 i0 Link 03 ({} {} 0x00000000)"
     judged = {
-        key: catalogue().classify(only(line.format(*key)))
+        key: load_catalog().classify(only(line.format(*key)))
         for key in (
             ("RLW_REMAP", "Nonfatal", "0x00000004", "0x00000040"),
             ("RLW_REMAP", "Fatal", "0x00000004", "0x00000100"),
@@ -205,29 +205,27 @@ NVLINK5 = "NVRM: Xid (PCI:0000:04:00): {}, {} Nonfatal XC0 i0 Link 03 ({} {} 0x0
         (144, "SAW_MVB", "0x00000077", None),
     ],
 )
-def test_the_number_of_a_unit_tells_which_branch_of_the_driver_wrote_the_line(
-    code: int, unit: str, info: str, branch: str | None
-) -> None:
+def test_the_number_of_a_unit_identifies_the_driver_branch(code: int, unit: str, info: str, branch: str | None) -> None:
     assert only(NVLINK5.format(code, unit, info, "0x00000001")).attributes.get("driver_branch") == branch
 
 
 @pytest.mark.parametrize("info", ["0x000000a2", "0x00000005"])
-def test_a_unit_under_a_strange_name_is_judged_by_its_number_in_either_branch(info: str) -> None:
+def test_a_unit_with_an_unknown_name_is_judged_by_its_number(info: str) -> None:
     fault = only(NVLINK5.format(145, "RLW_NEW", info, "0x00000002"))
     assert fault.attributes["decoded_unit"] == "RLW_RSPCOL"
-    assert catalogue().classify(fault).action is Action.RESET_GPU
+    assert load_catalog().classify(fault).action is Action.RESET_GPU
 
 
 @pytest.mark.parametrize(
     ("info", "bound"), [("0x000004c2", True), ("0x000000c2", False), ("0x00000086", True), ("0x00000406", False)]
 )
-def test_an_exception_that_each_branch_marks_with_another_bit_leaves_the_drivers_word(info: str, bound: bool) -> None:
+def test_an_exception_bit_of_either_branch_keeps_the_printed_severity(info: str, bound: bool) -> None:
     line = NVLINK5.replace("Nonfatal", "Fatal").format(145, "RLW_RXPIPE", info, "0x00000001")
-    judged = catalogue().classify(only(line))
+    judged = load_catalog().classify(only(line))
     assert ("exception" in judged.attributes, judged.action is Action.RESET_GPU) == (bound, bound)
 
 
-def test_the_lines_that_follow_a_switch_error_belong_to_it() -> None:
+def test_continuation_lines_belong_to_the_switch_error_before_them() -> None:
     faults = [one for one in decoded("kernel-log", "kernel-printk.log") if one.component.type == "nvswitch"]  # type: ignore[union-attr]  # kernel logs hold faults only
     assert isinstance(faults[0], Fault)
     assert faults[0].attributes == {
@@ -236,22 +234,22 @@ def test_the_lines_that_follow_a_switch_error_belong_to_it() -> None:
     }  # fmt: skip
 
 
-def test_the_drivers_word_for_a_switch_error_wins_over_the_table() -> None:
+def test_the_printed_severity_of_a_switch_error_overrides_the_catalog() -> None:
     mild = only(
         "nvidia-nvswitch2: SXid (PCI:0000:85:00.0): 12028, Non-fatal, Link 61 egress non-posted PRIV error (First)"
     )
     assert (mild.severity, mild.action) == (Severity.WARNING, Action.NONE)
-    assert catalogue().row("sxid.12028").severity is Severity.FATAL
+    assert load_catalog().row("sxid.12028").severity is Severity.FATAL
     assert mild.message == "egress non-posted PRIV error"
 
 
 @pytest.mark.parametrize("body", ["hello\nworld\n", "{}", "a,b,c;d", "NVRM", "<html>"])
-def test_text_without_a_kernels_framing_is_rejected(body: str) -> None:
+def test_text_without_a_kernel_prefix_is_rejected(body: str) -> None:
     with pytest.raises(Rejected) as rejected:
         registry.decode("kernel-log", body.encode())
     assert rejected.value.reason == "no_framing"
 
 
-def test_a_line_of_200_kb_is_read_like_any_other() -> None:
+def test_a_line_of_200_kb_is_decoded() -> None:
     fault = only(f"[ 1.0] NVRM: Xid (PCI:0000:c1:00): 13, pid=1, name=x, {'ESR 0x50df30=0x107000e ' * 9000}")
     assert len(fault.evidence) <= 4096

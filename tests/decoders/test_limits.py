@@ -1,4 +1,4 @@
-"""What any input may cost: 64 KB take at most 100 ms of one processor and 20 times their size in memory."""
+"""Limits on any input of 64 KB: 100 ms of CPU time and 20 times its size in memory."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def decoded(source: str, body: bytes) -> object:
 
 
 def quick(costly: Callable[[], object]) -> bool:
-    """Whether something is done in time, at the first try or at the last."""
+    """Return whether a function finishes in time in at least one of several tries."""
     for _ in range(TRIES):
         start = time.process_time()
         costly()
@@ -45,17 +45,17 @@ def peak(source: str, body: bytes) -> int:
 
 
 @pytest.mark.parametrize("name", INPUTS)
-def test_no_input_costs_more_time_than_it_may(name: str) -> None:
+def test_no_input_exceeds_the_time_limit(name: str) -> None:
     body = INPUTS[name]
     slow = [source for source in registry.names() if not quick(lambda source=source: decoded(source, body))]
     slow += [
-        f"recognising {one}" for one in registry.names() if not quick(lambda one=one: registry.get(one).recognize(body))
+        f"recognizing {one}" for one in registry.names() if not quick(lambda one=one: registry.get(one).recognize(body))
     ]
     assert slow == [], f"more than {MAX_SECONDS * 1000:.0f} ms of one processor, {TRIES} times"
 
 
 @pytest.mark.parametrize("name", INPUTS)
-def test_no_input_costs_more_memory_than_it_may(name: str) -> None:
+def test_no_input_exceeds_the_memory_limit(name: str) -> None:
     body = INPUTS[name]
     for source in registry.names():
         decoded(source, body[:2048])

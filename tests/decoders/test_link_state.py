@@ -1,4 +1,4 @@
-"""`link-state`: a port that somebody uses and that has no link."""
+"""`link-state`: ports in use without a link."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def found(snapshot: Snapshot) -> list[tuple[str, str | None]]:
 GLOBAL = [{"family": "inet", "scope": "global"}]
 
 
-def test_a_port_that_nobody_uses_may_be_down() -> None:
+def test_an_unused_port_may_be_down() -> None:
     snapshot = look(link("ens7", "NO-CARRIER", "UP", state="DOWN"), link("ens8", state="DOWN", addr_info=GLOBAL))
     assert found(snapshot) == []
     assert snapshot.covers == {}
@@ -45,11 +45,11 @@ def test_a_port_that_nobody_uses_may_be_down() -> None:
         link("ens6", "UP", state="LOWERLAYERDOWN", addr_info=GLOBAL),
     ],
 )
-def test_a_port_that_carries_a_bond_or_an_address_must_be_up(port: dict[str, Any]) -> None:
+def test_a_port_with_a_bond_or_an_address_must_be_up(port: dict[str, Any]) -> None:
     assert found(look(port)) == [("net.link_down", "ens6")]
 
 
-def test_a_list_of_configured_ports_is_the_inventory_that_absence_needs() -> None:
+def test_a_configured_port_that_is_not_listed_is_absent() -> None:
     snapshot = look(link("ens5", "UP", "LOWER_UP"), configured=["ens5", "ens6"])
     assert found(snapshot) == [("net.link_absent", "ens6")]
     assert [one.name for one in snapshot.covers["net.link_absent"]] == ["ens5", "ens6"]
@@ -57,11 +57,11 @@ def test_a_list_of_configured_ports_is_the_inventory_that_absence_needs() -> Non
 
 
 @pytest.mark.parametrize("name", ["docker0", "veth12ab", "cali197eca83dfc", "br-5f4dcc3b", "virbr0"])
-def test_ports_of_containers_are_noise(name: str) -> None:
+def test_ports_of_containers_are_ignored(name: str) -> None:
     assert found(look(link(name, "NO-CARRIER", "UP", state="DOWN", addr_info=GLOBAL))) == []
 
 
-def test_every_physical_port_gives_a_counter_sample() -> None:
+def test_every_physical_port_has_a_counter_sample() -> None:
     samples = [one for one in decoded("link-state", "link-state.json") if isinstance(one, CounterSample)]
     assert {one.component.name: one.values["carrier"] for one in samples} == {
         "ens5": 1,
@@ -81,7 +81,7 @@ def test_every_physical_port_gives_a_counter_sample() -> None:
         (b'[{"ifname": "eth0", "operstate"', "malformed_json"),
     ],
 )
-def test_what_is_no_list_of_interfaces_is_rejected(body: bytes, reason: str) -> None:
+def test_input_that_is_not_a_list_of_interfaces_is_rejected(body: bytes, reason: str) -> None:
     with pytest.raises(Rejected) as rejected:
         registry.decode("link-state", body)
     assert rejected.value.reason == reason

@@ -1,4 +1,4 @@
-"""`nvidia-smi-text` and `nvidia-smi-query-csv`: the same health snapshot as from the XML, and what a run that fails says."""
+"""`nvidia-smi-text` and `nvidia-smi-query-csv`: the same health snapshot as from the XML, and error messages."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from faultbridge.decoders import registry
-from faultbridge.decoders.base import Hints
+from faultbridge.decoders.common.decoder import Hints
 from faultbridge.domain.faults import NODE_COMPONENT, Snapshot
 from faultbridge.errors import Rejected
 from tests.decoders.captures import decoded
@@ -32,7 +32,7 @@ def where(found: Snapshot, code: str) -> list[str | None]:
     return [one.pci for one in found.covers.get(code, ())]
 
 
-def test_a_field_is_known_by_its_whole_path() -> None:
+def test_a_field_is_identified_by_its_whole_path() -> None:
     found = sample(TEXT, "smi-q.txt")
     ecc = next(fault for fault in found.present if fault.code == "smi.ecc_uncorrectable")
     assert ecc.attributes == {"sram_uncorrectable_parity": "1", "dram_uncorrectable": "2"}
@@ -47,16 +47,16 @@ def test_a_lost_gpu_covers_nothing_but_its_loss() -> None:
     ]
 
 
-def test_an_unknown_addressing_mode_is_no_broken_sensor() -> None:
+def test_an_unknown_addressing_mode_is_no_sensor_fault() -> None:
     assert "smi.sensor_unreadable" not in [fault.code for fault in sample(TEXT, "smi-q.txt").present]
 
 
-def test_mig_instances_errors_count_where_the_gpu_has_no_count_of_its_own() -> None:
+def test_errors_of_mig_instances_count_if_the_gpu_has_no_count() -> None:
     faults = {fault.component.pci: fault for fault in sample(TEXT, "smi-q.txt").present if "ecc" in fault.code}
     assert faults["0000:64:00"].attributes == {"mig_sram_uncorrectable": "3"}
 
 
-def test_a_piece_of_a_log_is_read_without_knowing_whose_it_is() -> None:
+def test_a_part_of_an_output_is_decoded_without_a_gpu_address() -> None:
     found = snapshot(TEXT, "    GPU Recovery Action   : None\n\n    GPU Recovery Action   : Reboot\n")
     assert [(fault.code, fault.component.pci) for fault in found.present] == [("smi.recovery_action", None)]
     assert found.devices == ()
@@ -74,32 +74,32 @@ def test_a_piece_of_a_log_is_read_without_knowing_whose_it_is() -> None:
         ("Failed to initialize NVML: Insufficient Permissions", "insufficient_permissions"),
     ],
 )
-def test_text_that_is_cut_off_or_out_of_line_is_rejected(body: str, reason: str) -> None:
+def test_text_that_is_cut_off_or_wrongly_indented_is_rejected(body: str, reason: str) -> None:
     with pytest.raises(Rejected) as rejected:
         snapshot(TEXT, body)
     assert rejected.value.reason == reason
 
 
 @pytest.mark.parametrize("source", [TEXT, CSV, "nvidia-smi-xml"])
-def test_a_run_that_fails_says_so_whichever_output_was_asked_for(source: str) -> None:
+def test_error_messages_are_decoded_for_every_output_format(source: str) -> None:
     found = snapshot(source, "Unable to determine the device handle for GPU0000:0B:00.0: Unknown Error\n")
     assert [(fault.code, fault.component.pci) for fault in found.present] == [("smi.gpu_lost", "0000:0b:00")]
     assert set(found.covers) == {"smi.gpu_lost"}
 
 
-def test_no_active_link_at_all_is_a_card_without_links() -> None:
+def test_a_gpu_without_any_active_link_has_no_fault() -> None:
     assert snapshot(TEXT, "NVML: Unable to retrieve NVLink information as all links are inactive").present == ()
     links = sample(TEXT, "smi-nvlink.txt")
     assert [one.index for one in links.covers["smi.nvlink_inactive"]] == [0, 1]
 
 
-def test_a_list_with_a_gpu_that_does_not_answer_is_not_all_there_is() -> None:
+def test_a_list_with_an_unreachable_gpu_is_not_complete() -> None:
     found = sample(TEXT, "smi-list.txt")
     assert found.devices == ()
     assert len(found.covers["smi.gpu_lost"]) == 3
 
 
-def test_a_look_at_all_gpus_counts_them_against_the_instance_type() -> None:
+def test_a_complete_snapshot_compares_the_gpus_with_the_instance_type() -> None:
     body = "".join(f"GPU {n}: NVIDIA H200 (UUID: GPU-0a1b2c3d-{n})\n" for n in range(7))
     short = snapshot(TEXT, body, Hints(instance_type="ml.p5en.48xlarge"))
     assert [(fault.code, fault.attributes["gpus"]) for fault in short.present] == [("host.gpu_count_mismatch", "7")]
@@ -109,7 +109,7 @@ def test_a_look_at_all_gpus_counts_them_against_the_instance_type() -> None:
         assert "host.gpu_count_mismatch" not in snapshot(TEXT, body, Hints(instance_type=unknown)).covers
 
 
-def test_rows_are_read_by_the_names_above_them() -> None:
+def test_rows_are_read_by_the_field_names_of_the_header() -> None:
     found = sample(CSV, "smi-query.csv")
     assert found.observed_at == datetime(2026, 2, 3, 4, 5, 6, 250_000, tzinfo=UTC)
     assert found.node == "ip-10-0-0-7"
@@ -119,7 +119,7 @@ def test_rows_are_read_by_the_names_above_them() -> None:
     assert ecc.message.startswith("5 ")
 
 
-def test_a_healthy_gpus_rows_of_retired_pages_name_no_page() -> None:
+def test_a_healthy_gpus_row_has_no_retired_page() -> None:
     found = sample(CSV, "smi-retired.csv")
     assert found.present == ()
     assert where(found, "smi.retired_pages_limit") == ["0000:83:00", "0000:84:00"]
@@ -128,7 +128,7 @@ def test_a_healthy_gpus_rows_of_retired_pages_name_no_page() -> None:
     assert [fault.code for fault in snapshot(CSV, many).present] == ["smi.retired_pages_limit"]
 
 
-def test_what_was_not_asked_for_covers_nothing() -> None:
+def test_a_field_outside_the_query_is_not_covered() -> None:
     assert set(snapshot(CSV, "pci.bus_id, remapped_rows.pending\n00000000:53:00.0, [N/A]\n").covers) == {"smi.gpu_lost"}
     assert set(snapshot(CSV, "pci.bus_id, remapped_rows.pending\n00000000:53:00.0, No\n").covers) == {
         "smi.gpu_lost",
@@ -144,7 +144,7 @@ def test_what_was_not_asked_for_covers_nothing() -> None:
         ("a, b\n1, 2\n", "no_framing"),
     ],
 )
-def test_rows_without_their_names_are_rejected(body: str, reason: str) -> None:
+def test_rows_without_a_header_are_rejected(body: str, reason: str) -> None:
     with pytest.raises(Rejected) as rejected:
         snapshot(CSV, body)
     assert rejected.value.reason == reason

@@ -1,4 +1,4 @@
-"""`nvidia-smi-xml`: a health snapshot says what it could read, and only that."""
+"""`nvidia-smi-xml`: a health snapshot covers only readable fields."""
 
 from __future__ import annotations
 
@@ -42,16 +42,16 @@ def test_a_lost_gpu_is_not_a_healthy_gpu() -> None:
     assert [code for code, where in covered(found).items() if lost in where] == ["smi.gpu_lost"]
 
 
-def test_a_gpu_that_answers_covers_the_loss_that_it_has_not_suffered() -> None:
+def test_a_responding_gpu_covers_the_code_of_a_lost_gpu() -> None:
     assert covered(sample("smi-lost-and-pending.xml"))["smi.gpu_lost"] == ["0000:53:00", "0000:64:00", "0000:75:00"]
 
 
-def test_what_could_not_be_read_clears_nothing() -> None:
+def test_an_unreadable_field_clears_nothing() -> None:
     found = gpu("<gpu_recovery_action>N/A</gpu_recovery_action><remapped_rows>N/A</remapped_rows>")
     assert covered(found) == {"smi.gpu_lost": ["0000:53:00"]}
 
 
-def test_what_was_read_and_is_well_clears() -> None:
+def test_a_healthy_field_clears_its_fault() -> None:
     fields = (
         "<gpu_recovery_action>None</gpu_recovery_action>"
         "<ecc_errors><volatile><dram_uncorrectable>0</dram_uncorrectable></volatile></ecc_errors>"
@@ -63,12 +63,12 @@ def test_what_was_read_and_is_well_clears() -> None:
     assert set(CODES) <= set(found.covers)
 
 
-def test_lifetime_counters_are_history() -> None:
+def test_lifetime_counters_are_no_faults() -> None:
     found = gpu("<ecc_errors><aggregate><dram_uncorrectable>71</dram_uncorrectable></aggregate></ecc_errors>")
     assert found.present == ()
 
 
-def test_the_counters_that_exist_add_up() -> None:
+def test_the_available_error_counters_are_added() -> None:
     fault = sample("smi-lost-and-pending.xml").present[0]
     assert fault.code == "smi.ecc_uncorrectable"
     assert fault.message == "5 uncorrectable ECC errors since the driver was loaded."
@@ -84,34 +84,34 @@ def test_the_counters_that_exist_add_up() -> None:
         ("Recover the IMEX domain", None, None),
     ],
 )
-def test_the_gpus_own_verdict_is_taken(asked: str, severity: Severity | None, action: Action | None) -> None:
+def test_the_gpus_recovery_action_decides(asked: str, severity: Severity | None, action: Action | None) -> None:
     (fault,) = gpu(f"<gpu_recovery_action>{asked}</gpu_recovery_action>").present
     assert (fault.code, fault.severity, fault.action) == ("smi.recovery_action", severity, action)
     assert fault.attributes["recovery_action_text"] == asked
 
 
-def test_a_deprecated_field_is_no_verdict() -> None:
+def test_a_deprecated_field_is_ignored() -> None:
     text = "Requested functionality has been deprecated"
     found = gpu(f"<gpu_reset_status><reset_required>{text}</reset_required></gpu_reset_status>")
     assert "smi.recovery_action" not in found.covers
 
 
-def test_a_gpu_that_requires_a_reset_says_so_anywhere() -> None:
+def test_a_required_reset_is_found_in_any_field() -> None:
     found = gpu("<gpu_recovery_action>None</gpu_recovery_action><fan_speed>[GPU requires reset]</fan_speed>")
     assert [(fault.code, fault.action) for fault in found.present] == [("smi.recovery_action", Action.RESET_GPU)]
 
 
-def test_a_fabric_that_still_registers_is_neither_well_nor_ill() -> None:
+def test_a_fabric_registration_in_progress_is_not_covered() -> None:
     found = gpu("<fabric><state>In Progress</state><status>N/A</status></fabric>")
     assert "smi.fabric_failed" not in found.covers
 
 
-def test_a_bad_route_is_seen_behind_a_completed_registration() -> None:
+def test_an_unhealthy_route_is_found_after_a_completed_registration() -> None:
     fault = next(one for one in sample("smi-lost-and-pending.xml").present if one.code == "smi.fabric_unhealthy")
     assert fault.attributes == {"route_unhealthy": "True", "summary": "Unhealthy"}
 
 
-def test_the_devices_are_all_that_sit_in_the_node_or_none() -> None:
+def test_the_devices_are_all_gpus_of_the_node_or_none() -> None:
     whole = sample("smi-lost-and-pending.xml")
     assert [(one.index, one.pci, one.serial) for one in whole.devices] == [
         (0, "0000:53:00", "1650000000001"),
@@ -127,7 +127,7 @@ def test_the_domain_of_a_pci_address_is_kept() -> None:
     assert covered(sample("smi-healthy-old.xml"))["smi.gpu_lost"] == ["0008:06:00"]
 
 
-def test_the_time_is_the_nodes_taken_as_utc() -> None:
+def test_the_nodes_local_time_is_read_as_utc() -> None:
     assert sample("smi-lost-and-pending.xml").observed_at == datetime(2026, 2, 3, 4, 5, 6, tzinfo=UTC)
     assert gpu("", "<timestamp>yesterday</timestamp>").observed_at is None
 
@@ -158,7 +158,7 @@ HIDDEN = '<?xml version="1.0" encoding="utf-7"?>' + BOMB
     ],
     ids=lambda value: value[:60] if isinstance(value, str) else str(value),
 )
-def test_xml_that_is_no_plain_whole_log_is_rejected(body: str, reason: str) -> None:
+def test_xml_that_is_not_one_plain_whole_log_is_rejected(body: str, reason: str) -> None:
     with pytest.raises(Rejected) as rejected:
         snapshot(body)
     assert rejected.value.reason == reason

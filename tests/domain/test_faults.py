@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from faultbridge.domain.conditions import component_key, identity
-from faultbridge.domain.faults import Component, ComponentType, normalise_pci
+from faultbridge.domain.faults import Component, ComponentType, normalize_pci
 
 
 @pytest.mark.parametrize(
@@ -21,13 +21,13 @@ from faultbridge.domain.faults import Component, ComponentType, normalise_pci
     ],
 )
 def test_every_spelling_of_a_pci_address_is_one_address(written, canonical) -> None:
-    assert normalise_pci(written) == canonical
+    assert normalize_pci(written) == canonical
 
 
 @pytest.mark.parametrize("written", ["", "53", "xx:yy", "0000:53:00:11:22"])
 def test_what_is_no_pci_address_is_refused(written) -> None:
     with pytest.raises(ValueError):  # noqa: PT011 - the text is Python's own
-        normalise_pci(written)
+        normalize_pci(written)
 
 
 def test_a_known_device_lends_its_other_names() -> None:

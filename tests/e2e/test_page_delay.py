@@ -19,7 +19,7 @@ from tests.e2e.wire import Call
 pytestmark = [pytest.mark.embedded, pytest.mark.nightly, pytest.mark.timeout(1500)]
 
 PAGES = 200
-UNKNOWN = "NVRM: Xid (PCI:0000:c1:00): 998, pid=1234, name=python, something that no catalogue has"
+UNKNOWN = "NVRM: Xid (PCI:0000:c1:00): 998, pid=1234, name=python, something that no catalog has"
 WAY = (("ingest", "dynamodb:TransactWriteItems"), ("publish", "events:PutEvents"), ("pager", "sns:Publish"))
 """Each function on the way, and the call after which the next one can begin."""
 

@@ -36,7 +36,7 @@ KIT = (
     "node",
     "note",
     "parts",
-    "counter_sample",
+    "reading",
     "registry",
 )
 KIT_MORE = ("replacement", "upcasters", "words", "__init__")

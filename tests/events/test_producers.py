@@ -18,7 +18,7 @@ from faultbridge.events import CaseStatusChange, NodeFaultDetected, read
 from faultbridge.events.wire import body_of, detail_of
 from faultbridge.pipeline import entry_builder
 from faultbridge.pipeline.fold.changes import Change, ChangeKind
-from tests.builders import CATALOGUE, GPU, KEY, NOON, POLICY, STACK_ID, fault, node
+from tests.builders import CATALOG, GPU, KEY, NOON, POLICY, STACK_ID, fault, node
 from tests.events.validate import assert_valid_event, watch_entries
 
 ALL_NAMES = Component(ComponentType.NVLINK, "0008:06:00.1", "GPU-1", 5, "1652523010451", 17, "nvlink17")
@@ -28,7 +28,7 @@ CONDITION = Condition(
     component=GPU,
     severity=Severity.FATAL,
     action=Action.REPLACE_NODE,
-    scope=CATALOGUE.row("xid.79").scope,
+    scope=CATALOG.row("xid.79").scope,
     ends_on=("replace",),
     since=NOON,
     last_at=NOON,
@@ -66,7 +66,7 @@ def changed(kind: ChangeKind, condition: Condition | None = CONDITION, **others:
     """The draft of a change to a condition."""
     given = {"fault": fault(attributes={"pid": "1"}), "record_id": "r-1"} | others
     change = Change(kind, NOON, condition, **given)  # type: ignore[arg-type]  # a builder takes what a test names
-    return entry_builder.fault_change(change, STATE, CATALOGUE.version, POLICY)
+    return entry_builder.fault_change(change, STATE, CATALOG.version, POLICY)
 
 
 DRAFTS = {

@@ -19,7 +19,7 @@ from faultbridge.registry.registration import NewNode, Registration
 from faultbridge.repair.cluster_status import ClusterRollup
 from faultbridge.rules.rulebook import Rulebook
 from faultbridge.simulation.fakes import FakeTable, ManualClock
-from tests.builders import CATALOGUE, POLICY, STACK_ID, arrival, fault
+from tests.builders import CATALOG, POLICY, STACK_ID, arrival, fault
 
 
 class World:
@@ -31,7 +31,7 @@ class World:
         self.stack = Stack(STACK_ID, "faultbridge")
         self.append = Append(self.table, self.clock, self.stack, lambda _: None, Random(7))
         self.registration = Registration(self.table, self.append, self.clock)
-        self.rulebook = Rulebook(self.table, STACK_ID, lambda: CATALOGUE, lambda: POLICY)
+        self.rulebook = Rulebook(self.table, STACK_ID, lambda: CATALOG, lambda: POLICY)
         self.rollup = ClusterRollup(self.table, self.clock, self.stack, self.rulebook)
         self.config = self.registration.add_cluster(
             ClusterConfig("train-a", shards=shards, mode=Mode.ACT, repair_owner=RepairOwner.FAULTBRIDGE)
@@ -62,7 +62,7 @@ class World:
         def revise(state: NodeState, now: datetime) -> Transition:
             arrivals = [arrival(one, now, f"r-{number}") for number, one in enumerate(faults or (fault(),))]
             rules = self.rulebook.rules(self.config)
-            passed = observe(state, arrivals, rebooted=False, rules=rules, catalogue=CATALOGUE, now=now)
+            passed = observe(state, arrivals, rebooted=False, rules=rules, catalog=CATALOG, now=now)
             return Transition(passed.state, passed.drafts)
 
         return self.append(key, revise, actor=Actor.INGEST, config=self.config).state

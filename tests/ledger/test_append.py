@@ -17,7 +17,7 @@ from faultbridge.pipeline.observe import observe
 from faultbridge.simulation.fakes import FakeTable, ManualClock, Seam, breaking
 from faultbridge.storage import keys
 from faultbridge.storage.writes import Put
-from tests.builders import CATALOGUE, KEY, NOON, STACK_ID, arrival, config, fault, node, rules
+from tests.builders import CATALOG, KEY, NOON, STACK_ID, arrival, config, fault, node, rules
 
 STACK = Stack(STACK_ID, "faultbridge")
 
@@ -50,7 +50,7 @@ class Bench:
 def failing(code: str = "xid.79"):
     def revise(state, now):
         arrivals = [arrival(fault(code), at=now)]
-        passed = observe(state, arrivals, rebooted=False, rules=rules(), catalogue=CATALOGUE, now=now)
+        passed = observe(state, arrivals, rebooted=False, rules=rules(), catalog=CATALOG, now=now)
         return Transition(passed.state, passed.drafts)
 
     return revise

@@ -17,12 +17,12 @@ from faultbridge.domain.policy import Match, Policy, Rule
 from faultbridge.ledger.transition_guard import check_moves
 from faultbridge.pipeline.normalize.resolve import Sits
 from faultbridge.pipeline.observe import observe, tick
-from tests.builders import CATALOGUE, GPU, NOON, after, arrival, config, fault, node, rules
+from tests.builders import CATALOG, GPU, NOON, after, arrival, config, fault, node, rules
 
 
 def seen(*arrivals, state=None, now=NOON, **given) -> Transition:
     before = state or node()
-    passed = observe(before, arrivals, rebooted=False, rules=rules(**given), catalogue=CATALOGUE, now=now)
+    passed = observe(before, arrivals, rebooted=False, rules=rules(**given), catalog=CATALOG, now=now)
     check_moves(before, passed.state, passed.drafts, Actor.INGEST)
     return passed
 

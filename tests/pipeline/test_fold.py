@@ -9,7 +9,7 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faultbridge.domain.catalogue import Scope
+from faultbridge.domain.catalog import Scope
 from faultbridge.domain.faults import Clear, Fault, Severity, Snapshot
 from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.policy import Limits
@@ -19,13 +19,13 @@ from faultbridge.pipeline.fold.expire import end_scopes, expire
 from faultbridge.pipeline.fold.fold import fold
 from faultbridge.pipeline.fold.folding import MAX_CONDITIONS, MAX_TOMBSTONES, OVERFLOW
 from faultbridge.pipeline.normalize.resolve import Sits
-from tests.builders import CATALOGUE, GPU, NOON, OTHER_GPU, after, arrival, fault, node
+from tests.builders import CATALOG, GPU, NOON, OTHER_GPU, after, arrival, fault, node
 
 KEY_OF_79 = "xid.79@gpu/pci=0000:c1:00"
 
 
 def folded(state: NodeState, *arrivals: Arrival, now=NOON) -> Folded:
-    return fold(state, arrivals, now=now, catalogue=CATALOGUE, limits=Limits())
+    return fold(state, arrivals, now=now, catalog=CATALOG, limits=Limits())
 
 
 def test_a_fault_begins_a_condition_and_its_record_is_recorded() -> None:
@@ -179,7 +179,7 @@ def test_a_reboot_ends_what_clings_to_the_boot_and_leaves_the_device() -> None:
     assert [condition.code for condition in after_reboot.conditions.values()] == ["xid.48"]
 
 
-def test_silence_ends_only_what_the_catalogue_lets_it_end() -> None:
+def test_silence_ends_only_what_the_catalog_lets_it_end() -> None:
     state = folded(node(), arrival(fault("xid.92")), arrival(fault("xid.48"))).state
     assert expire(state, now=after(minutes=59)).state.conditions.keys() == state.conditions.keys()
     quiet = expire(state, now=after(hours=1))

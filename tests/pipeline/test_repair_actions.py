@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from faultbridge.domain.cases import Case, RepairAction
-from faultbridge.domain.catalogue import Scope
+from faultbridge.domain.catalog import Scope
 from faultbridge.domain.conditions import Condition, Reporter
 from faultbridge.domain.edges import CaseStatus
 from faultbridge.domain.faults import Action, Severity

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from faultbridge.domain.catalogue import Scope
+from faultbridge.domain.catalog import Scope
 from faultbridge.domain.faults import Clear, Snapshot
 from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.policy import Limits
@@ -16,14 +16,14 @@ from faultbridge.pipeline.fold.changes import Arrival, Folded
 from faultbridge.pipeline.fold.expire import end_scopes, outdate, quiet_until
 from faultbridge.pipeline.fold.fold import fold
 from faultbridge.pipeline.fold.folding import MAX_CONDITIONS, MAX_NOTED, MAX_SURVEYS, MAX_TOMBSTONES
-from tests.builders import CATALOGUE, GPU, NOON, OTHER_GPU, after, arrival, fault, node
+from tests.builders import CATALOG, GPU, NOON, OTHER_GPU, after, arrival, fault, node
 
 KEY_OF_79 = "xid.79@gpu/pci=0000:c1:00"
 MILLISECOND = timedelta(milliseconds=1)
 
 
 def folded(state: NodeState, *arrivals: Arrival, now=NOON) -> Folded:
-    return fold(state, arrivals, now=now, catalogue=CATALOGUE, limits=Limits())
+    return fold(state, arrivals, now=now, catalog=CATALOG, limits=Limits())
 
 
 def outcome(state: NodeState, *arrivals: Arrival, now=NOON) -> Outcome:

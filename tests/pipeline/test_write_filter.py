@@ -7,32 +7,32 @@ from datetime import timedelta
 
 import pytest
 
-from faultbridge.data import catalogue
+from faultbridge.data import load_catalog
 from faultbridge.decoders import registry
-from faultbridge.decoders.base import Hints
-from faultbridge.domain.catalogue import Kind
+from faultbridge.decoders.common.decoder import Hints
+from faultbridge.domain.catalog import Kind
 from faultbridge.domain.edges import NodeStatus
 from faultbridge.domain.faults import Clear, Fault, Severity, Snapshot
 from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.policy import Limits, Match, Policy, Rule
 from faultbridge.pipeline.fold.fold import fold
 from faultbridge.pipeline.fold.write_filter import MOMENT_KEPT, MOMENTS, REPEAT_KEPT, SURVEY_KEPT, worth_writing
-from tests.builders import CATALOGUE, GPU, NOON, POLICY, after, arrival, fault, node
+from tests.builders import CATALOG, GPU, NOON, POLICY, after, arrival, fault, node
 
 MILLISECOND = timedelta(milliseconds=1)
-LEVEL = replace(CATALOGUE.rows["xid.48"], code="xid.154", kind=Kind.LEVEL)
-KNOWN = replace(CATALOGUE, rows=CATALOGUE.rows | {LEVEL.code: LEVEL})
+LEVEL = replace(CATALOG.rows["xid.48"], code="xid.154", kind=Kind.LEVEL)
+KNOWN = replace(CATALOG, rows=CATALOG.rows | {LEVEL.code: LEVEL})
 
 
 def told(state: NodeState, at, code: str = "xid.48", source: str = "kernel-log") -> NodeState:
     """The node after one more fault; the raw text tells instants apart."""
     one = arrival(fault(code, source=source, evidence=f"at {at}"), at=at)
-    return fold(state, [one], now=at, catalogue=KNOWN, limits=Limits()).state
+    return fold(state, [one], now=at, catalog=KNOWN, limits=Limits()).state
 
 
 def surveyed(state: NodeState, at, *present: Fault, source: str = "dcgm-health") -> NodeState:
     look = Snapshot(source, covers={"xid.48": (GPU,)}, present=present)
-    return fold(state, [arrival(look, at=at)], now=at, catalogue=KNOWN, limits=Limits()).state
+    return fold(state, [arrival(look, at=at)], now=at, catalog=KNOWN, limits=Limits()).state
 
 
 def often(code: str = "xid.48", source: str = "kernel-log") -> NodeState:
@@ -168,4 +168,4 @@ def test_what_a_log_takes_back_is_no_moment() -> None:
     seen = registry.decode("kernel-log", TAKEN_BACK, Hints(NOON, "n", "c"))
     cleared = [one.code for one in seen if isinstance(one, Clear)]
     assert cleared == ["xid.154", "net.carrier_lost"]
-    assert not [code for code in cleared if code.startswith(MOMENTS) and catalogue().row(code).kind is Kind.EDGE]
+    assert not [code for code in cleared if code.startswith(MOMENTS) and load_catalog().row(code).kind is Kind.EDGE]

@@ -9,7 +9,7 @@ from faultbridge.errors import Rejected
 from faultbridge.rules.policies import Policies
 from faultbridge.rules.rulebook import Rulebook
 from faultbridge.simulation.fakes import FakeTable, ManualClock
-from tests.builders import CATALOGUE, POLICY, STACK_ID, config
+from tests.builders import CATALOG, POLICY, STACK_ID, config
 
 
 def document(concurrent: int) -> dict[str, object]:
@@ -19,7 +19,7 @@ def document(concurrent: int) -> dict[str, object]:
 
 def made() -> tuple[Policies, Rulebook]:
     table = FakeTable()
-    return Policies(table, ManualClock()), Rulebook(table, STACK_ID, lambda: CATALOGUE, lambda: POLICY)
+    return Policies(table, ManualClock()), Rulebook(table, STACK_ID, lambda: CATALOG, lambda: POLICY)
 
 
 def test_a_policy_that_is_put_is_the_one_by_which_is_decided() -> None:

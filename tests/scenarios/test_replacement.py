@@ -271,7 +271,7 @@ def test_a_machine_that_lacks_a_gpu_fails_although_those_that_are_there_pass():
     world.until(world.case_is(RESOLVED))
     assert len(world.released()) == 2
     failed = next(body["data"] for body in world.bodies() if body["data"].get("outcome") == "failed")
-    assert failed["reason"] == "7 of 8 GPUs are there"
+    assert failed["reason"] == "7 of 8 GPUs are present"
 
 
 def test_what_a_sweep_finds_done_goes_on_at_once_and_not_with_the_next_sweep():

@@ -59,7 +59,7 @@ from faultbridge.simulation.fakes import (
 from faultbridge.simulation.fakes.state_machine import FakeStateMachine
 from faultbridge.storage import items, keys
 from faultbridge.storage.writes import Key, Update
-from tests.builders import ANYTHING, CATALOGUE, GPU, NOON, STACK_ID, arrival, fault
+from tests.builders import ANYTHING, CATALOG, GPU, NOON, STACK_ID, arrival, fault
 
 CLUSTER = "train-a"
 GROUP = "gpu-workers"
@@ -99,7 +99,7 @@ class World:
         stack = Stack(STACK_ID, "faultbridge")
         self.policy = Policy("test-policy", (*rules, ANYTHING), limits or Limits(), breakers)
         self.append = Append(self.table, self.clock, stack, lambda _: None, Random(7))
-        self.rulebook = Rulebook(self.table, STACK_ID, lambda: CATALOGUE, lambda: self.policy)
+        self.rulebook = Rulebook(self.table, STACK_ID, lambda: CATALOG, lambda: self.policy)
         self.controls = Controls(self.table, self.clock, stack)
         self.guard = Breakers(self.table, self.rulebook, self.controls)
         self.orders = CaseOrders(self.table, self.append, self.rulebook)
@@ -187,7 +187,7 @@ class World:
         rules = rules_of(self.rulebook, CLUSTER)
 
         def revise(state: NodeState, now: Any) -> Transition:
-            passed = observe(state, seen, rebooted=False, rules=rules, catalogue=CATALOGUE, now=now)
+            passed = observe(state, seen, rebooted=False, rules=rules, catalog=CATALOG, now=now)
             return Transition(passed.state, passed.drafts)
 
         self.append(self.key(node), revise, actor=Actor.INGEST, config=rules.config)

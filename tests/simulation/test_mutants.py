@@ -10,7 +10,7 @@ import pytest
 from faultbridge.domain.times import truncate
 from tests.builders import NOON
 from tests.simulation.mutants.__main__ import judged, main
-from tests.simulation.mutants.catalogue import Mutant, mutants, mutated, source
+from tests.simulation.mutants.catalog import Mutant, mutants, mutated, source
 from tests.simulation.mutants.player import Played
 from tests.simulation.mutants.report import PAGE, known, page
 from tests.simulation.mutants.swap import Place, watched

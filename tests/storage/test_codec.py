@@ -13,7 +13,7 @@ from faultbridge.domain.policy import Match, Policy, Rule
 from faultbridge.ingest.counter_store import Last
 from faultbridge.pipeline.observe import observe
 from faultbridge.storage.codec import dump, load
-from tests.builders import CATALOGUE, GPU, NOON, arrival, config, fault, node, rules
+from tests.builders import CATALOG, GPU, NOON, arrival, config, fault, node, rules
 
 
 def busy_state() -> NodeState:
@@ -22,7 +22,7 @@ def busy_state() -> NodeState:
         [arrival(fault()), arrival(fault("xid.31"))],
         rebooted=False,
         rules=rules(),
-        catalogue=CATALOGUE,
+        catalog=CATALOG,
         now=NOON,
     ).state
 

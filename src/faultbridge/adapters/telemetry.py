@@ -7,13 +7,19 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from aws_lambda_powertools import Logger, Metrics
+from aws_lambda_powertools.logging.utils import copy_config_to_registered_loggers
 from aws_lambda_powertools.metrics import MetricUnit
+
+from faultbridge.log import LOGGER
 
 NAMESPACE = "Faultbridge"
 # A line of the embedded metric format holds 100 values of a metric. Powertools prints a line by itself at that number.
 MAX_VALUES = 99
 
 logger = Logger()
+# `faultbridge.log` writes causes to the standard library's logger of this name; they get the same JSON form.
+LOGGER.setLevel("INFO")
+copy_config_to_registered_loggers(logger, include={LOGGER.name})
 
 
 def emit(counts: Mapping[str, int], **metadata: Any) -> None:  # noqa: ANN401 - any JSON value is allowed as metadata

@@ -1,4 +1,8 @@
-"""Packaged data: the catalogue of fault codes, the GPUs of instance types, the default policy."""
+"""Packaged data: the catalog of fault codes, the GPUs of each instance type, and other tables.
+
+`mapping` holds the translations of foreign terms, `counters` the thresholds, `patterns` checks regular expressions, and
+`policies` holds the default policy.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from faultbridge.domain.catalogue import Catalogue, Kind, Recommendation, Row, Scope
+from faultbridge.domain.catalog import Catalog, Kind, Recommendation, Row, Scope
 from faultbridge.domain.faults import Action, Severity
 
 FOLDER = Path(__file__).parent
@@ -16,69 +20,69 @@ _ENDS_ON = ("reboot", "replace", "verified")
 
 
 @cache
-def catalogue() -> Catalogue:
-    """Return the packaged catalogue; its rows are read from JSON once and built when they are first asked for."""
+def load_catalog() -> Catalog:
+    """Return the packaged catalog; its rows are parsed once and built on first use."""
     index = _read("index.json")
-    written = (row for name in index["files"] for row in _read(name))
-    return Catalogue(index["version"], _Rows({row["code"]: row for row in written}))
+    raw = (row for name in index["files"] for row in _read(name))
+    return Catalog(index["version"], _Rows({row["code"]: row for row in raw}))
 
 
 @cache
 def gpus_by_instance_type() -> Mapping[str, int]:
-    """Return how many GPUs each EC2 instance type has (HyperPod's names are these with `ml.` before them)."""
+    """Return the number of GPUs of each EC2 instance type (HyperPod adds the prefix `ml.`)."""
     counts: dict[str, int] = _read_beside("instance_types.json")["gpus"]
     return counts
 
 
 @cache
 def nvlink5_units() -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
-    """Return the units that NVLink5 errors name, by Xid: their numbers before driver R575 and since."""
+    """Return the units of NVLink5 errors by Xid, with their numbers before driver R575 and since."""
     units: dict[str, dict[str, dict[str, Any]]] = _read_beside("nvlink5_units.json")["units"]
     return units
 
 
 class _Rows(Mapping[str, Row]):
-    """The rows by code, built on first use: a batch of faults asks for a handful of several hundred."""
+    """The rows by code, built on first use, because a batch of faults needs few of several hundred."""
 
-    def __init__(self, written: Mapping[str, Mapping[str, Any]]) -> None:
-        self._written = written
+    def __init__(self, raw: Mapping[str, Mapping[str, Any]]) -> None:
+        self._raw = raw
         self._built: dict[str, Row] = {}
 
     def __getitem__(self, code: str) -> Row:
         row = self._built.get(code)
         if row is None:
-            row = self._built[code] = _row(self._written[code])
+            row = self._built[code] = _row(self._raw[code])
         return row
 
     def __contains__(self, code: object) -> bool:
-        return code in self._written
+        return code in self._raw
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._written)
+        return iter(self._raw)
 
     def __len__(self) -> int:
-        return len(self._written)
+        return len(self._raw)
 
 
-def _row(written: Mapping[str, Any]) -> Row:
-    given = {name: written[name] for name in ("same_as", "conflict", "reason") if name in written}
+def _row(raw: Mapping[str, Any]) -> Row:
+    optional = {name: raw[name] for name in ("same_as", "conflict", "reason") if name in raw}
     return Row(
-        code=written["code"],
-        name=written["name"],
-        severity=Severity(written["severity"]),
-        action=Action(written["action"]),
-        kind=Kind(written.get("kind", Kind.EDGE)),
-        scope=Scope(written.get("scope", Scope.BOOT)),
-        ends_on=tuple(written.get("ends_on", _ENDS_ON)),
-        stands_for=tuple(written.get("stands_for", ())),
-        recommendations=tuple(Recommendation(who, says) for who, says in written.get("says", {}).items()),
-        **given,
+        code=raw["code"],
+        name=raw["name"],
+        severity=Severity(raw["severity"]),
+        action=Action(raw["action"]),
+        kind=Kind(raw.get("kind", Kind.EDGE)),
+        scope=Scope(raw.get("scope", Scope.BOOT)),
+        ends_on=tuple(raw.get("ends_on", _ENDS_ON)),
+        stands_for=tuple(raw.get("stands_for", ())),
+        recommendations=tuple(Recommendation(source, says) for source, says in raw.get("says", {}).items()),
+        **optional,
     )
 
 
-def _read(name: str) -> Any:  # noqa: ANN401 - whatever the file holds, known to its reader
-    return _read_beside(f"catalogue/{name}")
+def _read(name: str) -> Any:  # noqa: ANN401 - any JSON; each caller knows its file
+    return _read_beside(f"catalog/{name}")
 
 
-def _read_beside(name: str) -> Any:  # noqa: ANN401 - whatever the file holds, known to its reader
+def _read_beside(name: str) -> Any:  # noqa: ANN401 - any JSON; each caller knows its file
     return json.loads((FOLDER / name).read_bytes())

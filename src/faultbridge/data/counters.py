@@ -1,4 +1,4 @@
-"""Packaged thresholds: from which rise on a counter is a fault, in which time, and who says so."""
+"""Packaged thresholds: the increase of a counter that is a fault, its time window and its source."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _FILE = Path(__file__).parent / "thresholds" / "counters.json"
 
 @dataclass(frozen=True, slots=True)
 class Threshold:
-    """One counter of one source: more than `limit` of them, in `seconds` or at all, mean `code`.
+    """The threshold of one counter: an increase above `limit` within `seconds`, or at any time, is `code`.
 
-    `bits` is the width at which a counter stays when it is full. `remote` marks what a healthy port counts when the
-    other side of the wire fails.
+    `bits` is the width of a counter that stops at its maximum. `remote` marks a counter that a healthy port increases
+    when the other end of the link fails.
     """
 
     counter: str
@@ -30,7 +30,7 @@ class Threshold:
 
     @property
     def full(self) -> int | None:
-        """Return the value at which the counter stays, or None where it is wide enough."""
+        """Return the maximum at which the counter stops; None if it does not."""
         return None if self.bits is None else 2**self.bits - 1
 
 
@@ -39,12 +39,14 @@ def thresholds() -> Mapping[tuple[str, str], Threshold]:
     """Return every threshold by source and counter."""
     found: dict[tuple[str, str], Threshold] = {}
     for row in json.loads(_FILE.read_bytes()):
-        told = {name: value for name, value in row.items() if name not in {"sources", "counters"}}
-        found |= {(source, one): Threshold(one, **told) for source in row["sources"] for one in row["counters"]}
+        fields = {name: value for name, value in row.items() if name not in {"sources", "counters"}}
+        found |= {
+            (source, counter): Threshold(counter, **fields) for source in row["sources"] for counter in row["counters"]
+        }
     return found
 
 
 @cache
 def counters_of(source: str) -> frozenset[str]:
-    """Return the counters of a source for which there is a threshold."""
-    return frozenset(counter for of, counter in thresholds() if of == source)
+    """Return the counters of a source that have a threshold."""
+    return frozenset(counter for counter_source, counter in thresholds() if counter_source == source)

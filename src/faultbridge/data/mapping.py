@@ -1,4 +1,4 @@
-"""Packaged mappings: which word of a foreign source means which fault; a customer's own go before ours."""
+"""Packaged mappings from foreign terms to fault codes; a customer's extension has precedence."""
 
 from __future__ import annotations
 
@@ -12,81 +12,81 @@ from faultbridge.data.patterns import bounded_pattern
 from faultbridge.errors import Misconfigured
 
 _FOLDER = Path(__file__).parent / "mappings"
-LARGEST = 256 * 1024
+MAX_LENGTH = 256 * 1024
 NAMES = ("alerts", "conditions", "gpud", "health", "nvsentinel", "slurm", "training")
 
 
 @cache
 def packaged(name: str) -> Mapping[str, Any]:
-    """Return a mapping as it comes with the package."""
+    """Return a packaged mapping."""
     found: dict[str, Any] = json.loads((_FOLDER / f"{name}.json").read_bytes())
     return found
 
 
-def mapping(name: str, own: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Any]:
-    """Return a mapping with a customer's own put over it: their lists come first, their members replace ours."""
-    ours = packaged(name)
-    return merged(ours, own[name]) if name in own else ours
+def mapping(name: str, extensions: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Any]:
+    """Return a mapping merged with the customer's extension of it."""
+    base = packaged(name)
+    return merged(base, extensions[name]) if name in extensions else base
 
 
-def merged(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> dict[str, Any]:
-    """Put one mapping over another, member by member."""
-    result = dict(ours)
-    for name, value in theirs.items():
-        known = ours.get(name)
-        if isinstance(known, list) and isinstance(value, list):
-            result[name] = [*value, *known]
-        elif isinstance(known, Mapping) and isinstance(value, Mapping):
-            result[name] = merged(known, value)
+def merged(base: Mapping[str, Any], extension: Mapping[str, Any]) -> dict[str, Any]:
+    """Merge an extension into a mapping: its list items come first, its members replace the packaged."""
+    result = dict(base)
+    for name, value in extension.items():
+        base_value = base.get(name)
+        if isinstance(base_value, list) and isinstance(value, list):
+            result[name] = [*value, *base_value]
+        elif isinstance(base_value, Mapping) and isinstance(value, Mapping):
+            result[name] = merged(base_value, value)
         else:
             result[name] = value
     return result
 
 
-def read_own(text: str) -> dict[str, Mapping[str, Any]]:
-    """Read a customer's mappings, one member for each mapping that it extends; anything else is `Misconfigured`."""
+def parse_extensions(text: str) -> dict[str, Mapping[str, Any]]:
+    """Return a customer's extensions by the mapping that each extends; invalid input is `Misconfigured`."""
     try:
         found = json.loads(text)
     except ValueError as error:
-        raise Misconfigured(f"the mappings are no JSON: {error}") from error
+        raise Misconfigured(f"invalid JSON in the mappings: {error}") from error
     if not isinstance(found, dict):
-        raise Misconfigured("the mappings are no JSON object")
-    if len(text) > LARGEST:
-        raise Misconfigured(f"{len(text)} characters of mappings, at most {LARGEST} are kept")
-    _refuse_bad(found)
+        raise Misconfigured("wrong mappings; expected a JSON object with a member for each mapping")
+    if len(text) > MAX_LENGTH:
+        raise Misconfigured(f"{len(text)} characters of mappings; at most {MAX_LENGTH} are stored")
+    _validate(found)
     return found
 
 
-def _refuse_bad(words: Mapping[str, Mapping[str, Any]]) -> None:
-    for name, extension in words.items():
+def _validate(extensions: Mapping[str, Mapping[str, Any]]) -> None:
+    for name, extension in extensions.items():
         if name not in NAMES:
-            raise Misconfigured(f"{name!r} is none of the mappings {', '.join(NAMES)}")
-        _refuse_other_shapes(name, packaged(name), extension)
+            raise Misconfigured(f"unknown mapping: {name!r}; allowed are {', '.join(NAMES)}")
+        _validate_shape(name, packaged(name), extension)
         for pattern in _patterns(extension):
             bounded_pattern(pattern)
 
 
 def _patterns(value: object) -> Iterator[str]:
-    """Yield what is matched as a pattern, wherever it stands."""
+    """Yield every text that is used as a pattern."""
     if isinstance(value, Mapping):
-        for name, one in value.items():
-            if name in _PATTERNS and isinstance(one, str):
-                yield one
-            elif name == "labels" and isinstance(one, Mapping):
-                yield from (want for want in one.values() if isinstance(want, str))
+        for name, item in value.items():
+            if name in _PATTERNS and isinstance(item, str):
+                yield item
+            elif name == "labels" and isinstance(item, Mapping):
+                yield from (pattern for pattern in item.values() if isinstance(pattern, str))
             else:
-                yield from _patterns(one)
+                yield from _patterns(item)
     elif isinstance(value, list):
-        for one in value:
-            yield from _patterns(one)
+        for item in value:
+            yield from _patterns(item)
 
 
 _PATTERNS = frozenset({"pattern", "alert"})
 
 
-def _refuse_other_shapes(place: str, ours: Any, theirs: Any) -> None:  # noqa: ANN401 - any JSON
-    if isinstance(ours, Mapping) and isinstance(theirs, Mapping):
-        for member in ours.keys() & theirs.keys():
-            _refuse_other_shapes(f"{place}.{member}", ours[member], theirs[member])
-    elif ours is not None and theirs is not None and type(ours) is not type(theirs):
-        raise Misconfigured(f"{place} is {type(theirs).__name__}, not {type(ours).__name__}")
+def _validate_shape(path: str, base: Any, extension: Any) -> None:  # noqa: ANN401 - any JSON
+    if isinstance(base, Mapping) and isinstance(extension, Mapping):
+        for member in base.keys() & extension.keys():
+            _validate_shape(f"{path}.{member}", base[member], extension[member])
+    elif base is not None and extension is not None and type(base) is not type(extension):
+        raise Misconfigured(f"wrong type of {path}: {type(extension).__name__}; expected {type(base).__name__}")

@@ -1,4 +1,4 @@
-"""The packaged default policy, in the form in which the table keeps every other one."""
+"""The packaged default policy, in the form in which the table stores every policy."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ DEFAULT = FOLDER / "policy" / "default.json"
 
 
 def version_of(document: Mapping[str, Any]) -> str:
-    """Name a policy by its content: twelve hexadecimal digits of a hash over its canonical JSON."""
+    """Return the version of a policy: twelve hexadecimal digits of the hash of its canonical JSON."""
     return hashlib.sha256(canonical_json(document).encode()).hexdigest()[:12]
 
 
 @cache
 def default_document() -> Mapping[str, Any]:
-    """Return the document of the policy that holds where nobody put another, with its version."""
+    """Return the default policy's document with its version."""
     document = json.loads(DEFAULT.read_bytes())
     return {**document, "version": version_of(document)}
 
 
 @cache
 def default_policy() -> Policy:
-    """Return the policy that holds where nobody put another."""
+    """Return the default policy, which applies to a cluster without a policy of its own."""
     return load(Policy, default_document())

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from faultbridge.domain.catalogue import Scope
+from faultbridge.domain.catalog import Scope
 from faultbridge.domain.faults import Action, Component, ComponentType, Severity
 
 HOURS_KEPT = 24
@@ -33,7 +33,7 @@ class Condition:
     """Something that is wrong with a node; `count` is a lower bound of how often it was observed.
 
     `severity` and `action` are those that hold, after the policy had its say; `reported_severity` and `reported_action` those
-    of the catalogue and the source, which the policy judges anew each time. `ended_before` is when the same trouble
+    of the catalog and the source, which the policy judges anew each time. `ended_before` is when the same trouble
     last ended: what was observed up to then belongs to its former life. `hours` counts its observations by the hour in
     which they were made, for the last day.
     """

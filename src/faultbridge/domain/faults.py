@@ -92,7 +92,7 @@ class Fault:
     """One observation that something is wrong.
 
     A decoder leaves `severity` and `action` empty unless the source itself states them for this very event;
-    `classify` fills what is empty from the catalogue. `observed_at` is None where the input carries no time.
+    `classify` fills what is empty from the catalog. `observed_at` is None where the input carries no time.
     """
 
     source: str
@@ -184,7 +184,7 @@ def faults_of(observation: Observation) -> tuple[Fault, ...]:
     return (observation,) if isinstance(observation, Fault) else ()
 
 
-def normalise_pci(text: str) -> str:
+def normalize_pci(text: str) -> str:
     """Turn any spelling of a PCI address into `dddd:bb:dd[.f]`; raises ValueError on anything else.
 
     Accepts `53:00.0`, `0000:53:00`, `00000000:53:00.0`, `PCI:0000:53:00`; the domain keeps at least four digits.

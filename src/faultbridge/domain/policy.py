@@ -67,7 +67,7 @@ class Rule:
     """What to do about the conditions it matches; the first rule that matches decides.
 
     `wait_seconds` is the time a case stays open before it may be queued; `severity`, `action` and `repair_action` override
-    the catalogue's when given. `repair_actions` holds the repair actions that may be used, mildest first; those in `approval` begin
+    the catalog's when given. `repair_actions` holds the repair actions that may be used, mildest first; those in `approval` begin
     only when a person said so within `approval_deadline`, and with `windows` only while one of them is open.
     Only a rule with `release_without_capacity` lets an unusable instance go although nothing proves that there is another; by
     any other a person is asked. `dry_run` only says what would have been done. An orchestrator that does not answer
@@ -142,7 +142,7 @@ class Policy:
     breakers: tuple[BreakerLimit, ...] = ()
 
     def rule_for(self, condition: Condition, cluster: str, instance_type: str | None = None) -> Rule:
-        """Return the first rule that matches, or the one that leaves all to the catalogue."""
+        """Return the first rule that matches, or the one that leaves all to the catalog."""
         told = condition.as_reported
         matching = (rule for rule in self.rules if rule.match.covers(told, cluster, instance_type))
         return next(matching, _EVERYTHING)
@@ -152,5 +152,5 @@ class Policy:
         return any(rule.match.awaits(condition, at) for rule in self.rules)
 
     def rule_named(self, name: str) -> Rule:
-        """Return the rule under which a case was opened; one that is not there any more leaves all to the catalogue."""
+        """Return the rule under which a case was opened; one that is not there any more leaves all to the catalog."""
         return next((rule for rule in self.rules if rule.name == name), Rule(name))

@@ -38,7 +38,7 @@ class FaultData(Model):
     jobs: tuple[Text, ...] = Field(default=(), description="Jobs that ran on the node, where they are registered.")
     rule: Text = Field(description="The policy rule that judged it.")
     policy: Text = Field(description="The version of the policy.")
-    catalogue: Text = Field(description="The version of the fault catalogue.")
+    catalog: Text = Field(description="The version of the fault catalog.")
     evidence: str | None = Field(
         default=None,
         description="The raw text behind it, at most 4 KB. Not part of the hashed body: its hash stands for it.",

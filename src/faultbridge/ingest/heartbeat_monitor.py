@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from faultbridge.decoders.heartbeat import SILENT
-from faultbridge.decoders.heartbeat import SOURCE as HEARTBEAT
+from faultbridge.decoders.native.heartbeat import SILENT
+from faultbridge.decoders.native.heartbeat import SOURCE as HEARTBEAT
 from faultbridge.domain.aliases import AliasRow
 from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.edges import Actor
@@ -95,9 +95,7 @@ class HeartbeatMonitor:
             if state.status is None or not state.status.in_service:
                 return Transition(state, writes=(done,))
             arrival = Arrival(_fault(seen, limit), seen + limit, f"silence-{to_text(seen)}")
-            passed = observe(
-                state, [arrival], rebooted=False, rules=rules, catalogue=self.rulebook.catalogue(), now=now
-            )
+            passed = observe(state, [arrival], rebooted=False, rules=rules, catalog=self.rulebook.catalog(), now=now)
             return Transition(passed.state, passed.drafts, (done,))
 
         self.append(node, revise, actor=Actor.SWEEP, config=rules.config)

@@ -177,7 +177,7 @@ class Ingest:
                     _give_back(one.revising, ingested)
 
     def _revising(self, chunk: Chunk, rules: Rules, known: Known) -> ReviseByChunk:
-        return ReviseByChunk(chunk, rules, self.rulebook.catalogue(), self.readings, known)
+        return ReviseByChunk(chunk, rules, self.rulebook.catalog(), self.readings, known)
 
     def _fold(self, revisions: Iterable[ReviseByChunk], ingested: Ingested, *, read: bool = True) -> None:
         """Commit revisions of one node, one after the other; `read` tells that the node was just read."""

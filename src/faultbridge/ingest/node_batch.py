@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from faultbridge.decoders.gpu_count import counted
+from faultbridge.decoders.common.gpu_count import add_gpu_count_check
 from faultbridge.domain.aliases import AliasRow
 from faultbridge.domain.case_transitions import Transition
-from faultbridge.domain.catalogue import Catalogue
+from faultbridge.domain.catalog import Catalog
 from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.records import Outcome
 from faultbridge.domain.times import truncate
@@ -36,7 +36,7 @@ class ReviseByChunk:
 
     chunk: Chunk
     rules: Rules
-    catalogue: Catalogue
+    catalog: Catalog
     readings: CounterStore
     beyond: Known
     known: Known | None = None
@@ -55,7 +55,7 @@ class ReviseByChunk:
             [*arrivals, *self.compared.faults],
             rebooted=_boot(learnt) > _boot(state),
             rules=self.rules,
-            catalogue=self.catalogue,
+            catalog=self.catalog,
             now=now,
         )
         self.outcomes = passed.outcomes
@@ -63,7 +63,7 @@ class ReviseByChunk:
         if (
             passed.drafts
             or self.compared.with_faults
-            or worth_writing(stored, passed.state, self.rules.policy, self.catalogue)
+            or worth_writing(stored, passed.state, self.rules.policy, self.catalog)
         ):
             self.known = None
             return Transition(passed.state, passed.drafts, self.compared.with_faults)
@@ -90,7 +90,7 @@ def _counted(part: Part, state: NodeState) -> Part:
     instance_type, sitting = state.placement.instance_type, state.incarnation
     if instance_type is None or sitting is None or part.record.sent_at < sitting.since + MARGIN:
         return part
-    return replace(part, observations=counted(part.observations, instance_type))
+    return replace(part, observations=add_gpu_count_check(part.observations, instance_type))
 
 
 def _boot(state: NodeState) -> int:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from faultbridge.decoders.base import READ_WITH_MAPPINGS, Hints
+from faultbridge.decoders.common.decoder import READ_WITH_MAPPINGS, Hints
 from faultbridge.domain.faults import Observation
 from faultbridge.domain.records import CANARY, RawRecord
 from faultbridge.errors import Rejected

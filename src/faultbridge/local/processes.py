@@ -1,4 +1,4 @@
-"""Starting, recognising and stopping the emulator processes.
+"""Starting, recognizing and stopping the emulator processes.
 
 A process is known by its id *and* its start time: ids are used again, and a process that only has the id of one
 of ours is somebody else's.

@@ -53,7 +53,7 @@ def placement_data(placement: Placement) -> dict[str, Any]:
     return {"group": placement.group, "instance_type": placement.instance_type, "domain": placement.domain}
 
 
-def fault_change(change: Change, state: NodeState, catalogue: str, policy: Policy) -> Draft:
+def fault_change(change: Change, state: NodeState, catalog: str, policy: Policy) -> Draft:
     """Draft the entry of a condition that began, changed or ended, or of a fault that changed nothing."""
     if change.condition is None:
         return note(
@@ -71,7 +71,7 @@ def fault_change(change: Change, state: NodeState, catalogue: str, policy: Polic
         "attributes": dict(fault.attributes if fault else condition.attributes),
         "changed": list(change.what),
         "reason": change.reason or None,
-        "catalogue": catalogue,
+        "catalog": catalog,
     }
     return Draft(
         type=_FAULT_TYPES[change.kind],

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from faultbridge.domain.case_transitions import Transition
-from faultbridge.domain.catalogue import Catalogue, Scope
+from faultbridge.domain.catalog import Catalog, Scope
 from faultbridge.domain.nodes import NodeState
 from faultbridge.pipeline.decide.approval_timeout import lapse
 from faultbridge.pipeline.decide.decide import decide
@@ -25,12 +25,12 @@ def observe(
     *,
     rebooted: bool,
     rules: Rules,
-    catalogue: Catalogue,
+    catalog: Catalog,
     now: datetime,
 ) -> Transition:
     """Pass observations of one node through classify, fold and decide; classify runs inside fold, once a fault."""
     ended = end_scopes(state, REBOOT_ENDS if rebooted else (), at=now, reason="reboot")
-    folded = fold(ended.state, arrivals, now=now, catalogue=catalogue, limits=rules.policy.limits)
+    folded = fold(ended.state, arrivals, now=now, catalog=catalog, limits=rules.policy.limits)
     decided = decide(folded.state, ended.changes + folded.changes, rules, now)
     return replace(decided, outcomes=folded.outcomes)
 

@@ -12,7 +12,7 @@ from datetime import datetime
 
 from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.cases import EXTERNAL, RepairAction, WaitingFor
-from faultbridge.domain.catalogue import Scope
+from faultbridge.domain.catalog import Scope
 from faultbridge.domain.clusters import ClusterConfig
 from faultbridge.domain.edges import Actor, CaseStatus, NodeStatus
 from faultbridge.domain.entries import Draft
@@ -128,7 +128,7 @@ def _changed(state: NodeState, seated: NodeState, former: str | None, rules: Rul
     """End what was wrong with the machine that left, and begin the verification of the one that came."""
     reason = f"{EXTERNAL}: {former or 'an empty seat'} was replaced by somebody else"
     ended = end_scopes(seated, Scope, at=now, reason=reason)
-    faults = tuple(entry_builder.fault_change(one, ended.state, rules.catalogue, rules.policy) for one in ended.changes)
+    faults = tuple(entry_builder.fault_change(one, ended.state, rules.catalog, rules.policy) for one in ended.changes)
     told = Transition(ended.state, (*faults, _note(seated, former, reason, now)))
     if state.status is not None and state.status.in_service and not rules.config.attends:
         return told

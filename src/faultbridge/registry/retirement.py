@@ -9,7 +9,7 @@ from datetime import datetime
 from faultbridge.domain.aliases import Alias
 from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.cases import Case, Resolution
-from faultbridge.domain.catalogue import Scope
+from faultbridge.domain.catalog import Scope
 from faultbridge.domain.edges import Actor, CaseStatus, NodeStatus
 from faultbridge.domain.entries import Draft
 from faultbridge.domain.nodes import NodeKey, NodeState
@@ -71,7 +71,7 @@ def _retired(state: NodeState, rules: Rules, order: CaseOrder, now: datetime) ->
     if case is not None and case.attempt is not None and case.attempt.intent is not None:
         raise Rejected("past_intent", f"{case.id} has passed its intent and can only go forward")
     ended = end_scopes(state, Scope, at=now, reason=REASON)
-    faults = tuple(entry_builder.fault_change(one, ended.state, rules.catalogue, rules.policy) for one in ended.changes)
+    faults = tuple(entry_builder.fault_change(one, ended.state, rules.catalog, rules.policy) for one in ended.changes)
     decided = Transition(ended.state, faults)
     if case is not None:
         decided = move_case(decided, _over(case, now), now, REASON)

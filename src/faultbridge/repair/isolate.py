@@ -14,7 +14,7 @@ from functools import partial
 
 from faultbridge.domain.breakers import BreakerState
 from faultbridge.domain.case_transitions import Transition
-from faultbridge.domain.catalogue import Catalogue
+from faultbridge.domain.catalog import Catalog
 from faultbridge.domain.clusters import ClusterConfig, Control, Mode
 from faultbridge.domain.edges import Actor, NodeStatus
 from faultbridge.domain.entries import Draft
@@ -193,7 +193,7 @@ class Isolate:
             if is_overdue(now, at):
                 text = f"the orchestrator has not done it for {OVERDUE // MINUTE} minutes: {answer.reason or failure}"
                 return overdue(now, at, text, failure)
-            folding = Folding(now, Catalogue(""))
+            folding = Folding(now, Catalog(""))
             if not folding.first_of_the_day(f"isolation:{failure}", at):
                 return Transition(now)
             text = f"the orchestrator did not do it and is asked again: {answer.reason or failure}"

@@ -77,8 +77,8 @@ class NodeOrders:
         """Let the person's word be a fault, and the person's name stand beside it."""
         text = order.reason or "ordered by an operator"
         arrival = Arrival(Fault(SOURCE, code, NODE_COMPONENT, text), now, "")
-        catalogue = self.rulebook.catalogue()
-        told = observe(state, [arrival], rebooted=False, rules=rules, catalogue=catalogue, now=now)
+        catalog = self.rulebook.catalog()
+        told = observe(state, [arrival], rebooted=False, rules=rules, catalog=catalog, now=now)
         case = told.state.live_case
         note = order.note(code.removeprefix("operator."), now, case_id=case.id if case else None)
         return Transition(told.state, (*told.drafts, note))

@@ -1,4 +1,4 @@
-"""Rulebook: what decisions about a cluster rest on, its registration, its policy and the catalogue."""
+"""Rulebook: what decisions about a cluster rest on, its registration, its policy and the catalog."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from faultbridge.domain.catalogue import Catalogue
+from faultbridge.domain.catalog import Catalog
 from faultbridge.domain.clusters import ClusterConfig
 from faultbridge.domain.policy import Policy
 from faultbridge.errors import Misconfigured
@@ -33,7 +33,7 @@ class Rulebook:
 
     table: Reads
     stack_id: str
-    catalogue: Callable[[], Catalogue]
+    catalog: Callable[[], Catalog]
     default_policy: Callable[[], Policy]
     gpus: Callable[[], Mapping[str, int]] = dict
     _policies: dict[str, Policy] = field(default_factory=dict)
@@ -51,7 +51,7 @@ class Rulebook:
 
     def rules(self, config: ClusterConfig) -> Rules:
         """Return what decisions about the nodes of a cluster rest on."""
-        return Rules(self.policy(config), config, self.catalogue().version, self.stack_id, self.gpus())
+        return Rules(self.policy(config), config, self.catalog().version, self.stack_id, self.gpus())
 
     def policy(self, config: ClusterConfig) -> Policy:
         """Return the policy that a cluster names, else the stack's current one, else the packaged one."""

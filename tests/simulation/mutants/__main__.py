@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from tests.simulation.mutants.catalogue import mutants
+from tests.simulation.mutants.catalog import mutants
 from tests.simulation.mutants.player import Played, Player
 from tests.simulation.mutants.report import known
 

@@ -18,7 +18,7 @@ from functools import partial
 import pytest
 from hypothesis import settings
 
-from tests.simulation.mutants.catalogue import Mutant
+from tests.simulation.mutants.catalog import Mutant
 from tests.simulation.mutants.looks import Look, histories, measured
 from tests.simulation.mutants.swap import Place, swap, watched
 

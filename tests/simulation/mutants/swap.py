@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from itertools import pairwise
 from types import CodeType, FunctionType
 
-from tests.simulation.mutants.catalogue import PACKAGE, Mutant, mutated, source
+from tests.simulation.mutants.catalog import PACKAGE, Mutant, mutated, source
 
 Place = tuple[str, str]
 """A file below the package and an outermost function in it, as `Class.method`."""

@@ -179,7 +179,7 @@ class AwsPorts:
     def verifiers(self) -> Mapping[str, Verifier]:
         """Return the verifiers by name."""
         from faultbridge.adapters.compute.dcgm_verifier import OutputBucket, SsmDcgmVerifier
-        from faultbridge.decoders.dcgm_diag import read_report
+        from faultbridge.decoders.dcgm.diag import read_report
 
         settings = self.settings
         output = OutputBucket(settings.bucket, settings.output_prefix, self.objects)

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from faultbridge.cli.render.output import Document
-from faultbridge.domain.catalogue import Catalogue
+from faultbridge.domain.catalog import Catalog
 from faultbridge.domain.faults import Clear, CounterSample, Fault, Observation, Snapshot
 from faultbridge.domain.times import to_text
 
@@ -23,7 +23,7 @@ _INCARNATION = ("record_id", "instance_id", "boot_id")
 class Caller:
     """The catalog to classify with, and the cluster and node to use where the input names none."""
 
-    catalogue: Catalogue
+    catalog: Catalog
     cluster: str | None = None
     node: str | None = None
 
@@ -43,7 +43,7 @@ def documents(observations: Iterable[Observation], caller: Caller, *, everything
 
 def _fault_document(found: Fault | Clear, caller: Caller) -> dict[str, Any]:
     """Describe a fault with its severity and action from the catalog; a clear has neither."""
-    fault = caller.catalogue.classify(found) if isinstance(found, Fault) else None
+    fault = caller.catalog.classify(found) if isinstance(found, Fault) else None
     return {
         "kind": "fault" if fault else "clear",
         "source": found.source,
@@ -57,7 +57,7 @@ def _fault_document(found: Fault | Clear, caller: Caller) -> dict[str, Any]:
         "message": found.message,
         "evidence": found.evidence,
         "attributes": {name: value for name, value in found.attributes.items() if name not in _INCARNATION},
-        "catalogue": caller.catalogue.version,
+        "catalog": caller.catalog.version,
         "count": fault.count if fault else 1,
     } | {name: found.attributes.get(name) for name in _INCARNATION}
 

@@ -61,14 +61,14 @@ def due_at(state: NodeState) -> datetime | None:
 def _record_changes(decided: Transition, changes: tuple[Change, ...], rules: Rules) -> Transition:
     """Faults come before the case they open, though they already carry its id."""
     drafts = tuple(
-        entry_builder.fault_change(_current(change, decided.state), decided.state, rules.catalogue, rules.policy)
+        entry_builder.fault_change(_current(change, decided.state), decided.state, rules.catalog, rules.policy)
         for change in changes
     )
     return replace(decided, drafts=drafts + decided.drafts)
 
 
 def _current(change: Change, state: NodeState) -> Change:
-    # A policy's own severity and action belong into the entry, not the catalogue's.
+    # A policy's own severity and action belong into the entry, not the catalog's.
     if change.condition is None or change.kind is ChangeKind.ENDED:
         return change
     latest = next((one for one in state.conditions.values() if _same(one, change.condition)), change.condition)

@@ -24,7 +24,7 @@ class Rules:
 
     policy: Policy
     config: ClusterConfig
-    catalogue: str
+    catalog: str
     stack_id: str
     gpus: Mapping[str, int] = field(default_factory=dict)
 

@@ -1,4 +1,4 @@
-"""Override: what the policy thinks of a condition in place of the catalogue."""
+"""Override: what the policy thinks of a condition in place of the catalog."""
 
 from __future__ import annotations
 

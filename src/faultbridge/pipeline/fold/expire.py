@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from faultbridge.domain.cases import REPAIR_ACTION_OF, RepairAction
-from faultbridge.domain.catalogue import Catalogue, Scope
+from faultbridge.domain.catalog import Catalog, Scope
 from faultbridge.domain.conditions import Condition
 from faultbridge.domain.nodes import NodeState
 from faultbridge.pipeline.fold.changes import Folded
@@ -53,7 +53,7 @@ def outdate(state: NodeState, *, before: datetime) -> NodeState:
 
 
 def expire(state: NodeState, *, now: datetime) -> Folded:
-    """End the conditions that have been quiet for as long as the catalogue asks."""
+    """End the conditions that have been quiet for as long as the catalog asks."""
     return _end(state, now, "policy: quiet", quiet_until)
 
 
@@ -70,7 +70,7 @@ def quiet_for(condition: Condition) -> timedelta | None:
 
 
 def _end(state: NodeState, now: datetime, reason: str, ends_at: Callable[[Condition], datetime | None]) -> Folded:
-    folding = Folding(state, Catalogue(""))
+    folding = Folding(state, Catalog(""))
     for key, condition in tuple(folding.conditions.items()):
         at = ends_at(condition)
         if at is not None and at <= now:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 
-from faultbridge.domain.catalogue import Catalogue
+from faultbridge.domain.catalog import Catalog
 from faultbridge.domain.faults import Clear, Fault, Snapshot
 from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.policy import Limits
@@ -19,11 +19,9 @@ from faultbridge.pipeline.fold.folding import Folding
 from faultbridge.pipeline.normalize.resolve import Sits
 
 
-def fold(
-    state: NodeState, arrivals: Iterable[Arrival], *, now: datetime, catalogue: Catalogue, limits: Limits
-) -> Folded:
+def fold(state: NodeState, arrivals: Iterable[Arrival], *, now: datetime, catalog: Catalog, limits: Limits) -> Folded:
     """Let observations change a node's conditions, in the order of their time."""
-    folding = Folding(state, catalogue)
+    folding = Folding(state, catalog)
     outcomes: dict[str, Outcome] = {}
     for arrival in sorted(arrivals, key=lambda arrival: arrival.at):
         outcome = _take(folding, arrival, oldest=now - limits.remember_for)

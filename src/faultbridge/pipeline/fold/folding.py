@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime
 
-from faultbridge.domain.catalogue import Catalogue
+from faultbridge.domain.catalog import Catalog
 from faultbridge.domain.conditions import Condition, Reporter, Tombstone, condition_key, identity
 from faultbridge.domain.faults import NODE_COMPONENT, Clear, Fault, Severity, Snapshot
 from faultbridge.domain.nodes import NodeState
@@ -24,10 +24,10 @@ OVERFLOW = "host.condition_overflow"
 class Folding:
     """A node's conditions, open for change; `state()` gives the node as it is after the changes."""
 
-    def __init__(self, state: NodeState, catalogue: Catalogue) -> None:
+    def __init__(self, state: NodeState, catalog: Catalog) -> None:
         """Begin with what the node already knows."""
         self._state = state
-        self._catalogue = catalogue
+        self._catalog = catalog
         self.conditions = dict(state.conditions)
         self.changes: list[Change] = []
         self._tombstones = dict(state.tombstones)
@@ -50,15 +50,15 @@ class Folding:
 
     def fault(self, fault: Fault, arrival: Arrival) -> Outcome:
         """Let one fault begin, repeat or widen a condition."""
-        fault = self._catalogue.classify(fault)
+        fault = self._catalog.classify(fault)
         component = identity(fault.component, self._devices)
-        key = condition_key(self._catalogue.canonical(fault.code), component)
+        key = condition_key(self._catalog.canonical(fault.code), component)
         if fault.severity is Severity.INFO:
             return self._note(key, fault, arrival)
         if key in self.conditions:
             return self._repeat(key, fault, arrival)
         fault = replace(fault, component=component)
-        named = attribution.named(key, fault, arrival.at, self.conditions, self._catalogue)
+        named = attribution.named(key, fault, arrival.at, self.conditions, self._catalog)
         if named is not None:
             return self._repeat(named, fault, arrival, word=key)
         if self._past(key, fault, arrival.at):
@@ -71,7 +71,7 @@ class Folding:
     def clear(self, clear: Clear, arrival: Arrival) -> Outcome:
         """Let one source withdraw its word about one condition."""
         component = identity(clear.component, self._devices)
-        key = condition_key(self._catalogue.canonical(clear.code), component)
+        key = condition_key(self._catalog.canonical(clear.code), component)
         key = attribution.withdrawn(key, clear.source, self.conditions)
         return self._withdraw(key, clear.source, arrival.at, clear.message, arrival.record_id)
 
@@ -123,14 +123,14 @@ class Folding:
         tombstone = self._tombstones.get(key)
         if tombstone is not None:
             return at <= max(tombstone.ended_at, tombstone.reporters.get(fault.source, tombstone.ended_at))
-        if attribution.settled(fault, at, self._tombstones, self._catalogue):
+        if attribution.settled(fault, at, self._tombstones, self._catalog):
             return True
         return self._floor is not None and at <= self._floor
 
     def _begin(self, key: str, fault: Fault, arrival: Arrival) -> None:
-        code = self._catalogue.canonical(fault.code)
-        condition = begun(code, self._catalogue.row(code), fault, arrival, self._tombstones.pop(key, None))
-        for word in attribution.vague(condition, self.conditions, self._catalogue):
+        code = self._catalog.canonical(fault.code)
+        condition = begun(code, self._catalog.row(code), fault, arrival, self._tombstones.pop(key, None))
+        for word in attribution.vague(condition, self.conditions, self._catalog):
             condition = given_name(condition, self.conditions[word], word)
             self.end(word, self.conditions[word], arrival.at, f"it is {key}", arrival.record_id)
         self.conditions[key] = condition
@@ -184,13 +184,13 @@ class Folding:
 
     def _present(self, snapshot: Snapshot) -> set[str]:
         return {
-            condition_key(self._catalogue.canonical(fault.code), identity(fault.component, self._devices))
+            condition_key(self._catalog.canonical(fault.code), identity(fault.component, self._devices))
             for fault in snapshot.present
         }
 
     def _covered(self, snapshot: Snapshot) -> set[str]:
         return {
-            condition_key(self._catalogue.canonical(code), identity(component, self._devices))
+            condition_key(self._catalog.canonical(code), identity(component, self._devices))
             for code, components in snapshot.covers.items()
             for component in components
         }

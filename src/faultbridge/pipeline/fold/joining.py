@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 from functools import lru_cache
 
-from faultbridge.domain.catalogue import Row
+from faultbridge.domain.catalog import Row
 from faultbridge.domain.conditions import Condition, Reporter, Tombstone, counted_at
 from faultbridge.domain.faults import Action, Component, Fault, Severity
 from faultbridge.pipeline.fold.changes import Arrival
@@ -33,7 +33,7 @@ def merge(one: Condition, other: Condition) -> Condition:
 
 
 def begun(code: str, row: Row, fault: Fault, arrival: Arrival, former: Tombstone | None) -> Condition:
-    """Make the condition that a first fault begins, as its row of the catalogue has it."""
+    """Make the condition that a first fault begins, as its row of the catalog has it."""
     heard = {source: Reporter(False, at) for source, at in former.reporters.items()} if former else {}
     return Condition(
         code=code,

@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
-from faultbridge.domain.catalogue import Catalogue, Kind
+from faultbridge.domain.catalog import Catalog, Kind
 from faultbridge.domain.conditions import Condition
 from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.policy import Policy
@@ -30,14 +30,14 @@ MOMENTS = ("xid.", "sxid.")
 """What logs never take back, unless it is of kind `level`: no word that comes late can end what a later one told."""
 
 
-def worth_writing(before: NodeState, after: NodeState, policy: Policy, catalogue: Catalogue) -> bool:
+def worth_writing(before: NodeState, after: NodeState, policy: Policy, catalog: Catalog) -> bool:
     """Tell whether anything but watermarks and counts moved since `before` was stored, or one of them moved far."""
     if replace(after, conditions=before.conditions, snapshots=before.snapshots, due_at=before.due_at) != before:
         return True
     if after.conditions.keys() != before.conditions.keys() or after.snapshots.keys() != before.snapshots.keys():
         return True
     return _surveyed(before, after) or any(
-        _moved(before.conditions[key], condition, policy, catalogue) for key, condition in after.conditions.items()
+        _moved(before.conditions[key], condition, policy, catalog) for key, condition in after.conditions.items()
     )
 
 
@@ -49,7 +49,7 @@ def _surveyed(before: NodeState, after: NodeState) -> bool:
     )
 
 
-def _moved(before: Condition, after: Condition, policy: Policy, catalogue: Catalogue) -> bool:
+def _moved(before: Condition, after: Condition, policy: Policy, catalog: Catalog) -> bool:
     if before == after:
         return False
     if after.reporters.keys() != before.reporters.keys():
@@ -59,16 +59,16 @@ def _moved(before: Condition, after: Condition, policy: Policy, catalogue: Catal
     heard = {}
     for source, reporter in after.reporters.items():
         known = before.reporters[source]
-        if reporter.last_at - known.last_at > _kept(after, source, catalogue):
+        if reporter.last_at - known.last_at > _kept(after, source, catalog):
             return True
         heard[source] = replace(reporter, last_at=known.last_at, digests=known.digests)
     return replace(after, last_at=before.last_at, count=before.count, hours=before.hours, reporters=heard) != before
 
 
-def _kept(condition: Condition, source: str, catalogue: Catalogue) -> timedelta:
+def _kept(condition: Condition, source: str, catalog: Catalog) -> timedelta:
     """Return how far a source's word about a condition may move before it is stored."""
     moment = source in LOGS and condition.code.startswith(MOMENTS)
-    if not moment or catalogue.row(condition.code).kind is not Kind.EDGE:
+    if not moment or catalog.row(condition.code).kind is not Kind.EDGE:
         return REPEAT_KEPT
     quiet = quiet_for(condition)
     return MOMENT_KEPT if quiet is None else min(MOMENT_KEPT, quiet / SHARE_OF_QUIET)

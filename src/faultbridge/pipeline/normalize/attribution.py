@@ -1,7 +1,7 @@
 """Attribution: a word without a code, or without a device, is about the trouble that another reporter names.
 
 HyperPod's event says that a node is to be replaced, its agent that some GPU is unhealthy; the kernel's log names the
-Xid and the GPU. These are one condition with three reporters. Which codes a word may stand for is the catalogue's
+Xid and the GPU. These are one condition with three reporters. Which codes a word may stand for is the catalog's
 `stands_for`; a code on an unnamed device stands for the same code on a named one. Both must have been heard of within
 a quarter of an hour of each other, or the source has used the word for that condition before.
 """
@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 
-from faultbridge.domain.catalogue import Catalogue
+from faultbridge.domain.catalog import Catalog
 from faultbridge.domain.conditions import Condition, Tombstone, component_key
 from faultbridge.domain.faults import Component, ComponentType, Fault, Severity
 
@@ -20,37 +20,37 @@ TOGETHER = timedelta(minutes=15)
 Conditions = Mapping[str, Condition]
 
 
-def named(word: str, fault: Fault, at: datetime, among: Conditions, catalogue: Catalogue) -> str | None:
+def named(word: str, fault: Fault, at: datetime, among: Conditions, catalog: Catalog) -> str | None:
     """Return the key of the active condition that a fault is a word for: of several the worst, of these the latest."""
-    code = catalogue.canonical(fault.code)
+    code = catalog.canonical(fault.code)
     found = [
         (one.severity.rank, one.last_at, place)
         for place, one in _active(among)
-        if _stands_for(code, fault.component, one, catalogue)
+        if _stands_for(code, fault.component, one, catalog)
         and (_together(one, at) or _used_before(one, fault.source, word))
     ]
     return max(found)[2] if found else None
 
 
-def vague(condition: Condition, among: Conditions, catalogue: Catalogue) -> list[str]:
+def vague(condition: Condition, among: Conditions, catalog: Catalog) -> list[str]:
     """Return the keys of the active conditions to which a new one gives their name."""
     return [
         place
         for place, one in _active(among)
-        if _stands_for(one.code, one.component, condition, catalogue) and _together(one, condition.last_at)
+        if _stands_for(one.code, one.component, condition, catalog) and _together(one, condition.last_at)
     ]
 
 
-def settled(fault: Fault, at: datetime, ended: Mapping[str, Tombstone], catalogue: Catalogue) -> bool:
+def settled(fault: Fault, at: datetime, ended: Mapping[str, Tombstone], catalog: Catalog) -> bool:
     """Tell whether a fault is a word for a condition that has ended since: then it is late."""
-    word = catalogue.canonical(fault.code)
-    if not (catalogue.row(word).stands_for or _unnamed(fault.component)):
+    word = catalog.canonical(fault.code)
+    if not (catalog.row(word).stands_for or _unnamed(fault.component)):
         return False
     for key, tombstone in ended.items():
         code, _, place = key.partition("@")
         begun = min((*tombstone.reporters.values(), tombstone.ended_at)) - TOGETHER
-        grave = catalogue.row(code).severity.rank >= Severity.ERROR.rank
-        if grave and begun <= at <= tombstone.ended_at and _stood_for(word, fault.component, code, place, catalogue):
+        grave = catalog.row(code).severity.rank >= Severity.ERROR.rank
+        if grave and begun <= at <= tombstone.ended_at and _stood_for(word, fault.component, code, place, catalog):
             return True
     return False
 
@@ -73,18 +73,18 @@ def _together(condition: Condition, at: datetime) -> bool:
     return condition.since - TOGETHER <= at <= condition.last_at + TOGETHER
 
 
-def _stands_for(word: str, component: Component, condition: Condition, catalogue: Catalogue) -> bool:
+def _stands_for(word: str, component: Component, condition: Condition, catalog: Catalog) -> bool:
     grave = condition.severity.rank >= Severity.ERROR.rank
-    return grave and _stood_for(word, component, condition.code, component_key(condition.component), catalogue)
+    return grave and _stood_for(word, component, condition.code, component_key(condition.component), catalog)
 
 
-def _stood_for(word: str, component: Component, code: str, place: str, catalogue: Catalogue) -> bool:
+def _stood_for(word: str, component: Component, code: str, place: str, catalog: Catalog) -> bool:
     mine = component_key(component)
     if word == code:
         return _unnamed(component) and place != mine and place.startswith(f"{component.type.value}/")
     if not (component.type is ComponentType.NODE or _unnamed(component) or place == mine):
         return False
-    meant = catalogue.row(word).stands_for
+    meant = catalog.row(word).stands_for
     return any(code == one or (one.endswith("*") and code.startswith(one[:-1])) for one in meant)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from faultbridge.decoders.gpu_count import with_as_many
+from faultbridge.decoders.common.gpu_count import with_same_gpu_count
 from faultbridge.domain.spares import Spare, SpareStatus
 from faultbridge.errors import Conflict
 from faultbridge.ledger.queries import every
@@ -55,7 +55,7 @@ class Pool:
         """Give a case a verified machine with as many GPUs as a type has; None where there is none."""
         now = self.clock.now()
         for spare in self.places(cluster):
-            fits = spare.instance_type is not None and with_as_many((spare.instance_type,), instance_type)
+            fits = spare.instance_type is not None and with_same_gpu_count((spare.instance_type,), instance_type)
             if fits and spare.serves(group, now) and self.change(spare, status=SpareStatus.TAKEN, case=case):
                 return spare.instance_id
         return None

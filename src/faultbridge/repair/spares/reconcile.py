@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 
-from faultbridge.decoders.gpu_count import missing
+from faultbridge.decoders.common.gpu_count import missing_gpus
 from faultbridge.domain.clusters import ClusterConfig, Mode
 from faultbridge.domain.edges import CaseStatus
 from faultbridge.domain.spares import Spare, SpareStatus
@@ -195,4 +195,4 @@ def _wrong(found: Verification, spare: Spare) -> str:
     """Say what is wrong with a machine by its verification; empty where nothing is, or nobody can tell yet."""
     if found.verdict is Verdict.FAILED:
         return "; ".join(found.findings) or "its verification failed"
-    return (missing(found.gpus, spare.instance_type) or "") if found.verdict is Verdict.PASSED else ""
+    return (missing_gpus(found.gpus, spare.instance_type) or "") if found.verdict is Verdict.PASSED else ""

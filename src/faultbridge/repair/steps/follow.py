@@ -11,7 +11,7 @@ from datetime import datetime
 
 from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.cases import EXTERNAL, Phase
-from faultbridge.domain.catalogue import Scope
+from faultbridge.domain.catalog import Scope
 from faultbridge.domain.edges import Actor, NodeStatus
 from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.times import latest

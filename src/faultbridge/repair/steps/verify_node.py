@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime
 
-from faultbridge.decoders.gpu_count import missing
+from faultbridge.decoders.common.gpu_count import missing_gpus
 from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.cases import Attempt, Case, Phase, RepairAction, WaitingFor
 from faultbridge.domain.conditions import Condition
@@ -62,7 +62,7 @@ def _began(case: Case, attempt: Attempt) -> datetime | None:
 
 def _lacking(work: Work, found: Verification) -> tuple[str, ...]:
     """Count the GPUs against the instance type: diagnostics pass on those that are there."""
-    lack = missing(found.gpus, work.state.placement.instance_type)
+    lack = missing_gpus(found.gpus, work.state.placement.instance_type)
     return (lack,) if lack else ()
 
 

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 
-from faultbridge.decoders.gpu_count import with_as_many
+from faultbridge.decoders.common.gpu_count import with_same_gpu_count
 from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.nodes import NodeState
 from faultbridge.errors import Misconfigured, Transient
@@ -101,7 +101,7 @@ def once_more(work: Work) -> str:
 def launch_request(work: Work, group: str) -> LaunchRequest:
     """Describe the node that is to be filled again."""
     config, placement = work.rules.config, work.state.placement
-    types = with_as_many(config.instance_types, placement.instance_type)
+    types = with_same_gpu_count(config.instance_types, placement.instance_type)
     if config.instance_types and not types:
         raise Misconfigured(f"none of {', '.join(config.instance_types)} has as many GPUs as {placement.instance_type}")
     return replace(_of_case(work, group), instance_types=types)

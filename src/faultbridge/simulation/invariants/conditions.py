@@ -74,7 +74,7 @@ def _overtaken_faults(view: View, parts: list[Part]) -> set[str]:
 
     In order it would have stood when that look came, which withdraws no word but its own source's.
     """
-    canonical = data.catalogue().canonical
+    canonical = data.load_catalog().canonical
     looks = [
         (part.record.source, _at(part, one), {canonical(code) for code in one.covers})
         for part in parts
@@ -144,13 +144,13 @@ def _delivered(view: View) -> list[Part]:
 
 
 def _replayed(state: NodeState, parts: list[Part], end: datetime) -> dict[str, list[str]]:
-    policy, catalogue = default_policy(), data.catalogue()
-    rules = Rules(policy, ClusterConfig(WATCHED), catalogue.version, "replay")
+    policy, catalog = default_policy(), data.load_catalog()
+    rules = Rules(policy, ClusterConfig(WATCHED), catalog.version, "replay")
     node = NodeState(NodeKey(*state.key), status=state.status, incarnation=state.incarnation)
     arrivals = [Arrival(one, _at(part, one), part.record.record_id) for part in parts for one in part.observations]
     for arrival in sorted(arrivals, key=lambda one: one.at):
         node = tick(node, rules=rules, now=arrival.at).state
-        node = observe(node, [arrival], rebooted=False, rules=rules, catalogue=catalogue, now=arrival.at).state
+        node = observe(node, [arrival], rebooted=False, rules=rules, catalog=catalog, now=arrival.at).state
     node = tick(node, rules=rules, now=end).state
     return {key: _asserting(node, key) for key, one in node.conditions.items() if one.active}
 

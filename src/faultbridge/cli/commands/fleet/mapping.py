@@ -16,8 +16,8 @@ from faultbridge.cli.errors.failures import EXIT_NOT_WELL
 from faultbridge.cli.render.output import JsonFlag, JsonlFlag, examples, format_of, notice, show_one
 from faultbridge.cli.stack.command import stack_command
 from faultbridge.cli.stack.session import Session
-from faultbridge.data import catalogue
-from faultbridge.data.mapping import read_own
+from faultbridge.data import load_catalog
+from faultbridge.data.mapping import parse_extensions
 from faultbridge.data.policies import version_of
 from faultbridge.errors import Misconfigured
 
@@ -71,11 +71,11 @@ def _service(session: Session) -> Any:  # noqa: ANN401 - imported where it is us
 def _read_mappings(file: str) -> dict[str, Mapping[str, Any]]:
     """Read and validate mappings. For invalid mappings, print the problem and exit with 1."""
     try:
-        mappings = read_own(read_text(file))
+        mappings = parse_extensions(read_text(file))
     except Misconfigured as error:
         notice(f"invalid mappings: {error}")
         raise typer.Exit(EXIT_NOT_WELL) from None
-    for code in sorted(set(_codes(mappings)) - catalogue().rows.keys()):
+    for code in sorted(set(_codes(mappings)) - load_catalog().rows.keys()):
         notice(f"code not in the catalog: {code}; such a fault gets the action contact_support")
     return mappings
 

@@ -104,9 +104,9 @@ def _read_policy(file: str, output: OutputFormat) -> dict[str, Any]:
 
 def _unknown_codes(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield each rule with a code pattern that matches no code of the catalog."""
-    from faultbridge.data import catalogue
+    from faultbridge.data import load_catalog
 
-    known = tuple(catalogue().rows)
+    known = tuple(load_catalog().rows)
     for rule in document.get("rules", []):
         for pattern in rule.get("match", {}).get("codes", []):
             if not any(fnmatchcase(code, pattern) for code in known):

@@ -7,9 +7,9 @@ from typing import Annotated, Any
 import typer
 
 from faultbridge.cli.render.output import Columns, JsonFlag, JsonlFlag, examples, format_of, show, show_one
-from faultbridge.data import catalogue
-from faultbridge.decoders.dcgm_codes import code_of_number
-from faultbridge.domain.catalogue import Catalogue, Row
+from faultbridge.data import load_catalog
+from faultbridge.decoders.common.fault_codes import code_of_number
+from faultbridge.domain.catalog import Catalog, Row
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -34,7 +34,7 @@ ONE_COLUMNS: Columns = {
     "Scope": lambda one: one["scope"],
     "Cleared by": lambda one: ", ".join(one["ends_on"]),
     "By detail": lambda one: "\n".join(f"{row['code']}: {row['severity']}, {row['action']}" for row in one["details"]),
-    "Catalog": lambda one: one["catalogue"],
+    "Catalog": lambda one: one["catalog"],
 }
 
 
@@ -62,7 +62,7 @@ def explain_code(
 
     Without a code, list all codes, or all codes of a family.
     """
-    output, known = format_of(as_json=as_json, as_jsonl=as_jsonl), catalogue()
+    output, known = format_of(as_json=as_json, as_jsonl=as_jsonl), load_catalog()
     if family is None or (value is None and family in FAMILIES):
         rows = (row for row in known.rows.values() if _listed(row, family))
         show((_document(row, known) for row in rows), LIST_COLUMNS, output)
@@ -94,7 +94,7 @@ def _listed(row: Row, family: str | None) -> bool:
     return ":" not in row.code and (family is None or row.code.startswith(f"{family}."))
 
 
-def _document(row: Row, known: Catalogue) -> dict[str, Any]:
+def _document(row: Row, known: Catalog) -> dict[str, Any]:
     return {
         "code": row.code,
         "name": row.name,
@@ -109,5 +109,5 @@ def _document(row: Row, known: Catalogue) -> dict[str, Any]:
         "reason": row.reason,
         "recommendations": [{"source": one.source, "says": one.says} for one in row.recommendations],
         "known": row.code in known.rows,
-        "catalogue": known.version,
+        "catalog": known.version,
     }

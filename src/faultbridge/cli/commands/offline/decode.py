@@ -28,10 +28,10 @@ from faultbridge.cli.render.output import (
     show,
 )
 from faultbridge.cli.render.times import PAST_HELP, parse_age
-from faultbridge.data import catalogue
-from faultbridge.data.mapping import read_own
+from faultbridge.data import load_catalog
+from faultbridge.data.mapping import parse_extensions
 from faultbridge.decoders import registry
-from faultbridge.decoders.base import Hints
+from faultbridge.decoders.common.decoder import Hints
 from faultbridge.domain.names import cluster_name, node_name
 from faultbridge.domain.times import from_text
 from faultbridge.errors import Rejected
@@ -164,7 +164,7 @@ class _Inputs:
             chunks = chain([first], iter(lambda: stream.read(CHUNK_BYTES), b""))
             found = registry.decode_pieces(source, chunks, self.hints)
         observations = settle(found, received_at=self.hints.received_at or datetime.now(UTC))
-        caller = Caller(catalogue(), self.hints.cluster, self.hints.node)
+        caller = Caller(load_catalog(), self.hints.cluster, self.hints.node)
         return documents(differences(observations), caller, everything=self.everything)
 
 
@@ -173,7 +173,7 @@ def _open(file: str) -> AbstractContextManager[BinaryIO]:
 
 
 def _own_mappings(file: Path | None) -> dict[str, Mapping[str, Any]]:
-    return read_own(file.read_text("utf-8")) if file else {}
+    return parse_extensions(file.read_text("utf-8")) if file else {}
 
 
 def _received_time(text: str | None, now: datetime) -> datetime:

@@ -1,0 +1,149 @@
+"""Decodes `gpud`: the answers of GPUd's `/v1/states` and `/v1/events`.
+
+The catalog judges an Xid or SXid that a text names; it already includes GPUd's advice. GPUd's own suggestion is an
+attribute.
+
+Grammar: a JSON list of components, each with `states` or `events`; `time` can be null. Times: RFC 3339 with a time
+zone. Units: none. Errors: `Rejected(no_framing)` without a component. Source: GPUd's API description and captures.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from faultbridge.data.mapping import mapping
+from faultbridge.decoders.common.clock import instant
+from faultbridge.decoders.common.decoder import Decoder, Hints
+from faultbridge.decoders.common.documents import objects, text_of
+from faultbridge.decoders.common.fields import (
+    attributes_of,
+    elements,
+    evidence,
+    members,
+    objects_in,
+    pci_of,
+    text,
+    truncate,
+)
+from faultbridge.domain.faults import (
+    NODE_COMPONENT,
+    Component,
+    ComponentType,
+    Fault,
+    Observation,
+    Severity,
+    Snapshot,
+)
+from faultbridge.errors import Rejected
+
+SOURCE = "gpud"
+_XID_IN_TEXT = re.compile(r"\b(S?XID) (\d{1,5}) ?\(", re.IGNORECASE)
+_DEVICE_IN_TEXT = re.compile(r"\bon (PCI:[0-9a-fA-F:.]{7,20}|GPU-[0-9a-fA-F-]{1,48})")
+_UNHEALTHY = frozenset({"Unhealthy", "Degraded"})
+# GPUd uses other event types for information that needs no repair.
+_BAD_EVENTS = frozenset({"Warning", "Critical", "Fatal"})
+_OTHER = {"code": "agent.condition"}
+
+
+def decode(body: bytes, hints: Hints) -> tuple[Observation, ...]:
+    """Return a health snapshot of the components' states, and a fault for each bad event."""
+    mapped = mapping("gpud", hints.mappings)
+    components = [document for _, document in objects(text_of(body)) if _is_component(document)]
+    if not components:
+        raise Rejected("no_framing", "no component of GPUd with `states` or `events`")
+    events = [fault for component in components for fault in _events(component, mapped)]
+    return (*_snapshot(components, mapped), *sorted(events, key=lambda fault: str(fault.observed_at)))
+
+
+def recognize(body: bytes) -> bool:
+    """Return whether a body has a component with states or events."""
+    return b'"component"' in body and (b'"states"' in body or b'"events"' in body) and b'"nodeName"' not in body
+
+
+def _is_component(document: Mapping[str, Any]) -> bool:
+    return "component" in document and (
+        isinstance(document.get("states"), list) or isinstance(document.get("events"), list)
+    )
+
+
+def _snapshot(components: Sequence[Mapping[str, Any]], mapped: Mapping[str, Any]) -> Iterator[Snapshot]:
+    covers: defaultdict[str, list[Component]] = defaultdict(list)
+    present: list[Fault] = []
+    for component in components:
+        row = mapped["components"].get(component["component"], _OTHER)
+        for state in objects_in(component.get("states")):
+            health = text(state.get("health"), 32)
+            if health in _UNHEALTHY:
+                present.append(_state(component, state, row))
+            # A healthy state does not name the Xid that ended, so it covers no Xid; a verified repair ends the fault.
+            if health in {"Healthy", *_UNHEALTHY} and row is not _OTHER:
+                covers[row["code"]].append(_component(row))
+    if covers or present:
+        yield Snapshot(SOURCE, {code: tuple(set(found)) for code, found in covers.items()}, tuple(present))
+
+
+def _state(component: Mapping[str, Any], state: Mapping[str, Any], row: Mapping[str, Any]) -> Fault:
+    reason = text(state.get("reason")) or text(state.get("error")) or text(state.get("name"), 128) or ""
+    suggestion = members(state.get("suggested_actions"))
+    actions = [action for action in elements(suggestion.get("repair_actions")) if isinstance(action, str)]
+    degraded = state.get("health") == "Degraded" and _XID_IN_TEXT.search(reason) is None
+    return replace(
+        _fault(reason, row, component),
+        observed_at=instant(state.get("time")),
+        severity=Severity.WARNING if degraded else None,
+        attributes=attributes_of(
+            component=text(component["component"], 128),
+            name=text(state.get("name"), 128),
+            health=text(state.get("health"), 32),
+            repair_actions=", ".join(actions[:8]),
+        ),
+    )
+
+
+def _events(component: Mapping[str, Any], mapped: Mapping[str, Any]) -> Iterator[Fault]:
+    for event in objects_in(component.get("events")):
+        name, kind = text(event.get("name"), 128), text(event.get("type"), 32)
+        row = mapped["components"].get(component["component"], _OTHER)
+        row = {**row, "code": mapped["events"].get(name, row["code"])}
+        if kind in _BAD_EVENTS:
+            yield replace(
+                _fault(text(event.get("message")) or name or "", row, component),
+                observed_at=instant(event.get("time")),
+                attributes=attributes_of(component=text(component["component"], 128), name=name, type=kind),
+            )
+
+
+def _fault(message: str, row: Mapping[str, Any], component: Mapping[str, Any]) -> Fault:
+    """Return a fault with the code of the Xid or SXid in a text, else the code of the component."""
+    found = _XID_IN_TEXT.search(message)
+    code = f"{found[1].lower()}.{int(found[2])}" if found else str(row["code"])
+    where = _device(message, code) if found else _component(row)
+    summary = truncate(message or f"{str(component['component'])[:128]} is unhealthy.")
+    return Fault(SOURCE, code, where, summary, evidence=evidence(message))
+
+
+def _device(message: str, code: str) -> Component:
+    kind = ComponentType.NVSWITCH if code.startswith("sxid.") else ComponentType.GPU
+    found = _DEVICE_IN_TEXT.search(message)
+    if found is None:
+        return Component(kind)
+    return Component(kind, uuid=found[1]) if found[1].startswith("GPU-") else Component(kind, pci=pci_of(found[1]))
+
+
+def _component(row: Mapping[str, Any]) -> Component:
+    return Component(ComponentType(row["component"])) if "component" in row else NODE_COMPONENT
+
+
+DECODER = Decoder(
+    name=SOURCE,
+    summary="gpud's GET /v1/states and GET /v1/events",
+    example='[{"component": "accelerator-nvidia-error-xid", "states": [{"time": null, "name": "error_xid", "health": '
+    '"Unhealthy", "reason": "XID 79 (GPU has fallen off the bus) detected on PCI:0000:c1:00", '
+    '"suggested_actions": {"repair_actions": ["REBOOT_SYSTEM"]}}]}]',
+    recognize=recognize,
+    decode=decode,
+)

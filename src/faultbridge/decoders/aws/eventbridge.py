@@ -1,0 +1,42 @@
+"""Reads AWS events in EventBridge's envelope and the instance ids in names and ARNs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from faultbridge.decoders.common.clock import instant
+from faultbridge.decoders.common.documents import objects, text_of
+from faultbridge.decoders.common.fields import members, text
+
+_INSTANCE = re.compile(r"(?:.{0,256}/)?(i-[0-9a-f]{8,17})")
+
+
+@dataclass(frozen=True, slots=True)
+class CloudEvent:
+    """One AWS event: its detail-type, detail, time and id."""
+
+    kind: str
+    detail: Mapping[str, Any]
+    at: datetime | None
+    id: str | None
+
+
+def cloud_events(body: bytes, source: str) -> Iterator[CloudEvent]:
+    """Yield the events of one AWS source in a body."""
+    for _, document in objects(text_of(body)):
+        if document.get("source") == source and isinstance(document.get("detail"), dict):
+            kind = text(document.get("detail-type"), 128) or ""
+            yield CloudEvent(
+                kind, members(document["detail"]), instant(document.get("time")), text(document.get("id"), 64)
+            )
+
+
+def instance_of(name: object) -> str | None:
+    """Return the instance id in a name or ARN; None if there is none."""
+    # The ARN of a Spot event has neither region nor account.
+    found = _INSTANCE.fullmatch(text(name, 512) or "")
+    return found[1] if found else None

@@ -1,0 +1,78 @@
+"""The interface of a decoder (name, example, `recognize`, `decode`) and the hints it receives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from faultbridge.domain.faults import Clear, Fault, Observation
+
+READ_WITH_MAPPINGS = frozenset(
+    {
+        "alertmanager",
+        "grafana",
+        "eks-node-condition",
+        "node-problem-detector",
+        "kubernetes-node",
+        "gpud",
+        "health-event",
+        "nvsentinel",
+        "slurm-node",
+        "training-log",
+    }
+)
+"""The sources whose terms a mapping translates into fault codes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hints:
+    """Facts about a record that its transport provides and its bytes may lack.
+
+    `received_at` supplies the year of a timestamp without one. `instance_type` gives the expected number of GPUs.
+    `mappings` holds the customer's extensions, by the name of the packaged mapping that each one extends.
+    """
+
+    received_at: datetime | None = None
+    node: str | None = None
+    cluster: str | None = None
+    mappings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    instance_type: str | None = None
+
+
+NO_HINTS = Hints()
+
+
+@dataclass(frozen=True, slots=True)
+class Decoder:
+    """The decoder of one source format.
+
+    `summary` and `example` document the format for `faultbridge sources`.
+    `recognize(head)` returns whether the first bytes of a body are probably in this format.
+    `decode(body, hints)` returns the observations in input order. It raises `Rejected` for a body in another format.
+    `decode_pieces(pieces, hints)` does the same for a body of any length in pieces; only some formats support it.
+
+        DECODER = Decoder("my-source", "log of my tool", "ERROR gpu 3", recognize, decode)
+    """
+
+    name: str
+    summary: str
+    example: str
+    recognize: Callable[[bytes], bool]
+    decode: Callable[[bytes, Hints], tuple[Observation, ...]]
+    decode_pieces: Callable[[Iterable[bytes], Hints], tuple[Observation, ...]] | None = None
+
+
+def to_clear(fault: Fault) -> Clear:
+    """Return a clear with the same code, component, time and evidence as a fault."""
+    return Clear(
+        source=fault.source,
+        code=fault.code,
+        component=fault.component,
+        message=fault.message,
+        observed_at=fault.observed_at,
+        evidence=fault.evidence,
+        attributes=fault.attributes,
+        node=fault.node,
+    )

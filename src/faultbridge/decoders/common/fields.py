@@ -1,0 +1,84 @@
+"""Reads untrusted values: fields of foreign JSON by type, and limits on text, lists and PCI addresses."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from itertools import islice
+from typing import Any, TypeVar
+
+from faultbridge.domain.faults import normalize_pci
+from faultbridge.errors import Rejected
+
+_Item = TypeVar("_Item")
+
+EMPTY: Mapping[str, Any] = {}
+MAX_TEXT = 4096
+MAX_EVIDENCE = 4096
+MAX_MESSAGE = 512
+# No node has this many GPUs: a body that names more does not describe one node.
+MAX_GPUS = 128
+_PCI = re.compile(r"(?:PCI:)?(?:[0-9a-f]{1,8}:)?[0-9a-f]{2}:[0-9a-f]{2}(?:\.[0-7])?", re.IGNORECASE)
+
+
+def text(value: object, limit: int = MAX_TEXT) -> str | None:
+    """Return a string, stripped and cut to `limit` characters; None if it is empty or no string."""
+    if not isinstance(value, str):
+        return None
+    return value.strip()[:limit] or None
+
+
+def members(value: object) -> Mapping[str, Any]:
+    """Return a JSON object's members; an empty mapping for any other type."""
+    return value if isinstance(value, dict) else EMPTY
+
+
+def elements(value: object) -> tuple[Any, ...]:
+    """Return a JSON array's elements; an empty tuple for any other type."""
+    return tuple(value) if isinstance(value, list) else ()
+
+
+def objects_in(value: object) -> tuple[Mapping[str, Any], ...]:
+    """Return the JSON objects among an array's elements."""
+    return tuple(item for item in elements(value) if isinstance(item, dict))
+
+
+def number(value: object) -> int | None:
+    """Return an integer from 0 to 2^64 - 1, also from a string of digits; None for anything else."""
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, int):
+        return value if 0 <= value < 2**64 else None
+    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= 20:  # noqa: PLR2004 - 64 bits
+        return number(int(value))
+    return None
+
+
+def attributes_of(**values: str | None) -> dict[str, str]:
+    """Return the attributes that have a value, each with at most 512 characters."""
+    return {name: value[:512] for name, value in values.items() if value}
+
+
+def bounded(items: Iterable[_Item], limit: int = MAX_GPUS) -> list[_Item]:
+    """Return the items as a list; more than `limit` of them are `Rejected` before they use up memory."""
+    found = list(islice(items, limit + 1))
+    if len(found) > limit:
+        raise Rejected("too_many_devices", f"more than {limit} devices of one node; send one node's devices at a time")
+    return found
+
+
+def truncate(message: str, limit: int = MAX_MESSAGE) -> str:
+    """Return a text of at most `limit` bytes of UTF-8; a truncated text ends with an ellipsis."""
+    if len(message) * 4 <= limit or len(encoded := message.encode("utf-8", "replace")) <= limit:
+        return message
+    return encoded[: limit - 3].decode("utf-8", "ignore") + "\u2026"
+
+
+def evidence(raw: str) -> str:
+    """Return the raw text behind a fault, truncated to the 4 KB that an event can carry."""
+    return truncate(raw, MAX_EVIDENCE)
+
+
+def pci_of(address: str) -> str | None:
+    """Return a PCI address in normalized form; None if the text is not a PCI address."""
+    return normalize_pci(address) if _PCI.fullmatch(address) else None

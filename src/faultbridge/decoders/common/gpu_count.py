@@ -1,0 +1,56 @@
+"""Compares the number of GPUs in a health snapshot with the number that the instance type has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from faultbridge.data import gpus_by_instance_type
+from faultbridge.domain.faults import NODE_COMPONENT, ComponentType, Fault, Observation, Snapshot
+
+CODE = "host.gpu_count_mismatch"
+
+
+def add_gpu_count_check(observations: Iterable[Observation], instance_type: str) -> tuple[Observation, ...]:
+    """Add the GPU count check to each health snapshot that lists all GPUs of a node.
+
+    A lost GPU that is still listed counts as present. Unknown instance types and extra GPUs are no fault.
+    """
+    expected = gpus_by_instance_type().get(instance_type.removeprefix("ml."))
+    if expected is None:
+        return tuple(observations)
+    return tuple(
+        _with_check(item, expected, instance_type) if isinstance(item, Snapshot) else item for item in observations
+    )
+
+
+def missing_gpus(seen: int | None, instance_type: str | None) -> str | None:
+    """Return a message that GPUs are missing; None if all are present or the expected number is unknown."""
+    expected = gpus_by_instance_type().get((instance_type or "").removeprefix("ml."))
+    if not seen or expected is None or seen >= expected:
+        return None
+    return f"{seen} of {expected} GPUs are present"
+
+
+def with_same_gpu_count(instance_types: Iterable[str], instance_type: str | None) -> tuple[str, ...]:
+    """Return the instance types that have as many GPUs as the given one; all of them if it is unknown."""
+    gpus = gpus_by_instance_type()
+    if instance_type is None or instance_type not in gpus:
+        return tuple(instance_types)
+    return tuple(item for item in instance_types if item == instance_type or gpus.get(item) == gpus[instance_type])
+
+
+def _with_check(snapshot: Snapshot, expected: int, instance_type: str) -> Snapshot:
+    """Return a snapshot that covers the GPU count and holds a fault if GPUs are missing."""
+    seen = sum(device.type is ComponentType.GPU for device in snapshot.devices)
+    if seen == 0:
+        return snapshot
+    covers = {**snapshot.covers, CODE: (NODE_COMPONENT,)}
+    if seen >= expected:
+        return replace(snapshot, covers=covers)
+    attributes = {"gpus": str(seen), "expected": str(expected), "instance_type": instance_type[:64]}
+    message = f"{seen} of {expected} GPUs are present."
+    fault = Fault(
+        snapshot.source, CODE, NODE_COMPONENT, message, snapshot.observed_at, message, attributes, node=snapshot.node
+    )
+    return replace(snapshot, covers=covers, present=(*snapshot.present, fault))

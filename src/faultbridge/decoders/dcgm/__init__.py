@@ -1,0 +1,1 @@
+"""The decoders of DCGM: `health`, `metrics`, `policy_violations`, `diag` (with `diag_report`)."""

@@ -1,0 +1,166 @@
+"""Reads the report of a DCGM diagnostics run: the outcome of each test on each device."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from faultbridge.decoders.common.documents import embedded, text_of
+from faultbridge.decoders.common.fault_codes import SETTINGS, code_of_number
+from faultbridge.decoders.common.fields import members, objects_in
+from faultbridge.domain.faults import NODE_COMPONENT, Component, ComponentType
+from faultbridge.errors import Rejected
+
+_ROOTS = ("DCGM Diagnostic", "DCGM GPU Diagnostic")
+MAX_ID = 4
+
+
+class Outcome(StrEnum):
+    """The outcome of one test on one device; a skipped test proves nothing."""
+
+    PASS = "pass"  # noqa: S105 - DCGM's status text
+    FAIL = "fail"
+    WARN = "warn"
+    SKIP = "skip"
+
+
+# DCGM 1 and the early JSON of DCGM 3 give a test's name; later versions give an error number.
+_CODES_BY_TEST: Mapping[str, str] = {
+    "blacklist": "dcgm.denylisted_driver",
+    "denylist": "dcgm.denylisted_driver",
+    "nvml library": "dcgm.nvml_lib_bad",
+    "cuda main library": "dcgm.cannot_open_lib",
+    "permissions and os blocks": "dcgm.no_access_to_file",
+    "permissions and os-related blocks": "dcgm.no_access_to_file",
+    "persistence mode": "dcgm.persistence_mode",
+    "environment variables": "dcgm.bad_cuda_env",
+    "environmental variables": "dcgm.bad_cuda_env",
+    "graphics processes": "dcgm.graphics_processes",
+    "inforom": "dcgm.corrupt_inforom",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TestError:
+    """An error of a test: the fault code, DCGM's text, and DCGM's numbers if it has any."""
+
+    code: str
+    text: str
+    error_id: int | None = None
+    error_severity: int | None = None
+    error_category: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TestResult:
+    """The result of one test on one or more devices, with at least one error if it failed or warned."""
+
+    test: str
+    category: str
+    outcome: Outcome
+    components: tuple[Component, ...]
+    errors: tuple[TestError, ...] = ()
+
+    @property
+    def hardware(self) -> bool:
+        """Return whether the result is about hardware; false if every error is about a setting."""
+        return not self.errors or any(error.code not in SETTINGS for error in self.errors)
+
+    @property
+    def line(self) -> str:
+        """Return one line for people: the test, its devices, its outcome and its errors."""
+        devices = ",".join(
+            "node" if component.index is None else f"GPU {component.index}" for component in self.components
+        )
+        causes = "; ".join(error.text for error in self.errors)
+        return " ".join(f"{self.test} on {devices}: {self.outcome}{': ' if causes else ''}{causes}".split())[:500]
+
+
+@dataclass(frozen=True, slots=True)
+class DiagReport:
+    """All results of one run, in the order of the report."""
+
+    results: tuple[TestResult, ...]
+    version: str | None = None
+    driver_version: str | None = None
+
+
+def read_diag_report(body: bytes) -> DiagReport:
+    """Return the report in `dcgmi diag -j` (versions 1, 3 and 4), also behind other text; else `Rejected`."""
+    document = embedded(text_of(body))
+    if document is None:
+        raise Rejected("malformed_json", "no complete JSON object")
+    run = next((document[root] for root in _ROOTS if isinstance(document.get(root), dict)), None)
+    if run is None or not isinstance(run.get("test_categories"), list):
+        raise Rejected("wrong_shape", "no DCGM diagnostic with `test_categories`")
+    metadata = members(document.get("metadata"))
+    serials = _serials(document.get("entity_groups"))
+    return DiagReport(
+        tuple(_results(run["test_categories"], serials)),
+        _string(metadata.get("version")) or _string(run.get("version")),
+        _string(metadata.get("Driver Version Detected")) or _string(run.get("Driver Version Detected")),
+    )
+
+
+_OUTCOMES: Mapping[str, Outcome] = {"pass": Outcome.PASS, "fail": Outcome.FAIL, "warn": Outcome.WARN}
+
+
+def _results(categories: list[Any], serials: Mapping[int, str]) -> Iterator[TestResult]:
+    for category in objects_in(categories):
+        for test in objects_in(category.get("tests")):
+            name, group = _string(test.get("name")) or "unnamed", _string(category.get("category")) or ""
+            # The summary repeats the results; it is used only if there are none.
+            results = objects_in(test.get("results")) or objects_in([test.get("test_summary")])
+            for result in results:
+                yield _result(name[:64], group[:64], result, serials)
+
+
+def _result(test: str, category: str, document: Mapping[str, Any], serials: Mapping[int, str]) -> TestResult:
+    outcome = _OUTCOMES.get((_string(document.get("status")) or "").strip().lower(), Outcome.SKIP)
+    components = tuple(_components(document, serials)) or (NODE_COMPONENT,)
+    if outcome in {Outcome.PASS, Outcome.SKIP}:
+        return TestResult(test, category, outcome, components)
+    default_code = "dcgm.diag_failed" if outcome is Outcome.FAIL else "dcgm.diag_warned"
+    code = _CODES_BY_TEST.get(test.lower(), default_code)
+    errors = tuple(_errors(document.get("warnings"), code)) or (TestError(code, f"{test}: {outcome}"),)
+    return TestResult(test, category, outcome, components, errors)
+
+
+def _components(document: Mapping[str, Any], serials: Mapping[int, str]) -> Iterator[Component]:
+    if _string(document.get("entity_group")) not in {None, "GPU"}:
+        return
+    ids = next((document[key] for key in ("entity_id", "gpu_ids", "gpu_id") if key in document), "")
+    for number in re.findall(r"\d+", str(ids)[:256]):
+        if len(number) <= MAX_ID:
+            yield Component(ComponentType.GPU, index=int(number), serial=serials.get(int(number)))
+
+
+def _errors(document: object, default_code: str) -> Iterator[TestError]:
+    for warning in document if isinstance(document, list) else [document]:
+        if isinstance(warning, str) and warning.strip():
+            yield TestError(default_code, warning.strip())
+        elif isinstance(warning, dict):
+            text = _string(warning.get("warning")) or ""
+            number, *others = (_number(warning.get(f"error_{name}")) for name in ("id", "severity", "category"))
+            yield TestError(default_code if number is None else code_of_number(number), text.strip(), number, *others)
+
+
+def _serials(groups: object) -> dict[int, str]:
+    found: dict[int, str] = {}
+    for group in objects_in(groups):
+        for entity in objects_in(group.get("entities")):
+            serial, number = _string(entity.get("serial_num")), _number(entity.get("entity_id"))
+            if group.get("entity_group") == "GPU" and serial and number is not None and serial.isalnum():
+                found[number] = serial[:64]
+    return found
+
+
+def _string(value: object) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _number(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None

@@ -1,0 +1,113 @@
+"""Reads NVIDIA driver messages without an Xid: a lost GPU, failed initialization or NVLink training.
+
+A lost GPU is `NVRM: GPU 0000:b3:00.0: GPU has fallen off the bus.`, or three lines that start with `NVRM: The NVIDIA
+GPU`. Within five minutes it is the same loss as Xid 79 of that GPU. Just before, the driver prints the GPU's UUID and
+serial number.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+
+from faultbridge.decoders.common.prefix import USER, KernelMessage
+from faultbridge.decoders.kernel.xid import device_fault, gpu_at
+from faultbridge.domain.faults import NODE_COMPONENT, Clear, ComponentType, Fault, normalize_pci
+
+LOST_CODE = "xid.79"
+SAME_LOSS = timedelta(minutes=5)
+_BDF = r"([0-9a-fA-F]{0,8}:?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.[0-7])?)"
+_UUID = re.compile(rf"NVRM: GPU at PCI:{_BDF}: (GPU-[0-9a-fA-F-]{{8,40}})$")
+_SERIAL = re.compile(r"NVRM: GPU Board Serial Number: ([0-9A-Za-z]{4,32})$")
+_LOST = re.compile(rf"NVRM: GPU {_BDF}: GPU has fallen off the bus")
+_LOST_START = re.compile(rf"NVRM: The NVIDIA GPU {_BDF}$")
+_LOST_END = re.compile(r"NVRM: fallen off the bus and is not responding to commands")
+_LOST_MIDDLE = "NVRM: (PCI ID"
+_INIT_FAILED = re.compile(rf"NVRM: GPU {_BDF}: (RmInitAdapter failed!.{{0,200}})", re.DOTALL)
+_UVM_FATAL = re.compile(r"(?:NVRM: )?(nvGpuOpsReportFatalError: uvm encountered global fatal error.{0,200})", re.DOTALL)
+_NVLINK_TRAINING = re.compile(r"NVRM: (knvlink\w{1,80}: .{0,60}Rx ?Det(?:ect)? ?Link ?Mask.{0,60})", re.IGNORECASE)
+
+
+@dataclass(slots=True)
+class DriverMessageReader:
+    """Appends the faults of driver messages to `found`, the input's list of observations."""
+
+    found: list[Fault | Clear]
+    _names: dict[str, dict[str, str]] = field(default_factory=dict)
+    _last_named: str | None = None
+    _pending_loss: KernelMessage | None = None
+    _unnumbered: set[int] = field(default_factory=set)
+
+    def read(self, message: KernelMessage) -> None:
+        """Append the fault of a driver message without an Xid, if it reports one."""
+        pending, self._pending_loss = self._pending_loss, None
+        text = message.text
+        if message.facility != USER and self._learn_names(text):
+            return
+        if (found := _LOST.match(text)) is not None:
+            self._lost(message, found[1])
+        elif _LOST_START.match(text) is not None or (pending and text.startswith(_LOST_MIDDLE)):
+            self._pending_loss = replace(pending, text=f"{pending.text}\n{text}") if pending else message
+        elif pending and _LOST_END.match(text):
+            first_line = _LOST_START.match(pending.text.partition("\n")[0])
+            self._lost(replace(pending, text=f"{pending.text}\n{text}"), first_line[1] if first_line else "")
+        elif (found := _INIT_FAILED.match(text)) is not None:
+            self.found.append(device_fault(message, "host.gpu_init_failed", gpu_at(found[1]), found[2]))
+        elif (found := _UVM_FATAL.match(text)) is not None:
+            self.found.append(device_fault(message, "host.uvm_fatal", NODE_COMPONENT, found[1]))
+        elif (found := _NVLINK_TRAINING.match(text)) is not None:
+            self.found.append(device_fault(message, "host.nvlink_training_failed", NODE_COMPONENT, found[1]))
+
+    def _learn_names(self, text: str) -> bool:
+        """Keep the UUID or serial number in a message; return whether it has one."""
+        found = _UUID.match(text)
+        if found is not None:
+            self._last_named = normalize_pci(found[1])
+            self._names.setdefault(self._last_named, {})["uuid"] = found[2]
+            return True
+        found = _SERIAL.match(text)
+        if found is not None and self._last_named is not None:
+            self._names[self._last_named]["serial"] = found[1]
+        return found is not None
+
+    def _lost(self, message: KernelMessage, address: str) -> None:
+        self._unnumbered.add(len(self.found))
+        self.found.append(device_fault(message, LOST_CODE, gpu_at(address), "GPU has fallen off the bus."))
+
+    def without_duplicate_losses(self) -> list[Fault | Clear]:
+        """Return the observations without losses that repeat an Xid 79."""
+        if not self._unnumbered:
+            return self.found
+        numbered: dict[str | None, list[Fault | Clear]] = {}
+        for position, observation in enumerate(self.found):
+            if observation.code == LOST_CODE and position not in self._unnumbered:
+                numbered.setdefault(observation.component.pci, []).append(observation)
+        return [
+            observation
+            for position, observation in enumerate(self.found)
+            if position not in self._unnumbered
+            or not any(_same_time(observation, other) for other in numbered.get(observation.component.pci, ()))
+        ]
+
+    def with_device_names(self, found: Iterable[Fault | Clear]) -> tuple[Fault | Clear, ...]:
+        """Return the observations with the UUID and serial number of each GPU."""
+        return tuple(map(self._with_names, found)) if self._names else tuple(found)
+
+    def _with_names(self, observation: Fault | Clear) -> Fault | Clear:
+        component = observation.component
+        if component.type is not ComponentType.GPU or component.pci not in self._names:
+            return observation
+        names = self._names[component.pci]
+        return replace(observation, component=replace(component, uuid=names.get("uuid"), serial=names.get("serial")))
+
+
+def _same_time(observation: Fault | Clear, other: Fault | Clear) -> bool:
+    """Return whether two messages about one GPU may be within five minutes of each other."""
+    if observation.observed_at is not None and other.observed_at is not None:
+        return abs(observation.observed_at - other.observed_at) <= SAME_LOSS
+    first, second = observation.attributes.get("uptime"), other.attributes.get("uptime")
+    if first is None or second is None:
+        return True
+    return abs(float(first) - float(second)) <= SAME_LOSS.total_seconds()

@@ -1,0 +1,73 @@
+"""Reads kernel messages about NICs, disks, memory and CPUs, by the rules of `host_rules`.
+
+A rule's groups `pci` and `name` identify the component; its other groups become attributes. Similar lines of other
+drivers, of containers or of a boot match no rule. Source: Linux 4 to 6.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from faultbridge.decoders.common.decoder import to_clear
+from faultbridge.decoders.common.prefix import KernelMessage
+from faultbridge.decoders.kernel.host_rules import RULES, Rule
+from faultbridge.decoders.kernel.xid import device_fault
+from faultbridge.domain.faults import Clear, Component, ComponentType, Fault, normalize_pci
+
+CARRIER_CODE = "net.carrier_lost"
+_UNCORRECTED_BIT = 61
+
+
+@dataclass(slots=True)
+class HostReader:
+    """Appends the host faults of one input to `found`, the input's list of observations."""
+
+    found: list[Fault | Clear]
+    _without_carrier: set[str] = field(default_factory=set)
+
+    def read(self, message: KernelMessage) -> None:
+        """Append the observation of the first rule that matches a message, if any."""
+        for rule in RULES:
+            if rule.phrase in message.text and (details := _details(rule, message.text)) is not None:
+                self._append(rule, message, details)
+                return
+
+    def _append(self, rule: Rule, message: KernelMessage, details: dict[str, str]) -> None:
+        component = _component(rule, details)
+        if "node" in details:
+            message.node = message.node or details.pop("node")
+        fault = device_fault(message, _code(rule, details), component, message.text, details)
+        if rule.code != CARRIER_CODE:
+            self.found.append(fault)
+        elif not rule.ends:
+            self._without_carrier.add(component.name or "")
+            self.found.append(fault)
+        elif component.name in self._without_carrier:
+            # A gained carrier without a loss before is an interface that starts up.
+            self._without_carrier.discard(component.name)
+            self.found.append(to_clear(fault))
+
+
+def _details(rule: Rule, text: str) -> dict[str, str] | None:
+    found = rule.pattern.match(text)
+    if found is None:
+        return None
+    return {name: value.strip() for name, value in found.groupdict().items() if value is not None}
+
+
+def _component(rule: Rule, details: dict[str, str]) -> Component:
+    """Return the component and remove its names from the details."""
+    pci, name = details.pop("pci", None), details.pop("name", None)
+    if rule.type is ComponentType.CPU:
+        return Component(ComponentType.CPU, name=name)
+    return Component(rule.type, pci=normalize_pci(pci) if pci else None, name=name)
+
+
+def _code(rule: Rule, details: dict[str, str]) -> str:
+    """Return the rule's code for corrected errors if the status or severity says so, else its code."""
+    if rule.corrected is None:
+        return rule.code
+    status = details.get("status")
+    if status is not None:
+        return rule.code if int(status, 16) >> _UNCORRECTED_BIT & 1 else rule.corrected
+    return rule.corrected if details.get("severity") in {"corrected", "info", "CE"} else rule.code

@@ -1,0 +1,188 @@
+"""Rules for kernel messages about the host: a required phrase, a pattern, and the fault that it means."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from faultbridge.domain.faults import ComponentType
+
+_BDF = r"[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]"
+_EFA = rf"(?:infiniband (?P<name>rdmap\d{{1,4}}s\d{{1,4}}|efa_\d{{1,3}})|efa (?P<pci>{_BDF})): "
+_MLX5 = (
+    rf"(?:mlx5_core (?P<pci>{_BDF})(?: \w{{1,16}})?: )?"
+    r"(?:[a-z]\w{1,40}(?::\d{1,6})?:?(?:\(pid \d{1,10}\))?: )?"
+)
+_DISK = r"(?P<name>[\w!-]{1,32})"
+_FILESYSTEM = r"(?:EXT[234]-fs|XFS|BTRFS)(?: \w{1,16})?:? \((?:device )?(?P<name>[\w-]{1,32})\):? ?"
+_IFACE = r"(?!veth|docker|br-|cali|lxc|cni|flannel|tap|tun|vnet)(?P<name>[\w.-]{1,32})"
+_NETWORKD = r"(?:(?P<node>\S{1,255}) )?systemd-networkd\[\d{1,10}\]: "
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One kernel message that reports a fault.
+
+    `ends` marks a message that the fault has ended. `corrected` is the code of the same error when it was corrected.
+    """
+
+    phrase: str
+    pattern: re.Pattern[str]
+    code: str
+    type: ComponentType
+    ends: bool = False
+    corrected: str | None = None
+
+
+def _rule(
+    phrase: str, pattern: str, code: str, kind: ComponentType, *, ends: bool = False, corrected: str | None = None
+) -> Rule:
+    return Rule(phrase, re.compile(pattern, re.DOTALL), code, kind, ends, corrected)
+
+
+_NIC, _NODE, _DISKS = ComponentType.NIC, ComponentType.NODE, ComponentType.DISK
+_EFA_DEAD = (
+    "Wait for completion (polling) timeout",
+    "The device didn't send any completion for admin cmd",
+    "Admin queue is closed",
+    "Reset indication didn't turn on",
+    "Device isn't ready, abort com init",
+)
+
+_NETWORK: tuple[Rule, ...] = (
+    *(_rule(phrase, _EFA + re.escape(phrase), "net.efa_error", _NIC) for phrase in _EFA_DEAD),
+    *(
+        _rule(phrase, _EFA + phrase + r"(?: (?P<command>\w{1,40}))?", "net.efa_command_failed", _NIC)
+        for phrase in ("Failed to process command", "Failed to submit command")
+    ),
+    _rule(
+        "Detected insufficient power",
+        _MLX5 + r"Detected insufficient power on the PCIe slot(?: \((?P<watts>\d{1,4})W\))?",
+        "net.slot_power_low",
+        _NIC,
+    ),
+    _rule(
+        "Port module event[error]",
+        _MLX5 + r"Port module event\[error\]: module (?P<module>\d{1,3}), (?P<error>.{1,100})",
+        "net.port_module_error",
+        _NIC,
+    ),
+    _rule(
+        "mlx5_cmd_out_err",
+        _MLX5 + r"(?P<command>\w{1,40})\(0x[0-9a-f]{1,8}\) op_mod\(0x[0-9a-f]{1,8}\) failed"
+        r"(?:, status (?P<status>[^,]{1,64}))?",
+        "net.command_failed",
+        _NIC,
+    ),
+    _rule("device's health compromised", _MLX5 + r"device's health compromised", "net.nic_unhealthy", _NIC),
+    _rule(
+        "NETDEV WATCHDOG",
+        rf"(?:\S{{1,32}} (?P<pci>{_BDF}) \S{{1,32}}: )?NETDEV WATCHDOG: "
+        r"(?:CPU: \d{1,4}: |(?P<name>[\w.-]{1,32}) \([^)]{1,32}\): )"
+        r"transmit queue (?P<queue>\d{1,5}) timed out",
+        "net.transmit_timeout",
+        _NIC,
+    ),
+    _rule("ost carrier", _NETWORKD + _IFACE + r": [Ll]ost carrier", "net.carrier_lost", _NIC),
+    _rule("Gained carrier", _NETWORKD + _IFACE + r": Gained carrier", "net.carrier_lost", _NIC, ends=True),
+    _rule("Link is Down", rf"(?:\S{{1,32}} {_BDF} )?{_IFACE}: (?:NIC )?Link is Down", "net.carrier_lost", _NIC),
+    _rule(": Link down", rf"mlx5_core {_BDF} {_IFACE}: Link down", "net.carrier_lost", _NIC),
+)
+
+_STORAGE: tuple[Rule, ...] = (
+    _rule(
+        "I/O error",
+        rf"(?:blk_update_request: |end_request: )?I/O error, dev {_DISK}, sector (?P<sector>\d{{1,20}})",
+        "host.disk_io_error",
+        _DISKS,
+    ),
+    _rule("I/O error", rf"Buffer I/O error on dev(?:ice)? {_DISK}, ", "host.disk_io_error", _DISKS),
+    _rule(
+        "I/O error",
+        _FILESYSTEM + r"(?:log |metadata )?I/O error(?: (?P<error>-\d{1,3}))?",
+        "host.filesystem_error",
+        _DISKS,
+    ),
+    _rule("failing I/O", rf"block {_DISK}: no available path - failing I/O", "host.disk_io_error", _DISKS),
+    _rule(
+        "timeout, ",
+        rf"nvme {_DISK}: I/O (?:tag )?\d{{1,10}} .{{0,80}}?QID (?P<queue>\d{{1,5}}) timeout, "
+        r"(?P<reaction>[\w ]{1,40})",
+        "host.disk_timeout",
+        _DISKS,
+    ),
+    _rule(
+        "Disabling device after reset failure",
+        rf"nvme {_DISK}: Disabling device after reset failure: (?P<error>-?\d{{1,5}})",
+        "host.disk_failed",
+        _DISKS,
+    ),
+    _rule(
+        "Disk failure on",
+        r"md/raid\d{0,2}:?(?P<name>md\d{1,5}): Disk failure on (?P<member>[\w-]{1,32})",
+        "host.raid_member_failed",
+        _DISKS,
+    ),
+    _rule("Remounting", _FILESYSTEM + r"Remounting filesystem read-only", "host.filesystem_read_only", _DISKS),
+    _rule("EXT4-fs error", _FILESYSTEM + r"(?P<error>.{1,160})", "host.filesystem_error", _DISKS),
+    _rule(
+        "XFS (",
+        _FILESYSTEM
+        + r"(?P<error>Corruption|Internal error|Filesystem has been shut down|xfs_do_force_shutdown|Log I/O Error)",
+        "host.filesystem_error",
+        _DISKS,
+    ),
+)
+
+_MACHINE: tuple[Rule, ...] = (
+    _rule(
+        "Machine Check",
+        r"mce: \[Hardware Error\]: CPU (?P<name>\d{1,4}): Machine Check(?: Exception)?: [0-9a-f]{1,16} "
+        r"Bank (?P<bank>\d{1,3}): (?P<status>[0-9a-f]{16})",
+        "host.machine_check",
+        ComponentType.CPU,
+        corrected="host.machine_check_corrected",
+    ),
+    _rule(
+        "event severity",
+        r"(?:\{\d{1,6}\})?\[Hardware Error\]: event severity: (?P<severity>corrected|recoverable|fatal|info)",
+        "host.machine_check",
+        _NODE,
+        corrected="host.machine_check_corrected",
+    ),
+    _rule(
+        "EDAC ",
+        r"EDAC (?P<name>MC\d{1,3}): (?P<errors>\d{1,6}) (?P<severity>UE|CE) ",
+        "host.memory_uncorrected",
+        ComponentType.MEMORY,
+        corrected="host.memory_corrected",
+    ),
+    _rule(
+        "Out of memory",
+        r"Out of memory: Kill(?:ed)? process (?P<pid>\d{1,10})[^(]{0,40}\((?P<process>.{1,64})\)",
+        "host.out_of_memory",
+        _NODE,
+    ),
+    _rule("Kernel panic", r"Kernel panic - not syncing: (?P<panic>.{1,160})", "host.kernel_panic", _NODE),
+    _rule(
+        "soft lockup",
+        r"(?:watchdog: |NMI watchdog: )?BUG: soft lockup - CPU#(?P<cpu>\d{1,5}) stuck for (?P<seconds>\d{1,6})s!"
+        r"(?: \[(?P<process>.{1,64}):\d{1,10}\])?",
+        "host.soft_lockup",
+        _NODE,
+    ),
+    _rule(
+        "hard LOCKUP",
+        r"(?:watchdog: |NMI watchdog: )?Watchdog detected hard LOCKUP on cpu (?P<cpu>\d{1,5})",
+        "host.hard_lockup",
+        _NODE,
+    ),
+    _rule(
+        "blocked for more than",
+        r"(?:INFO: )?task (?P<process>.{1,64}?):(?P<pid>\d{1,10}) blocked for more than (?P<seconds>\d{1,6}) ?s",
+        "host.hung_task",
+        _NODE,
+    ),
+)
+
+RULES: tuple[Rule, ...] = _NETWORK + _STORAGE + _MACHINE

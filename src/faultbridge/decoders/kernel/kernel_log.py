@@ -1,0 +1,156 @@
+"""Decodes `kernel-log`: kernel messages about GPUs, NVSwitches, PCIe and the host.
+
+Reads dmesg, /dev/kmsg, syslog and journald text: one message a line behind any of the prefixes of `common.prefix`.
+`xid` and `sxid` read NVIDIA's numbered errors, `driver_messages` those without a number, `pcie` and `host` the rest.
+Times: a prefix with a time zone as printed, without one as UTC, without a year as the latest such date before receipt.
+Seconds since boot are the attribute `uptime`, not a time. Units: as printed.
+Errors: `Rejected(no_framing)` if no line is a kernel's. Source: Linux 4 to 6, NVIDIA's open GPU kernel modules.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from datetime import datetime
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from faultbridge.decoders.common.decoder import Decoder, Hints
+from faultbridge.decoders.common.documents import text_of
+from faultbridge.decoders.common.envelope import log_events
+from faultbridge.decoders.common.prefix import KernelMessage, unprefixed
+from faultbridge.decoders.kernel.driver_messages import DriverMessageReader
+from faultbridge.decoders.kernel.line_filter import PIECE, BenignLineFilter, matching_lines, pieces_of, whole_lines
+from faultbridge.decoders.kernel.pcie import PcieReader
+from faultbridge.decoders.kernel.sxid import SxidReader
+from faultbridge.decoders.kernel.xid import SOURCE, read_xid
+from faultbridge.domain.faults import Clear, Fault, Observation
+from faultbridge.errors import Rejected
+
+if TYPE_CHECKING:
+    from faultbridge.decoders.kernel.host import HostReader
+
+_MAX_FRAMING_LINES = 10_000
+_MAX_RECOGNIZED_LINES = 200
+# A message without a prefix is recognized by the driver name or phrase at its start.
+_BARE = re.compile(
+    r"NVRM: |nvidia[-_ ]|mlx[45]_|infiniband |efa |ena |pcieport |nvme |block nvme|EXT4-fs|XFS |md/?raid|md\d* ?:"
+    r"|watchdog: |INFO: task |task \S{1,32}:\d+ blocked|Out of memory|oom-kill|Memory cgroup|Killed process"
+    r"|Kernel panic|blk_update_request|end_request|Buffer I/O|I/O error, dev|mce: |EDAC |NETDEV WATCHDOG"
+    r"|Port module event|systemd-networkd\["
+)
+
+
+def decode(body: bytes, hints: Hints) -> tuple[Observation, ...]:
+    """Return the faults and clears in a log, or in the CloudWatch Logs record that carries it."""
+    events = log_events(body)
+    if events is None:
+        return _decoded([body], hints) if len(body) <= PIECE else decode_pieces(pieces_of(body), hints)
+    return _decoded(["\n".join(event.message for event in events).encode()], hints)
+
+
+def decode_pieces(pieces: Iterable[bytes], hints: Hints) -> tuple[Observation, ...]:
+    """Decode a log of any length piece by piece; only the observations stay in memory."""
+    return _decoded(whole_lines(pieces), hints)
+
+
+def _decoded(texts: Iterable[bytes], hints: Hints) -> tuple[Observation, ...]:
+    reader = _LogReader(hints.received_at)
+    for text in texts:
+        if b"\0" in text:
+            raise Rejected("binary", "the input contains NUL bytes; only text is read")
+        reader.read(text)
+    if not reader.framed:
+        raise Rejected("no_framing", "no line has the form of a kernel message")
+    return reader.result()
+
+
+def recognize(body: bytes) -> bool:
+    """Return whether one of the first lines has a kernel prefix or starts with a driver's name."""
+    text = text_of(body)
+    if "HealthMonitoringAgentDetectionEvent" in text or "<nvidia_smi_log" in text:
+        return False
+    return any(_is_kernel_line(line) for line in text.split("\n", _MAX_RECOGNIZED_LINES)[:_MAX_RECOGNIZED_LINES])
+
+
+class _LogReader:
+    """Collects the observations of one log while its pieces are read."""
+
+    def __init__(self, received_at: datetime | None) -> None:
+        self.framed = False
+        self._received_at = received_at
+        self._unframed = 0
+        self._filter = BenignLineFilter()
+        self._found: list[Fault | Clear] = []
+        self._gpu = DriverMessageReader(self._found)
+
+    @cached_property
+    def _sxid(self) -> SxidReader:
+        return SxidReader(self._found)
+
+    @cached_property
+    def _pcie(self) -> PcieReader:
+        return PcieReader(self._found)
+
+    @cached_property
+    def _host(self) -> HostReader:
+        # The pattern table is the slowest import at a cold start, and Xid lines do not need it.
+        from faultbridge.decoders.kernel.host import HostReader
+
+        return HostReader(self._found)
+
+    def read(self, text: bytes) -> None:
+        """Add the observations in a piece of whole lines."""
+        for line in matching_lines(self._filter.remaining(text)):
+            self._read_line(line)
+        # A matching line usually has a prefix too, so most logs need no second pass over their lines.
+        if not self.framed and self._unframed < _MAX_FRAMING_LINES:
+            self._find_framing(text_of(text).split("\n", _MAX_FRAMING_LINES)[:_MAX_FRAMING_LINES])
+
+    def _read_line(self, line: str) -> None:
+        message = unprefixed(line, self._received_at)
+        if not self.framed:
+            self.framed = message.framed or _BARE.match(message.text) is not None
+        if message.text.startswith("NVRM: Xid ("):
+            observation = read_xid(message)
+            if observation is not None:
+                self._found.append(observation)
+        elif message.text.startswith("nvidia-nvswitch"):
+            self._sxid.read(message)
+        else:
+            self._read_message(replace(message, text=message.text.strip()))
+
+    def _read_message(self, message: KernelMessage) -> None:
+        if message.text.startswith("NVRM: ") or "nvGpuOps" in message.text:
+            self._gpu.read(message)
+        elif not self._pcie.read(message):
+            self._host.read(message)
+
+    def _find_framing(self, lines: Sequence[str]) -> None:
+        self._unframed += len(lines)
+        self.framed = any(_is_framed(line) for line in lines)
+
+    def result(self) -> tuple[Observation, ...]:
+        """Return the observations in input order, with all names that the driver printed for each GPU."""
+        return self._gpu.with_device_names(self._gpu.without_duplicate_losses())
+
+
+def _is_framed(line: str) -> bool:
+    return _BARE.match(line) is not None or unprefixed(line).framed
+
+
+def _is_kernel_line(line: str) -> bool:
+    message = unprefixed(line)
+    certain = message.uptime is not None or message.facility is not None
+    return certain or (message.framed and line.startswith("[")) or _BARE.match(message.text) is not None
+
+
+DECODER = Decoder(
+    name=SOURCE,
+    summary="dmesg, /dev/kmsg, syslog and journald text of the kernel: GPUs, switches, PCIe, NICs, disks, memory, CPUs",
+    example="[ 8123.617543] NVRM: Xid (PCI:0000:c1:00): 79, pid=1234, name=python, GPU has fallen off the bus.",
+    recognize=recognize,
+    decode=decode,
+    decode_pieces=decode_pieces,
+)

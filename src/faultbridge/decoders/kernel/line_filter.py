@@ -1,0 +1,206 @@
+"""Selects the lines of a kernel log that may report a fault, without reading every line in Python.
+
+A healthy node writes hundreds of thousands of harmless lines. `BenignLineFilter` learns how the common harmless lines
+start and skips them with one regular expression. `matching_lines` then searches a whole piece of log for the phrases
+that the readers understand, and returns only the lines that contain one.
+
+The filter relies on a common prefix: the messages of a piece start in the same column, mostly with a few words
+(`audit: `, `IPv6: `).
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import compress, count, islice, repeat
+from operator import contains, itemgetter
+
+PIECE = 64 * 1024
+# A longer line is cut here; printk writes at most one kilobyte a line.
+MAX_LINE = 1024 * 1024
+_XID = "Xid ("
+# A rare letter of the phrase, and the phrase; if the text lacks the letter, it is not searched for the phrase.
+_PHRASES: tuple[tuple[str, str], ...] = (
+    ("V", "NVRM: GPU"),
+    ("V", "NVRM: The"),
+    ("V", "NVRM: (PCI"),
+    ("V", "NVRM: fallen"),
+    ("v", "NVRM: knvlink"),
+    ("O", "nvGpuOpsReport"),
+    ("B", "PCIe Bus Error: severity="),
+    (":", ":    ["),
+    ("H", "[Hardware Error]: "),
+    ("D", "EDAC MC"),
+    ("K", "Out of memory: Kill"),
+    ("K", "Kernel panic - not syncing"),
+    ("#", "soft lockup - CPU#"),
+    ("K", "hard LOCKUP on cpu"),
+    ("k", "blocked for more than "),
+    ("/", "I/O error"),
+    ("I", " failing I/O"),
+    ("Q", " QID "),
+    ("g", "Disabling device after reset failure"),
+    ("D", "Disk failure on "),
+    ("X", "EXT4-fs error"),
+    ("X", "XFS ("),
+    ("R", "Remounting filesystem read-only"),
+    ("W", "Wait for completion (polling) timeout"),
+    ("'", "send any completion for admin cmd"),
+    ("q", "Admin queue is closed"),
+    ("'", "Reset indication didn't turn on"),
+    ("'", "Device isn't ready, abort com init"),
+    ("F", "Failed to process command"),
+    ("F", "Failed to submit command"),
+    ("D", "Detected insufficient power"),
+    ("P", "Port module event[error]"),
+    ("x", "mlx5_cmd_out_err"),
+    ("'", "device's health compromised"),
+    ("W", "NETDEV WATCHDOG: "),
+    ("d", "ost carrier"),
+    ("G", "Gained carrier"),
+    ("L", "Link is Down"),
+    ("L", ": Link down"),
+    # journald writes a message that is not plain text as a list of numbers, which hides every phrase.
+    ("M", '"MESSAGE":['),
+    ("M", '"MESSAGE" : ['),
+)
+
+
+def pieces_of(body: bytes) -> Iterator[bytes]:
+    """Cut a body in memory into pieces."""
+    return (body[start : start + PIECE] for start in range(0, len(body), PIECE))
+
+
+def whole_lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """Regroup pieces so that each one ends at the end of a line."""
+    rest = b""
+    for piece in pieces:
+        end = piece.rfind(b"\n") + 1
+        if end == 0 and len(rest) < MAX_LINE:
+            rest += piece
+            continue
+        yield b"".join((rest, memoryview(piece)[:end]))
+        rest = piece[end:]
+    if rest:
+        yield rest
+
+
+def matching_lines(text: str) -> list[str]:
+    """Return the lines of a text that contain a phrase, in order."""
+    lines: list[str] = []
+    positions: set[int] = set()
+    if _XID in text:
+        # Xid lines are removed first, so that a burst of them leaves little text for the other searches.
+        lines = text.split("\n")
+        positions.update(_positions(lines, _XID))
+        text = "\n".join(line for position, line in enumerate(lines) if position not in positions)
+    for letter, phrase in _PHRASES if text else ():
+        if letter in text and phrase in text:
+            lines = lines or text.split("\n")
+            positions.update(_positions(lines, phrase))
+    return [lines[position] for position in sorted(positions)]
+
+
+def _positions(lines: list[str], phrase: str) -> Iterator[int]:
+    """Yield the positions of the lines that contain a phrase."""
+    return compress(count(), map(contains, lines, repeat(phrase)))
+
+
+_START = 32
+_MAX_STARTS = 10_000
+_MAX_WORDS = 64
+# A word is learned if at least one in `_LEARN_SHARE` of the sampled lines starts with it.
+_LEARN_SHARE = 64
+_SAMPLED_LINES = 512
+_MIN_BYTES = 4096
+_LINE = 100
+# Every prefix ends with one of these; the message starts after it.
+_AT = rb"(?:\] |kernel: |[+-]\d\d:\d\d )"
+_ANCHOR = re.compile(
+    rb"(?:[a-z]{3,8} {0,5}:[a-z]{3,6} {0,3}: \d{4}-\d\d-\d\dT[\d:.,]{8,18}(?P<zone>[+-]\d\d:\d\d )"
+    rb"|(?:<\d{1,3}>)?(?:[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d|\d{4}-\d\d-\d\dT[\d:.,]{8,18}(?:Z|[+-]\d\d:?\d\d)?)?"
+    rb"(?: ?[\w.-]{1,64} (?=kernel: ))?(?:(?:kernel: )?\[[^\]\n]{8,40}(?P<bracket>\] )|(?P<kernel>kernel: )))"
+)
+# Mount messages differ only in the disk's name.
+_MOUNTS = rb"EXT4-fs \([\w-]{1,16}\): m"
+_MOUNTED = re.compile(rb"(" + _AT + rb")" + _MOUNTS)
+# Harmless messages start with a subsystem's name and a colon.
+_HARMLESS = re.compile(_AT + rb"(?:[^\s:]{1,20}: |nvidia-peermem |" + _MOUNTS + rb")")
+_RELEVANT = re.compile(
+    _AT + rb"(?:NVRM: (?:Xid|GPU|The|\(P|fall|knv|nvGpu)|nvidia-nvswitch\d{1,3}: SX|nvGpu|mlx|mce: "
+    rb"|watchdog: |BUG: |INFO: task |blk_update_request: |end_request: |systemd-networkd|kern|user|MESSAGE=|md|NETDEV"
+    rb"|\{|\[|<|[\w.-]{1,15}: (?:NIC )?Link)"
+)
+# After these words the following text decides, so the whole start of the line is learned.
+_AMBIGUOUS = re.compile(_AT + rb"(?:NVRM|nvidia-nvswitch\d{1,3}|INFO): ")
+# A link going up or down can follow any interface name.
+_GUARD = rb"(?![LN])"
+
+
+class BenignLineFilter:
+    """Skips harmless lines by starts learned from the same log; keeps every line that may be a fault."""
+
+    def __init__(self) -> None:
+        """Start without any learned words."""
+        self._starts = _StartCache()
+        self._words: dict[bytes, None] = {}
+        self._patterns: dict[int, re.Pattern[bytes]] = {}
+
+    def remaining(self, text: bytes) -> str:
+        """Return the lines of a piece that may report a fault; a piece with an unknown prefix unchanged."""
+        # A small piece is not worth learning from.
+        anchor = _ANCHOR.match(text) if len(text) > _MIN_BYTES else None
+        if anchor is None:
+            return text.decode("utf-8", "replace")
+        column = anchor.start(anchor.lastgroup or 0)
+        lines = self._unlearned(text, column)
+        starts = list(map(itemgetter(slice(column, column + _START)), lines))
+        if len(lines) * _LEARN_SHARE * _LINE > len(text):
+            self._learn(starts)
+        return b"\n".join(compress(lines, map(self._starts.__getitem__, starts))).decode("utf-8", "replace")
+
+    def _unlearned(self, text: bytes, column: int) -> Sequence[bytes]:
+        """Return the lines that start with no learned word; always include the first line."""
+        if not self._words:
+            return text.split(b"\n")
+        pattern = self._patterns.get(column)
+        if pattern is None:
+            learned = b"|".join(self._words)
+            pattern = self._patterns[column] = re.compile(rb"\n(?s:.{%d})(?!%s)[^\n]*" % (column, learned))
+        end = text.find(b"\n")
+        first = text if end < 0 else text[:end]
+        return [first, *(line[1:] for line in pattern.findall(text))]
+
+    def _learn(self, starts: Sequence[bytes]) -> None:
+        """Learn the harmless words that many of these lines start with."""
+        sampled = list(islice(starts, _SAMPLED_LINES))
+        words = Counter(_word_pattern(start) for start in sampled if not self._starts[start])
+        fresh = [word for word, count in words.most_common(_MAX_WORDS) if count * _LEARN_SHARE > len(sampled)]
+        if not fresh:
+            return
+        if len(self._words) + len(fresh) > _MAX_WORDS:
+            self._words.clear()
+        self._words |= dict.fromkeys(fresh)
+        self._patterns.clear()
+
+
+class _StartCache(dict[bytes, bool]):
+    """Caches whether a line with a given start may report a fault."""
+
+    def __missing__(self, start: bytes) -> bool:
+        """Classify a line start on its first use."""
+        if len(self) >= _MAX_STARTS:
+            self.clear()
+        relevant = self[start] = _HARMLESS.match(start) is None or _RELEVANT.match(start) is not None
+        return relevant
+
+
+def _word_pattern(start: bytes) -> bytes:
+    """Return the regular expression for the common start of these lines."""
+    word = _HARMLESS.match(start)
+    if word is None or _AMBIGUOUS.match(start):
+        # A line shorter than the compared start may be the start of a relevant line.
+        return re.escape(start) if len(start) == _START else rb"(?!)"
+    mounted = _MOUNTED.match(start)
+    return re.escape(mounted[1]) + _MOUNTS if mounted else re.escape(word[0]) + _GUARD

@@ -1,0 +1,4 @@
+"""The decoders of Kubernetes nodes, node-problem-detector and the EKS node monitoring agent.
+
+`node_objects` reads nodes and events in every output format; `node_conditions` translates them into faults.
+"""

@@ -1,0 +1,218 @@
+"""Decodes `kubernetes-node`, `node-problem-detector` and `eks-node-condition`.
+
+Grammar: a node or list as JSON, `kubectl describe`, kubectl's tables or YAML, or `kubectl get events -o json`
+(`node_objects`). The mapping `conditions` translates a condition type and reason into a fault code.
+Times: a condition's `lastTransitionTime` or an event's own time, with a time zone. Units: none.
+Errors: `Rejected(no_framing)` if the body has no condition or event of a node.
+Source: the Kubernetes API, kubectl, the rules of node-problem-detector, GKE, AKS, HyperPod and the EKS agent.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from faultbridge.data.mapping import mapping
+from faultbridge.decoders.common.decoder import Decoder, Hints
+from faultbridge.decoders.common.documents import text_of
+from faultbridge.decoders.common.fault_codes import code_in_family, expand_families
+from faultbridge.decoders.common.fields import attributes_of, evidence, members, truncate
+from faultbridge.decoders.kubernetes.node_objects import Condition, NodeConditions, NodeEvent, node_reports
+from faultbridge.domain.faults import NODE_COMPONENT, Component, ComponentType, Fault, Observation, Snapshot
+from faultbridge.domain.times import to_text
+from faultbridge.errors import Rejected
+
+NODE_SOURCE = "kubernetes-node"
+DETECTOR_SOURCE = "node-problem-detector"
+EKS_SOURCE = "eks-node-condition"
+_DETECTOR_COMPONENTS = (b"kernel-monitor", b"health-checker", b"system-log-monitor")
+_GPU = Component(ComponentType.GPU)
+_ON_GPUS = ("xid.", "dcgm.")
+
+
+@dataclass(frozen=True, slots=True)
+class ConditionReader:
+    """Reads the conditions that one source writes; `kubernetes-node` reads the conditions of all sources."""
+
+    source: str
+    accepts_unmapped: bool = False
+
+    def decode(self, body: bytes, hints: Hints) -> tuple[Observation, ...]:
+        """Return a health snapshot of each node, and its events; a body with neither is `Rejected`."""
+        mapped = mapping("conditions", hints.mappings)
+        nodes = tuple(node_reports(text_of(body)))
+        if not nodes:
+            raise Rejected("no_framing", "no condition, event or table row of a Kubernetes node")
+        return tuple(
+            observation
+            for node in nodes
+            for observation in (
+                self._events(node, mapped) if isinstance(node, NodeEvent) else self._snapshot(node, mapped)
+            )
+        )
+
+    def _snapshot(self, node: NodeConditions, mapped: Mapping[str, Any]) -> Iterator[Observation]:
+        covers: defaultdict[str, list[Component]] = defaultdict(list)
+        present: list[Fault] = []
+        for condition in node.conditions:
+            row = mapped["types"].get(condition.type)
+            if row is None:
+                present += self._unmapped(condition, node)
+            elif self.source == NODE_SOURCE or self.source in row["sources"]:
+                code = _wrong_code(condition, row, mapped)
+                present += [_fault(self.source, code, condition, node)] if code else []
+                for covered in _covered(condition, row):
+                    covers[covered].append(_GPU if covered.startswith(_ON_GPUS) else NODE_COMPONENT)
+        if self.source == NODE_SOURCE:
+            self._labels(node, mapped, covers, present)
+        if covers or present:
+            unique = {code: tuple(dict.fromkeys(components)) for code, components in covers.items()}
+            yield Snapshot(self.source, unique, tuple(present), node=node.name)
+
+    def _unmapped(self, condition: Condition, node: NodeConditions) -> list[Fault]:
+        """Return a fault for a true condition without a mapping, if its source reports only problems."""
+        wrong = (
+            self.accepts_unmapped and condition.status == "True" and not condition.type.endswith(("Ready", "Healthy"))
+        )
+        return [_fault(self.source, "agent.condition", condition, node)] if wrong else []
+
+    def _labels(
+        self,
+        node: NodeConditions,
+        mapped: Mapping[str, Any],
+        covers: dict[str, list[Component]],
+        present: list[Fault],
+    ) -> None:
+        for label, codes in mapped["labels"].items():
+            value = node.labels.get(label)
+            if value not in codes:
+                continue
+            for code in filter(None, codes.values()):
+                covers[code].append(NODE_COMPONENT)
+            if codes[value]:
+                condition = Condition(label.rpartition("/")[2], str(value))
+                present.append(_fault(self.source, codes[value], condition, node))
+
+    def _events(self, event: NodeEvent, mapped: Mapping[str, Any]) -> Iterator[Observation]:
+        code = _by_reason(event.reason, mapped)
+        if code is None and not (event.warning and self.accepts_unmapped):
+            return
+        condition = Condition("event", "True", event.reason, event.message, event.at)
+        yield _fault(self.source, code or "agent.notice", condition, NodeConditions(event.name))
+
+
+def names_condition_type(body: bytes, source: str) -> bool:
+    """Return whether a body, other than a whole node, contains a condition type of a source."""
+    if _is_node(body):
+        return False
+    if b"lastTransitionTime" not in body and b"lastHeartbeatTime" not in body:
+        return False
+    types = members(mapping("conditions", {})["types"])
+    return any(source in row["sources"] and re.search(rb"\b%s\b" % name.encode(), body) for name, row in types.items())
+
+
+def _is_node(body: bytes) -> bool:
+    return b'"kind"' in body and b'"Node"' in body and b'"involvedObject"' not in body
+
+
+def _wrong_code(condition: Condition, row: Mapping[str, Any], mapped: Mapping[str, Any]) -> str | None:
+    """Return the fault code of an unhealthy condition; None if it is healthy or unknown."""
+    if condition.status == row["healthy"]:
+        return None
+    if condition.status == "Unknown":
+        return row.get("unknown")
+    code: str = _by_reason(condition.reason, mapped) or row["code"]
+    return code
+
+
+def _by_reason(reason: str | None, mapped: Mapping[str, Any]) -> str | None:
+    if reason is None:
+        return None
+    if reason in mapped["reasons"]:
+        return str(mapped["reasons"][reason])
+    for row in mapped["reason_patterns"]:
+        found = re.fullmatch(row["pattern"], reason)
+        if found:
+            return code_in_family(row["family"], int(found[1]))
+    return None
+
+
+def _covered(condition: Condition, row: Mapping[str, Any]) -> Iterator[str]:
+    if condition.status == "Unknown" and "unknown" not in row:
+        return
+    if "unknown" in row:
+        yield row["unknown"]
+    if condition.status != "Unknown":
+        yield from expand_families((row["code"], *row.get("clears", ())))
+
+
+def _fault(source: str, code: str, condition: Condition, node: NodeConditions) -> Fault:
+    statement = f"{condition.type} is {condition.status}" if condition.type != "event" else str(condition.reason)
+    text = ": ".join(part for part in (statement, condition.message) if part)
+    on_gpu = code.startswith(_ON_GPUS) or code == "agent.gpu_unhealthy"
+    return Fault(
+        source=source,
+        code=code,
+        component=_GPU if on_gpu else NODE_COMPONENT,
+        message=truncate(text),
+        observed_at=condition.changed_at,
+        evidence=evidence(", ".join(part for part in (statement, condition.reason, condition.message) if part)),
+        attributes=attributes_of(
+            condition=condition.type,
+            status=condition.status,
+            reason=condition.reason,
+            since=to_text(condition.changed_at) if condition.changed_at else None,
+        ),
+        node=node.name,
+    )
+
+
+def _recognize_node(body: bytes) -> bool:
+    """Return whether a body is a node, a table of nodes, or a list of the kubelet's own conditions."""
+    if _is_node(body) or b"LastTransitionTime" in body or (b"NAME " in body and b" ROLES " in body):
+        return True
+    others = (EKS_SOURCE, DETECTOR_SOURCE)
+    return names_condition_type(body, NODE_SOURCE) and not any(names_condition_type(body, other) for other in others)
+
+
+def _recognize_detector(body: bytes) -> bool:
+    """Return whether a body has a condition type or an event of the detector, and none of the EKS agent."""
+    if names_condition_type(body, EKS_SOURCE):
+        return False
+    is_event = b"involvedObject" in body and any(component in body for component in _DETECTOR_COMPONENTS)
+    return is_event or names_condition_type(body, DETECTOR_SOURCE)
+
+
+def _recognize_eks(body: bytes) -> bool:
+    """Return whether a body has a condition type of the EKS agent or is its event."""
+    is_event = b"eks-node-monitoring-agent" in body and b"involvedObject" in body
+    return is_event or names_condition_type(body, EKS_SOURCE)
+
+
+KUBERNETES_NODE = Decoder(
+    name=NODE_SOURCE,
+    summary="kubectl get node -o json (also -L node-health-status, describe): readiness, pressure, agents' conditions",
+    example='{"kind": "Node", "metadata": {"name": "ip-10-0-0-7"}, "status": {"conditions": [{"type": "Ready", '
+    '"status": "Unknown", "reason": "NodeStatusUnknown", "lastTransitionTime": "2026-02-03T04:05:06Z"}]}}',
+    recognize=_recognize_node,
+    decode=ConditionReader(NODE_SOURCE).decode,
+)
+NODE_PROBLEM_DETECTOR = Decoder(
+    name=DETECTOR_SOURCE,
+    summary="node-problem-detector: status.conditions (JSON or kubectl's YAML), or kubectl get events -o json",
+    example='- type: KernelDeadlock\n  status: "True"\n  reason: DockerHung\n  message: task docker:20 blocked\n'
+    '  lastTransitionTime: "2026-02-03T04:05:06Z"\n',
+    recognize=_recognize_detector,
+    decode=ConditionReader(DETECTOR_SOURCE, accepts_unmapped=True).decode,
+)
+EKS_NODE_CONDITION = Decoder(
+    name=EKS_SOURCE,
+    summary="conditions and events of the EKS node monitoring agent (status.conditions, or kubectl get events -o json)",
+    example='[{"type": "AcceleratedHardwareReady", "status": "False", "reason": "NvidiaXID79Error", '
+    '"lastTransitionTime": "2026-02-03T04:05:06Z"}]',
+    recognize=_recognize_eks,
+    decode=ConditionReader(EKS_SOURCE, accepts_unmapped=True).decode,
+)

@@ -1,0 +1,155 @@
+"""Decodes `infiniband-state`: the states of InfiniBand and RoCE ports.
+
+An unused port is down, so a port that is down in the first sample is no fault. A lost link is a fault, and so is a link
+that does not become active. An Elastic Fabric Adapter always reports active, so its state is ignored.
+
+Grammar: blocks of ibstat or ibstatus, `path: value` of sysfs, the same as JSON, or metrics (`rdma_ports`). If ibstat
+stopped at a device, the ports before it are read. Times: none. Units: Gb/s.
+Errors: `Rejected(no_framing)` without a port. Source: rdma-core's tools, Linux's sysfs, node_exporter.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from faultbridge.decoders.common.decoder import Decoder, Hints
+from faultbridge.decoders.common.documents import text_of
+from faultbridge.decoders.common.fields import attributes_of, evidence, truncate
+from faultbridge.decoders.network.rdma_ports import Port, gigabits, ports_of, state_number
+from faultbridge.domain.faults import Component, ComponentType, CounterSample, Fault, Observation, Snapshot
+from faultbridge.errors import Rejected
+
+SOURCE = "infiniband-state"
+STUCK, NETDEV_DOWN, ABSENT = "net.ib_port_stuck", "net.ib_netdev_down", "net.link_absent"
+_INIT, _ACTIVE, _LINK_UP = 2, 4, 5
+
+
+def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
+    """Return a health snapshot of the readable ports and a counter sample of each port's link."""
+    text = text_of(body)
+    tree = ports_of(text)
+    ports = tree if tree is not None else (*_ports_of_ibstat(text), *_ports_of_ibstatus(text))
+    gone = _vanished(text)
+    if not ports and not gone:
+        raise Rejected("no_framing", "no port of an InfiniBand device")
+    readable = [port for port in ports if not port.is_efa and state_number(port.fields.get("state")) is not None]
+    present = [fault for port in readable for fault in _faults(port)] + [_absent(name) for name in gone]
+    return (Snapshot(SOURCE, _covers(readable, gone), tuple(present)), *(_reading(port) for port in readable))
+
+
+def recognize(body: bytes) -> bool:
+    """Return whether a body is of ibstat or ibstatus, or a tree of port states without counters."""
+    if b"CA '" in body or b"Infiniband device '" in body:
+        return True
+    tree = b"/infiniband/" in body and b"/state" in body and b"counters/" not in body
+    return tree or (b"node_infiniband_state_id" in body and b"node_infiniband_link_downed" not in body)
+
+
+def _covers(readable: Iterable[Port], gone: Iterable[str]) -> dict[str, tuple[Component, ...]]:
+    ports = tuple(readable)
+    present_ports = tuple(port.component for port in ports)
+    with_netdev = tuple(port.component for port in ports if port.netdev.get("operstate"))
+    absent = tuple(Component(ComponentType.NIC, name=name) for name in gone)
+    up = tuple(port.component for port in ports if state_number(port.fields.get("phys_state")) == _LINK_UP)
+    # A link that is up clears the fault of its loss; a link that is down clears nothing.
+    covers = {STUCK: present_ports, NETDEV_DOWN: with_netdev, ABSENT: (*present_ports, *absent), "net.ib_port_down": up}
+    return {code: components for code, components in covers.items() if components}
+
+
+def _faults(port: Port) -> Iterator[Fault]:
+    state, physical = state_number(port.fields.get("state")), state_number(port.fields.get("phys_state"))
+    if physical == _LINK_UP and state == _INIT:
+        yield _fault(port, STUCK, f"{port.component.name} has a link that does not become active (state INIT).")
+    elif state == _ACTIVE and port.netdev.get("operstate") == "down":
+        interface = port.netdev["name"]
+        yield _fault(port, NETDEV_DOWN, f"{port.component.name} is active, but its interface {interface} is down.")
+
+
+def _fault(port: Port, code: str, message: str) -> Fault:
+    states = {name: port.fields.get(name) for name in ("state", "phys_state", "rate", "link_layer")}
+    states |= {"interface": port.netdev.get("name"), "operstate": port.netdev.get("operstate"), "pci": port.pci}
+    shown = ", ".join(f"{name}: {value}" for name, value in states.items() if value)
+    return Fault(SOURCE, code, port.component, truncate(message), None, evidence(shown), attributes_of(**states))
+
+
+def _absent(name: str) -> Fault:
+    component = Component(ComponentType.NIC, name=name)
+    return Fault(SOURCE, ABSENT, component, f"{name} is absent.", None, f"stat of IB device '{name}' failed")
+
+
+def _reading(port: Port) -> CounterSample:
+    values: dict[str, int | str] = {"ib_link": int(state_number(port.fields.get("phys_state")) == _LINK_UP)}
+    rate = gigabits(port.fields.get("rate"))
+    if rate is not None:
+        values["ib_rate"] = rate
+    return CounterSample(SOURCE, port.component, values)
+
+
+_CA = re.compile(r"^CA '([^']{1,64})'", re.MULTILINE)
+_PORT = re.compile(r"^\s{1,16}Port (\d{1,3}):", re.MULTILINE)
+_FIELD = re.compile(r"^\s{1,16}(State|Physical state|Rate|Link layer): {0,4}(\S.{0,64})$", re.MULTILINE)
+_STATUS = re.compile(r"^Infiniband device '([^']{1,64})' port (\d{1,3}) status:", re.MULTILINE)
+_STATUS_FIELD = re.compile(r"^\s{1,16}(state|phys state|rate|link_layer): {0,16}(\S.{0,64})$", re.MULTILINE)
+_PANIC = re.compile(r"^ibpanic: .{0,128}\bIB device '([^']{1,64})' failed", re.MULTILINE)
+_NAMES = {"State": "state", "Physical state": "phys_state", "Rate": "rate", "Link layer": "link_layer"}
+_STATES = {"down": "1: DOWN", "initializing": "2: INIT", "init": "2: INIT", "armed": "3: ARMED", "active": "4: ACTIVE"}
+_PHYSICAL_STATES = {
+    "sleep": 1,
+    "polling": 2,
+    "disabled": 3,
+    "portconfigurationtraining": 4,
+    "linkup": 5,
+    "linkerrorrecovery": 6,
+}
+
+
+def _ports_of_ibstat(body: str) -> tuple[Port, ...]:
+    """Return the ports of the complete blocks of `ibstat`."""
+    found: list[Port] = []
+    for name, block in _blocks(_CA, body):
+        for number, fields in _blocks(_PORT, block):
+            port = Port(name[1], int(number[1]))
+            port.fields = {_NAMES[item]: _numbered(item, value.strip()) for item, value in _FIELD.findall(fields)}
+            found.append(port)
+    return tuple(found)
+
+
+def _ports_of_ibstatus(body: str) -> tuple[Port, ...]:
+    """Return the ports of the blocks of `ibstatus`."""
+    found: list[Port] = []
+    for heading, block in _blocks(_STATUS, body):
+        port = Port(heading[1], int(heading[2]))
+        port.fields = {name.replace(" ", "_"): value.strip() for name, value in _STATUS_FIELD.findall(block)}
+        found.append(port)
+    return tuple(found)
+
+
+def _vanished(body: str) -> tuple[str, ...]:
+    """Return the devices at which `ibstat` stopped because they disappeared while it ran."""
+    return tuple(_PANIC.findall(body))
+
+
+def _numbered(name: str, value: str) -> str:
+    if name == "State":
+        return _STATES.get(value.lower(), value)
+    if name == "Physical state":
+        number = _PHYSICAL_STATES.get(value.lower())
+        return f"{number}: {value}" if number else value
+    return value
+
+
+def _blocks(heading: re.Pattern[str], body: str) -> list[tuple[re.Match[str], str]]:
+    found = list(heading.finditer(body))
+    ends = (*(item.start() for item in found[1:]), len(body))
+    return [(item, body[item.end() : end]) for item, end in zip(found, ends, strict=False)]
+
+
+DECODER = Decoder(
+    name=SOURCE,
+    summary="ibstat, ibstatus, /sys/class/infiniband as path: value or JSON, node_infiniband_* metrics: port states",
+    example="CA 'mlx5_0'\n\tPort 1:\n\t\tState: Initializing\n\t\tPhysical state: LinkUp\n\t\tRate: 400\n"
+    "\t\tLink layer: InfiniBand\n",
+    recognize=recognize,
+    decode=decode,
+)

@@ -1,0 +1,77 @@
+"""Decodes `rdma-counters`: the error counters of RDMA ports.
+
+The packaged thresholds define which counters are kept and which increase is a fault.
+
+Grammar: `path: value` of sysfs, JSON of `rdma -j statistic` (flat or nested), or metrics (`rdma_ports`). An unreadable
+counter is absent, not zero. Times: none. Units: packets, events or bytes since the driver was loaded.
+Errors: `Rejected(no_framing)` without a counter. Source: Linux's sysfs, rdma-core, node_exporter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from faultbridge.data.counters import counters_of
+from faultbridge.decoders.common.decoder import Decoder, Hints
+from faultbridge.decoders.common.documents import objects, text_of
+from faultbridge.decoders.common.fields import members, number, text
+from faultbridge.decoders.network.rdma_ports import Port, ports_of
+from faultbridge.domain.faults import CounterSample, Observation
+from faultbridge.errors import Rejected
+
+SOURCE = "rdma-counters"
+MAX_PORTS = 512
+
+
+def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
+    """Return a counter sample of each port, with the readable counters that have a threshold."""
+    document = text_of(body)
+    ports = tuple(_statistic(document)) if document.lstrip()[:1] == "[" else ports_of(document)
+    if not ports:
+        raise Rejected("no_framing", "no counter of an RDMA port")
+    with_threshold = counters_of(SOURCE)
+    samples = (_reading(port, with_threshold) for port in ports)
+    return tuple(sample for sample in samples if sample.values)
+
+
+def recognize(body: bytes) -> bool:
+    """Return whether a body is a tree with counters, `rdma -j statistic`, or their metrics."""
+    tree = b"/infiniband/" in body and b"counters/" in body
+    statistics = b'"ifname"' in body and b'"port"' in body and b'"operstate"' not in body
+    return tree or b"node_infiniband_link_downed" in body or statistics
+
+
+def _reading(port: Port, with_threshold: frozenset[str]) -> CounterSample:
+    values: dict[str, int | str] = {name: value for name, value in port.counters.items() if name in with_threshold}
+    return CounterSample(SOURCE, port.component, values)
+
+
+def _statistic(document: str) -> Iterator[Port]:
+    """Yield the ports of `rdma -j statistic`; newer versions nest the counters one level deeper."""
+    for _, link in list(objects(document))[:MAX_PORTS]:
+        name = text(link.get("ifname"), 64)
+        if name is None or "port" not in link:
+            continue
+        port = Port(name, min(number(link["port"]) or 1, 999))
+        port.counters = dict(_counters(link))
+        for nested in link.values():
+            port.counters |= dict(_counters(members(nested)))
+        yield port
+
+
+def _counters(document: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
+    for name, value in document.items():
+        count = number(value)
+        if count is not None and name not in {"ifindex", "port"}:
+            yield name[:64], count
+
+
+DECODER = Decoder(
+    name=SOURCE,
+    summary="/sys/class/infiniband/*/ports/*/{counters,hw_counters}/* as path: value, rdma -j statistic, node_exporter",
+    example="/sys/class/infiniband/mlx5_0/ports/1/counters/link_downed: 0\n"
+    "/sys/class/infiniband/mlx5_0/ports/1/hw_counters/local_ack_timeout_err: 12\n",
+    recognize=recognize,
+    decode=decode,
+)

@@ -1,0 +1,137 @@
+"""Reads the ports of InfiniBand, RoCE and EFA devices from sysfs and node_exporter's metrics.
+
+A value of `N/A (no PMA)` or an empty value is absent, never zero.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from faultbridge.decoders.common.documents import objects
+from faultbridge.decoders.common.fields import pci_of
+from faultbridge.decoders.common.prometheus import samples
+from faultbridge.domain.faults import Component, ComponentType
+
+METRICS = ("node_infiniband_",)
+MAX_PORTS = 512
+_PORT = re.compile(r"/infiniband/([^/\s:]{1,64})/ports/(\d{1,3})/(?:(hw_counters|counters)/)?(\w{1,64})$")
+_DEVICE = re.compile(r"/infiniband/([^/\s:]{1,64})/(?:device/)?(vendor|node_desc)$")
+_NETDEV = re.compile(r"/devices/(?:[^/\s]{1,64}/){0,16}([0-9a-f:.]{7,16})/net/([^/\s:]{1,64})/(operstate|carrier)$")
+_PCI_DEVICE = re.compile(r"/([0-9a-f:.]{7,16})/infiniband/([^/\s:]{1,64})/")
+_LINE = re.compile(r"(/\S{8,512}/\w{1,64}):[ \t]{0,4}(.{0,256})$")
+_NUMBER = re.compile(r"\d{1,20}")
+_EFA = re.compile(r"rdmap|efa_")
+_AMAZON = "0x1d0f"
+
+
+@dataclass(slots=True)
+class Port:
+    """One port: its states and counters by name, and the network interface of the same device."""
+
+    device: str
+    number: int
+    fields: dict[str, str] = field(default_factory=dict)
+    counters: dict[str, int] = field(default_factory=dict)
+    netdev: dict[str, str] = field(default_factory=dict)
+    pci: str | None = None
+    vendor: str | None = None
+
+    @property
+    def component(self) -> Component:
+        """Return the port as a component; the first port of a device has the device's name."""
+        name = self.device if self.number in {0, 1} else f"{self.device}/{self.number}"
+        return Component(ComponentType.NIC, name=name)
+
+    @property
+    def is_efa(self) -> bool:
+        """Return whether this is an Elastic Fabric Adapter, whose driver always reports `ACTIVE` and `LinkUp`."""
+        return self.vendor == _AMAZON or _EFA.match(self.device) is not None
+
+
+def ports_of(body: str) -> tuple[Port, ...] | None:
+    """Return the ports of a sysfs tree or of metrics in order; None for other input."""
+    if body.lstrip()[:1] == "{":
+        pairs = [
+            (path, value)
+            for _, document in objects(body)
+            for path, value in document.items()
+            if isinstance(value, str) and path.startswith("/sys")
+        ]
+    else:
+        pairs = [(found[1], found[2]) for line in body.splitlines() if (found := _LINE.match(line[:1024]))]
+    if any("/infiniband/" in path for path, _ in pairs):
+        return _of_tree(pairs)
+    return _of_metrics(body) if METRICS[0] in body else None
+
+
+def _of_tree(pairs: list[tuple[str, str]]) -> tuple[Port, ...]:
+    ports: dict[tuple[str, int], Port] = {}
+    devices: dict[str, str] = {}
+    vendors: dict[str, str] = {}
+    netdevs: dict[str, dict[str, str]] = {}
+    for path, text in pairs:
+        found, value = _PORT.search(path), text.strip()
+        if found and len(ports) < MAX_PORTS:
+            port = ports.setdefault((found[1], int(found[2])), Port(found[1], int(found[2])))
+            _set_value(port, found[4], value, is_counter=found[3] is not None)
+            pci = _PCI_DEVICE.search(path)
+            if pci:
+                devices[pci[2]] = pci[1]
+        elif device := _DEVICE.search(path):
+            vendors |= {device[1]: value} if device[2] == "vendor" else {}
+        elif netdev := _NETDEV.search(path):
+            netdevs.setdefault(netdev[1], {"name": netdev[2]})[netdev[3]] = value
+    for port in ports.values():
+        address = devices.get(port.device)
+        port.pci, port.vendor = pci_of(address or ""), vendors.get(port.device)
+        port.netdev = netdevs.get(address or "", {})
+    return tuple(ports.values())
+
+
+def _set_value(port: Port, name: str, value: str, *, is_counter: bool) -> None:
+    if not is_counter:
+        port.fields[name] = value
+    elif _NUMBER.fullmatch(value):
+        port.counters[name] = int(value)
+
+
+def _of_metrics(body: str) -> tuple[Port, ...]:
+    ports: dict[tuple[str, int], Port] = {}
+    for sample in samples(body, METRICS):
+        device, number = sample.label("device"), sample.label("port") or "1"
+        if device is None or not number.isdigit() or len(number) > 3 or sample.value is None:  # noqa: PLR2004 - as in sysfs
+            continue
+        if len(ports) >= MAX_PORTS:
+            break
+        port = ports.setdefault((device[:64], int(number)), Port(device[:64], int(number)))
+        name = sample.name.removeprefix(METRICS[0])
+        if name.endswith("_total"):
+            port.counters[_SYSFS_NAMES.get(name[:-6], name[:-6])] = int(sample.value)
+        elif name in {"state_id", "physical_state_id"}:
+            port.fields[{"state_id": "state"}.get(name, "phys_state")] = f"{int(sample.value)}:"
+        elif name == "rate_bytes_per_second":
+            port.fields["rate"] = f"{int(sample.value) * 8 // 10**9} Gb/sec"
+    return tuple(ports.values())
+
+
+# Counters that node_exporter renames.
+_SYSFS_NAMES: Mapping[str, str] = {
+    "port_errors_received": "port_rcv_errors",
+    "port_discards_transmitted": "port_xmit_discards",
+    "port_constraint_errors_received": "port_rcv_constraint_errors",
+    "port_constraint_errors_transmitted": "port_xmit_constraint_errors",
+}
+
+
+def state_number(text: str | None) -> int | None:
+    """Return the number before the colon of `4: ACTIVE`; None if there is none."""
+    head = (text or "").partition(":")[0].strip()
+    return int(head) if head.isascii() and head.isdigit() and len(head) <= 2 else None  # noqa: PLR2004 - at most two digits
+
+
+def gigabits(text: str | None) -> int | None:
+    """Return the number of `200 Gb/sec (4X HDR)`; None for other text."""
+    found = re.match(r"(\d{1,5})(?:\.\d{1,3})?(?: Gb/sec|$)", (text or "").strip())
+    return int(found[1]) if found else None

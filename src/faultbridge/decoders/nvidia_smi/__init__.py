@@ -1,0 +1,5 @@
+"""The decoders of nvidia-smi's outputs.
+
+The decoders are `xml_output`, `csv_output` and `text_output` (with `full_query_text` for `nvidia-smi -q`).
+`snapshot` builds the health snapshot from the `checks` of each GPU's fields. `failures` reads error messages.
+"""

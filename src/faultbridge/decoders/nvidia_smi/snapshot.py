@@ -1,0 +1,118 @@
+"""Builds a health snapshot of a node's GPUs from nvidia-smi's output in any format."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from faultbridge.decoders.common.clock import MONTHS, calendar_time
+from faultbridge.decoders.common.fields import bounded, evidence, pci_of, truncate
+from faultbridge.decoders.nvidia_smi.checks import LOST, NEEDS_RESET, Fields, Finding, findings
+from faultbridge.domain.faults import Action, Component, ComponentType, Fault, Severity, Snapshot
+
+LOST_CODE = "smi.gpu_lost"
+_UUID = re.compile(r"GPU-[0-9A-Za-z-]{1,64}")
+_TIMESTAMP = re.compile(r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) (\w{3}) +(\d{1,2}) (\d\d:\d\d:\d\d) (\d{4})")
+_MONTHS = frozenset(MONTHS)
+_MAX_SERIAL = 32
+_MAX_INDEX = 3
+
+
+@dataclass(frozen=True, slots=True)
+class GpuOutput:
+    """The output about one GPU: its fields, its names and, for some formats, all texts in it."""
+
+    fields: Fields
+    component: Component
+    texts: frozenset[str] = frozenset()
+
+
+def gpu_snapshot(
+    source: str,
+    outputs: Iterable[GpuOutput],
+    at: datetime | None,
+    *,
+    complete: bool,
+    stated_faults: Iterable[Fault] = (),
+    node: str | None = None,
+) -> Snapshot:
+    """Return a health snapshot of the GPUs; a lost GPU is a fault and covers no other code.
+
+    `complete` means that the output lists all GPUs of the node. `stated_faults` are faults from error messages.
+    """
+    covers: defaultdict[str, list[Component]] = defaultdict(list)
+    present = list(stated_faults)
+    for fault in present:
+        covers[fault.code].append(fault.component)
+    outputs = bounded(outputs)
+    for output in outputs:
+        for finding in _findings(output):
+            covers[finding.code].append(output.component)
+            if finding.message:
+                present.append(_fault(source, finding, output.component, at, node))
+    # A query of single GPUs (`-i`) does not list the other GPUs of the node.
+    devices = tuple(output.component for output in outputs) if complete else ()
+    readable = {code: tuple(components) for code, components in covers.items()}
+    return Snapshot(source, readable, tuple(present), at, node=node, devices=devices)
+
+
+def gpu_component(address: str, uuid: str, serial: str, index: int | None) -> Component:
+    """Return a GPU with all of its names that are valid."""
+    return Component(
+        ComponentType.GPU,
+        pci=pci_of(address),
+        uuid=uuid if _UUID.fullmatch(uuid) else None,
+        index=index,
+        serial=serial if serial.isalnum() and len(serial) <= _MAX_SERIAL else None,
+    )
+
+
+def index_of(text: str) -> int | None:
+    """Return a GPU's index; None if the text is not a small number."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= _MAX_INDEX else None
+
+
+def local_time(text: str) -> datetime | None:
+    """Return the node's local time, `Tue Feb  3 04:05:06 2026`, as UTC, because it names no time zone."""
+    finding = _TIMESTAMP.fullmatch(text)
+    if finding is None or finding[1] not in _MONTHS:
+        return None
+    return calendar_time(*finding.groups())
+
+
+def _findings(output: GpuOutput) -> list[Finding]:
+    texts = output.texts
+    if LOST in texts or f"[{LOST}]" in texts:
+        return [Finding(LOST_CODE, "GPU is lost.")]
+    results = [Finding(LOST_CODE), *findings(output.fields)]
+    if NEEDS_RESET in texts or f"[{NEEDS_RESET}]" in texts:
+        recovery = {"recovery_action": "0x1", "recovery_action_text": NEEDS_RESET}
+        needs = Finding("smi.recovery_action", "GPU requires reset.", recovery, Severity.FATAL, Action.RESET_GPU)
+        results = [item for item in results if item.code != needs.code] + [needs]
+    return results
+
+
+def _fault(source: str, finding: Finding, component: Component, at: datetime | None, node: str | None) -> Fault:
+    details = ", ".join(f"{name}: {text}" for name, text in finding.attributes.items())
+    return Fault(
+        source=source,
+        code=finding.code,
+        component=component,
+        message=truncate(finding.message),
+        observed_at=at,
+        evidence=evidence(details or finding.message),
+        attributes=finding.attributes,
+        severity=finding.severity,
+        action=finding.action,
+        node=node,
+    )
+
+
+def stated_fault(
+    source: str, code: str, component: Component, text: str, details: Mapping[str, str] | None = None
+) -> Fault:
+    """Return the fault of an error message."""
+    return Fault(source, code, component, truncate(text), evidence=evidence(text), attributes=details or {})

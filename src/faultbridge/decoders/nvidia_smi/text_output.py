@@ -1,0 +1,147 @@
+"""Decodes `nvidia-smi-text`: `nvidia-smi -q`, its table, `-L`, `nvlink -s`, and error messages.
+
+Grammar: `-q` prints `Key : Value` and headings, four spaces deeper for each level (`full_query_text`); the others
+print one or two lines a GPU. A key occurs at several depths, so a field is identified by its whole path. A text that is
+cut off or indented otherwise is `Rejected`, because half of a GPU's fields would look like a complete GPU.
+Units: as printed. Times: the local time at the head, without a time zone, as UTC.
+Errors: `Rejected(no_framing)` if no line is nvidia-smi's. Source: nvidia-smi 525 to 610.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import datetime
+
+from faultbridge.decoders.common.decoder import Decoder, Hints
+from faultbridge.decoders.common.documents import text_of
+from faultbridge.decoders.common.fields import bounded
+from faultbridge.decoders.nvidia_smi.failures import failures, find_failures, has_failure
+from faultbridge.decoders.nvidia_smi.full_query_text import is_full_query, read_full_query
+from faultbridge.decoders.nvidia_smi.snapshot import (
+    GpuOutput,
+    gpu_component,
+    gpu_snapshot,
+    index_of,
+    local_time,
+    stated_fault,
+)
+from faultbridge.domain.faults import Component, Fault, Observation, Snapshot
+from faultbridge.errors import Rejected
+
+SOURCE = "nvidia-smi-text"
+
+
+def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
+    """Return a health snapshot of the GPUs; error messages may precede, follow or replace the output."""
+    text = text_of(body)
+    stated_faults = find_failures(SOURCE, text)
+    if is_full_query(text):
+        found = read_full_query(text)
+        return (
+            gpu_snapshot(
+                SOURCE,
+                found.outputs,
+                found.at,
+                complete=found.complete and not stated_faults,
+                stated_faults=stated_faults,
+            ),
+        )
+    if is_table(text):
+        outputs, at = read_table(text)
+        return (gpu_snapshot(SOURCE, outputs, at, complete=False, stated_faults=stated_faults),)
+    if is_links(text):
+        return (read_links(SOURCE, text),)
+    if is_list(text):
+        return (gpu_snapshot(SOURCE, read_list(text), None, complete=not stated_faults, stated_faults=stated_faults),)
+    if has_failure(text):
+        return failures(SOURCE, text)
+    raise Rejected("no_framing", "not an output of nvidia-smi -q, its table, -L or nvlink -s")
+
+
+def recognize(body: bytes) -> bool:
+    """Return whether a body is one of these outputs or error messages, and neither XML nor CSV."""
+    text = text_of(body)
+    if "<nvidia_smi_log" in text or "gpu_bus_id" in text or "pci.bus_id" in text:
+        return False
+    return is_full_query(text) or is_table(text) or is_links(text) or is_list(text) or has_failure(text)
+
+
+DECODER = Decoder(
+    name=SOURCE,
+    summary="nvidia-smi -q, its table, nvidia-smi -L and nvlink -s, and its error messages",
+    example="Unable to determine the device handle for GPU 0000:02:00.0: GPU is lost.  Reboot the system to recover it",
+    recognize=recognize,
+    decode=decode,
+)
+
+
+_LISTED = re.compile(r"^GPU (\d{1,3}): [^\n(]{1,100}\(UUID: (GPU-[0-9A-Za-z-]{1,64})\)", re.MULTILINE)
+_LINK = re.compile(r"^[ \t]{1,16}Link (\d{1,3}): (<inactive>|[\d.]{1,10} GB/s)", re.MULTILINE)
+_ROW = re.compile(
+    r"^\| {1,4}(\d{1,3}) [^|\n]{1,80}\| {1,4}([0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]) [^|\n]{1,30}"
+    r"\|([^|\n]{1,40})\|",
+    re.MULTILINE,
+)
+_CELLS = re.compile(r"^\| ?(\S{1,8}) +(\S{1,8}) +(\S{1,8}) +([^|\n]{1,40})\|", re.MULTILINE)
+_CLOCK = re.compile(r"^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) \w{3} +\d{1,2} \d\d:\d\d:\d\d \d{4}", re.MULTILINE)
+LINK_CODE = "smi.nvlink_inactive"
+
+
+def is_list(text: str) -> bool:
+    """Return whether a text is the list of GPUs (`-L`)."""
+    return _LISTED.search(text) is not None
+
+
+def is_links(text: str) -> bool:
+    """Return whether a text is the list of NVLinks of each GPU (`nvlink -s`)."""
+    return _LINK.search(text) is not None and is_list(text)
+
+
+def is_table(text: str) -> bool:
+    """Return whether a text is the table or a part of it."""
+    return _ROW.search(text) is not None
+
+
+def read_list(text: str) -> Iterator[GpuOutput]:
+    """Yield the listed GPUs; a list has no fields."""
+    for found in _LISTED.finditer(text):
+        yield GpuOutput({}, gpu_component("", found[2], "", index_of(found[1])))
+
+
+def read_table(text: str) -> tuple[Iterator[GpuOutput], datetime | None]:
+    """Return each GPU's fan, temperature, power and uncorrected ECC errors, and the time of the table."""
+    clock = _CLOCK.search(text)
+    return _rows(text), local_time(clock[0]) if clock else None
+
+
+def _rows(text: str) -> Iterator[GpuOutput]:
+    for row in _ROW.finditer(text):
+        cells = _CELLS.search(text, row.end())
+        fields = {"ecc_errors/volatile/double_bit/total": row[3].strip()}
+        if cells is not None:
+            names = ("fan_speed", "temperature/gpu_temp")
+            fields |= dict(zip(names, cells.groups(), strict=False))
+            fields["power_readings/power_draw"] = cells[4].partition("/")[0].strip()
+        yield GpuOutput(fields, gpu_component(row[2], "", "", index_of(row[1])), frozenset(fields.values()))
+
+
+def read_links(source: str, text: str) -> Snapshot:
+    """Return a health snapshot of NVLinks: one inactive link beside active links of its GPU is a fault."""
+    listed = bounded(_LISTED.finditer(text))
+    present: list[Fault] = []
+    covered: list[Component] = []
+    for position, gpu in enumerate(listed):
+        end = listed[position + 1].start() if position + 1 < len(listed) else len(text)
+        links = {int(found[1]): found[2] for found in _LINK.finditer(text, gpu.end(), end)}
+        inactive = sorted(number for number, speed in links.items() if speed == "<inactive>")
+        component = gpu_component("", gpu[2], "", index_of(gpu[1]))
+        if len(inactive) == len(links):
+            continue
+        covered.append(component)
+        if inactive:
+            numbers = ", ".join(map(str, inactive))
+            present.append(
+                stated_fault(source, LINK_CODE, component, f"NVLink {numbers} inactive.", {"links": numbers})
+            )
+    return Snapshot(source, {LINK_CODE: tuple(covered)} if covered else {}, tuple(present))

@@ -1,0 +1,130 @@
+"""Decodes `nvsentinel`: health events from JSON logs, CloudEvents and node condition messages.
+
+The catalog judges known Xid and DCGM codes, because NVSentinel rates some harmless errors as fatal. NVSentinel's
+recommendation is an attribute; it decides only for errors that the catalog does not contain.
+
+Grammar: an event alone, in a list, in a log line's `events` or in a CloudEvent's `data`; fields that are false or zero
+are omitted. Times: `generatedTimestamp`, seconds and nanoseconds since 1970, or RFC 3339. Units: none.
+Errors: `Rejected(no_framing)` without a health event. Source: NVSentinel's protocol and logs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Any
+
+from faultbridge.data.mapping import mapping
+from faultbridge.decoders.common.clock import instant
+from faultbridge.decoders.common.decoder import Decoder, Hints
+from faultbridge.decoders.common.documents import objects, text_of
+from faultbridge.decoders.common.fault_codes import expand_families
+from faultbridge.decoders.common.fields import attributes_of, evidence, text, truncate
+from faultbridge.decoders.nvsentinel.event import (
+    HealthEvent,
+    code_of,
+    code_without_error,
+    condition_events,
+    diagnostic_code,
+    health_events,
+)
+from faultbridge.domain.faults import Action, Component, ComponentType, Fault, Observation, Severity, Snapshot
+from faultbridge.errors import Rejected
+
+SOURCE = "nvsentinel"
+_PREFLIGHT = "preflight-dcgm-diag"
+_Recoveries = defaultdict[tuple[str | None, datetime | None, str], dict[str, dict[Component, None]]]
+
+
+def decode(body: bytes, hints: Hints) -> tuple[Observation, ...]:
+    """Return the faults of distinct unhealthy events, and health snapshots for recoveries."""
+    mapped, body_text = mapping("nvsentinel", hints.mappings), text_of(body)
+    documents = [item for _, item in objects(body_text)]
+    events = [event for item in documents for event in health_events(item)]
+    diagnostics = [item for item in documents if item.get("module") == _PREFLIGHT or "error_code" in item]
+    if not events and not diagnostics and "ErrorCode:" not in body_text:
+        raise Rejected("no_framing", "no health event of NVSentinel")
+    if not documents:
+        events = list(condition_events(body_text))
+    return (
+        *_faults(dict.fromkeys(event for event in events if not event.healthy), mapped),
+        *_snapshots((event for event in events if event.healthy), mapped),
+        *(fault for item in diagnostics for fault in _diagnostic(item)),
+    )
+
+
+def recognize(body: bytes) -> bool:
+    """Return whether a body names a check of NVSentinel or has the form of its condition messages."""
+    events = b'"checkName"' in body and (b'"entitiesImpacted"' in body or b'"componentClass"' in body)
+    return events or b"ErrorCode:" in body[:4096] or _PREFLIGHT.encode() in body
+
+
+def _faults(events: Mapping[HealthEvent, None], mapped: Mapping[str, Any]) -> Iterator[Fault]:
+    for event in events:
+        for error in event.errors or (None,):
+            code, unit = code_of(error, event, mapped) if error else (code_without_error(event, mapped), None)
+            advised = mapped["actions"].get(event.action)
+            is_unknown = code == "agent.condition"
+            yield Fault(
+                source=SOURCE,
+                code=code,
+                component=event.component,
+                message=truncate(event.message or f"{event.check} reports {error or 'an error'}."),
+                observed_at=event.at,
+                evidence=evidence(event.message or f"{event.check}: {error or ''}"),
+                attributes=attributes_of(
+                    check_name=event.check,
+                    error_code=error,
+                    error_unit=unit,
+                    recommended_action=event.action,
+                    is_fatal="true" if event.fatal else "false",
+                ),
+                severity=_severity(event) if is_unknown else None,
+                action=Action(advised) if is_unknown and advised else None,
+                node=event.node,
+            )
+
+
+def _severity(event: HealthEvent) -> Severity:
+    return Severity.ERROR if event.fatal else Severity.WARNING
+
+
+def _snapshots(events: Iterator[HealthEvent], mapped: Mapping[str, Any]) -> Iterator[Snapshot]:
+    """Yield one health snapshot for all recoveries of one check on one node at one time."""
+    recovered: _Recoveries = defaultdict(dict)
+    for event in events:
+        row = next((row for row in mapped["checks"] if re.fullmatch(row["pattern"], event.check)), None)
+        for code in expand_families(row["clears"] if row else ()):
+            recovered[event.node, event.at, event.check].setdefault(code, {})[event.component] = None
+        recovered[event.node, event.at, event.check].setdefault("agent.condition", {})[event.component] = None
+    for (node, at, check), covers in recovered.items():
+        yield Snapshot(SOURCE, {code: tuple(found) for code, found in covers.items()}, (), at, node=node, part=check)
+
+
+def _diagnostic(document: Mapping[str, Any]) -> Iterator[Fault]:
+    if "error_code" not in document:
+        return
+    uuid, detail = text(document.get("gpu"), 64), text(document.get("detail")) or ""
+    yield Fault(
+        source=SOURCE,
+        code=diagnostic_code(document["error_code"]),
+        component=Component(ComponentType.GPU, uuid=uuid if uuid and uuid.startswith("GPU-") else None),
+        message=truncate(detail or "DCGM diagnostic failed"),
+        observed_at=instant(document.get("timestamp")),
+        evidence=evidence(detail),
+        attributes=attributes_of(test=text(document.get("test"), 64), status=text(document.get("event"), 64)),
+    )
+
+
+DECODER = Decoder(
+    name=SOURCE,
+    summary="NVSentinel's health events: JSON lines of its logs, CloudEvents, a node condition's message",
+    example='{"specversion": "1.0", "type": "healthevent", "data": {"version": 1, "agent": "syslog-health-monitor", '
+    '"componentClass": "GPU", "checkName": "SysLogsXIDError", "isFatal": true, "errorCode": ["79"], '
+    '"entitiesImpacted": [{"entityType": "PCI", "entityValue": "0000:c1:00"}], '
+    '"generatedTimestamp": {"seconds": 1770091506}, "nodeName": "ip-10-0-0-7"}}',
+    recognize=recognize,
+    decode=decode,
+)

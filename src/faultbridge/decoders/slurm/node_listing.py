@@ -1,0 +1,124 @@
+"""Reads nodes from Slurm's output: sinfo's tables, scontrol's records, JSON, slurmctld's log."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from faultbridge.decoders.common.clock import iso_time
+from faultbridge.decoders.common.documents import objects
+from faultbridge.decoders.common.fields import elements, objects_in, text
+from faultbridge.domain.host_lists import expand
+
+_NODE = re.compile(r"^\s{0,64}NodeName=(\S{1,253})", re.MULTILINE)
+_STATE = re.compile(r"(?:^|\s)State=(\S{1,256})")
+_REASON = re.compile(r"(?:^|\s)Reason=([^\n]{0,2048})")
+_TAIL = re.compile(r"\s{0,8}\[(?:([^\[\]@]{0,64})@)?([^\[\]@]{0,32})\]\s{0,8}$")
+# In a one-line record, the next field follows the reason.
+_NEXT_FIELD = re.compile(r" [A-Z]\w{1,32}=")
+_HEADING = re.compile(r"^(?:NODELIST|HOSTNAMES|NODE_NAME)\b.{0,512}\bSTATE\b", re.MULTILINE)
+_UPDATE = re.compile(
+    r"^\[([\d:.T-]{19,32})\] (?:slurmctld: )?update_node: node (\S{1,253}) (reason|state) set to:? (.{0,512})",
+    re.MULTILINE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SlurmNode:
+    """One node in Slurm: its state with flags or suffixes, and the reason that was set."""
+
+    name: str
+    state: str
+    reason: str = ""
+    set_by: str | None = None
+    since: str | None = None
+    at: datetime | None = None
+
+
+def slurm_nodes(body: str) -> Iterator[SlurmNode]:
+    """Yield each row of each node; nothing if the input has no known format."""
+    if body.lstrip()[:1] in {"{", "["} and not _UPDATE.search(body):
+        yield from _of_json(body)
+    elif _NODE.search(body):
+        yield from _of_records(body)
+    elif "update_node: node " in body:
+        yield from _of_log(body)
+    elif (first := body.lstrip().split("\n", 1)[0]).count("|") > 1 and "STATE" in first:
+        yield from _of_piped(body)
+    elif _HEADING.search(body):
+        yield from _of_table(body)
+
+
+def _of_json(body: str) -> Iterator[SlurmNode]:
+    for _, document in objects(body):
+        for node in objects_in(document.get("nodes")) if "nodes" in document else (document,):
+            name = text(node.get("name") or node.get("n"), 253)
+            state = node.get("state", node.get("s"))
+            states = [state] if isinstance(state, str) else [item for item in elements(state) if isinstance(item, str)]
+            flags = [item for item in elements(node.get("state_flags")) if isinstance(item, str)]
+            if name and states:
+                user = text(node.get("reason_set_by_user"), 64)
+                yield SlurmNode(name, "+".join([*states, *flags])[:512], text(node.get("reason")) or "", user)
+
+
+def _of_records(body: str) -> Iterator[SlurmNode]:
+    starts = [found.start() for found in _NODE.finditer(body)]
+    for start, end in zip(starts, [*starts[1:], len(body)], strict=True):
+        record = body[start:end]
+        name, state, reason = _NODE.match(record), _STATE.search(record), _REASON.search(record)
+        if name and state:
+            yield _with_reason(name[1], state[1], reason[1] if reason else "")
+
+
+def _with_reason(name: str, state: str, reason: str) -> SlurmNode:
+    one_line = _NEXT_FIELD.search(reason) if "[" not in reason else None
+    reason = reason[: one_line.start()] if one_line else reason
+    bracketed = reason.rfind("]")
+    tail = _TAIL.search(reason[max(0, bracketed - 128) : bracketed + 1]) if bracketed >= 0 else None
+    value = reason[: reason.rfind("[", 0, bracketed)] if tail else reason
+    return SlurmNode(name, state, value.strip(), tail[1] if tail else None, tail[2] if tail else None)
+
+
+def _of_log(body: str) -> Iterator[SlurmNode]:
+    """Yield the updates in slurmctld's log; the reason of an update precedes its state."""
+    reasons: dict[str, str] = {}
+    for found in _UPDATE.finditer(body):
+        at, name, field, value = found.groups()
+        if field == "reason":
+            reasons[name] = value.strip()
+        else:
+            yield SlurmNode(name, value.strip(), reasons.get(name, ""), at=iso_time(at))
+
+
+def _of_piped(body: str) -> Iterator[SlurmNode]:
+    lines = body.strip().splitlines()
+    heading = [name.strip() for name in lines[0].split("|")]
+    for line in lines[1:]:
+        cells = [cell.strip() for cell in line[:16384].split("|")]
+        row: dict[str, str] = {}
+        for name, cell in zip(heading, cells, strict=False):
+            row.setdefault(name, cell)
+        yield from _row(row)
+
+
+def _of_table(body: str) -> Iterator[SlurmNode]:
+    heading: list[str] = []
+    for line in body.splitlines():
+        if _HEADING.match(line):
+            heading = line.split()
+        elif heading and line.strip():
+            # The reason is the last column and the only one with spaces.
+            cells = line[:4096].split(None, len(heading) - 1)
+            yield from _row(dict(zip(heading, cells, strict=False)))
+
+
+def _row(row: Mapping[str, Any]) -> Iterator[SlurmNode]:
+    name = next((row[item] for item in ("NODELIST", "HOSTNAMES", "NODE_NAME") if row.get(item)), None)
+    if name and row.get("STATE"):
+        for item in expand(name):
+            yield SlurmNode(
+                item[:253], row["STATE"][:256], row.get("REASON", ""), row.get("USER"), row.get("TIMESTAMP")
+            )

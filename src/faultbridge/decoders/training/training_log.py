@@ -1,0 +1,195 @@
+"""Decodes `training-log`: hangs, lost peers, CUDA errors and invalid losses of a training job.
+
+The rank that reports a hang is not its cause; the cause is a rank that lags or stops logging. Some frameworks hide an
+invalid loss; then an expected field is absent.
+
+Grammar: lines, also behind a rank, a time or a progress bar; the mapping `training` defines the pattern of each fault.
+A pattern is tried only at its fixed text, in a window of bounded length; a line is read up to 8,192 characters.
+Times: none are read, because these logs contain neither year nor time zone. Units: milliseconds in some patterns.
+Errors: `Rejected(no_framing)` without such a line. Source: PyTorch, NCCL, Megatron and Hugging Face logs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+from faultbridge.data.mapping import mapping
+from faultbridge.data.patterns import bounded_pattern
+from faultbridge.decoders.common.decoder import Decoder, Hints
+from faultbridge.decoders.common.documents import text_of
+from faultbridge.decoders.common.fields import evidence, truncate
+from faultbridge.domain.faults import Component, ComponentType, CounterSample, Fault, Observation
+from faultbridge.errors import Misconfigured, Rejected
+
+SOURCE = "training-log"
+TIMEOUT, DESYNC = "train.nccl_timeout", "train.nccl_desync"
+JOB, _GPU = Component(ComponentType.JOB), Component(ComponentType.GPU)
+_RANK = re.compile(r"\[(?:PG [^\[\]]{0,64})?Rank (\d{1,6})\]|\[rank(\d{1,6})\]")
+_MAX_GROUPS = 64
+_WORDS = (b"ProcessGroupNCCL", b"NCCL WARN", b"lm loss", b"elapsed time per iteration", b"CUDA error: ", b"'grad_norm'")
+
+
+@dataclass(slots=True)
+class _LineGroup:
+    """Lines with the same fault: their number, their ranks, and the first line."""
+
+    code: str
+    component: Component
+    line: str
+    details: dict[str, str]
+    count: int = 0
+    ranks: dict[str, None] = field(default_factory=dict)
+
+
+def decode(body: bytes, hints: Hints) -> tuple[Observation, ...]:
+    """Return each fault once with its number of lines, and the job's last iteration as a counter sample."""
+    mapped, log_text = mapping("training", hints.mappings), text_of(body)
+    if not any(word in log_text for word in mapped["framing"]):
+        raise Rejected("no_framing", "no line of a training log")
+    patterns, progress = patterns_of(mapped["patterns"]), patterns_of(mapped["progress"])
+    groups: dict[tuple[str, ...], _LineGroup] = {}
+    values: dict[str, int | str] = {}
+    for line in _lines_of(log_text):
+        for pattern in patterns:
+            found = pattern.find(line)
+            if found is not None:
+                _add_line(groups, pattern, found, line)
+                break
+        values = next((_progress(found) for pattern in progress if (found := pattern.find(line))), values)
+    sample = (CounterSample(SOURCE, JOB, values),) if values else ()
+    return (*_faults(groups.values()), *sample)
+
+
+def recognize(body: bytes) -> bool:
+    """Return whether a body has text that only training programs print."""
+    return any(word in body for word in _WORDS)
+
+
+def _add_line(groups: dict[tuple[str, ...], _LineGroup], pattern: Pattern, found: re.Match[str], line: str) -> None:
+    row = pattern.row
+    details = {name: value for name, value in found.groupdict().items() if value is not None}
+    component = _GPU if row.get("component") == "gpu" else JOB
+    key = (row["code"], *(details.get(name, "") for name in ("seqnum", "optype", "peer")))
+    if key not in groups and len(groups) >= _MAX_GROUPS:
+        return
+    group = groups.setdefault(key, _LineGroup(row["code"], component, line, details))
+    group.count += 1
+    ranks = _RANK.findall(line[: found.start()][-512:])
+    if ranks:
+        group.ranks.setdefault(ranks[-1][0] or ranks[-1][1])
+
+
+def _progress(found: re.Match[str]) -> dict[str, int | str]:
+    details = found.groupdict()
+    values: dict[str, int | str] = {"iteration": int(details["iteration"])}
+    if details.get("step_ms"):
+        values["step_milliseconds"] = int(details["step_ms"])
+    if details.get("last") and details["last"] == details["iteration"]:
+        values["finished"] = 1
+    return values
+
+
+def _faults(groups: Iterable[_LineGroup]) -> Iterator[Fault]:
+    groups = tuple(groups)
+    operations: defaultdict[str, set[str]] = defaultdict(set)
+    for group in groups:
+        if group.code == TIMEOUT:
+            operations[group.details["seqnum"]].add(group.details["optype"])
+    behind = _behind(groups)
+    for group in groups:
+        # Different collectives with one number mean that the ranks run different programs; no device is faulty.
+        is_desync = group.code == TIMEOUT and len(operations[group.details["seqnum"]]) > 1
+        details = group.details | ({"ranks": ", ".join(list(group.ranks)[:16])} if group.ranks else {})
+        if group.code == TIMEOUT and behind and not is_desync:
+            details["rank_behind"] = behind
+        yield Fault(
+            source=SOURCE,
+            code=DESYNC if is_desync else group.code,
+            component=group.component,
+            message=truncate(group.line.strip()[-512:] if len(group.line) > 512 else group.line.strip()),  # noqa: PLR2004 - the end of a line has the error
+            evidence=evidence(group.line),
+            attributes=details,
+            count=group.count,
+        )
+
+
+def _behind(groups: Iterable[_LineGroup]) -> str | None:
+    """Return the rank whose collective number is lowest; None if all ranks have the same number."""
+    by_rank: dict[str, int] = {}
+    for group in groups:
+        if group.code == TIMEOUT:
+            by_rank |= {rank: int(group.details["seqnum"]) for rank in group.ranks}
+    if len(by_rank) < 2 or len(set(by_rank.values())) < 2:  # noqa: PLR2004 - at least two ranks
+        return None
+    return min(by_rank, key=lambda rank: by_rank[rank])
+
+
+MAX_LINE = 8192
+WINDOW = 1536
+MAX_PLACES = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """One row of the mapping, compiled."""
+
+    contains: str
+    regex: re.Pattern[str]
+    row: Mapping[str, Any]
+
+    def find(self, line: str) -> re.Match[str] | None:
+        """Return the first match of the pattern at its fixed text; None if there is none."""
+        position = -1
+        for _ in range(MAX_PLACES):
+            position = line.find(self.contains, position + 1)
+            if position < 0:
+                return None
+            found = self.regex.match(line, position, position + WINDOW)
+            if found and self._fits(line):
+                return found
+        return None
+
+    def _fits(self, line: str) -> bool:
+        row = self.row
+        return not any(phrase in line for phrase in row.get("lacks", ())) and all(
+            phrase in line for phrase in row.get("needs", ())
+        )
+
+
+def patterns_of(rows: Sequence[Mapping[str, Any]]) -> tuple[Pattern, ...]:
+    """Return compiled patterns; a pattern without a time bound, or an invalid one, is `Misconfigured`."""
+    return tuple(_pattern(row) for row in rows)
+
+
+def _pattern(row: Mapping[str, Any]) -> Pattern:
+    return Pattern(str(row["contains"]), _compiled(str(row["contains"]), str(row["pattern"])), row)
+
+
+@lru_cache(maxsize=256)
+def _compiled(contains: str, pattern: str) -> re.Pattern[str]:
+    if not contains:
+        raise Misconfigured(f"pattern without fixed text: {pattern[:64]!r}; set `contains`")
+    return bounded_pattern(pattern)
+
+
+def _lines_of(text: str) -> Iterator[str]:
+    """Yield the lines of a log; a carriage return ends a line, because progress bars use it."""
+    for line in re.split(r"[\r\n]", text):
+        if line:
+            yield line[:MAX_LINE]
+
+
+DECODER = Decoder(
+    name=SOURCE,
+    summary="the log of a training job (PyTorch, NCCL, Megatron, Hugging Face): hangs, CUDA errors, losses",
+    example="[rank0]:[E321 02:07:08.408 ProcessGroupNCCL.cpp:607] [Rank 0] Watchdog caught collective operation "
+    "timeout: WorkNCCL(SeqNum=1580, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for 600060 "
+    "milliseconds before timing out.",
+    recognize=recognize,
+    decode=decode,
+)

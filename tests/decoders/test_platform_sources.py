@@ -1,0 +1,401 @@
+"""The decoders of agents, clouds, schedulers, networks and training jobs."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from faultbridge.cli.render.observations import Caller, documents
+from faultbridge.data import load_catalog
+from faultbridge.decoders import registry
+from faultbridge.decoders.common.clock import instant
+from faultbridge.decoders.common.decoder import Hints
+from faultbridge.domain.faults import Clear, CounterSample, Fault, Observation, Severity, Snapshot
+from faultbridge.domain.policy import Limits
+from faultbridge.errors import Rejected
+from faultbridge.pipeline.fold.fold import fold
+from faultbridge.pipeline.normalize.compare import differences
+from tests.builders import arrival, node
+from tests.decoders.captures import HERE, faults_and_clears, held
+from tests.decoders.test_platform_captures import SAMPLES
+
+NOON = datetime(2026, 2, 3, 12, 0, tzinfo=UTC)
+SCHEMA = json.loads((HERE.parents[1] / "schemas/normalized-fault/v1.json").read_text("utf-8"))
+
+
+def sample(source: str, file: str) -> tuple[Observation, ...]:
+    return registry.decode(source, (SAMPLES / file).read_bytes())
+
+
+def decoded(source: str, *written: Any) -> tuple[Observation, ...]:
+    return registry.decode(source, "\n".join(json.dumps(one) for one in written).encode())
+
+
+def snapshots(observations: tuple[Observation, ...]) -> list[Snapshot]:
+    return [one for one in observations if isinstance(one, Snapshot)]
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        ("2026-02-03T20:00:00.123456789+08:00", NOON.replace(microsecond=123456)),
+        ("2026-02-03 12:00:00", NOON),
+        ("Tue, 3 Feb 2026 12:00:00 GMT", NOON),
+        (1770120000, NOON),
+        (1770120000000, NOON),
+        ("1770120000", NOON),
+        ({"seconds": 1770120000, "nanos": 5000}, NOON.replace(microsecond=5)),
+        ({"seconds": "1770120000"}, NOON),
+        ("0001-01-01T00:00:00Z", None),
+        (None, None),
+        (True, None),
+        (-5, None),
+        ("yesterday", None),
+        ("Tue, 31 Feb 2026 12:00:00 GMT", None),
+    ],
+)
+def test_a_time_is_read_in_every_format_of_the_sources(written: Any, expected: datetime | None) -> None:
+    assert instant(written) == expected
+
+
+def test_a_healthy_node_event_clears_hyperpods_faults_of_the_node() -> None:
+    summary = {"HealthStatus": "Healthy", "HealthStatusReason": None, "RepairAction": "None"}
+    detail = {"InstanceId": "i-0123456789abcdef0", "HealthSummary": summary, "EventTime": 1770120000000}
+    kind = "SageMaker HyperPod Cluster Node Health Event"
+    (snapshot,) = snapshots(
+        decoded("hyperpod-event", {"source": "aws.sagemaker", "detail-type": kind, "detail": detail})
+    )
+    assert (snapshot.node, snapshot.observed_at, snapshot.present) == ("i-0123456789abcdef0", NOON, ())
+    assert {"agent.gpu_unhealthy", "agent.replace_required", "agent.node_unhealthy"} <= snapshot.covers.keys()
+
+
+def test_hyperpods_repair_action_decides_the_action_and_the_instance_is_the_node() -> None:
+    first, second, third = sample("hyperpod-event", "hyperpod-event.jsonl")
+    assert isinstance(first, Fault)
+    assert (first.action, first.node, first.attributes["fault_type"]) == (
+        "reboot_node",
+        "i-0123456789abcdef0",
+        "NvidiaGPUUnhealthy",
+    )
+    assert (second.observed_at, third.node) == (
+        datetime(2026, 2, 3, 4, 7, 8, 350000, UTC),
+        "i-0123456789abcdef2",
+    )
+
+
+def test_a_ready_node_clears_its_loss_and_an_unknown_status_clears_nothing_else() -> None:
+    first, lost, down = snapshots(sample("kubernetes-node", "kubernetes-node.json"))
+    assert (first.node, lost.node, down.node) == ("i-0123456789abcdef0", "ip-10-0-0-8", "ip-10-0-0-9")
+    assert {"host.not_ready", "host.unreachable", "agent.deep_check_failed"} <= first.covers.keys()
+    assert "host.memory_pressure" not in lost.covers
+    assert "host.not_ready" not in lost.covers
+
+
+def test_a_healthy_eks_condition_clears_its_xid() -> None:
+    (snapshot,) = snapshots(decoded("eks-node-condition", [{"type": "AcceleratedHardwareReady", "status": "True"}]))
+    assert {"xid.79", "dcgm.nvlink_down", "host.gpu_count_mismatch"} <= snapshot.covers.keys()
+
+
+def test_gpuds_suggestion_is_an_attribute_and_the_catalog_decides() -> None:
+    told = next(one for one in faults_and_clears(sample("gpud", "gpud-states.json")) if one.code == "xid.79")
+    assert isinstance(told, Fault)
+    assert (told.attributes["repair_actions"], told.action) == ("REBOOT_SYSTEM", None)
+    (snapshot,) = snapshots(sample("gpud", "gpud-states.json"))
+    assert "host.gpu_count_mismatch" in snapshot.covers
+    assert "train.nccl_error" not in snapshot.covers
+
+
+def test_nvsentinels_recovery_clears_the_xids_of_its_devices() -> None:
+    (snapshot,) = snapshots(sample("nvsentinel", "nvsentinel.jsonl"))
+    (component,) = snapshot.covers["xid.149"]
+    assert (component.pci, snapshot.node, snapshot.present) == ("0000:c1:00", "ip-10-0-0-7", ())
+    assert "dcgm.nvlink_down" not in snapshot.covers
+
+
+def test_an_unknown_error_of_nvsentinel_has_nvsentinels_severity_and_action() -> None:
+    told = next(
+        one for one in sample("nvsentinel", "nvsentinel.jsonl") if getattr(one, "code", "") == "agent.condition"
+    )
+    assert isinstance(told, Fault)
+    assert (told.severity, told.action) == (Severity.WARNING, "reboot_node")
+
+
+def test_an_alerts_node_has_no_port_and_a_resolved_alert_is_a_clear_at_its_end() -> None:
+    fired, resolved, other = sample("alertmanager", "alertmanager.json")
+    assert isinstance(fired, Fault)
+    assert isinstance(resolved, Clear)
+    assert (fired.node, resolved.node, other.node) == ("ip-10-0-0-7", "ip-10-0-0-8", "ip-10-0-0-9")
+    assert fired.observed_at == datetime(2026, 2, 3, 4, 5, 6, 39625, UTC)
+    assert resolved.observed_at == datetime(2026, 2, 3, 4, 5, 6, tzinfo=UTC)
+
+
+def test_a_running_instance_and_a_passed_check_clear_their_faults() -> None:
+    (running,) = snapshots(sample("ec2-event", "ec2-event.jsonl"))
+    assert (running.node, set(running.covers)) == (
+        "i-0123456789abcdef1",
+        {"cloud.instance_stopped", "cloud.instance_gone"},
+    )
+    impaired, starting, _ = snapshots(sample("ec2-status", "ec2-status.json"))
+    assert {"cloud.system_impaired", "cloud.instance_impaired", "cloud.reboot_scheduled"} <= impaired.covers.keys()
+    assert starting.covers == {}
+
+
+def test_a_health_notice_has_its_own_time_and_not_the_scheduled_time() -> None:
+    retirement, *_ = sample("health-event", "health-event.jsonl")
+    assert isinstance(retirement, Fault)
+    assert retirement.observed_at == datetime(2026, 2, 3, 4, 0, tzinfo=UTC)
+    assert retirement.attributes["start_time"] == "2026-02-17T22:00:00.000Z"
+    assert retirement.attributes["page"] == "1 of 2"
+    assert "\\n" not in retirement.message
+
+
+def test_expected_slurm_states_cover_nothing_and_a_working_node_clears_faults() -> None:
+    found = {snapshot.node: snapshot for snapshot in snapshots(sample("slurm-node", "slurm-scontrol.txt"))}
+    assert set(found) == {f"gpu-{number}" for number in (1, 2, 4, 5, 6, 7, 9)}
+    assert found["gpu-6"].present == ()
+    assert {"host.unreachable", "host.gpu_count_mismatch", "host.down"} <= found["gpu-6"].covers.keys()
+    assert found["gpu-7"].present[0].severity is Severity.WARNING
+    assert found["gpu-2"].present[0].attributes["set_by"] == "slurm"
+    assert found["gpu-5"].present[0].attributes["reason"] == "key=value of a person"
+
+
+def test_each_node_of_a_combined_sinfo_row_has_a_snapshot() -> None:
+    body = "NODELIST STATE REASON\ngpu-[001-003,007] down* Not responding\nlogin-1,gpu-9 idle none\n"
+    found = {snapshot.node: snapshot.present for snapshot in snapshots(registry.decode("slurm-node", body.encode()))}
+    lost = {node for node, present in found.items() if [fault.code for fault in present] == ["host.unreachable"]}
+    assert lost == {"gpu-001", "gpu-002", "gpu-003", "gpu-007"}
+    assert found.keys() - lost == {"login-1", "gpu-9"}
+
+
+def test_slurm_flags_mean_not_responding_booting_or_powered_down(shared: Path) -> None:
+    states = (shared / "samples/slurm-states__parallelcluster-flag-combinations.txt").read_text("utf-8").split()
+    body = "\n".join(f"NodeName=n-{number} State={state}" for number, state in enumerate(states))
+    seen = {snapshot.node: snapshot.present for snapshot in snapshots(registry.decode("slurm-node", body.encode()))}
+    lost = {
+        state
+        for number, state in enumerate(states)
+        if any(fault.code == "host.unreachable" and not fault.severity for fault in seen.get(f"n-{number}", ()))
+    }
+    assert lost == {
+        "DOWN+CLOUD+NOT_RESPONDING",
+        "ALLOCATED+CLOUD+DRAIN+NOT_RESPONDING",
+        "IDLE+CLOUD+DRAIN+NOT_RESPONDING",
+    }
+    for number, state in enumerate(states):
+        if any(flag in state for flag in ("POWER", "MAINT", "REBOOT")):
+            assert f"n-{number}" not in seen, state
+
+
+def test_the_state_of_an_efa_port_is_ignored_because_it_is_always_active() -> None:
+    body = b"/sys/class/infiniband/rdmap0s6/ports/1/state: 4: ACTIVE\n/sys/class/infiniband/rdmap0s6/ports/1/rate: 100"
+    (snapshot, *samples) = registry.decode("infiniband-state", body)
+    assert isinstance(snapshot, Snapshot)
+    assert (snapshot.covers, samples) == ({}, [])
+
+
+def test_a_lost_link_and_a_slower_link_are_faults() -> None:
+    def look(phys: str, rate: int) -> bytes:
+        port = "/sys/class/infiniband/mlx5_0/ports/1/"
+        return f"{port}state: 4: ACTIVE\n{port}phys_state: {phys}\n{port}rate: {rate} Gb/sec (4X HDR)\n".encode()
+
+    def between(*looks: bytes) -> list[str]:
+        seen = [one for look in looks for one in registry.decode("infiniband-state", look)]
+        return [one.code for one in differences(seen) if isinstance(one, Fault)]
+
+    up, slow, down = look("5: LinkUp", 200), look("5: LinkUp", 100), look("2: Polling", 10)
+    assert between(down, down) == []
+    assert between(up, down) == ["net.ib_port_down"]
+    assert between(up, slow) == ["net.ib_rate_reduced"]
+    assert between(down, up) == []
+
+
+def test_only_counters_with_a_threshold_are_kept_and_unreadable_ones_are_absent() -> None:
+    (one,) = sample("rdma-counters", "rdma-counters.txt")
+    assert isinstance(one, CounterSample)
+    assert set(one.values) == {
+        "link_downed",
+        "excessive_buffer_overrun_errors",
+        "symbol_error",
+        "local_ack_timeout_err",
+    }
+    ens5, ens6 = sample("ethtool-stats", "ethtool.txt")
+    assert isinstance(ens5, CounterSample)
+    assert (ens5.component.name, ens6.component.name) == ("ens5", "ens6")  # type: ignore[union-attr]  # both are readings
+    assert "conntrack_allowance_available" not in ens5.values
+
+
+def test_a_timeout_names_the_rank_that_lags_and_not_the_reporting_rank() -> None:
+    hangs = [
+        one for one in sample("training-log", "training.log") if isinstance(one, Fault) and "seqnum" in one.attributes
+    ]
+    assert [(one.count, one.attributes["ranks"]) for one in hangs] == [(2, "0, 1"), (1, "7")]
+    assert {one.attributes["rank_behind"] for one in hangs} == {"7"}
+    assert {load_catalog().classify(one).action for one in hangs} == {"none"}
+
+
+def test_an_unreachable_peer_is_named_and_its_consequences_are_not_counted() -> None:
+    (lost,) = [one for one in faults_and_clears(sample("training-log", "training.log")) if "peer" in one.attributes]
+    assert lost.attributes["peer"] == "10.0.0.9"
+
+
+def test_a_job_without_progress_is_stalled_and_a_finished_job_is_not() -> None:
+    def line(iteration: int, minutes: int) -> CounterSample:
+        text = f" iteration {iteration:8}/    8000 | elapsed time per iteration (ms): 7613.1 | lm loss: 1.0 |"
+        (sample,) = registry.decode("training-log", text.encode())
+        assert isinstance(sample, CounterSample)
+        return CounterSample(sample.source, sample.component, sample.values, NOON + timedelta(minutes=minutes))
+
+    def between(*samples: CounterSample) -> list[str]:
+        return [one.code for one in differences(samples) if isinstance(one, Fault)]
+
+    assert between(line(7, 0), line(7, 6)) == ["train.stalled"]
+    assert between(line(7, 0), line(7, 1)) == []
+    assert between(line(7, 0), line(8, 6)) == []
+    assert between(line(8000, 0), line(8000, 6)) == []
+
+
+def test_a_heartbeat_clears_a_missed_heartbeat_and_reports_a_wrong_clock() -> None:
+    body = json.dumps({"heartbeat": 1, "at": "2026-02-03T12:03:00Z", "node": "n-1"}).encode()
+    (right,) = snapshots(registry.decode("heartbeat", body, Hints(received_at=NOON + timedelta(minutes=2))))
+    (wrong,) = snapshots(registry.decode("heartbeat", body, Hints(received_at=NOON)))
+    assert (right.present, set(right.covers)) == ((), {"host.silent", "host.clock"})
+    assert (wrong.present[0].code, wrong.present[0].attributes["seconds_off"]) == ("host.clock", "180")
+    assert wrong.observed_at == NOON
+
+
+def test_output_of_decode_is_valid_input_of_the_source_faultbridge() -> None:
+    caller = Caller(load_catalog(), "train-a", "n-1")
+    check = Draft202012Validator(SCHEMA, format_checker=Draft202012Validator.FORMAT_CHECKER)
+    for file in sorted(SAMPLES.iterdir()):
+        source = registry.recognize(file.read_bytes()) if file.suffix != ".toml" else None
+        if source is None:
+            continue
+        told = list(documents(registry.decode(source, file.read_bytes()), caller, everything=False))
+        written = "\n".join(json.dumps(one) for one in told).encode()
+        for one in told:
+            check.validate(one)
+        if told:
+            assert held(registry.decode("faultbridge", written)) == held(registry.decode(source, file.read_bytes()))
+
+
+@pytest.mark.parametrize("path", sorted((HERE.parents[1] / "schemas/normalized-fault/samples/1.0").glob("*.json")))
+def test_a_sample_of_the_schema_is_valid_and_decoded(path: Path) -> None:
+    Draft202012Validator(SCHEMA).validate(json.loads(path.read_text("utf-8")))
+    assert len(registry.decode("faultbridge", path.read_bytes())) == 1
+
+
+LINE = "NVRM: Xid (PCI:0000:c1:00): 79, pid=1234, name=python, GPU has fallen off the bus."
+AGENT = {
+    "level": "info",
+    "ts": "2026-02-03T12:00:04Z",
+    "msg": "NPD caught event: %v",
+    "details: ": {
+        "reason": "NvidiaGpuXidErrorPendingReplacement",
+        "message": f'Node condition NvidiaGPUUnhealthy is now: True, message: "{LINE}"',
+    },
+    "HealthMonitoringAgentDetectionEvent": "HealthEvent",
+}
+EVENT = {
+    "source": "aws.sagemaker",
+    "detail-type": "SageMaker HyperPod Cluster Node Health Event",
+    "time": "2026-02-03T12:00:10Z",
+    "detail": {
+        "InstanceId": "i-0aaaaaaaaaaaaaaa1",
+        "HealthSummary": {"HealthStatus": "Unhealthy", "HealthStatusReason": LINE, "RepairAction": "Replace"},
+    },
+}
+
+
+def test_a_fault_from_kernel_log_agent_and_event_is_one_condition_with_three_reporters() -> None:
+    heard = (
+        *registry.decode("kernel-log", f"[Tue Feb  3 12:00:00 2026] {LINE}\n".encode()),
+        *decoded("hyperpod-agent-log", AGENT),
+        *decoded("hyperpod-event", EVENT),
+    )
+    arrivals = [arrival(one, one.observed_at or NOON, f"r-{number}") for number, one in enumerate(heard)]
+    now = NOON + timedelta(minutes=1)
+    folded = fold(node(), arrivals, now=now, catalog=load_catalog(), limits=Limits())
+    (condition,) = folded.state.conditions.values()
+    assert (condition.code, condition.component.pci, condition.action) == ("xid.79", "0000:c1:00", "replace_node")
+    assert set(condition.reporters) == {"kernel-log", "hyperpod-agent-log", "hyperpod-event"}
+
+
+WRONG = {
+    "kind": "alarm",
+    "code": "Xid 79",
+    "component": {"type": "toaster"},
+    "message": "",
+    "observed_at": "yesterday",
+    "severity": "bad",
+    "action": "panic",
+    "count": 0,
+    "attributes": {"a": 1},
+}
+
+
+@pytest.mark.parametrize("field", WRONG)
+def test_a_document_that_violates_the_schema_is_rejected(field: str) -> None:
+    right = {"kind": "fault", "code": "xid.79", "component": {"type": "gpu"}, "message": "gone"}
+    decoded("faultbridge", right)
+    with pytest.raises(Rejected) as rejected:
+        decoded("faultbridge", right | {field: WRONG[field]})
+    assert rejected.value.reason == "wrong_shape"
+
+
+FOREIGN = sorted(set(registry.names()) - {"kernel-log", "heartbeat"})
+
+
+@pytest.mark.parametrize("source", FOREIGN)
+def test_input_in_another_format_is_rejected(source: str) -> None:
+    with pytest.raises(Rejected):
+        registry.decode(source, b"just some words, and no more\n")
+
+
+REPAIRS = (
+    (
+        "Instance {i} replacement in Cluster c and InstanceGroup g started as part of node recovery",
+        "Info",
+        "cloud.replacing",
+    ),
+    ("Instance {i} is starting as part of replacement of i-0aaaaaaaaaaaaaaaa", "Info", "cloud.replacing"),
+    ("Instance replacement for {i} in Cluster c completed successfully", "Info", "cloud.replaced"),
+    ("Instance {i} replacement failed to start", "Error", "cloud.replacement_failed"),
+    ("Instance replacement failed: EFA health checks did not run successfully", "Error", "cloud.replacement_failed"),
+    ("EC2 Instance {i} reboot is in progress", "Info", "cloud.rebooting"),
+    ("Reboot of instance {i} completed", "Info", "cloud.rebooted"),
+    ("Reboot request for instance {i} failed", "Warn", "cloud.reboot_failed"),
+    ("Root volume replacement for instance {i} started", "Info", None),
+    ("Failed instances queued for replacement", "Warn", None),
+    ("Instance {i} deletion in Cluster c and InstanceGroup g completed successfully", "Info", None),
+    ("Instance lifecycle script execution for EC2 Instance {i} has Succeeded", "Info", None),
+)
+
+
+@pytest.mark.parametrize(("description", "level", "code"), REPAIRS)
+def test_hyperpods_own_repair_has_a_fault_code(description: str, level: str, code: str | None) -> None:
+    instance = "i-0123456789abcdef0"
+    record = {
+        "EventId": "11111111-2222-3333-4444-555555555555",
+        "ClusterName": "c",
+        "InstanceId": instance,
+        "ResourceType": "Instance",
+        "EventTime": 1770091628350,
+        "EventLevel": level,
+        "Description": description.format(i=instance),
+        "EventDetails": {"EventMetadata": {"Instance": {"NodeLogicalId": "seat-7", "FailureMessage": None}}},
+    }
+    event = {
+        "source": "aws.sagemaker",
+        "detail-type": "SageMaker HyperPod Cluster Event",
+        "time": "2026-02-03T04:07:08Z",
+        "detail": {"EventDetails": record},
+    }
+    found = registry.decode("hyperpod-event", "\n".join([json.dumps(event)] * 2).encode())
+    assert [one.code for one in found if isinstance(one, Fault)] == ([code] if code else [])
+    if code:
+        assert (found[0].node, found[0].attributes["node_logical_id"]) == (instance, "seat-7")  # type: ignore[union-attr]  # a fault
