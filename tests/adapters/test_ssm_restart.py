@@ -22,7 +22,7 @@ TOKEN = "c-abc-1"
 
 
 def restart_status(status: str, details: str, output: str = "", error: str = "") -> Restart:
-    listed = {"Commands": [{"CommandId": COMMAND, "Comment": f"{TOKEN} reboot"}]}
+    listed = {"Commands": [{"CommandId": COMMAND, "Comment": f"{TOKEN} reboot_node"}]}
     answer = {
         "CommandId": COMMAND, "InstanceId": INSTANCE, "Status": status, "StatusDetails": details,
         "StandardOutputContent": output, "StandardErrorContent": error,
@@ -49,7 +49,7 @@ def test_a_command_in_progress_is_running(status: str) -> None:
 def test_a_failed_command_has_failed_with_its_reason(status: str, details: str) -> None:
     found = restart_status(status, details, error="GPU is in use")
     assert found.state is RestartState.FAILED
-    assert found.reason == f"the reboot ended as {details.replace(' ', '')}: GPU is in use"
+    assert found.reason == f"reboot_node ended as {details.replace(' ', '')}: GPU is in use"
 
 
 def test_without_a_response_the_state_is_unknown() -> None:

@@ -81,7 +81,7 @@ def _restart_status(repair_action: RepairAction, found: Mapping[str, Any], opera
         return Restart(RestartState.RUNNING, operation=operation)
     if found["Status"] != SUCCESS:
         message = str(found.get("StandardErrorContent", "")).strip() or output.strip()
-        reason = f"the {repair_action.value} ended as {details or found['Status']}: {message}".rstrip(": ")
+        reason = f"{repair_action.value} ended as {details or found['Status']}: {message}".rstrip(": ")
         return Restart(RestartState.FAILED, reason[:REASON_CHARACTERS], operation)
     lines = (line.removeprefix(BOOT_ID) for line in output.splitlines() if line.startswith(BOOT_ID))
     return Restart(RestartState.DONE, operation=operation, boot_id=next(lines, None))
