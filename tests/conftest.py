@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from tests.embedded import embedded_stack, tiny_stack, wire
+from tests.embedded import embedded_stack, recording_proxy, tiny_stack
 from tests.scheduling import ByRoom, place
 
-__all__ = ["embedded_stack", "tiny_stack", "wire"]
+__all__ = ["embedded_stack", "recording_proxy", "tiny_stack"]
 
 ROOT = Path(__file__).resolve().parents[1]
 

@@ -14,7 +14,7 @@ import yaml
 from faultbridge.adapters.aws.clients import Clients
 from faultbridge.adapters.kubernetes import taints
 from faultbridge.domain.clusters import ClusterConfig
-from faultbridge.local.kubernetes.cluster import Budget, Cluster, Machine, Pod, Refusal, takes_work
+from faultbridge.local.kubernetes.cluster import ApiStatusError, Budget, Cluster, Machine, Pod, takes_work
 from faultbridge.ports import ClusterNode, ProviderFailure
 from faultbridge.simulation.fakes import START
 from tests.contracts.aws import aws
@@ -150,7 +150,7 @@ def test_no_eviction_starts_after_the_deadline(eks: OnEks) -> None:
 
 def test_a_pod_that_disappears_during_the_drain_is_ignored(eks: OnEks, monkeypatch: pytest.MonkeyPatch) -> None:
     def gone(*_: object) -> None:
-        raise Refusal(404, "NotFound", "pods not found")
+        raise ApiStatusError(404, "NotFound", "pods not found")
 
     eks.cluster.start(Pod("ml", "job", OnEks.NODE))
     monkeypatch.setattr(Cluster, "evict", gone)
@@ -159,7 +159,9 @@ def test_a_pod_that_disappears_during_the_drain_is_ignored(eks: OnEks, monkeypat
 
 def test_a_missing_kubernetes_permission_is_not_retriable(eks: OnEks, monkeypatch: pytest.MonkeyPatch) -> None:
     def forbidden(*_: object) -> None:
-        raise Refusal(403, "Forbidden", 'nodes "x" is forbidden: User "faultbridge" cannot patch resource "nodes"')
+        raise ApiStatusError(
+            403, "Forbidden", 'nodes "x" is forbidden: User "faultbridge" cannot patch resource "nodes"'
+        )
 
     monkeypatch.setattr(Cluster, "patch_node", forbidden)
     answer = eks.orchestrator.cordon(eks.member)
@@ -186,4 +188,4 @@ def test_the_rbac_manifest_grants_exactly_the_permissions_in_use(eks: OnEks) -> 
         assert verb(eks.member).ok
     eks.orchestrator.drain(eks.member, DEADLINE)
     eks.orchestrator.cordon(unknown)
-    assert eks.cluster.asked == granted
+    assert eks.cluster.permissions_used == granted

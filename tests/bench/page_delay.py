@@ -1,6 +1,6 @@
 """Our own share of a page's delay: from the raw record to the page, over fakes, so that nothing is waited for.
 
-Run `python -m tests.bench.page_delay`. What the emulator adds is timed by `tests/e2e/test_page_delay.py`.
+Run `python -m tests.bench.page_delay`. What the emulator adds is timed by `tests/e2e/test_page_latency.py`.
 """
 
 from __future__ import annotations

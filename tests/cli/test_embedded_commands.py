@@ -12,7 +12,7 @@ from faultbridge.cli.app import run
 from faultbridge.domain.times import to_text
 from faultbridge.errors import Misconfigured
 from faultbridge.local import StackInfo, StackStatus
-from faultbridge.local.status import EmulatorStatus, QueueDepth
+from faultbridge.local.stack.status import EmulatorStatus, QueueDepth
 from faultbridge.storage import keys
 from faultbridge.storage.writes import Put
 from tests.builders import after
@@ -124,7 +124,7 @@ def test_status_of_a_stack_that_is_not_up_exits_with_69(
 
 def test_timers_due_for_five_minutes_are_counted_as_overdue(monkeypatch: pytest.MonkeyPatch, desk: Desk) -> None:
     monkeypatch.setattr(
-        local, "status", lambda stack, count_stuck: StackStatus(stack=stack, up=True, stuck=count_stuck())
+        local, "status", lambda stack, count_overdue: StackStatus(stack=stack, up=True, stuck=count_overdue())
     )
     for number, minutes in enumerate((-60, -6, -4, 5)):
         due = {"gsi4pk": keys.due(str(number)), "gsi4sk": to_text(after(minutes=minutes))}

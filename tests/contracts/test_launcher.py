@@ -12,8 +12,8 @@ from faultbridge.adapters.aws.clients import Clients
 from faultbridge.adapters.compute.ec2_fleet import FleetLauncher
 from faultbridge.adapters.compute.launch_template import LaunchTemplateProvider
 from faultbridge.domain.clusters import ClusterConfig
-from faultbridge.local.compute_script import SCRIPT
-from faultbridge.local.gaps import capacity, fleet_launches, names
+from faultbridge.local.gaps import fleets, launches, patching
+from faultbridge.local.servers.fault_injection import FAULTS
 from faultbridge.ports import Launcher, LaunchRequest, Provider, ProviderFailure
 from faultbridge.simulation.fakes import FakeFleet, FakeLauncher, FakeProvider
 from tests.contracts.aws import ON_MOTO, fresh
@@ -35,12 +35,12 @@ class World:
 
 @pytest.fixture
 def _moto_fleets_like_aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    for gap, name in ((fleet_launches, fleet_launches.CREATE), (capacity, capacity.RUN)):
-        owner, last = names._owner(name)
+    for gap in (fleets.FLEET_LAUNCHES, launches.CAPACITY):
+        owner, last = patching.owner_of(gap.private_names[0])
         monkeypatch.setattr(owner, last, getattr(owner, last))
         gap.apply()
     yield
-    SCRIPT.reset()
+    FAULTS.reset()
 
 
 @pytest.fixture(params=["fake", "fleet"])
@@ -63,7 +63,7 @@ def world(request: pytest.FixtureRequest) -> World:
     provider = LaunchTemplateProvider(clients)
 
     def run_out_of(instance_type: str) -> None:
-        SCRIPT.set_capacity(instance_type, "", available=False)
+        FAULTS.set_capacity(instance_type, "", available=False)
 
     return World(FleetLauncher(clients, STACK), provider, launch_request, run_out_of)
 

@@ -1,4 +1,4 @@
-"""One installation for all end-to-end tests: the product's template, with every call of its functions overheard."""
+"""Fixtures of the end-to-end tests: one installation, with all calls of its functions recorded."""
 
 from __future__ import annotations
 
@@ -7,21 +7,35 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.e2e.installation import Installation
-from tests.e2e.listeners import Inbox, Tap
-from tests.e2e.pairs import on_eks
-from tests.e2e.rivals import followed
-from tests.e2e.scenarios import crashed, doors, left_undone, mess, recovered, repairs, replayed, sent
-from tests.e2e.wire import COMPUTE, EVENT, Wire
+from tests.e2e.harness.installation import Installation
+from tests.e2e.harness.proxy import COMPUTE, EVENT, RecordingProxy
+from tests.e2e.harness.queues import EventQueue, PageQueue
+from tests.e2e.scenarios.batch import processed_batch, replayed_batch
+from tests.e2e.scenarios.eks_repair import eks_repair
+from tests.e2e.scenarios.external_repair import externally_repaired
+from tests.e2e.scenarios.failures import crashed_workers, deferred_work
+from tests.e2e.scenarios.inputs import bad_batch, other_inputs
+from tests.e2e.scenarios.repairs import recovered_link, repairs
 from tests.local.stack import PrivateStack
 
-__all__ = ["crashed", "doors", "followed", "left_undone", "mess", "on_eks", "recovered", "repairs", "replayed", "sent"]
+__all__ = [
+    "bad_batch",
+    "crashed_workers",
+    "deferred_work",
+    "eks_repair",
+    "externally_repaired",
+    "other_inputs",
+    "processed_batch",
+    "recovered_link",
+    "repairs",
+    "replayed_batch",
+]
 
 LAST = "test_permissions.py"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What the functions may do is compared with what they did in all the other tests."""
+    """Run the permission tests last, because they check the calls of all other tests."""
     here = Path(__file__).parent
     ours = [item for item in items if item.path.parent == here]
     in_order = iter(sorted(ours, key=lambda item: item.path.name == LAST))
@@ -29,26 +43,22 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def installation(embedded_stack: PrivateStack, wire: Wire) -> Installation:
-    """The stack with a tap on its bus, an inbox at each topic, and a wire between functions and emulators."""
+def installation(embedded_stack: PrivateStack, recording_proxy: RecordingProxy) -> Installation:
+    """Observe the shared stack and route the calls of its functions through the proxy."""
     info = embedded_stack.info
-    wire.targets |= {EVENT: _address(info.endpoint), COMPUTE: _address(info.compute_endpoint)}
-    installed = listened_to(embedded_stack, wire)
-    installed.configure({function: wire.environment(function) for function in installed.functions()})
+    recording_proxy.targets |= {EVENT: urlsplit(info.endpoint).netloc, COMPUTE: urlsplit(info.compute_endpoint).netloc}
+    installed = observe(embedded_stack, recording_proxy)
+    installed.set_variables({function: recording_proxy.environment(function) for function in installed.functions()})
     return installed
 
 
-def listened_to(stack: PrivateStack, wire: Wire | None = None) -> Installation:
-    """An installation with all listeners in place."""
+def observe(stack: PrivateStack, proxy: RecordingProxy | None = None) -> Installation:
+    """Return an installation with queues for its events and pages."""
     outputs = stack.outputs
     return Installation(
         stack,
-        Tap(stack, "tap"),
-        Inbox(stack, "urgent", topic=outputs["UrgentTopicArn"], filter_policy={"state": ["triggered", "resolved"]}),
-        Inbox(stack, "notice", topic=outputs["NoticeTopicArn"], filter_policy={"urgency": ["notice"]}),
-        wire,
+        EventQueue(stack, "events"),
+        PageQueue(stack, "urgent", topic=outputs["UrgentTopicArn"], filter_policy={"state": ["triggered", "resolved"]}),
+        PageQueue(stack, "notice", topic=outputs["NoticeTopicArn"], filter_policy={"urgency": ["notice"]}),
+        proxy,
     )
-
-
-def _address(endpoint: str) -> str:
-    return urlsplit(endpoint).netloc

@@ -1,16 +1,16 @@
-"""The demo, as a newcomer runs it: one command, and numbers that agree."""
+"""The demo: one command, and consistent numbers."""
 
 from __future__ import annotations
 
 import pytest
 
-from tests.e2e.installation import Installation
+from tests.e2e.harness.installation import Installation
 
 pytestmark = [pytest.mark.embedded, pytest.mark.slow]
 
 
-def test_the_demo_ends_with_a_verified_node_and_numbers_that_agree(installation: Installation) -> None:
-    result = installation.as_json("demo")
+def test_the_demo_ends_with_a_verified_node_and_consistent_numbers(installation: Installation) -> None:
+    result = installation.cli_json("demo")
     assert result["wrong"] == []
     assert result["outcomes"] == {
         "clean": 3, "duplicate": 1, "stale": 0, "folded": 0, "recorded": 4, "rejected": 2,
@@ -22,6 +22,6 @@ def test_the_demo_ends_with_a_verified_node_and_numbers_that_agree(installation:
     assert (case["code"], case["resolution"]) == ("xid.79", "replaced")
     assert {"detected", "draining", "intent", "awaiting", "verifying"} <= set(case["phases"])
     (node,) = (
-        one for one in installation.as_json("node", "list", "--cluster", result["cluster"]) if one["former_instances"]
+        one for one in installation.cli_json("node", "list", "--cluster", result["cluster"]) if one["former_instances"]
     )
     assert (node["status"], node["unverified"], node["instance_id"]) == ("healthy", False, result["new_instance"])

@@ -1,4 +1,4 @@
-"""Every call that each function made in these tests, held against the role that it was deployed with."""
+"""Every recorded call of each function is allowed by its deployed role, and no permission is unused."""
 
 from __future__ import annotations
 
@@ -8,13 +8,16 @@ import pytest
 
 from tests.architecture.project import ROOT
 from tests.architecture.test_permissions import documented
-from tests.e2e.installation import Installation
-from tests.e2e.needs import Needs
-from tests.e2e.pairs import OnEks
-from tests.e2e.rights import Need, Statement, described, statements
-from tests.e2e.scenarios import Crashed, Doors, LeftUndone, Mess, Recovered, Repairs, Replayed
+from tests.e2e.harness.iam_needs import Needs
+from tests.e2e.harness.iam_statements import Need, Statement, deployed_statements, describe
+from tests.e2e.harness.installation import Installation
+from tests.e2e.scenarios.batch import ReplayedBatch
+from tests.e2e.scenarios.eks_repair import EksRepair
+from tests.e2e.scenarios.failures import CrashedWorkers, DeferredWork
+from tests.e2e.scenarios.inputs import BadBatch, OtherInputs
+from tests.e2e.scenarios.repairs import RecoveredLink, Repairs
 
-# Run alone, its setup is that of all the scenarios.
+# Run alone, this module sets up all scenarios.
 pytestmark = [pytest.mark.embedded, pytest.mark.slow, pytest.mark.timeout(1200)]
 
 UNUSED_ROW = re.compile(r"^\| (\w+) \| (\w+) \| ([`\w: ]+) \| [^|]+ \|$", re.MULTILINE)
@@ -23,42 +26,54 @@ UNUSED_ROW = re.compile(r"^\| (\w+) \| (\w+) \| ([`\w: ]+) \| [^|]+ \|$", re.MUL
 @pytest.fixture(scope="module")
 def needs(
     installation: Installation,
-    replayed: Replayed,
-    crashed: Crashed,
+    replayed_batch: ReplayedBatch,
+    crashed_workers: CrashedWorkers,
     repairs: Repairs,
-    left_undone: LeftUndone,
-    mess: Mess,
-    doors: Doors,
-    recovered: Recovered,
-    on_eks: OnEks,
-    followed: str,
+    deferred_work: DeferredWork,
+    bad_batch: BadBatch,
+    other_inputs: OtherInputs,
+    recovered_link: RecoveredLink,
+    eks_repair: EksRepair,
+    externally_repaired: str,
 ) -> list[Need]:
-    """What every call so far needed; the scenarios are named so that all of them are done by then."""
-    assert all((replayed, crashed, repairs, left_undone, mess, doors, recovered, on_eks, followed))
-    read = Needs(installation.stack)
-    return [need for call in list(installation.wire_in_use.calls) for need in read.of(call)]
+    """Return the permissions that every call needed; the parameters make all scenarios run before."""
+    assert all(
+        (
+            replayed_batch,
+            crashed_workers,
+            repairs,
+            deferred_work,
+            bad_batch,
+            other_inputs,
+            recovered_link,
+            eks_repair,
+            externally_repaired,
+        )
+    )
+    reader = Needs(installation.stack)
+    return [need for call in list(installation.required_proxy.calls) for need in reader.of(call)]
 
 
 @pytest.fixture(scope="module")
 def granted(installation: Installation) -> list[Statement]:
-    """What every function may do."""
-    return statements(installation.stack)
+    """Return the statements of every function's role."""
+    return deployed_statements(installation.stack)
 
 
-def excepted() -> set[tuple[str, str, str]]:
-    """Rights that no test uses, each with its reason in the documentation."""
+def documented_exceptions() -> set[tuple[str, str, str]]:
+    """Return the permissions that no test uses; the documentation states the reason of each."""
     page = (ROOT / "docs" / "permissions.md").read_text(encoding="utf-8")
     rows = UNUSED_ROW.findall(page.partition("## Rights that no test uses")[2])
     return {(role, sid, action) for role, sid, may in rows for action in re.findall(r"`([^`]+)`", may)}
 
 
-def of_lambda(statement: Statement) -> bool:
-    """Whether Lambda itself makes these calls on the function's behalf."""
+def is_used_by_lambda(statement: Statement) -> bool:
+    """Return whether Lambda itself makes these calls for the function."""
     return documented_needs()[statement.function.capitalize(), statement.sid] == "-"
 
 
 def documented_needs() -> dict[tuple[str, str], str]:
-    """Which file needs each statement."""
+    """Return the file that needs each statement."""
     return {(grant.role, grant.sid): by for grant, by in documented().items()}
 
 
@@ -66,17 +81,17 @@ def test_every_function_made_calls(installation: Installation, needs: list[Need]
     assert {need.function for need in needs} == set(installation.functions())
 
 
-def test_a_function_made_no_call_that_its_role_forbids(needs: list[Need], granted: list[Statement]) -> None:
-    forbidden = {described(need) for need in needs if not any(statement.allows(need) for statement in granted)}
+def test_a_role_allows_every_call_of_its_function(needs: list[Need], granted: list[Statement]) -> None:
+    forbidden = {describe(need) for need in needs if not any(statement.allows(need) for statement in granted)}
     assert not forbidden
 
 
-def test_a_role_grants_nothing_that_no_call_needed(needs: list[Need], granted: list[Statement]) -> None:
+def test_a_role_grants_no_unused_permission(needs: list[Need], granted: list[Statement]) -> None:
     unused = {
         (statement.function.capitalize(), statement.sid, action)
         for statement in granted
-        if not of_lambda(statement)
+        if not is_used_by_lambda(statement)
         for action in statement.actions
         if not any(need.action == action and statement.allows(need) for need in needs)
     }
-    assert unused == excepted()
+    assert unused == documented_exceptions()

@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 
 from faultbridge import local
-from faultbridge.local import deploy, state
-from faultbridge.local.deploy import Deployment
-from tests.local.stack import TINY, at_home
+from faultbridge.local.stack import deployment, files
+from faultbridge.local.stack.deployment import Deployment
+from tests.local.stack import TINY, stack_home
 
 
 @pytest.fixture
 def home(tmp_path: Path) -> Iterator[Path]:
     folder = tmp_path / "home"
-    with at_home(folder):
+    with stack_home(folder):
         yield folder
         for stack in folder.glob("*/"):
             local.down(stack=stack.name)
@@ -32,10 +32,12 @@ def project(tmp_path: Path) -> Deployment:
 
 
 @pytest.fixture
-def nothing_to_deploy(monkeypatch: pytest.MonkeyPatch) -> None:
-    """For tests of what happens around a deployment: it is taken as done."""
+def without_deployment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Skip the deployment, for tests of the other steps of `up`."""
 
-    def taken_as_done(_folder: object, known: state.StackState, _wanted: object, _say: object) -> state.StackState:
-        return known.with_deployment("nothing", {})
+    def skip_deployment(
+        _folder: object, state: files.StackState, _wanted: object, _progress: object
+    ) -> files.StackState:
+        return state.with_deployment("nothing", {})
 
-    monkeypatch.setattr(deploy, "bring_up_to_date", taken_as_done)
+    monkeypatch.setattr(deployment, "bring_up_to_date", skip_deployment)

@@ -1,31 +1,37 @@
-"""A private embedded stack for tests: its own folder, its own ports, nothing shared with a stack of the developer.
+"""Private embedded stacks for tests: each has its own folder and its own ports.
 
-It never skips: an embedded stack that does not start is a failure.
+A stack that does not start is a failure; tests never skip.
 """
 
 from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
 from faultbridge import local
-from faultbridge.local import clients, requests
-from faultbridge.local.deploy import Deployment
-from faultbridge.local.environment import ENDS_WITH_VARIABLE
+from faultbridge.errors import FaultbridgeError
+from faultbridge.local import clients
+from faultbridge.local.environment import PARENT_VARIABLE
+from faultbridge.local.stack.deployment import Deployment
+
+T = TypeVar("T")
 
 TINY = Path(__file__).parent / "tiny"
+LISTENING = "0A"  # in /proc/net/tcp
+LOOPBACK = "0100007F"  # 127.0.0.1 in /proc/net/tcp
 
 
 @dataclass(frozen=True)
 class PrivateStack:
-    """A stack that is up, and what a test wants of it."""
+    """A running stack with helpers for tests."""
 
     home: Path
     info: local.StackInfo
@@ -37,26 +43,26 @@ class PrivateStack:
 
     @property
     def environment(self) -> dict[str, str]:
-        """Variables for a subprocess: the AWS endpoints, and the folder by which the command line finds the stack."""
+        """The variables for a subprocess: the AWS endpoints, and the folder where the CLI finds the stack."""
         return {**self.info.environment, "FAULTBRIDGE_HOME": str(self.home)}
 
     def client(self, service: str) -> Any:
-        """A boto3 client aimed at the stack; `auto-scaling`, `ec2` and `ssm` go to the compute plane."""
+        """Return a boto3 client for the stack; `auto-scaling`, `ec2`, `eks` and `ssm` use the compute plane."""
         return clients.client(service, self.info.environment)
 
     def workers(self) -> dict[str, int]:
-        """The process id of each function's worker that runs now, by function name."""
-        found = requests.call(f"{self.info.endpoint}/_faultbridge/workers")
+        """Return the process id of each function's running worker by function name."""
+        found = clients.http_call(f"{self.info.endpoint}/_faultbridge/workers")
         return {worker["function"]: worker["pid"] for worker in found}
 
     def kill_worker(self, function: str) -> int:
-        """End the worker of the function whose name contains this, as a crash would; returns its process id."""
+        """Kill the worker of the function whose name contains this text; return its process id."""
         pid = next(pid for name, pid in self.workers().items() if function in name)
         os.kill(pid, signal.SIGKILL)
         return pid
 
     def set_variable(self, name: str, value: str) -> None:
-        """Give every function an environment variable; workers start again with it, as on AWS."""
+        """Set an environment variable of every function; workers restart with it, as on AWS."""
         functions = self.client("lambda")
         for page in functions.get_paginator("list_functions").paginate():
             for function in page["Functions"]:
@@ -65,19 +71,15 @@ class PrivateStack:
                     FunctionName=function["FunctionName"], Environment={"Variables": variables}
                 )
 
-    def move_clock(self, days: float) -> None:
-        """Let every function believe that it is so many days later than it is."""
-        self.set_variable("FAULTBRIDGE_CLOCK_OFFSET_SECONDS", str(int(days * 86_400)))
-
     def status(self) -> local.StackStatus:
-        """What `faultbridge status` sees."""
-        with at_home(self.home):
+        """Return the result of `faultbridge status`."""
+        with stack_home(self.home):
             return local.status(stack=self.info.stack)
 
 
 @contextmanager
-def at_home(home: Path) -> Iterator[None]:
-    """Let the embedded stack keep its files there meanwhile."""
+def stack_home(home: Path) -> Iterator[None]:
+    """Store the files of embedded stacks in this folder within the block."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("FAULTBRIDGE_HOME", str(home))
         yield
@@ -85,18 +87,69 @@ def at_home(home: Path) -> Iterator[None]:
 
 @contextmanager
 def private_stack(home: Path, deployment: Deployment | None = None) -> Iterator[PrivateStack]:
-    """A stack of its own while the block lasts; by default of the product's template."""
-    with at_home(home), pytest.MonkeyPatch.context() as patch:
-        # Whoever kills the tests ends their stack, too.
-        patch.setenv(ENDS_WITH_VARIABLE, str(os.getpid()))
-        info = local.up(usual_ports=False, deployment=deployment)
+    """Run a separate stack within the block; the default deployment is the product's template."""
+    with stack_home(home), pytest.MonkeyPatch.context() as patch:
+        # The stack ends with the test process, even when that is killed.
+        patch.setenv(PARENT_VARIABLE, str(os.getpid()))
+        info = local.up(default_ports=False, deployment=deployment)
     try:
         yield PrivateStack(home, info)
     finally:
-        with at_home(home):
+        with stack_home(home):
             local.down()
 
 
 def tiny_deployment(**parameters: str) -> Deployment:
-    """The small template of these tests, which has one of each thing that the emulator gets wrong."""
+    """Return the small test template, which has one resource for each gap of the event plane."""
     return Deployment(project=TINY, template=TINY / "infra" / "template.yaml", parameters=parameters)
+
+
+def up(deployment: Deployment, *, fresh: bool = False) -> tuple[local.StackInfo, list[str]]:
+    """Call `up` and return its result with its progress lines."""
+    progress: list[str] = []
+    info = local.up(fresh, progress.append, default_ports=False, deployment=deployment)
+    return info, progress
+
+
+def failure(deployment: Deployment) -> FaultbridgeError:
+    """Call `up`, which must fail, and return its error of one line."""
+    with pytest.raises(FaultbridgeError) as error:
+        up(deployment)
+    assert "\n" not in str(error.value)
+    return error.value
+
+
+def eventually(probe: Callable[[], T | None], seconds: float = 30.0, describe: Callable[[], object] = lambda: "") -> T:
+    """Call `probe` until its result is truthy and return it; fail after `seconds`.
+
+    `describe` returns a text for the failure message.
+    """
+    deadline = time.monotonic() + seconds
+    while not (found := probe()):
+        assert time.monotonic() < deadline, f"no result within {seconds} s: {describe()}"
+        time.sleep(0.05)
+    return found
+
+
+def processes_of(home: Path) -> list[str]:
+    """Return the command lines of all processes with this folder in their environment."""
+    found = []
+    others = (entry for entry in Path("/proc").glob("[0-9]*") if entry.name != str(os.getpid()))
+    for entry in others:
+        try:
+            if str(home).encode() in (entry / "environ").read_bytes():
+                found.append((entry / "cmdline").read_text().replace("\0", " "))
+        except OSError:
+            continue
+    return found
+
+
+def listening_addresses(pid: int) -> Iterator[str]:
+    """Yield the local address (hexadecimal) of each TCP socket on which the process listens."""
+    links = [str(file.readlink()) for file in Path(f"/proc/{pid}/fd").iterdir()]
+    own = {link.removeprefix("socket:[").rstrip("]") for link in links if link.startswith("socket:[")}
+    for table in ("tcp", "tcp6"):
+        for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]:
+            fields = line.split()
+            if fields[3] == LISTENING and fields[9] in own:
+                yield fields[1].partition(":")[0]

@@ -1,8 +1,7 @@
-"""The compute plane as boto3 sees it: moto, with what the gaps add."""
+"""The compute plane through boto3: moto with the patches of `gaps`."""
 
 from __future__ import annotations
 
-import base64
 import json
 from typing import Any
 from uuid import uuid4
@@ -11,10 +10,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from faultbridge import local
-from faultbridge.adapters.kubernetes.client import Access, ApiRejection, Kubernetes
-from faultbridge.errors import Misconfigured
-from tests.local.stack import PrivateStack
-from tests.local.waiting import eventually
+from tests.local.stack import PrivateStack, eventually
 
 pytestmark = pytest.mark.embedded
 
@@ -22,8 +18,8 @@ TYPE = "p5.48xlarge"
 
 
 @pytest.fixture(autouse=True)
-def _nothing_scripted(tiny_stack: PrivateStack) -> None:
-    local.forget_script(tiny_stack.info.compute_endpoint)
+def _without_faults(tiny_stack: PrivateStack) -> None:
+    local.reset_faults(tiny_stack.info.compute_endpoint)
 
 
 @pytest.fixture
@@ -64,36 +60,36 @@ def test_a_fleet_is_a_group_of_tagged_gpu_instances(tiny_stack: PrivateStack, gr
     assert all({"Key": "faultbridge:stack", "Value": "faultbridge"} in instance["Tags"] for instance in instances)
 
 
-def test_a_fleet_that_is_there_is_not_made_again(tiny_stack: PrivateStack, group: str) -> None:
+def test_an_existing_fleet_is_not_created_again(tiny_stack: PrivateStack, group: str) -> None:
     assert fleet(tiny_stack, group, 2) == fleet(tiny_stack, group, 2)
 
 
-def test_a_node_passes_its_diagnostics_unless_told_otherwise(tiny_stack: PrivateStack, group: str) -> None:
+def test_a_node_passes_its_diagnostics_by_default(tiny_stack: PrivateStack, group: str) -> None:
     (instance_id,) = fleet(tiny_stack, group, 1)
     answer = diagnose(tiny_stack, instance_id)
     assert (answer["Status"], answer["ResponseCode"]) == ("Success", 0)
     assert len(json.loads(answer["StandardOutputContent"])["entity_groups"][0]["entities"]) == 8
 
 
-def test_a_scripted_node_fails_its_diagnostics(tiny_stack: PrivateStack, group: str) -> None:
+def test_a_node_with_an_injected_fault_fails_its_diagnostics(tiny_stack: PrivateStack, group: str) -> None:
     bad, good = fleet(tiny_stack, group, 2)
-    local.script_command(tiny_stack.info.compute_endpoint, bad, exit_code=226, stdout="{}")
+    local.set_command_output(tiny_stack.info.compute_endpoint, bad, exit_code=226, stdout="{}")
     answer = diagnose(tiny_stack, bad)
     assert (answer["Status"], answer["ResponseCode"], answer["StandardOutputContent"]) == ("Failed", 226, "{}")
     assert diagnose(tiny_stack, good)["Status"] == "Success"
 
 
-def test_output_is_cut_where_systems_manager_cuts_it(tiny_stack: PrivateStack, group: str) -> None:
+def test_output_is_truncated_as_systems_manager_does(tiny_stack: PrivateStack, group: str) -> None:
     (instance_id,) = fleet(tiny_stack, group, 1)
-    local.script_command(tiny_stack.info.compute_endpoint, instance_id, exit_code=0, stdout="x" * 30_000)
+    local.set_command_output(tiny_stack.info.compute_endpoint, instance_id, exit_code=0, stdout="x" * 30_000)
     assert len(diagnose(tiny_stack, instance_id)["StandardOutputContent"]) == 24_000
 
 
-def test_the_whole_output_is_in_the_bucket_that_the_command_named(tiny_stack: PrivateStack, group: str) -> None:
+def test_the_complete_output_is_in_the_bucket_of_the_command(tiny_stack: PrivateStack, group: str) -> None:
     (instance_id,) = fleet(tiny_stack, group, 1)
     s3, ssm = tiny_stack.client("s3"), tiny_stack.client("ssm")
     s3.create_bucket(Bucket=group)
-    local.script_command(tiny_stack.info.compute_endpoint, instance_id, exit_code=0, stdout="x" * 30_000)
+    local.set_command_output(tiny_stack.info.compute_endpoint, instance_id, exit_code=0, stdout="x" * 30_000)
     command = ssm.send_command(
         InstanceIds=[instance_id],
         DocumentName="AWS-RunShellScript",
@@ -107,24 +103,24 @@ def test_the_whole_output_is_in_the_bucket_that_the_command_named(tiny_stack: Pr
     assert len(s3.get_object(Bucket=group, Key=key)["Body"].read()) == 30_000
 
 
-def test_the_successor_can_be_bad_on_arrival(tiny_stack: PrivateStack, group: str, scaling: Any) -> None:
+def test_the_next_launched_instance_can_be_bad(tiny_stack: PrivateStack, group: str, scaling: Any) -> None:
     before = fleet(tiny_stack, group, 2)
-    local.script_bad_on_arrival(tiny_stack.info.compute_endpoint)
+    local.make_next_instance_bad(tiny_stack.info.compute_endpoint)
     scaling.terminate_instance_in_auto_scaling_group(InstanceId=before[0], ShouldDecrementDesiredCapacity=False)
     (successor,) = set(fleet(tiny_stack, group, 2)) - set(before)
     assert diagnose(tiny_stack, successor)["Status"] == "Failed"
     assert diagnose(tiny_stack, before[1])["Status"] == "Success"
 
 
-def test_a_command_goes_to_the_instance_that_was_named_and_no_other(tiny_stack: PrivateStack, group: str) -> None:
-    one, _other = fleet(tiny_stack, group, 2)
+def test_a_command_goes_only_to_the_named_instance(tiny_stack: PrivateStack, group: str) -> None:
+    named, _other = fleet(tiny_stack, group, 2)
     sent = tiny_stack.client("ssm").send_command(
-        InstanceIds=[one], DocumentName="AWS-RunShellScript", Parameters={"commands": ["true"]}
+        InstanceIds=[named], DocumentName="AWS-RunShellScript", Parameters={"commands": ["true"]}
     )
-    assert sent["Command"]["InstanceIds"] == [one]
+    assert sent["Command"]["InstanceIds"] == [named]
 
 
-def test_a_command_to_an_instance_that_is_gone_is_refused(tiny_stack: PrivateStack, group: str) -> None:
+def test_a_command_to_a_terminated_instance_is_refused(tiny_stack: PrivateStack, group: str) -> None:
     (instance_id,) = fleet(tiny_stack, group, 1)
     tiny_stack.client("ec2").terminate_instances(InstanceIds=[instance_id])
     with pytest.raises(ClientError) as error:
@@ -132,7 +128,7 @@ def test_a_command_to_an_instance_that_is_gone_is_refused(tiny_stack: PrivateSta
     assert code_of(error) == "InvalidInstanceId"
 
 
-def test_systems_manager_knows_running_instances(tiny_stack: PrivateStack, group: str) -> None:
+def test_systems_manager_lists_running_instances(tiny_stack: PrivateStack, group: str) -> None:
     ids = fleet(tiny_stack, group, 2)
     found = tiny_stack.client("ssm").describe_instance_information(
         Filters=[{"Key": "InstanceIds", "Values": [ids[0]]}]
@@ -140,14 +136,14 @@ def test_systems_manager_knows_running_instances(tiny_stack: PrivateStack, group
     assert [(each["InstanceId"], each["PingStatus"]) for each in found] == [(ids[0], "Online")]
 
 
-def test_terminating_an_instance_that_is_gone_is_a_validation_error(
+def test_terminating_a_terminated_instance_is_a_validation_error(
     tiny_stack: PrivateStack, group: str, scaling: Any
 ) -> None:
     (instance_id,) = fleet(tiny_stack, group, 1)
-    order = {"InstanceId": instance_id, "ShouldDecrementDesiredCapacity": False}
-    scaling.terminate_instance_in_auto_scaling_group(**order)
+    request = {"InstanceId": instance_id, "ShouldDecrementDesiredCapacity": False}
+    scaling.terminate_instance_in_auto_scaling_group(**request)
     with pytest.raises(ClientError, match="No managed instance found") as error:
-        scaling.terminate_instance_in_auto_scaling_group(**order)
+        scaling.terminate_instance_in_auto_scaling_group(**request)
     assert code_of(error) == "ValidationError"
 
 
@@ -173,25 +169,25 @@ def test_a_client_token_with_other_parameters_is_refused(tiny_stack: PrivateStac
 
 
 def test_a_type_without_capacity_cannot_be_launched(tiny_stack: PrivateStack) -> None:
-    local.script_capacity(tiny_stack.info.compute_endpoint, TYPE, available=False)
+    local.set_capacity(tiny_stack.info.compute_endpoint, TYPE, available=False)
     with pytest.raises(ClientError) as error:
         launch(tiny_stack, uuid4().hex)
     assert code_of(error) == "InsufficientInstanceCapacity"
     assert launch(tiny_stack, uuid4().hex, "p4d.24xlarge")
 
 
-def test_a_group_without_capacity_says_so_and_goes_on_when_there_is_some(
+def test_a_group_without_capacity_reports_it_and_launches_when_capacity_returns(
     tiny_stack: PrivateStack, group: str, scaling: Any
 ) -> None:
     (old,) = fleet(tiny_stack, group, 1)
-    local.script_capacity(tiny_stack.info.compute_endpoint, TYPE, available=False)
+    local.set_capacity(tiny_stack.info.compute_endpoint, TYPE, available=False)
     scaling.terminate_instance_in_auto_scaling_group(InstanceId=old, ShouldDecrementDesiredCapacity=False)
     assert members(scaling, group) == []
     latest = scaling.describe_scaling_activities(AutoScalingGroupName=group)["Activities"][0]
     assert latest["StatusCode"] == "Failed"
     assert "sufficient p5.48xlarge capacity" in latest["StatusMessage"]
 
-    local.script_capacity(tiny_stack.info.compute_endpoint, TYPE, available=True)
+    local.set_capacity(tiny_stack.info.compute_endpoint, TYPE, available=True)
     (successor,) = members(scaling, group)
     assert successor != old
     latest = scaling.describe_scaling_activities(AutoScalingGroupName=group)["Activities"][0]
@@ -204,15 +200,15 @@ def members(scaling: Any, group: str) -> list[str]:
     return [instance["InstanceId"] for instance in found["Instances"]]
 
 
-def test_the_control_routes_refuse_what_they_do_not_understand(tiny_stack: PrivateStack) -> None:
+def test_the_control_routes_refuse_invalid_requests(tiny_stack: PrivateStack) -> None:
     from faultbridge.errors import Transient
-    from faultbridge.local import requests
+    from faultbridge.local import clients
 
     endpoint = tiny_stack.info.compute_endpoint
     with pytest.raises(Transient, match=r"400.*KeyError"):
-        requests.call(f"{endpoint}/faultbridge/ssm", {"instance_id": "i-1"})
+        clients.http_call(f"{endpoint}/faultbridge/command-output", {"instance_id": "i-1"})
     with pytest.raises(Transient, match="404"):
-        requests.call(f"{endpoint}/faultbridge/nothing", {})
+        clients.http_call(f"{endpoint}/faultbridge/nothing", {})
 
 
 def states(stack: PrivateStack, group: str) -> list[str]:
@@ -221,49 +217,25 @@ def states(stack: PrivateStack, group: str) -> list[str]:
     return [instance["State"]["Name"] for reservation in found for instance in reservation["Instances"]]
 
 
-def test_a_slow_launch_is_pending_for_a_while(tiny_stack: PrivateStack, group: str) -> None:
-    climate = local.Climate(slow=1.0, slow_seconds=0.5)
-    local.script_weather(tiny_stack.info.compute_endpoint, 1, climate)
+def test_a_slow_launch_is_pending_first(tiny_stack: PrivateStack, group: str) -> None:
+    rates = local.LaunchFaultRates(slow=1.0, slow_seconds=0.5)
+    local.set_launch_faults(tiny_stack.info.compute_endpoint, 1, rates)
     fleet(tiny_stack, group, 1)
     assert states(tiny_stack, group) == ["pending"]
     eventually(lambda: states(tiny_stack, group) == ["running"])
 
 
-def test_a_group_whose_launch_failed_says_so_and_tries_again(
-    tiny_stack: PrivateStack, group: str, scaling: Any
-) -> None:
+def test_a_group_reports_a_failed_launch_and_retries_it(tiny_stack: PrivateStack, group: str, scaling: Any) -> None:
     endpoint = tiny_stack.info.compute_endpoint
-    local.script_weather(endpoint, 1, local.Climate(failing=1.0, again_seconds=0.5))
+    local.set_launch_faults(endpoint, 1, local.LaunchFaultRates(failing=1.0, retry_seconds=0.5))
     assert fleet(tiny_stack, group, 1) == []
     failed = scaling.describe_scaling_activities(AutoScalingGroupName=group)["Activities"]
     assert failed[-1]["StatusCode"] == "Failed"
-    local.script_weather(endpoint, 1, local.Climate())
+    local.set_launch_faults(endpoint, 1, local.LaunchFaultRates())
     eventually(lambda: states(tiny_stack, group) == ["running"])
 
 
-def test_an_instance_that_arrives_bad_fails_its_diagnostics(tiny_stack: PrivateStack, group: str) -> None:
-    local.script_weather(tiny_stack.info.compute_endpoint, 1, local.Climate(bad=1.0))
+def test_a_bad_instance_fails_its_diagnostics(tiny_stack: PrivateStack, group: str) -> None:
+    local.set_launch_faults(tiny_stack.info.compute_endpoint, 1, local.LaunchFaultRates(bad=1.0))
     (instance_id,) = fleet(tiny_stack, group, 1)
     assert diagnose(tiny_stack, instance_id)["Status"] == "Failed"
-
-
-def test_the_running_instances_of_an_eks_cluster_are_its_nodes(tiny_stack: PrivateStack, group: str) -> None:
-    tags = {f"kubernetes.io/cluster/{group}": "owned"}
-    eks = tiny_stack.client("eks")
-    eks.create_cluster(name=group, roleArn="arn:aws:iam::000000000000:role/eks", resourcesVpcConfig={"subnetIds": []})
-    stack = tiny_stack.info.stack
-    ids = local.create_fleet(group, 2, stack=stack, environment=tiny_stack.environment, tags=tags)
-    fleet(tiny_stack, f"{group}-other", 1)
-    endpoint = eks.describe_cluster(name=group)["cluster"]["endpoint"]
-    kubernetes = Kubernetes(lambda: Access(endpoint, None, token()))
-    found = [node.spec.providerID for node in kubernetes.nodes() if node.spec and node.spec.providerID]
-    assert sorted(one.rpartition("/")[2] for one in found) == sorted(ids)
-    with pytest.raises(Misconfigured, match="Unauthorized"):
-        list(Kubernetes(lambda: Access(endpoint, None, "no-token")).nodes())
-    with pytest.raises(ApiRejection, match="EKS has no cluster"):
-        list(Kubernetes(lambda: Access(f"{endpoint}-other", None, token())).nodes())
-
-
-def token() -> str:
-    url = "https://sts/?Action=GetCallerIdentity&X-Amz-SignedHeaders=host%3Bx-k8s-aws-id"
-    return f"k8s-aws-v1.{base64.urlsafe_b64encode(url.encode()).decode().rstrip('=')}"

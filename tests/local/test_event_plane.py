@@ -1,4 +1,4 @@
-"""The event plane as boto3 sees it: MiniStack, with its gaps mended, holding what a template asks for."""
+"""The event plane through boto3: MiniStack with the patches of `gaps` and a deployed template."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from uuid import uuid4
 
 import pytest
 
-from tests.local.stack import PrivateStack
-from tests.local.waiting import eventually
+from tests.local.stack import PrivateStack, eventually
 
 pytestmark = pytest.mark.embedded
 
@@ -31,8 +30,8 @@ def received(stack: PrivateStack, body: str) -> dict[str, Any]:
     return eventually(lambda: item(stack, f"message/{body}"))
 
 
-def order(stack: PrivateStack, **what: str) -> dict[str, Any]:
-    answer = stack.client("lambda").invoke(FunctionName=stack.outputs["WorkerName"], Payload=json.dumps(what))
+def invoke(stack: PrivateStack, **request: str) -> dict[str, Any]:
+    answer = stack.client("lambda").invoke(FunctionName=stack.outputs["WorkerName"], Payload=json.dumps(request))
     result: dict[str, Any] = json.loads(answer["Payload"].read())
     return result
 
@@ -42,7 +41,7 @@ def names(count: int) -> list[str]:
     return [f"{run}-{n}" for n in range(count)]
 
 
-def test_a_batch_is_as_large_as_the_mapping_says(tiny_stack: PrivateStack) -> None:
+def test_a_batch_is_as_large_as_the_event_source_mapping_allows(tiny_stack: PrivateStack) -> None:
     bodies = names(300)
     send(tiny_stack, bodies)
     sizes = [int(received(tiny_stack, body)["batch_size"]["N"]) for body in bodies]
@@ -55,7 +54,7 @@ def test_a_record_is_delivered_within_a_second(tiny_stack: PrivateStack) -> None
         eventually(lambda body=body: item(tiny_stack, f"message/{body}"), seconds=1.0)  # type: ignore[misc] - mypy knows no default in a lambda
 
 
-def test_a_failed_record_of_a_stream_comes_again(tiny_stack: PrivateStack) -> None:
+def test_a_failed_record_of_a_stream_is_delivered_again(tiny_stack: PrivateStack) -> None:
     body = f"fails-once-{uuid4().hex[:8]}"
     send(tiny_stack, [body])
 
@@ -67,20 +66,20 @@ def test_a_failed_record_of_a_stream_comes_again(tiny_stack: PrivateStack) -> No
 
 
 def test_an_error_has_the_name_of_its_class(tiny_stack: PrivateStack) -> None:
-    assert order(tiny_stack, do="raise")["errorType"] == "NoSuchOrderError"
+    assert invoke(tiny_stack, do="raise")["errorType"] == "NoSuchOrderError"
 
 
-def test_a_function_sees_boto3_and_nothing_else_that_is_installed_here(tiny_stack: PrivateStack) -> None:
-    assert order(tiny_stack, do="import", module="boto3") == {"error": None}
-    assert order(tiny_stack, do="import", module="dateutil") == {"error": None}
+def test_a_function_can_import_boto3_but_no_other_installed_package(tiny_stack: PrivateStack) -> None:
+    assert invoke(tiny_stack, do="import", module="boto3") == {"error": None}
+    assert invoke(tiny_stack, do="import", module="dateutil") == {"error": None}
     for module in ("moto", "ministack", "pydantic", "faultbridge", "yaml"):
-        assert order(tiny_stack, do="import", module=module) == {"error": "ModuleNotFoundError"}, module
+        assert invoke(tiny_stack, do="import", module=module) == {"error": "ModuleNotFoundError"}, module
 
 
-def test_a_function_reaches_both_planes_and_sees_nothing_of_the_person_at_the_keyboard(
+def test_a_function_gets_both_endpoints_and_no_variable_of_the_user(
     tiny_stack: PrivateStack,
 ) -> None:
-    seen = set(order(tiny_stack, do="tell")["environment"])
+    seen = set(invoke(tiny_stack, do="describe")["environment"])
     assert {"AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_EC2", "AWS_ENDPOINT_URL_AUTO_SCALING", "AWS_ENDPOINT_URL_SSM"} <= seen
     assert not seen & {"VIRTUAL_ENV", "AWS_PROFILE", "HTTP_PROXY", "PYTEST_CURRENT_TEST"}
 
@@ -95,27 +94,27 @@ def log_lines(stack: PrivateStack) -> list[str]:
 def test_every_line_of_a_call_is_logged(tiny_stack: PrivateStack) -> None:
     runs = names(30)
     for run in runs:
-        order(tiny_stack, do="print", text=f"{run} first\n{run} second\n{run} without an end of line")
+        invoke(tiny_stack, do="print", text=f"{run} first\n{run} second\n{run} without an end of line")
     lines = log_lines(tiny_stack)
     expected = [f"{run} {which}" for run in runs for which in ("first", "second", "without an end of line")]
     assert [line for line in lines if line.split()[0] in runs] == expected
 
 
 def test_a_handler_that_prints_nothing_does_not_wait(tiny_stack: PrivateStack) -> None:
-    order(tiny_stack, do="tell")
-    began = time.monotonic()
+    invoke(tiny_stack, do="describe")
+    started = time.monotonic()
     for _ in range(20):
-        order(tiny_stack, do="tell")
-    assert time.monotonic() - began < 20 * 0.05
+        invoke(tiny_stack, do="describe")
+    assert time.monotonic() - started < 20 * 0.05
 
 
-def test_a_variable_reaches_functions_that_run_already(tiny_stack: PrivateStack) -> None:
-    assert "LATE" not in order(tiny_stack, do="tell")["environment"]
+def test_a_new_variable_reaches_running_functions(tiny_stack: PrivateStack) -> None:
+    assert "LATE" not in invoke(tiny_stack, do="describe")["environment"]
     tiny_stack.set_variable("LATE", "1")
-    assert {"LATE", "TABLE"} <= set(order(tiny_stack, do="tell")["environment"])
+    assert {"LATE", "TABLE"} <= set(invoke(tiny_stack, do="describe")["environment"])
 
 
-def test_what_cloudformation_drops_is_there(tiny_stack: PrivateStack) -> None:
+def test_settings_that_cloudformation_drops_are_restored(tiny_stack: PrivateStack) -> None:
     queue = tiny_stack.client("sqs").get_queue_attributes(
         QueueUrl=tiny_stack.outputs["QueueUrl"], AttributeNames=["RedrivePolicy"]
     )
@@ -128,8 +127,8 @@ def test_what_cloudformation_drops_is_there(tiny_stack: PrivateStack) -> None:
     assert "deadLetterTargetArn" in json.loads(found["RedrivePolicy"])
 
 
-def test_records_of_a_killed_worker_are_delivered_again_by_another_one(tiny_stack: PrivateStack) -> None:
-    killed = order(tiny_stack, do="tell")["pid"]
+def test_records_of_a_killed_worker_are_delivered_to_another_worker(tiny_stack: PrivateStack) -> None:
+    killed = invoke(tiny_stack, do="describe")["pid"]
     assert tiny_stack.kill_worker("Worker") == killed
     bodies = names(5)
     send(tiny_stack, bodies)

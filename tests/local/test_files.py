@@ -1,4 +1,4 @@
-"""Where the stack keeps its files, and what it makes of them."""
+"""Files of an embedded stack: state file, fingerprints, template, logs."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ from pathlib import Path
 import pytest
 
 from faultbridge.errors import Misconfigured
-from faultbridge.local import fingerprint, paths, sam, state, template
-from faultbridge.local.emulators import last_line
-from faultbridge.local.paths import StackFolder, stack_folder
-from faultbridge.local.processes import Process
-from faultbridge.local.state import Emulator, StackState
+from faultbridge.local.stack import files, fingerprint, sam
+from faultbridge.local.stack.emulator_processes import last_line
+from faultbridge.local.stack.files import Emulator, StackFolder, StackState, stack_folder
+from faultbridge.local.stack.processes import Process
 
 
 @pytest.fixture
@@ -42,81 +41,79 @@ def a_stack() -> StackState:
     )
 
 
-def test_a_written_state_reads_back_the_same(folder: StackFolder) -> None:
+def test_a_written_state_is_read_back_unchanged(folder: StackFolder) -> None:
     written = a_stack().with_deployment("print", {"TableName": "t"})
-    state.write(folder, written)
-    assert state.read(folder) == written
+    files.write_state(folder, written)
+    assert files.read_state(folder) == written
 
 
-def test_no_file_means_not_up(folder: StackFolder) -> None:
-    assert state.read(folder) is None
+def test_a_stack_without_a_state_file_is_not_running(folder: StackFolder) -> None:
+    assert files.read_state(folder) is None
 
 
-def test_a_file_that_is_cut_short_or_of_another_version_means_not_up(folder: StackFolder) -> None:
-    state.write(folder, a_stack())
+def test_a_truncated_or_incompatible_state_file_means_not_running(folder: StackFolder) -> None:
+    files.write_state(folder, a_stack())
     whole = folder.state.read_text()
     folder.state.write_text(whole[: len(whole) // 2])
-    assert state.read(folder) is None
+    assert files.read_state(folder) is None
     folder.state.write_text(whole.replace('"version": 1', '"version": 99'))
-    assert state.read(folder) is None
+    assert files.read_state(folder) is None
 
 
-def test_a_removed_state_is_gone_and_may_be_removed_again(folder: StackFolder) -> None:
-    state.write(folder, a_stack())
-    state.remove(folder)
-    state.remove(folder)
-    assert state.read(folder) is None
+def test_a_state_file_can_be_removed_twice(folder: StackFolder) -> None:
+    files.write_state(folder, a_stack())
+    files.remove_state(folder)
+    files.remove_state(folder)
+    assert files.read_state(folder) is None
 
 
-def test_files_lie_in_the_project_unless_told_otherwise(
-    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv(paths.HOME_VARIABLE, raising=False)
+def test_files_are_in_the_project_by_default(project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(files.HOME_VARIABLE, raising=False)
     monkeypatch.chdir(project / "functions" / "ingest")
     assert stack_folder("one").root == project / ".faultbridge" / "one"
-    monkeypatch.setenv(paths.HOME_VARIABLE, str(tmp_path / "elsewhere"))
-    assert stack_folder("one").root == tmp_path / "elsewhere" / "one"
+    monkeypatch.setenv(files.HOME_VARIABLE, str(tmp_path / "other"))
+    assert stack_folder("one").root == tmp_path / "other" / "one"
 
 
 @pytest.mark.parametrize("name", ["", "../other", "1st", "a/b", "with space"])
-def test_a_name_that_is_no_stack_name_is_refused(name: str) -> None:
-    with pytest.raises(Misconfigured, match="no stack name"):
+def test_an_invalid_stack_name_is_refused(name: str) -> None:
+    with pytest.raises(Misconfigured, match="invalid stack name"):
         stack_folder(name)
 
 
 @pytest.mark.parametrize("changed", ["src/faultbridge/stages/file", "functions/ingest/file", "infra/template.yaml"])
-def test_what_is_deployed_is_deployed_again_when_it_changes(project: Path, changed: str) -> None:
+def test_a_changed_deployed_file_changes_the_fingerprint(project: Path, changed: str) -> None:
     before = fingerprint.of_deployment(project, {})
     (project / changed).write_text("twice")
     assert fingerprint.of_deployment(project, {}) != before
 
 
 @pytest.mark.parametrize("changed", ["src/faultbridge/local/file", "src/faultbridge/cli/file", "README.md"])
-def test_what_is_not_deployed_does_not_count(project: Path, changed: str) -> None:
+def test_a_file_that_is_not_deployed_does_not_change_the_fingerprint(project: Path, changed: str) -> None:
     before = fingerprint.of_deployment(project, {})
     (project / changed).write_text("twice")
     assert fingerprint.of_deployment(project, {}) == before
 
 
-def test_a_renamed_file_and_another_parameter_count(project: Path) -> None:
+def test_a_renamed_file_or_a_changed_parameter_changes_the_fingerprint(project: Path) -> None:
     before = fingerprint.of_deployment(project, {"ProbeSeconds": "1"})
     assert fingerprint.of_deployment(project, {"ProbeSeconds": "2"}) != before
     (project / "functions/ingest/file").rename(project / "functions/ingest/renamed")
     assert fingerprint.of_deployment(project, {"ProbeSeconds": "1"}) != before
 
 
-def test_what_the_build_makes_does_not_count(project: Path) -> None:
+def test_a_generated_file_does_not_change_the_fingerprint(project: Path) -> None:
     before = fingerprint.of_deployment(project, {})
-    (project / "infra/machine.asl.json").write_text("made from YAML")
+    (project / "infra/machine.asl.json").write_text("generated from YAML")
     (project / "functions/ingest/__pycache__").mkdir()
     (project / "functions/ingest/__pycache__/handler.cpython-311.pyc").write_text("x")
     assert fingerprint.of_deployment(project, {}) == before
 
 
-def test_short_forms_of_intrinsic_functions_are_read_as_their_long_ones(tmp_path: Path) -> None:
+def test_short_intrinsic_functions_are_expanded(tmp_path: Path) -> None:
     file = tmp_path / "template.yaml"
     file.write_text("a: !Ref B\nb: !GetAtt C.Arn\nc: !If [D, !Sub '${E}', {f: !Condition G}]\n")
-    assert template.read(file) == {
+    assert sam.read_template(file) == {
         "a": {"Ref": "B"},
         "b": {"Fn::GetAtt": ["C", "Arn"]},
         "c": {"Fn::If": ["D", {"Fn::Sub": "${E}"}, {"f": {"Condition": "G"}}]},
@@ -125,20 +122,20 @@ def test_short_forms_of_intrinsic_functions_are_read_as_their_long_ones(tmp_path
 
 def test_resources_are_found_by_type(tmp_path: Path) -> None:
     document = {"Resources": {"A": {"Type": "T", "Properties": {"x": 1}}, "B": {"Type": "U"}, "C": {"Type": "T"}}}
-    assert list(template.resources(document, "T")) == [("A", {"x": 1}), ("C", {})]
+    assert list(sam.resources(document, "T")) == [("A", {"x": 1}), ("C", {})]
 
 
-def test_the_line_of_a_failed_sam_run_that_says_why_is_found(tmp_path: Path) -> None:
+def test_the_error_line_of_a_failed_sam_run_is_found(tmp_path: Path) -> None:
     log = tmp_path / "sam.log"
     log.write_text("Building\nError: template is missing\nA newer version is available\n\n")
-    assert sam.telling_line(log) == "Error: template is missing"
+    assert sam.error_line(log) == "Error: template is missing"
     log.write_text("Building\nsomething else\n\n")
-    assert sam.telling_line(log) == "something else"
+    assert sam.error_line(log) == "something else"
     log.write_text("\n")
-    assert sam.telling_line(log) == "it printed nothing"
+    assert sam.error_line(log) == "no output"
 
 
-def test_the_last_line_of_a_log_is_found_past_empty_ones(tmp_path: Path) -> None:
+def test_the_last_line_of_a_log_that_is_not_blank_is_found(tmp_path: Path) -> None:
     log = tmp_path / "process.log"
     assert last_line(log) == "no log"
     log.write_text("first\nsecond\n \n")

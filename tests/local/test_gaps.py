@@ -1,45 +1,50 @@
-"""Each gap is named, is still open in the pinned emulator, and touches names that exist."""
+"""Every gap is documented and still open in the pinned emulator, and its patch works as stated."""
 
 from __future__ import annotations
 
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from faultbridge.local import emulators, gaps
-from faultbridge.local.environment import compute_plane_environment, event_plane_environment
-from faultbridge.local.gaps import names
-from faultbridge.local.gaps.lambda_error_names import error_name
-from faultbridge.local.paths import StackFolder
-from faultbridge.local.ports import USUAL
+from faultbridge.adapters.dynamodb_expressions import Placeholders, range_expression, sort_key_bounds
+from faultbridge.local.environment import DEFAULT_PORTS, compute_plane_environment, event_plane_environment
+from faultbridge.local.gaps import dynamodb_queries, patching, registry, streams
+from faultbridge.local.gaps.lambda_errors import error_name
+from faultbridge.local.stack import emulator_processes
+from faultbridge.local.stack.files import StackFolder
 
-# In a process of its own: importing an emulator starts threads and reads the environment.
+MODULES = (*registry.EVENT_PLANE, *registry.COMPUTE_PLANE)
+GAPS = [(module, gap.name) for module in MODULES for gap in registry.gaps_of((module,))]
+
+# In a separate process, because importing an emulator starts threads and reads the environment.
 PROBE = """
 import json, sys
-from faultbridge.local import gaps
-from faultbridge.local.gaps import names
+from faultbridge.local.gaps import patching, registry
 found = {}
-for name in sys.argv[1:]:
-    gap = gaps.load(name)
+for gap in registry.gaps_of(tuple(sys.argv[1:])):
     missing = []
-    for private in gap.names():
+    for private in gap.private_names:
         try:
-            names.resolve(private)
+            patching.resolve(private)
         except LookupError as error:
             missing.append(str(error))
-    found[name] = {"missing": missing, "names": len(gap.names()), "open": not missing and gap.is_open()}
+    found[gap.name] = {"missing": missing, "names": len(gap.private_names), "open": not missing and gap.is_open()}
 print("PROBED" + json.dumps(found))
 """
 
 
-def probe(tmp_path: Path, environment: dict[str, str], wanted: tuple[str, ...]) -> dict[str, dict[str, object]]:
+def probe(folder: Path, environment: dict[str, str], modules: tuple[str, ...]) -> dict[str, dict[str, object]]:
     ended = subprocess.run(
-        [sys.executable, "-c", PROBE, *wanted],
+        [sys.executable, "-c", PROBE, *modules],
         env=environment,
-        cwd=tmp_path,
+        cwd=folder,
         capture_output=True,
         text=True,
         check=False,
@@ -59,43 +64,49 @@ def folder(tmp_path: Path) -> StackFolder:
 
 @pytest.mark.parametrize("plane", ["event-plane", "compute-plane"])
 def test_every_gap_is_still_open_and_every_replaced_name_exists(folder: StackFolder, plane: str) -> None:
-    environment, wanted = {
-        "event-plane": (event_plane_environment(USUAL, folder, ""), gaps.EVENT_PLANE),
-        "compute-plane": (compute_plane_environment(USUAL, folder, ""), gaps.COMPUTE_PLANE),
+    environment, modules = {
+        "event-plane": (event_plane_environment(DEFAULT_PORTS, folder, ""), registry.EVENT_PLANE),
+        "compute-plane": (compute_plane_environment(DEFAULT_PORTS, folder, ""), registry.COMPUTE_PLANE),
     }[plane]
-    found = probe(folder.root, environment, wanted)
-    assert set(found) == set(wanted)
+    found = probe(folder.root, environment, modules)
+    assert set(found) == {gap.name for gap in registry.gaps_of(modules)}
     for name, result in found.items():
         assert result["names"], name
         assert result["missing"] == [], name
-        assert result["open"] is True, f"{name}: the emulator does this by itself now; drop the gap"
+        assert result["open"] is True, f"{name}: the emulator does this now; delete the gap"
 
 
-def test_every_module_of_a_gap_is_applied_by_one_plane() -> None:
-    folder = Path(gaps.__file__).parent
-    modules = {file.stem for file in folder.glob("*.py")} - {"__init__", "names"}
-    assert sorted([*gaps.EVENT_PLANE, *gaps.COMPUTE_PLANE]) == sorted(modules)
+def test_every_gap_module_is_applied_to_exactly_one_plane() -> None:
+    modules = {file.stem for file in Path(patching.__file__).parent.glob("*.py")} - {"__init__", "patching", "registry"}
+    assert sorted(MODULES) == sorted(modules)
+    assert len({name for _, name in GAPS}) == len(GAPS)
 
 
-@pytest.mark.parametrize("name", [*gaps.EVENT_PLANE, *gaps.COMPUTE_PLANE])
-def test_a_gap_says_what_aws_does_what_the_emulator_does_and_what_is_done(name: str) -> None:
-    text = (Path(gaps.__file__).parent / f"{name}.py").read_text().split('"""')[1]
-    emulator = "MiniStack" if name in gaps.EVENT_PLANE else "moto"
-    for part in ("\nAWS: ", f"\n{emulator}: ", "\nHere: "):
-        assert part in text
+@pytest.mark.parametrize(("module", "name"), GAPS)
+def test_a_gap_states_what_aws_does_what_the_emulator_does_and_what_the_patch_does(module: str, name: str) -> None:
+    text = (Path(patching.__file__).parent / f"{module}.py").read_text().split('"""')[1]
+    paragraph = text.partition(f"\n`{name}`\n")[2].partition("\n\n")[0]
+    emulator = "MiniStack" if module in registry.EVENT_PLANE else "moto"
+    for label in ("AWS: ", f"\n{emulator}: ", "\nHere: "):
+        assert label in paragraph
 
 
-def test_the_emulators_are_pinned_exactly_as_the_gaps_need_them() -> None:
+@pytest.mark.parametrize("name", [name for _, name in GAPS])
+def test_a_gap_is_listed_in_the_documentation(name: str) -> None:
+    assert f"| `{name}` |" in (Path(__file__).parents[2] / "docs" / "embedded-stack.md").read_text()
+
+
+def test_the_project_pins_exactly_the_emulator_versions_that_the_gaps_need() -> None:
     project = (Path(__file__).parents[2] / "pyproject.toml").read_text()
-    for name, version in emulators.PINNED.items():
+    for name, version in emulator_processes.PINNED.items():
         assert any(line.strip().startswith(f'"{name}') and f"=={version}" in line for line in project.splitlines())
 
 
 def test_a_name_that_the_emulator_lacks_is_an_error() -> None:
     with pytest.raises(LookupError, match="no_such_name"):
-        names.resolve("json:no_such_name")
+        patching.resolve("json:no_such_name")
     with pytest.raises(LookupError, match="no_such_key"):
-        names.replace("os:environ|no_such_key", lambda old: old)
+        patching.replace("os:environ|no_such_key", lambda old: old)
 
 
 @pytest.mark.parametrize(
@@ -116,6 +127,66 @@ def test_an_error_has_the_name_of_its_class(log: str, expected: str) -> None:
     assert error_name(log) == expected
 
 
-@pytest.mark.parametrize("name", [*gaps.EVENT_PLANE, *gaps.COMPUTE_PLANE])
-def test_a_gap_is_told_in_the_documentation(name: str) -> None:
-    assert f"| `{name}` |" in (Path(__file__).parents[2] / "docs" / "embedded-stack.md").read_text()
+Record = dict[str, Any]
+
+
+def accepted(records: list[Record], mapping: Record) -> list[Record]:
+    return [record for record in records if record["entry"]]
+
+
+def batches(stream: list[Record], limit: int) -> Iterator[list[Record]]:
+    """Yield the emulator's batches; its position advances by the length of each batch."""
+
+    def read(_table: str, position: int, count: int) -> list[Record]:
+        return stream[position : position + count]
+
+    since = streams._with_full_batches(read, accepted)
+    position = 0
+    for _ in streams._storing_mapping(lambda: iter([("account", "region", {"UUID": "m"})]))():
+        while batch := since("table", position, limit):
+            yield batch
+            position += len(batch)
+
+
+@given(st.lists(st.booleans(), max_size=60), st.integers(1, 8))
+def test_every_batch_but_the_last_is_full_and_no_record_is_omitted(entries: list[bool], limit: int) -> None:
+    stream = [{"number": number, "entry": entry} for number, entry in enumerate(entries)]
+    found = list(batches(stream, limit))
+    assert [record for batch in found for record in batch] == stream
+    sizes = [len(accepted(batch, {})) for batch in found]
+    assert all(size == limit for size in sizes[:-1])
+    assert all(size <= limit for size in sizes)
+
+
+def test_a_read_without_a_mapping_is_not_changed() -> None:
+    since = streams._with_full_batches(lambda _table, _position, limit: [{"entry": False}] * limit, accepted)
+    assert len(since("table", 0, 3)) == 3
+
+
+keys = st.text(st.characters(min_codepoint=1, exclude_categories=["Cs"]), max_size=4)
+
+
+@given(keys, keys, st.none() | keys, st.none() | keys, keys)
+def test_a_key_range_of_the_adapter_is_compared_correctly(
+    pk: str, prefix: str, after: str | None, upto: str | None, sk: str
+) -> None:
+    bounds = sort_key_bounds(prefix, after, upto)
+    placeholders = Placeholders()
+    expression = range_expression(("pk", pk), "sk", bounds, placeholders)
+    arguments = placeholders.arguments()
+    evaluate = dynamodb_queries._with_direct_comparison(_never)
+    names, values = arguments["ExpressionAttributeNames"], arguments["ExpressionAttributeValues"]
+    for found in (pk, pk + "x"):
+        item = {"pk": {"S": found}, "sk": {"S": sk}}
+        within = bounds is None or bounds[0] <= sk <= bounds[1]
+        assert evaluate(expression, item, values, names, slot="KeyConditionExpression") is (found == pk and within)
+
+
+def test_the_emulator_evaluates_every_other_expression() -> None:
+    evaluate = dynamodb_queries._with_direct_comparison(lambda *_arguments: True)
+    assert evaluate("attribute_not_exists(#0)", {}, {}, {"#0": "pk"}) is True
+    assert evaluate("begins_with(#0, :0)", {}, {}, {}, slot="KeyConditionExpression") is True
+
+
+def _never(*_arguments: object) -> bool:
+    raise AssertionError

@@ -1,4 +1,4 @@
-"""The product's own template on the embedded stack: it deploys as written, and every function starts."""
+"""The product's own template on the embedded stack: it deploys completely, and every function starts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def test_every_function_has_a_worker_before_its_first_record(embedded_stack: Pri
     assert set(embedded_stack.workers()) >= names - {"faultbridge-sweep"}
 
 
-def test_what_is_given_up_has_a_place_to_go(embedded_stack: PrivateStack) -> None:
+def test_every_dead_letter_queue_is_deployed(embedded_stack: PrivateStack) -> None:
     queues = {queue.logical_id: queue for queue in embedded_stack.status().queues}
     assert {name for name, queue in queues.items() if queue.dead_letters} == {
         "RawRecordsDeadLetters",
@@ -28,7 +28,7 @@ def test_what_is_given_up_has_a_place_to_go(embedded_stack: PrivateStack) -> Non
     assert not queues["RawRecordsQueue"].dead_letters
 
 
-def test_clients_learn_from_the_outputs_where_things_are(embedded_stack: PrivateStack) -> None:
+def test_the_outputs_name_the_deployed_resources(embedded_stack: PrivateStack) -> None:
     wanted = {"TableName", "RawRecordsQueueUrl", "RawBucketName", "EventBusName", "StateMachineArn", "UrgentTopicArn"}
     assert wanted <= set(embedded_stack.outputs)
     embedded_stack.client("dynamodb").describe_table(TableName=embedded_stack.outputs["TableName"])
@@ -37,6 +37,6 @@ def test_clients_learn_from_the_outputs_where_things_are(embedded_stack: Private
     )
 
 
-def test_the_table_may_be_deleted_here(embedded_stack: PrivateStack) -> None:
+def test_the_table_has_no_deletion_protection(embedded_stack: PrivateStack) -> None:
     table = embedded_stack.client("dynamodb").describe_table(TableName=embedded_stack.outputs["TableName"])["Table"]
     assert table["DeletionProtectionEnabled"] is False

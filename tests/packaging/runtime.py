@@ -1,4 +1,4 @@
-"""The AWS runtime's own packages, as far as the functions use them."""
+"""The packages of the Lambda runtime that the functions use."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ NAMES = ("boto3", "botocore", "s3transfer", "jmespath", "dateutil", "urllib3", "
 
 
 def link_runtime(folder: Path) -> Path:
-    """Make a folder with nothing but what the runtime brings, linked from this environment."""
+    """Create a folder with links to the packages of the runtime only."""
     runtime = folder / "runtime"
     runtime.mkdir()
     for name in NAMES:

@@ -1,4 +1,4 @@
-"""The locks: complete, hashed, and silent about where anything was fetched from."""
+"""The lock files are complete, have hashes, and name no download address."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ PIN = re.compile(r"^([a-z0-9._-]+)==([^ ;\\]+)")
 
 
 def pins(lock: str) -> dict[str, str]:
-    """Version by distribution."""
+    """Return the pinned version of each distribution."""
     lines = (ROOT / "requirements" / lock).read_text(encoding="utf-8").splitlines()
     return {canonicalize_name(m[1]): m[2] for line in lines if (m := PIN.match(line))}
 
 
 def project() -> dict[str, list[Requirement]]:
-    """What pyproject.toml asks for, by group."""
+    """Return the requirements of pyproject.toml by group."""
     data = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    asked = {
+    requirements = {
         "cli": data["project"]["dependencies"],
         **data["project"]["optional-dependencies"],
         **data["dependency-groups"],
     }
-    return {group: [Requirement(text) for text in texts] for group, texts in asked.items()}
+    return {group: [Requirement(text) for text in texts] for group, texts in requirements.items()}
 
 
 @pytest.mark.parametrize("lock", LOCKS, ids=lambda path: path.name)
@@ -45,18 +45,18 @@ def test_a_lock_names_no_address(lock: Path) -> None:
 
 
 @pytest.mark.parametrize("group", ["cli", "local", "eks", "lambda", "kubernetes", "dev"])
-def test_the_development_lock_fulfils_what_the_project_asks_for(group: str) -> None:
+def test_the_development_lock_satisfies_the_requirements_of_the_project(group: str) -> None:
     pinned = pins("dev.txt")
     unmet = [str(r) for r in project()[group] if pinned.get(canonicalize_name(r.name), "") not in r.specifier]
     assert unmet == []
 
 
-def test_lambda_runs_the_versions_that_the_tests_run() -> None:
+def test_lambda_has_the_versions_of_the_tests() -> None:
     for layer in ("lambda.txt", "kubernetes.txt"):
         assert pins(layer).items() <= pins("dev.txt").items()
 
 
-def test_the_layer_leaves_out_what_the_runtime_brings_and_what_only_the_edges_need() -> None:
+def test_the_layer_excludes_packages_of_the_runtime_and_of_the_cli() -> None:
     assert not {"boto3", "botocore", "pydantic", "jsonschema", "typer", "rich"} & pins("lambda.txt").keys()
 
 

@@ -1,4 +1,4 @@
-"""The README and the template say the same."""
+"""The README matches the template, the CLI and the rules."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import json
 import re
 from pathlib import Path
 
-from faultbridge.cli.command_table import COMMANDS
-from faultbridge.cli.rules.rule_file import failures, read_rule
+from faultbridge.cli.commands import COMMANDS
+from faultbridge.cli.rulefile import failures, read_rule
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -22,16 +22,16 @@ def test_every_parameter_of_the_template_is_explained() -> None:
     assert [name for name in names if f"`{name}`" not in README] == []
 
 
-def test_every_command_that_it_shows_exists() -> None:
+def test_every_command_in_the_readme_exists() -> None:
     shown = re.findall(r"^faultbridge (\S+)", README, re.MULTILINE)
     assert shown
     assert [name for name in shown if name not in COMMANDS] == []
 
 
-def test_the_first_rule_passes_the_golden_cases_of_the_file_that_it_stands_for() -> None:
+def test_the_rule_in_the_readme_passes_the_golden_cases_of_its_file() -> None:
     shown = re.search(r"--event-pattern '(.*?)'", README, re.DOTALL)
     assert shown
     pattern = json.loads(shown[1])
-    pattern["detail"]["metadata"]["cluster"] = [{"exists": True}]  # the golden cases are of another cluster
+    pattern["detail"]["metadata"]["cluster"] = [{"exists": True}]  # the golden cases have another cluster
     rule = read_rule(ROOT / "rules/page-on-fatal.yaml")
     assert list(failures(rule.model_copy(update={"pattern": pattern}))) == []

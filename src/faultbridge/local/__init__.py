@@ -1,35 +1,37 @@
-"""The embedded stack: two emulators on loopback, and the same template deployed into them.
+"""The embedded stack: the product's template, deployed into two AWS emulators on this machine.
 
-`up`, `down` and `status` are what the command line calls; `endpoint_environment` is how any client finds a stack
-that is up. The emulators are fakes of AWS: what they lack is mended in `gaps`, one module each.
+Modules in reading order: `stack` starts, deploys and stops a stack; `servers` runs the two emulators; `gaps` patches
+the emulators where they differ from AWS; `kubernetes` is a fake Kubernetes API. `environment` defines ports and
+variables, `clients` calls a stack, `compute_control` creates instances and injects faults, and `subscriptions` collects
+events and pages.
 """
 
 from faultbridge.local.compute_control import (
-    forget_script,
-    script_bad_on_arrival,
-    script_capacity,
-    script_cluster,
-    script_command,
-    script_weather,
+    configure_kubernetes,
+    create_fleet,
+    make_next_instance_bad,
+    reset_faults,
+    set_capacity,
+    set_command_output,
+    set_launch_faults,
 )
-from faultbridge.local.compute_weather import Climate
-from faultbridge.local.fleet import create_fleet
-from faultbridge.local.launcher import StackInfo, down, endpoint_environment, stack_info, up
-from faultbridge.local.status import StackStatus, status
+from faultbridge.local.servers.fault_injection import LaunchFaultRates
+from faultbridge.local.stack.lifecycle import StackInfo, down, endpoint_environment, stack_info, up
+from faultbridge.local.stack.status import StackStatus, status
 
 __all__ = [
-    "Climate",
+    "LaunchFaultRates",
     "StackInfo",
     "StackStatus",
+    "configure_kubernetes",
     "create_fleet",
     "down",
     "endpoint_environment",
-    "forget_script",
-    "script_bad_on_arrival",
-    "script_capacity",
-    "script_cluster",
-    "script_command",
-    "script_weather",
+    "make_next_instance_bad",
+    "reset_faults",
+    "set_capacity",
+    "set_command_output",
+    "set_launch_faults",
     "stack_info",
     "status",
     "up",

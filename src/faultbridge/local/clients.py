@@ -1,28 +1,34 @@
-"""boto3 clients of an embedded stack, and the few calls that several modules here make."""
+"""Calls to an embedded stack: boto3 clients, and plain HTTP requests to the emulators' own routes."""
 
 from __future__ import annotations
 
 import json
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from faultbridge.errors import Transient
 from faultbridge.local.environment import client_environment
-from faultbridge.local.state import StackState
+from faultbridge.local.stack.files import StackState
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+# The user's proxy must not be used for loopback.
+_OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
 
 def client(service: str, environment: Mapping[str, str]) -> Any:  # noqa: ANN401 - boto3 makes its classes at run time
-    """Return a boto3 client aimed by the variables of an embedded stack, whatever the process's own say."""
+    """Return a boto3 client for the stack of this environment; the process's own variables are ignored."""
     import boto3
     from botocore.config import Config
 
-    make: Any = boto3.client  # its type knows services by literal names only
-    own = f"AWS_ENDPOINT_URL_{service.upper().replace('-', '_')}"
-    return make(
+    create: Any = boto3.client  # its type accepts literal service names only
+    service_variable = f"AWS_ENDPOINT_URL_{service.upper().replace('-', '_')}"
+    return create(
         "autoscaling" if service == "auto-scaling" else service,
-        endpoint_url=environment.get(own, environment["AWS_ENDPOINT_URL"]),
+        endpoint_url=environment.get(service_variable, environment["AWS_ENDPOINT_URL"]),
         region_name=environment["AWS_REGION"],
         aws_access_key_id=environment["AWS_ACCESS_KEY_ID"],
         aws_secret_access_key=environment["AWS_SECRET_ACCESS_KEY"],
@@ -30,20 +36,20 @@ def client(service: str, environment: Mapping[str, str]) -> Any:  # noqa: ANN401
     )
 
 
-def of_state(service: str, state: StackState) -> Any:  # noqa: ANN401 - as above
-    """Return a boto3 client of the stack with that state."""
+def stack_client(service: str, state: StackState) -> Any:  # noqa: ANN401 - as above
+    """Return a boto3 client for the stack with this state."""
     return client(service, client_environment(state.ports))
 
 
 def outputs(state: StackState) -> dict[str, str]:
     """Return the outputs of the deployed stack."""
-    found = of_state("cloudformation", state).describe_stacks(StackName=state.stack)["Stacks"][0]
+    found = stack_client("cloudformation", state).describe_stacks(StackName=state.stack)["Stacks"][0]
     return {output["OutputKey"]: output["OutputValue"] for output in found.get("Outputs", [])}
 
 
 def resources(state: StackState, *types: str) -> Iterator[tuple[str, str]]:
-    """Return the logical and the physical id of each deployed resource of one of these types."""
-    pages = of_state("cloudformation", state).get_paginator("list_stack_resources").paginate(StackName=state.stack)
+    """Yield the logical and physical id of each deployed resource of these types."""
+    pages = stack_client("cloudformation", state).get_paginator("list_stack_resources").paginate(StackName=state.stack)
     for page in pages:
         for resource in page["StackResourceSummaries"]:
             if resource["ResourceType"] in types:
@@ -51,11 +57,30 @@ def resources(state: StackState, *types: str) -> Iterator[tuple[str, str]]:
 
 
 def ensure_bucket(state: StackState, name: str) -> None:
-    """Make the bucket that `sam deploy` puts archives in; no harm when it is there."""
-    of_state("s3", state).create_bucket(Bucket=name)
+    """Create the bucket where `sam deploy` uploads archives; an existing bucket is kept."""
+    stack_client("s3", state).create_bucket(Bucket=name)
 
 
 def json_attribute(text: str) -> dict[str, Any]:
-    """Return a JSON object kept as text in an attribute; empty when there is none."""
+    """Parse an attribute that contains a JSON object as text; an empty text gives an empty dictionary."""
     parsed = json.loads(text) if text else {}
     return parsed if isinstance(parsed, dict) else {}
+
+
+def http_call(url: str, body: object = None, *, timeout: float = 5.0) -> Any:  # noqa: ANN401 - JSON
+    """Send a GET request, or a POST request with a JSON body, and return the JSON answer.
+
+    Raises `Transient` when the emulator does not answer or answers with an error.
+    """
+    data = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(  # noqa: S310 - always http on loopback
+        url, data=data, headers={"Content-Type": "application/json"}
+    )
+    try:
+        with _OPENER.open(request, timeout=timeout) as answer:
+            return json.loads(answer.read())
+    except urllib.error.HTTPError as error:
+        with error:
+            raise Transient(f"{url} answered {error.code}: {error.read(500).decode(errors='replace')}") from None
+    except (OSError, ValueError) as error:
+        raise Transient(f"{url} does not answer: {error}") from error

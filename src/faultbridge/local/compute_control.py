@@ -1,51 +1,118 @@
-"""Telling the fake compute plane of a running stack what its machines shall do, from outside.
+"""Create instances on the fake compute plane of a running stack and inject faults into them.
 
-The far end is `compute_script`, which lives in the compute plane's own process.
+The calls go to the routes of `servers.compute_plane`; `servers.fault_injection` stores the faults there.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from faultbridge.local import requests
-from faultbridge.local.compute_script import ANY_ZONE, NEXT_LAUNCH, failed_diagnostics
-from faultbridge.local.compute_weather import Climate
+from faultbridge.errors import Misconfigured
+from faultbridge.local.clients import client, http_call
+from faultbridge.local.servers.diagnostics import DIAGNOSTICS_FAILED, failed_diagnostics
+from faultbridge.local.servers.fault_injection import (
+    ANY_ZONE,
+    NEXT_LAUNCH,
+    LaunchFaultRates,
+)
+from faultbridge.local.stack.lifecycle import DEFAULT_STACK, endpoint_environment
 
-# What `dcgmi diag` ends with when a test of it failed.
-DIAGNOSTICS_FAILED = 226
+INSTANCE_TYPE = "p5.48xlarge"
+# The deployed functions may change only groups and instances with this tag.
+REPAIR_TAG = "faultbridge:stack"
+
+_IMAGE = "ami-12c6146b"  # an image that moto includes
+_ZONE = "us-east-1a"
 
 
-def script_command(endpoint: str, instance_id: str, *, exit_code: int, stdout: str, until: str | None = None) -> None:
-    """Let every command on that instance end so from now on; `endpoint` is the compute plane's.
+def create_fleet(
+    group: str,
+    size: int,
+    instance_type: str = INSTANCE_TYPE,
+    *,
+    stack: str = DEFAULT_STACK,
+    environment: Mapping[str, str] | None = None,
+    tags: Mapping[str, str] | None = None,
+) -> list[str]:
+    """Create an Auto Scaling group of GPU instances and return the instance ids in launch order.
 
-    `until` is the restart (`reset`, `reboot`) that mends the instance.
+    An existing group is not changed. `environment` is `StackInfo.environment`; the default is the environment of the
+    running stack. Raises `Misconfigured` when no stack is running.
+    """
+    aimed = dict(environment) if environment is not None else endpoint_environment(stack=stack)
+    if not aimed:
+        raise Misconfigured("no embedded stack is running; run `faultbridge up`")
+    scaling = client("auto-scaling", aimed)
+    if not _group_instances(scaling, group):
+        _create_group(client("ec2", aimed), scaling, group, size, instance_type, {REPAIR_TAG: stack, **(tags or {})})
+    return _group_instances(scaling, group)
+
+
+def _create_group(
+    ec2: Any,  # noqa: ANN401 - a boto3 client
+    scaling: Any,  # noqa: ANN401 - a boto3 client
+    group: str,
+    size: int,
+    instance_type: str,
+    tags: Mapping[str, str],
+) -> None:
+    ec2.create_launch_template(
+        LaunchTemplateName=group,
+        LaunchTemplateData={"ImageId": _IMAGE, "InstanceType": instance_type},
+    )
+    scaling.create_auto_scaling_group(
+        AutoScalingGroupName=group,
+        LaunchTemplate={"LaunchTemplateName": group, "Version": "$Latest"},
+        MinSize=0,
+        MaxSize=size + 1,  # a successor may be launched before the old instance is terminated
+        DesiredCapacity=size,
+        AvailabilityZones=[_ZONE],
+        Tags=[{"Key": key, "Value": value, "PropagateAtLaunch": True} for key, value in tags.items()],
+    )
+
+
+def _group_instances(scaling: Any, group: str) -> list[str]:  # noqa: ANN401 - a boto3 client
+    groups = scaling.describe_auto_scaling_groups(AutoScalingGroupNames=[group])["AutoScalingGroups"]
+    return [instance["InstanceId"] for found in groups for instance in found["Instances"]]
+
+
+def set_command_output(
+    endpoint: str, instance_id: str, *, exit_code: int, stdout: str, until: str | None = None
+) -> None:
+    """Set the result of every later command on an instance; `endpoint` is the compute plane's URL.
+
+    `until` is the restart (`reset` or `reboot`) that removes this fault from the instance.
     """
     body = {"instance_id": instance_id, "exit_code": exit_code, "stdout": stdout, "until": until}
-    requests.call(f"{endpoint}/faultbridge/ssm", body)
+    http_call(f"{endpoint}/faultbridge/command-output", body)
 
 
-def script_bad_on_arrival(endpoint: str) -> None:
-    """Let the next instance that is launched fail its diagnostics (GPU memory of one of eight)."""
-    script_command(endpoint, NEXT_LAUNCH, exit_code=DIAGNOSTICS_FAILED, stdout=failed_diagnostics())
+def make_next_instance_bad(endpoint: str) -> None:
+    """Make the next launched instance fail its diagnostics: the memory of one of its eight GPUs fails."""
+    set_command_output(endpoint, NEXT_LAUNCH, exit_code=DIAGNOSTICS_FAILED, stdout=failed_diagnostics())
 
 
-def script_capacity(endpoint: str, instance_type: str, *, available: bool, zone: str = ANY_ZONE) -> None:
-    """Take the capacity of a type away, or give it back; then Auto Scaling groups launch what they miss."""
+def set_capacity(endpoint: str, instance_type: str, *, available: bool, zone: str = ANY_ZONE) -> None:
+    """Remove or restore the capacity of an instance type.
+
+    When it is restored, Auto Scaling groups launch their missing instances.
+    """
     body = {"instance_type": instance_type, "zone": zone, "available": available}
-    requests.call(f"{endpoint}/faultbridge/capacity", body, timeout=30.0)
+    http_call(f"{endpoint}/faultbridge/capacity", body, timeout=30.0)
 
 
-def script_weather(endpoint: str, seed: int, climate: Climate) -> None:
-    """Let launches be slow, fail or bring bad instances from now on, as the seed draws it."""
-    requests.call(f"{endpoint}/faultbridge/weather", {"seed": seed, "climate": asdict(climate)})
+def set_launch_faults(endpoint: str, seed: int, rates: LaunchFaultRates) -> None:
+    """Make later launches slow, failing or bad at these rates, drawn at random from the seed."""
+    http_call(f"{endpoint}/faultbridge/launch-faults", {"seed": seed, "rates": asdict(rates)})
 
 
-def script_cluster(endpoint: str, cluster: str, **what: Any) -> None:  # noqa: ANN401 - any JSON
-    """Let pods run in an EKS cluster (`pods`), be protected (`budgets`), or its API not answer (`reachable`)."""
-    requests.call(f"{endpoint}/faultbridge/cluster", {"cluster": cluster, **what})
+def configure_kubernetes(endpoint: str, cluster: str, **settings: Any) -> None:  # noqa: ANN401 - any JSON
+    """Configure an EKS cluster's fake Kubernetes API: `pods`, `budgets`, `register_taints`, `reachable`."""
+    http_call(f"{endpoint}/faultbridge/kubernetes-cluster", {"cluster": cluster, **settings})
 
 
-def forget_script(endpoint: str) -> None:
-    """Let everything be healthy and to be had again."""
-    requests.call(f"{endpoint}/faultbridge/reset", {})
+def reset_faults(endpoint: str) -> None:
+    """Remove every injected fault: all instances are healthy and all capacity is available."""
+    http_call(f"{endpoint}/faultbridge/reset", {})

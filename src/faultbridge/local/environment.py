@@ -1,47 +1,92 @@
-"""The environment variables of the emulators, of SAM, and of whoever talks to them.
+"""Ports and environment variables of the emulators, of SAM CLI and of AWS clients.
 
-The emulators get an environment made from nothing: Lambda's worker processes inherit the whole of it, and a
-profile, a proxy or a `PYTHONPATH` of the person at the keyboard has no business in there.
+The emulators get a new, minimal environment, because Lambda workers inherit all of it. The user's AWS profile, proxy
+and `PYTHONPATH` must not reach them.
 """
 
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from faultbridge.local.paths import StackFolder
-from faultbridge.local.ports import LOOPBACK, Ports
+if TYPE_CHECKING:
+    from faultbridge.local.stack.files import StackFolder
 
+LOOPBACK = "127.0.0.1"
 REGION = "us-east-1"
 ACCOUNT = "000000000000"
 TOKEN_VARIABLE = "FAULTBRIDGE_LOCAL_TOKEN"  # noqa: S105 - the name of a variable
 FOLDER_VARIABLE = "FAULTBRIDGE_LOCAL_FOLDER"
 PORT_VARIABLE = "FAULTBRIDGE_LOCAL_PORT"
-ENDS_WITH_VARIABLE = "FAULTBRIDGE_LOCAL_ENDS_WITH"
+PARENT_VARIABLE = "FAULTBRIDGE_LOCAL_PARENT_PID"
 MINUTE_VARIABLE = "FAULTBRIDGE_LOCAL_MINUTE_SECONDS"
 EVENT_PLANE_VARIABLE = "FAULTBRIDGE_LOCAL_EVENT_PLANE"
 
-# How long a minute of a schedule's rate lasts.
+# Seconds that one minute of a schedule's `rate(...)` lasts.
 MINUTE_SECONDS = 3
 
 _COMPUTE_SERVICES = ("EC2", "AUTO_SCALING", "SSM", "SAGEMAKER", "EKS")
-_KEPT = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "SYSTEMROOT", ENDS_WITH_VARIABLE)
-# Both emulators take any credentials; these say on sight that they are not real.
+_INHERITED = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "SYSTEMROOT", PARENT_VARIABLE)
+# Both emulators accept any credentials; these are visibly not real.
 _CREDENTIALS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}
-_NOTHING_OF_THE_USER = {
+_NO_USER_SETTINGS = {
     "AWS_CONFIG_FILE": os.devnull,
     "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
     "AWS_EC2_METADATA_DISABLED": "true",
 }
 
 
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """The loopback ports of the two emulators."""
+
+    event_plane: int
+    compute_plane: int
+
+
+DEFAULT_PORTS = Ports(event_plane=4566, compute_plane=5000)
+
+
+def is_free(port: int) -> bool:
+    """Return whether no process listens on the loopback port."""
+    with socket.socket() as probe:
+        if probe.connect_ex((LOOPBACK, port)) == 0:
+            return False
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((LOOPBACK, port))
+        except OSError:
+            return False
+    return True
+
+
+def choose_ports(*, prefer_default: bool = True) -> Ports:
+    """Choose a port for each emulator: its default port if preferred and free, else any free port."""
+    with ExitStack() as reserved:
+        # Both sockets stay bound until both ports are known, so that the system cannot return one port twice.
+        sockets = [reserved.enter_context(socket.socket()) for _ in range(2)]
+        for one in sockets:
+            one.bind((LOOPBACK, 0))
+        first, second = (int(one.getsockname()[1]) for one in sockets)
+    default = DEFAULT_PORTS
+    return Ports(
+        event_plane=default.event_plane if prefer_default and is_free(default.event_plane) else first,
+        compute_plane=default.compute_plane if prefer_default and is_free(default.compute_plane) else second,
+    )
+
+
 def endpoint(port: int) -> str:
-    """Return the address of an emulator, without a slash at its end."""
+    """Return the URL of an emulator, without a trailing slash."""
     return f"http://{LOOPBACK}:{port}"
 
 
 def client_environment(ports: Ports) -> dict[str, str]:
-    """Tell what any AWS client needs to reach the stack: endpoints, a region, credentials that are no secret."""
+    """Return the variables that point any AWS client to the stack: endpoints, region, test credentials."""
     compute = endpoint(ports.compute_plane)
     return {
         **_CREDENTIALS,
@@ -53,17 +98,17 @@ def client_environment(ports: Ports) -> dict[str, str]:
 
 
 def event_plane_environment(ports: Ports, folder: StackFolder, token: str) -> dict[str, str]:
-    """Return the whole environment of MiniStack, and so of every Lambda worker."""
+    """Return the complete environment of MiniStack, which every Lambda worker inherits."""
     scratch = folder.scratch
     return {
-        **_basics(folder, token),
+        **_emulator_basics(folder, token),
         **client_environment(ports),
         "BIND_HOST": LOOPBACK,
         "MINISTACK_HOST": LOOPBACK,
         "GATEWAY_PORT": str(ports.event_plane),
         "MINISTACK_REGION": REGION,
         "LAMBDA_EXECUTOR": "local",
-        "IOT_MTLS_ENABLED": "0",  # else it listens on 0.0.0.0:8883
+        "IOT_MTLS_ENABLED": "0",  # otherwise it listens on 0.0.0.0:8883
         "SFTP_ENABLED": "0",
         "STATE_DIR": str(scratch / "state"),
         "S3_DATA_DIR": str(scratch / "s3"),
@@ -73,36 +118,39 @@ def event_plane_environment(ports: Ports, folder: StackFolder, token: str) -> di
 
 
 def compute_plane_environment(ports: Ports, folder: StackFolder, token: str) -> dict[str, str]:
-    """Return the whole environment of the moto server."""
+    """Return the complete environment of the moto server."""
     return {
-        **_basics(folder, token),
+        **_emulator_basics(folder, token),
         **_CREDENTIALS,
         "AWS_DEFAULT_REGION": REGION,
         PORT_VARIABLE: str(ports.compute_plane),
-        EVENT_PLANE_VARIABLE: endpoint(ports.event_plane),  # whose S3 takes what commands print
-        "MOTO_ACCOUNT_ID": ACCOUNT,  # the event plane's account, so that ARNs of both agree
+        EVENT_PLANE_VARIABLE: endpoint(ports.event_plane),  # its S3 stores the output of commands
+        "MOTO_ACCOUNT_ID": ACCOUNT,  # the event plane's account, so that ARNs of both planes match
     }
 
 
 def tool_environment(ports: Ports, folder: StackFolder) -> dict[str, str]:
-    """Return the environment of SAM CLI: the user's own (it may have to fetch packages), aimed at the stack."""
-    kept = {key: value for key, value in os.environ.items() if not key.startswith("AWS_")}
+    """Return the environment of SAM CLI: the user's variables with the stack's endpoints.
+
+    The user's variables are kept because SAM may download packages.
+    """
+    inherited = {key: value for key, value in os.environ.items() if not key.startswith("AWS_")}
     return {
-        **kept,
-        **_NOTHING_OF_THE_USER,
+        **inherited,
+        **_NO_USER_SETTINGS,
         **client_environment(ports),
         "SAM_CLI_TELEMETRY": "0",
-        "__SAM_CLI_APP_DIR": str(folder.root / "sam"),  # else it writes into the person's home
-        "SAM_CLI_POLL_DELAY": "0.2",  # its 5 s are meant for the cloud
-        "NO_PROXY": _without_proxy(kept),
+        "__SAM_CLI_APP_DIR": str(folder.root / "sam"),  # otherwise SAM writes into the user's home folder
+        "SAM_CLI_POLL_DELAY": "0.2",  # the default of 5 s is for AWS
+        "NO_PROXY": _without_proxy(inherited),
     }
 
 
-def _basics(folder: StackFolder, token: str) -> dict[str, str]:
-    kept = {key: os.environ[key] for key in _KEPT if key in os.environ}
+def _emulator_basics(folder: StackFolder, token: str) -> dict[str, str]:
+    inherited = {key: os.environ[key] for key in _INHERITED if key in os.environ}
     return {
-        **kept,
-        **_NOTHING_OF_THE_USER,
+        **inherited,
+        **_NO_USER_SETTINGS,
         "TMPDIR": str(folder.scratch / "tmp"),
         "PYTHONUNBUFFERED": "1",
         FOLDER_VARIABLE: str(folder.scratch),

@@ -1,10 +1,22 @@
-"""Launches that are slow, fail, or bring a bad instance.
+"""Patches that make moto's EC2 launches behave as on AWS, including failures.
 
-AWS: an instance is `pending` for minutes; a launch fails at times and its Auto Scaling group tries again; one instance
-in so many has a bad GPU from its first moment.
-moto: every launch is done at once and good.
-Here: a fake weather, drawn from a seed (`compute_weather`); calm unless told otherwise. A slow instance is `pending`
-for so long, a group whose launch failed tries again after a while, a bad one fails its diagnostics.
+`capacity`
+AWS: `InsufficientInstanceCapacity` occurs by instance type and zone, for large GPU instances for hours.
+moto: capacity is always available.
+Here: a launch is refused where `servers.fault_injection` removed the capacity.
+
+`client_tokens`
+AWS: a second `RunInstances` with the same `ClientToken` and parameters returns the first reservation; with other
+parameters it fails with `IdempotentParameterMismatch`.
+moto: it stores the token and launches a second instance.
+Here: as on AWS, as long as the compute plane runs.
+
+`launches`
+AWS: an instance is `pending` for minutes. Some launches fail, and the Auto Scaling group retries them. Some instances
+have a bad GPU from the start.
+moto: every launch succeeds immediately.
+Here: faults are drawn from a seed (`servers.fault_injection`), by default none. A slow instance is `pending` for some
+seconds, a group retries a failed launch after a delay, and a bad instance fails its diagnostics.
 """
 
 from __future__ import annotations
@@ -14,65 +26,138 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from faultbridge.local.compute_script import SCRIPT, CommandOutput, failed_diagnostics
-from faultbridge.local.compute_weather import WEATHER
-from faultbridge.local.gaps import capacity
-from faultbridge.local.gaps import names as patch
+from faultbridge.local.gaps import patching
+from faultbridge.local.gaps.patching import Gap
+from faultbridge.local.servers.diagnostics import DIAGNOSTICS_FAILED, failed_diagnostics
+from faultbridge.local.servers.fault_injection import (
+    FAULTS,
+    LAUNCH_FAULTS,
+    CommandOutput,
+)
 
-RUN = capacity.RUN
-ERROR = capacity.ERROR
+RUN = "moto.ec2.models:EC2Backend|run_instances"
+TEMPLATE = "moto.ec2.models:EC2Backend|_get_template_from_args"
+ERROR = "moto.ec2.exceptions:EC2ClientError"
+GROUPS = "moto.autoscaling.models:autoscaling_backends"
 STATE = "moto.ec2.models.instances:InstanceState"
 START = "moto.ec2.models.instances:Instance|start"
-LAUNCHED = "moto.ec2.models.instances:Instance|__init__"
+CREATED = "moto.ec2.models.instances:Instance|__init__"
 
-CODE = "Server.InternalError"
-DIAGNOSTICS_FAILED = 226
+NO_CAPACITY = "InsufficientInstanceCapacity"
+LAUNCH_FAILED = "Server.InternalError"
+
+# The value that moto uses for a missing token.
+_NO_TOKEN = "ABCDE"  # noqa: S105 - no secret
 _PENDING = ("pending", 0)
 
 
-def names() -> tuple[str, ...]:
-    """Return the private names that this replaces or calls."""
-    return (RUN, ERROR, STATE, START, LAUNCHED)
+def _never_refuses() -> bool:
+    return NO_CAPACITY not in inspect.getsource(patching.resolve(RUN))
 
 
-def is_open() -> bool:
-    """Whether the emulator's instances are still running from their first moment."""
-    return 'InstanceState("running", 16)' in inspect.getsource(patch.resolve(LAUNCHED))
+def retry_scaling_groups() -> None:
+    """Let every Auto Scaling group launch its missing instances, which AWS retries automatically."""
+    for account in patching.resolve(GROUPS).values():
+        for backend in account.values():
+            for group in backend.autoscaling_groups.values():
+                group.set_desired_capacity(group.desired_capacity)
 
 
-def apply() -> None:
-    """Let the weather befall each launch."""
-    patch.replace(RUN, _in_the_weather)
-
-
-def _in_the_weather(run: Callable[..., Any]) -> Callable[..., Any]:
+def _with_limited_capacity(run: Callable[..., Any]) -> Callable[..., Any]:
     def run_instances(backend: Any, *arguments: Any, **options: Any) -> Any:  # noqa: ANN401 - moto's types
-        fate, climate = WEATHER.next(), WEATHER.climate
-        if fate.fails:
-            _later(climate.again_seconds, capacity.refill)
-            raise patch.resolve(ERROR)(CODE, "Internal error on launch (scripted weather)")
+        instance_type, zone = _requested_type(backend, options), options.get("placement") or ""
+        if not FAULTS.has_capacity(instance_type, zone):
+            text = f"We currently do not have sufficient {instance_type} capacity in the zone you requested ({zone})."
+            raise patching.resolve(ERROR)(NO_CAPACITY, text)
         reservation = run(backend, *arguments, **options)
         for instance in reservation.instances:
-            if fate.bad:
-                SCRIPT.set_output(instance.id, CommandOutput(DIAGNOSTICS_FAILED, failed_diagnostics()))
-            if fate.slow:
-                _delay(instance, climate.slow_seconds)
+            FAULTS.on_launch(instance.id)
+        return reservation
+
+    return run_instances
+
+
+def _requested_type(backend: Any, options: dict[str, Any]) -> str:  # noqa: ANN401 - moto's backend
+    if options.get("launch_template") and options.get("is_instance_type_default"):
+        template = backend._get_template_from_args(options["launch_template"]).data
+        return str(template.get("InstanceType", options.get("instance_type")))
+    return str(options.get("instance_type"))
+
+
+def _ignores_tokens() -> bool:
+    return "client_token" not in inspect.getsource(patching.resolve(RUN))
+
+
+def _with_client_tokens(run: Callable[..., Any]) -> Callable[..., Any]:
+    seen: dict[tuple[str, str, str], tuple[str, Any]] = {}
+
+    def run_instances(backend: Any, *arguments: Any, **options: Any) -> Any:  # noqa: ANN401 - moto's types
+        token = options.get("client_token")
+        if not token or token == _NO_TOKEN:
+            return run(backend, *arguments, **options)
+        key = (backend.account_id, backend.region_name, token)
+        parameters = repr((arguments, sorted(options.items())))
+        first_parameters, reservation = seen.get(key, ("", None))
+        if reservation is None or reservation.id not in backend.reservations:
+            reservation = run(backend, *arguments, **options)
+            seen[key] = (parameters, reservation)
+        elif first_parameters != parameters:
+            raise patching.resolve(ERROR)("IdempotentParameterMismatch", "the token was used with other parameters")
+        return reservation
+
+    return run_instances
+
+
+def _launches_immediately() -> bool:
+    return 'InstanceState("running", 16)' in inspect.getsource(patching.resolve(CREATED))
+
+
+def _with_launch_faults(run: Callable[..., Any]) -> Callable[..., Any]:
+    def run_instances(backend: Any, *arguments: Any, **options: Any) -> Any:  # noqa: ANN401 - moto's types
+        fault, rates = LAUNCH_FAULTS.next(), LAUNCH_FAULTS.rates
+        if fault.fails:
+            _after(rates.retry_seconds, retry_scaling_groups)
+            raise patching.resolve(ERROR)(LAUNCH_FAILED, "Internal error on launch (injected fault)")
+        reservation = run(backend, *arguments, **options)
+        for instance in reservation.instances:
+            if fault.bad:
+                FAULTS.set_output(instance.id, CommandOutput(DIAGNOSTICS_FAILED, failed_diagnostics()))
+            if fault.slow:
+                _delay(instance, rates.slow_seconds)
         return reservation
 
     return run_instances
 
 
 def _delay(instance: Any, seconds: float) -> None:  # noqa: ANN401 - moto's instance
-    instance._state = patch.resolve(STATE)(*_PENDING)
+    instance._state = patching.resolve(STATE)(*_PENDING)
 
-    def arrive() -> None:
+    def start() -> None:
         if instance._state.name == _PENDING[0]:
             instance.start()
 
-    _later(seconds, arrive)
+    _after(seconds, start)
 
 
-def _later(seconds: float, act: Callable[[], None]) -> None:
-    timer = threading.Timer(seconds, act)
+def _after(seconds: float, action: Callable[[], None]) -> None:
+    timer = threading.Timer(seconds, action)
     timer.daemon = True
     timer.start()
+
+
+CAPACITY = Gap(
+    "capacity",
+    (RUN, TEMPLATE, ERROR, GROUPS),
+    _never_refuses,
+    lambda: patching.replace(RUN, _with_limited_capacity),
+)
+GAPS = (
+    CAPACITY,
+    Gap("client_tokens", (RUN, ERROR), _ignores_tokens, lambda: patching.replace(RUN, _with_client_tokens)),
+    Gap(
+        "launches",
+        (RUN, ERROR, STATE, START, CREATED),
+        _launches_immediately,
+        lambda: patching.replace(RUN, _with_launch_faults),
+    ),
+)

@@ -1,4 +1,8 @@
-"""A small Kubernetes API (fake): nodes, pods, evictions and disruption budgets as the documented contract has them."""
+"""A fake Kubernetes API: nodes, pods, evictions and disruption budgets, with the documented behavior.
+
+Modules in reading order: `cluster` holds the state of one cluster, `api` answers requests over WSGI, `clusters` creates
+a cluster for each EKS cluster of the compute plane.
+"""
 
 PATH = "/faultbridge/kubernetes/"
-"""Under which the compute plane serves the APIs of its EKS clusters, each by its name."""
+"""The path under which the compute plane serves the API of each EKS cluster, followed by the cluster's name."""

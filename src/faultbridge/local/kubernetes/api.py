@@ -1,7 +1,7 @@
-"""The calls that the fake Kubernetes API answers, over WSGI: nodes, pods by node, evictions.
+"""The requests that the fake Kubernetes API answers, over WSGI: nodes, pods by node, evictions.
 
-As on EKS nobody is let in without a token that is a presigned `GetCallerIdentity` for this cluster; as everywhere
-where credentials are made up, its signature is not checked. Every answer says by a header that it is a fake.
+As on EKS, each request needs a token that contains a presigned `GetCallerIdentity` call. The signature is not verified,
+because all credentials are fake. Every answer carries a header that marks it as fake.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
-from faultbridge.local.kubernetes.cluster import Cluster, Document, Pod, Refusal
+from faultbridge.local.kubernetes.cluster import ApiStatusError, Cluster, Document, Pod
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment
@@ -34,11 +34,11 @@ Query = dict[str, list[str]]
 
 
 def answer(find: Callable[[], Cluster], path: str, environ: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:
-    """Answer one request to the API of the cluster that is found; `path` is what follows its own address."""
+    """Answer one request; `find` returns the cluster, `path` is the path after the address of its API."""
     try:
         code, document = _answer(find(), path, environ)
-    except Refusal as refusal:
-        code, document = refusal.code, _status(refusal)
+    except ApiStatusError as error:
+        code, document = error.code, _status(error)
     body = json.dumps(document).encode()
     status = f"{code} {HTTPStatus(code).phrase}"
     start(status, [("Content-Type", "application/json"), ("Content-Length", str(len(body))), FAKE])
@@ -47,32 +47,32 @@ def answer(find: Callable[[], Cluster], path: str, environ: WSGIEnvironment, sta
 
 def _answer(cluster: Cluster, path: str, environ: WSGIEnvironment) -> tuple[int, Document]:
     if not cluster.reachable:
-        raise Refusal(503, "ServiceUnavailable", "the API server is not to be had (scripted)")
-    if not _is_let_in(str(environ.get("HTTP_AUTHORIZATION", ""))):
-        raise Refusal(401, "Unauthorized", "Unauthorized")
+        raise ApiStatusError(503, "ServiceUnavailable", "the API server is unreachable (injected fault)")
+    if not _is_authenticated(str(environ.get("HTTP_AUTHORIZATION", ""))):
+        raise ApiStatusError(401, "Unauthorized", "Unauthorized")
     query, method = parse_qs(str(environ.get("QUERY_STRING", ""))), str(environ["REQUEST_METHOD"])
-    for known, pattern, right, act in _ROUTES:
+    for route_method, pattern, permission, handler in _ROUTES:
         found = pattern.fullmatch(path)
-        if found and known == method:
-            cluster.asked.add(right)
-            return act(cluster, found.groups(), query, environ)
-    raise Refusal(404, "NotFound", f"this fake does not answer {method} {path}")
+        if found and route_method == method:
+            cluster.permissions_used.add(permission)
+            return handler(cluster, found.groups(), query, environ)
+    raise ApiStatusError(404, "NotFound", f"this fake API does not implement {method} {path}")
 
 
-def _is_let_in(authorization: str) -> bool:
+def _is_authenticated(authorization: str) -> bool:
     found = TOKEN.fullmatch(authorization)
     if found is None:
         return False
-    packed = found[1] + "=" * (-len(found[1]) % 4)
-    asked = parse_qs(urlsplit(base64.urlsafe_b64decode(packed).decode(errors="replace")).query)
-    signed = asked.get("X-Amz-SignedHeaders", [""])[0].split(";")
-    return asked.get("Action") == ["GetCallerIdentity"] and "x-k8s-aws-id" in signed
+    encoded = found[1] + "=" * (-len(found[1]) % 4)
+    query = parse_qs(urlsplit(base64.urlsafe_b64decode(encoded).decode(errors="replace")).query)
+    signed = query.get("X-Amz-SignedHeaders", [""])[0].split(";")
+    return query.get("Action") == ["GetCallerIdentity"] and "x-k8s-aws-id" in signed
 
 
 def _list_nodes(cluster: Cluster, _: tuple[str, ...], query: Query, __: WSGIEnvironment) -> tuple[int, Document]:
     wanted = dict(_pairs(query.get("labelSelector", [""])[0]))
     with cluster.lock:
-        found = [node for _, node in sorted(cluster.nodes.items()) if _has(node["metadata"]["labels"], wanted)]
+        found = [node for _, node in sorted(cluster.nodes.items()) if _matches(node["metadata"]["labels"], wanted)]
     return 200, _page("NodeList", found, query)
 
 
@@ -82,7 +82,7 @@ def _get_node(cluster: Cluster, names: tuple[str, ...], _: Query, __: WSGIEnviro
 
 def _patch_node(cluster: Cluster, names: tuple[str, ...], _: Query, environ: WSGIEnvironment) -> tuple[int, Document]:
     if str(environ.get("CONTENT_TYPE")) not in MERGE_PATCHES:
-        raise Refusal(415, "UnsupportedMediaType", "the body of the request was in an unknown format")
+        raise ApiStatusError(415, "UnsupportedMediaType", "the body of the request was in an unknown format")
     return 200, cluster.patch_node(names[0], _body(environ))
 
 
@@ -96,7 +96,7 @@ def _list_pods(cluster: Cluster, _: tuple[str, ...], query: Query, __: WSGIEnvir
 def _evict(cluster: Cluster, names: tuple[str, ...], _: Query, environ: WSGIEnvironment) -> tuple[int, Document]:
     eviction = _body(environ)
     if eviction.get("kind") != "Eviction" or eviction.get("apiVersion") != "policy/v1":
-        raise Refusal(400, "BadRequest", "the body is no policy/v1 Eviction")
+        raise ApiStatusError(400, "BadRequest", "the body is not a policy/v1 Eviction")
     cluster.evict(*names)
     return 201, {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
 
@@ -105,8 +105,8 @@ def _version(*_: object) -> tuple[int, Document]:
     return 200, {"major": "1", "minor": "33", "gitVersion": "v1.33.0-fake"}
 
 
-_Act = Callable[[Cluster, tuple[str, ...], Query, "WSGIEnvironment"], tuple[int, Document]]
-_ROUTES: tuple[tuple[str, re.Pattern[str], tuple[str, str], _Act], ...] = (
+_Handler = Callable[[Cluster, tuple[str, ...], Query, "WSGIEnvironment"], tuple[int, Document]]
+_ROUTES: tuple[tuple[str, re.Pattern[str], tuple[str, str], _Handler], ...] = (
     ("GET", NODES, ("list", "nodes"), _list_nodes),
     ("GET", NODE, ("get", "nodes"), _get_node),
     ("PATCH", NODE, ("patch", "nodes"), _patch_node),
@@ -142,27 +142,27 @@ def _pod(pod: Pod) -> Document:
     }
 
 
-def _status(refusal: Refusal) -> Document:
-    details: Document = {"causes": [{"reason": "DisruptionBudget", "message": refusal.cause}]} if refusal.cause else {}
+def _status(error: ApiStatusError) -> Document:
+    details: Document = {"causes": [{"reason": "DisruptionBudget", "message": error.cause}]} if error.cause else {}
     return {
         "kind": "Status",
         "apiVersion": "v1",
         "metadata": {},
         "status": "Failure",
-        "reason": refusal.reason,
-        "message": refusal.message,
+        "reason": error.reason,
+        "message": error.message,
         "details": details,
-        "code": refusal.code,
+        "code": error.code,
     }
 
 
 def _pairs(selector: str) -> Iterator[tuple[str, str]]:
-    for one in filter(None, selector.split(",")):
-        name, _, value = one.partition("=")
+    for term in filter(None, selector.split(",")):
+        name, _, value = term.partition("=")
         yield name, value.removeprefix("=")
 
 
-def _has(labels: Document, wanted: dict[str, str]) -> bool:
+def _matches(labels: Document, wanted: dict[str, str]) -> bool:
     return all(labels.get(name) == value for name, value in wanted.items())
 
 
@@ -171,4 +171,4 @@ def _body(environ: WSGIEnvironment) -> Any:  # noqa: ANN401 - any JSON
     try:
         return json.loads(environ["wsgi.input"].read(length) or b"{}")
     except ValueError:
-        raise Refusal(400, "BadRequest", "the body is no JSON") from None
+        raise ApiStatusError(400, "BadRequest", "the body is not JSON") from None

@@ -1,7 +1,7 @@
-"""What is in a Kubernetes cluster (fake): its nodes, the pods on them, and how many of these may be disrupted.
+"""The state of a fake Kubernetes cluster: its nodes, its pods and its pod disruption budgets.
 
-Nothing runs. A pod that is evicted is there until its grace is over, then its controller starts another one on a node
-that takes work; a budget counts the pods that are up, as the disruption controller does.
+No container runs. An evicted pod exists until its grace period ends; then its controller starts another pod on a
+schedulable node. A budget counts the healthy pods, as the disruption controller does.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Document = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """An instance that is up, and what its kubelet calls itself."""
+    """A running instance and the node name of its kubelet."""
 
     instance_id: str
     name: str
@@ -27,7 +27,7 @@ class Machine:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """A pod disruption budget: of the pods with these labels in the namespace so many must stay up."""
+    """A pod disruption budget: the minimum number of healthy pods with these labels in a namespace."""
 
     namespace: str
     name: str
@@ -35,13 +35,16 @@ class Budget:
     min_available: int
 
     def covers(self, pod: Pod) -> bool:
-        """Tell whether the pod counts for the budget."""
+        """Return whether the budget applies to the pod."""
         return pod.namespace == self.namespace and all(pod.labels.get(k) == v for k, v in self.selector.items())
 
 
 @dataclass(slots=True)
 class Pod:
-    """One pod; `owner` is the kind of its controller, `gone_at` the end of its grace once it was evicted."""
+    """A pod; `owner` is the kind of its controller.
+
+    After an eviction, `gone_at` is the end of its grace period.
+    """
 
     namespace: str
     name: str
@@ -55,12 +58,12 @@ class Pod:
 
     @property
     def up(self) -> bool:
-        """Tell whether the pod works, and goes on working."""
+        """Return whether the pod runs and is not being evicted."""
         return self.phase == "Running" and self.gone_at is None
 
 
-class Refusal(Exception):  # noqa: N818 - an answer of the API
-    """What the API does not do, as its `Status` says it."""
+class ApiStatusError(Exception):
+    """A request that the API refuses; the fields are those of a Kubernetes `Status`."""
 
     def __init__(self, code: int, reason: str, message: str, cause: str = "") -> None:
         super().__init__(message)
@@ -69,9 +72,10 @@ class Refusal(Exception):  # noqa: N818 - an answer of the API
 
 @dataclass(slots=True)
 class Cluster:
-    """One cluster (fake); `now` is its clock, `asked` what was asked for, as RBAC names it.
+    """A fake cluster with its nodes, pods and budgets; `now` is its clock.
 
-    Every call takes the lock, because the server has many threads.
+    `permissions_used` contains the RBAC verb and resource of each request so far. Every call takes the lock, because
+    the server has many threads.
     """
 
     name: str
@@ -82,112 +86,115 @@ class Cluster:
     reachable: bool = True
     register_taints: tuple[Document, ...] = ()
     lock: threading.RLock = field(default_factory=threading.RLock)
-    asked: set[tuple[str, str]] = field(default_factory=set)
+    permissions_used: set[tuple[str, str]] = field(default_factory=set)
     _version: int = 0
     _started: int = 0
 
-    def sync(self, machines: Iterable[Machine]) -> None:
-        """Let machines that are up join, and take nodes away whose machine is gone, their pods with them."""
+    def sync(self, instances: Iterable[Machine]) -> None:
+        """Register the nodes of new instances; remove nodes without a running instance, with their pods."""
         with self.lock:
-            found = {machine.name: machine for machine in machines}
+            found = {instance.name: instance for instance in instances}
             for name in set(self.nodes) - set(found):
                 del self.nodes[name]
                 self.pods = [pod for pod in self.pods if pod.node != name]
             for name in set(found) - set(self.nodes):
                 self.join(found[name])
 
-    def join(self, machine: Machine) -> None:
-        """Register a node as its kubelet does."""
+    def join(self, instance: Machine) -> None:
+        """Register the node of an instance, as its kubelet does."""
         with self.lock:
-            spec: Document = {"providerID": f"aws:///{machine.zone}/{machine.instance_id}"}
+            spec: Document = {"providerID": f"aws:///{instance.zone}/{instance.instance_id}"}
             if self.register_taints:
                 spec["taints"] = deepcopy(list(self.register_taints))
-            labels = {"kubernetes.io/hostname": machine.name, "topology.kubernetes.io/zone": machine.zone}
-            addresses = [{"type": "InternalDNS", "address": machine.name}]
-            self.nodes[machine.name] = {
+            labels = {"kubernetes.io/hostname": instance.name, "topology.kubernetes.io/zone": instance.zone}
+            addresses = [{"type": "InternalDNS", "address": instance.name}]
+            self.nodes[instance.name] = {
                 "kind": "Node",
                 "apiVersion": "v1",
-                "metadata": {"name": machine.name, "labels": labels, "resourceVersion": self._next()},
+                "metadata": {"name": instance.name, "labels": labels, "resourceVersion": self._next_version()},
                 "spec": spec,
                 "status": {"addresses": addresses, "conditions": [{"type": "Ready", "status": "True"}]},
             }
 
     def start(self, pod: Pod) -> None:
-        """Let a pod run."""
+        """Start a pod."""
         with self.lock:
             self.pods.append(pod)
 
     def node(self, name: str) -> Document:
-        """Return a node."""
+        """Return a node; raise a 404 error for an unknown name."""
         with self.lock:
             if name not in self.nodes:
-                raise Refusal(404, "NotFound", f'nodes "{name}" not found')
+                raise ApiStatusError(404, "NotFound", f'nodes "{name}" not found')
             return deepcopy(self.nodes[name])
 
     def patch_node(self, name: str, patch: Document) -> Document:
-        """Apply a JSON merge patch; one that names another version than the node's is a conflict."""
+        """Apply a JSON merge patch; raise a 409 error when its resource version is not the node's version."""
         with self.lock:
             before = self.node(name)
             wanted = (patch.get("metadata") or {}).get("resourceVersion")
             if wanted is not None and wanted != before["metadata"]["resourceVersion"]:
                 text = f'Operation cannot be fulfilled on nodes "{name}": the object has been modified'
-                raise Refusal(409, "Conflict", text)
-            after = merged(before, patch)
-            after["metadata"]["resourceVersion"] = self._next()
+                raise ApiStatusError(409, "Conflict", text)
+            after = merge_patch(before, patch)
+            after["metadata"]["resourceVersion"] = self._next_version()
             self.nodes[name] = after
             return deepcopy(after)
 
     def running(self) -> list[Pod]:
-        """Return the pods that are there, those in their grace included."""
+        """Return all existing pods, including evicted pods in their grace period."""
         with self.lock:
-            self._end_graces()
+            self._remove_evicted()
             return list(self.pods)
 
     def evict(self, namespace: str, name: str) -> None:
-        """Evict a pod if every budget that covers it stays kept; a pod that leaves already is left to it."""
+        """Evict a pod; raise a 429 error when this violates a disruption budget.
+
+        A second eviction of the same pod has no effect.
+        """
         with self.lock:
             pod = next((one for one in self.running() if (one.namespace, one.name) == (namespace, name)), None)
             if pod is None:
-                raise Refusal(404, "NotFound", f'pods "{name}" not found')
+                raise ApiStatusError(404, "NotFound", f'pods "{name}" not found')
             if not pod.up:
                 return
             for budget in (one for one in self.budgets if one.covers(pod)):
                 healthy = sum(one.up for one in self.pods if budget.covers(one))
                 if healthy - 1 < budget.min_available:
                     text = "Cannot evict pod as it would violate the pod's disruption budget."
-                    told = f"The disruption budget {budget.name} needs {budget.min_available} healthy pods"
-                    raise Refusal(429, "TooManyRequests", text, f"{told} and has {healthy} currently")
+                    cause = f"The disruption budget {budget.name} needs {budget.min_available} healthy pods"
+                    raise ApiStatusError(429, "TooManyRequests", text, f"{cause} and has {healthy} currently")
             pod.gone_at = self.now() + timedelta(seconds=pod.grace_seconds)
 
-    def _end_graces(self) -> None:
+    def _remove_evicted(self) -> None:
         now = self.now()
-        over = [pod for pod in self.pods if pod.gone_at is not None and pod.gone_at <= now]
-        for pod in over:
+        evicted = [pod for pod in self.pods if pod.gone_at is not None and pod.gone_at <= now]
+        for pod in evicted:
             self.pods.remove(pod)
-            self._start_again(pod)
+            self._restart(pod)
 
-    def _start_again(self, pod: Pod) -> None:
-        place = next((name for name, node in sorted(self.nodes.items()) if takes_work(node)), None)
-        if pod.owner is None or place is None:
+    def _restart(self, pod: Pod) -> None:
+        node = next((name for name, found in sorted(self.nodes.items()) if takes_work(found)), None)
+        if pod.owner is None or node is None:
             return
         self._started += 1
-        again = f"{pod.name.rsplit('-r', 1)[0]}-r{self._started}"
-        self.pods.append(Pod(pod.namespace, again, place, pod.labels, pod.owner, pod.grace_seconds))
+        name = f"{pod.name.rsplit('-r', 1)[0]}-r{self._started}"
+        self.pods.append(Pod(pod.namespace, name, node, pod.labels, pod.owner, pod.grace_seconds))
 
-    def _next(self) -> str:
+    def _next_version(self) -> str:
         self._version += 1
         return str(self._version)
 
 
 def takes_work(node: Document) -> bool:
-    """Tell whether the scheduler may bind a pod without tolerations to a node."""
+    """Return whether the scheduler may bind a pod without tolerations to the node."""
     spec = node["spec"]
     effects = {taint.get("effect") for taint in spec.get("taints") or ()}
     return not spec.get("unschedulable") and effects.isdisjoint({"NoSchedule", "NoExecute"})
 
 
-def merged(before: Any, patch: Any) -> Any:  # noqa: ANN401 - any JSON
-    """Apply a JSON merge patch (RFC 7396)."""
+def merge_patch(before: Any, patch: Any) -> Any:  # noqa: ANN401 - any JSON
+    """Return the document after a JSON merge patch (RFC 7396)."""
     if not isinstance(patch, dict):
         return deepcopy(patch)
     after = deepcopy(before) if isinstance(before, dict) else {}
@@ -195,5 +202,5 @@ def merged(before: Any, patch: Any) -> Any:  # noqa: ANN401 - any JSON
         if value is None:
             after.pop(name, None)
         else:
-            after[name] = merged(after.get(name), value)
+            after[name] = merge_patch(after.get(name), value)
     return after

@@ -1,4 +1,4 @@
-"""The Kubernetes clusters of the compute plane (fakes): those that its EKS has, with its instances for nodes."""
+"""The fake Kubernetes clusters: one for each EKS cluster, with its instances as nodes."""
 
 from __future__ import annotations
 
@@ -6,29 +6,29 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
-from faultbridge.local.gaps import names as patch
-from faultbridge.local.gaps.kubernetes_endpoints import EC2, EKS
-from faultbridge.local.kubernetes.cluster import Budget, Cluster, Machine, Pod, Refusal
+from faultbridge.local.gaps import patching
+from faultbridge.local.gaps.eks_endpoints import EC2, EKS
+from faultbridge.local.kubernetes.cluster import ApiStatusError, Budget, Cluster, Machine, Pod
 
 TAG = "kubernetes.io/cluster/"
 
-_known: dict[str, Cluster] = {}
+_clusters: dict[str, Cluster] = {}
 _lock = threading.RLock()
 
 
-def cluster_of(name: str) -> Cluster:
-    """Return a cluster that EKS has, its nodes as its instances are now; 404 for another name."""
+def find(name: str) -> Cluster:
+    """Return an EKS cluster with its current instances as nodes; raise a 404 error for another name."""
     if not any(name in backend.clusters for backend in _backends(EKS)):
-        raise Refusal(404, "NotFound", f"EKS has no cluster {name!r}")
+        raise ApiStatusError(404, "NotFound", f"EKS has no cluster {name!r}")
     with _lock:
-        cluster = _known.setdefault(name, Cluster(name))
-    cluster.sync(_machines(name))
+        cluster = _clusters.setdefault(name, Cluster(name))
+    cluster.sync(_running_instances(name))
     return cluster
 
 
-def script(body: dict[str, Any]) -> None:
-    """Do what a test asks: pods that run, budgets, taints of new nodes, an API that does not answer."""
-    cluster = cluster_of(str(body["cluster"]))
+def configure(body: dict[str, Any]) -> None:
+    """Apply a test's settings: running pods, disruption budgets, taints of new nodes, an unreachable API."""
+    cluster = find(str(body["cluster"]))
     with cluster.lock:
         cluster.pods.extend(Pod(**pod) for pod in body.get("pods", ()))
         cluster.budgets.extend(Budget(**budget) for budget in body.get("budgets", ()))
@@ -36,13 +36,13 @@ def script(body: dict[str, Any]) -> None:
         cluster.register_taints = tuple(body.get("register_taints", cluster.register_taints))
 
 
-def forget() -> None:
-    """Let every cluster be empty of pods and to be reached again."""
+def reset() -> None:
+    """Remove the pods, budgets and settings of every cluster."""
     with _lock:
-        _known.clear()
+        _clusters.clear()
 
 
-def _machines(name: str) -> Iterator[Machine]:
+def _running_instances(name: str) -> Iterator[Machine]:
     for backend in _backends(EC2):
         for instance in backend.all_instances():
             tags = {tag["key"]: tag["value"] for tag in instance.get_tags()}
@@ -51,5 +51,5 @@ def _machines(name: str) -> Iterator[Machine]:
 
 
 def _backends(name: str) -> Iterator[Any]:
-    for regions in patch.resolve(name).values():
+    for regions in patching.resolve(name).values():
         yield from regions.values()

@@ -21,7 +21,7 @@ from faultbridge.domain.clusters import ClusterConfig, Mode, RepairOwner
 from faultbridge.domain.edges import CaseStatus
 from faultbridge.ingest.delivery_audit import account
 from faultbridge.ledger.timeline import Line, Wanted, follow
-from faultbridge.local.taps import Tap, tap_events, tap_pages
+from faultbridge.local.subscriptions import QueueSubscription, subscribe_to_events, subscribe_to_pages
 from faultbridge.registry.registration import NewNode
 
 NODES = 4
@@ -56,8 +56,8 @@ class DemoScenario:
     def run(self) -> DemoResult:
         """Run all steps and return the result."""
         # Subscribe first: a running stack publishes the first entries faster than a queue is created.
-        events = tap_events(self.environment, self.outputs, self.cluster)
-        pages = tap_pages(self.environment, self.outputs, self.cluster)
+        events = subscribe_to_events(self.environment, self.outputs, self.cluster)
+        pages = subscribe_to_pages(self.environment, self.outputs, self.cluster)
         nodes = self._register()
         since = self.session.now()
         records = demo_records(self.cluster, nodes, since)
@@ -130,8 +130,8 @@ class DemoScenario:
         self,
         records: Sequence[DemoRecord],
         lines: Sequence[Line],
-        events: Tap,
-        pages: Tap,
+        events: QueueSubscription,
+        pages: QueueSubscription,
         since: datetime,
         took: float,
     ) -> DemoResult:

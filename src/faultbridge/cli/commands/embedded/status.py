@@ -67,7 +67,7 @@ def show_status(session: Session) -> None:
     if session.target.selects_aws:
         session.show_one(_deployed_status(session), DEPLOYED)
         return
-    found = status(stack=session.target.stack, count_stuck=lambda: overdue(session))
+    found = status(stack=session.target.stack, count_overdue=lambda: overdue(session))
     session.show_one(found.as_json() | {"waiting": backlog(session) if found.up else []}, EMBEDDED)
     if not found.up:
         notice("the embedded stack is not up; `faultbridge up` starts it")

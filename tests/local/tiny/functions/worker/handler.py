@@ -1,4 +1,4 @@
-"""Functions of the small test stack: one keeps what a queue brings, one reads the table's stream."""
+"""Functions of the small test stack: one stores the messages of a queue, one reads the table's stream."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ def _table() -> tuple[Any, str]:
 
 
 def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
-    """Keep each message under its body, count batches and workers; obey a direct order otherwise."""
+    """Store each message with its batch size and worker; handle a direct request otherwise."""
     if "Records" not in event:
-        return obey(event)
+        return answer(event)
     dynamodb, table = _table()
     size = {"N": str(len(event["Records"]))}
     for record in event["Records"]:
@@ -34,23 +34,23 @@ def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
     return {"batchItemFailures": []}
 
 
-def obey(order: dict[str, str]) -> dict[str, Any]:
-    """Do what a test asks."""
-    if order.get("do") == "raise":
+def answer(request: dict[str, str]) -> dict[str, Any]:
+    """Execute a test's request."""
+    if request.get("do") == "raise":
         raise NoSuchOrderError("on request\nover two lines")
-    if order.get("do") == "import":
+    if request.get("do") == "import":
         try:
-            __import__(order["module"])
+            __import__(request["module"])
         except ImportError as error:
             return {"error": type(error).__name__}
         return {"error": None}
-    if order.get("do") == "print":
-        sys.stdout.write(order["text"])
+    if request.get("do") == "print":
+        sys.stdout.write(request["text"])
     return {"pid": os.getpid(), "environment": sorted(os.environ)}
 
 
 def read_stream(event: dict[str, Any], context: object) -> dict[str, Any]:
-    """Note each record that was read; the first time that `fails-once` comes, report it as failed."""
+    """Count each record; report the first delivery of `fails-once` as failed."""
     dynamodb, table = _table()
     for record in event["Records"]:
         key = record["dynamodb"]["Keys"]["pk"]["S"]

@@ -1,0 +1,107 @@
+"""Patches that make moto's Auto Scaling groups behave as on AWS.
+
+`gone_instances`
+AWS: `TerminateInstanceInAutoScalingGroup` answers `ValidationError` for an instance that no group contains.
+moto: it answers 500 with an HTML page, which clients treat as an outage and retry.
+Here: it answers the error of AWS.
+
+`scaling_activities`
+AWS: a launch without capacity does not fail the call that caused it. It becomes a failed scaling activity, and the
+group retries. `DescribeScalingActivities` lists the activities, the latest first.
+moto: the list is always empty, and a failed launch fails the call that caused it.
+Here: successful and failed launches are listed; the group retries when `servers.fault_injection` restores capacity.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+from uuid import uuid4
+
+from faultbridge.local.gaps import patching
+from faultbridge.local.gaps.patching import Gap
+
+TERMINATE = "moto.autoscaling.models:AutoScalingBackend|terminate_instance"
+VALIDATION_ERROR = "moto.autoscaling.exceptions:ValidationError"
+LAUNCH = "moto.autoscaling.models:FakeAutoScalingGroup|replace_autoscaling_group_instances"
+DESCRIBE = "moto.autoscaling.responses:AutoScalingResponse|describe_scaling_activities"
+RESULT = "moto.core.responses:ActionResult"
+EC2_ERROR = "moto.ec2.exceptions:EC2ClientError"
+NOW = "moto.core.utils:utcnow"
+
+_ATTRIBUTE = "faultbridge_activities"
+
+
+def _fails_for_gone_instances() -> bool:
+    return "next(" in inspect.getsource(patching.resolve(TERMINATE))
+
+
+def _with_validation_error(terminate: Callable[..., Any]) -> Callable[..., Any]:
+    def terminate_instance(backend: Any, instance_id: str, should_decrement: bool) -> Any:  # noqa: ANN401, FBT001 - moto's signature
+        groups = backend.autoscaling_groups.values()
+        if not any(state.instance.id == instance_id for group in groups for state in group.instance_states):
+            text = f"Instance Id not found - No managed instance found for instance ID: {instance_id}"
+            raise patching.resolve(VALIDATION_ERROR)(text)
+        return terminate(backend, instance_id, should_decrement)
+
+    return terminate_instance
+
+
+def _lists_no_activities() -> bool:
+    return '{"Activities": []}' in inspect.getsource(patching.resolve(DESCRIBE))
+
+
+def _list_activities() -> None:
+    patching.replace(LAUNCH, _recording_activities)
+    patching.replace(DESCRIBE, lambda _describe: _describe_scaling_activities)
+
+
+def _recording_activities(launch: Callable[..., None]) -> Callable[..., None]:
+    def replace_autoscaling_group_instances(group: Any, count: int, tags: dict[str, str]) -> None:  # noqa: ANN401 - moto's group
+        before = {state.instance.id for state in group.instance_states}
+        try:
+            launch(group, count, tags)
+        except patching.resolve(EC2_ERROR) as error:
+            _record(group, "Failed", f"Launching a new EC2 instance.  Status Reason: {error.message}")
+            return
+        for state in group.instance_states:
+            if state.instance.id not in before:
+                _record(group, "Successful", f"Launching a new EC2 instance: {state.instance.id}")
+
+    return replace_autoscaling_group_instances
+
+
+def _record(group: Any, status: str, description: str) -> None:  # noqa: ANN401 - moto's group
+    now = patching.resolve(NOW)()
+    activity = {
+        "ActivityId": str(uuid4()),
+        "AutoScalingGroupName": group.name,
+        "Description": description,
+        "Cause": "an instance was launched in response to a difference between desired and actual capacity.",
+        "StartTime": now,
+        "EndTime": now,
+        "StatusCode": status,
+        "StatusMessage": description if status == "Failed" else "",
+        "Progress": 100,
+        "Details": "{}",
+    }
+    vars(group).setdefault(_ATTRIBUTE, []).insert(0, activity)
+
+
+def _describe_scaling_activities(response: Any) -> Any:  # noqa: ANN401 - moto's types
+    name = response._get_param("AutoScalingGroupName")
+    groups = response.autoscaling_backend.autoscaling_groups.values()
+    found = [activity for group in groups if name in {None, group.name} for activity in vars(group).get(_ATTRIBUTE, [])]
+    return patching.resolve(RESULT)({"Activities": found})
+
+
+GAPS = (
+    Gap(
+        "gone_instances",
+        (TERMINATE, VALIDATION_ERROR),
+        _fails_for_gone_instances,
+        lambda: patching.replace(TERMINATE, _with_validation_error),
+    ),
+    Gap("scaling_activities", (LAUNCH, DESCRIBE, RESULT, EC2_ERROR, NOW), _lists_no_activities, _list_activities),
+)

@@ -1,0 +1,64 @@
+"""Find and replace private names of an emulator.
+
+A name has the form `package.module:attribute`. Further attributes or dictionary keys follow after `|`, for example
+`moto.ssm.models:Command|response_object` or `...provisioners:_RESOURCE_HANDLERS|AWS::SQS::Queue|create`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """A difference between an emulator and AWS, and the patch for it.
+
+    `private_names` are the emulator's names that the patch replaces or calls. `is_open` returns whether the unpatched
+    emulator still has the gap. `apply` patches the emulator in this process.
+    """
+
+    name: str
+    private_names: tuple[str, ...]
+    is_open: Callable[[], bool]
+    apply: Callable[[], None]
+
+
+def resolve(name: str) -> Any:  # noqa: ANN401 - any object of the emulator
+    """Return the current object of a name; raise `LookupError` when the emulator has no such name."""
+    owner, last = owner_of(name)
+    return _member(owner, last, name)
+
+
+def replace(name: str, make: Callable[[Any], Any]) -> None:
+    """Replace the object of a name with `make(old)`."""
+    owner, last = owner_of(name)
+    new = make(_member(owner, last, name))
+    if isinstance(owner, dict):
+        owner[last] = new
+    else:
+        setattr(owner, last, new)
+
+
+def add_method(class_name: str, method: str, function: Callable[..., Any]) -> None:
+    """Add a missing method to a class of the emulator."""
+    setattr(resolve(class_name), method, function)
+
+
+def owner_of(name: str) -> tuple[Any, str]:
+    """Return the object that contains the named attribute or key, and the attribute or key itself."""
+    module, _, path = name.partition(":")
+    owner: Any = import_module(module)
+    *parents, last = path.split("|")
+    for parent in parents:
+        owner = _member(owner, parent, name)
+    return owner, last
+
+
+def _member(owner: Any, key: str, name: str) -> Any:  # noqa: ANN401 - any object of the emulator
+    try:
+        return owner[key] if isinstance(owner, dict) else getattr(owner, key)
+    except (AttributeError, KeyError):
+        raise LookupError(f"the emulator has no {name}") from None

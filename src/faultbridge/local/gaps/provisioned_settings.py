@@ -1,0 +1,135 @@
+"""Patches for settings that MiniStack's CloudFormation drops from new resources.
+
+`queue_redrive`
+AWS: `RedrivePolicy` of `AWS::SQS::Queue` is set on the queue.
+MiniStack: CloudFormation drops it silently, although SQS applies one that is set later.
+Here: CloudFormation sets it when it creates or updates a queue.
+
+`subscription_redrive`
+AWS: `RedrivePolicy` of `AWS::SNS::Subscription` is set on the subscription.
+MiniStack: CloudFormation drops it silently. SNS stores one that is set through the API but never uses it: a failed
+delivery is not retried.
+Here: CloudFormation stores it, so that it can be read.
+
+`table_settings`
+AWS: `TimeToLiveSpecification` and `PointInTimeRecoverySpecification` of `AWS::DynamoDB::Table` are set on the table.
+MiniStack: CloudFormation drops both silently, although DynamoDB applies the first when it is set through the API. It
+reads `DeletionProtectionEnabled: "false"`, the value of a template parameter, as true.
+Here: CloudFormation sets both when it creates or updates a table, and it reads booleans in text form.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from faultbridge.local.gaps import patching
+from faultbridge.local.gaps.patching import Gap
+
+_HANDLERS = "ministack.services.cloudformation.provisioners:_RESOURCE_HANDLERS"
+CREATE_QUEUE = f"{_HANDLERS}|AWS::SQS::Queue|create"
+CREATE_SUBSCRIPTION = f"{_HANDLERS}|AWS::SNS::Subscription|create"
+CREATE_TABLE = f"{_HANDLERS}|AWS::DynamoDB::Table|create"
+CREATE_TOPIC = "ministack.services.cloudformation.provisioners:_sns_create"
+QUEUES = "ministack.services.sqs:_queues"
+TOPICS = "ministack.services.sns:_topics"
+UPDATE_TTL = "ministack.services.dynamodb:_update_ttl"
+UPDATE_BACKUPS = "ministack.services.dynamodb:_update_continuous_backups"
+TTL_SETTINGS = "ministack.services.dynamodb:_ttl_settings"
+
+Properties = dict[str, Any]
+Provisioner = Callable[[str, Properties, str], tuple[str, dict[str, Any]]]
+
+
+def _drops_queue_policy() -> bool:
+    policy = {"deadLetterTargetArn": "arn:aws:sqs:us-east-1:000000000000:dead", "maxReceiveCount": 3}
+    url, _ = patching.resolve(CREATE_QUEUE)("Probe", {"QueueName": "probe", "RedrivePolicy": policy}, "probe")
+    return "RedrivePolicy" not in patching.resolve(QUEUES)[url]["attributes"]
+
+
+def _with_queue_policy(create: Provisioner) -> Provisioner:
+    def create_queue(logical_id: str, properties: Properties, stack: str) -> tuple[str, dict[str, Any]]:
+        url, attributes = create(logical_id, properties, stack)
+        if policy := properties.get("RedrivePolicy"):
+            patching.resolve(QUEUES)[url]["attributes"]["RedrivePolicy"] = _as_text(policy)
+        return url, attributes
+
+    return create_queue
+
+
+def _drops_subscription_policy() -> bool:
+    topic, _ = patching.resolve(CREATE_TOPIC)("Probe", {"TopicName": "probe"}, "probe")
+    wanted = {
+        "TopicArn": topic,
+        "Protocol": "sqs",
+        "Endpoint": "arn",
+        "RedrivePolicy": {"deadLetterTargetArn": "arn"},
+    }
+    patching.resolve(CREATE_SUBSCRIPTION)("Probe", wanted, "probe")
+    subscriptions = patching.resolve(TOPICS)[topic]["subscriptions"]
+    return all("RedrivePolicy" not in one["attributes"] for one in subscriptions)
+
+
+def _with_subscription_policy(create: Provisioner) -> Provisioner:
+    def create_subscription(logical_id: str, properties: Properties, stack: str) -> tuple[str, dict[str, Any]]:
+        arn, attributes = create(logical_id, properties, stack)
+        topic = patching.resolve(TOPICS).get(properties.get("TopicArn", ""))
+        if topic and (policy := properties.get("RedrivePolicy")):
+            for subscription in topic["subscriptions"]:
+                if subscription["arn"] == arn:
+                    subscription["attributes"]["RedrivePolicy"] = _as_text(policy)
+        return arn, attributes
+
+    return create_subscription
+
+
+def _as_text(policy: str | dict[str, Any]) -> str:
+    return policy if isinstance(policy, str) else json.dumps(policy)
+
+
+def _drops_table_settings() -> bool:
+    wanted = {"TableName": "probe", "TimeToLiveSpecification": {"AttributeName": "at", "Enabled": True}}
+    patching.resolve(CREATE_TABLE)("Probe", wanted, "probe")
+    return "probe" not in patching.resolve(TTL_SETTINGS)
+
+
+def _with_table_settings(create: Provisioner) -> Provisioner:
+    def create_table(logical_id: str, properties: Properties, stack: str) -> tuple[str, dict[str, Any]]:
+        name, attributes = create(logical_id, _with_real_booleans(properties), stack)
+        for setting, update in (
+            ("TimeToLiveSpecification", UPDATE_TTL),
+            ("PointInTimeRecoverySpecification", UPDATE_BACKUPS),
+        ):
+            if wanted := properties.get(setting):
+                patching.resolve(update)({"TableName": name, setting: _with_real_booleans(wanted)})
+        return name, attributes
+
+    return create_table
+
+
+def _with_real_booleans(setting: dict[str, Any]) -> dict[str, Any]:
+    # Template parameters are text; the text "false" would be truthy.
+    return {key: value == "true" if value in ("true", "false") else value for key, value in setting.items()}
+
+
+GAPS = (
+    Gap(
+        "queue_redrive",
+        (CREATE_QUEUE, QUEUES),
+        _drops_queue_policy,
+        lambda: patching.replace(CREATE_QUEUE, _with_queue_policy),
+    ),
+    Gap(
+        "subscription_redrive",
+        (CREATE_SUBSCRIPTION, CREATE_TOPIC, TOPICS),
+        _drops_subscription_policy,
+        lambda: patching.replace(CREATE_SUBSCRIPTION, _with_subscription_policy),
+    ),
+    Gap(
+        "table_settings",
+        (CREATE_TABLE, UPDATE_TTL, UPDATE_BACKUPS, TTL_SETTINGS),
+        _drops_table_settings,
+        lambda: patching.replace(CREATE_TABLE, _with_table_settings),
+    ),
+)

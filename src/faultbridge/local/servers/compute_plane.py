@@ -1,0 +1,143 @@
+"""The compute plane: a moto server with patches, on loopback.
+
+Start it with `python -m faultbridge.local.servers.compute_plane`. It emulates EC2, Auto Scaling, Systems Manager, EKS
+and SageMaker. Its own routes start with `/faultbridge/`: `GET identity`; `POST command-output`, `capacity`,
+`launch-faults`, `kubernetes-cluster` and `reset`. `/faultbridge/kubernetes/<name>/...` is the Kubernetes API of an EKS
+cluster.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from faultbridge.local import kubernetes
+from faultbridge.local.environment import FOLDER_VARIABLE, LOOPBACK, PARENT_VARIABLE, PORT_VARIABLE, TOKEN_VARIABLE
+from faultbridge.local.gaps import registry
+from faultbridge.local.servers.fault_injection import (
+    ANY_ZONE,
+    FAULTS,
+    LAUNCH_FAULTS,
+    CommandOutput,
+    LaunchFaultRates,
+)
+from faultbridge.local.stack.processes import terminate_with_parent
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
+
+PREFIX = "/faultbridge/"
+
+
+def main() -> None:
+    """Apply the patches and serve until the process is terminated."""
+    terminate_with_parent(os.environ.get(PARENT_VARIABLE))
+    from moto.moto_server.werkzeug_app import (
+        DomainDispatcherApplication,
+        MotoRequestHandler,
+        create_backend_app,
+    )
+    from werkzeug.serving import run_simple
+
+    os.chdir(os.environ[FOLDER_VARIABLE])
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    registry.apply_all(registry.COMPUTE_PLANE)
+    application = with_own_routes(DomainDispatcherApplication(create_backend_app))
+    port = int(os.environ[PORT_VARIABLE])
+    run_simple(LOOPBACK, port, application, threaded=True, request_handler=MotoRequestHandler)
+
+
+def with_own_routes(application: WSGIApplication) -> WSGIApplication:
+    """Return a WSGI application that answers this module's routes and forwards all other requests."""
+
+    def serve(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        path = str(environ.get("PATH_INFO", ""))
+        if path.startswith(kubernetes.PATH):
+            return _answer_kubernetes(path.removeprefix(kubernetes.PATH), environ, start_response)
+        if not path.startswith(PREFIX):
+            return application(environ, start_response)
+        status, answer = _answer(path.removeprefix(PREFIX), environ)
+        body = json.dumps(answer).encode()
+        start_response(status, [("Content-Type", "application/json"), ("Content-Length", str(len(body)))])
+        return [body]
+
+    return serve
+
+
+def _answer_kubernetes(path: str, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+    from faultbridge.local.kubernetes import api, clusters
+
+    name, slash, rest = path.partition("/")
+    return api.answer(lambda: clusters.find(name), slash + rest, environ, start_response)
+
+
+def _answer(route: str, environ: WSGIEnvironment) -> tuple[str, object]:
+    action = _ROUTES.get((str(environ["REQUEST_METHOD"]), route))
+    if action is None:
+        return "404 Not Found", {"error": f"unknown route: {route}", "routes": [f"{m} {r}" for m, r in _ROUTES]}
+    length = int(environ.get("CONTENT_LENGTH") or 0)
+    try:
+        body = json.loads(environ["wsgi.input"].read(length) or "{}")
+        return "200 OK", action(body)
+    except (KeyError, TypeError, ValueError) as error:
+        return "400 Bad Request", {"error": f"{type(error).__name__}: {error}"}
+
+
+def _identity(_body: dict[str, Any]) -> object:
+    return {"token": os.environ.get(TOKEN_VARIABLE, "")}
+
+
+def _set_command_output(body: dict[str, Any]) -> object:
+    output = CommandOutput(exit_code=int(body["exit_code"]), stdout=str(body["stdout"]))
+    FAULTS.set_output(str(body["instance_id"]), output, body.get("until"))
+    return {}
+
+
+def _set_capacity(body: dict[str, Any]) -> object:
+    available = bool(body["available"])
+    FAULTS.set_capacity(str(body["instance_type"]), str(body.get("zone", ANY_ZONE)), available=available)
+    if available:
+        from faultbridge.local.gaps import launches
+
+        launches.retry_scaling_groups()
+    return {}
+
+
+def _set_launch_faults(body: dict[str, Any]) -> object:
+    LAUNCH_FAULTS.set_rates(
+        int(body["seed"]), LaunchFaultRates(**{name: float(rate) for name, rate in body["rates"].items()})
+    )
+    return {}
+
+
+def _configure_kubernetes(body: dict[str, Any]) -> object:
+    from faultbridge.local.kubernetes import clusters
+
+    clusters.configure(body)
+    return {}
+
+
+def _reset(_body: dict[str, Any]) -> object:
+    from faultbridge.local.kubernetes import clusters
+
+    FAULTS.reset()
+    LAUNCH_FAULTS.set_rates(0, LaunchFaultRates())
+    clusters.reset()
+    return {}
+
+
+_ROUTES: dict[tuple[str, str], Callable[[dict[str, Any]], object]] = {
+    ("GET", "identity"): _identity,
+    ("POST", "command-output"): _set_command_output,
+    ("POST", "capacity"): _set_capacity,
+    ("POST", "launch-faults"): _set_launch_faults,
+    ("POST", "kubernetes-cluster"): _configure_kubernetes,
+    ("POST", "reset"): _reset,
+}
+
+if __name__ == "__main__":
+    main()

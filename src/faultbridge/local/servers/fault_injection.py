@@ -1,0 +1,147 @@
+"""Injected faults of the fake compute plane: command outputs, missing capacity, bad launches.
+
+Tests and the demo inject them. They are stored in the compute plane's process; its routes `POST /faultbridge/...`
+change them.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+from dataclasses import dataclass, field
+from uuid import NAMESPACE_OID, uuid5
+
+from faultbridge.local.servers.diagnostics import healthy_diagnostics
+
+ANY_ZONE = "*"
+NEXT_LAUNCH = "next"
+RESTARTS = {"reset": "nvidia-smi --gpu-reset", "reboot": "exit 194"}
+"""The text in a command that identifies it as a GPU reset or as a reboot."""
+
+
+@dataclass(frozen=True, slots=True)
+class CommandOutput:
+    """The exit code and the standard output of a command."""
+
+    exit_code: int
+    stdout: str
+
+
+@dataclass(slots=True)
+class ComputeFaults:
+    """The injected faults of instances and capacity.
+
+    By default every diagnostics run passes on eight GPUs and all capacity is available. A reset or a reboot always
+    completes. It removes a fault that was injected `until` this restart.
+    """
+
+    outputs: dict[str, CommandOutput] = field(default_factory=dict)
+    removed_by: dict[str, str] = field(default_factory=dict)
+    for_next_launches: list[CommandOutput] = field(default_factory=list)
+    without_capacity: set[tuple[str, str]] = field(default_factory=set)
+    lock: threading.RLock = field(default_factory=threading.RLock)
+
+    def output_of(self, instance_id: str, commands: list[str]) -> CommandOutput | None:
+        """Return the injected output, or healthy diagnostics for `dcgmi diag`; None for any other command."""
+        restart = next((name for name, text in RESTARTS.items() if any(text in line for line in commands)), None)
+        if restart is not None:
+            return self._restart(instance_id, restart, commands)
+        with self.lock:
+            if injected := self.outputs.get(instance_id):
+                return injected
+        if any("dcgmi diag" in command for command in commands):
+            return CommandOutput(0, healthy_diagnostics())
+        return None
+
+    def _restart(self, instance_id: str, restart: str, commands: list[str]) -> CommandOutput:
+        """Return the output of the restart script on the host: each token gets its own boot id."""
+        with self.lock:
+            if self.removed_by.get(instance_id) == restart:
+                self.outputs.pop(instance_id, None)
+        boot = uuid5(NAMESPACE_OID, "/".join((instance_id, *commands)))
+        return CommandOutput(0, f"boot_id={boot}\n" if restart == "reboot" else "")
+
+    def set_output(self, instance_id: str, output: CommandOutput, until: str | None = None) -> None:
+        """Set the output of later commands on an instance; `next` is the next launched instance.
+
+        `until` is the restart (`reset` or `reboot`) that removes the fault.
+        """
+        with self.lock:
+            if until is not None:
+                self.removed_by[instance_id] = until
+            if instance_id == NEXT_LAUNCH:
+                self.for_next_launches.append(output)
+            else:
+                self.outputs[instance_id] = output
+
+    def on_launch(self, instance_id: str) -> None:
+        """Apply the first output that waits for a launch, if any, to a new instance."""
+        with self.lock:
+            if self.for_next_launches:
+                self.outputs[instance_id] = self.for_next_launches.pop(0)
+
+    def set_capacity(self, instance_type: str, zone: str, *, available: bool) -> None:
+        """Set whether the instance type can be launched in the zone (`*` means all zones)."""
+        with self.lock:
+            if available:
+                self.without_capacity.discard((instance_type, zone))
+            else:
+                self.without_capacity.add((instance_type, zone))
+
+    def has_capacity(self, instance_type: str, zone: str) -> bool:
+        """Return whether the instance type can be launched in the zone."""
+        with self.lock:
+            return self.without_capacity.isdisjoint({(instance_type, zone), (instance_type, ANY_ZONE)})
+
+    def reset(self) -> None:
+        """Remove every injected fault."""
+        with self.lock:
+            self.outputs.clear()
+            self.removed_by.clear()
+            self.for_next_launches.clear()
+            self.without_capacity.clear()
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchFault:
+    """The faults of one launch."""
+
+    fails: bool = False
+    slow: bool = False
+    bad: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchFaultRates:
+    """The share (0 to 1) of launches that fail, are slow or bring a bad instance; delays in seconds."""
+
+    failing: float = 0.0
+    slow: float = 0.0
+    bad: float = 0.0
+    slow_seconds: float = 5.0
+    retry_seconds: float = 2.0
+
+
+@dataclass(slots=True)
+class LaunchFaults:
+    """Draws the faults of each launch; the same seed and order of launches give the same faults."""
+
+    rates: LaunchFaultRates = LaunchFaultRates()
+    _random: random.Random = field(default_factory=lambda: random.Random(0))  # noqa: S311 - reproducible, no secret
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def set_rates(self, seed: int, rates: LaunchFaultRates) -> None:
+        """Set new rates and restart the random sequence from the seed."""
+        with self._lock:
+            self.rates, self._random = rates, random.Random(seed)  # noqa: S311 - as above
+
+    def next(self) -> LaunchFault:
+        """Draw the faults of the next launch; a failing launch is neither slow nor bad."""
+        with self._lock:
+            rates = (self.rates.failing, self.rates.slow, self.rates.bad)
+            fails, slow, bad = (self._random.random() < rate for rate in rates)
+        return LaunchFault(fails=True) if fails else LaunchFault(slow=slow, bad=bad)
+
+
+FAULTS = ComputeFaults()
+LAUNCH_FAULTS = LaunchFaults()

@@ -1,0 +1,115 @@
+"""Build the template and deploy it into the embedded stack, if anything changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from faultbridge.local import clients
+from faultbridge.local.environment import tool_environment
+from faultbridge.local.stack import deployment_check, fingerprint, sam
+from faultbridge.local.stack.files import TEMPLATE, StackFolder, StackState, project_root
+
+# Differences from AWS: probes are frequent enough to watch, and nothing blocks `down`.
+# A killed worker's records return after the visibility time. One poller reads each queue, so a short time is safe.
+PARAMETERS = {
+    "ProbeSeconds": "1",
+    "IngestTimeoutSeconds": "20",
+    "RawRecordsVisibilitySeconds": "20",
+    "ArchiveThrough": "objects",
+    # A demonstration breaks more nodes an hour than the default page limit allows.
+    "MaxPagesPerHour": "1000",
+    # The emulator reports its own account as the sender of every message.
+    "SenderProof": "off",
+    "TableDeletionProtection": "false",
+    "TablePointInTimeRecovery": "false",
+}
+ARTIFACTS = "faultbridge-artifacts"
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Deployment:
+    """The project, template and parameters to deploy; undeclared parameters are ignored."""
+
+    project: Path
+    template: Path
+    parameters: Mapping[str, str] = field(default_factory=lambda: dict(PARAMETERS))
+
+    @classmethod
+    def of_project(cls, **parameters: str) -> Deployment:
+        """Return the product's own template with the default parameters, overridden by `parameters`."""
+        project = project_root()
+        return cls(project=project, template=project / TEMPLATE, parameters={**PARAMETERS, **parameters})
+
+    def declared_parameters(self) -> dict[str, str]:
+        """Return the parameters that the template declares; CloudFormation refuses any other parameter."""
+        declared = sam.read_template(self.template).get("Parameters", {})
+        return {name: value for name, value in self.parameters.items() if name in declared}
+
+    def fingerprint(self) -> str:
+        """Return the fingerprint of the deployment; an equal fingerprint means that nothing changed."""
+        return fingerprint.of_deployment(self.project, dict(self.parameters))
+
+
+def bring_up_to_date(folder: StackFolder, state: StackState, wanted: Deployment, progress: Progress) -> StackState:
+    """Build and deploy if anything changed since the last deployment; return the state with the outputs."""
+    current = wanted.fingerprint()
+    if state.deployed == current:
+        progress("nothing changed since the last deployment")
+        return state
+    built = build(folder, state, wanted, progress)
+    deploy(folder, state, wanted, progress)
+    progress("comparing the deployed resources with the template")
+    deployment_check.check(state, sam.read_template(built))
+    return state.with_deployment(current, clients.outputs(state))
+
+
+def build(folder: StackFolder, state: StackState, wanted: Deployment, progress: Progress) -> Path:
+    """Run `sam build`, unless its result for these files exists; return the path of the built template."""
+    built, marker = folder.build / "template.yaml", folder.root / "built"
+    current = wanted.fingerprint()
+    if built.exists() and marker.exists() and marker.read_text() == current:
+        progress("skipping the build: it is up to date")
+        return built
+    progress("building the functions and their layer (sam build)")
+    marker.unlink(missing_ok=True)
+    sam.write_state_machines(wanted.project)
+    sam.run(
+        ["build", "--template", str(wanted.template), "--build-dir", str(folder.build), *_config(wanted)],
+        project=wanted.project,
+        environment=tool_environment(state.ports, folder),
+        log=folder.log("sam-build"),
+    )
+    marker.write_text(current)
+    return built
+
+
+def deploy(folder: StackFolder, state: StackState, wanted: Deployment, progress: Progress) -> None:
+    """Run `sam deploy` with the built template, without the project's deploy settings, which are for AWS."""
+    progress("deploying (sam deploy)")
+    clients.ensure_bucket(state, ARTIFACTS)
+    parameters = [f"{name}={value}" for name, value in wanted.declared_parameters().items()]
+    sam.run(
+        [
+            "deploy",
+            *("--template-file", str(folder.build / "template.yaml")),
+            *("--stack-name", state.stack),
+            *("--s3-bucket", ARTIFACTS),
+            *("--region", state.region),
+            *("--capabilities", "CAPABILITY_IAM", "CAPABILITY_NAMED_IAM", "CAPABILITY_AUTO_EXPAND"),
+            *("--no-confirm-changeset", "--no-fail-on-empty-changeset", "--no-progressbar"),
+            *(["--parameter-overrides", *parameters] if parameters else []),
+        ],
+        project=wanted.project,
+        environment=tool_environment(state.ports, folder),
+        log=folder.log("sam-deploy"),
+    )
+
+
+def _config(wanted: Deployment) -> list[str]:
+    """Return the option for the project's SAM settings; SAM's default is the folder of the template."""
+    settings = wanted.project / "samconfig.toml"
+    return ["--config-file", str(settings)] if settings.exists() else []
