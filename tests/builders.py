@@ -23,8 +23,17 @@ GPU = Component(ComponentType.GPU, pci="0000:c1:00")
 OTHER_GPU = Component(ComponentType.GPU, pci="0000:53:00")
 
 ROWS = (
-    Row("xid.79", "GPU off the bus", Severity.FATAL, Action.REPLACE_NODE, scope=Scope.INSTANCE, ends_on=("replace",)),
-    Row("xid.48", "double bit error", Severity.FATAL, Action.REPLACE_NODE, scope=Scope.DEVICE, ends_on=("replace",)),
+    Row(
+        "xid.79",
+        "GPU off the bus",
+        Severity.FATAL,
+        Action.REPLACE_NODE,
+        scope=Scope.INSTANCE,
+        ends_on=("replace_node",),
+    ),
+    Row(
+        "xid.48", "double bit error", Severity.FATAL, Action.REPLACE_NODE, scope=Scope.DEVICE, ends_on=("replace_node",)
+    ),
     Row("xid.31", "MMU fault", Severity.INFO, Action.RESTART_APP, scope=Scope.PROCESS),
     Row("xid.92", "high rate of corrected errors", Severity.WARNING, Action.NONE, ends_on=("quiet:3600",)),
     Row("smi.gpu_lost", "GPU is lost", Severity.FATAL, Action.REPLACE_NODE, same_as="xid.79"),

@@ -20,7 +20,7 @@ from faultbridge.domain.catalog import Kind, Row, Scope
 from faultbridge.domain.faults import Action, Severity
 
 ROWS = list(load_catalog().rows.values())
-ENDS = re.compile(r"reset|reboot|replace|verified|quiet:\d+|snapshot:[a-z0-9-]+")
+ENDS = re.compile(r"reset_gpu|reboot_node|replace_node|verified|quiet:\d+|snapshot:[a-z0-9-]+")
 CANONICAL = {
     "smi.gpu_lost": "xid.79",
     "smi.recovery_action": "xid.154",
@@ -123,7 +123,7 @@ def test_quiet_time_never_ends_a_lost_gpu_or_lost_memory(one: str) -> None:
 @pytest.mark.parametrize("one", ["xid.79", "xid.64"])
 def test_a_reboot_does_not_end_a_fault_of_the_board(one: str) -> None:
     assert load_catalog().row(one).scope is Scope.DEVICE
-    assert "reboot" not in load_catalog().row(one).ends_on
+    assert "reboot_node" not in load_catalog().row(one).ends_on
 
 
 @pytest.mark.parametrize("row", ROWS, ids=code)

@@ -78,7 +78,7 @@ def change_type(schema: Schema) -> None:
 
 
 def allow_null(schema: Schema) -> None:
-    data(schema)["properties"]["repair_action"] = {"anyOf": [{"$ref": "#/$defs/Repair action"}, {"type": "null"}]}
+    data(schema)["properties"]["repair_action"] = {"anyOf": [{"$ref": "#/$defs/RepairAction"}, {"type": "null"}]}
 
 
 def forbid_null(schema: Schema) -> None:

@@ -16,7 +16,7 @@ from faultbridge.domain.catalog import Catalog, Kind, Recommendation, Row, Scope
 from faultbridge.domain.faults import Action, Severity
 
 FOLDER = Path(__file__).parent
-_ENDS_ON = ("reboot", "replace", "verified")
+_ENDS_ON = ("reboot_node", "replace_node", "verified")
 
 
 @cache

@@ -37,7 +37,7 @@ class Recommendation:
 class Row:
     """One code of the catalog.
 
-    `ends_on` holds any of `reset`, `reboot`, `replace`, `verified`, `health snapshot:<source>`, `quiet:<seconds>`.
+    `ends_on` holds any of `reset_gpu`, `reboot_node`, `replace_node`, `verified`, `snapshot:<source>`, `quiet:<seconds>`.
     `same_as` names the code under which this one is counted (a lost GPU seen by nvidia-smi is `xid.79`), `stands_for`
     the codes and families (`xid.*`) of which this one is but a word, as when an agent calls a node unhealthy.
     """
@@ -48,7 +48,7 @@ class Row:
     action: Action
     kind: Kind = Kind.EDGE
     scope: Scope = Scope.BOOT
-    ends_on: tuple[str, ...] = ("reboot", "replace", "verified")
+    ends_on: tuple[str, ...] = ("reboot_node", "replace_node", "verified")
     same_as: str | None = None
     stands_for: tuple[str, ...] = ()
     recommendations: tuple[Recommendation, ...] = ()
