@@ -81,10 +81,10 @@ class RecordIntake:
         from faultbridge.ingest.counter_store import CounterStore
         from faultbridge.ingest.heartbeat_monitor import HeartbeatMonitor
         from faultbridge.ingest.ingest import Ingest
-        from faultbridge.ingest.mappings import OwnWords
-        from faultbridge.ingest.node_lookup import Placement
+        from faultbridge.ingest.mappings import CustomerMappings
+        from faultbridge.ingest.node_lookup import NodeLookup
         from faultbridge.ingest.poison_messages import PoisonMessages
-        from faultbridge.ingest.record_reader import Reader
+        from faultbridge.ingest.record_reader import RecordReader
 
         table = self.ports.table
         item_cache = ItemCache(table, self.ports.clock)
@@ -93,11 +93,11 @@ class RecordIntake:
             PoisonMessages(table, self.ports.clock),
             HeartbeatMonitor(table, self.append, rulebook),
         )
-        reader = Reader(self.ports.objects, registry.decode, self.trust, OwnWords(item_cache))
-        placement = Placement(item_cache, rulebook, self.trust)
+        reader = RecordReader(self.ports.objects, registry.decode, self.trust, CustomerMappings(item_cache))
+        node_lookup = NodeLookup(item_cache, rulebook, self.trust)
         nodes, readings = NodeCache(item_cache), CounterStore(table)
         beside = poison_messages, silence, self.rejects, RecordCanary(table, self.ports.clock, self.stack)
-        return Ingest(nodes, placement, self.append, rulebook, reader, readings, *beside)
+        return Ingest(nodes, node_lookup, self.append, rulebook, reader, readings, *beside)
 
     @cached_property
     def intake(self) -> Intake:

@@ -191,7 +191,7 @@ def test_a_restore_does_not_write_over_what_a_cluster_recorded_meanwhile() -> No
     place = keys.cluster_state("train-a")
 
     def goes_on() -> None:
-        restored.happens(N1)
+        restored.observe_faults(N1)
         restored.rollup("train-a")
 
     just_before(restored.table.seam, to(place), goes_on)

@@ -23,15 +23,15 @@ from faultbridge.simulation.fakes.archive import FakeArchive, FakeDelivery, Fake
 from faultbridge.storage import items, keys
 from faultbridge.storage.wire.archive_lines import ArchiveLine
 from faultbridge.storage.writes import Delete, Key, Put
-from tests.ingest.world import World
+from tests.ingest.world import LedgerFixture
 
 N1 = NodeKey("train-a", "n-1")
 KEEP = timedelta(days=30)
 Misdeliver = Callable[[Sequence[ArchiveLine]], Sequence[ArchiveLine]]
 
 
-class Kept(World):
-    """A World whose record is kept beyond the table."""
+class Kept(LedgerFixture):
+    """A LedgerFixture whose record is kept beyond the table."""
 
     def __init__(self, *, misdeliver: Misdeliver | None = None, keep: timedelta | None = KEEP, **others: Any) -> None:
         super().__init__(**others)

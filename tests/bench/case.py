@@ -16,7 +16,7 @@ from datetime import timedelta
 from random import Random
 
 from faultbridge.domain.cases import Resolution
-from faultbridge.ingest.send import Parcel
+from faultbridge.ingest.send import RawInput
 from faultbridge.simulation.chaos import Chaos
 from faultbridge.simulation.fakes.seams import Call
 from faultbridge.simulation.history import calm_down
@@ -75,7 +75,7 @@ def case() -> Row:
     watching.invocations.clear()
     meter = Meter(watching.calls, scene.ports.table)
     source, make = SAMPLES["xid 79"]
-    scene.workers.send(Parcel(source, ACTING, make(0, None), node=NODE))
+    scene.workers.send(RawInput(source, ACTING, make(0, None), node=NODE))
     scene.queue.wake()
     calm_down(scene)
     (closed,) = [state.case for state in View(scene).nodes if state.case is not None]

@@ -20,7 +20,7 @@ from faultbridge.events.hyperpod import CLUSTER_EVENT, NODE_HEALTH, Home, Mirror
 from faultbridge.ledger.publish import Publish
 from faultbridge.simulation.fakes import FakeBus
 from tests.builders import STACK_ID
-from tests.ingest.world import World
+from tests.ingest.world import LedgerFixture
 from tests.pages import case_event, event
 
 HOME = Home("aws", "us-west-2", "111122223333")
@@ -222,8 +222,8 @@ def test_our_own_intake_takes_no_copy_for_a_fault() -> None:
 
 def entries(mirrored: frozenset[str]) -> FakeBus:
     """A bus that a real case was published on."""
-    world = World()
-    world.happens(world.register_node("n-1"))
+    world = LedgerFixture()
+    world.observe_faults(world.register_node("n-1"))
     bus = FakeBus()
     found = [record.new for record in world.table.stream if record.new and record.key.sk.startswith("ENTRY#")]
     Publish(world.table, bus, STACK_ID, mirrored)(found)

@@ -15,32 +15,32 @@ from faultbridge.jobs.job_impact import JobImpact
 from faultbridge.jobs.jobs import MAX_NODES, Jobs
 from faultbridge.ledger.timeline import Timeline, Wanted
 from tests.events.validate import assert_valid_event
-from tests.ingest.world import World
+from tests.ingest.world import LedgerFixture
 from tests.world import World as Installation
 
 
 @pytest.fixture
-def world() -> World:
-    made = World()
+def world() -> LedgerFixture:
+    made = LedgerFixture()
     for number in (1, 2, 3):
         made.register_node(f"n-{number}")
     return made
 
 
-def jobs(world: World) -> Jobs:
+def jobs(world: LedgerFixture) -> Jobs:
     return Jobs(world.table, world.clock, world.stack)
 
 
-def stream(world: World) -> list[dict[str, Any]]:
+def stream(world: LedgerFixture) -> list[dict[str, Any]]:
     page = world.table.query("CLUSTER#train-a")
     return [json.loads(str(item["body"])) for item in page.items if str(item["sk"]).startswith("ENTRY#")]
 
 
-def told(world: World) -> list[dict[str, Any]]:
+def told(world: LedgerFixture) -> list[dict[str, Any]]:
     return [body for body in stream(world) if body["metadata"]["event_type"] == "Job Change"]
 
 
-def test_a_start_and_an_end_are_two_valid_events_of_the_clusters_stream(world: World) -> None:
+def test_a_start_and_an_end_are_two_valid_events_of_the_clusters_stream(world: LedgerFixture) -> None:
     started = jobs(world).start("train-a", "88213", ["n-2", "n-1"], name="llama")
     world.pass_time(minutes=5)
     ended = jobs(world).end("train-a", "88213", outcome="failed", reason="exit code 1")
@@ -57,7 +57,7 @@ def test_a_start_and_an_end_are_two_valid_events_of_the_clusters_stream(world: W
     )
 
 
-def test_telling_it_twice_says_it_once(world: World) -> None:
+def test_telling_it_twice_says_it_once(world: LedgerFixture) -> None:
     for _ in range(2):
         jobs(world).start("train-a", "1", ["n-1"])
     for _ in range(2):
@@ -65,7 +65,7 @@ def test_telling_it_twice_says_it_once(world: World) -> None:
     assert [event["data"]["change"] for event in told(world)] == ["started", "ended"]
 
 
-def test_a_requeued_job_starts_again_under_its_id(world: World) -> None:
+def test_a_requeued_job_starts_again_under_its_id(world: LedgerFixture) -> None:
     jobs(world).start("train-a", "1", ["n-1"])
     jobs(world).end("train-a", "1")
     again = jobs(world).start("train-a", "1", ["n-3"])
@@ -73,7 +73,7 @@ def test_a_requeued_job_starts_again_under_its_id(world: World) -> None:
     assert jobs(world).find("train-a", "1") == again
 
 
-def test_the_clusters_stream_has_no_gap_when_a_rollup_comes_between(world: World) -> None:
+def test_the_clusters_stream_has_no_gap_when_a_rollup_comes_between(world: LedgerFixture) -> None:
     jobs(world).start("train-a", "1", ["n-1"])
     world.rollup("train-a")
     jobs(world).end("train-a", "1")
@@ -92,18 +92,18 @@ def test_the_clusters_stream_has_no_gap_when_a_rollup_comes_between(world: World
         ("bad_outcome", lambda one: one.end("train-a", "1", outcome="exploded")),
     ],
 )
-def test_what_cannot_be_is_refused_with_a_reason(world: World, reason: str, act: Any) -> None:
+def test_what_cannot_be_is_refused_with_a_reason(world: LedgerFixture, reason: str, act: Any) -> None:
     with pytest.raises(Rejected) as rejected:
         act(jobs(world))
     assert rejected.value.reason == reason
 
 
-def test_a_job_with_the_longest_id_and_the_most_nodes_is_noted(world: World) -> None:
+def test_a_job_with_the_longest_id_and_the_most_nodes_is_noted(world: LedgerFixture) -> None:
     job = jobs(world).start("train-a", "x" * 128, ["n-1"] * MAX_NODES)
     assert (job.nodes, [event["data"]["change"] for event in told(world)]) == (("n-1",), ["started"])
 
 
-def test_a_running_job_does_not_start_elsewhere_and_ends_not_before_it_began(world: World) -> None:
+def test_a_running_job_does_not_start_elsewhere_and_ends_not_before_it_began(world: LedgerFixture) -> None:
     started: Job = jobs(world).start("train-a", "1", ["n-1"])
     with pytest.raises(Rejected, match="job_runs"):
         jobs(world).start("train-a", "1", ["n-2"])
@@ -111,15 +111,15 @@ def test_a_running_job_does_not_start_elsewhere_and_ends_not_before_it_began(wor
         jobs(world).end("train-a", "1", at=started.started_at - timedelta(seconds=1))
 
 
-def strike(world: World, name: str) -> tuple[str, ...]:
+def strike(world: LedgerFixture, name: str) -> tuple[str, ...]:
     return JobImpact(world.append, jobs(world))(NodeKey("train-a", name))
 
 
-def test_a_fault_on_a_node_hits_the_jobs_that_run_there_and_no_other(world: World) -> None:
+def test_a_fault_on_a_node_hits_the_jobs_that_run_there_and_no_other(world: LedgerFixture) -> None:
     jobs(world).start("train-a", "1", ["n-1", "n-2"])
     jobs(world).start("train-a", "2", ["n-3"])
     world.pass_time(minutes=5)
-    world.happens(NodeKey("train-a", "n-2"))
+    world.observe_faults(NodeKey("train-a", "n-2"))
     assert strike(world, "n-2") == ("1",)
     hit = told(world)[-1]
     assert_valid_event(hit)
@@ -131,28 +131,28 @@ def test_a_fault_on_a_node_hits_the_jobs_that_run_there_and_no_other(world: Worl
     )
 
 
-def test_one_trouble_hits_a_job_once(world: World) -> None:
+def test_one_trouble_hits_a_job_once(world: LedgerFixture) -> None:
     jobs(world).start("train-a", "1", ["n-1"])
-    world.happens(NodeKey("train-a", "n-1"))
+    world.observe_faults(NodeKey("train-a", "n-1"))
     for _ in range(3):
         strike(world, "n-1")
     assert [event["data"]["change"] for event in told(world)] == ["started", "hit"]
 
 
-def test_neither_a_job_that_ended_nor_one_that_began_behind_the_fault_is_hit(world: World) -> None:
+def test_neither_a_job_that_ended_nor_one_that_began_behind_the_fault_is_hit(world: LedgerFixture) -> None:
     jobs(world).start("train-a", "1", ["n-1"])
     jobs(world).end("train-a", "1")
-    world.happens(NodeKey("train-a", "n-1"))
+    world.observe_faults(NodeKey("train-a", "n-1"))
     world.pass_time(minutes=5)
     jobs(world).start("train-a", "2", ["n-1"])
     strike(world, "n-1")
     assert [event["data"]["change"] for event in told(world)] == ["started", "ended", "started"]
 
 
-def test_the_timeline_of_a_job_has_its_start_what_hit_it_and_its_end(world: World) -> None:
+def test_the_timeline_of_a_job_has_its_start_what_hit_it_and_its_end(world: LedgerFixture) -> None:
     jobs(world).start("train-a", "1", ["n-1"])
     jobs(world).start("train-a", "2", ["n-2"])
-    world.happens(NodeKey("train-a", "n-1"))
+    world.observe_faults(NodeKey("train-a", "n-1"))
     strike(world, "n-1")
     world.pass_time(minutes=5)
     jobs(world).end("train-a", "1", outcome="failed")

@@ -16,7 +16,7 @@ from faultbridge.domain.nodes import NodeKey
 from faultbridge.domain.times import to_text
 from faultbridge.errors import Conflict, Rejected
 from faultbridge.ingest.canary import CLUSTER as CANARIES
-from faultbridge.ingest.canary import KEPT
+from faultbridge.ingest.canary import LAST_RECORDED
 from faultbridge.ingest.record_reader import Delivery
 from faultbridge.ledger.timeline import Timeline, Wanted
 from faultbridge.registry.aliases import Renaming, renamed
@@ -122,8 +122,8 @@ def test_a_canary_that_two_workers_have_at_once_is_noted_once() -> None:
     world.app.send_canary()
     (sent,) = world.ports.queue.messages
     delivery = Delivery("m-1", sent.body, world.now)
-    just_after_reading(world.ports.seam, KEPT, lambda: world.app.ingest([replace(delivery, id="m-2")]))
-    assert world.app.ingest([delivery]).failed == {"m-1"}
+    just_after_reading(world.ports.seam, LAST_RECORDED, lambda: world.app.ingest([replace(delivery, id="m-2")]))
+    assert set(world.app.ingest([delivery]).failed) == {"m-1"}
     notes = [line.event["metadata"]["event_type"] for line in Timeline(world.ports.table).entries(Wanted(CANARIES))]
     assert notes.count("Node Note Recorded") == 1
 

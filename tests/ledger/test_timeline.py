@@ -10,16 +10,16 @@ import pytest
 
 from faultbridge.errors import Rejected
 from faultbridge.ledger.timeline import Line, Timeline, Wanted, follow, in_order, is_late
-from tests.ingest.world import World
+from tests.ingest.world import LedgerFixture
 
 
 def texts(lines: Iterator[Line] | tuple[Line, ...] | list[Line]) -> list[str]:
     return [line.event["data"].get("text") or line.event["metadata"]["event_type"] for line in lines]
 
 
-def busy(**others: Any) -> tuple[World, Timeline]:
+def busy(**others: Any) -> tuple[LedgerFixture, Timeline]:
     """Six nodes, each with five notes, a minute apart."""
-    world = World(**others)
+    world = LedgerFixture(**others)
     seats = [world.register_node(f"n-{number}") for number in range(6)]
     for minute in range(5):
         for key in seats:
@@ -59,7 +59,7 @@ def test_a_window_has_its_beginning_and_not_its_end(node: str | None) -> None:
 
 
 def test_a_recent_window_of_a_long_history_is_read_without_the_history() -> None:
-    world = World(page_size=10)
+    world = LedgerFixture(page_size=10)
     key = world.register_node("n-1")
     for number in range(300):
         world.pass_time(minutes=1)
@@ -73,7 +73,7 @@ def test_a_recent_window_of_a_long_history_is_read_without_the_history() -> None
 
 def test_filters_let_only_their_kind_through() -> None:
     world, timeline = busy()
-    world.happens(world.register_node("n-9"))
+    world.observe_faults(world.register_node("n-9"))
     types = Wanted("train-a", types=("Node Fault Detected",))
     assert texts(timeline.entries(types)) == ["Node Fault Detected"]
     severe = Wanted("train-a", severities=("fatal",))
@@ -83,7 +83,7 @@ def test_filters_let_only_their_kind_through() -> None:
 
 def test_a_case_is_told_whole() -> None:
     world, timeline = busy()
-    case = world.happens(world.register_node("n-9")).live_case
+    case = world.observe_faults(world.register_node("n-9")).live_case
     assert case is not None
     told = texts(timeline.entries(Wanted(case=case.id)))
     assert "Node Fault Detected" in told
@@ -137,7 +137,7 @@ def test_what_does_not_exist_has_no_timeline(wanted: Wanted, reason: str) -> Non
 
 
 def test_what_comes_late_is_marked_and_stands_where_it_happened() -> None:
-    world = World()
+    world = LedgerFixture()
     key = world.register_node("n-1")
     world.pass_time(hours=1)
     world.note(key, "first")
@@ -148,7 +148,7 @@ def test_what_comes_late_is_marked_and_stands_where_it_happened() -> None:
 
 
 def test_following_tells_each_entry_once_though_the_index_lags() -> None:
-    world = World(index_lag=timedelta(seconds=5))
+    world = LedgerFixture(index_lag=timedelta(seconds=5))
     key = world.register_node("n-1")
     pending = [f"note {number}" for number in range(8)]
 

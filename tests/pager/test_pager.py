@@ -26,7 +26,7 @@ from faultbridge.ports import PageFormat, PageMessage, PageUrgency, ProviderFail
 from faultbridge.simulation.fakes import START, Call, FakePager, FakeTable, ManualClock, breaking
 from faultbridge.storage import keys
 from tests.builders import fault
-from tests.ingest.world import World
+from tests.ingest.world import LedgerFixture
 from tests.pages import BREAKER, CASE, CLOSED, ESCALATED, OPENED, PAGES, QUEUED, case_event, event
 from tests.races import just_after_reading
 
@@ -410,16 +410,16 @@ def test_a_word_that_an_event_does_not_have_does_not_stop_a_page() -> None:
     assert "Nothing more happens by itself (?)." in page.bodies["default"]
 
 
-def entries(world: World) -> Iterator[dict[str, Any]]:
+def entries(world: LedgerFixture) -> Iterator[dict[str, Any]]:
     for record in world.table.stream:
         if record.key.sk.startswith(keys.ENTRY) and record.new is not None:
             yield json.loads(str(record.new["body"]))
 
 
 def test_the_events_of_a_real_case_become_pages_with_all_that_the_table_knows() -> None:
-    world = World()
+    world = LedgerFixture()
     key = world.register_node("n-1")
-    world.happens(key, fault("xid.79"))
+    world.observe_faults(key, fault("xid.79"))
     pager = FakePager()
     paging = Paging(world.table, pager, world.clock)
     for one in entries(world):
@@ -433,7 +433,7 @@ def test_the_events_of_a_real_case_become_pages_with_all_that_the_table_knows() 
         assert str(known) in page.bodies["email"]
 
 
-def told_of(case_id: str | None, world: World) -> str:
+def told_of(case_id: str | None, world: LedgerFixture) -> str:
     """The page of a node that is not isolated yet, whose event says nothing of the cause."""
     overdue = event(EntryType.NOTE, 900, "n-1", kind="isolation", stage="overdue", text="not isolated")
     overdue["metadata"]["case_id"] = case_id
@@ -444,8 +444,8 @@ def told_of(case_id: str | None, world: World) -> str:
 
 
 def test_a_page_names_the_cause_of_its_case_and_needs_none() -> None:
-    world = World()
-    state = world.happens(world.register_node("n-1"), fault("xid.79"))
+    world = LedgerFixture()
+    state = world.observe_faults(world.register_node("n-1"), fault("xid.79"))
     assert state.live_case is not None
     assert state.incarnation is not None
     of_a_case, of_none = told_of(state.live_case.id, world), told_of(None, world)

@@ -23,7 +23,7 @@ from faultbridge.simulation.fakes import Call, FakeBus, FakeTable
 from faultbridge.storage import items, jobs, keys
 from faultbridge.storage.writes import Delete, Key, Put, Update
 from tests.archive.world import N1, Kept
-from tests.ingest.world import World
+from tests.ingest.world import LedgerFixture
 
 WRITES = {"table.write", "table.transact"}
 CONTROL = keys.cluster_control("train-a")
@@ -49,27 +49,27 @@ def bodies(table: FakeTable, pk: str = "CLUSTER#train-a") -> list[dict[str, Any]
 
 
 @pytest.fixture
-def world() -> World:
-    made = World()
+def world() -> LedgerFixture:
+    made = LedgerFixture()
     made.register_node("n-1")
     return made
 
 
-def controls(world: World) -> Controls:
+def controls(world: LedgerFixture) -> Controls:
     return Controls(world.table, world.clock, world.stack)
 
 
-def job_service(world: World) -> Jobs:
+def job_service(world: LedgerFixture) -> Jobs:
     return Jobs(world.table, world.clock, world.stack)
 
 
-def holding(world: World, *cases: str) -> None:
+def holding(world: LedgerFixture, *cases: str) -> None:
     """Let cases hold slots."""
     held = {("holders", case): "2026-02-03T04:05:06.000Z" for case in cases}
     world.table.write(Update(CONTROL, set=held, add={"version": 1}))
 
 
-def test_an_order_keeps_what_another_order_changed_in_the_same_moment(world: World) -> None:
+def test_an_order_keeps_what_another_order_changed_in_the_same_moment(world: LedgerFixture) -> None:
     meanwhile(world.table, lambda: holding(world, "c-1"))
     controls(world).pause("train-a", paused=True)
     control = controls(world).read("train-a")
@@ -78,20 +78,20 @@ def test_an_order_keeps_what_another_order_changed_in_the_same_moment(world: Wor
     assert len([body for body in bodies(world.table) if body["metadata"]["event_type"] == "Cluster Safety Change"]) == 1
 
 
-def test_two_who_pause_at_once_say_so_once(world: World) -> None:
+def test_two_who_pause_at_once_say_so_once(world: LedgerFixture) -> None:
     meanwhile(world.table, lambda: controls(world).pause("train-a", paused=True))
     controls(world).pause("train-a", paused=True)
     assert len([body for body in bodies(world.table) if body["metadata"]["event_type"] == "Cluster Safety Change"]) == 1
 
 
-def test_an_order_that_always_comes_too_late_says_so(world: World) -> None:
+def test_an_order_that_always_comes_too_late_says_so(world: LedgerFixture) -> None:
     meanwhile(world.table, lambda: world.table.write(Update(CONTROL, add={"version": 1})), MAX_TRIES)
     with pytest.raises(Conflict):
         controls(world).pause("train-a", paused=True)
     assert not controls(world).read("train-a").paused
 
 
-def test_an_entry_of_a_cluster_that_stands_is_never_overwritten(world: World) -> None:
+def test_an_entry_of_a_cluster_that_stands_is_never_overwritten(world: LedgerFixture) -> None:
     held = items.read_cluster("train-a", world.table.get(keys.cluster_state("train-a"))).head
     place = keys.entry(keys.cluster_partition("train-a"), held.epoch, held.sequence + 1)
     world.table.write(Put({"pk": place.pk, "sk": place.sk, "body": "of another state"}))
@@ -100,7 +100,7 @@ def test_an_entry_of_a_cluster_that_stands_is_never_overwritten(world: World) ->
     assert world.table.get(place)["body"] == "of another state"
 
 
-def test_an_entry_of_a_node_that_stands_is_never_overwritten(world: World) -> None:
+def test_an_entry_of_a_node_that_stands_is_never_overwritten(world: LedgerFixture) -> None:
     key = NodeKey("train-a", "n-1")
     head = world.append.read(key).head
     place = keys.entry(keys.node_partition(key), head.epoch, head.sequence + 1)
@@ -110,13 +110,13 @@ def test_an_entry_of_a_node_that_stands_is_never_overwritten(world: World) -> No
     assert world.table.get(place)["body"] == "of another state"
 
 
-def test_two_who_start_a_job_at_once_start_it_once(world: World) -> None:
+def test_two_who_start_a_job_at_once_start_it_once(world: LedgerFixture) -> None:
     meanwhile(world.table, lambda: job_service(world).start("train-a", "88213", ["n-1"], name="the first"))
     job_service(world).start("train-a", "88213", ["n-1"], name="the first")
     assert [body["data"]["change"] for body in bodies(world.table) if "job_id" in body["data"]] == ["started"]
 
 
-def test_a_job_that_ended_meanwhile_is_not_ended_again(world: World) -> None:
+def test_a_job_that_ended_meanwhile_is_not_ended_again(world: LedgerFixture) -> None:
     job_service(world).start("train-a", "88213", ["n-1"])
     world.pass_time(minutes=5)
     meanwhile(world.table, lambda: job_service(world).end("train-a", "88213", outcome="failed"))
@@ -124,7 +124,7 @@ def test_a_job_that_ended_meanwhile_is_not_ended_again(world: World) -> None:
     assert job_service(world).find("train-a", "88213").outcome == "failed"
 
 
-def test_a_change_of_the_job_alone_is_seen_though_the_clusters_stream_did_not_move(world: World) -> None:
+def test_a_change_of_the_job_alone_is_seen_though_the_clusters_stream_did_not_move(world: LedgerFixture) -> None:
     job = job_service(world).start("train-a", "88213", ["n-1"])
     world.pass_time(minutes=5)
     meanwhile(world.table, lambda: world.table.write(Update(jobs.job_key("train-a", job.id), add={"version": 1})))
@@ -132,7 +132,7 @@ def test_a_change_of_the_job_alone_is_seen_though_the_clusters_stream_did_not_mo
     assert job_service(world).find("train-a", "88213").version == job.version + 2
 
 
-def test_a_job_that_always_changes_meanwhile_is_a_conflict(world: World) -> None:
+def test_a_job_that_always_changes_meanwhile_is_a_conflict(world: LedgerFixture) -> None:
     job = job_service(world).start("train-a", "88213", ["n-1"])
     world.pass_time(minutes=5)
     meanwhile(world.table, lambda: world.table.write(Update(jobs.job_key("train-a", job.id), add={"version": 1})), 100)
@@ -140,14 +140,14 @@ def test_a_job_that_always_changes_meanwhile_is_a_conflict(world: World) -> None
         job_service(world).end("train-a", "88213", outcome="succeeded")
 
 
-def test_a_slot_that_was_taken_while_orphans_were_looked_for_is_kept(world: World) -> None:
+def test_a_slot_that_was_taken_while_orphans_were_looked_for_is_kept(world: LedgerFixture) -> None:
     holding(world, "c-orphan")
     meanwhile(world.table, lambda: holding(world, "c-new"))
     assert ReleaseLeakedSlots(world.table)("train-a") == ()
     assert set(items.read_control("train-a", world.table.get(CONTROL)).holders) == {"c-orphan", "c-new"}
 
 
-def test_looking_for_orphans_where_there_are_none_writes_nothing(world: World) -> None:
+def test_looking_for_orphans_where_there_are_none_writes_nothing(world: LedgerFixture) -> None:
     holding(world, "c-1")
     world.table.write(Put({"pk": keys.case("c-1").pk, "sk": keys.case("c-1").sk, "status": "in_progress"}))
     before = len(world.table.stream)
@@ -155,7 +155,7 @@ def test_looking_for_orphans_where_there_are_none_writes_nothing(world: World) -
     assert len(world.table.stream) == before
 
 
-def test_an_entry_that_was_archived_away_is_not_written_again_by_its_publication(world: World) -> None:
+def test_an_entry_that_was_archived_away_is_not_written_again_by_its_publication(world: LedgerFixture) -> None:
     entries = list(world.table.query("NODE#train-a#n-1", prefix=keys.ENTRY).items)
     places = [Key(str(item["pk"]), str(item["sk"])) for item in entries]
     for place in places:

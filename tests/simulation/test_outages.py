@@ -11,7 +11,7 @@ import pytest
 
 from faultbridge.data.policies import default_policy
 from faultbridge.domain.edges import NodeStatus
-from faultbridge.ingest.send import Parcel
+from faultbridge.ingest.send import RawInput
 from faultbridge.simulation.chaos import Chaos, Crash, Outage
 from faultbridge.simulation.fakes.seams import Call
 from faultbridge.simulation.history import calm_down
@@ -83,12 +83,12 @@ class Agents:
 
     def __init__(self, scene: Scene) -> None:
         self.scene = scene
-        self.kept: list[deque[Parcel]] = [deque() for _ in range(NODES)]
+        self.kept: list[deque[RawInput]] = [deque() for _ in range(NODES)]
 
     def say(self, node: int, what: str) -> None:
         """Send a record, behind those that wait."""
         source, make = SAMPLES[what]
-        self.kept[node].append(Parcel(source, ACTING, make(0, None), node=f"node-{node + 1}"))
+        self.kept[node].append(RawInput(source, ACTING, make(0, None), node=f"node-{node + 1}"))
         if len(self.kept[node]) == 1:
             self._send(node)
 

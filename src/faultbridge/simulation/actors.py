@@ -9,7 +9,7 @@ from typing import Any
 
 from faultbridge.bootstrap import Application
 from faultbridge.errors import Rejected
-from faultbridge.ingest.send import Parcel
+from faultbridge.ingest.send import RawInput
 from faultbridge.registry.registration import NewNode
 from faultbridge.rules.policies import Policies
 from faultbridge.simulation.acts import Act
@@ -75,7 +75,7 @@ class Actors(Cloud):
         name = self._name(instance)
         self._tell(f"EC2 finds the host of {instance.instance_id} ({name}) impaired")
         body = host_impaired(instance.instance_id)
-        self._until_sent(Parcel("ec2-status", ACTING, body, node=name, instance_id=instance.instance_id), 0.0, 3)
+        self._until_sent(RawInput("ec2-status", ACTING, body, node=name, instance_id=instance.instance_id), 0.0, 3)
 
     def _name(self, instance: Instance) -> str:
         return self.scene.hosts.get(instance.instance_id, f"{instance.instance_id}.internal")
@@ -100,25 +100,25 @@ class Actors(Cloud):
         source, make = SAMPLES[act.what]
         body = make(act.which // 7, now - timedelta(seconds=act.which % 5) if act.which % 2 else None)
         self._tell(f"{instance.instance_id} ({name}) says: {act.what}")
-        parcel = Parcel(source, cluster, body, node=name, instance_id=known)
-        self._until_sent(parcel, _SKEWS[act.which % len(_SKEWS)], 3)
+        raw_input = RawInput(source, cluster, body, node=name, instance_id=known)
+        self._until_sent(raw_input, _SKEWS[act.which % len(_SKEWS)], 3)
 
-    def _until_sent(self, parcel: Parcel, skew: float, tries: int) -> None:
+    def _until_sent(self, raw_input: RawInput, skew: float, tries: int) -> None:
         before = len(self.scene.ports.queue.messages)
         try:
-            accepted = bool(self.scene.workers.send(parcel, skew))
+            accepted = bool(self.scene.workers.send(raw_input, skew))
         except (Crash, Exception):  # noqa: BLE001 - an agent that got no answer sends again
             accepted = False
         messages = self.scene.ports.queue.messages
         self.sent += [(message.group, message.body, message.sent_at) for message in messages[before:]]
         self.scene.queue.wake()
         if not accepted and tries:
-            self.scene.schedule.after(20, "agent", lambda: self._until_sent(parcel, skew, tries - 1))
+            self.scene.schedule.after(20, "agent", lambda: self._until_sent(raw_input, skew, tries - 1))
 
     def _unknown(self, act: Act) -> None:
         self._tell(f"new-{act.which % 3}, which nobody registered, says: {act.what}")
         source, make = SAMPLES[act.what]
-        self._until_sent(Parcel(source, ACTING, make(0, None), node=f"new-{act.which % 3}"), 0.0, 2)
+        self._until_sent(RawInput(source, ACTING, make(0, None), node=f"new-{act.which % 3}"), 0.0, 2)
 
     def _noise(self, act: Act) -> None:
         text = ('{"v": 1', '{"v": 9}', "", '{"v": 1, "record_id": "x", "source": "kernel-log", "body": 3}')[

@@ -12,7 +12,7 @@ from datetime import timedelta
 from random import Random
 
 from faultbridge.errors import Transient
-from faultbridge.ingest.send import Parcel
+from faultbridge.ingest.send import RawInput
 from faultbridge.simulation.chaos import EFFECTS, Chaos, Crash, failure
 from faultbridge.simulation.fakes.seams import Call
 from faultbridge.simulation.history import calm_down
@@ -91,7 +91,7 @@ class World:
         cluster, node = (ACTING, "node-1") if self.acting else (WATCHED, "seat-1")
         for _ in range(MAX_SENDS):
             try:
-                if scene.workers.send(Parcel(source, cluster, make(0, None), node=node)):
+                if scene.workers.send(RawInput(source, cluster, make(0, None), node=node)):
                     return
             except (Crash, Transient):
                 continue

@@ -13,8 +13,8 @@ from faultbridge.domain.faults import Fault, Observation, Snapshot
 from faultbridge.domain.nodes import NodeKey, NodeState
 from faultbridge.domain.records import Outcome
 from faultbridge.errors import Rejected
-from faultbridge.ingest.delivery_audit import OUTCOME
-from faultbridge.ingest.record_reader import Delivery, Part, Reader
+from faultbridge.ingest.outcomes import OUTCOME
+from faultbridge.ingest.record_reader import Delivery, RecordPart, RecordReader
 from faultbridge.pipeline.decide.open_case import Rules
 from faultbridge.pipeline.fold.changes import Arrival
 from faultbridge.pipeline.fold.write_filter import SURVEY_KEPT
@@ -58,7 +58,7 @@ def _settled_as(view: View, outcome: Outcome) -> set[str]:
     return {record for line in lines for record, found in line.items() if found == outcome}
 
 
-def _old_snapshots(view: View, parts: list[Part]) -> set[str]:
+def _old_snapshots(view: View, parts: list[RecordPart]) -> set[str]:
     """Name the health snapshots that came after a newer one of their source: such a one says nothing, whatever it covered."""
     effective = _settled_as(view, Outcome.CLEAN) | _effective(view)
     snapshots = {part.record.record_id for part in parts if any(isinstance(one, Snapshot) for one in part.observations)}
@@ -69,7 +69,7 @@ def _effective(view: View) -> set[str]:
     return _settled_as(view, Outcome.RECORDED) | _settled_as(view, Outcome.FOLDED)
 
 
-def _overtaken_faults(view: View, parts: list[Part]) -> set[str]:
+def _overtaken_faults(view: View, parts: list[RecordPart]) -> set[str]:
     """Name the stale faults that are older than a look of another source which covered them: such a one opens nothing.
 
     In order it would have stood when that look came, which withdraws no word but its own source's.
@@ -92,7 +92,7 @@ def _overtaken_faults(view: View, parts: list[Part]) -> set[str]:
     }
 
 
-def _unstored_looks(view: View, parts: list[Part]) -> set[str]:
+def _unstored_looks(view: View, parts: list[RecordPart]) -> set[str]:
     """Name the looks that changed nothing and are shortly after an older one that found something.
 
     Had that one come first, they would have ended what it opened: it came behind them. They are not worth a write
@@ -114,7 +114,7 @@ def _unstored_looks(view: View, parts: list[Part]) -> set[str]:
     }
 
 
-def _tied(parts: list[Part]) -> bool:
+def _tied(parts: list[RecordPart]) -> bool:
     """Tell whether a look and something else are of one millisecond: which of them was later nobody can say."""
     looks: set[datetime] = set()
     said: dict[datetime, set[tuple[str, bytes]]] = {}
@@ -125,14 +125,14 @@ def _tied(parts: list[Part]) -> bool:
     return any(len(said[at]) > 1 for at in looks)
 
 
-def _at(part: Part, one: Observation) -> datetime:
+def _at(part: RecordPart, one: Observation) -> datetime:
     return one.observed_at or part.record.sent_at
 
 
-def _delivered(view: View) -> list[Part]:
+def _delivered(view: View) -> list[RecordPart]:
     """Read again every message that can be read, once each."""
-    reader = Reader(view.ports.objects, registry.decode)
-    found: dict[str, Part] = {}
+    reader = RecordReader(view.ports.objects, registry.decode)
+    found: dict[str, RecordPart] = {}
     for text, at in view.scene.queue.taken.values():
         try:
             read = reader.read(Delivery("again", text, at))
@@ -143,7 +143,7 @@ def _delivered(view: View) -> list[Part]:
     return list(found.values())
 
 
-def _replayed(state: NodeState, parts: list[Part], end: datetime) -> dict[str, list[str]]:
+def _replayed(state: NodeState, parts: list[RecordPart], end: datetime) -> dict[str, list[str]]:
     policy, catalog = default_policy(), data.load_catalog()
     rules = Rules(policy, ClusterConfig(WATCHED), catalog.version, "replay")
     node = NodeState(NodeKey(*state.key), status=state.status, incarnation=state.incarnation)

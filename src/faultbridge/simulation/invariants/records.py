@@ -6,13 +6,14 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 
 from faultbridge.domain.records import Outcome
-from faultbridge.ingest.delivery_audit import OUTCOME, account
+from faultbridge.ingest.delivery_audit import audit_deliveries
+from faultbridge.ingest.outcomes import OUTCOME
 from faultbridge.simulation.invariants.base import Invariant
 from faultbridge.simulation.view import View
 
 
 def _unaccounted(view: View) -> Iterator[str]:
-    yield from account(view.ports.receipts, datetime(2000, 1, 1, tzinfo=UTC)).missing
+    yield from audit_deliveries(view.ports.receipts, datetime(2000, 1, 1, tzinfo=UTC)).missing
 
 
 def _unknown_outcomes(view: View) -> Iterator[str]:
