@@ -17,11 +17,11 @@ from faultbridge.ingest.record_reader import Delivery
 from faultbridge.ledger.timeline import Timeline, Wanted
 from faultbridge.ledger.verify import Verify
 from faultbridge.ops.backlog import Waiting
-from faultbridge.registry.registration import Registration
 from faultbridge.storage import keys
 from faultbridge.storage.items import item
 from faultbridge.storage.writes import Put
 from tests.builders import NOON
+from tests.races import just_before, to
 from tests.world import World
 
 
@@ -153,12 +153,10 @@ def test_a_canary_that_the_queue_refuses_raises(world: World, monkeypatch: pytes
 
 
 def test_a_cluster_of_canaries_that_another_sweep_added_first_is_logged(
-    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
-    world.app.send_canary()
-    monkeypatch.setattr(Registration, "find_cluster", lambda _self, _cluster: None)
+    just_before(world.ports.seam, to(keys.cluster_config(CLUSTER)), world.app.send_canary)
     assert world.app.send_canary() is not None
-    assert [(line.message, line.reason) for line in caplog.records] == [  # type: ignore[attr-defined] # a field of the line
-        ("canary_cluster_not_added", "cluster_exists")
-    ]
+    (line,) = [vars(record) for record in caplog.records]
+    assert (line["message"], line["reason"]) == ("canary_cluster_not_added", "cluster_exists")
