@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, cast
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -119,6 +120,19 @@ def test_each_group_fits_in_one_transaction_and_contains_every_draft_once(wanted
         assert len(group) == 1 or len(written) <= MAX_WRITES
         assert len(group) == 1 or sum(len(one.appended.entries) for one in group) <= MAX_ENTRIES
         assert len(group) == 1 or all(len(one.writes) > 1 for one in group)
+
+
+@pytest.mark.parametrize(("writes", "entries"), [(2, 1), (MAX_WRITES // 2, 1), (2, MAX_ENTRIES // 2)])
+def test_two_drafts_share_a_transaction_up_to_its_limits(writes: int, entries: int) -> None:
+    drafted = [
+        DraftedBatch(
+            cast("Any", None),
+            cast("Appended", _Entries(entries)),
+            tuple(_write(1000 * draft + number) for number in range(writes)),
+        )
+        for draft in range(2)
+    ]
+    assert list(group_commits(drafted)) == [drafted]
 
 
 class _Entries:

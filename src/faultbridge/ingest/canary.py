@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from faultbridge.domain.clusters import ClusterConfig
 from faultbridge.domain.edges import Actor
@@ -21,10 +21,12 @@ from faultbridge.ledger.cluster_stream import next_writes
 from faultbridge.log import log_cause
 from faultbridge.pipeline import entry_builder
 from faultbridge.ports import Clock, RecordQueue, Table
-from faultbridge.registry.registration import Registration
 from faultbridge.storage import items, keys
 from faultbridge.storage.wire.message import Message, encode_message
 from faultbridge.storage.writes import Absent, Equals, Key, Put
+
+if TYPE_CHECKING:  # the sweep registers the cluster of canaries; ingest loads no registration
+    from faultbridge.registry.registration import Registration
 
 CLUSTER = "faultbridge-canary"
 """A cluster without nodes. Canaries are notes on its stream, so they are archived and verified like other entries."""

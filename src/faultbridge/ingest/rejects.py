@@ -15,7 +15,6 @@ from faultbridge.domain.records import RawRecord
 from faultbridge.domain.times import to_text
 from faultbridge.errors import Conflict, Rejected, Transient
 from faultbridge.ingest.record_reader import UNREADABLE_PREFIX, Delivery, unreadable_id
-from faultbridge.ledger.queries import every
 from faultbridge.log import log_cause
 from faultbridge.pipeline.normalize.mask import mask
 from faultbridge.pipeline.normalize.trust import BELIEVE_ALL, Trust
@@ -66,6 +65,8 @@ class Rejects:
 
     def list(self, cluster: str) -> Iterator[Reject]:
         """Yield the rejects of a cluster, oldest first. `-` has the rejects of clusters that are not registered."""
+        from faultbridge.ledger.queries import every  # ingest stores rejects and never lists them
+
         yield from map(rejects.read, every(self.table, keys.reject_partition(cluster), up_to=rejects.COUNTERS))
 
     def dropped(self, cluster: str) -> int:
