@@ -78,7 +78,7 @@ class Site:
         now = self.world.now
         for record in records:
             self.delivered += 1
-            ingested = self.world.app.ingest([Delivery(f"m-{self.delivered}", record.text, now)])
+            ingested = self.world.app.ingestion.ingest([Delivery(f"m-{self.delivered}", record.text, now)])
             assert not ingested.reasons, ingested.reasons
         if self.loses_responses and self.rng.random() < 0.3:
             raise SendFailed("the response was lost")
@@ -172,7 +172,7 @@ def test_each_line_is_one_entry_when_the_agent_process_is_killed(tmp_path: Path,
     world.ports.clock.advance_to(datetime.now(UTC))
     # A message that arrived twice is delivered twice, as SQS may do.
     for number, text in enumerate(queue.arrived):
-        assert not world.app.ingest([Delivery(f"m-{number}", text, world.now)]).reasons
+        assert not world.app.ingestion.ingest([Delivery(f"m-{number}", text, world.now)]).reasons
     assert sorted(fault_entries(world)) == sorted((f"xid.{code}", f"0000:{bus:02x}:00") for code, bus in LINES)
     assert kills > 5
 

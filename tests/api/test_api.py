@@ -32,10 +32,10 @@ def gateway() -> Gateway:
     """Two clusters; in the first a node with a fatal fault and a case."""
     made = Gateway()
     app = made.world.app
-    app.registration.add_cluster(ClusterConfig("secret-b"))
-    app.registration.add_node("secret-b", NewNode("b-1", "i-0bbbbbbbbbbbbbbb1"))
-    app.ingest([made.world.message(node="n-1")])
-    app.rollup("train-a")
+    app.registry.registration.add_cluster(ClusterConfig("secret-b"))
+    app.registry.registration.add_node("secret-b", NewNode("b-1", "i-0bbbbbbbbbbbbbbb1"))
+    app.ingestion.ingest([made.world.message(node="n-1")])
+    app.repair.cluster_status("train-a")
     return made
 
 
@@ -68,7 +68,7 @@ SHOWN = {
 
 @pytest.mark.parametrize("shape", SHOWN)
 def test_an_answer_has_the_shape_that_is_described(gateway: Gateway, shape: str) -> None:
-    gateway.world.app.ingest([gateway.world.message("nothing that is known", node="n-1")])
+    gateway.world.app.ingestion.ingest([gateway.world.message("nothing that is known", node="n-1")])
     answer = gateway.get(SHOWN[shape])
     assert answer.status == 200, answer.text
     SHAPES[shape].model_validate_json(answer.text)
@@ -279,10 +279,10 @@ def waiting(gateway: Gateway) -> str:
     """The case of another node, under a policy by which a person is asked before every repair action."""
     app, world = gateway.world.app, gateway.world
     world.ports.table.write(Put(items.item(keys.policy(BY_APPROVAL.version), world.now, {"policy": dump(BY_APPROVAL)})))
-    app.registration.set_cluster("train-a", {"policy": BY_APPROVAL.version})
+    app.registry.registration.set_cluster("train-a", {"policy": BY_APPROVAL.version})
     world.ports.clock.advance(timedelta(hours=1))
-    app.ingest([world.message(node="n-2")])
-    app.sweep()
+    app.ingestion.ingest([world.message(node="n-2")])
+    app.ops.sweep()
     return case_of(gateway, N2)
 
 
@@ -304,14 +304,14 @@ def test_an_answer_is_put_on_the_record_with_who_gave_it(gateway: Gateway, verb:
 def test_what_a_person_approves_begins(gateway: Gateway) -> None:
     case = waiting(gateway)
     gateway.post(f"{C}/cases/{case}/approve", {"attempt": 1})
-    gateway.world.app.sweep()
+    gateway.world.app.ops.sweep()
     assert gateway.get(f"{C}/cases/{case}").json["status"] == "in_progress"
 
 
 def test_what_a_person_denies_is_theirs(gateway: Gateway) -> None:
     case = waiting(gateway)
     gateway.post(f"{C}/cases/{case}/deny", {"attempt": 1})
-    gateway.world.app.sweep()
+    gateway.world.app.ops.sweep()
     assert gateway.get(f"{C}/cases/{case}").json["status"] == "escalated"
 
 

@@ -25,7 +25,7 @@ CHECKS = [not_a_server_error, content_type_conformance, response_schema_conforma
 
 def _gateway() -> Gateway:
     gateway = Gateway()
-    gateway.world.app.ingest([gateway.world.message(node="n-1")])
+    gateway.world.app.ingestion.ingest([gateway.world.message(node="n-1")])
     return gateway
 
 

@@ -20,7 +20,6 @@ import yaml
 
 from faultbridge.ingest.record_reader import Delivery
 from faultbridge.simulation.deliveries import RINGS
-from faultbridge.simulation.fakes.archive import FakeArchivePorts
 from tests.bench.meter import Bill, Meter
 from tests.bench.report import Row, report
 from tests.world import XID_31, XID_79, World
@@ -71,8 +70,7 @@ class Run:
         names = tuple(f"n{number}" for number in range(nodes))
         self.world = World(nodes=names, mode="observe", repair_owner="observe")
         ports = self.world.ports
-        self.world.app.archive_ports = FakeArchivePorts(ports.table, ports.clock)
-        self.world.app.archive_ports.sink.seam = ports.seam
+        ports.sink.seam = ports.seam
         self.batch = mapping.batch(per_second)
         self.pause = self.batch / per_second
         self.meter = Meter(ports.seam.calls, ports.table)
@@ -92,7 +90,7 @@ class Run:
         """Ingest a batch; garbage is left for later, because what grows with each record is the fake table."""
         gc.disable()
         begun = time.process_time()
-        self.world.app.ingest(batch)
+        self.world.app.ingestion.ingest(batch)
         took = time.process_time() - begun
         gc.enable()
         return took
@@ -108,12 +106,12 @@ class Run:
         while fresh := self._new_entries():
             app = self.world.app
             self.meter.invocations["publish"] += 1
-            app.publish(fresh)
-            app.write_archive(fresh)
+            app.ledger.publish(fresh)
+            app.archive.write(fresh)
             bells = {(str(one["cluster"]), one["node"]) for one in fresh if one["type"] in RINGS}
             if bells:
                 self.meter.invocations["react"] += 1
-                app.react(bells)
+                app.ops.react(bells)
 
     def _new_entries(self) -> list[dict[str, object]]:
         stream = self.world.ports.table.stream

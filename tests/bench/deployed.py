@@ -22,10 +22,8 @@ from pathlib import Path
 from moto.server import ThreadedMotoServer
 
 from faultbridge.adapters.aws.clients import Clients
-from faultbridge.adapters.aws.ports import AwsPorts
-from faultbridge.bootstrap import Application
+from faultbridge.composition.installation import Installation, on_aws
 from faultbridge.domain.clusters import ClusterConfig
-from faultbridge.ledger.append import Stack
 from faultbridge.registry.registration import NewNode
 from faultbridge.settings import Settings
 from tests.contracts.aws import CREDENTIALS, REGION, fresh, make_table
@@ -52,14 +50,14 @@ class Deployed:
 
     clients: Clients
     variables: Mapping[str, str]
-    application: Application
+    installation: Installation
     folder: Path
     runtime: Path
 
     def register_node(self, node: str, number: int) -> None:
         """Register a node."""
         instance = f"i-{number:017x}"
-        self.application.registration.add_node(CLUSTER, NewNode(node, instance_id=instance))
+        self.application.registry.registration.add_node(CLUSTER, NewNode(node, instance_id=instance))
 
     def run(self, program: str, path: list[Path], *arguments: str) -> Ran:
         """Run a program in a process of its own to its end."""
@@ -103,8 +101,8 @@ def _deploy(endpoint: str, folder: Path) -> Deployed:
     os.environ.update(CREDENTIALS)
     clients = Clients(region=REGION, endpoint_url=endpoint)
     named = _resources(clients, endpoint)
-    application = Application(AwsPorts(Settings(named), clients), Stack("bench", "bench"))
-    application.registration.add_cluster(ClusterConfig(CLUSTER))
+    application = on_aws(Settings({**named, "FAULTBRIDGE_STACK_ID": "bench", "FAULTBRIDGE_STACK": "bench"}), clients)
+    application.registry.registration.add_cluster(ClusterConfig(CLUSTER))
     variables = {**CREDENTIALS, **named, "AWS_ENDPOINT_URL": endpoint, "PATH": os.environ["PATH"]}
     return Deployed(clients, variables, application, folder, link_runtime(folder))
 

@@ -65,7 +65,7 @@ def _faulty(on: Deployed) -> list[Item]:
     for number in range(NODES // 2):
         node = f"node-{number}"
         (record,) = batch(node)["Records"]
-        on.application.ingest([Delivery(node, record["body"], datetime.now(UTC))])
+        on.application.ingestion.ingest([Delivery(node, record["body"], datetime.now(UTC))])
         partition = keys.node_partition(NodeKey(CLUSTER, node))
         entries += on.application.ports.table.query(partition, prefix="ENTRY#").items
     return [entry for entry in entries if entry["type"] == "Node Status Change"]

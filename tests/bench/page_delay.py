@@ -9,7 +9,6 @@ import json
 import statistics
 import time
 
-from faultbridge.pager.page import PagerSettings
 from faultbridge.storage import keys
 from tests.world import World
 
@@ -19,22 +18,22 @@ UNKNOWN = "NVRM: Xid (PCI:0000:c1:00): 998, pid=1234, name=python, something tha
 
 def timed() -> list[dict[str, float]]:
     """Milliseconds of processor time of ingest, publish and pager for each page."""
-    world = World(nodes=tuple(f"node-{number:03}" for number in range(PAGES)))
-    # A demonstration's limit: every page is to be sent.
-    world.app.pager_settings = lambda: PagerSettings(max_per_hour=PAGES)
+    # No hourly limit here: every page is sent.
+    unlimited = {"FAULTBRIDGE_MAX_PAGES_PER_HOUR": str(PAGES)}
+    world = World(nodes=tuple(f"node-{number:03}" for number in range(PAGES)), settings=unlimited)
     stream, figures = world.ports.table.stream, []
     for number in range(PAGES):
         record, heard = world.message(UNKNOWN, node=f"node-{number:03}"), len(stream)
         began = time.process_time()
-        world.app.ingest([record])
+        world.app.ingestion.ingest([record])
         ingested = time.process_time()
         entries = [one.new for one in stream[heard:] if one.new and one.key.sk.startswith(keys.ENTRY)]
         put = len(world.ports.bus.taken)
-        world.app.publish(entries)
+        world.app.ledger.publish(entries)
         published = time.process_time()
         for event in world.ports.bus.taken[put:]:
             if event.detail_type == "Case Status Change":
-                world.app.page(json.loads(event.detail))
+                world.app.pager.page(json.loads(event.detail))
         paged = time.process_time()
         figures.append({"ingest": ingested - began, "publish": published - ingested, "pager": paged - published})
     assert len({page.key for page in world.ports.pager.sent}) == PAGES

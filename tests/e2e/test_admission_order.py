@@ -80,7 +80,7 @@ def fail_all_nodes(installation: Installation) -> Burst:
     disable_pages(installation)
     put_policy(installation, POLICY)
     cluster = register_large_cluster(installation, "train-thousand", NODES, grouped=False)
-    installation.application.controls.pause(cluster, paused=True)
+    installation.application.repair.controls.pause(cluster, paused=True)
     order = [*range(NODES)]
     Random(11).shuffle(order)
     installation.send(
@@ -89,7 +89,7 @@ def fail_all_nodes(installation: Installation) -> Burst:
     )
     wait_until(lambda: isolated_nodes(installation, cluster) == NODES == len(queue(installation, cluster)))
     found = Burst(queue(installation, cluster))
-    installation.application.controls.pause(cluster, paused=False)
+    installation.application.repair.controls.pause(cluster, paused=False)
     wait_until(lambda: not queue(installation, cluster))
     return with_times(installation, cluster, found)
 

@@ -85,7 +85,7 @@ def templates(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Templates]:
             MaxCount=2,
             TagSpecifications=[{"ResourceType": "instance", "Tags": tags}],
         )
-        registration = installation.application.registration
+        registration = installation.application.registry.registration
         config = ClusterConfig(
             CLUSTER,
             provider="ec2-launch-template",
@@ -116,7 +116,7 @@ def test_a_successor_of_the_second_type_serves_and_the_old_instance_is_terminate
 
 def test_a_verified_spare_takes_over_and_another_spare_is_prepared(templates: Templates) -> None:
     application = templates.installation.application
-    application.registration.set_cluster(CLUSTER, {"spares": 1, "spare_group": GROUP})
+    application.registry.registration.set_cluster(CLUSTER, {"spares": 1, "spare_group": GROUP})
     pool = Pool(application.ports.table, application.ports.clock)
 
     def waiting() -> list[str]:

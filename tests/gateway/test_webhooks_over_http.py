@@ -80,7 +80,7 @@ class Gateway:
         """Work everything on the queue; returns the reasons of the records that were rejected."""
         queue, reasons = self.world.ports.queue, []
         while received := queue.receive():
-            reasons += self.world.app.ingest(
+            reasons += self.world.app.ingestion.ingest(
                 [Delivery(one.handle, one.body, one.sent_at) for one in received]
             ).reasons.values()
             for one in received:
@@ -95,11 +95,11 @@ class Gateway:
 @pytest.fixture
 def gateway() -> Iterator[Gateway]:
     world = World()
-    world.app.webhook_senders = lambda: lambda: json.dumps(SENDERS).encode()
+    world.ports.senders = SENDERS
     other = ClusterConfig(NEIGHBOUR, mode=Mode.ACT, repair_owner=RepairOwner.FAULTBRIDGE)
-    world.app.registration.add_cluster(other)
+    world.app.registry.registration.add_cluster(other)
     instance = world.ports.fleet.launch("their-workers")
-    world.app.registration.add_node(NEIGHBOUR, NewNode("their-node", instance, group="their-workers"))
+    world.app.registry.registration.add_node(NEIGHBOUR, NewNode("their-node", instance, group="their-workers"))
     made = Gateway(world)
     yield made
     made.close()

@@ -44,28 +44,28 @@ def notes(world: World) -> list[Any]:
 
 def waiting(world: World, what: str) -> Waiting:
     """What is known of one kind of thing that waits."""
-    (found,) = (one for one in world.app.stuck() if one.what == what)
+    (found,) = (one for one in world.app.ops.backlog() if one.what == what)
     return found
 
 
 def test_a_canary_is_sent_in_every_fifth_minute_only(world: World) -> None:
     sent = []
     for _ in range(10):
-        sent.append(world.app.send_canary())
+        sent.append(world.app.ingestion.send_canary())
         world.ports.clock.advance(timedelta(minutes=1))
     assert [bool(one) for one in sent] == [True, False, False, False, False] * 2
 
 
 def test_a_canary_ends_as_one_note_however_often_its_record_comes(world: World) -> None:
-    record = world.app.send_canary()
-    first, again = world.app.ingest(deliveries(world)), world.app.ingest(deliveries(world))
+    record = world.app.ingestion.send_canary()
+    first, again = world.app.ingestion.ingest(deliveries(world)), world.app.ingestion.ingest(deliveries(world))
     assert (first.outcomes, again.outcomes) == ({record: Outcome.RECORDED}, {record: Outcome.DUPLICATE})
     assert [note["data"]["kind"] for note in notes(world)] == ["canary"]
     assert Verify(world.ports.table, world.app.stack).own(CLUSTER).whole
 
 
 def test_a_flood_of_canaries_leaves_no_flood_of_notes(world: World) -> None:
-    world.app.send_canary()
+    world.app.ingestion.send_canary()
     (one,) = deliveries(world)
     others = [
         replace(
@@ -76,24 +76,26 @@ def test_a_flood_of_canaries_leaves_no_flood_of_notes(world: World) -> None:
         )
         for second in range(10, 60)
     ]
-    told = world.app.ingest([one, *others])
+    told = world.app.ingestion.ingest([one, *others])
     assert sorted(set(told.outcomes.values())) == ["recorded", "stale"]
     assert len(notes(world)) == 1
 
 
 def test_a_canary_two_minutes_after_the_last_one_is_noted(world: World) -> None:
-    world.app.send_canary()
+    world.app.ingestion.send_canary()
     (one,) = deliveries(world)
-    world.app.ingest([one])
+    world.app.ingestion.ingest([one])
     world.ports.clock.advance(MIN_APART)
     later = one.text.replace("canary-2", "canary-later-2").replace("12:00:00", "12:02:00")
-    assert set(world.app.ingest([replace(one, text=later, received_at=world.now)]).outcomes.values()) == {"recorded"}
+    assert set(world.app.ingestion.ingest([replace(one, text=later, received_at=world.now)]).outcomes.values()) == {
+        "recorded"
+    }
     assert len(notes(world)) == 2
 
 
 def test_a_canary_that_is_heard_on_the_bus_tells_how_long_it_was_on_its_way(world: World) -> None:
     sweep({}, world.app)
-    world.app.ingest(deliveries(world))
+    world.app.ingestion.ingest(deliveries(world))
     (note,) = notes(world)
     world.ports.clock.advance(7)
     event = {"detail-type": "Node Note Recorded", "detail": note}
@@ -112,11 +114,11 @@ def test_a_queue_that_takes_nothing_fails_one_part_of_the_round(world: World, mo
 
 def test_a_canary_that_stays_away_is_stuck_and_it_is_said_where(world: World) -> None:
     assert waiting(world, "canary") == Waiting("canary", 0, None, stuck=True, note="does not reach the table")
-    world.app.send_canary()
-    world.app.ingest(deliveries(world))
+    world.app.ingestion.send_canary()
+    world.app.ingestion.ingest(deliveries(world))
     assert waiting(world, "canary").note == "reached the table, not the bus"
     (note,) = notes(world)
-    world.app.receive_canary(note)
+    world.app.ingestion.receive_canary(note)
     world.ports.clock.advance(timedelta(minutes=15))
     assert not waiting(world, "canary").stuck
     world.ports.clock.advance(1)
@@ -149,4 +151,4 @@ def test_a_canary_that_the_queue_does_not_take_is_not_called_sent(
 ) -> None:
     monkeypatch.setattr(world.ports.queue, "send", lambda messages: tuple(body for _, body in messages))
     with pytest.raises(Transient, match="did not take canary-20260203T1200"):
-        world.app.send_canary()
+        world.app.ingestion.send_canary()

@@ -66,9 +66,9 @@ def test_a_node_that_somebody_else_wrote_meanwhile_keeps_nobody_from_his_commit(
 
     def meddle() -> None:
         app = world.app
-        config = rules_of(app.rulebook, KEY.cluster).config
-        other = app.append.read(key("n3"))
-        app.append(
+        config = rules_of(app.rules.rulebook, KEY.cluster).config
+        other = app.ledger.append.read(key("n3"))
+        app.ledger.append(
             other.key, lambda state, now: Transition(state, (), (_nothing(world),)), actor=Actor.CLI, config=config
         )
 

@@ -25,7 +25,7 @@ LOOK_ONLY = {"mode": "observe", "repair_owner": "observe"}
 def beat(world: World, *nodes: str, **others: object) -> None:
     body = json.dumps({"heartbeat": 1, "at": to_text(world.now)})
     for node in nodes or (KEY.node,):
-        world.app.ingest([world.message(body, source="heartbeat", node=node, **others)])
+        world.app.ingestion.ingest([world.message(body, source="heartbeat", node=node, **others)])
 
 
 def pass_time(world: World, minutes: float, *alive: str) -> None:
@@ -34,7 +34,7 @@ def pass_time(world: World, minutes: float, *alive: str) -> None:
         world.ports.clock.advance(timedelta(minutes=1))
         if alive:
             beat(world, *alive)
-        assert world.app.sweep().failures == []
+        assert world.app.ops.sweep().failures == []
 
 
 def silent(world: World, *nodes: str) -> list[bool]:
@@ -83,7 +83,7 @@ def test_when_nobody_is_heard_any_more_it_is_we_who_are_deaf() -> None:
     beat(world, *nodes)
     pass_time(world, 10)
     assert silent(world, *nodes) == [False] * 3
-    assert world.app.sweep().deaf == 3
+    assert world.app.ops.sweep().deaf == 3
     beat(world, *nodes)
     pass_time(world, 10, "a", "b")
     assert silent(world, *nodes) == [False, False, True]
@@ -162,7 +162,7 @@ def test_a_node_is_silent_from_the_very_instant_of_its_limit(early: timedelta, e
     world = World()
     beat(world)
     world.ports.clock.advance(Limits().heartbeat_timeout - early)
-    HeartbeatMonitor(world.ports.table, world.app.append, world.app.rulebook).judge(KEY)
+    HeartbeatMonitor(world.ports.table, world.app.ledger.append, world.app.rules.rulebook).judge(KEY)
     assert silent(world) == [expected]
 
 

@@ -48,7 +48,7 @@ def test_a_whole_batch_again_reversed_after_twenty_days_changes_no_state():
     world.outcomes(*batch)
     before = {item["pk"]: item for item in world.ports.table.items() if item["sk"] == "STATE"}
     world.ports.clock.advance(timedelta(days=20))
-    again = world.app.ingest(list(reversed(batch)))
+    again = world.app.ingestion.ingest(list(reversed(batch)))
     assert set(again.outcomes.values()) <= {Outcome.STALE, Outcome.CLEAN}
     assert {item["pk"]: item for item in world.ports.table.items() if item["sk"] == "STATE"} == before
 
@@ -76,7 +76,7 @@ def test_one_batch_folds_a_node_in_one_commit():
 def test_a_record_that_nobody_can_use_is_rejected_with_its_reason_and_the_rest_is_not(given, reason):
     world = World()
     bad = world.message(**{"text": XID_79, **given})
-    ingested = world.app.ingest([bad, world.message(XID_79)])
+    ingested = world.app.ingestion.ingest([bad, world.message(XID_79)])
     assert sorted(ingested.outcomes.values()) == [Outcome.RECORDED, Outcome.REJECTED]
     assert list(ingested.reasons.values()) == [reason]
     assert not ingested.failed
@@ -84,7 +84,7 @@ def test_a_record_that_nobody_can_use_is_rejected_with_its_reason_and_the_rest_i
 
 def test_a_message_that_is_no_message_is_rejected_and_still_accounted_for():
     world = World()
-    ingested = world.app.ingest([Delivery("message-x", "not json", NOON)])
+    ingested = world.app.ingestion.ingest([Delivery("message-x", "not json", NOON)])
     assert list(ingested.outcomes.values()) == [Outcome.REJECTED]
 
 
@@ -92,18 +92,18 @@ def test_a_rejected_record_is_recorded_once_its_node_is_known():
     world = World()
     world.outcomes(world.message(XID_79, node="late-comer"))
     world.register_node("late-comer")
-    (reject,) = world.app.rejects.list(KEY.cluster)
-    world.app.rejects.retry(reject)
+    (reject,) = world.app.ingestion.rejects.list(KEY.cluster)
+    world.app.ingestion.rejects.retry(reject)
     (message,) = world.ports.queue.receive()
     assert world.outcomes(Delivery("again", message.body, world.now)) == [Outcome.RECORDED]
-    assert not list(world.app.rejects.list(KEY.cluster))
+    assert not list(world.app.ingestion.rejects.list(KEY.cluster))
 
 
 def test_an_outage_of_the_table_gives_back_the_records_and_settles_none():
     world = World()
     world.ports.seam.before = breaking(("table.transact", Transient("throttled")))
     message = world.message(XID_79)
-    ingested = world.app.ingest([message])
+    ingested = world.app.ingestion.ingest([message])
     assert (ingested.failed, ingested.outcomes) == ({message.id}, {})
     assert world.outcomes(message) == [Outcome.RECORDED]
 
@@ -114,7 +114,7 @@ def test_a_body_that_cannot_be_fetched_now_gives_back_its_record() -> None:
     world.ports.objects.put(pointer, XID_79.encode())
     pointing = world.pointing(pointer)
     world.ports.seam.before = breaking(("objects.get", Transient("down")))
-    ingested = world.app.ingest([pointing])
+    ingested = world.app.ingestion.ingest([pointing])
     assert (ingested.failed, ingested.outcomes) == ({pointing.id}, {})
     assert world.outcomes(pointing) == [Outcome.RECORDED]
 
@@ -123,7 +123,7 @@ def test_a_record_whose_rejection_cannot_be_kept_comes_again() -> None:
     world = World()
     stranger = world.message(XID_79, node="nobody-knows-it")
     world.ports.seam.before = breaking(("objects.put", Transient("down")), ("table.write", Transient("down")))
-    ingested = world.app.ingest([stranger])
+    ingested = world.app.ingestion.ingest([stranger])
     assert (ingested.failed, ingested.outcomes) == ({stranger.id}, {})
     world.ports.seam.before = lambda _: None
     assert world.outcomes(stranger) == [Outcome.REJECTED]
@@ -138,7 +138,7 @@ def test_one_node_in_the_way_gives_back_its_own_records_only():
 
     world.ports.seam.before = only_a
     first, second = world.message(XID_79, node="a"), world.message(XID_79, node="b")
-    ingested = world.app.ingest([first, second])
+    ingested = world.app.ingestion.ingest([first, second])
     assert ingested.failed == {first.id}
     assert list(ingested.outcomes.values()) == [Outcome.RECORDED]
 
@@ -198,11 +198,14 @@ def test_a_heartbeat_that_could_not_be_noted_is_given_back():
     world = World()
     beat = world.message(json.dumps({"heartbeat": 1, "at": to_text(NOON)}), source="heartbeat")
     just_before(world.ports.seam, to(keys.seen(KEY)), throttled)
-    assert (world.app.ingest([beat, world.message(SMI_NOISE)]).failed, world.ports.table.get(keys.seen(KEY))) == (
+    assert (
+        world.app.ingestion.ingest([beat, world.message(SMI_NOISE)]).failed,
+        world.ports.table.get(keys.seen(KEY)),
+    ) == (
         {beat.id},
         None,
     )
-    assert world.app.ingest([beat]).failed == set()
+    assert world.app.ingestion.ingest([beat]).failed == set()
     assert world.ports.table.get(keys.seen(KEY)) is not None
 
 
@@ -244,14 +247,14 @@ class Killed(BaseException):
 
 def poisoned(world: World, delivery: Delivery) -> None:
     """Let the worker die whenever it reads this delivery."""
-    read = world.app.ingest.reader.decode
+    read = world.app.ingestion.ingest.reader.decode
 
     def decode(source, body, hints):
         if b"poison" in body:
             raise Killed
         return read(source, body, hints)
 
-    object.__setattr__(world.app.ingest.reader, "decode", decode)
+    object.__setattr__(world.app.ingestion.ingest.reader, "decode", decode)
 
 
 def test_a_record_that_kills_its_worker_is_rejected_after_three_times_alone_and_the_others_get_through():
@@ -262,7 +265,7 @@ def test_a_record_that_kills_its_worker_is_rejected_after_three_times_alone_and_
     for receives in range(1, 20):
         batch = [replace(one, receives=receives) for one in (poison, good)]
         try:
-            ingested = world.app.ingest(batch)
+            ingested = world.app.ingestion.ingest(batch)
         except Killed:
             deaths += 1
             continue
@@ -277,7 +280,7 @@ def test_an_hour_of_outage_makes_nobody_a_poison():
     message = world.message(XID_79)
     for receives in range(1, 25):
         world.ports.seam.before = breaking(("table.transact", Transient("down")))
-        assert world.app.ingest([replace(message, receives=receives)]).failed == {message.id}
+        assert world.app.ingestion.ingest([replace(message, receives=receives)]).failed == {message.id}
     world.ports.seam.before = lambda call: None
     assert world.outcomes(replace(message, receives=25)) == [Outcome.RECORDED]
 
@@ -294,7 +297,7 @@ def test_a_conflict_over_the_mark_of_a_suspect_gives_it_back_and_rejects_nothing
     world = World()
     message = replace(world.message(), receives=SUSPICIOUS_FROM)
     world.ports.seam.before = breaking(("table.write", Conflict("another transaction is at it")))
-    ingested = world.app.ingest([message])
+    ingested = world.app.ingestion.ingest([message])
     assert ingested.failed == {message.id}
     assert ingested.outcomes == {}
 
@@ -318,7 +321,7 @@ SIX_GPUS = (
 )
 def test_gpus_are_counted_against_the_nodes_instance_type_once_the_node_has_booted(instance_type, minutes, missing):
     world = World(nodes=())
-    world.app.registration.add_node(
+    world.app.registry.registration.add_node(
         KEY.cluster, NewNode(KEY.node, world.ports.fleet.launch(GROUP), instance_type=instance_type)
     )
     world.ports.clock.advance(timedelta(minutes=minutes))
@@ -328,7 +331,7 @@ def test_gpus_are_counted_against_the_nodes_instance_type_once_the_node_has_boot
 
 def test_a_gpu_that_is_back_ends_the_want_of_it():
     world = World(nodes=())
-    world.app.registration.add_node(
+    world.app.registry.registration.add_node(
         KEY.cluster, NewNode(KEY.node, world.ports.fleet.launch(GROUP), instance_type="ml.p5.48xlarge")
     )
     world.ports.clock.advance(timedelta(minutes=3))

@@ -24,7 +24,7 @@ WORDS = {
 def alert(world: World) -> None:
     labels = {"alertname": "LowDiskBandwidth", "rack_host": "gpu-1"}
     body = {"version": "4", "receiver": "x", "alerts": [{"status": "firing", "labels": labels, "startsAt": None}]}
-    world.app.ingest([world.message(json.dumps(body), source="alertmanager", node=None)])
+    world.app.ingestion.ingest([world.message(json.dumps(body), source="alertmanager", node=None)])
 
 
 def mappings(world: World) -> Mappings:
@@ -44,7 +44,7 @@ def test_records_are_read_with_the_words_that_were_put() -> None:
 
 def test_only_sources_that_need_them_cost_a_look_for_words() -> None:
     world = World()
-    world.app.ingest([world.message()])
+    world.app.ingestion.ingest([world.message()])
     asked = [call for call in world.ports.seam.calls if "MAPPING" in repr(call)]
     assert asked == []
 

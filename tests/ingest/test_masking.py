@@ -22,7 +22,7 @@ def everything(world: World) -> str:
 
 def test_evidence_is_kept_without_the_secret_in_it() -> None:
     world = World()
-    world.app.ingest([world.message(LINE)])
+    world.app.ingestion.ingest([world.message(LINE)])
     kept = everything(world)
     assert "GPU has fallen off the bus" in kept
     assert SECRET not in kept
@@ -30,15 +30,15 @@ def test_evidence_is_kept_without_the_secret_in_it() -> None:
 
 def test_the_whole_record_behind_a_cut_excerpt_is_kept_without_its_secrets() -> None:
     world = World()
-    world.app.ingest([world.message(f"{XID_79} {'x' * 9000} AWS_SECRET_ACCESS_KEY={SECRET}")])
+    world.app.ingestion.ingest([world.message(f"{XID_79} {'x' * 9000} AWS_SECRET_ACCESS_KEY={SECRET}")])
     assert world.ports.objects.kept
     assert SECRET not in everything(world)
 
 
 def test_a_reject_is_kept_without_its_secrets() -> None:
     world = World()
-    world.app.ingest([world.message(f"no format password={SECRET}"), world.message(LINE, node="nobody")])
-    world.app.ingest([Delivery("m-1", f"no message password={SECRET}", world.now)])
+    world.app.ingestion.ingest([world.message(f"no format password={SECRET}"), world.message(LINE, node="nobody")])
+    world.app.ingestion.ingest([Delivery("m-1", f"no message password={SECRET}", world.now)])
     assert len(world.ports.objects.kept) == 3
     assert SECRET not in everything(world)
 

@@ -164,8 +164,8 @@ def test_a_doorbell_that_was_lost_is_made_up_for_by_the_sweep() -> None:
     installation = Installation(mode="observe", repair_owner="observe")
     ports, key = installation.ports, installation.node().key
     Jobs(ports.table, ports.clock, installation.app.stack).start(key.cluster, "1", [key.node])
-    installation.app.ingest([installation.message()])
+    installation.app.ingestion.ingest([installation.message()])
     for _ in range(2):
-        assert installation.app.sweep().failures == []
+        assert installation.app.ops.sweep().failures == []
     lines = list(Timeline(ports.table).entries(Wanted(key.cluster, job="1")))
     assert [json.loads(line.body)["data"]["change"] for line in lines] == ["started", "hit"]

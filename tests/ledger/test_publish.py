@@ -29,21 +29,21 @@ def waiting(world: World) -> list[Key]:
 
 def test_a_published_entry_waits_no_longer_and_its_event_holds_its_body():
     world, entries = recorded()
-    assert world.app.publish(entries) == len(entries)
+    assert world.app.ledger.publish(entries) == len(entries)
     assert waiting(world) == []
     assert [body_of(event.detail) for event in world.ports.bus.taken] == [entry["body"] for entry in entries]
 
 
 def test_evidence_travels_with_the_event_and_not_with_the_body():
     world, entries = recorded()
-    world.app.publish(entries)
+    world.app.ledger.publish(entries)
     detected = next(event for event in world.ports.bus.taken if event.detail_type == "Node Fault Detected")
     assert json.loads(detected.detail)["data"]["evidence"].startswith("NVRM: Xid")
 
 
 def test_an_event_names_the_instance_that_it_is_about():
     world, entries = recorded()
-    world.app.publish(entries)
+    world.app.ledger.publish(entries)
     instance = world.node().incarnation.instance_id
     expected = f"arn:aws:ec2:us-east-1:123456789012:instance/{instance}"
     assert {event.resources for event in world.ports.bus.taken} == {(expected,)}
@@ -56,7 +56,7 @@ def test_what_the_bus_did_not_take_waits_and_the_stream_is_told():
         FailedEvent(last, "busy", permanent=False) if event.event_id == last else None
     )
     with pytest.raises(Transient, match="busy"):
-        world.app.publish(entries)
+        world.app.ledger.publish(entries)
     assert waiting(world) == [Key(str(entries[-1]["pk"]), str(entries[-1]["sk"]))]
 
 
@@ -66,15 +66,15 @@ def test_what_the_bus_will_never_take_keeps_its_place_as_a_stub():
     world.ports.bus.refuse = lambda event: (
         FailedEvent(event.event_id, "too large", permanent=True) if len(event.detail) > whole + 700 else None
     )
-    world.app.publish(entries)
+    world.app.ledger.publish(entries)
     assert set(world.ports.bus.ids) == {entry["event_id"] for entry in entries}
     assert waiting(world) == []
 
 
 def test_publishing_again_repeats_the_same_ids():
     world, entries = recorded()
-    world.app.publish(entries)
-    world.app.publish(entries)
+    world.app.ledger.publish(entries)
+    world.app.ledger.publish(entries)
     assert sorted(world.ports.bus.ids) == sorted([str(entry["event_id"]) for entry in entries] * 2)
 
 
@@ -82,15 +82,15 @@ def test_an_entry_that_is_gone_meanwhile_does_not_let_the_others_wait():
     world, entries = recorded()
     gone = Key(str(entries[0]["pk"]), str(entries[0]["sk"]))
     world.ports.table.write(Delete(gone))
-    assert world.app.publish(entries) == len(entries)
+    assert world.app.ledger.publish(entries) == len(entries)
     assert waiting(world) == []
 
 
 def test_the_sweep_publishes_only_what_still_waits():
     world, entries = recorded()
     places = [Key(str(entry["pk"]), str(entry["sk"])) for entry in entries]
-    assert world.app.publish.from_table(places) == len(entries)
-    assert world.app.publish.from_table(places) == 0
+    assert world.app.ledger.publish.from_table(places) == len(entries)
+    assert world.app.ledger.publish.from_table(places) == 0
 
 
 @pytest.mark.parametrize(("stack_id", "instance"), [("no-arn", "i-1"), (STACK_ID, None), (STACK_ID, "")])

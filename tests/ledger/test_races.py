@@ -48,7 +48,7 @@ def beats(world: World, seconds: int = 0) -> Callable[[], object]:
     """Let the node's agent be heard, some seconds from now."""
     at = world.now + timedelta(seconds=seconds)
     body = json.dumps({"heartbeat": 1, "at": to_text(at)})
-    return lambda: world.app.ingest([world.message(body, source="heartbeat", sent_at=at)])
+    return lambda: world.app.ingestion.ingest([world.message(body, source="heartbeat", sent_at=at)])
 
 
 @pytest.mark.parametrize("held", [False, True])
@@ -85,13 +85,13 @@ def test_a_node_is_not_registered_under_a_name_that_another_took_meanwhile(close
         world.ports.table.write(Put(items.alias_item(NAME, row, world.now)))
     just_before(world.ports.seam, to(keys.node_state(OTHER)), calls(world, KEY))
     with pytest.raises(Rejected, match="alias_taken"):
-        world.app.registration.add_node(KEY.cluster, NewNode(OTHER.node, aliases=("node7",)))
+        world.app.registry.registration.add_node(KEY.cluster, NewNode(OTHER.node, aliases=("node7",)))
     assert leads_to(world) == KEY
 
 
 def test_of_two_changes_of_a_cluster_at_once_neither_is_lost() -> None:
     world = World(mode=Mode.OBSERVE)
-    registration, config = world.app.registration, keys.cluster_config(KEY.cluster)
+    registration, config = world.app.registry.registration, keys.cluster_config(KEY.cluster)
     act = {"mode": Mode.ACT}
     just_before(world.ports.seam, to(config), lambda: registration.set_cluster(KEY.cluster, act))
     with pytest.raises(Conflict):
@@ -101,29 +101,29 @@ def test_of_two_changes_of_a_cluster_at_once_neither_is_lost() -> None:
 
 def test_a_node_that_retires_leaves_a_name_to_the_node_that_took_it_meanwhile() -> None:
     world = World()
-    world.app.registration.add_node(KEY.cluster, NewNode(OTHER.node, aliases=("node7",)))
+    world.app.registry.registration.add_node(KEY.cluster, NewNode(OTHER.node, aliases=("node7",)))
     just_before(world.ports.seam, to(keys.node_state(OTHER)), calls(world, KEY))
-    assert world.app.retire(OTHER, CaseOrder()).status is NodeStatus.RETIRED
+    assert world.app.registry.retirement(OTHER, CaseOrder()).status is NodeStatus.RETIRED
     assert leads_to(world) == KEY
 
 
 def test_a_node_that_retires_takes_back_no_change_of_its_cluster() -> None:
     world = World(nodes=(KEY.node, OTHER.node), mode=Mode.OBSERVE)
-    registration = world.app.registration
+    registration = world.app.registry.registration
     act = {"mode": Mode.ACT}
     just_before(world.ports.seam, to(keys.node_state(OTHER)), lambda: registration.set_cluster(KEY.cluster, act))
-    world.app.retire(OTHER, CaseOrder())
+    world.app.registry.retirement(OTHER, CaseOrder())
     config = registration.cluster(KEY.cluster)
     assert (config.mode, config.expected) == (Mode.ACT, 1)
 
 
 def test_a_canary_that_two_workers_have_at_once_is_noted_once() -> None:
     world = World()
-    world.app.send_canary()
+    world.app.ingestion.send_canary()
     (sent,) = world.ports.queue.messages
     delivery = Delivery("m-1", sent.body, world.now)
-    just_after_reading(world.ports.seam, KEPT, lambda: world.app.ingest([replace(delivery, id="m-2")]))
-    assert world.app.ingest([delivery]).failed == {"m-1"}
+    just_after_reading(world.ports.seam, KEPT, lambda: world.app.ingestion.ingest([replace(delivery, id="m-2")]))
+    assert world.app.ingestion.ingest([delivery]).failed == {"m-1"}
     notes = [line.event["metadata"]["event_type"] for line in Timeline(world.ports.table).entries(Wanted(CANARIES))]
     assert notes.count("Node Note Recorded") == 1
 
@@ -142,7 +142,7 @@ def test_a_node_that_is_heard_while_its_silence_is_judged_is_not_silent() -> Non
     beats(world)()
     world.ports.clock.advance(timedelta(minutes=10))
     just_before(world.ports.seam, to(keys.node_state(KEY)), beats(world))
-    world.app.sweep()
+    world.app.ops.sweep()
     assert world.node().conditions == {}
     seen = world.ports.table.get(keys.seen(KEY))
     assert seen is not None

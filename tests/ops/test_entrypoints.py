@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from faultbridge.bootstrap import Application
+from faultbridge.composition.installation import Installation
 from faultbridge.entrypoints.archive import archive
 from faultbridge.entrypoints.ingest import ingest
 from faultbridge.errors import Conflict, Misconfigured, Transient
@@ -47,7 +47,7 @@ def test_a_round_of_the_archive_in_which_a_cluster_could_not_be_kept_fails() -> 
         if call.name == "vault.put":
             raise Misconfigured("no right to put")
 
-    application = cast("Application", SimpleNamespace(archive=world.keep_record))
+    application = cast("Installation", SimpleNamespace(archive=SimpleNamespace(schedule=world.keep_record)))
     world.vault.seam.before = refuse
     with pytest.raises(Misconfigured, match="no right to put"):
         archive({}, application)
@@ -63,7 +63,7 @@ def test_a_round_of_the_archive_that_lost_all_its_races_fails_as_what_time_will_
         if any(write.key == keys.cluster_state("train-a") for write in writes_of(call)):
             raise Conflict("another writer was quicker")
 
-    application = cast("Application", SimpleNamespace(archive=world.keep_record))
+    application = cast("Installation", SimpleNamespace(archive=SimpleNamespace(schedule=world.keep_record)))
     world.table.seam.before = quicker
     with pytest.raises(Transient, match="another writer was quicker"):
         archive({}, application)

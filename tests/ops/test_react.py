@@ -17,6 +17,6 @@ def test_a_doorbell_that_could_not_be_answered_rings_again_and_the_others_are_an
     world.outcomes(world.message(XID_79))
     world.ports.seam.before = breaking(("table.get", Transient("throttled")))
     with pytest.raises(Transient, match=f"guarding {KEY.cluster}"):
-        world.app.react([(KEY.cluster, KEY.node)])
+        world.app.ops.react([(KEY.cluster, KEY.node)])
     cluster = items.read_cluster(KEY.cluster, world.ports.table.get(keys.cluster_state(KEY.cluster)))
     assert cluster.status is not ClusterStatus.HEALTHY

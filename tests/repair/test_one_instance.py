@@ -11,10 +11,9 @@ from datetime import timedelta
 
 import pytest
 
-from faultbridge.bootstrap import Application
 from faultbridge.domain.nodes import NodeState
 from faultbridge.ingest.record_reader import Delivery
-from faultbridge.pipeline.normalize.trust import EVENT_BUS, Trust
+from faultbridge.pipeline.normalize.trust import EVENT_BUS
 from faultbridge.registry.instances import Called
 from faultbridge.simulation.fakes import FakeInventory
 from faultbridge.storage import keys
@@ -23,19 +22,23 @@ from tests.registry.fake_node_listing import FakeRoll
 from tests.world import GROUP, XID_79, World
 
 COLLECTOR = "AROACOLLECTOR:collector"
-STRICT = Trust(required=True, own=frozenset({"AROAINTAKE"}), events_queue="arn:events")
+SENDER_PROOF = {
+    "FAULTBRIDGE_SENDER_PROOF": "required",
+    "FAULTBRIDGE_OWN_SENDERS": "AROAINTAKE",
+    "FAULTBRIDGE_EVENTS_QUEUE": "arn:events",
+}
 
 
 class Site:
     """A cluster on EKS under HyperPod, known to the inventory, that believes only who may be believed."""
 
     def __init__(self) -> None:
-        world = World(nodes=("a", "neighbour"), eks_cluster="train", trusted_senders=(COLLECTOR,))
-        world.app = Application(world.ports, world.app.stack, chance=world.app.chance, trust=STRICT)
+        trusted = {"eks_cluster": "train", "trusted_senders": (COLLECTOR,)}
+        world = World(nodes=("a", "neighbour"), settings=SENDER_PROOF, **trusted)
         self.world, self.roll = world, FakeRoll()
         inventory = FakeInventory(world.ports.fleet)
-        world.app.inventories = lambda: {"ec2-auto-scaling": inventory}
-        world.app.roll = lambda: self.roll
+        world.ports.inventories = {"ec2-auto-scaling": inventory}
+        world.ports.roll = self.roll
         self.look()
 
     def node(self) -> NodeState:
@@ -51,7 +54,7 @@ class Site:
         """Let the inventory look, once the orchestrator knows what it calls the machine now."""
         called = Called((f"hyperpod-{self.instance}", f"{self.instance}.kubernetes.internal"))
         self.roll.called = {self.instance: called}
-        self.world.app.inventory()
+        self.world.app.registry.inventory()
 
     def told(self) -> list[Delivery]:
         """What each source says of the machine, under the name that it has for it."""
@@ -116,7 +119,7 @@ def test_whoever_tells_of_it_first_it_is_one_node_with_one_case(site: Site, back
     told = site.told()
     reasons = {}
     for delivery in reversed(told) if backwards else told:
-        reasons |= site.world.app.ingest([delivery]).reasons
+        reasons |= site.world.app.ingestion.ingest([delivery]).reasons
     assert reasons == {}
     reporters = {source for condition in site.node().active() for source in condition.reporters}
     assert reporters == {"kernel-log", "eks-node-condition", "hyperpod-agent-log", "ec2-event", "hyperpod-event"}
@@ -133,13 +136,13 @@ def test_the_late_tail_of_a_replaced_machine_changes_nothing_whoever_tells_it(si
     fleet.instances[old] = replace(fleet.instances[old], alive=False)
     site.world.ports.clock.advance(timedelta(minutes=10))
     fleet.launch(GROUP)
-    site.world.app.inventory()
+    site.world.app.registry.inventory()
     site.look()
     assert site.instance != old
     before = site.node()
     site.world.ports.clock.advance(timedelta(minutes=5))
     for delivery in tail:
-        site.world.app.ingest([delivery])
+        site.world.app.ingestion.ingest([delivery])
     after = site.node()
     assert (after.status, list(after.active())) == (before.status, [])
     assert (after.case, after.incarnation) == (before.case, before.incarnation)

@@ -46,7 +46,7 @@ class HyperPod(World):
 
     def tell(self, source: str, text: str) -> None:
         node = None if source == "hyperpod-event" else KEY.node
-        assert not self.app.ingest([self.message(text, source=source, node=node)]).reasons
+        assert not self.app.ingestion.ingest([self.message(text, source=source, node=node)]).reasons
 
     def told_of(self) -> dict[str, list[str]]:
         """Each condition with those who assert it."""
@@ -148,5 +148,5 @@ def test_a_word_that_comes_after_the_end_of_what_it_was_about_opens_nothing():
     late = world.message(json.dumps(written | POSITIVE), source="hyperpod-agent-log")
     world.ports.clock.advance(timedelta(minutes=5))
     world.tell("nvidia-smi-xml", SURVEY.format("30 %"))
-    world.app.ingest([late])
+    world.app.ingestion.ingest([late])
     assert world.told_of() == {}

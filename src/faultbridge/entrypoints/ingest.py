@@ -15,12 +15,14 @@ from faultbridge.ingest.record_reader import Delivery
 from faultbridge.pipeline.normalize.trust import EVENT_BUS
 
 if TYPE_CHECKING:
-    from faultbridge.bootstrap import Application
+    from faultbridge.composition.installation import Installation
 
 
-def ingest(event: Mapping[str, Any], application: Application) -> dict[str, Any]:
+def ingest(event: Mapping[str, Any], installation: Installation) -> dict[str, Any]:
     """Ingest a batch of SQS messages; the printed line contains the outcome of every record."""
-    ingested = application.ingest([_delivery(record, application.trust.events_queue) for record in event["Records"]])
+    ingested = installation.ingestion.ingest(
+        [_delivery(record, installation.trust.events_queue) for record in event["Records"]]
+    )
     counts = Counter(ingested.outcomes.values())
     receipt = {record: outcome.value for record, outcome in ingested.outcomes.items()}
     emit(

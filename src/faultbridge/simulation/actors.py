@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from faultbridge.bootstrap import Application
+from faultbridge.composition.installation import Installation
 from faultbridge.errors import Rejected
 from faultbridge.ingest.send import Parcel
 from faultbridge.registry.registration import NewNode
@@ -180,7 +180,7 @@ class Actors(Cloud):
         self._order(_retried)
         self.scene.queue.wake()
 
-    def _order(self, do: Callable[[Application], object], tries: int = 20) -> None:
+    def _order(self, do: Callable[[Installation], object], tries: int = 20) -> None:
         try:
             self.scene.workers.operate(do)
         except (Crash, Exception):  # noqa: BLE001 - an operator who got no answer orders it again
@@ -188,14 +188,14 @@ class Actors(Cloud):
                 self.scene.schedule.after(30, "operator", lambda: self._order(do, tries - 1))
 
 
-def _registered(app: Application, node: NewNode) -> None:
+def _registered(app: Installation, node: NewNode) -> None:
     try:
-        app.registration.add_node(ACTING, node)
+        app.registry.registration.add_node(ACTING, node)
     except Rejected as error:
         if error.reason not in {"node_exists", "alias_taken"}:
             raise
 
 
-def _retried(app: Application) -> None:
-    for reject in [*app.rejects.list(ACTING), *app.rejects.list(keys.NO_CLUSTER)]:
-        app.rejects.retry(reject)
+def _retried(app: Installation) -> None:
+    for reject in [*app.ingestion.rejects.list(ACTING), *app.ingestion.rejects.list(keys.NO_CLUSTER)]:
+        app.ingestion.rejects.retry(reject)

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from random import Random
 from typing import Any
 
-from faultbridge.bootstrap import Application, Timing
+from faultbridge.composition.installation import Installation, Timing
 from faultbridge.errors import Transient
 from faultbridge.ingest.delivery_audit import outcome_lines
 from faultbridge.ingest.record_reader import Delivery
@@ -38,13 +38,13 @@ class Workers:
         self._records = 0
         self._batches = 0
         self.orphans = 0
-        self._applications: dict[str, Application] = {}
+        self._applications: dict[str, Installation] = {}
 
-    def application(self, name: str = "operator") -> Application:
+    def application(self, name: str = "operator") -> Installation:
         """Return the services as one process has them; a killed process leaves nothing to the next."""
         if name not in self._applications:
             chance = Timing(self._chaos.schedule.let_others, self._random)
-            made = Application(self._ports, STACK, probe_seconds=30, chance=chance)
+            made = Installation(self._ports, STACK, probe_seconds=30, chance=chance)
             made.inventories = lambda: self._ports.inventories
             made.pager_settings = lambda: PagerSettings(remind_after=timedelta(days=90))
             self._applications[name] = made
@@ -57,7 +57,7 @@ class Workers:
         """
         self._batches += 1
         with self._process(f"ingest-{self._batches % 2}") as application:
-            found = application.ingest([_delivery(message) for message in batch])
+            found = application.ingestion.ingest([_delivery(message) for message in batch])
             for line in outcome_lines(found.outcomes):
                 self._ports.receipts.write(line)
             return found.failed
@@ -65,14 +65,14 @@ class Workers:
     def publish(self, entries: Sequence[Item]) -> None:
         """Take new entries from the stream."""
         with self._process("publish") as application:
-            application.publish(entries)
+            application.ledger.publish(entries)
 
     def react(self, entries: Sequence[Item]) -> None:
         """Take new entries as doorbells."""
         with self._process("react") as application:
             node = [(str(one["cluster"]), None if one["node"] is None else str(one["node"])) for one in entries]
             try:
-                application.react(set(node))
+                application.ops.react(set(node))
             except Transient as error:
                 self._judge("react", str(error).split("; "))
                 raise
@@ -80,32 +80,32 @@ class Workers:
     def page(self, detail: dict[str, Any]) -> None:
         """Take one event of the bus."""
         with self._process("pager") as application:
-            application.page(detail)
+            application.pager.page(detail)
 
     def step(self, payload: dict[str, Any]) -> Mapping[str, Any]:
         """Run one step of an attempt; a killed worker is an error to the state machine."""
         try:
             with self._process("step") as application:
-                return application.replacement(payload, payload.get("token"))
+                return application.repair.step_runner(payload, payload.get("token"))
         except Crash as crash:
             raise RuntimeError(f"the function ended: {crash}") from None
 
     def sweep(self) -> None:
         """Do the minute's round."""
         with self._process("sweep") as application:
-            swept = application.sweep()
+            swept = application.ops.sweep()
             self.orphans += swept.released
             self._judge("sweep", swept.failures)
 
     def look(self) -> tuple[Synced, ...]:
         """Compare what providers have with what is registered."""
         with self._process("inventory") as application:
-            return application.inventory()
+            return application.registry.inventory()
 
     def remind(self) -> None:
         """Send the summaries that are due; reminders are months away, for a history ends when nothing moves."""
         with self._process("pager") as application:
-            application.remind()
+            application.pager.remind()
 
     def send(self, parcel: Parcel, skew: float = 0.0) -> tuple[str, ...]:
         """Send a raw record as an agent whose clock is off by so many seconds does."""
@@ -114,7 +114,7 @@ class Workers:
             send = Send(self._ports.queue, self._ports.objects, self._ports.receipts, clock, self._new_id, "agent")
             return send([parcel]).accepted
 
-    def operate(self, do: Callable[[Application], object]) -> None:
+    def operate(self, do: Callable[[Installation], object]) -> None:
         """Do what an operator orders through the command line; what fails is ordered again later."""
         with self._process("operator") as application:
             do(application)
@@ -124,7 +124,7 @@ class Workers:
         return f"record-{self._records}"
 
     @contextmanager
-    def _process(self, name: str) -> Iterator[Application]:
+    def _process(self, name: str) -> Iterator[Installation]:
         with self._chaos.worker(name):
             try:
                 yield self.application(name)

@@ -77,7 +77,7 @@ class DemoScenario:
 
         print_step(f"creating {NODES} fake GPU instances and registering them as cluster {self.cluster}")
         create_fleet(self.cluster, NODES, stack=self.session.target.stack, environment=self.environment)
-        registration = self.session.application.registration
+        registration = self.session.application.registry.registration
         registration.add_cluster(ClusterConfig(self.cluster, mode=Mode.ACT, repair_owner=RepairOwner.FAULTBRIDGE))
         instances = Ec2Inventory(self.session.clients).machines(ClusterConfig(self.cluster), self.cluster)
         for instance in instances:
