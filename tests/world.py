@@ -35,7 +35,7 @@ from faultbridge.simulation.fakes import (
     ManualClock,
     Seam,
 )
-from faultbridge.simulation.fakes.archive import FakeArchivePorts
+from faultbridge.simulation.fakes.objects import FakeArchivePorts
 from faultbridge.storage.wire.message import Message, encode_message
 from tests.builders import KEY, NOON, STACK_ID, config
 

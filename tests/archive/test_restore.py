@@ -14,12 +14,12 @@ from faultbridge.errors import Conflict, Rejected, Transient
 from faultbridge.ledger.recover import RecoverTable
 from faultbridge.ledger.timeline import Timeline, Wanted
 from faultbridge.simulation.fakes import Call, FakeTable
-from faultbridge.simulation.fakes.archive import FakeVault
+from faultbridge.simulation.fakes.objects import FakeVault
 from faultbridge.storage import items, keys
 from faultbridge.storage.wire import archive_lines as layout
 from faultbridge.storage.writes import Delete, Item, Put
 from tests.archive.world import N1, Kept
-from tests.races import just_before, to
+from tests.races import run_before_write, writes_to
 
 N2 = NodeKey("train-a", "n-2")
 
@@ -194,7 +194,7 @@ def test_a_restore_does_not_write_over_what_a_cluster_recorded_meanwhile() -> No
         restored.happens(N1)
         restored.rollup("train-a")
 
-    just_before(restored.table.seam, to(place), goes_on)
+    run_before_write(restored.table.seam, writes_to(place), goes_on)
     with pytest.raises(Conflict):
         restore(restored)()
     went_on = items.read_cluster("train-a", restored.table.get(place))

@@ -94,9 +94,9 @@ def test_what_the_delivery_lost_is_named_until_it_is_sealed() -> None:
 def test_a_stream_that_the_delivery_lost_whole_is_named_by_the_anchor() -> None:
     world = kept()
     world.anchor(world.config)
-    for key in [key for key in world.archive.kept if key.startswith(layout.LINES)]:
-        lines = [line for line in layout.unpack(world.archive.kept[key]) if line.node != "n-1"]
-        world.archive.kept[key] = layout.pack(lines)
+    for key in [key for key in world.archive.stored if key.startswith(layout.LINES)]:
+        lines = [line for line in layout.unpack(world.archive.stored[key]) if line.node != "n-1"]
+        world.archive.stored[key] = layout.pack(lines)
     assert world.verify_archive().breaks == []
     breaks = world.verify_archive(anchor=True).breaks
     assert [(one.stream, one.sequence, one.kind) for one in breaks] == [("train-a/n-1", 1, BreakKind.ANCHOR)]
@@ -197,20 +197,20 @@ def test_an_archive_that_holds_something_else_lets_nothing_be_forgotten() -> Non
 
     def corrupt(call: Call) -> None:
         if call.name == "objects.get" and str(call.argument).startswith(layout.LINES):
-            world.archive.kept[str(call.argument)] = layout.pack([])
+            world.archive.stored[str(call.argument)] = layout.pack([])
 
     world.archive.seam.after = corrupt
     with pytest.raises(Misconfigured, match="nothing of that day is forgotten"):
         world.seal_day()
-    assert (expiring(world), world.vault.kept) == ([], {})
+    assert (expiring(world), world.vault.stored) == ([], {})
 
 
 def test_a_manifest_that_was_changed_after_its_seal_lets_nothing_be_forgotten() -> None:
     world = kept(keep=None)
     world.seal_day()
     (key,) = world.archive.list(layout.MANIFESTS)
-    manifest = Manifest.read(world.archive.kept[key])
-    world.archive.kept[key] = replace(manifest, sealed_at="2020-01-01T00:00:00.000Z").render()
+    manifest = Manifest.read(world.archive.stored[key])
+    world.archive.stored[key] = replace(manifest, sealed_at="2020-01-01T00:00:00.000Z").render()
     world.table.write(Delete(keys.stream_anchor(keys.node_partition(N1))))
     with pytest.raises(Misconfigured, match="not what was sealed first"):
         Seal(world.table, world.archive, world.vault, world.clock, world.stack, KEEP)(world.config, DAY)
@@ -221,9 +221,9 @@ def test_what_was_lost_after_its_lock_is_not_forgotten_by_the_round_that_finishe
     world = kept("losing a batch")
     _killed_right_after(world, "vault.put", layout.SEALED)
     (key,) = world.vault.list(layout.SEALED)
-    completed = next(part.key for part in Manifest.read(world.vault.kept[key]).parts if "completed" in part.key)
-    late = world.archive.kept.pop(completed)
-    world.archive.kept[layout.object_key("train-a", DAY, late)] = late
+    completed = next(part.key for part in Manifest.read(world.vault.stored[key]).parts if "completed" in part.key)
+    late = world.archive.stored.pop(completed)
+    world.archive.stored[layout.object_key("train-a", DAY, late)] = late
     with pytest.raises(Misconfigured, match="nothing of that day is forgotten"):
         world.seal(world.config, DAY)
     assert expiring(world) == []
@@ -233,7 +233,7 @@ def test_what_was_lost_after_its_manifest_was_kept_is_not_forgotten_by_the_round
     world = kept()
     _killed_right_after(world, "objects.put", layout.MANIFESTS)
     for key in world.archive.list(layout.LINES):
-        world.archive.kept[key] = layout.pack([])
+        world.archive.stored[key] = layout.pack([])
     with pytest.raises(Misconfigured, match="nothing of that day is forgotten"):
         world.seal(world.config, DAY)
     assert expiring(world) == []
@@ -304,7 +304,7 @@ def test_a_seal_that_stops_anywhere_is_finished_by_the_next_and_forgets_nothing_
 
 def _nothing_unproven(world: Kept) -> None:
     if expiring(world):
-        assert world.vault.kept
+        assert world.vault.stored
         verified = VerifyArchive(world.archive, world.vault)("train-a")
         assert (verified.breaks, verified.entries) == ([], 11)
 
@@ -392,7 +392,7 @@ def _breaking_put(call: Call) -> None:
 def test_a_manifest_reads_back_as_it_was_written() -> None:
     world = kept()
     world.seal_day()
-    body = world.archive.kept[f"manifests/cluster=train-a/day={DAY}.json"]
+    body = world.archive.stored[f"manifests/cluster=train-a/day={DAY}.json"]
     manifest = Manifest.read(body)
     assert manifest.render() == body
     assert [(one.stream, one.first, one.last) for one in manifest.stretches] == [
@@ -408,8 +408,8 @@ def test_days_deleted_on_purpose_do_not_break_what_is_left_of_an_archive() -> No
     world.note(N1, "the next day")
     world.publish()
     world.seal_day()
-    for key in [key for key in world.archive.kept if f"day={DAY}" in key]:
-        del world.archive.kept[key]
+    for key in [key for key in world.archive.stored if f"day={DAY}" in key]:
+        del world.archive.stored[key]
     assert world.verify_archive().breaks == []
 
 

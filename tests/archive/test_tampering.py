@@ -115,11 +115,11 @@ def test_a_false_seal_in_the_table_needs_the_anchor(world: Kept) -> None:
 @BOTH
 def test_a_changed_archive_object_needs_no_anchor(world: Kept, anchor: bool) -> None:
     world.seal_day()
-    key = next(key for key in world.archive.kept if key.startswith(layout.LINES))
-    lines = list(layout.unpack(world.archive.kept[key]))
+    key = next(key for key in world.archive.stored if key.startswith(layout.LINES))
+    lines = list(layout.unpack(world.archive.stored[key]))
     at = next(number for number, line in enumerate(lines) if line.stream == "train-a/n-1")
     lines[at] = replace(lines[at], body=changed(lines[at].body, "nothing"))
-    world.archive.kept[key] = layout.pack(lines)
+    world.archive.stored[key] = layout.pack(lines)
     breaks = world.verify_archive(anchor=anchor).breaks
     assert (key, BreakKind.OBJECT) in {(one.object, one.kind) for one in breaks}
     assert (lines[at].stream, lines[at].sequence, BreakKind.HASH) in found(world.verify_archive(anchor=anchor))
@@ -128,8 +128,8 @@ def test_a_changed_archive_object_needs_no_anchor(world: Kept, anchor: bool) -> 
 @BOTH
 def test_a_deleted_archive_object_needs_no_anchor_once_it_is_sealed(world: Kept, anchor: bool) -> None:
     world.seal_day()
-    key = next(key for key in world.archive.kept if key.startswith(layout.LINES))
-    del world.archive.kept[key]
+    key = next(key for key in world.archive.stored if key.startswith(layout.LINES))
+    del world.archive.stored[key]
     breaks = world.verify_archive(anchor=anchor).breaks
     assert (key, BreakKind.OBJECT) in {(one.object, one.kind) for one in breaks}
 
@@ -138,22 +138,22 @@ def test_a_deleted_archive_object_needs_no_anchor_once_it_is_sealed(world: Kept,
 @pytest.mark.parametrize("left", [0, 3])
 def test_an_archive_that_ends_before_its_seal_is_named_where_it_ends(world: Kept, anchor: bool, left: int) -> None:
     world.seal_day()
-    for key in [key for key in world.archive.kept if key.startswith(layout.LINES)]:
-        lines = layout.unpack(world.archive.kept[key])
-        world.archive.kept[key] = layout.pack([one for one in lines if one.node != "n-1" or one.sequence <= left])
+    for key in [key for key in world.archive.stored if key.startswith(layout.LINES)]:
+        lines = layout.unpack(world.archive.stored[key])
+        world.archive.stored[key] = layout.pack([one for one in lines if one.node != "n-1" or one.sequence <= left])
     breaks = [one for one in world.verify_archive(anchor=anchor).breaks if one.stream == "train-a/n-1"]
     assert [(one.epoch, one.sequence, one.kind) for one in breaks] == [(1, left + 1, BreakKind.GAP)]
 
 
 def test_an_archive_rewritten_with_its_manifest_needs_the_anchor(world: Kept) -> None:
     world.seal_day()
-    honest = set(world.archive.kept)
-    world.archive.kept.clear()
+    honest = set(world.archive.stored)
+    world.archive.stored.clear()
     liar = Kept()
     liar.story(notes=3)
     liar.seal_day()
-    world.archive.kept.update(liar.archive.kept)
-    assert set(world.archive.kept) != honest
+    world.archive.stored.update(liar.archive.stored)
+    assert set(world.archive.stored) != honest
     assert world.verify_archive().breaks == []
     breaks = world.verify_archive(anchor=True).breaks
     assert ("manifests/cluster=train-a/day=2026-02-03.json", BreakKind.OBJECT) in {(b.object, b.kind) for b in breaks}
@@ -162,7 +162,7 @@ def test_an_archive_rewritten_with_its_manifest_needs_the_anchor(world: Kept) ->
 
 def test_a_manifest_that_is_gone_needs_the_anchor(world: Kept) -> None:
     world.seal_day()
-    del world.archive.kept["manifests/cluster=train-a/day=2026-02-03.json"]
+    del world.archive.stored["manifests/cluster=train-a/day=2026-02-03.json"]
     assert world.verify_archive().breaks == []
     (one,) = world.verify_archive(anchor=True).breaks
     assert one.object == "manifests/cluster=train-a/day=2026-02-03.json"

@@ -19,7 +19,7 @@ from faultbridge.domain.nodes import Head, NodeKey
 from faultbridge.ledger.publish import Publish
 from faultbridge.ledger.verify import Verified, Verify
 from faultbridge.simulation.fakes import FakeBus
-from faultbridge.simulation.fakes.archive import FakeArchive, FakeDelivery, FakeVault
+from faultbridge.simulation.fakes.objects import FakeArchive, FakeDelivery, FakeVault
 from faultbridge.storage import items, keys
 from faultbridge.storage.wire.archive_lines import ArchiveLine
 from faultbridge.storage.writes import Delete, Key, Put

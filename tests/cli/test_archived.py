@@ -19,7 +19,7 @@ def copy(tmp_path: Path) -> Path:
     world.story()
     world.anchor(world.config)
     world.seal_day()
-    for key, body in {**world.archive.kept, **world.vault.kept}.items():
+    for key, body in {**world.archive.stored, **world.vault.stored}.items():
         path = tmp_path / key
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(body)

@@ -10,7 +10,7 @@ import pytest
 
 from faultbridge.cli.stack.session import Session
 from faultbridge.errors import Transient
-from faultbridge.simulation.fakes import FakeInventory, FakeQueue, breaking
+from faultbridge.simulation.fakes import FakeInventory, FakeQueue, raise_once
 from faultbridge.storage import keys
 from faultbridge.storage.writes import Delete
 from tests.builders import KEY
@@ -240,7 +240,7 @@ def test_rejected_records_with_one_reason_are_retried_together(desk: Desk) -> No
 def test_a_retry_that_the_queue_refuses_exits_with_75(desk: Desk) -> None:
     send(desk, node="unregistered")
     desk.run_ingest()
-    desk.world.ports.seam.before = breaking(("queue.send", Transient("down")))
+    desk.world.ports.seam.before = raise_once(("queue.send", Transient("down")))
     ran = desk("reject", "retry", "--all")
     assert ran.code == 75
     assert len(desk.json("reject", "list")) == 1
@@ -292,7 +292,7 @@ def test_a_record_that_the_queue_refuses_exits_with_75(desk: Desk, monkeypatch: 
 
 
 def test_a_missing_receipt_prints_a_notice(desk: Desk) -> None:
-    desk.receipts.seam.before = breaking(("receipts.write", Transient("throttled")))
+    desk.receipts.seam.before = raise_once(("receipts.write", Transient("throttled")))
     ran = desk("send", "--source", "kernel-log", "--cluster", CLUSTER, given="x\n")
     assert ran.code == 0
     assert "receipts not written" in ran.err

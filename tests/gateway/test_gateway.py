@@ -17,7 +17,7 @@ from faultbridge.errors import Misconfigured, Transient
 from faultbridge.gateway.signature import sign
 from faultbridge.gateway.webhooks import MAX_BYTES, READ_AGAIN, senders_of
 from faultbridge.ingest.record_reader import Delivery
-from faultbridge.simulation.fakes import breaking
+from faultbridge.simulation.fakes import raise_once
 from faultbridge.storage.wire.message import decode_message
 from tests.builders import KEY
 from tests.world import World
@@ -131,7 +131,7 @@ def test_a_replayed_post_is_refused_and_counts_once(doors):
 
 
 def test_a_post_that_the_queue_did_not_take_may_be_sent_again(doors):
-    doors.world.ports.seam.before = breaking(("queue.send", Transient("throttled")))
+    doors.world.ports.seam.before = raise_once(("queue.send", Transient("throttled")))
     assert reason(doors.post()) == (503, "try_again")
     assert doors.post()["statusCode"] == 202
     assert len(doors.received()) == 1
@@ -225,7 +225,7 @@ def test_a_batch_of_logs_that_is_none_is_refused_and_not_delivered_for_ever(door
 
 
 def test_logs_that_the_queue_did_not_take_are_delivered_again(doors):
-    doors.world.ports.seam.before = breaking(("queue.send", Transient("throttled")))
+    doors.world.ports.seam.before = raise_once(("queue.send", Transient("throttled")))
     with pytest.raises(Transient):
         intake(batch("SagemakerHealthMonitoringAgent/g/i-0aaaaaaaaaaaaaaa1", HMA), doors.world.app)
 

@@ -16,7 +16,7 @@ from faultbridge.errors import Transient
 from faultbridge.ingest.commit_groups import MAX_ENTRIES, MAX_WRITES, Drafted, together
 from faultbridge.ledger.append import Appended
 from faultbridge.rules.rulebook import rules_of
-from faultbridge.simulation.fakes.seams import Call
+from faultbridge.simulation.fakes.seam import Call
 from faultbridge.storage import keys
 from faultbridge.storage.writes import Put
 from tests.builders import KEY

@@ -16,11 +16,11 @@ from faultbridge.ingest.poison_messages import MAX_BEGINNINGS, SUSPICIOUS_FROM
 from faultbridge.ingest.record_reader import Delivery
 from faultbridge.pipeline.normalize.limit import MAX_FAULTS
 from faultbridge.registry.registration import NewNode
-from faultbridge.simulation.fakes import breaking
+from faultbridge.simulation.fakes import raise_once
 from faultbridge.storage import keys
 from faultbridge.storage.wire.message import raw_key
 from tests.builders import KEY, NOON
-from tests.races import just_before, to
+from tests.races import run_before_write, writes_to
 from tests.world import GROUP, XID_31, XID_79, World
 
 SMI_NOISE = "NVRM: loading NVIDIA UNIX x86_64 Kernel Module  570.86.15"
@@ -101,7 +101,7 @@ def test_a_rejected_record_is_recorded_once_its_node_is_known():
 
 def test_an_outage_of_the_table_gives_back_the_records_and_settles_none():
     world = World()
-    world.ports.seam.before = breaking(("table.transact", Transient("throttled")))
+    world.ports.seam.before = raise_once(("table.transact", Transient("throttled")))
     message = world.message(XID_79)
     ingested = world.app.ingestion.ingest([message])
     assert (ingested.failed, ingested.outcomes) == ({message.id}, {})
@@ -113,7 +113,7 @@ def test_a_body_that_cannot_be_fetched_now_gives_back_its_record() -> None:
     pointer = raw_key("train-a", world.now, XID_79.encode())
     world.ports.objects.put(pointer, XID_79.encode())
     pointing = world.pointing(pointer)
-    world.ports.seam.before = breaking(("objects.get", Transient("down")))
+    world.ports.seam.before = raise_once(("objects.get", Transient("down")))
     ingested = world.app.ingestion.ingest([pointing])
     assert (ingested.failed, ingested.outcomes) == ({pointing.id}, {})
     assert world.outcomes(pointing) == [Outcome.RECORDED]
@@ -122,7 +122,7 @@ def test_a_body_that_cannot_be_fetched_now_gives_back_its_record() -> None:
 def test_a_record_whose_rejection_cannot_be_kept_comes_again() -> None:
     world = World()
     stranger = world.message(XID_79, node="nobody-knows-it")
-    world.ports.seam.before = breaking(("objects.put", Transient("down")), ("table.write", Transient("down")))
+    world.ports.seam.before = raise_once(("objects.put", Transient("down")), ("table.write", Transient("down")))
     ingested = world.app.ingestion.ingest([stranger])
     assert (ingested.failed, ingested.outcomes) == ({stranger.id}, {})
     world.ports.seam.before = lambda _: None
@@ -197,7 +197,7 @@ def test_a_counter_sample_told_again_is_compared_with_nothing():
 def test_a_heartbeat_that_could_not_be_noted_is_given_back():
     world = World()
     beat = world.message(json.dumps({"heartbeat": 1, "at": to_text(NOON)}), source="heartbeat")
-    just_before(world.ports.seam, to(keys.seen(KEY)), throttled)
+    run_before_write(world.ports.seam, writes_to(keys.seen(KEY)), throttled)
     assert (
         world.app.ingestion.ingest([beat, world.message(SMI_NOISE)]).failed,
         world.ports.table.get(keys.seen(KEY)),
@@ -279,7 +279,7 @@ def test_an_hour_of_outage_makes_nobody_a_poison():
     world = World()
     message = world.message(XID_79)
     for receives in range(1, 25):
-        world.ports.seam.before = breaking(("table.transact", Transient("down")))
+        world.ports.seam.before = raise_once(("table.transact", Transient("down")))
         assert world.app.ingestion.ingest([replace(message, receives=receives)]).failed == {message.id}
     world.ports.seam.before = lambda call: None
     assert world.outcomes(replace(message, receives=25)) == [Outcome.RECORDED]
@@ -290,13 +290,13 @@ def test_the_whole_record_is_kept_where_an_excerpt_was_cut():
     long_line = XID_79 + " " + "x" * 6000
     world.outcomes(world.message(long_line))
     (condition,) = world.node().active()
-    assert world.ports.objects.kept[condition.attributes["evidence_object"]] == long_line.encode()
+    assert world.ports.objects.stored[condition.attributes["evidence_object"]] == long_line.encode()
 
 
 def test_a_conflict_over_the_mark_of_a_suspect_gives_it_back_and_rejects_nothing() -> None:
     world = World()
     message = replace(world.message(), receives=SUSPICIOUS_FROM)
-    world.ports.seam.before = breaking(("table.write", Conflict("another transaction is at it")))
+    world.ports.seam.before = raise_once(("table.write", Conflict("another transaction is at it")))
     ingested = world.app.ingestion.ingest([message])
     assert ingested.failed == {message.id}
     assert ingested.outcomes == {}

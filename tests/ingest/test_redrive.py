@@ -8,7 +8,7 @@ import pytest
 
 from faultbridge.errors import Transient
 from faultbridge.ingest.redrive import Redrive
-from faultbridge.simulation.fakes import FakeQueue, ManualClock, breaking
+from faultbridge.simulation.fakes import FakeQueue, ManualClock, raise_once
 from faultbridge.storage.wire.message import Message, decode_message, encode_message
 
 
@@ -66,7 +66,7 @@ def test_a_queue_that_takes_nothing_leaves_the_dead_letters() -> None:
 
 def test_a_crash_between_leaves_a_record_in_both_rather_than_in_neither() -> None:
     redrive, dead, queue, _ = made(record(ManualClock(), 1))
-    dead.seam.before = breaking(("queue.delete", Transient("lost")))
+    dead.seam.before = raise_once(("queue.delete", Transient("lost")))
     with pytest.raises(Transient):
         redrive()
     assert (len(dead.messages), len(queue.messages)) == (1, 1)

@@ -10,11 +10,11 @@ from faultbridge.domain.times import to_text
 from faultbridge.errors import Conflict, Rejected, Transient
 from faultbridge.ingest.record_reader import Delivery
 from faultbridge.ingest.rejects import MAX_AN_HOUR, Rejects
-from faultbridge.simulation.fakes import FakeObjects, FakeQueue, FakeTable, ManualClock, breaking
+from faultbridge.simulation.fakes import FakeObjects, FakeQueue, FakeTable, ManualClock, raise_once
 from faultbridge.storage import keys
 from faultbridge.storage.wire.message import Message, decode_message, encode_message, raw_key
 from faultbridge.storage.writes import WORK, Key
-from tests.races import just_before
+from tests.races import run_before_write
 
 UNKNOWN = Rejected("unknown_node", "ip-10-0-0-9")
 GARBLED = Rejected("not_xml", "no element found")
@@ -125,7 +125,7 @@ def test_a_queue_that_takes_nothing_leaves_the_row() -> None:
     rejects = made()
     rejects(delivery(rejects, message(rejects)), None, UNKNOWN)
     assert isinstance(rejects.queue, FakeQueue)
-    rejects.queue.seam.before = breaking(("queue.send", Transient("down")))
+    rejects.queue.seam.before = raise_once(("queue.send", Transient("down")))
     with pytest.raises(Transient):
         rejects.retry(next(rejects.list("train-a")))
     assert len(list(rejects.list("train-a"))) == 1
@@ -150,7 +150,7 @@ def test_a_slow_worker_does_not_write_over_what_a_quicker_one_found_later() -> N
         pass_time(rejects, minutes=6)
         rejects(came, None, Rejected("not_xml", "found later"))
 
-    just_before(rejects.table.seam, lambda _: True, quicker)
+    run_before_write(rejects.table.seam, lambda _: True, quicker)
     rejects(came, None, Rejected("not_xml", "found first"))
     assert [(one.detail, one.rejected_at) for one in rejects.list("train-a")] == [("found later", rejects.clock.now())]
 
@@ -159,7 +159,7 @@ def test_a_retry_without_the_raw_record_says_so() -> None:
     rejects = made()
     rejects(delivery(rejects, message(rejects)), None, UNKNOWN)
     assert isinstance(rejects.objects, FakeObjects)
-    rejects.objects.kept.clear()
+    rejects.objects.stored.clear()
     with pytest.raises(Rejected, match="raw_gone"):
         rejects.retry(next(rejects.list("train-a")))
     assert queued(rejects) == []
@@ -169,7 +169,7 @@ def test_a_reject_whose_raw_record_is_gone_stays_and_is_not_tried_again_by_itsel
     rejects = made()
     rejects(delivery(rejects, message(rejects)), None, UNKNOWN)
     assert isinstance(rejects.objects, FakeObjects)
-    rejects.objects.kept.clear()
+    rejects.objects.stored.clear()
     pass_time(rejects, hours=1)
     assert retry_due(rejects) == 0
     assert len(list(rejects.list("train-a"))) == 1
@@ -214,7 +214,7 @@ def test_a_broken_agent_fills_neither_the_table_nor_the_bucket() -> None:
         rejects(delivery(rejects, sent), None, GARBLED)
     assert isinstance(rejects.objects, FakeObjects)
     assert len(list(rejects.list("train-a"))) == MAX_AN_HOUR
-    assert len(rejects.objects.kept) == MAX_AN_HOUR
+    assert len(rejects.objects.stored) == MAX_AN_HOUR
     assert rejects.dropped("train-a") == 50
     pass_time(rejects, hours=1)
     rejects(delivery(rejects, message(rejects, "next-hour")), None, GARBLED)
@@ -232,7 +232,7 @@ def test_a_broken_agent_does_not_hide_another_node() -> None:
 def test_a_lost_race_that_kept_nothing_is_tried_again() -> None:
     rejects = made()
     assert isinstance(rejects.table, FakeTable)
-    rejects.table.seam.before = breaking(("table.transact", Conflict("interference")))
+    rejects.table.seam.before = raise_once(("table.transact", Conflict("interference")))
     came = delivery(rejects, message(rejects))
     with pytest.raises(Transient):
         rejects(came, None, GARBLED)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from faultbridge.errors import Rejected, Transient
 from faultbridge.gateway.forward import Forward
 from faultbridge.ingest.send import PIECE_BYTES, Parcel, Send, pieces
-from faultbridge.simulation.fakes import FakeObjects, FakeQueue, FakeReceipts, ManualClock, breaking
+from faultbridge.simulation.fakes import FakeObjects, FakeQueue, FakeReceipts, ManualClock, raise_once
 from faultbridge.storage.wire.message import MAX_MESSAGE_BYTES, Message, decode_message
 from tests.builders import NOON
 
@@ -76,7 +76,7 @@ def test_a_queue_that_refuses_a_message_has_not_accepted_it() -> None:
 def test_a_log_that_takes_no_receipt_does_not_make_anybody_send_twice() -> None:
     send = sender()
     assert isinstance(send.receipts, FakeReceipts)
-    send.receipts.seam.before = breaking(("receipts.write", Transient("throttled")))
+    send.receipts.seam.before = raise_once(("receipts.write", Transient("throttled")))
     sent = send([LOG])
     assert (sent.accepted, sent.receipted) == (("record-1",), False)
     assert len(waiting(send)) == 1

@@ -14,7 +14,7 @@ from faultbridge.errors import Conflict, IllegalTransition, Transient
 from faultbridge.ledger.append import MAX_TRIES, Append, Stack
 from faultbridge.pipeline import entry_builder
 from faultbridge.pipeline.observe import observe
-from faultbridge.simulation.fakes import FakeTable, ManualClock, Seam, breaking
+from faultbridge.simulation.fakes import FakeTable, ManualClock, Seam, raise_once
 from faultbridge.storage import keys
 from faultbridge.storage.writes import Put
 from tests.builders import CATALOG, KEY, NOON, STACK_ID, arrival, config, fault, node, rules
@@ -104,7 +104,7 @@ def test_a_lost_race_is_run_again_on_what_the_winner_wrote():
 def test_a_lost_acknowledgement_is_no_second_effect():
     bench = Bench()
     bench.register()
-    bench.seam.after = breaking(("table.transact", Conflict("the answer was lost")))
+    bench.seam.after = raise_once(("table.transact", Conflict("the answer was lost")))
     done = bench.fail()
     assert done.state.conditions["xid.79@gpu/pci=0000:c1:00"].count == 1
     assert len(bench.entries()) == 5
@@ -122,7 +122,7 @@ def test_after_twenty_lost_races_the_conflict_is_the_callers():
 def test_an_outage_is_not_tried_again_here():
     bench = Bench()
     bench.register()
-    bench.seam.before = breaking(("table.transact", Transient("throttled")))
+    bench.seam.before = raise_once(("table.transact", Transient("throttled")))
     with pytest.raises(Transient):
         bench.fail()
     assert bench.pauses == []

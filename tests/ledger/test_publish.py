@@ -31,13 +31,13 @@ def test_a_published_entry_waits_no_longer_and_its_event_holds_its_body():
     world, entries = recorded()
     assert world.app.ledger.publish(entries) == len(entries)
     assert waiting(world) == []
-    assert [body_of(event.detail) for event in world.ports.bus.taken] == [entry["body"] for entry in entries]
+    assert [body_of(event.detail) for event in world.ports.bus.accepted] == [entry["body"] for entry in entries]
 
 
 def test_evidence_travels_with_the_event_and_not_with_the_body():
     world, entries = recorded()
     world.app.ledger.publish(entries)
-    detected = next(event for event in world.ports.bus.taken if event.detail_type == "Node Fault Detected")
+    detected = next(event for event in world.ports.bus.accepted if event.detail_type == "Node Fault Detected")
     assert json.loads(detected.detail)["data"]["evidence"].startswith("NVRM: Xid")
 
 
@@ -46,7 +46,7 @@ def test_an_event_names_the_instance_that_it_is_about():
     world.app.ledger.publish(entries)
     instance = world.node().incarnation.instance_id
     expected = f"arn:aws:ec2:us-east-1:123456789012:instance/{instance}"
-    assert {event.resources for event in world.ports.bus.taken} == {(expected,)}
+    assert {event.resources for event in world.ports.bus.accepted} == {(expected,)}
 
 
 def test_what_the_bus_did_not_take_waits_and_the_stream_is_told():

@@ -25,7 +25,7 @@ from faultbridge.repair.case_orders import CaseOrder
 from faultbridge.storage import items, keys
 from faultbridge.storage.writes import Put
 from tests.builders import KEY
-from tests.races import just_after_reading, just_before, to
+from tests.races import run_after_read, run_before_write, writes_to
 from tests.world import World
 
 OTHER = NodeKey(KEY.cluster, "other")
@@ -83,7 +83,7 @@ def test_a_node_is_not_registered_under_a_name_that_another_took_meanwhile(close
     if closed:
         row = AliasRow(KEY, None, world.now - timedelta(days=1), valid_to=world.now)
         world.ports.table.write(Put(items.alias_item(NAME, row, world.now)))
-    just_before(world.ports.seam, to(keys.node_state(OTHER)), calls(world, KEY))
+    run_before_write(world.ports.seam, writes_to(keys.node_state(OTHER)), calls(world, KEY))
     with pytest.raises(Rejected, match="alias_taken"):
         world.app.registry.registration.add_node(KEY.cluster, NewNode(OTHER.node, aliases=("node7",)))
     assert leads_to(world) == KEY
@@ -93,7 +93,7 @@ def test_of_two_changes_of_a_cluster_at_once_neither_is_lost() -> None:
     world = World(mode=Mode.OBSERVE)
     registration, config = world.app.registry.registration, keys.cluster_config(KEY.cluster)
     act = {"mode": Mode.ACT}
-    just_before(world.ports.seam, to(config), lambda: registration.set_cluster(KEY.cluster, act))
+    run_before_write(world.ports.seam, writes_to(config), lambda: registration.set_cluster(KEY.cluster, act))
     with pytest.raises(Conflict):
         registration.set_cluster(KEY.cluster, {"expected": 9})
     assert registration.cluster(KEY.cluster).mode is Mode.ACT
@@ -102,7 +102,7 @@ def test_of_two_changes_of_a_cluster_at_once_neither_is_lost() -> None:
 def test_a_node_that_retires_leaves_a_name_to_the_node_that_took_it_meanwhile() -> None:
     world = World()
     world.app.registry.registration.add_node(KEY.cluster, NewNode(OTHER.node, aliases=("node7",)))
-    just_before(world.ports.seam, to(keys.node_state(OTHER)), calls(world, KEY))
+    run_before_write(world.ports.seam, writes_to(keys.node_state(OTHER)), calls(world, KEY))
     assert world.app.registry.retirement(OTHER, CaseOrder()).status is NodeStatus.RETIRED
     assert leads_to(world) == KEY
 
@@ -111,7 +111,9 @@ def test_a_node_that_retires_takes_back_no_change_of_its_cluster() -> None:
     world = World(nodes=(KEY.node, OTHER.node), mode=Mode.OBSERVE)
     registration = world.app.registry.registration
     act = {"mode": Mode.ACT}
-    just_before(world.ports.seam, to(keys.node_state(OTHER)), lambda: registration.set_cluster(KEY.cluster, act))
+    run_before_write(
+        world.ports.seam, writes_to(keys.node_state(OTHER)), lambda: registration.set_cluster(KEY.cluster, act)
+    )
     world.app.registry.retirement(OTHER, CaseOrder())
     config = registration.cluster(KEY.cluster)
     assert (config.mode, config.expected) == (Mode.ACT, 1)
@@ -122,7 +124,7 @@ def test_a_canary_that_two_workers_have_at_once_is_noted_once() -> None:
     world.app.ingestion.send_canary()
     (sent,) = world.ports.queue.messages
     delivery = Delivery("m-1", sent.body, world.now)
-    just_after_reading(world.ports.seam, KEPT, lambda: world.app.ingestion.ingest([replace(delivery, id="m-2")]))
+    run_after_read(world.ports.seam, KEPT, lambda: world.app.ingestion.ingest([replace(delivery, id="m-2")]))
     assert world.app.ingestion.ingest([delivery]).failed == {"m-1"}
     notes = [line.event["metadata"]["event_type"] for line in Timeline(world.ports.table).entries(Wanted(CANARIES))]
     assert notes.count("Node Note Recorded") == 1
@@ -130,7 +132,7 @@ def test_a_canary_that_two_workers_have_at_once_is_noted_once() -> None:
 
 def test_a_sign_of_life_is_not_written_over_by_an_older_one() -> None:
     world = World()
-    just_before(world.ports.seam, to(keys.seen(KEY)), beats(world, seconds=30))
+    run_before_write(world.ports.seam, writes_to(keys.seen(KEY)), beats(world, seconds=30))
     beats(world)()
     seen = world.ports.table.get(keys.seen(KEY))
     assert seen is not None
@@ -141,7 +143,7 @@ def test_a_node_that_is_heard_while_its_silence_is_judged_is_not_silent() -> Non
     world = World()
     beats(world)()
     world.ports.clock.advance(timedelta(minutes=10))
-    just_before(world.ports.seam, to(keys.node_state(KEY)), beats(world))
+    run_before_write(world.ports.seam, writes_to(keys.node_state(KEY)), beats(world))
     world.app.ops.sweep()
     assert world.node().conditions == {}
     seen = world.ports.table.get(keys.seen(KEY))

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from faultbridge.adapters.clients import Clients
+from faultbridge.adapters.aws.clients import Clients
 from faultbridge.archive.archive_verification import VerifyArchive
 from faultbridge.archive.read import ReadArchive
 from faultbridge.cli.stacks import settings_from

@@ -23,12 +23,12 @@ from faultbridge.pager.page import PagerSettings, PageState
 from faultbridge.pager.rules import EVENT_TYPES, RULES
 from faultbridge.pager.text_formats import MAX_SMS, MAX_SUBJECT
 from faultbridge.ports import PageFormat, PageMessage, PageUrgency, ProviderFailure
-from faultbridge.simulation.fakes import START, Call, FakePager, FakeTable, ManualClock, breaking
+from faultbridge.simulation.fakes import START, Call, FakePager, FakeTable, ManualClock, raise_once
 from faultbridge.storage import keys
 from tests.builders import fault
 from tests.ingest.world import World
 from tests.pages import BREAKER, CASE, CLOSED, ESCALATED, OPENED, PAGES, QUEUED, case_event, event
-from tests.races import just_after_reading
+from tests.races import run_after_read
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -182,7 +182,7 @@ def test_a_question_ends_with_its_case(kind: str) -> None:
 def test_a_crash_before_the_end_was_told_tells_it_the_next_time() -> None:
     paging, pager, _ = made()
     paging(QUEUED)
-    pager.seam.before = breaking(("pager.send", KeyboardInterrupt()))  # type: ignore[arg-type]  # a process that dies
+    pager.seam.before = raise_once(("pager.send", KeyboardInterrupt()))  # type: ignore[arg-type]  # a process that dies
     with pytest.raises(KeyboardInterrupt):
         paging(CLOSED)
     paging(CLOSED)
@@ -191,7 +191,7 @@ def test_a_crash_before_the_end_was_told_tells_it_the_next_time() -> None:
 
 def test_a_crash_after_the_page_repeats_it_under_the_same_key() -> None:
     paging, pager, _ = made()
-    pager.seam.after = breaking(("pager.send", KeyboardInterrupt()))  # type: ignore[arg-type]  # a process that dies
+    pager.seam.after = raise_once(("pager.send", KeyboardInterrupt()))  # type: ignore[arg-type]  # a process that dies
     with pytest.raises(KeyboardInterrupt):
         paging(ESCALATED)
     paging(ESCALATED)
@@ -201,7 +201,7 @@ def test_a_crash_after_the_page_repeats_it_under_the_same_key() -> None:
 
 def test_a_pager_that_does_not_answer_is_tried_again() -> None:
     paging, pager, _ = made()
-    pager.seam.before = breaking(("pager.send", Transient("throttled")))
+    pager.seam.before = raise_once(("pager.send", Transient("throttled")))
     with pytest.raises(Transient):
         paging(ESCALATED)
     assert fates(paging, ESCALATED) == [Fate.SENT]
@@ -244,13 +244,13 @@ def in_a_full_hour() -> tuple[Paging, FakePager, FakeTable]:
     table, pager = FakeTable(clock), FakePager()
     paging = Paging(table, pager, clock, PagerSettings(max_per_hour=1))
     paging(case_event("escalated", 3, case="c-" + "z" * 26))
-    del pager.sent[:], pager.tried[:]
+    del pager.sent[:], pager.attempted[:]
     return paging, pager, table
 
 
 def test_what_was_told_without_the_table_is_no_page_of_a_summary_only_and_is_told_its_end() -> None:
     paging, pager, table = in_a_full_hour()
-    table.seam.before = breaking(("table.get_many", Transient("down")))
+    table.seam.before = raise_once(("table.get_many", Transient("down")))
     with pytest.raises(Transient):
         paging(ESCALATED)
     assert fates(paging, ESCALATED) == [Fate.SENT]
@@ -260,7 +260,7 @@ def test_what_was_told_without_the_table_is_no_page_of_a_summary_only_and_is_tol
 
 def test_what_another_process_may_have_told_before_it_was_cut_short_is_told_its_end() -> None:
     paging, pager, table = in_a_full_hour()
-    table.seam.before = breaking(("table.get_many", Transient("down")))
+    table.seam.before = raise_once(("table.get_many", Transient("down")))
     with pytest.raises(Transient):
         paging(ESCALATED)
     another = Paging(table, pager, paging.clock, PagerSettings(max_per_hour=1))
@@ -328,7 +328,7 @@ def always(error: Exception) -> Any:
 
 def test_a_mark_that_cannot_be_finished_does_not_page_twice_by_itself() -> None:
     paging, pager, table = made()
-    table.seam.before = breaking(("table.get", Transient("x")), ("table.write", Transient("x")))
+    table.seam.before = raise_once(("table.get", Transient("x")), ("table.write", Transient("x")))
     with pytest.raises(Transient):
         paging(ESCALATED)
     paging(ESCALATED)
@@ -351,7 +351,7 @@ def test_two_hands_on_one_event_page_rather_twice_than_never() -> None:
 def test_a_trouble_that_ends_while_its_page_is_begun_is_told_to_nobody() -> None:
     paging, pager, table = made()
     mark = keys.page_mark(CASE, "escalated")
-    just_after_reading(table.seam, mark, lambda: paging(CLOSED))
+    run_after_read(table.seam, mark, lambda: paging(CLOSED))
     assert fates(paging, ESCALATED) == [Fate.OVERTAKEN]
     assert pager.keys == []
 

@@ -174,7 +174,7 @@ def test_an_instance_that_only_stands_by_keeps_its_node(world, sync, inventory):
 
 
 def test_a_group_that_is_not_there_says_nothing_about_its_nodes(world, sync, inventory):
-    inventory.away.add(GROUP)
+    inventory.omitted_groups.add(GROUP)
     assert sync().gone == []
 
 
@@ -278,7 +278,7 @@ def test_what_is_none_of_ours_costs_no_look(world, events, inventory):
 def test_a_node_that_opts_out_is_left_alone_until_it_no_longer_does(world, sync, inventory, roll, by):
     def opts_out(really: bool) -> None:
         if by == "tag":
-            inventory.tagged = {instance(world)} if really else set()
+            inventory.opted_out_instances = {instance(world)} if really else set()
         else:
             roll.called = {instance(world): Called(("a-name",), opted_out=really)}
         sync()

@@ -83,11 +83,11 @@ def test_cases_that_a_person_was_asked_about_keep_nobody_behind_them_waiting():
     world = World(nodes=6, rules=(rule,), limits=limits(concurrent=6, per_hour=100))
     for node in range(1, 6):
         world.fault(node)
-    world.listen()
-    world.minute(3)
+    world.process_entries()
+    world.advance_minutes(3)
     world.fault(6, code="xid.48")
-    world.listen()
-    world.minute()
+    world.process_entries()
+    world.advance_minutes()
     assert world.case(6).status is CaseStatus.IN_PROGRESS
 
 
@@ -210,7 +210,7 @@ def test_a_node_that_cannot_be_isolated_leaves_its_slot_to_the_next_one():
     world.fault(1)
     world.clock.advance(1)
     world.fault(2)
-    world.minute()
+    world.advance_minutes()
     assert running(world, 2) == [world.case(2).id]
 
 
@@ -242,7 +242,7 @@ def test_an_admission_whose_answer_was_lost_is_one_admission():
         world.dispatch(CLUSTER)
     assert world.case().attempts == 1
     assert world.dispatch(CLUSTER).admitted == ()
-    world.minute(3)
+    world.advance_minutes(3)
     assert list(world.workflow.executions) == [f"{world.case().id}-1"]
 
 

@@ -18,7 +18,7 @@ from tests.scenarios.world import World
 def started(**others) -> World:
     world = World(**others)
     world.fault()
-    world.listen()
+    world.process_entries()
     return world
 
 
@@ -61,7 +61,7 @@ def returning() -> World:
     world = World(orchestrated=True)
     world.fault()
     world.seam.before = outage_of("orchestrator.uncordon", Transient("unreachable"), times=999)
-    world.listen()
+    world.process_entries()
     world.until(lambda: "verify passed" in world.story())
     world.until(lambda: bool(world.seam.named("orchestrator.uncordon")))
     world.seam.before = lambda _: None
@@ -105,7 +105,7 @@ def test_an_outage_of_a_dependency_is_waited_out():
     world = World()
     world.fault()
     world.seam.before = outage_of("provider.candidates", Transient("unreachable"), times=5)
-    world.listen()
+    world.process_entries()
     world.until(world.case_is(CaseStatus.RESOLVED))
     assert world.case().attempts == 1
 
@@ -114,7 +114,7 @@ def test_a_provider_that_is_away_before_the_intent_costs_an_attempt_and_calls_no
     world = World()
     world.fault()
     world.seam.before = outage_of("provider.capacity", Transient("unreachable"), times=8)
-    world.listen()
+    world.process_entries()
     world.until(world.case_is(CaseStatus.RESOLVED))
     assert world.case().attempts == 2
     assert not [line for line in world.story() if "AMBIGUOUS" in line or "inconclusive" in line]
@@ -125,7 +125,7 @@ def test_what_only_a_person_can_mend_is_recorded_and_handed_over():
     world = World()
     world.fault()
     world.seam.before = outage_of("provider.candidates", Misconfigured("no such group"), times=99)
-    world.listen()
+    world.process_entries()
     assert world.case().status is CaseStatus.ESCALATED
     assert "no such group" in world.case().reason
 
@@ -134,7 +134,7 @@ def test_a_bug_in_a_step_before_the_intent_is_recorded_and_tried_again_until_the
     world = World(orchestrated=True)
     world.fault()
     world.seam.before = outage_of("orchestrator.drain", RuntimeError("a bug"), times=999)
-    world.listen()
+    world.process_entries()
     assert (world.case().status, world.status()) == (CaseStatus.QUEUED, NodeStatus.QUARANTINED)
     world.until(world.case_is(CaseStatus.ESCALATED))
     assert world.case().attempts == 3
@@ -146,7 +146,7 @@ def test_a_bug_in_a_step_after_the_intent_is_handed_over():
     world = World()
     world.fault()
     world.seam.before = outage_of("provider.replace", RuntimeError("a bug"), times=999)
-    world.listen()
+    world.process_entries()
     assert world.case().status is CaseStatus.ESCALATED
     assert world.story().count("intent committed") == 1
     assert world.control().holders == {}
@@ -171,7 +171,7 @@ def test_pauses_between_looks_grow_to_ten_minutes():
     for _ in range(90):
         attempt = world.node().case.attempt
         pauses.append(attempt.probe_at - world.clock.now())
-        world.minute()
+        world.advance_minutes()
     assert max(pauses) == timedelta(minutes=10)
     assert world.node().case.attempt.tries < 15
 
@@ -189,12 +189,12 @@ def test_a_long_report_is_kept_whole_beside_the_entry():
     world = World()
     world.verifier.result = Verification(Verdict.PASSED, report=b"x" * 10_000)
     world.fault()
-    world.listen()
+    world.process_entries()
     world.until(world.case_is(CaseStatus.RESOLVED))
     (passed,) = [body["data"] for body in world.bodies() if body["data"].get("outcome") == "passed"]
     place = passed["facts"]["report"]
     assert place.startswith("raw/train-a/2026-02-03/")
-    assert world.objects.kept[place] == b"x" * 10_000
+    assert world.objects.stored[place] == b"x" * 10_000
 
 
 def test_a_node_without_a_group_is_not_given_up():
@@ -212,7 +212,7 @@ def test_a_node_without_a_group_is_not_given_up():
         config=config,
     )
     world.fault()
-    world.listen()
+    world.process_entries()
     assert (world.case().status, world.released()) == (CaseStatus.ESCALATED, [])
     assert world.case().reason.startswith("NOT_FOUND")
 
@@ -221,6 +221,6 @@ def test_a_provider_that_this_installation_does_not_have_is_named_to_the_person_
     world = World()
     Registration(world.table, world.append, world.clock).set_cluster("train-a", {"provider": "abacus"})
     world.fault()
-    world.listen()
+    world.process_entries()
     world.until(world.case_is(CaseStatus.ESCALATED))
     assert "provider 'abacus' is unknown (known: ec2-auto-scaling, ec2-launch-template)" in world.case().reason

@@ -21,7 +21,7 @@ def waiting() -> NodeState:
     """A node whose repair waits for its successor."""
     world = World()
     world.fault()
-    world.listen()
+    world.process_entries()
     state = world.node()
     assert state.live_case is not None
     return under_way(state, "verify", None, NOON, 5 * MINUTE)

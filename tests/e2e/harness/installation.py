@@ -16,7 +16,7 @@ from typing import Any
 
 from faultbridge import local
 from faultbridge.adapters.clock import SystemClock
-from faultbridge.adapters.receipts import LogReceipts
+from faultbridge.adapters.messaging.receipts import LogReceipts
 from faultbridge.cli.stacks import settings_from
 from faultbridge.composition import installation as composition
 from faultbridge.domain.cases import Case

@@ -7,7 +7,7 @@ import uuid
 from faultbridge import local
 from faultbridge.data.policies import version_of
 from faultbridge.domain.clusters import ClusterConfig, Mode, RepairOwner
-from faultbridge.policyfile import read_policy
+from faultbridge.policyfile.parser import read_policy
 from faultbridge.registry.registration import NewNode
 from faultbridge.rules.policies import Policies
 from tests.e2e.harness.installation import Installation
