@@ -16,7 +16,7 @@ ROLES = {
     "publish": "Publish",
     "react": "React",
     "pager": "Pager",
-    "step": "StepRunner",
+    "step": "Replacement",
     "sweep": "Sweep",
 }
 READS = {"get": "GetItem", "get_many": "BatchGetItem", "query": "Query"}

@@ -176,7 +176,7 @@ def test_a_repair_action_that_the_policy_no_longer_permits_escalates_with_a_reas
     world.advance_minutes()
     moves = [body["data"] for body in world.bodies() if body["data"].get("to") == "in_progress"]
     assert moves[0]["reason"] == "admitted: rule reset permits no reset; replace is the next repair action permitted"
-    assert moves[0]["repair_action"] == "replace"
+    assert moves[0]["repair_action"] == "replace_node"
 
 
 def test_a_case_is_escalated_after_every_repair_action_failed():

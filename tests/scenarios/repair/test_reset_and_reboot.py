@@ -66,7 +66,7 @@ def test_a_successful_reboot_returns_the_same_instance_verified() -> None:
         "case in_progress -> resolved (repaired)",
     ]
     assert world.case().resolution is Resolution.REPAIRED
-    assert (restarts(world), world.released_instances()) == ([("reboot", FIRST)], [])
+    assert (restarts(world), world.released_instances()) == ([("reboot_node", FIRST)], [])
     node = world.node()
     assert node.incarnation is not None
     assert (node.incarnation.instance_id, node.incarnation.instance, node.incarnation.boot) == (FIRST, 1, 2)
@@ -90,7 +90,7 @@ def test_a_boot_first_reported_by_the_instance_is_the_same_boot() -> None:
 def test_a_successful_reset_keeps_the_boot() -> None:
     world = faulty_world("xid.48")
     world.until(world.case_is(RESOLVED))
-    assert restarts(world) == [("reset", FIRST)]
+    assert restarts(world) == [("reset_gpu", FIRST)]
     assert world.node().incarnation == World().node().incarnation
     assert not list(world.node().active())
 
@@ -99,7 +99,7 @@ def test_an_unsuccessful_reboot_escalates_to_a_replacement() -> None:
     world = faulty_world()
     world.verifier.results[FIRST] = FAILED
     world.until(world.case_is(RESOLVED))
-    assert (restarts(world), world.released_instances()) == ([("reboot", FIRST)], [FIRST])
+    assert (restarts(world), world.released_instances()) == ([("reboot_node", FIRST)], [FIRST])
     assert (world.case().attempts, world.case().resolution) == (2, Resolution.REPLACED)
     assert world.status() is NodeStatus.HEALTHY
 
@@ -108,16 +108,16 @@ def test_repair_actions_escalate_one_by_one() -> None:
     world = faulty_world("xid.48")
     world.verifier.results[FIRST] = FAILED
     world.until(world.case_is(RESOLVED))
-    assert (restarts(world), world.released_instances()) == ([("reset", FIRST), ("reboot", FIRST)], [FIRST])
+    assert (restarts(world), world.released_instances()) == ([("reset_gpu", FIRST), ("reboot_node", FIRST)], [FIRST])
     intents = [body["data"]["repair_action"] for body in world.bodies() if body["data"].get("step") == "intent"]
-    assert intents == ["reset", "reboot", "replace"]
+    assert intents == ["reset_gpu", "reboot_node", "replace_node"]
 
 
 def test_an_instance_fixed_by_a_reboot_is_not_replaced() -> None:
     world = faulty_world("xid.48")
     fix_at(world, RepairAction.REBOOT_NODE)
     world.until(world.case_is(RESOLVED))
-    assert (restarts(world), world.released_instances()) == ([("reset", FIRST), ("reboot", FIRST)], [])
+    assert (restarts(world), world.released_instances()) == ([("reset_gpu", FIRST), ("reboot_node", FIRST)], [])
     assert world.case().resolution is Resolution.REPAIRED
 
 
@@ -134,7 +134,7 @@ def test_a_refused_reset_escalates_at_once() -> None:
     world = faulty_world("xid.48")
     world.restarter.results[FIRST] = Restart(RestartState.FAILED, "GPU 00000000:C1:00.0 is in use")
     world.until(world.case_is(RESOLVED))
-    assert restarts(world) == [("reset", FIRST), ("reboot", FIRST)]
+    assert restarts(world) == [("reset_gpu", FIRST), ("reboot_node", FIRST)]
     assert world.released_instances() == [FIRST]
     steps = [body["data"] for body in world.bodies() if body["data"].get("step") == "repair_in_place"]
     assert {one["reason"] for one in steps if one["outcome"] == "failed"} == {"GPU 00000000:C1:00.0 is in use"}
@@ -154,7 +154,7 @@ def test_an_uncertain_answer_causes_no_second_restart(failure: ProviderFailure, 
     world = World(rules=(RESET, REBOOT))
     world.restarter.fail_next(failure, effect=effect)
     world.fault_until_resolved()
-    assert (restarts(world), world.released_instances()) == ([("reboot", FIRST)], [])
+    assert (restarts(world), world.released_instances()) == ([("reboot_node", FIRST)], [])
     assert world.case().attempts == 1
 
 
@@ -185,7 +185,7 @@ def test_an_execution_lost_after_the_reboot_intent_continues_without_a_second_re
     world = faulty_world()
     world.workflow.abort(f"{world.case().id}-1")
     world.until(world.case_is(RESOLVED))
-    assert restarts(world) == [("reboot", FIRST)]
+    assert restarts(world) == [("reboot_node", FIRST)]
     assert world.case().attempts == 2
     assert world.story().count("intent committed") == 1
 
@@ -207,14 +207,14 @@ class TestFaultThatJoinsACase:
         world.advance_minutes()
         world.fault(code="xid.79", component=OTHER_GPU)
         world.until(world.case_is(RESOLVED))
-        assert restarts(world) == [("reboot", FIRST)]
+        assert restarts(world) == [("reboot_node", FIRST)]
 
     def test_a_fault_that_the_action_does_not_end_escalates_although_the_verification_passed(self) -> None:
         world = World(rules=(RESET, REBOOT))
         world.fault_and_react(code="xid.48")
         world.fault(code="xid.79", component=OTHER_GPU)
         world.until(world.case_is(RESOLVED))
-        assert restarts(world) == [("reset", FIRST), ("reboot", FIRST)]
+        assert restarts(world) == [("reset_gpu", FIRST), ("reboot_node", FIRST)]
         assert not list(world.node().active())
 
     def test_a_fault_seen_during_the_restart_does_not_fail_the_repair(self) -> None:
@@ -222,7 +222,7 @@ class TestFaultThatJoinsACase:
         world.advance_minutes(2)
         world.fault()
         world.until(world.case_is(RESOLVED))
-        assert (restarts(world), world.released_instances()) == ([("reboot", FIRST)], [])
+        assert (restarts(world), world.released_instances()) == ([("reboot_node", FIRST)], [])
 
 
 @pytest.mark.parametrize(("severity", "verified"), [(Severity.WARNING, True), (Severity.ERROR, False)])
@@ -242,7 +242,7 @@ def test_approval_is_requested_when_escalation_reaches_the_action_that_needs_it(
     world.verifier.results[FIRST] = FAILED
     world.fault_and_react(code="xid.48")
     world.until(lambda: world.case().asking is not None)
-    assert (restarts(world), world.released_instances()) == ([("reboot", FIRST)], [])
+    assert (restarts(world), world.released_instances()) == ([("reboot_node", FIRST)], [])
     assert world.case().repair_action is RepairAction.REPLACE_NODE
 
 

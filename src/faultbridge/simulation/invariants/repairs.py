@@ -15,7 +15,7 @@ def _without_intent(view: SystemView) -> Iterator[str]:
         body["data"]["old_instance"]
         for entries in view.bodies.values()
         for body in entries
-        if body["data"].get("step") == "intent" and body["data"]["repair_action"] == "replace"
+        if body["data"].get("step") == "intent" and body["data"]["repair_action"] == "replace_node"
     }
     terminated = {one.instance_id for one in view.ports.fleet.instances.values() if not one.alive}
     explained = intended | view.system.externally_terminated | set(view.ports.launcher.terminated)
