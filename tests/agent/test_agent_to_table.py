@@ -22,7 +22,7 @@ from faultbridge.agent.settings import AgentSettings
 from faultbridge.domain.clusters import Mode
 from faultbridge.domain.entries import EntryType
 from faultbridge.ingest.record_reader import Delivery
-from faultbridge.ledger.timeline import data_of
+from faultbridge.ledger.timeline import entry_data
 from faultbridge.storage import keys
 from tests.agent.fakes import ManualClock
 from tests.agent.test_agent_process import FakeNode, QueueServer, wait_for
@@ -143,7 +143,7 @@ class Site:
 def fault_entries(world: World) -> list[tuple[str, str]]:
     """Read the (code, PCI address) of each Xid entry of the node."""
     items = world.ports.table.query(keys.node_partition(KEY), prefix=keys.ENTRY).items
-    faults = [data_of(item) for item in items if item["type"] == EntryType.FAULT_DETECTED.value]
+    faults = [entry_data(item) for item in items if item["type"] == EntryType.FAULT_DETECTED.value]
     return [(one["code"], one["component"]["pci"]) for one in faults if one["code"].startswith("xid.")]
 
 

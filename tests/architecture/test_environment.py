@@ -29,7 +29,7 @@ EVERYWHERE = {
 SERVICES = {
     "ArchiveFunction": ("archive.schedule",),
     "IngestFunction": ("ingestion.ingest",),
-    "IntakeFunction": ("gateway.webhooks", "gateway.subscription"),
+    "IntakeFunction": ("gateway.webhooks", "gateway.log_subscription"),
     "InventoryFunction": ("registry.inventory", "registry.inventory_events"),
     "PagerFunction": ("pager.page",),
     "PublishFunction": ("ledger.publish", "archive.write"),

@@ -32,7 +32,7 @@ MIN_XIDS = 20_000
 BYTES_A_ROUND = 300_000
 Record = tuple[str, datetime, bytes]
 XID = "2026-02-03T{:02d}:{:02d}:{:02d},000000+00:00 NVRM: Xid (PCI:0000:c1:00): {}, pid={}, name=python, Ch 00000008"
-FOLDERS = (SAMPLES, HERE / "samples_part_two")
+FOLDERS = (SAMPLES, HERE / "samples_platform")
 
 
 def xids(count: int) -> list[Record]:

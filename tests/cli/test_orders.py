@@ -7,7 +7,7 @@ import pytest
 from faultbridge.data.policies import version_of
 from faultbridge.domain.records import Outcome
 from faultbridge.policyfile.parser import read_policy
-from faultbridge.rules.policies import Policies
+from faultbridge.rules.policies import PolicyStore
 from tests.builders import KEY
 from tests.cli.desk import OPERATOR, Desk
 
@@ -18,7 +18,7 @@ def case_for_approval(desk: Desk) -> str:
     """Create a case that waits for approval, and return its id."""
     document = read_policy(APPROVAL_POLICY)
     ports = desk.world.ports
-    Policies(ports.table, ports.clock).put({**document, "version": version_of(document)})
+    PolicyStore(ports.table, ports.clock).put({**document, "version": version_of(document)})
     desk.world.app.ingestion.ingest([desk.world.message()])
     desk.world.app.ops.react([(KEY.cluster, KEY.node)])
     (case,) = desk.json("case", "list", "--cluster", KEY.cluster)

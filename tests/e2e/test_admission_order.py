@@ -19,7 +19,7 @@ from faultbridge.domain.edges import CaseStatus, NodeStatus
 from faultbridge.domain.queue import QueuedCase
 from faultbridge.domain.times import from_text
 from faultbridge.ingest.send import Parcel
-from faultbridge.ledger.queries import rows_of
+from faultbridge.ledger.queries import shard_rows
 from faultbridge.local import environment
 from faultbridge.repair.cluster_status import BAD
 from faultbridge.storage.queue import QUEUE, read_queued
@@ -115,13 +115,13 @@ def wait_until(condition: Callable[[], bool], seconds: float = 1500.0) -> None:
 def queue(installation: Installation, cluster: str) -> list[QueuedCase]:
     """Return the waiting cases in the order of the queue."""
     config = installation.directory.cluster(cluster).config
-    rows = rows_of(installation.application.ports.table, config, QUEUE)
+    rows = shard_rows(installation.application.ports.table, config, QUEUE)
     return [read_queued(cluster, row) for row in sorted(rows, key=lambda row: str(row["sk"]))]
 
 
 def isolated_nodes(installation: Installation, cluster: str) -> int:
     """Return the number of isolated nodes."""
-    rows = rows_of(installation.application.ports.table, installation.directory.cluster(cluster).config, BAD)
+    rows = shard_rows(installation.application.ports.table, installation.directory.cluster(cluster).config, BAD)
     return sum(row["status"] == NodeStatus.QUARANTINED for row in rows)
 
 

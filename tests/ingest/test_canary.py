@@ -13,7 +13,7 @@ from faultbridge.entrypoints.sweep import sweep
 from faultbridge.errors import Transient
 from faultbridge.ingest.canary import CLUSTER, MIN_APART
 from faultbridge.ingest.record_reader import Delivery
-from faultbridge.ledger.timeline import Timeline, Wanted
+from faultbridge.ledger.timeline import Timeline, TimelineQuery
 from faultbridge.ledger.verify import Verify
 from faultbridge.ops.backlog import Waiting
 from faultbridge.storage import keys
@@ -38,7 +38,7 @@ def deliveries(world: World) -> list[Delivery]:
 
 def notes(world: World) -> list[Any]:
     """The notes on the canary's own stream, as the bus carries them."""
-    lines = Timeline(world.ports.table).entries(Wanted(cluster=CLUSTER))
+    lines = Timeline(world.ports.table).entries(TimelineQuery(cluster=CLUSTER))
     return [line.event for line in lines if line.event["metadata"]["event_type"] == "Node Note Recorded"]
 
 
@@ -61,7 +61,7 @@ def test_a_canary_ends_as_one_note_however_often_its_record_comes(world: World) 
     first, again = world.app.ingestion.ingest(deliveries(world)), world.app.ingestion.ingest(deliveries(world))
     assert (first.outcomes, again.outcomes) == ({record: Outcome.RECORDED}, {record: Outcome.DUPLICATE})
     assert [note["data"]["kind"] for note in notes(world)] == ["canary"]
-    assert Verify(world.ports.table, world.app.stack).own(CLUSTER).whole
+    assert Verify(world.ports.table, world.app.stack).cluster_stream(CLUSTER).whole
 
 
 def test_a_flood_of_canaries_leaves_no_flood_of_notes(world: World) -> None:

@@ -13,7 +13,7 @@ from faultbridge.domain.policy import Limits
 from faultbridge.domain.times import to_text
 from faultbridge.ingest import heartbeat_monitor
 from faultbridge.ingest.heartbeat_monitor import HeartbeatMonitor
-from faultbridge.rules.policies import Policies
+from faultbridge.rules.policies import PolicyStore
 from faultbridge.storage import keys
 from tests.builders import KEY, NOON
 from tests.world import World
@@ -117,7 +117,7 @@ def test_most_heartbeats_write_nothing() -> None:
 def test_how_long_a_heartbeat_may_stay_away_is_the_policys() -> None:
     world = World()
     half_an_hour = timedelta(minutes=30) // timedelta(milliseconds=1)
-    Policies(world.ports.table, world.ports.clock).put(
+    PolicyStore(world.ports.table, world.ports.clock).put(
         {"version": "p-1", "limits": {"heartbeat_timeout": half_an_hour}}
     )
     beat(world)

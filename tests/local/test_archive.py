@@ -13,14 +13,14 @@ import pytest
 from faultbridge.adapters.aws.clients import Clients
 from faultbridge.archive.archive_verification import VerifyArchive
 from faultbridge.archive.read import ReadArchive
-from faultbridge.cli.stacks import settings_from
+from faultbridge.cli.stack.locate import settings_from
 from faultbridge.composition.installation import Installation, on_aws
 from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.clusters import ClusterConfig
 from faultbridge.domain.edges import Actor
 from faultbridge.domain.nodes import NodeKey, NodeState
 from faultbridge.ledger.recover import RecoverTable
-from faultbridge.ledger.timeline import Timeline, Wanted
+from faultbridge.ledger.timeline import Timeline, TimelineQuery
 from faultbridge.ledger.verify import Verify
 from faultbridge.pipeline import entry_builder
 from faultbridge.registry.registration import NewNode
@@ -47,11 +47,11 @@ def application(embedded_stack: PrivateStack) -> Any:
 
 
 def archived(installation: Installation) -> int:
-    return len(ReadArchive(application.ports.archive).entries(Wanted(CLUSTER)))
+    return len(ReadArchive(application.ports.archive).entries(TimelineQuery(CLUSTER)))
 
 
 def test_recorded_entries_reach_the_archive(installation: Installation) -> None:
-    recorded = len(list(Timeline(application.ports.table).entries(Wanted(CLUSTER))))
+    recorded = len(list(Timeline(application.ports.table).entries(TimelineQuery(CLUSTER))))
     assert recorded
     eventually(lambda: archived(application) >= recorded)
 
@@ -134,5 +134,5 @@ def _note(installation: Installation, config: ClusterConfig, text: str) -> None:
 
 def _ids(installation: Installation) -> dict[str, str]:
     """The hash of each event by its id."""
-    lines = Timeline(application.ports.table).entries(Wanted(CLUSTER))
+    lines = Timeline(application.ports.table).entries(TimelineQuery(CLUSTER))
     return {line.event["metadata"]["event_id"]: line.hash for line in lines}

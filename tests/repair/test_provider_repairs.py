@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from faultbridge.archive.anchor import PutOnChain
-from faultbridge.archive.manifests import Manifest, Stretch
-from faultbridge.archive.retention import Expire
+from faultbridge.archive.anchor import RecordAnchor
+from faultbridge.archive.manifests import Manifest, SealedRange
+from faultbridge.archive.retention import ExpireEntries
 from faultbridge.domain.nodes import NodeKey
 from faultbridge.errors import Conflict
 from faultbridge.jobs.jobs import Jobs
@@ -22,7 +22,7 @@ from faultbridge.repair.controls import Controls
 from faultbridge.simulation.fakes import Call, FakeBus, FakeTable
 from faultbridge.storage import items, jobs, keys
 from faultbridge.storage.writes import Delete, Key, Put, Update
-from tests.archive.world import N1, Kept
+from tests.archive.world import N1, ArchiveWorld
 from tests.ingest.world import World
 
 WRITES = {"table.write", "table.transact"}
@@ -165,10 +165,10 @@ def test_an_entry_that_was_archived_away_is_not_written_again_by_its_publication
 
 
 def test_two_who_put_an_anchor_on_the_chain_at_once_put_it_there_once() -> None:
-    kept = Kept()
-    kept.story()
+    kept = ArchiveWorld()
+    kept.record_history()
     anchored = kept.anchor(kept.config)
-    put = PutOnChain(kept.table, kept.clock, kept.stack)
+    put = RecordAnchor(kept.table, kept.clock, kept.stack)
     told: list[bool] = []
     meanwhile(kept.table, lambda: told.append(put(anchored)))
     assert (put(anchored), told) == (False, [True])
@@ -176,45 +176,45 @@ def test_two_who_put_an_anchor_on_the_chain_at_once_put_it_there_once() -> None:
 
 
 def test_an_anchor_that_another_round_noted_alone_is_not_put_on_the_chain_again() -> None:
-    kept = Kept()
-    kept.story()
+    kept = ArchiveWorld()
+    kept.record_history()
     anchored = kept.anchor(kept.config)
     meanwhile(kept.table, lambda: kept.table.write(_noted(kept, anchored.key)))
-    assert not PutOnChain(kept.table, kept.clock, kept.stack)(anchored)
+    assert not RecordAnchor(kept.table, kept.clock, kept.stack)(anchored)
     assert anchors(kept) == []
 
 
 def test_an_anchor_comes_onto_the_chain_although_the_cluster_changed_meanwhile() -> None:
-    kept = Kept()
-    kept.story()
+    kept = ArchiveWorld()
+    kept.record_history()
     meanwhile(kept.table, lambda: kept.rollup("train-a"))
-    assert set(kept.keep_record().roots) == {"train-a"}
+    assert set(kept.archive_schedule().roots) == {"train-a"}
     assert len(anchors(kept)) == 1
     assert kept.verify(anchor=True).breaks == []
 
 
 def test_a_round_that_always_comes_too_late_names_the_cluster_as_late_and_not_as_failed() -> None:
-    kept = Kept()
-    kept.story()
+    kept = ArchiveWorld()
+    kept.record_history()
     meanwhile(kept.table, lambda: kept.rollup("train-a"), 100)
-    done = kept.keep_record()
+    done = kept.archive_schedule()
     assert (done.failures, [one.partition(":")[0] for one in done.late]) == ([], ["train-a"])
 
 
-def sealed_day() -> tuple[Kept, Manifest]:
+def sealed_day() -> tuple[ArchiveWorld, Manifest]:
     """A day of which the table does not know yet that it is sealed."""
-    kept = Kept()
-    kept.story()
-    stretch = Stretch("train-a/n-1", "n-1", 1, 1, kept.append.read(N1).head.sequence, "h")
+    kept = ArchiveWorld()
+    kept.record_history()
+    stretch = SealedRange("train-a/n-1", "n-1", 1, 1, kept.append.read(N1).head.sequence, "h")
     return kept, Manifest("faultbridge", kept.stack.id, "train-a", "2026-02-03", "", stretch.last, (), (stretch,))
 
 
 def test_an_entry_that_is_gone_already_is_not_written_again_by_its_end() -> None:
     kept, manifest = sealed_day()
-    kept.table.write(Delete(kept.place(2)))
-    Expire(kept.table, kept.clock, timedelta(days=30))(manifest)
-    assert kept.table.get(kept.place(2)) is None
-    assert "expires_at" in (kept.table.get(kept.place(1)) or {})
+    kept.table.write(Delete(kept.entry_key(2)))
+    ExpireEntries(kept.table, kept.clock, timedelta(days=30))(manifest)
+    assert kept.table.get(kept.entry_key(2)) is None
+    assert "expires_at" in (kept.table.get(kept.entry_key(1)) or {})
 
 
 def test_a_streams_anchor_never_goes_back_behind_a_later_seal() -> None:
@@ -222,14 +222,14 @@ def test_a_streams_anchor_never_goes_back_behind_a_later_seal() -> None:
     anchor = keys.stream_anchor(keys.node_partition(N1))
     later = items.item(anchor, kept.clock.now(), {"epoch": 9, "seq": 99, "place": "0009#000000000099"})
     meanwhile(kept.table, lambda: kept.table.write(Put(later)), 100)
-    Expire(kept.table, kept.clock, timedelta(days=30))(manifest)
+    ExpireEntries(kept.table, kept.clock, timedelta(days=30))(manifest)
     assert (kept.table.get(anchor) or {})["seq"] == 99
 
 
-def anchors(kept: Kept) -> list[str]:
+def anchors(kept: ArchiveWorld) -> list[str]:
     """The anchors on the chain of the cluster, in order."""
     return [body["data"]["facts"]["anchor"] for body in bodies(kept.table) if body["data"].get("kind") == "anchor"]
 
 
-def _noted(kept: Kept, key: str) -> Put:
+def _noted(kept: ArchiveWorld, key: str) -> Put:
     return Put(items.item(keys.cluster_anchored("train-a"), kept.clock.now(), {"key": key}))

@@ -16,7 +16,7 @@ from faultbridge.domain.faults import Severity
 from faultbridge.domain.nodes import NodeKey
 from faultbridge.errors import Rejected
 from faultbridge.ledger.page_tokens import Tokens
-from faultbridge.ledger.timeline import Timeline, Wanted
+from faultbridge.ledger.timeline import Timeline, TimelineQuery
 from faultbridge.ledger.verify import Verified, Verify
 from faultbridge.ports import Clock
 from faultbridge.registry.documents import (
@@ -95,7 +95,7 @@ class Answers:
         self.directory.cluster(request.cluster)
         since, until = _window(request)
         node = request.text("node")
-        wanted = Wanted(
+        wanted = TimelineQuery(
             cluster=request.cluster,
             node=names.node_name(node) if node else None,
             case=request.text("case"),
@@ -128,7 +128,7 @@ class Answers:
         if self._head(request)[1] > MAX_VERIFIED:
             raise Rejected("too_long", f"more than {MAX_VERIFIED} entries: `faultbridge verify` reads them all")
         node = _stream_node(request)
-        found = self.verify(request.cluster, node) if node else self.verify.own(request.cluster)
+        found = self.verify(request.cluster, node) if node else self.verify.cluster_stream(request.cluster)
         return verified_document(found)
 
     def rejected(self, request: Request) -> Document:

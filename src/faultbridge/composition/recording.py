@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from faultbridge.composition.installation import Installation
-    from faultbridge.gateway.log_subscription import Subscription
+    from faultbridge.gateway.log_subscription import LogSubscription
     from faultbridge.gateway.webhooks import Webhooks
     from faultbridge.ingest.canary import ReceiveCanary, SendCanary
     from faultbridge.ingest.heartbeat_monitor import HeartbeatMonitor
@@ -212,10 +212,10 @@ class Gateway:
         return Webhooks(Forward(ports.queue, ports.objects), ports.table, ports.clock, ports.webhook_senders)
 
     @cached_property
-    def subscription(self) -> Subscription:
+    def log_subscription(self) -> LogSubscription:
         """Return the receiver of CloudWatch Logs subscriptions."""
         from faultbridge.gateway.forward import Forward
-        from faultbridge.gateway.log_subscription import Subscription
+        from faultbridge.gateway.log_subscription import LogSubscription
 
         ports = self.installation.ports
-        return Subscription(Forward(ports.queue, ports.objects), ports.clock)
+        return LogSubscription(Forward(ports.queue, ports.objects), ports.clock)

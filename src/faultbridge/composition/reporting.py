@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from faultbridge.api.answers import Answers
-    from faultbridge.archive.schedule import KeepRecord
+    from faultbridge.archive.schedule import ArchiveSchedule
     from faultbridge.archive.write import WriteArchive
     from faultbridge.composition.installation import Installation
     from faultbridge.pager.deliver import Paging
@@ -66,17 +66,17 @@ class ArchiveKeeping:
         return WriteArchive(self.installation.ports.sink)
 
     @cached_property
-    def schedule(self) -> KeepRecord:
+    def schedule(self) -> ArchiveSchedule:
         """Return the hourly anchors and daily seals."""
-        from faultbridge.archive.anchor import Anchor, PutOnChain
-        from faultbridge.archive.schedule import KeepRecord
+        from faultbridge.archive.anchor import Anchor, RecordAnchor
+        from faultbridge.archive.schedule import ArchiveSchedule
         from faultbridge.archive.seal import Seal
 
         of = self.installation
         kept, stack, days = of.ports, of.stack, of.settings.entry_days
         anchor = Anchor(kept.table, kept.vault, kept.clock, stack)
         seal = Seal(kept.table, kept.archive, kept.vault, kept.clock, stack, timedelta(days=days) if days else None)
-        return KeepRecord(kept.table, kept.clock, anchor, PutOnChain(kept.table, kept.clock, stack), seal)
+        return ArchiveSchedule(kept.table, kept.clock, anchor, RecordAnchor(kept.table, kept.clock, stack), seal)
 
 
 @dataclass(frozen=True)

@@ -187,7 +187,7 @@ class Ingest:
             known, config = revising.beyond.now, revising.rules.config
             try:
                 appended = self.append(
-                    known.key, revising, actor=Actor.INGEST, config=config, known=known if read else None
+                    known.key, revising, actor=Actor.INGEST, config=config, current=known if read else None
                 )
                 latest, read = self._settle(revising, appended, ingested), True
             except Transient:

@@ -8,7 +8,7 @@ from typing import Any
 
 from faultbridge.errors import Misconfigured, Rejected
 from faultbridge.ports import Clock, Table
-from faultbridge.rules.rulebook import Reads
+from faultbridge.rules.rulebook import ItemReader
 from faultbridge.storage import items, keys
 from faultbridge.storage.writes import Put
 
@@ -50,7 +50,7 @@ class Mappings:
 class OwnWords:
     """Gives decoders the words that hold; a version is read once, which one holds whenever `table` forgets it."""
 
-    table: Reads
+    table: ItemReader
     _known: dict[str, Words] = field(default_factory=dict)
 
     def __call__(self) -> Words:

@@ -15,7 +15,7 @@ from faultbridge.domain.records import RawRecord
 from faultbridge.domain.times import to_text
 from faultbridge.errors import Conflict, Rejected, Transient
 from faultbridge.ingest.record_reader import Delivery
-from faultbridge.ledger.queries import every
+from faultbridge.ledger.queries import query_all
 from faultbridge.pipeline.normalize.mask import mask
 from faultbridge.pipeline.normalize.trust import BELIEVE_ALL, Trust
 from faultbridge.ports import Clock, ObjectStore, RecordQueue, Table
@@ -63,7 +63,7 @@ class Rejects:
 
     def list(self, cluster: str) -> Iterator[Reject]:
         """List the rejects of a cluster, oldest first; `-` has those of clusters that nobody registered."""
-        yield from map(rejects.read, every(self.table, keys.reject_partition(cluster), up_to=rejects.COUNTERS))
+        yield from map(rejects.read, query_all(self.table, keys.reject_partition(cluster), up_to=rejects.COUNTERS))
 
     def dropped(self, cluster: str) -> int:
         """Return how many rejects of the last hours were only counted."""

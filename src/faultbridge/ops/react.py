@@ -54,7 +54,7 @@ class React:
                 isolate()
 
     def _job_impact(self, cluster: str, nodes: Sequence[str], failures: Failures) -> None:
-        for key in self.job_impact.busy(cluster, nodes):
+        for key in self.job_impact.busy_nodes(cluster, nodes):
             with failures.of(f"telling the jobs of {key.node}"):
                 self.job_impact(key)
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from faultbridge.domain.times import to_milliseconds
 from faultbridge.errors import Conflict
-from faultbridge.ledger.queries import every
+from faultbridge.ledger.queries import query_all
 from faultbridge.pager.page import Page
 from faultbridge.ports import Clock, PageUrgency, Table
 from faultbridge.storage import items, keys
@@ -70,7 +70,7 @@ class LivePages:
 
     def of(self, cluster: str, urgency: PageUrgency) -> Iterator[LivePage]:
         """Read every live page."""
-        rows = every(self.table, keys.pages(cluster, urgency), prefix=keys.LIVE_PAGE)
+        rows = query_all(self.table, keys.pages(cluster, urgency), prefix=keys.LIVE_PAGE)
         return (_read(row) for row in rows)
 
     def read(self, page: Page) -> LivePage | None:

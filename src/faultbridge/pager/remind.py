@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
-from faultbridge.ledger.queries import every
+from faultbridge.ledger.queries import query_all
 from faultbridge.pager.notification_log import Marks
 from faultbridge.pager.open_pages import LivePage, LivePages
 from faultbridge.pager.page import Page, PagerSettings
@@ -39,7 +39,7 @@ class Remind:
     def __call__(self) -> Reminded:
         """Look at every cluster's live pages; raises Transient when table or pager do not answer."""
         done = Reminded()
-        for row in every(self.table, keys.CLUSTERS):
+        for row in query_all(self.table, keys.CLUSTERS):
             for urgency in PageUrgency:
                 self._look_at(str(row["sk"]), urgency, done)
         return done

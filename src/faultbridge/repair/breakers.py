@@ -14,7 +14,7 @@ from faultbridge.domain.entries import Draft
 from faultbridge.domain.faults import Severity
 from faultbridge.domain.policy import Limits
 from faultbridge.domain.times import from_text
-from faultbridge.ledger.queries import rows_of
+from faultbridge.ledger.queries import shard_rows
 from faultbridge.pipeline.decide.admit import HOUR, recent
 from faultbridge.pipeline.decide.breaker import Failing, judge
 from faultbridge.pipeline.decide.open_case import Rules
@@ -40,7 +40,7 @@ class Breakers:
         rules = rules_of(self.rulebook, cluster)
         if not rules.config.acts or rules.config.mode is not Mode.ACT:
             return None
-        rows = [row for row in rows_of(self.table, rules.config, BAD) if row.get("case")]
+        rows = [row for row in shard_rows(self.table, rules.config, BAD) if row.get("case")]
         failing = [_failing(row) for row in rows]
         severity = _worst(rows)
         seats: dict[str | None, int] | None = None
@@ -82,7 +82,7 @@ def _budget(control: Control, limits: Limits, now: datetime) -> tuple[bool, tupl
 
 def _by_domain(table: Table, config: ClusterConfig) -> dict[str | None, int]:
     named: Counter[str | None] = Counter(
-        str(row["domain"]) for row in rows_of(table, config, ROSTER) if row.get("domain")
+        str(row["domain"]) for row in shard_rows(table, config, ROSTER) if row.get("domain")
     )
     return dict(named)
 

@@ -17,8 +17,8 @@ from faultbridge.domain.entries import Draft, EntryType
 from faultbridge.domain.faults import Severity
 from faultbridge.domain.times import truncate
 from faultbridge.ledger.append import Stack
-from faultbridge.ledger.cluster_stream import append_to_cluster, next_writes
-from faultbridge.ledger.queries import rows_of
+from faultbridge.ledger.cluster_stream import append_to_cluster, cluster_writes
+from faultbridge.ledger.queries import shard_rows
 from faultbridge.pipeline.decide.cluster_status import cluster_status, counted
 from faultbridge.ports import Clock, Table
 from faultbridge.rules.rulebook import Rulebook, rules_of
@@ -43,10 +43,10 @@ class ClusterRollup:
 
     def _once(self, config: ClusterConfig) -> ClusterState:
         before = items.read_cluster(config.cluster, self.table.get(keys.cluster_state(config.cluster)))
-        rows = tuple(rows_of(self.table, config, BAD))
+        rows = tuple(shard_rows(self.table, config, BAD))
         now = truncate(self.clock.now())
         after, drafts = _judge(before, rows, config, now)
-        after, writes = next_writes(
+        after, writes = cluster_writes(
             self.stack, before, after, drafts, actor=Actor.ROLLUP, severity=_worst(rows), now=now
         )
         if drafts:

@@ -14,7 +14,7 @@ from faultbridge.domain.faults import Severity
 from faultbridge.domain.times import to_text, truncate
 from faultbridge.errors import Rejected
 from faultbridge.ledger.append import Stack
-from faultbridge.ledger.cluster_stream import append_to_cluster, next_writes
+from faultbridge.ledger.cluster_stream import append_to_cluster, cluster_writes
 from faultbridge.pipeline.decide.breaker import closed_by_hand
 from faultbridge.ports import Clock, Table
 from faultbridge.storage import items, keys
@@ -88,7 +88,7 @@ class Controls:
 
     def _commit(self, before: Control, changed: Changed, actor: Actor, now: datetime) -> None:
         state = items.read_cluster(before.cluster, self.table.get(keys.cluster_state(before.cluster)))
-        _, writes = next_writes(
+        _, writes = cluster_writes(
             self.stack, state, state, changed.drafts, actor=actor, severity=changed.severity, now=now
         )
         set_: dict[Path, Value] = {

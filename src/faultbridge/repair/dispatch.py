@@ -17,8 +17,8 @@ from faultbridge.domain.policy import Rule
 from faultbridge.domain.queue import QueuedCase
 from faultbridge.domain.times import to_text, truncate
 from faultbridge.errors import Conflict, Misconfigured, Transient
-from faultbridge.ledger.append import Append, token
-from faultbridge.ledger.queries import rows_of
+from faultbridge.ledger.append import Append, transaction_token
+from faultbridge.ledger.queries import shard_rows
 from faultbridge.pipeline.decide.admit import Refused, admit
 from faultbridge.pipeline.decide.open_case import Rules
 from faultbridge.pipeline.decide.opt_out import FOREVER, left_alone_until
@@ -94,7 +94,7 @@ class Dispatch:
 
     def _waiting(self, rules: Rules, passed_over: Collection[str] = ()) -> list[QueuedCase]:
         """Read the whole queue, so that nobody starves behind cases that may not begin; a node has one case at most."""
-        rows = (read_queued(rules.config.cluster, row) for row in rows_of(self.table, rules.config, QUEUE))
+        rows = (read_queued(rules.config.cluster, row) for row in shard_rows(self.table, rules.config, QUEUE))
         return [queued for queued in rows if queued.case not in passed_over]
 
     def _control(self, cluster: str) -> Control:
@@ -176,7 +176,7 @@ class Dispatch:
             for one in ready
         ]
         writes = (take_slots(control, ready, now), *(write for _, writes in made for write in writes))
-        self.table.transact(writes, token(writes))
+        self.table.transact(writes, transaction_token(writes))
         return [appended.state for appended, _ in made]
 
     def _start(self, taken: Iterable[NodeState]) -> Dispatched:

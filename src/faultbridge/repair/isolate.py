@@ -143,7 +143,7 @@ class Isolate:
                 return Transition(now)
             return _quarantined(now, at, f"isolation not confirmed: {dead}")
 
-        after = self.append(state.key, revise, actor=Actor.ISOLATE, config=rules.config, known=state).state
+        after = self.append(state.key, revise, actor=Actor.ISOLATE, config=rules.config, current=state).state
         return Isolated.DONE if after.status is NodeStatus.QUARANTINED else Isolated.FAILED
 
     def _request(self, state: NodeState, config: ClusterConfig, *, ordered: bool) -> NodeState:
@@ -152,7 +152,7 @@ class Isolate:
             asked = replace(now, isolation=Isolation.REQUESTED, isolation_since=at, orchestrator_lost_at=None)
             return Transition(asked if wanted else now)
 
-        return self.append(state.key, revise, actor=Actor.ISOLATE, config=config, known=state).state
+        return self.append(state.key, revise, actor=Actor.ISOLATE, config=config, current=state).state
 
     def _confirm(
         self, state: NodeState, config: ClusterConfig, how: Isolation, reason: str, *, ordered: bool
@@ -164,7 +164,7 @@ class Isolate:
             isolated, over = in_time_again(replace(now, isolation=how), at)
             return _quarantined(isolated, at, reason, *over)
 
-        after = self.append(state.key, revise, actor=Actor.ISOLATE, config=config, known=state).state
+        after = self.append(state.key, revise, actor=Actor.ISOLATE, config=config, current=state).state
         return Isolated.DONE if after.status is NodeStatus.QUARANTINED else Isolated.NOTHING
 
     def _withdraw(self, state: NodeState, rules: Rules, orchestrator: Orchestrator) -> Isolated:

@@ -18,7 +18,7 @@ from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.policy import OrchestratorUnreachable
 from faultbridge.ports import Capacity, CapacityEvidence, Verdict, Verification
 from faultbridge.registry.registration import NewNode
-from faultbridge.rules.policies import Policies
+from faultbridge.rules.policies import PolicyStore
 from faultbridge.simulation.deliveries import REACT_ENTRY_TYPES, BusRule, DeliveryContext, QueueMapping, StreamMapping
 from faultbridge.simulation.environment.provider_repair import ProviderRepair
 from faultbridge.simulation.fakes import START, FakeFleet, ManualClock
@@ -146,7 +146,7 @@ class SimulatedSystem:
         )
         self.policy = replace(self.policy, version="proceeding", rules=rules)
         document: Any = dump(self.policy)
-        self.workers.operate(lambda app: Policies(app.ports.table, app.ports.clock).put(document))
+        self.workers.operate(lambda app: PolicyStore(app.ports.table, app.ports.clock).put(document))
 
     def _add_node(self, cluster: str, name: str) -> None:
         """Launch an instance, as of yesterday, and register it as a node."""

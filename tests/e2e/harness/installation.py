@@ -17,7 +17,7 @@ from typing import Any
 from faultbridge import local
 from faultbridge.adapters.clock import SystemClock
 from faultbridge.adapters.messaging.receipts import LogReceipts
-from faultbridge.cli.stacks import settings_from
+from faultbridge.cli.stack.locate import settings_from
 from faultbridge.composition import installation as composition
 from faultbridge.domain.cases import Case
 from faultbridge.domain.clusters import ClusterConfig, Mode, RepairOwner
@@ -25,7 +25,7 @@ from faultbridge.domain.edges import CaseStatus
 from faultbridge.domain.nodes import NodeState
 from faultbridge.ingest.delivery_audit import OUTCOME
 from faultbridge.ingest.send import Parcel, Send
-from faultbridge.ledger.timeline import Timeline, Wanted
+from faultbridge.ledger.timeline import Timeline, TimelineQuery
 from faultbridge.local import clients
 from faultbridge.ports import RecordQueueDepth
 from faultbridge.registry.registration import NewNode
@@ -165,7 +165,7 @@ class Installation:
 
     def entries(self, cluster: str) -> dict[str, dict[str, Any]]:
         """Return every entry of a cluster and its nodes by event id, in the form of its event."""
-        lines = self.timeline.entries(Wanted(cluster=cluster))
+        lines = self.timeline.entries(TimelineQuery(cluster=cluster))
         return {event["metadata"]["event_id"]: event for event in (line.event for line in lines)}
 
     def executions(self) -> set[str]:

@@ -244,7 +244,7 @@ def test_an_instance_with_a_missing_gpu_fails_although_the_present_gpus_pass():
     world.fault_until_resolved()
     assert len(world.released_instances()) == 2
     failed = next(body["data"] for body in world.bodies() if body["data"].get("outcome") == "failed")
-    assert failed["reason"] == "7 of 8 GPUs are there"
+    assert failed["reason"] == "7 of 8 GPUs are present"
 
 
 def test_a_finished_wait_found_by_a_sweep_continues_in_the_same_sweep():

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from faultbridge.adapters.aws.clients import Clients
     from faultbridge.composition.installation import Installation
     from faultbridge.ledger.timeline import Timeline
-    from faultbridge.ledger.verify import Seen, Verify
+    from faultbridge.ledger.verify import AnchoredHashes, Verify
     from faultbridge.ports import Ports, Receipts, RecordQueue
     from faultbridge.registry.views import Views
     from faultbridge.settings import Settings
@@ -120,7 +120,7 @@ class Session:
         dead, queue = self.settings.events_dead_letter_queue_url, self.settings.events_queue_url
         return (SqsQueue(self.clients, dead), SqsQueue(self.clients, queue)) if dead and queue else None
 
-    def anchors(self, cluster: str) -> Seen:
+    def anchors(self, cluster: str) -> AnchoredHashes:
         """Read the anchors of a cluster from the vault."""
         from faultbridge.archive.anchor_reader import AnchorReader
 

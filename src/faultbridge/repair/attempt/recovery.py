@@ -117,7 +117,7 @@ class RecoverAttempts:
                 return Transition(now)
             return revise(now, at) if current.status is CaseStatus.IN_PROGRESS else Transition(now)
 
-        return self.machine.tools.append(state.key, unless_moved, actor=Actor.SWEEP, config=config, known=state).state
+        return self.machine.tools.append(state.key, unless_moved, actor=Actor.SWEEP, config=config, current=state).state
 
 
 def _due(attempt: Attempt, now: datetime) -> bool:

@@ -142,7 +142,7 @@ class Work:
             self.fence(state)
             return revise(state, now)
 
-        appended = self.tools.append(self.state.key, fenced, actor=actor, config=self.rules.config, known=self.state)
+        appended = self.tools.append(self.state.key, fenced, actor=actor, config=self.rules.config, current=self.state)
         return replace(self, state=appended.state)
 
     def settle(

@@ -9,7 +9,7 @@ from typing import Any
 from faultbridge.decoders.common.gpu_count import with_same_gpu_count
 from faultbridge.domain.spares import Spare, SpareStatus
 from faultbridge.errors import Conflict
-from faultbridge.ledger.queries import every
+from faultbridge.ledger.queries import query_all
 from faultbridge.ports import Clock, Table
 from faultbridge.storage import items, keys
 from faultbridge.storage.writes import Absent, Condition, Delete, Equals, Put
@@ -63,7 +63,7 @@ class Pool:
 
 def places_of(table: Table, cluster: str) -> Iterator[Spare]:
     """Read every place of a cluster's pool, in its order."""
-    for row in every(table, keys.cluster_partition(cluster), prefix=keys.SPARE):
+    for row in query_all(table, keys.cluster_partition(cluster), prefix=keys.SPARE):
         yield items.read_spare(row)
 
 

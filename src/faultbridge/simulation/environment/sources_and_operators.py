@@ -11,7 +11,7 @@ from faultbridge.composition.installation import Installation
 from faultbridge.errors import Rejected
 from faultbridge.ingest.send import Parcel
 from faultbridge.registry.registration import NewNode
-from faultbridge.rules.policies import Policies
+from faultbridge.rules.policies import PolicyStore
 from faultbridge.simulation.environment.action_plan import ExternalAction
 from faultbridge.simulation.environment.cloud_actions import CloudActions, pick
 from faultbridge.simulation.environment.samples import HARDWARE_FAULTS, SAMPLES, impaired_instance_status
@@ -187,7 +187,7 @@ class Environment(CloudActions):
         self._log(f"{version}: {limits.concurrent} at a time, {limits.per_hour} an hour, {limits.attempts} attempts")
         document: Any = dump(replace(self.system.policy, version=version, limits=limits))
         self.system.checks.limits.append(limits)
-        self._run_command(lambda app: Policies(app.ports.table, app.ports.clock).put(document))
+        self._run_command(lambda app: PolicyStore(app.ports.table, app.ports.clock).put(document))
 
     def _retry_rejects(self, _action: ExternalAction) -> None:
         """Retry all rejected records."""

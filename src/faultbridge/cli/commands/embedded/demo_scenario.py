@@ -20,7 +20,7 @@ from faultbridge.cli.stack.session import Session
 from faultbridge.domain.clusters import ClusterConfig, Mode, RepairOwner
 from faultbridge.domain.edges import CaseStatus
 from faultbridge.ingest.delivery_audit import account
-from faultbridge.ledger.timeline import Line, Wanted, follow
+from faultbridge.ledger.timeline import Line, TimelineQuery, follow
 from faultbridge.local.subscriptions import QueueSubscription, subscribe_to_events, subscribe_to_pages
 from faultbridge.registry.registration import NewNode
 
@@ -96,7 +96,7 @@ class DemoScenario:
         print_step("timeline (a scheduled minute takes 3 s in this demo):")
         table = LiveTable(ENTRIES, widths=(14, 18, 58))
         lines: list[Line] = []
-        wanted = Wanted(self.cluster)
+        wanted = TimelineQuery(self.cluster)
         for line in follow(
             self.session.timeline, wanted, self.session.ports.clock, self._poll_until_complete(sent, since)
         ):

@@ -1,4 +1,4 @@
-"""A capture that comes through a door gives the same faults as the same capture decoded."""
+"""A capture gives the same faults through every way in (send, agent, event bus) as decoded directly."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ CAPTURES = [one for listing in sorted(HERE.glob("expectations*.toml")) for one i
 EVENTS = frozenset(source for source, _ in SOURCES.values())
 
 Found = Counter[tuple[str, str, str]]
-Door = Callable[[Capture, bytes, Path], Found]
+WayIn = Callable[[Capture, bytes, Path], Found]
 
 
 def read(texts: Iterable[str], objects: FakeObjects, sender: str | None = None) -> Found:
-    """What ingest makes of messages, before it knows of nodes."""
+    """Return what ingest reads from messages, before it resolves nodes."""
     reader, found = Reader(objects, registry.decode), Counter[tuple[str, str, str]]()
     for number, text in enumerate(texts):
         for part in reader.read(Delivery(f"m-{number}", text, NOON, sender=sender)):
@@ -41,7 +41,7 @@ def read(texts: Iterable[str], objects: FakeObjects, sender: str | None = None) 
 
 def by_send(capture: Capture, body: bytes, _: Path) -> Found:
     queue, objects, ids = FakeQueue(), FakeObjects(), iter(range(10**6))
-    send = Send(queue, objects, FakeReceipts(), queue.clock, lambda: f"r-{next(ids)}", "a-person")
+    send = Send(queue, objects, FakeReceipts(), queue.clock, lambda: f"r-{next(ids)}", "operator")
     assert send([Parcel(capture.source, "train-a", body, node="gpu-1")]).refused == ()
     return read([one.body for one in queue.messages], objects)
 
@@ -49,12 +49,12 @@ def by_send(capture: Capture, body: bytes, _: Path) -> Found:
 def by_agent(capture: Capture, body: bytes, folder: Path) -> Found:
     (folder / "boot_id").write_text(BOOT)
     queue = AgentQueue()
-    told = AgentSettings(
+    settings = AgentSettings(
         "train-a", "https://queue", bucket="b", node="gpu-1", spool=folder / "state", kmsg=folder / "none",
         boot_id=folder / "boot_id", sysfs=folder / "sys", journal_units={}, nvidia_smi="none", dcgmi="none",
         exporter_url="http://127.0.0.1:9/",
     )  # fmt: skip
-    agent = build_agent(told, queue, ManualClock())
+    agent = build_agent(settings, queue, ManualClock())
     (folder / "state" / "drop" / f"{capture.source}.capture").write_bytes(body)
     for file, source, taken in agent.drop_folder.pending():
         record = agent.packer.pack(source, taken, NOON)
@@ -74,13 +74,13 @@ def by_event(_: Capture, body: bytes, __: Path) -> Found:
 
 
 def directly(capture: Capture, body: bytes) -> Found:
-    """The same capture decoded; more faults than a record may have are one, as on any way in."""
+    """Return the faults of a capture that is decoded directly, limited as for any record."""
     observations: tuple[Observation, ...] = limit(registry.decode(capture.source, body), capture.source)
     return held(observations)
 
 
-@pytest.mark.parametrize("door", [by_send, by_agent], ids=["send", "agent"])
-def test_every_capture_gives_through_a_door_what_it_gives_decoded(door: Door, shared: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("way_in", [by_send, by_agent], ids=["send", "agent"])
+def test_every_capture_gives_the_same_faults_through_each_way_in(way_in: WayIn, shared: Path, tmp_path: Path) -> None:
     different, seen = [], 0
     for number, capture in enumerate(CAPTURES):
         body = (shared / "samples" / capture.file).read_bytes()
@@ -91,13 +91,13 @@ def test_every_capture_gives_through_a_door_what_it_gives_decoded(door: Door, sh
         except Rejected:
             continue
         seen += 1
-        if door(capture, body, folder) != wanted:
+        if way_in(capture, body, folder) != wanted:
             different.append(capture.file)
     assert different == []
     assert seen > 100
 
 
-def test_every_captured_event_gives_through_the_bus_what_it_gives_decoded(shared: Path, tmp_path: Path) -> None:
+def test_every_captured_event_gives_the_same_faults_through_the_bus(shared: Path, tmp_path: Path) -> None:
     seen = set()
     for capture in CAPTURES:
         body = (shared / "samples" / capture.file).read_bytes()

@@ -8,12 +8,12 @@ from faultbridge.domain.clusters import ClusterConfig
 from faultbridge.errors import Rejected
 from faultbridge.ops.erase import Erase
 from faultbridge.registry.registration import NewNode
-from tests.archive.world import N1, Kept
+from tests.archive.world import N1, ArchiveWorld
 
 
-def world() -> Kept:
-    made = Kept(shards=4)
-    made.story()
+def world() -> ArchiveWorld:
+    made = ArchiveWorld(shards=4)
+    made.record_history()
     made.registration.add_cluster(ClusterConfig("other"))
     made.registration.add_node("other", NewNode("n-1", "i-0bbbbbbbbbbbbbbb1", aliases=("alias",)))
     return made
