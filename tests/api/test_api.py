@@ -135,9 +135,9 @@ PATHS = ["", "/nodes", "/nodes/b-1", "/cases", "/entries", "/streams/b-1/entries
 @pytest.mark.parametrize("path", PATHS)
 def test_a_token_of_one_cluster_opens_no_other_and_tells_nothing_of_it(gateway: Gateway, path: str) -> None:
     there = gateway.get(f"/clusters/secret-b{path}", clusters=["train-a"])
-    nowhere = gateway.get(f"/clusters/no-such{path}", clusters=["train-a"])
+    no_other_accounts = gateway.get(f"/clusters/no-such{path}", clusters=["train-a"])
     refused(there, 403, "forbidden")
-    assert there.text == nowhere.text
+    assert there.text == no_other_accounts.text
 
 
 def test_only_who_may_see_all_clusters_may_list_them(gateway: Gateway) -> None:

@@ -51,7 +51,7 @@ def test_an_answer_without_a_pending_approval_is_rejected(desk: Desk) -> None:
     for verb in ("approve", "deny"):
         ran = desk("case", verb, case)
         assert (ran.code, ran.out) == (2, "")
-        assert "does not ask" in ran.err
+        assert "no approval is requested" in ran.err
     assert "with a person" in desk("case", "cancel", case).err or desk("case", "cancel", case).code == 2
 
 

@@ -21,7 +21,7 @@ from faultbridge.domain.times import from_text
 from faultbridge.ingest.send import Parcel
 from faultbridge.ledger.queries import shard_rows
 from faultbridge.local import environment
-from faultbridge.repair.cluster_status import BAD
+from faultbridge.repair.cluster_status import UNHEALTHY_ROWS
 from faultbridge.storage.queue import QUEUE, read_queued
 from tests.e2e.conftest import observe
 from tests.e2e.harness.installation import Installation
@@ -121,7 +121,9 @@ def queue(installation: Installation, cluster: str) -> list[QueuedCase]:
 
 def isolated_nodes(installation: Installation, cluster: str) -> int:
     """Return the number of isolated nodes."""
-    rows = shard_rows(installation.application.ports.table, installation.directory.cluster(cluster).config, BAD)
+    rows = shard_rows(
+        installation.application.ports.table, installation.directory.cluster(cluster).config, UNHEALTHY_ROWS
+    )
     return sum(row["status"] == NodeStatus.QUARANTINED for row in rows)
 
 

@@ -21,7 +21,7 @@ from faultbridge.ingest.record_reader import Delivery
 from faultbridge.ledger.timeline import Timeline, TimelineQuery
 from faultbridge.registry.aliases import Renaming, renamed
 from faultbridge.registry.registration import NewNode
-from faultbridge.repair.case_orders import CaseOrder
+from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.storage import items, keys
 from faultbridge.storage.writes import Put
 from tests.builders import KEY
@@ -103,7 +103,7 @@ def test_a_retired_node_does_not_end_a_name_that_another_node_took_meanwhile() -
     world = World()
     world.app.registry.registration.add_node(KEY.cluster, NewNode(OTHER.node, aliases=("node7",)))
     run_before_write(world.ports.seam, writes_to(keys.node_state(OTHER)), take_name(world, KEY))
-    assert world.app.registry.retirement(OTHER, CaseOrder()).status is NodeStatus.RETIRED
+    assert world.app.registry.retirement(OTHER, OperatorOrder()).status is NodeStatus.RETIRED
     assert owner_of(world) == KEY
 
 
@@ -114,7 +114,7 @@ def test_retiring_a_node_does_not_revert_a_change_of_its_cluster() -> None:
     run_before_write(
         world.ports.seam, writes_to(keys.node_state(OTHER)), lambda: registration.set_cluster(KEY.cluster, act)
     )
-    world.app.registry.retirement(OTHER, CaseOrder())
+    world.app.registry.retirement(OTHER, OperatorOrder())
     config = registration.cluster(KEY.cluster)
     assert (config.mode, config.expected) == (Mode.ACT, 1)
 

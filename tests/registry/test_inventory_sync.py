@@ -16,7 +16,7 @@ from faultbridge.registry.instances import Called, Machine
 from faultbridge.registry.inventory_sync import SyncInventory
 from faultbridge.registry.registration import NewNode
 from faultbridge.registry.replacement_detection import ReplacementDetection
-from faultbridge.repair.case_orders import CaseOrder
+from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.simulation.fakes import FakeInventory
 from tests.builders import KEY
 from tests.registry.fake_node_listing import FakeRoll
@@ -218,7 +218,7 @@ def test_a_host_name_that_another_machine_bears_now_leads_to_it(world, sync, inv
 
 def test_a_node_that_was_retired_keeps_no_machine_from_another(world, sync):
     old, fleet = instance(world), world.ports.fleet
-    world.app.registry.retirement(KEY._replace(node="a"), CaseOrder(None, "rack given up"))
+    world.app.registry.retirement(KEY._replace(node="a"), OperatorOrder(None, "rack given up"))
     fleet.instances[old] = replace(fleet.instances[old], alive=False)
     new = fleet.launch(GROUP)
     assert sync().added == [f"ip-{new[-4:]}"]

@@ -31,8 +31,8 @@ from faultbridge.ports import Capacity, CapacityEvidence
 from faultbridge.registry.registration import NewNode, Registration
 from faultbridge.repair.attempt.leaked_slots import ReleaseLeakedSlots
 from faultbridge.repair.attempt.recovery import RecoverAttempts
-from faultbridge.repair.attempt.step_context import Tools
 from faultbridge.repair.attempt.step_runner import StepRunner
+from faultbridge.repair.attempt.step_tools import StepTools
 from faultbridge.repair.breakers import Breakers
 from faultbridge.repair.case_orders import CaseOrders
 from faultbridge.repair.cluster_status import ClusterRollup
@@ -40,7 +40,7 @@ from faultbridge.repair.controls import Controls
 from faultbridge.repair.dispatch import Dispatch
 from faultbridge.repair.isolate import Isolate
 from faultbridge.repair.node_orders import NodeOrders
-from faultbridge.repair.spares.pool import Pool
+from faultbridge.repair.spares.pool import SparePool
 from faultbridge.repair.spares.reconcile import ReconcileSpares
 from faultbridge.rules.rulebook import Rulebook, rules_of
 from faultbridge.simulation import fakes
@@ -118,7 +118,7 @@ class World:
             HeartbeatMonitor(self.table, self.append, self.rulebook),
             JobImpact(self.append, Jobs(self.table, self.clock, stack)),
             ReleaseLeakedSlots(self.table),
-            ReconcileSpares(Pool(self.table, self.clock), self.machine.tools),
+            ReconcileSpares(SparePool(self.table, self.clock), self.machine.tools),
             self._publish,
             lambda _: True,
         )
@@ -126,8 +126,8 @@ class World:
         self._domain = domain
         self._register(nodes, mode, shards)
 
-    def _tools(self) -> Tools:
-        return Tools(
+    def _tools(self) -> StepTools:
+        return StepTools(
             self.table,
             self.clock,
             self.append,

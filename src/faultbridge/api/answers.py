@@ -28,7 +28,7 @@ from faultbridge.registry.documents import (
     reject_document,
 )
 from faultbridge.registry.views import CaseView, Views
-from faultbridge.repair.case_orders import CaseOrder, CaseOrders
+from faultbridge.repair.case_orders import CaseOrders, OperatorOrder
 from faultbridge.storage import keys, rejects
 
 PAGE, MAX_PAGE = 100, 500
@@ -157,7 +157,7 @@ class Answers:
         if not isinstance(reason, str) or len(reason) > MAX_CHARACTERS or set(body) - {"attempt", "reason"}:
             raise Rejected("bad_body", "the body has an `attempt` and may have a `reason` of 256 characters")
         answer = self.orders.approve if approved else self.orders.deny
-        answer(view.case.id, CaseOrder(request.caller.name, reason), attempt)
+        answer(view.case.id, OperatorOrder(request.caller.name, reason), attempt)
         return {"case_id": view.case.id, "attempt": attempt, "answer": APPROVED if approved else DENIED}
 
     def _page(self, request: Request, scope: str) -> tuple[int, str | None]:

@@ -9,7 +9,7 @@ from faultbridge.domain.clusters import ProviderRole
 from faultbridge.ports import Ports
 from faultbridge.ports.objects import Archive, ArchiveSink, Vault
 from faultbridge.registry.instances import Inventory, Roll
-from faultbridge.repair.attempt.compute_access import ComputeAccess
+from faultbridge.repair.attempt.step_tools import ComputeAccess
 
 
 class AllPorts(Ports, Protocol):

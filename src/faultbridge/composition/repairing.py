@@ -95,11 +95,11 @@ class Repair:
     @cached_property
     def step_runner(self) -> StepRunner:
         """Return the runner of repair steps."""
-        from faultbridge.repair.attempt.step_context import Tools
         from faultbridge.repair.attempt.step_runner import StepRunner
+        from faultbridge.repair.attempt.step_tools import StepTools
 
         of, ports = self.installation, self.installation.ports
-        tools = Tools(
+        tools = StepTools(
             table=ports.table,
             clock=ports.clock,
             append=of.ledger.append,
@@ -112,8 +112,8 @@ class Repair:
             collector=ports.collector,
             orchestrators=ports.orchestrators,
             verifiers=ports.verifiers,
-            elsewhere=ports.for_role,
-            probe=timedelta(seconds=of.settings.probe_seconds),
+            compute_in_account=ports.for_role,
+            probe_interval=timedelta(seconds=of.settings.probe_seconds),
         )
         return StepRunner(tools)
 
@@ -139,7 +139,7 @@ class Operations:
         from faultbridge.ops.sweep import Sweep
         from faultbridge.repair.attempt.leaked_slots import ReleaseLeakedSlots
         from faultbridge.repair.attempt.recovery import RecoverAttempts
-        from faultbridge.repair.spares.pool import Pool
+        from faultbridge.repair.spares.pool import SparePool
         from faultbridge.repair.spares.reconcile import ReconcileSpares
 
         of, ports, repair = self.installation, self.installation.ports, self.installation.repair
@@ -156,7 +156,7 @@ class Operations:
             silence=of.ingestion.heartbeats,
             job_impact=of.jobs.impact,
             release=ReleaseLeakedSlots(ports.table),
-            reconcile_spares=ReconcileSpares(Pool(ports.table, ports.clock), repair.step_runner.tools),
+            reconcile_spares=ReconcileSpares(SparePool(ports.table, ports.clock), repair.step_runner.tools),
             publish=of.ledger.publish.from_table,
             retry_reject=of.ingestion.rejects.retry_at,
         )

@@ -49,7 +49,7 @@ class React:
             raise Transient("; ".join(failures.all)) from failures.first
 
     def _isolate(self, cluster: str, nodes: Sequence[str], control: Control | None, failures: Failures) -> None:
-        for node, isolate in self.isolate.each(cluster, nodes, control).items():
+        for node, isolate in self.isolate.for_nodes(cluster, nodes, control).items():
             with failures.of(f"isolating {node}"):
                 isolate()
 

@@ -25,9 +25,9 @@ from faultbridge.ops.failures import Failures
 from faultbridge.pipeline.observe import tick
 from faultbridge.ports import Clock, Table
 from faultbridge.repair.attempt.leaked_slots import ReleaseLeakedSlots
-from faultbridge.repair.attempt.recovery import RecoverAttempts, RecoveredAttempts
+from faultbridge.repair.attempt.recovery import RecoverAttempts, RecoveryResult
 from faultbridge.repair.breakers import Breakers
-from faultbridge.repair.cluster_status import BAD, ClusterRollup
+from faultbridge.repair.cluster_status import UNHEALTHY_ROWS, ClusterRollup
 from faultbridge.repair.dispatch import Dispatch
 from faultbridge.repair.isolate import Isolate
 from faultbridge.repair.spares.reconcile import ReconcileSpares
@@ -148,7 +148,7 @@ class Sweep:
         self.append(key, pass_time, actor=Actor.SWEEP, config=rules.config)
         swept.ticked += 1
         poked = self.poke(key)
-        if poked is not RecoveredAttempts.NOTHING:
+        if poked is not RecoveryResult.NOTHING:
             swept.poked[poked.value] = swept.poked.get(poked.value, 0) + 1
 
     def _clusters(self, swept: Swept, failures: Failures, until: datetime) -> None:
@@ -176,9 +176,9 @@ class Sweep:
         self, cluster: str, control: Control | None, swept: Swept, failures: Failures, until: datetime
     ) -> None:
         """Isolate what serves although its case wants it isolated: a call that failed, a doorbell that was lost."""
-        rows = shard_rows(self.table, rules_of(self.rulebook, cluster).config, BAD)
+        rows = shard_rows(self.table, rules_of(self.rulebook, cluster).config, UNHEALTHY_ROWS)
         served = [str(row["node"]) for row in rows if row["status"] == NodeStatus.DEGRADED and row.get("case")]
-        for node, isolate in self.isolate.each(cluster, served, control).items():
+        for node, isolate in self.isolate.for_nodes(cluster, served, control).items():
             # An orchestrator that does not answer costs seconds a node.
             if self._out_of_time(swept, until):
                 return
@@ -187,7 +187,7 @@ class Sweep:
 
     def _job_impact(self, cluster: str, failures: Failures) -> None:
         """Tell of a fault that rang no doorbell, or whose doorbell was lost."""
-        rows = shard_rows(self.table, rules_of(self.rulebook, cluster).config, BAD)
+        rows = shard_rows(self.table, rules_of(self.rulebook, cluster).config, UNHEALTHY_ROWS)
         for key in self.job_impact.busy_nodes(cluster, [str(row["node"]) for row in rows]):
             with failures.of(f"telling the jobs of {key.node}"):
                 self.job_impact(key)

@@ -15,7 +15,7 @@ from faultbridge.errors import Rejected
 from faultbridge.ledger.queries import query_all, shard_rows
 from faultbridge.pipeline.decide.phase_durations import durations
 from faultbridge.ports import Table
-from faultbridge.repair.spares.pool import places_of
+from faultbridge.repair.spares.pool import read_spares
 from faultbridge.storage import items, keys
 from faultbridge.storage.writes import CASES
 
@@ -70,7 +70,7 @@ class Views:
             registered,
             items.read_cluster(cluster, state),
             items.read_control(cluster, control),
-            tuple(places_of(self.table, cluster)) if registered.spare_group else (),
+            tuple(read_spares(self.table, cluster)) if registered.spare_group else (),
         )
 
     def nodes(self, cluster: str) -> tuple[NodeState, ...]:

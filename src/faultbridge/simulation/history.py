@@ -9,7 +9,7 @@ from random import Random
 
 from faultbridge.domain.edges import CaseStatus
 from faultbridge.domain.spares import SpareStatus
-from faultbridge.repair.spares.pool import places_of
+from faultbridge.repair.spares.pool import read_spares
 from faultbridge.simulation.environment.action_plan import ExternalAction, draw_plan
 from faultbridge.simulation.environment.sources_and_operators import Environment
 from faultbridge.simulation.fault_injection import (
@@ -157,7 +157,7 @@ def _is_at_rest(system: SimulatedSystem) -> bool:
     live = [state.live_case for state in view.nodes if state.live_case is not None]
     now = system.clock.now()
     due = any(state.due_at is not None and state.due_at <= now for state in view.nodes)
-    pool = [spare.status for spare in places_of(system.ports.table, REPAIRED)]
+    pool = [spare.status for spare in read_spares(system.ports.table, REPAIRED)]
     if sum(status in {SpareStatus.READY, SpareStatus.TAKEN} for status in pool) != system.spares:
         return False
     return not due and all(case.status is CaseStatus.ESCALATED for case in live)

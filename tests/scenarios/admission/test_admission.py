@@ -48,7 +48,7 @@ def test_a_waiting_case_records_its_reason_once():
     world.pause_repairs(paused=True)
     world.advance_minutes(3)
     assert [world.case(node).waiting_for for node in waiting] == [WaitingFor.PAUSE] * 2
-    assert [world.story(node).count("note refused") for node in waiting] == [1, 1]
+    assert [world.record_history(node).count("note refused") for node in waiting] == [1, 1]
 
 
 def test_the_hourly_limit_applies_although_slots_are_free():
@@ -104,7 +104,7 @@ def test_a_node_that_cannot_be_isolated_is_not_repaired_and_blocks_no_other_repa
     world.fault_and_react(1)
     assert (world.status(1), world.node(1).isolation) == (NodeStatus.DEGRADED, Isolation.REQUESTED)
     assert world.case(1).status is QUEUED
-    assert world.story(1).count("note isolation") == 1
+    assert world.record_history(1).count("note isolation") == 1
     world.orchestrator.fail_next(ProviderFailure.TIMEOUT)
     world.fault_and_react(2)
     world.advance_minutes()

@@ -36,7 +36,7 @@ def states(world: World) -> dict[str, BreakerState]:
 
 
 def safety(world: World) -> list[str]:
-    return [line for line in world.story(None) if line.startswith("breaker")]
+    return [line for line in world.record_history(None) if line.startswith("breaker")]
 
 
 def test_a_breaker_of_one_rack_blocks_only_that_rack_and_closes_by_itself():
@@ -117,7 +117,7 @@ def test_verified_nodes_are_uncordoned_while_the_breaker_is_open():
     assert world.orchestrator.cordoned == {"node-1"}
     world.until(world.case_is(RESOLVED, 1))
     assert "node-1" not in world.orchestrator.cordoned
-    assert world.story().index("return_to_service returned") > 0
+    assert world.record_history().index("return_to_service returned") > 0
 
 
 def test_after_an_operator_closes_the_breaker_only_other_nodes_open_it_again():

@@ -9,7 +9,7 @@ from tests.scenarios.world import CLUSTER, World, limits
 
 
 def budget(world: World) -> list[str]:
-    return [line for line in world.story(None) if line.startswith("budget")]
+    return [line for line in world.record_history(None) if line.startswith("budget")]
 
 
 def exhausted() -> World:
@@ -42,7 +42,7 @@ def test_an_exhausted_budget_pages_and_the_page_is_resolved() -> None:
         paging(body)
     told = [(page.key, page.attributes["state"]) for page in pager.sent if page.key.endswith(":budget")]
     assert told == [(f"{CLUSTER}:budget", "triggered"), (f"{CLUSTER}:budget", "resolved")]
-    assert "2 repairs began within an hour, 2 may" in pager.sent[0].bodies["email"]
+    assert "2 repairs started within an hour; the limit is 2" in pager.sent[0].bodies["email"]
 
 
 def test_a_budget_that_is_not_exhausted_is_not_recorded() -> None:

@@ -7,11 +7,11 @@ from datetime import timedelta
 from faultbridge.domain.cases import WaitingFor
 from faultbridge.domain.edges import CaseStatus, NodeStatus
 from faultbridge.registry.registration import Registration
-from faultbridge.repair.case_orders import CaseOrder
+from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.repair.opt_out import OptOut
 from tests.scenarios.world import CLUSTER, World
 
-ADA = CaseOrder("arn:aws:iam::123456789012:user/ada", "her experiment")
+ADA = OperatorOrder("arn:aws:iam::123456789012:user/ada", "her experiment")
 
 
 def ignore(world: World) -> OptOut:
@@ -24,7 +24,7 @@ def test_a_fault_of_an_ignored_node_is_only_recorded() -> None:
     world.fault()
     world.advance_minutes(90)
     assert (world.status(), world.node().case) == (NodeStatus.DEGRADED, None)
-    assert world.story()[-2:] == ["detected xid.79", "node healthy -> degraded"]
+    assert world.record_history()[-2:] == ["detected xid.79", "node healthy -> degraded"]
     assert world.orchestrator.cordoned == set()
     assert world.released_instances() == []
 

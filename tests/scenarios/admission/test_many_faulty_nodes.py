@@ -74,4 +74,4 @@ def test_a_dry_run_makes_no_call_to_a_node() -> None:
     world.advance_minutes(10)
     outside = {"provider", "restarter", "collector", "orchestrator", "verifier", "workflow"}
     assert [call.name for call in world.seam.calls if call.port in outside] == []
-    assert all("note would_have_done" in world.story(node) for node in (1, 2, 3))
+    assert all("note would_have_done" in world.record_history(node) for node in (1, 2, 3))

@@ -8,7 +8,7 @@ from datetime import timedelta
 from faultbridge.domain.edges import NodeStatus
 from faultbridge.domain.nodes import Isolation
 from faultbridge.ports import ProviderFailure
-from faultbridge.repair.isolate import Isolated
+from faultbridge.repair.isolate import IsolationResult
 from tests.scenarios.admission.test_breaker import CLUSTER_LIMIT, fail
 from tests.scenarios.world import CLUSTER, World
 
@@ -38,11 +38,11 @@ def test_a_node_that_recovered_after_the_read_is_not_cordoned():
     world = World(nodes=2, orchestrated=True)
     world.fault(1)
     world.fault(2)
-    isolating = world.isolate.each(CLUSTER, node_names(2))
+    isolating = world.isolate.for_nodes(CLUSTER, node_names(2))
     world.clock.advance(5)
     world.clear(2)
-    assert isolating["node-1"]() is Isolated.DONE
-    assert isolating["node-2"]() is Isolated.NOTHING
+    assert isolating["node-1"]() is IsolationResult.DONE
+    assert isolating["node-2"]() is IsolationResult.NOTHING
     assert world.orchestrator.cordoned == {"node-1"}
     assert (world.node(2).isolation, world.status(2)) == (Isolation.NONE, NodeStatus.HEALTHY)
 
@@ -51,22 +51,22 @@ def test_a_node_is_read_again_before_the_orchestrator_is_called_again():
     world = World(orchestrated=True)
     world.orchestrator.fail_next(ProviderFailure.TIMEOUT)
     world.fault_and_react()
-    isolating = world.isolate.each(CLUSTER, node_names(1))
+    isolating = world.isolate.for_nodes(CLUSTER, node_names(1))
     world.orchestrator.failures.clear()
     world.clock.advance(5)
     world.clear()
     world.advance_minutes()
     assert world.node().isolation is Isolation.NONE
     world.clock.advance(timedelta(minutes=10))
-    assert isolating["node-1"]() is Isolated.NOTHING
+    assert isolating["node-1"]() is IsolationResult.NOTHING
     assert world.orchestrator.cordoned == set()
 
 
 def test_a_breaker_that_opened_after_the_read_keeps_the_other_nodes_in_service():
     world = World(nodes=10, breakers=(CLUSTER_LIMIT,))
     world.fault(1)
-    isolating = world.isolate.each(CLUSTER, node_names(1), world.control())
+    isolating = world.isolate.for_nodes(CLUSTER, node_names(1), world.control())
     fail(world, *range(2, 10))
     assert world.control().breakers
-    assert isolating["node-1"]() is Isolated.HELD
+    assert isolating["node-1"]() is IsolationResult.HELD
     assert {world.status(node) for node in range(1, 10)} == {NodeStatus.DEGRADED}

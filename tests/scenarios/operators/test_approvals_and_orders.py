@@ -14,11 +14,11 @@ from faultbridge.domain.windows import Window
 from faultbridge.errors import Rejected
 from faultbridge.pager.rules import rules_for
 from faultbridge.ports import Capacity, CapacityEvidence, ProviderFailure
-from faultbridge.repair.case_orders import CaseOrder
+from faultbridge.repair.case_orders import OperatorOrder
 from tests.scenarios.world import World, limits
 
 RESOLVED, QUEUED, ESCALATED = CaseStatus.RESOLVED, CaseStatus.QUEUED, CaseStatus.ESCALATED
-ADA = CaseOrder("arn:aws:iam::123456789012:user/ada", "seen in the rack")
+ADA = OperatorOrder("arn:aws:iam::123456789012:user/ada", "seen in the rack")
 BY_APPROVAL = Rule("careful", approval=(RepairAction.REPLACE_NODE,), approval_deadline=timedelta(hours=2))
 
 
@@ -44,7 +44,7 @@ def test_a_repair_that_needs_approval_isolates_at_once_and_requests_approval_onc
         WaitingFor.APPROVAL,
         [],
     )
-    assert world.story().count("note approval begun") == 1
+    assert world.record_history().count("note approval begun") == 1
     assert "approval triggered" in pages(world)
     world.orders.approve(world.case().id, ADA)
     world.until(world.case_is(RESOLVED))
@@ -61,7 +61,7 @@ def test_an_approval_is_valid_only_for_its_attempt():
         world.orders.approve(case, ADA, attempt=2)
     world.provider.fail_next(ProviderFailure.THROTTLED)
     world.orders.approve(case, ADA, attempt=1)
-    world.until(lambda: world.story().count("note approval begun") == 2)
+    world.until(lambda: world.record_history().count("note approval begun") == 2)
     world.advance_minutes(10)
     assert (world.case().waiting_for, len(world.released_instances())) == (WaitingFor.APPROVAL, 1)
     world.orders.approve(case, ADA, attempt=2)
@@ -74,14 +74,14 @@ def test_a_denied_repair_escalates_and_the_node_stays_out_of_service():
     world.advance_minutes(5)
     assert (world.case().status, world.status(), world.released_instances()) == (ESCALATED, NodeStatus.QUARANTINED, [])
     assert world.case().reason == "denied: seen in the rack"
-    with pytest.raises(Rejected, match="does not ask"):
+    with pytest.raises(Rejected, match="no approval is requested"):
         world.orders.approve(world.case().id, ADA)
 
 
 def test_an_approval_that_times_out_escalates_the_case():
     world = asked()
     assert 119 <= world.until(world.case_is(ESCALATED)) <= 121
-    assert world.story()[-2:] == ["note approval over", "case queued -> escalated"]
+    assert world.record_history()[-2:] == ["note approval over", "case queued -> escalated"]
     assert world.released_instances() == []
 
 
@@ -117,7 +117,7 @@ def test_canceling_the_case_of_an_isolated_node_releases_nothing_and_returns_the
     world.pause_repairs(paused=False)
     world.until(world.case_is(RESOLVED))
     assert world.released_instances() == []
-    assert "intent committed" not in world.story()
+    assert "intent committed" not in world.record_history()
     assert world.case().resolution is Resolution.CANCELLED
     assert world.status().in_service
     assert world.orchestrator.cordoned == set()
@@ -126,8 +126,8 @@ def test_canceling_the_case_of_an_isolated_node_releases_nothing_and_returns_the
 def test_a_case_cannot_be_canceled_after_its_intent():
     world = World()
     world.fault_and_react()
-    assert "intent committed" in world.story()
-    with pytest.raises(Rejected, match="passed its intent"):
+    assert "intent committed" in world.record_history()
+    with pytest.raises(Rejected, match="past its intent"):
         world.orders.cancel(world.case().id, ADA)
     world.until(world.case_is(RESOLVED))
 
@@ -136,7 +136,7 @@ def test_a_working_node_without_capacity_evidence_is_released_only_after_approva
     world = World(rules=(Rule("mild", Match(codes=("xid.48",)), severity=Severity.ERROR),))
     world.fault_and_react(code="xid.48")
     assert (world.case().waiting_for, world.released_instances()) == (WaitingFor.APPROVAL, [])
-    assert "capacity unproven" in world.story()
+    assert "capacity unproven" in world.record_history()
     world.orders.approve(world.case().id, ADA)
     world.until(world.case_is(RESOLVED))
     assert facts(world, "intent")["capacity_evidence"] == "none"

@@ -9,12 +9,12 @@ from faultbridge.domain.clusters import Mode
 from faultbridge.domain.edges import CaseStatus, NodeStatus
 from faultbridge.domain.policy import Match, Rule
 from faultbridge.errors import Rejected
-from faultbridge.repair.case_orders import CaseOrder
+from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.repair.node_orders import QUARANTINE, REPLACE
 from tests.scenarios.world import World
 
 RESOLVED, ESCALATED = CaseStatus.RESOLVED, CaseStatus.ESCALATED
-ADA = CaseOrder("arn:aws:iam::123456789012:user/ada", "burnt smell")
+ADA = OperatorOrder("arn:aws:iam::123456789012:user/ada", "burnt smell")
 
 
 def codes(world: World) -> list[str]:
@@ -60,7 +60,7 @@ def test_a_quarantined_node_stays_out_until_an_operator_returns_it_and_it_is_ver
     world.process_entries()
     world.advance_minutes(60)
     assert (world.case().status, world.status(), codes(world)) == (ESCALATED, NodeStatus.QUARANTINED, [QUARANTINE])
-    world.node_orders.give_back(world.key(), CaseOrder(ADA.operator, "cable changed"))
+    world.node_orders.return_node(world.key(), OperatorOrder(ADA.operator, "cable changed"))
     world.process_entries()
     world.until(world.case_is(RESOLVED))
     assert (world.status(), codes(world), world.released_instances()) == (NodeStatus.HEALTHY, [], [])
@@ -94,19 +94,19 @@ def test_an_escalated_node_that_still_serves_is_returned_without_verification() 
     world = World(rules=(Rule("look", Match(codes=("xid.79",)), isolate=False, repair_actions=()),))
     world.fault_and_react()
     assert world.case().status is ESCALATED
-    world.node_orders.give_back(world.key(), ADA)
+    world.node_orders.return_node(world.key(), ADA)
     assert (world.case().resolution, world.status()) == (Resolution.BY_OPERATOR, NodeStatus.DEGRADED)
 
 
 def test_impossible_orders_are_rejected_with_a_reason() -> None:
     world = World()
-    with pytest.raises(Rejected, match="no case"):
-        world.node_orders.give_back(world.key(), ADA)
+    with pytest.raises(Rejected, match="no escalated case"):
+        world.node_orders.return_node(world.key(), ADA)
     with pytest.raises(Rejected, match="not registered"):
         world.node_orders.replace(world.key(9), ADA)
     world.node_orders.replace(world.key(), ADA)
     world.process_entries()
-    with pytest.raises(Rejected, match="serves nobody"):
+    with pytest.raises(Rejected, match="already out of service"):
         world.node_orders.quarantine(world.key(), ADA)
     world.until(lambda: world.status() is NodeStatus.PROVISIONING)
     with pytest.raises(Rejected, match="no instance"):
@@ -115,5 +115,5 @@ def test_impossible_orders_are_rejected_with_a_reason() -> None:
 
 def test_orders_are_rejected_in_a_cluster_in_observe_mode() -> None:
     world = World(mode=Mode.OBSERVE)
-    with pytest.raises(Rejected, match="repairs nothing"):
+    with pytest.raises(Rejected, match="does not repair"):
         world.node_orders.quarantine(world.key(), ADA)

@@ -71,7 +71,7 @@ def test_the_repair_waits_for_a_successor_that_has_not_joined_the_cluster():
     world.orchestrator.unknown_nodes.add("node-1")
     world.advance_minutes(30)
     assert world.status() is NodeStatus.VALIDATING
-    assert "verify begun" not in world.story()
+    assert "verify begun" not in world.record_history()
     world.orchestrator.unknown_nodes.clear()
     world.until(world.case_is(RESOLVED), 60)
     assert world.status() is NodeStatus.HEALTHY
@@ -106,6 +106,6 @@ def test_a_verified_node_that_cannot_be_uncordoned_is_escalated_and_serves_once_
     world.orchestrator.fail_next(*[failure] * 1000)
     world.until(lambda: world.case().status is CaseStatus.ESCALATED, 120)
     assert not world.status().in_service
-    assert "does not take it back" in world.case().reason
+    assert "does not uncordon the node" in world.case().reason
     # An answer may have been lost, so it is unknown whether the node is still cordoned.
     assert world.node().isolation is Isolation.REQUESTED

@@ -53,7 +53,7 @@ def unreachable_before_drain(*rules: Rule, **others: object) -> World:
 
 def pages(world: World) -> list[str]:
     """Return the entries that trigger or resolve a page about the orchestrator."""
-    return [line for line in world.story() if line in {"note isolation overdue", "note isolation over"}]
+    return [line for line in world.record_history() if line in {"note isolation overdue", "note isolation over"}]
 
 
 def test_by_default_a_repair_waits_and_pages_even_if_the_instance_is_proven_dead() -> None:
@@ -84,7 +84,7 @@ def test_an_instance_proven_dead_by_a_cloud_reporter_is_replaced_after_the_waiti
     assert len(world.released_instances()) == 1
     reasons = [body["data"].get("reason") or "" for body in world.bodies()]
     assert any("isolation not confirmed" in reason and "ec2-status" in reason for reason in reasons)
-    assert "drain forced" in world.story()
+    assert "drain forced" in world.record_history()
 
 
 def test_the_waiting_period_is_set_by_policy_and_starts_at_the_first_unanswered_call() -> None:
@@ -155,7 +155,7 @@ def test_an_orchestrator_that_recovers_before_the_drain_cordons_the_node_first()
     world.pause_repairs(paused=False)
     world.advance_minutes(1)
     assert (world.orchestrator.cordoned, world.node().isolation) == ({"node-1"}, Isolation.CONFIRMED)
-    assert "drain drained" in world.story()
+    assert "drain drained" in world.record_history()
 
 
 def test_a_drain_that_gets_no_answer_delays_the_repair_without_using_a_slot() -> None:
@@ -164,7 +164,7 @@ def test_a_drain_that_gets_no_answer_delays_the_repair_without_using_a_slot() ->
     assert (world.status(), world.case().status) == (NodeStatus.QUARANTINED, QUEUED)
     assert (world.released_instances(), world.control().holders) == ([], {})
     assert pages(world) == ["note isolation overdue"]
-    assert "drain forced" not in world.story()
+    assert "drain forced" not in world.record_history()
     world.orchestrator.unreachable_until = None
     world.until(world.case_is(RESOLVED), 120)
     assert pages(world) == ["note isolation overdue", "note isolation over"]

@@ -26,7 +26,7 @@ def test_the_instance_is_released_and_verified_in_its_own_account() -> None:
         asked.append(role)
         return tools
 
-    machine = StepRunner(replace(tools, providers={"ec2-auto-scaling": ours}, elsewhere=elsewhere))
+    machine = StepRunner(replace(tools, providers={"ec2-auto-scaling": ours}, compute_in_account=elsewhere))
     world.workflow.handler = machine
     world.sweep = replace(world.sweep, poke=RecoverAttempts(machine))
     world.fault()

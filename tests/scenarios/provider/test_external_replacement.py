@@ -63,7 +63,7 @@ def test_a_bad_external_replacement_never_serves_and_is_repaired() -> None:
     external.run_inventory()
     world.until(lambda: world.case().waiting_for is WaitingFor.APPROVAL, minutes=60)
     assert (world.status(), world.case().repair_action) == (NodeStatus.QUARANTINED, RepairAction.REPLACE_NODE)
-    assert "node validating -> healthy" not in world.story()
+    assert "node validating -> healthy" not in world.record_history()
 
 
 def test_a_repair_in_progress_ignores_an_external_replacement() -> None:

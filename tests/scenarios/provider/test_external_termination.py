@@ -51,7 +51,7 @@ def test_an_instance_terminated_during_its_drain_is_neither_released_nor_restart
     assert (world.released_instances(), world.restarter.restarted) == ([], [])
     assert (world.case().resolution, world.case().attempts) == (Resolution.EXTERNAL, 1)
     assert (node.status, node.former_instances) == (NodeStatus.HEALTHY, (FIRST,))
-    assert "intent committed" not in world.story()
+    assert "intent committed" not in world.record_history()
     assert not list(node.active())
     assert world.control().holders == {}
 
@@ -62,7 +62,7 @@ def test_the_timeline_records_the_external_termination_and_the_usual_statuses() 
     world.advance_minutes(3)
     world.fleet.terminate(FIRST)
     world.until(world.case_is(RESOLVED))
-    story = [line for line in world.story() if not line.startswith("drain")]
+    story = [line for line in world.record_history() if not line.startswith("drain")]
     assert story[story.index("node draining -> provisioning") :] == [
         "node draining -> provisioning",
         "await_successor claimed",
@@ -74,7 +74,7 @@ def test_the_timeline_records_the_external_termination_and_the_usual_statuses() 
         "case in_progress -> resolved (external)",
     ]
     gone = next(body["data"] for body in world.bodies() if body["data"].get("outcome") == "gone")
-    assert gone["reason"] == f"external: {FIRST} was taken away by others"
+    assert gone["reason"] == f"external: another controller terminated {FIRST}"
 
 
 def test_an_instance_terminated_at_the_intent_is_replaced_once() -> None:
@@ -104,7 +104,7 @@ def test_an_instance_terminated_during_its_verification_never_passes() -> None:
     assert (world.case().attempts, world.case().resolution) == (2, Resolution.EXTERNAL)
     assert (world.node().status, world.node().former_instances) == (NodeStatus.HEALTHY, (FIRST,))
     assert (world.released_instances(), len(world.fleet.instances)) == ([], 2)
-    assert "verify gone" in world.story()
+    assert "verify gone" in world.record_history()
 
 
 def test_a_successor_terminated_during_its_verification_is_replaced() -> None:

@@ -10,7 +10,7 @@ from faultbridge.domain.cases import Resolution, WaitingFor
 from faultbridge.domain.edges import CaseStatus, NodeStatus
 from faultbridge.errors import Transient
 from faultbridge.ports import ProviderFailure, Verdict, Verification
-from faultbridge.repair.case_orders import CaseOrder
+from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.simulation.fakes.seam import Call, raise_once
 from tests.builders import NOON
 from tests.scenarios.world import GROUP, World
@@ -36,7 +36,7 @@ def test_the_old_instance_is_released_only_when_its_successor_runs() -> None:
         world.advance_minutes()
         assert world.clock.now() < NOON + timedelta(hours=1)
     assert world.live_instances() == [NEW]
-    assert world.story()[9:] == [
+    assert world.record_history()[9:] == [
         "collect kept",
         "intent committed",
         "node draining -> replacing",
@@ -87,7 +87,7 @@ def test_without_a_type_with_as_many_gpus_nothing_is_released_and_the_case_is_es
     world.until(world.case_is(ESCALATED))
     assert (world.released_instances(), world.live_instances()) == ([], [OLD])
     assert "as many GPUs" in world.case().reason
-    assert "intent committed" not in world.story()
+    assert "intent committed" not in world.record_history()
 
 
 def test_without_capacity_for_any_type_the_node_is_kept_and_the_case_waits() -> None:
@@ -138,7 +138,9 @@ def test_an_instance_that_ec2_lists_too_late_is_found_by_the_next_attempt() -> N
     world.until(world.case_is(ESCALATED))
     assert (world.released_instances(), world.live_instances()) == ([], [OLD, NEW])
     world.clock.advance(timedelta(hours=2))
-    world.node_orders.replace(world.key(), CaseOrder("arn:aws:iam::111122223333:user/operator", "there is some again"))
+    world.node_orders.replace(
+        world.key(), OperatorOrder("arn:aws:iam::111122223333:user/operator", "there is some again")
+    )
     world.process_entries()
     world.until(world.case_is(RESOLVED))
     assert world.live_instances() == [NEW]
@@ -151,7 +153,7 @@ def test_an_instance_launched_for_a_node_that_an_operator_fixed_is_terminated_wi
     world.until(world.case_is(ESCALATED))
     assert world.live_instances() == [OLD, NEW]
     world.launch_from_template("p5.4xlarge")
-    world.node_orders.give_back(world.key(), CaseOrder("an operator", "mended by hand"))
+    world.node_orders.return_node(world.key(), OperatorOrder("an operator", "mended by hand"))
     world.process_entries()
     world.until(world.case_is(RESOLVED))
     assert (world.live_instances(), world.launcher.terminated) == ([OLD], [NEW])

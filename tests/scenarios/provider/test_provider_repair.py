@@ -55,7 +55,7 @@ def test_an_instance_that_the_provider_replaces_is_followed_to_a_verified_node(o
     assert (world.case().resolution, node.unverified) == (Resolution.EXTERNAL, False)
     assert repair_calls(world) == []
     assert world.control().holders == {}
-    assert world.story()[5:] == [
+    assert world.record_history()[5:] == [
         "node degraded -> quarantined",
         "case queued -> in_progress",
         "node quarantined -> draining",
@@ -77,7 +77,7 @@ def test_a_stalled_provider_repair_escalates_within_an_hour() -> None:
     world = followed_world()
     minutes = world.until(world.case_is(ESCALATED))
     assert 60 <= minutes <= 65
-    assert world.case().reason.startswith("TIMEOUT: the provider stalls")
+    assert world.case().reason.startswith("TIMEOUT: the provider makes no progress")
     assert (world.status(), repair_calls(world)) == (NodeStatus.FAILED, [])
 
 
@@ -89,7 +89,7 @@ def test_only_a_boot_after_the_follow_started_counts_as_the_providers_reboot() -
     world.advance_minutes(5)
     assert world.status() is NodeStatus.DRAINING
     world.report_boot("boot-3")
-    world.until(lambda: "follow repaired" in world.story(), 15)
+    world.until(lambda: "follow repaired" in world.record_history(), 15)
     assert world.status() is NodeStatus.VALIDATING
 
 
@@ -107,7 +107,7 @@ def test_a_node_that_the_provider_reports_as_healthy_is_verified_before_it_serve
     world.advance_minutes(5)
     world.clear()
     world.until(world.case_is(RESOLVED))
-    assert "verify passed" in world.story()
+    assert "verify passed" in world.record_history()
     assert (world.status(), world.node().former_instances) == (NodeStatus.HEALTHY, ())
 
 
@@ -117,7 +117,7 @@ def test_a_provider_replacement_that_fails_its_verification_is_escalated() -> No
     new = external.replace_instance()
     world.verifier.results[new] = Verification(Verdict.FAILED, ("memory: fail",))
     run_inventory_until(world, external, world.case_is(ESCALATED))
-    assert "what the provider brought back is no good" in world.case().reason
+    assert "failed its verification after the provider's repair" in world.case().reason
     assert (world.status(), repair_calls(world)) == (NodeStatus.FAILED, [])
 
 
@@ -131,7 +131,7 @@ def test_an_escalated_case_gets_a_new_attempt_when_the_provider_replaces_the_ins
     case = world.case()
     assert (case.attempts, case.tried) == (2, 1)
     assert list(world.workflow.executions) == [f"{case.id}-1", f"{case.id}-2"]
-    assert "admission lost" not in world.story()
+    assert "admission lost" not in world.record_history()
 
 
 def test_forty_nodes_under_provider_repair_use_no_slot() -> None:

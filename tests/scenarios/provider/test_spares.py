@@ -13,9 +13,9 @@ from faultbridge.domain.spares import VERIFIED_FOR, Spare, SpareStatus
 from faultbridge.errors import Transient
 from faultbridge.ports import ProviderFailure, Verdict, Verification
 from faultbridge.registry.registration import Registration
-from faultbridge.repair.case_orders import CaseOrder
-from faultbridge.repair.spares.pool import Pool
-from faultbridge.repair.spares.reconcile import LAUNCHED_WITHIN
+from faultbridge.repair.case_orders import OperatorOrder
+from faultbridge.repair.spares.pool import SparePool
+from faultbridge.repair.spares.reconcile import LAUNCH_TIMEOUT
 from faultbridge.simulation.fakes import raise_once
 from tests.scenarios.world import CLUSTER, GROUP, World
 
@@ -25,7 +25,7 @@ BAD = Verification(Verdict.FAILED, ("pcie: fail",), b"{}")
 
 
 def pool(world: World) -> tuple[Spare, ...]:
-    return Pool(world.table, world.clock).places(CLUSTER)
+    return SparePool(world.table, world.clock).spares(CLUSTER)
 
 
 def ready(world: World) -> list[str]:
@@ -102,8 +102,8 @@ def test_two_cases_with_one_spare_get_two_instances() -> None:
 
 def test_one_of_two_concurrent_cases_gets_the_spare() -> None:
     world = world_with_ready(1)
-    places = Pool(world.table, world.clock)
-    (place,) = places.places(CLUSTER)
+    places = SparePool(world.table, world.clock)
+    (place,) = places.spares(CLUSTER)
     assert places.change(place, status=SpareStatus.TAKEN, case="c-1") is not None
     assert places.change(place, status=SpareStatus.TAKEN, case="c-2") is None
     assert places.take(CLUSTER, GROUP, "c-2", None) is None
@@ -141,7 +141,7 @@ def test_a_spare_verification_is_valid_for_a_day_and_then_repeated() -> None:
     (spare,) = ready(world)
     before = [instance for instance, _ in world.verifier.started.values()].count(spare)
     world.clock.advance(VERIFIED_FOR)
-    assert Pool(world.table, world.clock).take(CLUSTER, GROUP, "c-1", None) is None
+    assert SparePool(world.table, world.clock).take(CLUSTER, GROUP, "c-1", None) is None
     world.until(lambda: ready(world) == [], minutes=5)
     world.until(lambda: ready(world) == [spare], minutes=60)
     assert [instance for instance, _ in world.verifier.started.values()].count(spare) == before + 1
@@ -191,7 +191,7 @@ def test_a_taken_spare_that_was_not_needed_becomes_ready_again() -> None:
     world.process_entries()
     world.until(world.case_is(CaseStatus.ESCALATED))
     assert (pool(world)[0].status, ready(world)) == (SpareStatus.TAKEN, [])
-    world.node_orders.give_back(world.key(), CaseOrder("an operator", "repaired by hand"))
+    world.node_orders.return_node(world.key(), OperatorOrder("an operator", "repaired by hand"))
     world.process_entries()
     world.until(world.case_is(RESOLVED))
     world.advance_minutes()
@@ -264,7 +264,7 @@ def test_without_capacity_the_pool_retries_at_intervals() -> None:
 
 def test_a_spare_filled_concurrently_is_kept() -> None:
     world = World()
-    places = Pool(world.table, world.clock)
+    places = SparePool(world.table, world.clock)
     empty = places.change(Spare(CLUSTER, 1, GROUP), reason="no capacity")
     assert empty is not None
     places.change(empty, status=SpareStatus.LAUNCHING)
@@ -283,7 +283,7 @@ def world_with_unreachable_orchestrator(spares: int) -> World:
 def test_a_spare_that_cannot_be_cordoned_is_terminated_after_half_an_hour() -> None:
     world = world_with_unreachable_orchestrator(1)
     world.until(lambda: pool(world)[0].status is SpareStatus.ENDING, minutes=60)
-    assert world.clock.now() - world.fleet.instances[NEW].launched_at == LAUNCHED_WITHIN
+    assert world.clock.now() - world.fleet.instances[NEW].launched_at == LAUNCH_TIMEOUT
     world.advance_minutes()
     assert world.live_instances() == [OLD]
 

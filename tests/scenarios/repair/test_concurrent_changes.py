@@ -105,7 +105,7 @@ def test_a_node_without_a_known_instance_is_escalated() -> None:
     )
     world.fault_and_react()
     assert (world.case().status, world.released_instances()) == (CaseStatus.ESCALATED, [])
-    assert world.case().reason == "NOT_FOUND: no instance is known to sit in the node"
+    assert world.case().reason == "NOT_FOUND: the node has no known instance"
 
 
 @pytest.mark.parametrize("severity", [Severity.WARNING, Severity.FATAL])
@@ -123,7 +123,7 @@ def test_an_accepted_replacement_continues_although_probes_are_unknown() -> None
     world.provider.probe_unknown = True
     world.fault_and_react()
     assert world.status() is NodeStatus.PROVISIONING
-    assert world.story().count("release_instance released") == 1
+    assert world.record_history().count("release_instance released") == 1
 
 
 @pytest.mark.parametrize("failure", [ProviderFailure.PROVIDER_ERROR, ProviderFailure.CONFLICT])
@@ -132,7 +132,7 @@ def test_an_error_is_no_refusal_if_the_instance_is_gone(failure: ProviderFailure
     world.provider.fail_next(failure, effect=True)
     world.fault_and_react()
     assert world.status() is NodeStatus.PROVISIONING
-    assert "release_instance refused" not in world.story()
+    assert "release_instance refused" not in world.record_history()
     assert len(world.released_instances()) == 1
 
 

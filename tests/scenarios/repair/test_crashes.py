@@ -14,7 +14,7 @@ from faultbridge.domain.nodes import NodeState
 from faultbridge.errors import Transient
 from faultbridge.ports import ExecutionStatus, ProviderFailure
 from faultbridge.registry.registration import NewNode, Registration
-from faultbridge.repair.attempt.failed_attempts import escalated
+from faultbridge.repair.attempt.failed_attempts import escalate_case
 from faultbridge.simulation.fakes import Call, raise_once
 from faultbridge.storage import items, keys
 from faultbridge.storage.writes import Put
@@ -74,7 +74,7 @@ def count_effects(*, orchestrated: bool) -> int:
 
 
 def check_single_replacement(world: World) -> None:
-    story = Counter(world.story())
+    story = Counter(world.record_history())
     assert world.status() is NodeStatus.HEALTHY
     assert {line: story[line] for line in EXACTLY_ONCE} == dict.fromkeys(EXACTLY_ONCE, 1)
     assert set(world.released_instances()) == {"i-00000000000000001"}
@@ -101,7 +101,7 @@ def test_a_crash_at_any_side_effect_ends_in_exactly_one_replacement(moment: str,
         try:
             check_single_replacement(world)
         except AssertionError as error:
-            message = f"crash {moment} effect {number}: {world.story()}"
+            message = f"crash {moment} effect {number}: {world.record_history()}"
             raise AssertionError(message) from error
 
 
@@ -202,8 +202,8 @@ def test_an_execution_lost_after_the_intent_is_continued_by_the_next_one() -> No
     world.until(world.case_is(RESOLVED))
     assert world.released_instances() == ["i-00000000000000001"]
     assert world.case().attempts == 2
-    assert "await_successor lost" in world.story()
-    assert world.story().count("intent committed") == 1
+    assert "await_successor lost" in world.record_history()
+    assert world.record_history().count("intent committed") == 1
 
 
 def test_an_execution_lost_before_the_intent_releases_its_slot() -> None:
@@ -305,7 +305,7 @@ def test_a_step_that_loses_its_attempt_writes_nothing() -> None:
         "provider.candidates",
         lambda: world.append(
             world.key(),
-            lambda state, now: escalated(state, now, "an operator took over"),
+            lambda state, now: escalate_case(state, now, "an operator took over"),
             actor=Actor.STEP,
             config=world.rulebook.config("train-a"),
         ),
@@ -313,7 +313,7 @@ def test_a_step_that_loses_its_attempt_writes_nothing() -> None:
     world.sweep()
     assert world.case().reason == "an operator took over"
     assert world.status() is NodeStatus.FAILED
-    assert "await_successor claimed" not in world.story()
+    assert "await_successor claimed" not in world.record_history()
 
 
 def test_a_step_in_progress_is_not_started_a_second_time() -> None:
@@ -344,7 +344,7 @@ def test_a_slow_step_of_a_lost_execution_leaves_the_node_to_the_next_attempt() -
     )
     world.sweep()
     assert world.status() is NodeStatus.PROVISIONING
-    assert "await_successor claimed" not in world.story()
+    assert "await_successor claimed" not in world.record_history()
     world.until(world.case_is(RESOLVED))
     assert world.case().attempts == 2
 

@@ -84,7 +84,7 @@ def test_a_late_report_from_before_the_verification_opens_no_case() -> None:
 def test_a_late_report_from_during_the_verification_counts() -> None:
     world = World()
     world.fault()
-    world.until(lambda: "verify begun" in world.story(), minutes=120)
+    world.until(lambda: "verify begun" in world.record_history(), minutes=120)
     world.advance_minutes(2)
     during = world.clock.now()
     world.until(world.case_is(CaseStatus.RESOLVED), minutes=120)

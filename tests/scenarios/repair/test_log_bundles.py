@@ -24,7 +24,7 @@ def test_the_timeline_records_the_log_location_before_the_intent() -> None:
     world.fault_until_resolved()
     (kept,) = bundles(world)
     assert kept["facts"] == {"bundle": f"s3://bundles/{FIRST}/{world.case().id}-1"}
-    story = world.story()
+    story = world.record_history()
     assert story.index("collect kept") < story.index("intent committed")
 
 

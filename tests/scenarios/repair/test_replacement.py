@@ -19,7 +19,7 @@ RESOLVED, QUEUED, ESCALATED = CaseStatus.RESOLVED, CaseStatus.QUEUED, CaseStatus
 def test_a_fatal_fault_ends_in_a_verified_instance_behind_the_same_node():
     world = World()
     world.fault_until_resolved()
-    assert world.story() == [
+    assert world.record_history() == [
         "node None -> healthy",
         "detected xid.79",
         "case None -> open",
@@ -82,7 +82,7 @@ def test_an_execution_needs_far_fewer_than_thirty_transitions():
 def test_the_cluster_is_degraded_then_recovering_then_healthy():
     world = World(nodes=20)
     world.fault_until_resolved()
-    moves = [line for line in world.story(None) if line.startswith("cluster")]
+    moves = [line for line in world.record_history(None) if line.startswith("cluster")]
     assert moves[0].startswith("cluster None -> healthy")
     assert moves[-1].endswith("-> healthy")
     assert any(line.endswith("-> recovering") for line in moves)
@@ -116,7 +116,7 @@ def test_with_an_orchestrator_the_node_is_cordoned_before_and_uncordoned_only_af
     assert world.orchestrator.cordoned == {"node-1"}
     world.until(world.case_is(RESOLVED))
     assert world.orchestrator.cordoned == set()
-    story = world.story()
+    story = world.record_history()
     assert story.index("verify passed") < story.index("return_to_service returned")
 
 
@@ -127,14 +127,14 @@ def test_jobs_get_time_to_finish_before_the_intent():
     world.advance_minutes(15)
     assert (world.status(), world.released_instances()) == (NodeStatus.DRAINING, [])
     world.until(world.case_is(RESOLVED))
-    assert "drain drained" in world.story()
+    assert "drain drained" in world.record_history()
 
 
 def test_an_unusable_node_does_not_wait_for_jobs_that_never_finish():
     world = World(orchestrated=True)
     world.orchestrator.busy_until["node-1"] = world.clock.now() + timedelta(days=1)
     world.fault_until_resolved(code="xid.79")
-    assert "drain forced" in world.story()
+    assert "drain forced" in world.record_history()
 
 
 def test_a_bad_successor_is_replaced():
@@ -144,7 +144,7 @@ def test_a_bad_successor_is_replaced():
     world.fault_until_resolved()
     assert world.released_instances() == ["i-00000000000000001", "i-00000000000000002"]
     assert (world.case().attempts, world.case().resolution) == (2, Resolution.REPLACED)
-    assert world.story().count("intent committed") == 2
+    assert world.record_history().count("intent committed") == 2
 
 
 def test_repeatedly_failed_verifications_escalate_the_case_and_the_node_stays_out_of_service():
@@ -226,7 +226,7 @@ def test_a_cluster_without_repair_permission_is_only_recorded(mode):
     world.advance_minutes(5)
     assert (world.status(), world.released_instances()) == (NodeStatus.DEGRADED, [])
     assert not world.workflow.executions
-    assert ("note would_have_done" in world.story()) is (mode is Mode.DRY_RUN)
+    assert ("note would_have_done" in world.record_history()) is (mode is Mode.DRY_RUN)
 
 
 def test_a_dry_run_records_its_intended_actions_and_closes_the_case():
@@ -250,5 +250,5 @@ def test_an_instance_with_a_missing_gpu_fails_although_the_present_gpus_pass():
 def test_a_finished_wait_found_by_a_sweep_continues_in_the_same_sweep():
     world = World(launch_delay=timedelta(minutes=1))
     world.fault()
-    world.until(lambda: "await_successor claimed" in world.story())
-    assert "verify begun" in world.story()
+    world.until(lambda: "await_successor claimed" in world.record_history())
+    assert "verify begun" in world.record_history()

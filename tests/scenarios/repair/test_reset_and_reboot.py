@@ -47,7 +47,7 @@ def restarts(world: World) -> list[tuple[str, str]]:
 def test_a_successful_reboot_returns_the_same_instance_verified() -> None:
     world = faulty_world()
     world.until(world.case_is(RESOLVED))
-    assert world.story()[5:] == [
+    assert world.record_history()[5:] == [
         "node degraded -> quarantined",
         "case queued -> in_progress",
         "node quarantined -> draining",
@@ -126,7 +126,7 @@ def test_an_instance_that_does_not_return_from_its_reboot_is_replaced() -> None:
     world.restarter.duration = timedelta(days=1)
     minutes = world.until(world.case_is(RESOLVED))
     assert minutes > 30
-    assert "repair_in_place timed_out" in world.story()
+    assert "repair_in_place timed_out" in world.record_history()
     assert world.released_instances() == [FIRST]
 
 
@@ -145,7 +145,7 @@ def test_an_instance_without_a_working_agent_escalates_without_a_restart() -> No
     world.restarter.fail_next(ProviderFailure.NOT_FOUND)
     world.fault_until_resolved()
     assert (restarts(world), world.released_instances()) == ([], [FIRST])
-    assert "repair_in_place out_of_reach" in world.story()
+    assert "repair_in_place out_of_reach" in world.record_history()
 
 
 @pytest.mark.parametrize("effect", [True, False])
@@ -173,7 +173,7 @@ def test_the_intent_is_recorded_before_the_restart() -> None:
 
     def record(call: Call) -> None:
         if call.name == "restarter.restart":
-            seen.append(world.story())
+            seen.append(world.record_history())
 
     world.seam.before = record
     world.fault_until_resolved()
@@ -187,7 +187,7 @@ def test_an_execution_lost_after_the_reboot_intent_continues_without_a_second_re
     world.until(world.case_is(RESOLVED))
     assert restarts(world) == [("reboot_node", FIRST)]
     assert world.case().attempts == 2
-    assert world.story().count("intent committed") == 1
+    assert world.record_history().count("intent committed") == 1
 
 
 class TestFaultThatJoinsACase:
@@ -198,7 +198,7 @@ class TestFaultThatJoinsACase:
         world.fault_and_react(code="xid.48")
         world.fault(code="xid.79", component=OTHER_GPU)
         assert (world.case().repair_action, world.case().rule) == (RepairAction.REBOOT_NODE, "reboot")
-        assert "note information" in world.story()
+        assert "note information" in world.record_history()
 
     def test_a_fault_before_the_intent_requeues_the_case_for_the_stronger_action(self) -> None:
         world = World(rules=(RESET, REBOOT), orchestrated=True)
@@ -229,11 +229,11 @@ class TestFaultThatJoinsACase:
 def test_an_error_seen_during_a_verification_overrides_its_result(severity: Severity, verified: bool) -> None:
     world = World(rules=(RESET, Rule("new", Match(codes=("xid.92",)), severity=severity)))
     world.fault_and_react(code="xid.48")
-    world.until(lambda: "verify begun" in world.story())
+    world.until(lambda: "verify begun" in world.record_history())
     world.clock.advance(1)
     world.fault(code="xid.92", component=OTHER_GPU)
-    world.until(lambda: world.story().count("verify begun") > 1 or world.case_is(RESOLVED)())
-    assert ("verify passed" in world.story()) is verified
+    world.until(lambda: world.record_history().count("verify begun") > 1 or world.case_is(RESOLVED)())
+    assert ("verify passed" in world.record_history()) is verified
 
 
 def test_approval_is_requested_when_escalation_reaches_the_action_that_needs_it() -> None:

@@ -42,10 +42,10 @@ WATERMARKS = (
     "pager/deliver.py",
     "pager/notification_log.py",
     "ingest/counter_store.py",
-    "repair/steps/follow.py",
+    "repair/steps/follow_provider.py",
     "repair/attempt/step_runner.py",
     "repair/steps/repair_in_place.py",
-    "repair/steps/verify_node.py",
+    "repair/steps/verify_instance.py",
     "ledger/recover.py",
     "ingest/heartbeat_monitor.py",
     "ledger/chain.py",
@@ -57,7 +57,7 @@ GUARDED = (
     "repair/successor/claim.py",
     "repair/attempt/step_context.py",
     "repair/attempt/progress.py",
-    "repair/steps/close.py",
+    "repair/steps/close_case.py",
     "repair/attempt/leaked_slots.py",
     "repair/spares/pool.py",
     "repair/spares/reconcile.py",
@@ -72,7 +72,7 @@ ACKNOWLEDGEMENTS = frozenset(
         "failed.update",
         "self._mark_done",
         "self.resume",
-        "self.machine.resume",
+        "self.runner.resume",
         "self.suspects.clear",
         "ingested.settle",
         "swept.failures.append",
@@ -90,10 +90,10 @@ ACKNOWLEDGEMENTS = frozenset(
         "self.told.discard",
         "self._stop",
         "self.fence",
-        "work.fence",
+        "context.fence",
     }
 )
-RAISED_ERRORS = ("Transient", "Conflict", "Taken", "Superseded", "Settled", "_Over")
+RAISED_ERRORS = ("Transient", "Conflict", "InstanceTaken", "AttemptSuperseded", "StepAlreadyFinished", "_FaultAfter")
 # Entry points whose result the calling AWS service evaluates.
 ENTRY_POINTS = ("entrypoints/archive.py", "entrypoints/ingest.py")
 BATCH_FAILURES = "batchItemFailures"

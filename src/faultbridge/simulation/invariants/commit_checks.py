@@ -13,8 +13,8 @@ from faultbridge.domain.policy import Limits
 from faultbridge.domain.spares import SpareStatus
 from faultbridge.domain.times import from_text
 from faultbridge.ports import LaunchRequest
-from faultbridge.repair.attempt.contract import Outcome
-from faultbridge.repair.spares.pool import Pool
+from faultbridge.repair.attempt.step_contract import StepOutcome
+from faultbridge.repair.spares.pool import SparePool
 from faultbridge.simulation.fakes.seam import Call
 from faultbridge.simulation.fakes.table import StreamRecord
 from faultbridge.simulation.journal import Journal, Kind
@@ -131,7 +131,7 @@ class CommitChecks:
         for state in self._states():
             case = state.live_case
             attempt = case.attempt if case and case.id == launch_request.case else None
-            if attempt is not None and (attempt.intent is not None or Outcome.GONE in attempt.steps.values()):
+            if attempt is not None and (attempt.intent is not None or StepOutcome.GONE in attempt.steps.values()):
                 return
         if not self._is_for_pool(launch_request) and not self._is_repeated(launch_request):
             self._journal.add_violation(
@@ -145,7 +145,7 @@ class CommitChecks:
 
     def _is_for_pool(self, launch_request: LaunchRequest) -> bool:
         """Return whether a spare of the pool waits for this launch."""
-        spares = Pool(self._ports.table, self._ports.clock).places(launch_request.cluster.cluster)
+        spares = SparePool(self._ports.table, self._ports.clock).spares(launch_request.cluster.cluster)
         return any(one.owner == launch_request.case and one.status is SpareStatus.LAUNCHING for one in spares)
 
     def _is_repeated(self, launch_request: LaunchRequest) -> bool:

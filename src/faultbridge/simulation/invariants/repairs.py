@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from faultbridge.domain.spares import SpareStatus
-from faultbridge.repair.spares.pool import Pool
+from faultbridge.repair.spares.pool import SparePool
 from faultbridge.simulation.invariants.view import Invariant, SystemView
 from faultbridge.simulation.simulated_system import REPAIRED
 
@@ -60,7 +60,7 @@ def _current_instances(view: SystemView) -> set[str | None]:
 
 def _unused_launches(view: SystemView) -> Iterator[str]:
     live = {state.live_case.id for state in view.nodes if state.live_case}
-    spares = Pool(view.ports.table, view.ports.clock).places(REPAIRED)
+    spares = SparePool(view.ports.table, view.ports.clock).spares(REPAIRED)
     used = _current_instances(view) | {one.instance_id for one in spares}
     waiting: set[str] = set()
     for one in view.ports.fleet.instances.values():
@@ -80,7 +80,7 @@ def _unused_claims(view: SystemView) -> Iterator[str]:
 
 
 def _wrong_spares(view: SystemView) -> Iterator[str]:
-    spares = Pool(view.ports.table, view.ports.clock).places(REPAIRED)
+    spares = SparePool(view.ports.table, view.ports.clock).spares(REPAIRED)
     for one in spares:
         if one.status is SpareStatus.READY and not view.ports.fleet.is_alive(str(one.instance_id)):
             yield f"spare {one.number} is ready, but {one.instance_id} is terminated"

@@ -1,4 +1,4 @@
-"""Two writers at once: whoever writes what was read a moment ago finds out when somebody was faster."""
+"""Concurrent writers: a write based on an outdated read fails, is repeated, or has no effect."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ CONTROL = keys.cluster_control("train-a")
 
 
 def meanwhile(table: FakeTable, do: Callable[[], object], times: int = 1) -> None:
-    """Let somebody else do something just before each of the next so many writes."""
+    """Run `do` as another writer, just before each of the next writes."""
     left, busy = [times], [False]
 
     def hook(call: Call) -> None:
@@ -44,7 +44,7 @@ def meanwhile(table: FakeTable, do: Callable[[], object], times: int = 1) -> Non
 
 
 def bodies(table: FakeTable, pk: str = "CLUSTER#train-a") -> list[dict[str, Any]]:
-    """The entries of a partition, in order."""
+    """Return the entries of a partition, in order."""
     return [json.loads(str(item["body"])) for item in table.query(pk, prefix=keys.ENTRY).items]
 
 
@@ -64,12 +64,12 @@ def job_service(world: World) -> Jobs:
 
 
 def holding(world: World, *cases: str) -> None:
-    """Let cases hold slots."""
-    held = {("holders", case): "2026-02-03T04:05:06.000Z" for case in cases}
-    world.table.write(Update(CONTROL, set=held, add={"version": 1}))
+    """Give repair slots to cases."""
+    holders = {("holders", case): "2026-02-03T04:05:06.000Z" for case in cases}
+    world.table.write(Update(CONTROL, set=holders, add={"version": 1}))
 
 
-def test_an_order_keeps_what_another_order_changed_in_the_same_moment(world: World) -> None:
+def test_an_order_keeps_the_concurrent_change_of_another_writer(world: World) -> None:
     meanwhile(world.table, lambda: holding(world, "c-1"))
     controls(world).pause("train-a", paused=True)
     control = controls(world).read("train-a")
@@ -78,20 +78,20 @@ def test_an_order_keeps_what_another_order_changed_in_the_same_moment(world: Wor
     assert len([body for body in bodies(world.table) if body["metadata"]["event_type"] == "Cluster Safety Change"]) == 1
 
 
-def test_two_who_pause_at_once_say_so_once(world: World) -> None:
+def test_two_concurrent_pauses_are_recorded_once(world: World) -> None:
     meanwhile(world.table, lambda: controls(world).pause("train-a", paused=True))
     controls(world).pause("train-a", paused=True)
     assert len([body for body in bodies(world.table) if body["metadata"]["event_type"] == "Cluster Safety Change"]) == 1
 
 
-def test_an_order_that_always_comes_too_late_says_so(world: World) -> None:
+def test_an_order_that_loses_every_race_raises_a_conflict(world: World) -> None:
     meanwhile(world.table, lambda: world.table.write(Update(CONTROL, add={"version": 1})), MAX_TRIES)
     with pytest.raises(Conflict):
         controls(world).pause("train-a", paused=True)
     assert not controls(world).read("train-a").paused
 
 
-def test_an_entry_of_a_cluster_that_stands_is_never_overwritten(world: World) -> None:
+def test_an_existing_entry_of_a_cluster_is_never_overwritten(world: World) -> None:
     held = items.read_cluster("train-a", world.table.get(keys.cluster_state("train-a"))).head
     place = keys.entry(keys.cluster_partition("train-a"), held.epoch, held.sequence + 1)
     world.table.write(Put({"pk": place.pk, "sk": place.sk, "body": "of another state"}))
@@ -100,23 +100,23 @@ def test_an_entry_of_a_cluster_that_stands_is_never_overwritten(world: World) ->
     assert world.table.get(place)["body"] == "of another state"
 
 
-def test_an_entry_of_a_node_that_stands_is_never_overwritten(world: World) -> None:
+def test_an_existing_entry_of_a_node_is_never_overwritten(world: World) -> None:
     key = NodeKey("train-a", "n-1")
     head = world.append.read(key).head
     place = keys.entry(keys.node_partition(key), head.epoch, head.sequence + 1)
     world.table.write(Put({"pk": place.pk, "sk": place.sk, "body": "of another state"}))
     with pytest.raises(Conflict):
-        world.note(key, "said by somebody whose state is older than the record")
+        world.note(key, "written from an outdated state")
     assert world.table.get(place)["body"] == "of another state"
 
 
-def test_two_who_start_a_job_at_once_start_it_once(world: World) -> None:
+def test_two_concurrent_starts_of_a_job_start_it_once(world: World) -> None:
     meanwhile(world.table, lambda: job_service(world).start("train-a", "88213", ["n-1"], name="the first"))
     job_service(world).start("train-a", "88213", ["n-1"], name="the first")
     assert [body["data"]["change"] for body in bodies(world.table) if "job_id" in body["data"]] == ["started"]
 
 
-def test_a_job_that_ended_meanwhile_is_not_ended_again(world: World) -> None:
+def test_a_job_that_has_ended_in_the_meantime_is_not_ended_again(world: World) -> None:
     job_service(world).start("train-a", "88213", ["n-1"])
     world.pass_time(minutes=5)
     meanwhile(world.table, lambda: job_service(world).end("train-a", "88213", outcome="failed"))
@@ -124,7 +124,7 @@ def test_a_job_that_ended_meanwhile_is_not_ended_again(world: World) -> None:
     assert job_service(world).find("train-a", "88213").outcome == "failed"
 
 
-def test_a_change_of_the_job_alone_is_seen_though_the_clusters_stream_did_not_move(world: World) -> None:
+def test_a_change_of_only_the_job_is_detected_without_a_change_of_the_cluster_stream(world: World) -> None:
     job = job_service(world).start("train-a", "88213", ["n-1"])
     world.pass_time(minutes=5)
     meanwhile(world.table, lambda: world.table.write(Update(jobs.job_key("train-a", job.id), add={"version": 1})))
@@ -132,7 +132,7 @@ def test_a_change_of_the_job_alone_is_seen_though_the_clusters_stream_did_not_mo
     assert job_service(world).find("train-a", "88213").version == job.version + 2
 
 
-def test_a_job_that_always_changes_meanwhile_is_a_conflict(world: World) -> None:
+def test_a_job_that_changes_before_every_write_raises_a_conflict(world: World) -> None:
     job = job_service(world).start("train-a", "88213", ["n-1"])
     world.pass_time(minutes=5)
     meanwhile(world.table, lambda: world.table.write(Update(jobs.job_key("train-a", job.id), add={"version": 1})), 100)
@@ -140,14 +140,14 @@ def test_a_job_that_always_changes_meanwhile_is_a_conflict(world: World) -> None
         job_service(world).end("train-a", "88213", outcome="succeeded")
 
 
-def test_a_slot_that_was_taken_while_orphans_were_looked_for_is_kept(world: World) -> None:
-    holding(world, "c-orphan")
+def test_a_slot_taken_during_the_search_for_leaked_slots_is_kept(world: World) -> None:
+    holding(world, "c-leaked")
     meanwhile(world.table, lambda: holding(world, "c-new"))
     assert ReleaseLeakedSlots(world.table)("train-a") == ()
-    assert set(items.read_control("train-a", world.table.get(CONTROL)).holders) == {"c-orphan", "c-new"}
+    assert set(items.read_control("train-a", world.table.get(CONTROL)).holders) == {"c-leaked", "c-new"}
 
 
-def test_looking_for_orphans_where_there_are_none_writes_nothing(world: World) -> None:
+def test_the_search_for_leaked_slots_writes_nothing_if_there_are_none(world: World) -> None:
     holding(world, "c-1")
     world.table.write(Put({"pk": keys.case("c-1").pk, "sk": keys.case("c-1").sk, "status": "in_progress"}))
     before = len(world.table.stream)
@@ -155,7 +155,7 @@ def test_looking_for_orphans_where_there_are_none_writes_nothing(world: World) -
     assert len(world.table.stream) == before
 
 
-def test_an_entry_that_was_archived_away_is_not_written_again_by_its_publication(world: World) -> None:
+def test_publishing_does_not_restore_an_entry_that_was_archived_and_deleted(world: World) -> None:
     entries = list(world.table.query("NODE#train-a#n-1", prefix=keys.ENTRY).items)
     places = [Key(str(item["pk"]), str(item["sk"])) for item in entries]
     for place in places:
@@ -164,18 +164,18 @@ def test_an_entry_that_was_archived_away_is_not_written_again_by_its_publication
     assert [world.table.get(place) for place in places] == [None] * len(places)
 
 
-def test_two_who_put_an_anchor_on_the_chain_at_once_put_it_there_once() -> None:
+def test_two_concurrent_writers_of_an_anchor_record_it_once() -> None:
     kept = ArchiveWorld()
     kept.record_history()
     anchored = kept.anchor(kept.config)
     put = RecordAnchor(kept.table, kept.clock, kept.stack)
-    told: list[bool] = []
-    meanwhile(kept.table, lambda: told.append(put(anchored)))
-    assert (put(anchored), told) == (False, [True])
+    results: list[bool] = []
+    meanwhile(kept.table, lambda: results.append(put(anchored)))
+    assert (put(anchored), results) == (False, [True])
     assert anchors(kept) == [anchored.key]
 
 
-def test_an_anchor_that_another_round_noted_alone_is_not_put_on_the_chain_again() -> None:
+def test_an_anchor_that_another_run_recorded_is_not_recorded_again() -> None:
     kept = ArchiveWorld()
     kept.record_history()
     anchored = kept.anchor(kept.config)
@@ -184,7 +184,7 @@ def test_an_anchor_that_another_round_noted_alone_is_not_put_on_the_chain_again(
     assert anchors(kept) == []
 
 
-def test_an_anchor_comes_onto_the_chain_although_the_cluster_changed_meanwhile() -> None:
+def test_an_anchor_is_recorded_although_the_cluster_changed_in_the_meantime() -> None:
     kept = ArchiveWorld()
     kept.record_history()
     meanwhile(kept.table, lambda: kept.rollup("train-a"))
@@ -193,7 +193,7 @@ def test_an_anchor_comes_onto_the_chain_although_the_cluster_changed_meanwhile()
     assert kept.verify(anchor=True).breaks == []
 
 
-def test_a_round_that_always_comes_too_late_names_the_cluster_as_late_and_not_as_failed() -> None:
+def test_a_run_that_loses_every_race_reports_the_cluster_as_late_and_not_as_failed() -> None:
     kept = ArchiveWorld()
     kept.record_history()
     meanwhile(kept.table, lambda: kept.rollup("train-a"), 100)
@@ -202,14 +202,14 @@ def test_a_round_that_always_comes_too_late_names_the_cluster_as_late_and_not_as
 
 
 def sealed_day() -> tuple[ArchiveWorld, Manifest]:
-    """A day of which the table does not know yet that it is sealed."""
+    """Return a sealed day whose entries have no expiry time yet."""
     kept = ArchiveWorld()
     kept.record_history()
     stretch = SealedRange("train-a/n-1", "n-1", 1, 1, kept.append.read(N1).head.sequence, "h")
     return kept, Manifest("faultbridge", kept.stack.id, "train-a", "2026-02-03", "", stretch.last, (), (stretch,))
 
 
-def test_an_entry_that_is_gone_already_is_not_written_again_by_its_end() -> None:
+def test_setting_the_expiry_does_not_restore_a_deleted_entry() -> None:
     kept, manifest = sealed_day()
     kept.table.write(Delete(kept.entry_key(2)))
     ExpireEntries(kept.table, kept.clock, timedelta(days=30))(manifest)
@@ -217,7 +217,7 @@ def test_an_entry_that_is_gone_already_is_not_written_again_by_its_end() -> None
     assert "expires_at" in (kept.table.get(kept.entry_key(1)) or {})
 
 
-def test_a_streams_anchor_never_goes_back_behind_a_later_seal() -> None:
+def test_the_anchor_of_a_stream_never_moves_back_before_a_later_seal() -> None:
     kept, manifest = sealed_day()
     anchor = keys.stream_anchor(keys.node_partition(N1))
     later = items.item(anchor, kept.clock.now(), {"epoch": 9, "seq": 99, "place": "0009#000000000099"})
@@ -227,7 +227,7 @@ def test_a_streams_anchor_never_goes_back_behind_a_later_seal() -> None:
 
 
 def anchors(kept: ArchiveWorld) -> list[str]:
-    """The anchors on the chain of the cluster, in order."""
+    """Return the anchors in the cluster's chain, in order."""
     return [body["data"]["facts"]["anchor"] for body in bodies(kept.table) if body["data"].get("kind") == "anchor"]
 
 

@@ -1,6 +1,6 @@
-"""One machine told of by the kernel, EC2, EKS and HyperPod, each under its own name, is one node with one case.
+"""An instance reported by kernel, EC2, EKS and HyperPod under different names is one node with one case.
 
-Every record goes through the real ingest, under the sender that it would have; the names come from the inventory.
+Every record passes the real ingest with its real sender. The names come from the inventory.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ SENDER_PROOF = {
 
 
 class Site:
-    """A cluster on EKS under HyperPod, known to the inventory, that believes only who may be believed."""
+    """An EKS cluster under HyperPod that is in the inventory and accepts only trusted senders."""
 
     def __init__(self) -> None:
         trusted = {"eks_cluster": "train", "trusted_senders": (COLLECTOR,)}
-        world = World(nodes=("a", "neighbour"), settings=SENDER_PROOF, **trusted)
+        world = World(nodes=("a", "neighbor"), settings=SENDER_PROOF, **trusted)
         self.world, self.roll = world, FakeRoll()
         inventory = FakeInventory(world.ports.fleet)
         world.ports.inventories = {"ec2-auto-scaling": inventory}
         world.ports.roll = self.roll
-        self.look()
+        self.run_inventory()
 
     def node(self) -> NodeState:
         return self.world.node(KEY._replace(node="a"))
@@ -50,14 +50,14 @@ class Site:
         assert incarnation is not None
         return str(incarnation.instance_id)
 
-    def look(self) -> None:
-        """Let the inventory look, once the orchestrator knows what it calls the machine now."""
+    def run_inventory(self) -> None:
+        """Run the inventory after the orchestrator has a name for the current instance."""
         called = Called((f"hyperpod-{self.instance}", f"{self.instance}.kubernetes.internal"))
         self.roll.called = {self.instance: called}
         self.world.app.registry.inventory()
 
-    def told(self) -> list[Delivery]:
-        """What each source says of the machine, under the name that it has for it."""
+    def reports(self) -> list[Delivery]:
+        """Return one report of each source about the instance, under the name that the source uses."""
         instance, host = self.instance, f"ip-{self.instance[-4:]}"
         own = f"AROANODE:{instance}"
         at = self.world.now.strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -85,12 +85,9 @@ class Site:
             self._event(
                 "SageMaker HyperPod Cluster Node Health Event",
                 "aws.sagemaker",
-                {"ClusterName": "what HyperPod calls it", "InstanceId": instance, "HealthSummary": summary},
+                {"ClusterName": "name-in-hyperpod", "InstanceId": instance, "HealthSummary": summary},
             ),
         ]
-
-    def _condition(self, conditions: list[dict[str, str]], node: str) -> Delivery:
-        return self.world.message(json.dumps(conditions), source="eks-node-condition", node=node)
 
     @staticmethod
     def _by(delivery: Delivery, sender: str) -> Delivery:
@@ -115,33 +112,33 @@ def site() -> Site:
 
 
 @pytest.mark.parametrize("backwards", [False, True])
-def test_whoever_tells_of_it_first_it_is_one_node_with_one_case(site: Site, backwards: bool) -> None:
-    told = site.told()
+def test_reports_of_all_sources_in_any_order_give_one_node_with_one_case(site: Site, backwards: bool) -> None:
+    reports = site.reports()
     reasons = {}
-    for delivery in reversed(told) if backwards else told:
+    for delivery in reversed(reports) if backwards else reports:
         reasons |= site.world.app.ingestion.ingest([delivery]).reasons
     assert reasons == {}
     reporters = {source for condition in site.node().active() for source in condition.reporters}
     assert reporters == {"kernel-log", "eks-node-condition", "hyperpod-agent-log", "ec2-event", "hyperpod-event"}
     cases = [item for item in site.world.ports.table.items() if item["sk"] == "CASE"]
     assert [case["node"] for case in cases] == ["a"]
-    assert list(site.world.node(KEY._replace(node="neighbour")).active()) == []
+    assert list(site.world.node(KEY._replace(node="neighbor")).active()) == []
     nodes = {item["pk"] for item in site.world.ports.table.items() if item["sk"] == keys.node_state(KEY).sk}
     assert len([node for node in nodes if str(node).startswith("NODE#")]) == 2
 
 
-def test_the_late_tail_of_a_replaced_machine_changes_nothing_whoever_tells_it(site: Site) -> None:
-    tail = site.told()
+def test_late_reports_about_a_replaced_instance_change_nothing(site: Site) -> None:
+    late = site.reports()
     fleet, old = site.world.ports.fleet, site.instance
     fleet.instances[old] = replace(fleet.instances[old], alive=False)
     site.world.ports.clock.advance(timedelta(minutes=10))
     fleet.launch(GROUP)
     site.world.app.registry.inventory()
-    site.look()
+    site.run_inventory()
     assert site.instance != old
     before = site.node()
     site.world.ports.clock.advance(timedelta(minutes=5))
-    for delivery in tail:
+    for delivery in late:
         site.world.app.ingestion.ingest([delivery])
     after = site.node()
     assert (after.status, list(after.active())) == (before.status, [])
