@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 
 import faultbridge
-from tests.events.alone import link_pydantic, python
+from tests.events.minimal_install import link_pydantic, python
 
 RUNS = 9
 LIMIT_MS = 120.0

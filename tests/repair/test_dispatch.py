@@ -83,11 +83,11 @@ def test_cases_that_wait_for_approval_do_not_block_the_case_behind_them():
     world = World(nodes=6, rules=(rule,), limits=limits(concurrent=6, per_hour=100))
     for node in range(1, 6):
         world.fault(node)
-    world.listen()
-    world.minute(3)
+    world.process_entries()
+    world.advance_minutes(3)
     world.fault(6, code="xid.48")
-    world.listen()
-    world.minute()
+    world.process_entries()
+    world.advance_minutes()
     assert world.case(6).status is CaseStatus.IN_PROGRESS
 
 
@@ -210,7 +210,7 @@ def test_a_node_that_cannot_be_isolated_leaves_its_slot_to_the_next_node():
     world.fault(1)
     world.clock.advance(1)
     world.fault(2)
-    world.minute()
+    world.advance_minutes()
     assert in_progress(world, 2) == [world.case(2).id]
 
 
@@ -242,7 +242,7 @@ def test_an_admission_with_a_lost_response_counts_once():
         world.dispatch(CLUSTER)
     assert world.case().attempts == 1
     assert world.dispatch(CLUSTER).admitted == ()
-    world.minute(3)
+    world.advance_minutes(3)
     assert list(world.workflow.executions) == [f"{world.case().id}-1"]
 
 

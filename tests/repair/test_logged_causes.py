@@ -69,11 +69,11 @@ def test_each_state_change_of_a_breaker_is_logged(causes: Causes) -> None:
     world = World(nodes=4, breakers=(BreakerLimit(nodes=2, percent=20),))
     for node in (1, 2):
         world.fault(node)
-    world.listen()
+    world.process_entries()
     for node in (1, 2):
         world.clear(node)
-    world.listen()
-    world.minute(11)
+    world.process_entries()
+    world.advance_minutes(11)
     assert [line.after for line in causes("breaker_changed")] == ["open", "half_open", "closed"]
     assert causes("breaker_changed")[1].before == "open"
     assert {line.cluster for line in causes("breaker_changed")} == {CLUSTER}
@@ -89,7 +89,7 @@ def test_an_order_that_pauses_repairs_is_logged_with_its_operator(causes: Causes
 
 def test_a_granted_admission_is_logged_with_its_repair_action(causes: Causes) -> None:
     world = with_fault()
-    world.listen()
+    world.process_entries()
     (line,) = causes("admission_granted")
     assert (line.node, line.case_id, line.repair_action) == ("node-1", world.case().id, "replace_node")
 
@@ -98,8 +98,8 @@ def test_a_refused_admission_is_logged_once_with_what_the_case_waits_for(causes:
     world = World()
     world.pause_repairs(paused=True)
     world.fault()
-    world.listen()
-    world.minute(2)
+    world.process_entries()
+    world.advance_minutes(2)
     (line,) = causes("admission_refused")
     assert (line.case_id, line.waiting_for, line.reason) == (
         world.case().id,
@@ -125,17 +125,17 @@ def test_an_admission_that_loses_a_race_is_logged(causes: Causes) -> None:
 def test_a_failed_start_of_an_execution_is_logged_and_later_its_recovery(causes: Causes) -> None:
     world = with_fault()
     world.seam.before = fails("workflow.start", Transient("throttled"))
-    world.listen()
+    world.process_entries()
     assert [line.reason for line in causes("execution_start_failed")] == ["throttled"]
-    world.minute(3)
+    world.advance_minutes(3)
     assert [line.execution for line in causes("execution_started_late")] == [f"{world.case().id}-1"]
 
 
 def test_an_isolation_is_logged_when_requested_retried_and_confirmed(causes: Causes) -> None:
     world = with_fault(orchestrated=True)
     world.orchestrator.fail_next(ProviderFailure.TIMEOUT)
-    world.listen()
-    world.minute(2)
+    world.process_entries()
+    world.advance_minutes(2)
     assert [line.reason for line in causes("isolation_requested")] == ["xid.79"]
     assert [(line.failure, line.node) for line in causes("isolation_retried")] == [("TIMEOUT", "node-1")]
     assert [line.reason for line in causes("isolation_confirmed")] == ["isolation confirmed"]
@@ -144,24 +144,24 @@ def test_an_isolation_is_logged_when_requested_retried_and_confirmed(causes: Cau
 def test_a_withdrawn_isolation_is_logged(causes: Causes) -> None:
     world = with_fault(orchestrated=True)
     world.orchestrator.fail_next(ProviderFailure.TIMEOUT)
-    world.listen()
+    world.process_entries()
     world.clock.advance(5)
     world.clear()
-    world.minute(2)
+    world.advance_minutes(2)
     assert [line.node for line in causes("isolation_withdrawn")] == ["node-1"]
 
 
 def test_an_unreachable_orchestrator_is_logged_at_admission(causes: Causes) -> None:
     world = with_fault(orchestrated=True)
     world.seam.before = fails("orchestrator.cordon", Transient("unreachable"), times=99)
-    world.minute()
+    world.advance_minutes()
     assert {line.reason for line in causes("isolation_unavailable")} == {"unreachable"}
 
 
 def test_a_retried_step_is_logged_with_its_error_and_ids(causes: Causes) -> None:
     world = with_fault()
     world.seam.before = fails("provider.candidates", Transient("unreachable"))
-    world.listen()
+    world.process_entries()
     (line,) = causes("step_retried")
     assert (line.reason, line.step, line.case_id, line.attempt) == (
         "unreachable",
@@ -174,7 +174,7 @@ def test_a_retried_step_is_logged_with_its_error_and_ids(causes: Causes) -> None
 def test_a_failed_step_is_logged_with_the_escalation_that_follows(causes: Causes) -> None:
     world = with_fault()
     world.seam.before = fails("provider.candidates", Misconfigured("no such group"), times=99)
-    world.listen()
+    world.process_entries()
     assert "no such group" in causes("step_failed")[0].reason
     assert "no such group" in causes("attempt_failed")[0].reason
     assert causes("attempt_escalated")[0].case_id == world.case().id
@@ -183,7 +183,7 @@ def test_a_failed_step_is_logged_with_the_escalation_that_follows(causes: Causes
 def test_a_requeued_attempt_is_logged_with_what_the_case_waits_for(causes: Causes) -> None:
     world = with_fault()
     world.provider.known_capacity = Capacity(CapacityEvidence.RESERVATION, free=False, reason="the reservation is full")
-    world.listen()
+    world.process_entries()
     assert [(line.reason, line.waiting_for) for line in causes("attempt_requeued")] == [
         ("CAPACITY: the reservation is full", "capacity")
     ]
@@ -192,14 +192,14 @@ def test_a_requeued_attempt_is_logged_with_what_the_case_waits_for(causes: Cause
 def test_a_release_without_an_answer_is_logged(causes: Causes) -> None:
     world = with_fault()
     world.seam.before = fails("provider.replace", Transient("connection reset"))
-    world.listen()
+    world.process_entries()
     assert [line.reason for line in causes("release_unanswered")] == ["connection reset"]
 
 
 def test_a_step_that_times_out_is_logged(causes: Causes) -> None:
     world = with_fault()
     world.fleet.launch_delay = timedelta(days=7)
-    world.listen()
+    world.process_entries()
     world.until(world.case_is(CaseStatus.ESCALATED))
     assert [line.step for line in causes("step_timed_out")] == ["await_successor"]
 
@@ -207,14 +207,14 @@ def test_a_step_that_times_out_is_logged(causes: Causes) -> None:
 def test_a_verification_without_a_result_is_logged(causes: Causes) -> None:
     world = with_fault()
     world.verifier.result = Verification(Verdict.UNKNOWN, ("the command is lost",))
-    world.listen()
+    world.process_entries()
     world.until(lambda: bool(causes("verification_restarted")))
     assert causes("verification_restarted")[0].reason == "the command is lost"
 
 
 def test_a_superseded_call_is_logged(causes: Causes) -> None:
     world = with_fault()
-    world.listen()
+    world.process_entries()
     case = world.case()
     payload = {"v": 1, "cluster": CLUSTER, "node": "node-1", "case": case.id, "attempt": case.attempts + 1}
     assert world.machine(payload | {"step": "drain"})["outcome"] == "superseded"
@@ -224,7 +224,7 @@ def test_a_superseded_call_is_logged(causes: Causes) -> None:
 def test_a_lost_execution_is_logged(causes: Causes) -> None:
     world = with_fault()
     world.fleet.launch_delay = timedelta(minutes=30)
-    world.listen()
+    world.process_entries()
     world.workflow.abort(f"{world.case().id}-1")
     world.until(lambda: world.case().attempts == 2)
     assert [line.execution for line in causes("execution_lost")] == [f"{world.case().id}-1"]
@@ -233,7 +233,7 @@ def test_a_lost_execution_is_logged(causes: Causes) -> None:
 def test_an_attempt_whose_execution_is_lost_before_the_intent_is_logged_as_requeued(causes: Causes) -> None:
     world = with_fault(orchestrated=True)
     world.orchestrator.busy_until["node-1"] = world.clock.now() + timedelta(minutes=12)
-    world.listen()
+    world.process_entries()
     world.workflow.abort(f"{world.case().id}-1")
     world.until(world.case_is(CaseStatus.QUEUED))
     assert [line.reason for line in causes("attempt_requeued")] == ["the execution was lost before its intent"]
@@ -252,17 +252,17 @@ def test_a_released_slot_and_a_lost_race_for_it_are_logged(causes: Causes) -> No
 def test_a_missing_log_bundle_is_logged(causes: Causes) -> None:
     world = with_fault()
     world.seam.before = fails("collector.collect", Transient("the agent does not answer"), times=99)
-    world.listen()
+    world.process_entries()
     assert [line.reason for line in causes("log_bundle_skipped")] == ["the agent does not answer"]
 
 
 def test_an_instance_that_another_controller_terminated_is_logged(causes: Causes) -> None:
     world = with_fault(orchestrated=True)
     world.orchestrator.busy_until["node-1"] = world.clock.now() + timedelta(minutes=5)
-    world.listen()
+    world.process_entries()
     old = "i-00000000000000001"
     world.fleet.instances[old] = replace(world.fleet.instances[old], alive=False)
-    world.minute(8)
+    world.advance_minutes(8)
     assert [line.instance_id for line in causes("instance_gone")] == [old]
 
 
@@ -271,14 +271,14 @@ def test_a_failed_launch_of_a_successor_is_logged(causes: Causes) -> None:
     world.launch_from_template()
     world.launcher.fail_next(ProviderFailure.CAPACITY)
     world.fault()
-    world.listen()
+    world.process_entries()
     assert [line.failure for line in causes("successor_launch_failed")] == ["CAPACITY"]
 
 
 def test_a_failed_launch_of_a_spare_is_logged(causes: Causes) -> None:
     world = spare_world()
     world.launcher.fail_next(ProviderFailure.CAPACITY)
-    world.minute(3)
+    world.advance_minutes(3)
     assert [line.spare for line in causes("spare_launch_failed")] == [1]
 
 
@@ -312,7 +312,7 @@ def test_a_restart_without_an_answer_is_logged(causes: Causes) -> None:
     rule = Rule("reboot", Match(codes=("xid.79",)), action=Action.REBOOT_NODE)
     world = with_fault(rules=(rule,))
     world.seam.before = fails("restarter.restart", Transient("throttled"))
-    world.listen()
+    world.process_entries()
     assert [line.reason for line in causes("restart_unanswered")] == ["throttled"]
 
 
@@ -320,36 +320,36 @@ def test_an_orchestrator_that_is_lost_during_the_drain_is_logged(causes: Causes)
     world = with_fault(orchestrated=True)
     world.isolate(world.key())
     world.orchestrator.fail_next(*[ProviderFailure.TIMEOUT] * 5)
-    world.listen()
+    world.process_entries()
     assert [line.step for line in causes("orchestrator_unavailable")] == ["drain"]
 
 
 def test_a_candidate_that_backs_another_node_is_logged(causes: Causes) -> None:
     world = with_fault()
     world.fleet.spare = 0
-    world.listen()
+    world.process_entries()
     taken = world.fleet.launch(GROUP, at=world.clock.now() + timedelta(seconds=5))
     world.clock.advance(10)
     registration = Registration(world.table, world.append, world.clock)
     registration.add_node(CLUSTER, NewNode("node-7", taken, GROUP))
-    world.minute(10)
+    world.advance_minutes(10)
     assert {line.instance_id for line in causes("successor_skipped")} == {taken}
 
 
 def test_a_case_without_a_permitted_repair_action_is_logged_as_escalated(causes: Causes) -> None:
     world = with_fault(rules=(Rule("reset", action=Action.RESET_GPU),))
     world.pause_repairs(paused=True)
-    world.listen()
+    world.process_entries()
     world.policy = Policy("stricter", (Rule("reset", action=Action.RESET_GPU, repair_actions=()),))
     world.pause_repairs(paused=False)
-    world.minute()
+    world.advance_minutes()
     assert "permits no repair action" in causes("case_escalated")[0].reason
 
 
 def test_an_ordinary_repair_logs_no_warning(causes: Causes, caplog: pytest.LogCaptureFixture) -> None:
     world = with_fault(limits=limits(concurrent=1))
     world.provider.known_capacity = Capacity(CapacityEvidence.LAUNCH_FIRST)
-    world.listen()
+    world.process_entries()
     world.until(world.case_is(CaseStatus.RESOLVED))
     assert causes("admission_granted")
     assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == []

@@ -21,7 +21,7 @@ def waiting() -> NodeState:
     """Return a node whose attempt waits in a step with a deadline."""
     world = World()
     world.fault()
-    world.listen()
+    world.process_entries()
     state = world.node()
     assert state.live_case is not None
     return start_or_resume_step(state, "verify", None, NOON, 5 * MINUTE)

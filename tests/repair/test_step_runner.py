@@ -18,7 +18,7 @@ from tests.scenarios.world import World
 def started(**others) -> World:
     world = World(**others)
     world.fault()
-    world.listen()
+    world.process_entries()
     return world
 
 
@@ -61,7 +61,7 @@ def returning() -> World:
     world = World(orchestrated=True)
     world.fault()
     world.seam.before = outage_of("orchestrator.uncordon", Transient("unreachable"), times=999)
-    world.listen()
+    world.process_entries()
     world.until(lambda: "verify passed" in world.record_history())
     world.until(lambda: bool(world.seam.named("orchestrator.uncordon")))
     world.seam.before = lambda _: None
@@ -105,7 +105,7 @@ def test_a_step_waits_until_an_outage_of_a_dependency_ends():
     world = World()
     world.fault()
     world.seam.before = outage_of("provider.candidates", Transient("unreachable"), times=5)
-    world.listen()
+    world.process_entries()
     world.until(world.case_is(CaseStatus.RESOLVED))
     assert world.case().attempts == 1
 
@@ -114,7 +114,7 @@ def test_a_provider_outage_before_the_intent_costs_an_attempt_and_is_not_ambiguo
     world = World()
     world.fault()
     world.seam.before = outage_of("provider.capacity", Transient("unreachable"), times=8)
-    world.listen()
+    world.process_entries()
     world.until(world.case_is(CaseStatus.RESOLVED))
     assert world.case().attempts == 2
     assert not [line for line in world.record_history() if "AMBIGUOUS" in line or "inconclusive" in line]
@@ -125,7 +125,7 @@ def test_a_configuration_error_is_recorded_and_escalated():
     world = World()
     world.fault()
     world.seam.before = outage_of("provider.candidates", Misconfigured("no such group"), times=99)
-    world.listen()
+    world.process_entries()
     assert world.case().status is CaseStatus.ESCALATED
     assert "no such group" in world.case().reason
 
@@ -134,7 +134,7 @@ def test_a_bug_in_a_step_before_the_intent_is_retried_until_the_attempts_are_use
     world = World(orchestrated=True)
     world.fault()
     world.seam.before = outage_of("orchestrator.drain", RuntimeError("a bug"), times=999)
-    world.listen()
+    world.process_entries()
     assert (world.case().status, world.status()) == (CaseStatus.QUEUED, NodeStatus.QUARANTINED)
     world.until(world.case_is(CaseStatus.ESCALATED))
     assert world.case().attempts == 3
@@ -146,7 +146,7 @@ def test_a_bug_in_a_step_after_the_intent_is_escalated():
     world = World()
     world.fault()
     world.seam.before = outage_of("provider.replace", RuntimeError("a bug"), times=999)
-    world.listen()
+    world.process_entries()
     assert world.case().status is CaseStatus.ESCALATED
     assert world.record_history().count("intent committed") == 1
     assert world.control().holders == {}
@@ -171,7 +171,7 @@ def test_the_interval_between_probes_grows_to_ten_minutes():
     for _ in range(90):
         attempt = world.node().case.attempt
         intervals.append(attempt.probe_at - world.clock.now())
-        world.minute()
+        world.advance_minutes()
     assert max(intervals) == timedelta(minutes=10)
     assert world.node().case.attempt.tries < 15
 
@@ -189,12 +189,12 @@ def test_a_long_report_is_stored_whole_outside_the_entry():
     world = World()
     world.verifier.result = Verification(Verdict.PASSED, report=b"x" * 10_000)
     world.fault()
-    world.listen()
+    world.process_entries()
     world.until(world.case_is(CaseStatus.RESOLVED))
     (passed,) = [body["data"] for body in world.bodies() if body["data"].get("outcome") == "passed"]
     object_key = passed["facts"]["report"]
     assert object_key.startswith("raw/train-a/2026-02-03/")
-    assert world.objects.kept[object_key] == b"x" * 10_000
+    assert world.objects.stored[object_key] == b"x" * 10_000
 
 
 def test_the_instance_of_a_node_without_a_group_is_not_released():
@@ -212,7 +212,7 @@ def test_the_instance_of_a_node_without_a_group_is_not_released():
         config=config,
     )
     world.fault()
-    world.listen()
+    world.process_entries()
     assert (world.case().status, world.released()) == (CaseStatus.ESCALATED, [])
     assert world.case().reason.startswith("NOT_FOUND")
 
@@ -221,6 +221,6 @@ def test_an_unknown_provider_is_named_in_the_reason_of_the_escalated_case():
     world = World()
     Registration(world.table, world.append, world.clock).set_cluster("train-a", {"provider": "abacus"})
     world.fault()
-    world.listen()
+    world.process_entries()
     world.until(world.case_is(CaseStatus.ESCALATED))
     assert "unknown provider: 'abacus'; known: ec2-auto-scaling, ec2-launch-template" in world.case().reason

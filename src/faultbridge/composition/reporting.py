@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from faultbridge.api.answers import Answers
+    from faultbridge.api.handlers import Handlers
     from faultbridge.archive.schedule import ArchiveSchedule
     from faultbridge.archive.write import WriteArchive
     from faultbridge.composition.installation import Installation
@@ -86,9 +86,9 @@ class ApiAnswers:
     installation: Installation
 
     @cached_property
-    def answers(self) -> Answers:
+    def answers(self) -> Handlers:
         """Return the answers to queries about the record."""
-        from faultbridge.api.answers import Answers
+        from faultbridge.api.handlers import Handlers
         from faultbridge.ledger.page_tokens import Tokens
         from faultbridge.ledger.timeline import Timeline
         from faultbridge.ledger.verify import Verify
@@ -96,7 +96,7 @@ class ApiAnswers:
 
         of = self.installation
         table = of.ports.table
-        return Answers(
+        return Handlers(
             directory=Views(table),
             timeline=Timeline(table),
             verify=Verify(table, of.stack),

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from faultbridge.adapters.telemetry import emit
-from faultbridge.pager.notification_log import Fate
+from faultbridge.pager.notification_log import PageOutcome
 
 if TYPE_CHECKING:
     from faultbridge.composition.installation import Installation
@@ -23,5 +23,5 @@ def pager(event: Mapping[str, Any], installation: Installation) -> None:
         emit({f"Pages{name.title()}": count for name, count in asdict(reminded).items()})
         return
     delivered = installation.pager.page(event["detail"])
-    fates = Counter(page.fate.value for page in delivered)
-    emit({f"Pages{fate.value.title().replace('_', '')}": fates[fate.value] for fate in Fate})
+    outcomes = Counter(page.outcome.value for page in delivered)
+    emit({f"Pages{outcome.value.title().replace('_', '')}": outcomes[outcome.value] for outcome in PageOutcome})

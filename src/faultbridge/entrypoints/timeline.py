@@ -62,7 +62,7 @@ def _call_route(
         names.cluster_name(path["cluster"])
     caller.check(path.get("cluster"))
     query = read_query(str(event.get("rawQueryString") or ""))
-    return route.answer(installation.api.answers, Request(path, query, _body(event), caller))
+    return route.handler(installation.api.answers, Request(path, query, _body(event), caller))
 
 
 def _caller(event: Mapping[str, Any]) -> Caller:

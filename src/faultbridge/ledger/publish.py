@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from faultbridge.errors import Conflict, Transient
-from faultbridge.events.hyperpod import Home, mirror
+from faultbridge.events.hyperpod import StackLocation, mirror
 from faultbridge.events.wire import detail_of, stub_of
 from faultbridge.log import log_cause
 from faultbridge.ports import BusEvent, EventBus, FailedEvent, Table
@@ -68,7 +68,7 @@ class Publish:
         """Send the HyperPod copies. A permanently refused copy is dropped, because the original is published."""
         if not self.mirrored:
             return []
-        home = Home.of(self.stack_id)
+        home = StackLocation.of(self.stack_id)
         copies = [
             BusEvent(event_id, copy.detail_type, copy.detail, copy.resources)
             for event_id, entry in entries.items()

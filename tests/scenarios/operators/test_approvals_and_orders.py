@@ -23,7 +23,7 @@ BY_APPROVAL = Rule("careful", approval=(RepairAction.REPLACE_NODE,), approval_de
 
 
 def pages(world: World, node: int = 1) -> list[str]:
-    return [f"{rule.transition} {rule.state}" for body in world.bodies(node) for rule in rules_for(body)]
+    return [f"{rule.kind} {rule.state}" for body in world.bodies(node) for rule in rules_for(body)]
 
 
 def asked(**others) -> World:

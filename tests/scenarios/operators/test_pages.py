@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from faultbridge.domain.clusters import ClusterConfig
 from faultbridge.errors import Transient
 from faultbridge.pager.deliver import Paging
-from faultbridge.pager.notification_log import Fate
+from faultbridge.pager.notification_log import PageOutcome
 from faultbridge.pager.page import PagerSettings
 from faultbridge.pager.remind import Remind
 from faultbridge.ports import PageMessage, PageUrgency
@@ -94,7 +94,7 @@ def test_the_summary_of_a_burst_lists_every_case_and_their_number() -> None:
     for number in range(300):
         bench.paging(case_change(number))
     bench.advance_minutes(1)
-    assert "290 cases are live without a page of their own" in bench.pager.sent[-1].bodies["email"]
+    assert "290 open cases have no page of their own" in bench.pager.sent[-1].bodies["email"]
     bench.advance_minutes(15)
     assert bench.triggered_keys() - {SUMMARY} == {page_key(number) for number in range(300)}
     assert len(bench.pager.sent) == LIMIT + 3
@@ -110,7 +110,7 @@ def test_the_summary_is_resolved_with_its_last_case_and_sends_no_single_resolves
     bench.advance_minutes(6)
     assert bench.live == {SUMMARY}
     ended = bench.paging(case_change(11, 20, "resolved", resolution="by_operator"))
-    assert Fate.QUIET in {one.fate for one in ended}
+    assert PageOutcome.QUIET in {one.outcome for one in ended}
     bench.advance_minutes(1)
     assert bench.live == set()
     bench.advance_minutes(600)
@@ -166,7 +166,7 @@ def test_an_unresolved_page_is_repeated_under_its_key_every_four_hours() -> None
     bench.paging(case_change(1))
     bench.advance_minutes(8 * 60 + 1)
     assert bench.sent_states == [f"{page_key(1)} triggered"] * 3
-    assert "Reminder 2: nobody has ended this since 2026-02-03T04:05Z." in bench.pager.sent[-1].bodies["email"]
+    assert "Reminder 2: unresolved since 2026-02-03T04:05Z." in bench.pager.sent[-1].bodies["email"]
     bench.paging(case_change(1, 20, "resolved"))
     bench.advance_minutes(5 * 60)
     assert bench.sent_states[3:] == [f"{page_key(1)} resolved"]

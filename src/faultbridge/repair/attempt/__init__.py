@@ -14,5 +14,5 @@ Read in this order:
 - `recovery`: resumes, starts or replaces executions, called by the sweep.
 - `leaked_slots`: releases repair slots that no attempt uses.
 
-Tests: tests/repair/test_step_runner.py, tests/repair/test_progress.py, tests/scenarios/test_crashes.py.
+Tests: tests/repair/test_step_runner.py, tests/repair/test_progress.py, tests/scenarios/repair/test_crashes.py.
 """

@@ -7,5 +7,5 @@ Read in this order:
 
 `successor.launch` takes a spare for a case. docs/launch-templates.md explains how to configure a pool.
 
-Tests: tests/scenarios/test_spares.py.
+Tests: tests/scenarios/provider/test_spares.py.
 """

@@ -62,7 +62,7 @@ def _was_interrupted(view: SystemView, key: str) -> bool:
     """Return whether the notification log says that a trigger may have been sent."""
     owner, _, transition = key.rpartition(":")
     mark = view.at(*keys.page_mark(owner, transition))
-    return mark is not None and bool(mark["maybe_told"])
+    return mark is not None and bool(mark["possibly_sent"])
 
 
 def _unpaged_escalations(view: SystemView) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Validation by JSON Schema, formats asserted. Off the hot path: for tests, for CI and for the command line."""
+"""Validates events against their JSON Schemas, formats included. For tests, CI and the command line."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from jsonschema.protocols import Validator
 from jsonschema.validators import extend
 
 from faultbridge.events.base import UUID, parse_instant
+from faultbridge.events.json_schema.build import closed_form, open_schema
 from faultbridge.events.registry import schema_name
-from faultbridge.events.schemas import close, open_schema
 
 FORMATS = FormatChecker(formats=())
+MAX_MESSAGE = 200
 
 
 @FORMATS.checks("date-time", raises=ValueError)
@@ -29,7 +30,7 @@ def _is_uuid(value: object) -> bool:
 
 
 def _pattern(_validator: object, pattern: str, value: object, _schema: object) -> Iterator[ValidationError]:
-    # Python's `$` also matches before a last line break; that of JSON Schema does not.
+    # In Python, `$` also matches before a trailing line break; in JSON Schema it does not.
     if isinstance(value, str) and not re.search(re.sub(r"\$$", r"\\Z", pattern), value):
         yield ValidationError(f"{value!r} does not match {pattern!r}")
 
@@ -40,36 +41,33 @@ _Validator: type[Validator] = extend(  # type: ignore[no-untyped-call]  # publis
 
 
 def validator_of(schema: Mapping[str, Any]) -> Validator:
-    """Make a validator of a schema that asserts formats."""
+    """Return a validator of a schema that also checks formats."""
     return _Validator(schema, format_checker=FORMATS)
 
 
 @cache
 def validator(name: str, *, closed: bool) -> Validator:
-    """Return the validator of an event by its name, in the closed or the open reading."""
+    """Return the validator of an event by its schema name, for the closed or the open form."""
     schema = open_schema(name)
-    return validator_of(close(schema) if closed else schema)
+    return validator_of(closed_form(schema) if closed else schema)
 
 
 def problems(detail: object, *, closed: bool) -> list[str]:
-    """Say what is wrong with the `detail` of an event, one line a problem; nothing for one that is right.
+    """Return the problems of an event's `detail`, one line each; an empty list for a valid event.
 
-    In the open reading a type that this version does not know is no problem: a consumer passes it over.
+    In the open form, an unknown event type is valid: a consumer ignores it.
     """
     if not isinstance(detail, dict) or not isinstance(detail.get("metadata"), dict):
-        return ["an event has metadata and data, both JSON objects"]
+        return ["not an event: expected a JSON object with metadata and data, both JSON objects"]
     name = schema_name(detail["metadata"])
     if name is None:
-        unknown = f"/metadata/event_type: {detail['metadata'].get('event_type')!r} is no event type of this version"
-        return [unknown] if closed or "event_type" not in detail["metadata"] else []
-    return sorted(line(error) for error in validator(name, closed=closed).iter_errors(detail))
+        message = f"/metadata/event_type: unknown event type: {detail['metadata'].get('event_type')!r}"
+        return [message] if closed or "event_type" not in detail["metadata"] else []
+    return sorted(error_line(error) for error in validator(name, closed=closed).iter_errors(detail))
 
 
-def line(error: ValidationError) -> str:
-    """Say where a validation failed and why, in one line of bounded length."""
-    place = "".join(f"/{part}" for part in error.absolute_path)
-    text = error.message if len(error.message) <= MAX_TEXT else f"{error.message[:MAX_TEXT]}..."
-    return f"{place or '/'}: {text}"
-
-
-MAX_TEXT = 200
+def error_line(error: ValidationError) -> str:
+    """Return the place and the message of a validation error in one line of bounded length."""
+    pointer = "".join(f"/{part}" for part in error.absolute_path)
+    text = error.message if len(error.message) <= MAX_MESSAGE else f"{error.message[:MAX_MESSAGE]}..."
+    return f"{pointer or '/'}: {text}"

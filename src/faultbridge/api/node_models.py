@@ -1,4 +1,4 @@
-"""The shapes of what answers say of nodes, and what all shapes are made of."""
+"""The base of response models, and the models of nodes."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ Instant = Annotated[str, Field(json_schema_extra={"format": "date-time"}, descri
 Count = Annotated[int, Field(ge=0)]
 
 
-class Shape(BaseModel):
-    """An answer; fields may be added to it, so readers ignore what they do not know."""
+class ResponseModel(BaseModel):
+    """A response. Fields may be added later: clients ignore unknown fields."""
 
     model_config = ConfigDict(extra="forbid", strict=True, json_schema_extra={"additionalProperties": True})
 
 
-class Component(Shape):
-    """A part of a node."""
+class Component(ResponseModel):
+    """A component of a node."""
 
     type: str
     pci: str | None
@@ -28,8 +28,8 @@ class Component(Shape):
     name: str | None
 
 
-class Condition(Shape):
-    """Something that is wrong with a node now."""
+class Condition(ResponseModel):
+    """An active condition of a node."""
 
     code: str
     component: Component
@@ -38,20 +38,20 @@ class Condition(Shape):
     message: str
     since: Instant
     last_at: Instant
-    count: Count = Field(description="How often it was seen, at least.")
+    count: Count = Field(description="Lower bound of the number of observations.")
     reporters: list[str]
     known_incarnation: bool
 
 
-class CaseOf(Shape):
-    """Which case a node has."""
+class NodeCase(ResponseModel):
+    """The live case of a node."""
 
     case_id: str
     status: str
 
 
-class Ignored(Shape):
-    """That a node is left alone: who said so (a person's ARN, or `label`), since and until when, and why."""
+class Ignored(ResponseModel):
+    """An opt-out from repair. `by` is the ARN of an operator, or `label`."""
 
     by: str
     since: Instant
@@ -59,8 +59,8 @@ class Ignored(Shape):
     reason: str
 
 
-class Node(Shape):
-    """A node: who sits there, what is wrong, the case it has."""
+class Node(ResponseModel):
+    """A node with its instance, its active conditions and its live case."""
 
     cluster: str
     node: str
@@ -82,7 +82,7 @@ class Node(Shape):
     aliases: list[str]
     conditions: list[Condition]
     devices: list[Component]
-    case: CaseOf | None
+    case: NodeCase | None
     last_case: str | None
     due_at: Instant | None
     epoch: int

@@ -1,4 +1,4 @@
-"""The shapes of answers, as models: what the API's description is made from. Nothing that is served imports them."""
+"""Models of responses and request bodies, for the OpenAPI document. The server does not import them."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from faultbridge.api.node_shapes import Component, Count, Instant, Node, Shape
+from faultbridge.api.node_models import Component, Count, Instant, Node, ResponseModel
 
 
-class Problem(Shape):
-    """Why a request was not answered (RFC 9457)."""
+class Problem(ResponseModel):
+    """The reason why a request failed (RFC 9457)."""
 
-    type: str = Field(description="`urn:faultbridge:` and a stable word.")
+    type: str = Field(description="`urn:faultbridge:` and a stable identifier.")
     title: str
     status: int
     detail: str
 
 
-class Cluster(Shape):
-    """A cluster: how it is registered, how it is doing, who holds its repair slots."""
+class Cluster(ResponseModel):
+    """A cluster: its registration, its status, and the cases that hold its repair slots."""
 
     cluster: str
     status: str | None
@@ -47,8 +47,8 @@ class Cluster(Shape):
     holders: dict[str, Instant]
 
 
-class Asked(Shape):
-    """What a person was asked about an attempt, until when, and what the answer was; `null`: none yet."""
+class Approval(ResponseModel):
+    """An approval request for an attempt. `answer` is null until it is answered."""
 
     attempt: Count
     asked_at: Instant
@@ -57,8 +57,8 @@ class Asked(Shape):
     operator: str | None
 
 
-class Case(Shape):
-    """A case, with the time it spent in each phase so far, in milliseconds."""
+class Case(ResponseModel):
+    """A case, with the duration of each phase so far in milliseconds."""
 
     case_id: str
     cluster: str
@@ -73,7 +73,7 @@ class Case(Shape):
     action: str
     repair_action: str
     attempt: Count
-    approval: Asked | None
+    approval: Approval | None
     opened_at: Instant
     not_before: Instant | None
     closed_at: Instant | None
@@ -84,8 +84,8 @@ class Case(Shape):
     previous_case: str | None
 
 
-class Entry(Shape):
-    """An entry: its event without evidence, the hash of the stored body, and whether it was recorded late."""
+class Entry(ResponseModel):
+    """A timeline entry: its event without evidence, and the hash of its stored body."""
 
     metadata: dict[str, Any] = Field(description="As in `schemas/<event>/v1.json`.")
     data: dict[str, Any] = Field(description="As in `schemas/<event>/v1.json` of the entry's type.")
@@ -93,8 +93,8 @@ class Entry(Shape):
     late: bool = Field(description="Recorded more than two minutes after it happened.")
 
 
-class Break(Shape):
-    """The place from which a stream cannot be trusted, and why."""
+class Break(ResponseModel):
+    """A break of a stream: the position where verification failed, and why."""
 
     stream: str
     epoch: int
@@ -104,8 +104,8 @@ class Break(Shape):
     object: str | None
 
 
-class Verified(Shape):
-    """What a verification found, without anchors: it proves accidents only (`faultbridge verify --anchor` more)."""
+class StreamVerification(ResponseModel):
+    """The result of a verification without anchors. `faultbridge verify --anchor` also compares anchors."""
 
     streams: Count
     entries: Count
@@ -114,8 +114,8 @@ class Verified(Shape):
     anchored: bool
 
 
-class Reject(Shape):
-    """A record that nobody could use."""
+class Reject(ResponseModel):
+    """A rejected record."""
 
     record_id: str
     cluster: str
@@ -128,62 +128,79 @@ class Reject(Shape):
     size: int | None
 
 
-class Clusters(Shape):
-    """Every cluster."""
+class Clusters(ResponseModel):
+    """All clusters."""
 
     items: list[Cluster]
 
 
-class Nodes(Shape):
-    """A page of nodes; `next` is the token of the page after it."""
+class Nodes(ResponseModel):
+    """A page of nodes. `next` is the token of the next page, or null."""
 
     items: list[Node]
     next: str | None
 
 
-class Cases(Shape):
+class Cases(ResponseModel):
     """Cases, oldest first."""
 
     items: list[Case]
 
 
-class Entries(Shape):
-    """A page of entries; it may be short and have a `next`, which is null on the last page only."""
+class Entries(ResponseModel):
+    """A page of entries. A short page may have a `next` token; it is null only on the last page."""
 
     items: list[Entry]
     next: str | None
 
 
-class Stream(Shape):
-    """Entries of one stream, and where the stream stands: whoever has all up to `last` has missed nothing."""
+class Stream(ResponseModel):
+    """Entries of one stream, with its epoch and last sequence.
+
+    A client with all entries up to `last` has the complete stream.
+    """
 
     items: list[Entry]
     epoch: int
     last: Count
 
 
-class Rejects(Shape):
-    """Records that nobody could use, oldest first."""
+class Rejects(ResponseModel):
+    """Rejected records, oldest first."""
 
     items: list[Reject]
 
 
-class Answer(Shape):
-    """The answer to an attempt that waits for a person."""
+class ApprovalAnswer(ResponseModel):
+    """The answer to an approval request."""
 
-    attempt: int = Field(ge=1, le=9999, description="The attempt that is answered, and no other.")
+    attempt: int = Field(ge=1, le=9999, description="The attempt of the approval request.")
     reason: str = Field(default="", max_length=256)
 
 
-class Answered(Shape):
-    """The answer that stands."""
+class ApprovalResult(ResponseModel):
+    """The recorded answer to an approval request."""
 
     case_id: str
     attempt: int
     answer: Literal["approved", "denied"]
 
 
-SHAPES = {
-    shape.__name__: shape
-    for shape in (Problem, Cluster, Clusters, Node, Nodes, Case, Cases, Entries, Stream, Verified, Rejects, Answer)
-} | {"Answered": Answered}
+MODELS = {
+    model.__name__: model
+    for model in (
+        Problem,
+        Cluster,
+        Clusters,
+        Node,
+        Nodes,
+        Case,
+        Cases,
+        Entries,
+        Stream,
+        StreamVerification,
+        Rejects,
+        ApprovalAnswer,
+        ApprovalResult,
+    )
+}

@@ -1,14 +1,15 @@
-"""The open lists of the contract. A word that a reader does not know is `unknown`; each list says what that means."""
+"""Open enumerations of node and case events. Each docstring states how to treat an unknown value."""
 
 from __future__ import annotations
 
-from faultbridge.events.base import Word
+from faultbridge.events.base import OpenEnum
 
 
-class Severity(Word):
-    """What a fault does to the node: noted, to be watched, to be repaired when drained, unusable now.
+class Severity(OpenEnum):
+    """The severity of a fault.
 
-    Take an unknown one for `error`.
+    `error`: repair the node after draining it. `fatal`: the node is unusable now.
+    Treat an unknown value as `error`.
     """
 
     INFO = "info"
@@ -18,8 +19,8 @@ class Severity(Word):
     UNKNOWN = "unknown"
 
 
-class Action(Word):
-    """What helps against a fault, weakest first. Take an unknown one for `contact_support`."""
+class Action(OpenEnum):
+    """Recommended action against a fault, mildest first. Treat an unknown value as `contact_support`."""
 
     NONE = "none"
     RESTART_APP = "restart_app"
@@ -31,8 +32,8 @@ class Action(Word):
     UNKNOWN = "unknown"
 
 
-class ComponentType(Word):
-    """What part of a node is meant. Take an unknown one for a part that you have no runbook for."""
+class ComponentType(OpenEnum):
+    """The type of a component. Treat an unknown value as a component without a runbook."""
 
     GPU = "gpu"
     NVSWITCH = "nvswitch"
@@ -46,8 +47,11 @@ class ComponentType(Word):
     UNKNOWN = "unknown"
 
 
-class NodeStatus(Word):
-    """What a node is doing; `healthy` and `degraded` are in service. Take an unknown one for not in service."""
+class NodeStatus(OpenEnum):
+    """The status of a node. Only `healthy` and `degraded` nodes are in service.
+
+    Treat an unknown value as not in service.
+    """
 
     PROVISIONING = "provisioning"
     VALIDATING = "validating"
@@ -62,8 +66,8 @@ class NodeStatus(Word):
     UNKNOWN = "unknown"
 
 
-class Isolation(Word):
-    """Whether new work is kept off a node. Take an unknown one for `requested`."""
+class Isolation(OpenEnum):
+    """Whether the orchestrator keeps new work off a node. Treat an unknown value as `requested`."""
 
     NONE = "none"
     REQUESTED = "requested"
@@ -72,8 +76,8 @@ class Isolation(Word):
     UNKNOWN = "unknown"
 
 
-class ClusterStatus(Word):
-    """How a cluster is doing. Take an unknown one for `degraded`."""
+class ClusterStatus(OpenEnum):
+    """The status of a cluster. Treat an unknown value as `degraded`."""
 
     HEALTHY = "healthy"
     DEGRADED = "degraded"
@@ -82,8 +86,8 @@ class ClusterStatus(Word):
     UNKNOWN = "unknown"
 
 
-class CaseStatus(Word):
-    """How far a case has come; `resolved` and `expired` are final. Take an unknown one for still live."""
+class CaseStatus(OpenEnum):
+    """The status of a case. `resolved` and `expired` are final. Treat an unknown value as not final."""
 
     OPEN = "open"
     QUEUED = "queued"
@@ -95,8 +99,8 @@ class CaseStatus(Word):
     UNKNOWN = "unknown"
 
 
-class WaitingFor(Word):
-    """What a case that is not in progress waits for. Take an unknown one for `wait`."""
+class WaitingFor(OpenEnum):
+    """Why a case waits. Treat an unknown value as `wait`."""
 
     WAIT = "wait"
     APPROVAL = "approval"
@@ -109,8 +113,8 @@ class WaitingFor(Word):
     UNKNOWN = "unknown"
 
 
-class Resolution(Word):
-    """How a case ended. Take an unknown one for `by_operator`: ended, ask why."""
+class Resolution(OpenEnum):
+    """The result of a closed case. Treat an unknown value as `by_operator`: closed, reason to be checked."""
 
     REPAIRED = "repaired"
     REPLACED = "replaced"
@@ -123,8 +127,8 @@ class Resolution(Word):
     UNKNOWN = "unknown"
 
 
-class RepairAction(Word):
-    """A step of the repair list of repair actions, mildest first. Take an unknown one for `replace`, the one that takes most."""
+class RepairAction(OpenEnum):
+    """A repair action, mildest first. Treat an unknown value as `replace_node`, the strongest one."""
 
     VERIFY = "verify"
     RESET_GPU = "reset_gpu"
@@ -133,8 +137,11 @@ class RepairAction(Word):
     UNKNOWN = "unknown"
 
 
-class Actor(Word):
-    """Which part of Faultbridge wrote the entry; `cli` is a person. Take an unknown one for some part of it."""
+class Actor(OpenEnum):
+    """The part of Faultbridge that recorded an entry; `cli` is an operator.
+
+    Treat an unknown value as a new part of Faultbridge.
+    """
 
     INGEST = "ingest"
     SWEEP = "sweep"
@@ -150,8 +157,8 @@ class Actor(Word):
     UNKNOWN = "unknown"
 
 
-class FailureReason(Word):
-    """Why a step could not do its work. Take an unknown one for `PROVIDER_ERROR`."""
+class FailureReason(OpenEnum):
+    """Why a step failed. Treat an unknown value as `PROVIDER_ERROR`."""
 
     CAPACITY = "CAPACITY"
     THROTTLED = "THROTTLED"
@@ -165,12 +172,12 @@ class FailureReason(Word):
     UNKNOWN = "unknown"
 
 
-class NoteKind(Word):
-    """Why a note is on the record. Take an unknown one for `information`.
+class NoteKind(OpenEnum):
+    """The kind of a note. Treat an unknown value as `information`.
 
-    `late_fault` came too late to change anything, `refused` is an admission or order that was not followed, `shadow`
-    a finding that is only tried out, `operator` a person's word or order, `would_have_done` what a dry run spared,
-    `anchor` fixes the heads of all streams, `canary` proves that the way from queue to bus is open.
+    `late_fault`: a fault that arrived too late to change anything. `refused`: a refused admission or order. `shadow`: a
+    result of a rule on trial. `operator`: a comment or order of an operator. `would_have_done`: the result of a dry
+    run. `anchor`: a record of the heads of all streams. `canary`: proof that records pass from the queue to the bus.
     """
 
     INFORMATION = "information"

@@ -1,4 +1,4 @@
-"""Runs Python with pydantic, what pydantic needs, and our package; nothing else of this environment."""
+"""Runs Python with only pydantic, its dependencies and this package, as in a customer's function."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NEEDED = ("pydantic", "pydantic-core", "annotated-types", "typing-extensions", "
 
 
 def link_pydantic(folder: Path) -> Path:
-    """Fill a folder with links to pydantic, its own dependencies and our package."""
+    """Fill a folder with links to pydantic, its dependencies and this package."""
     for name in NEEDED:
         files = distribution(name).files or []
         for top in {file.parts[0] for file in files if file.parts[0] not in {"..", "__pycache__"}}:
@@ -25,7 +25,7 @@ def link_pydantic(folder: Path) -> Path:
 
 
 def python(folder: Path, code: str, *arguments: str) -> str:
-    """Run code that sees the folder and the standard library only; returns what it prints."""
+    """Run code that can import only from the folder and the standard library. Return its output."""
     assert importlib.util.find_spec("pydantic")
     start = f"import sys; sys.path.insert(0, {str(folder)!r})\n"
     command = [sys.executable, "-I", "-S", "-c", start + code, *arguments]

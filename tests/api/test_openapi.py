@@ -1,4 +1,4 @@
-"""The committed description is the one that the code gives, and the API does as it says."""
+"""The committed OpenAPI document is up to date, and the API conforms to it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from faultbridge.api.describe import description
+from faultbridge.api.openapi import openapi_document
 from faultbridge.api.routes import ROUTES
 from tests.api.gateway import Gateway
 from tests.architecture.project import ROOT
@@ -29,21 +29,21 @@ def _gateway() -> Gateway:
     return gateway
 
 
-schema = schemathesis.openapi.from_dict(description())
+schema = schemathesis.openapi.from_dict(openapi_document())
 schema.app = _gateway().wsgi
 
 
-def test_the_committed_description_is_what_the_code_says() -> None:
+def test_the_committed_document_is_up_to_date() -> None:
     committed = json.loads((ROOT / "docs" / "reference" / "openapi.json").read_text(encoding="utf-8"))
-    assert committed == description(), "run make docs-reference"
+    assert committed == openapi_document(), "run python infra/describe_api.py"
 
 
-def test_the_description_is_one() -> None:
-    validate(description())
+def test_the_document_is_valid_openapi() -> None:
+    validate(openapi_document())
 
 
 def test_every_route_is_described_once() -> None:
-    names = [op["operationId"] for path in description()["paths"].values() for op in path.values()]
+    names = [op["operationId"] for path in openapi_document()["paths"].values() for op in path.values()]
     assert sorted(names) == sorted({route.name for route in ROUTES})
     assert len(names) == len(ROUTES)
 
@@ -51,5 +51,5 @@ def test_every_route_is_described_once() -> None:
 @pytest.mark.filterwarnings("default")
 @schema.parametrize()
 @settings(max_examples=40, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
-def test_no_request_that_fits_or_does_not_fit_the_description_breaks_the_api(case) -> None:
+def test_no_valid_or_invalid_request_breaks_the_api(case) -> None:
     case.call_and_validate(checks=CHECKS)
