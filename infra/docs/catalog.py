@@ -30,7 +30,7 @@ action `contact_support`.
 
 def generate() -> str:
     """Return the reference page of all fault codes."""
-    known = _catalog()
+    known = data.load_catalog()
     families: dict[str, list[Any]] = defaultdict(list)
     for row in known.rows.values():
         families[row.code.partition(".")[0]].append(row)
@@ -43,7 +43,8 @@ def generate() -> str:
             sections.append(f"### {family} by detail")
             sections.append("One code has several rows where the report names a unit, a register or a cause.")
             sections.append(_codes(details))
-    return page("Fault codes", INTRODUCTION, *sections)
+    return page("Fault codes", INTRODUCTION, *sec
+
 
 
 def _catalog() -> Any:  # noqa: ANN401 - its module and spelling may move; its rows are checked by what is read here

@@ -10,7 +10,6 @@ from typing import Any
 from urllib.parse import unquote, urlencode, urlsplit
 
 from faultbridge.entrypoints.timeline import timeline
-from faultbridge.simulation.fakes.archive import FakeArchivePorts
 from tests.world import World
 
 ADMIN = ("*",)
@@ -34,7 +33,6 @@ class Gateway:
 
     def __init__(self, world: World | None = None) -> None:
         self.world = world or World(nodes=("n-1", "n-2"))
-        self.world.app.archive_ports = FakeArchivePorts(self.world.ports.table, self.world.ports.clock)
 
     def get(self, path: str, clusters: Iterable[str] | None = ADMIN, **query: Any) -> Response:
         """GET a path with a token for some clusters, or with None as an IAM caller."""

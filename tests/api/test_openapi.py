@@ -35,7 +35,7 @@ schema.app = _gateway().wsgi
 
 def test_the_committed_document_is_up_to_date() -> None:
     committed = json.loads((ROOT / "docs" / "reference" / "openapi.json").read_text(encoding="utf-8"))
-    assert committed == openapi_document(), "run python infra/describe_api.py"
+    assert committed == openapi_document(), "run make docs-reference"
 
 
 def test_the_document_is_valid_openapi() -> None:

@@ -239,9 +239,9 @@ def entries(mirrored: frozenset[str]) -> FakeBus:
 
 def test_only_listed_clusters_are_mirrored() -> None:
     plain, other, copied = entries(frozenset()), entries(frozenset({"other"})), entries(frozenset({"train-a"}))
-    assert [one.detail_type for one in plain.taken] == [one.detail_type for one in other.taken]
-    assert not any(one.detail_type.startswith("SageMaker") for one in plain.taken)
-    copies = [one.detail_type for one in copied.taken if one.detail_type.startswith("SageMaker")]
+    assert [one.detail_type for one in plain.accepted] == [one.detail_type for one in other.accepted]
+    assert not any(one.detail_type.startswith("SageMaker") for one in plain.accepted)
+    copies = [one.detail_type for one in copied.accepted if one.detail_type.startswith("SageMaker")]
     assert copies == [NODE_HEALTH, CLUSTER_EVENT]
 
 

@@ -110,7 +110,7 @@ def test_a_refused_admission_is_logged_once_with_what_the_case_waits_for(causes:
 
 def test_a_refused_approval_is_logged(causes: Causes) -> None:
     rule = Rule("asked", Match(codes=("xid.79",)), approval=(RepairAction.REPLACE_NODE,))
-    with_fault(rules=(rule,)).listen()
+    with_fault(rules=(rule,)).process_entries()
     assert [line.waiting_for for line in causes("admission_refused")] == ["approval"]
 
 
@@ -297,13 +297,13 @@ def test_a_lost_write_of_a_spare_is_logged(causes: Causes) -> None:
 
 
 def test_a_release_without_capacity_evidence_is_logged(causes: Causes) -> None:
-    with_fault().listen()
+    with_fault().process_entries()
     assert [line.instance_id for line in causes("released_without_capacity_evidence")] == ["i-00000000000000001"]
 
 
 def test_a_request_for_approval_is_logged(causes: Causes) -> None:
     rule = Rule("strict", Match(codes=("xid.79",)), release_without_capacity=False)
-    with_fault(rules=(rule,)).listen()
+    with_fault(rules=(rule,)).process_entries()
     reasons = [line.reason for line in causes("approval_requested")]
     assert reasons == ["no evidence of capacity for a replacement instance"]
 
