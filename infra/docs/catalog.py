@@ -43,13 +43,7 @@ def generate() -> str:
             sections.append(f"### {family} by detail")
             sections.append("One code has several rows where the report names a unit, a register or a cause.")
             sections.append(_codes(details))
-    return page("Fault codes", INTRODUCTION, *sec
-
-
-
-def _catalog() -> Any:  # noqa: ANN401 - its module and spelling may move; its rows are checked by what is read here
-    """Return the packaged catalog."""
-    return next(getattr(data, name) for name in ("catalog", "catalog") if callable(getattr(data, name, None)))()
+    return page("Fault codes", INTRODUCTION, *sections)
 
 
 def _codes(rows: list[Any]) -> str:
