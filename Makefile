@@ -94,7 +94,7 @@ down: setup ## stop the embedded stack
 demo: setup ## show a fault, its repair, its page and its timeline on this machine
 	@$(BIN)/faultbridge demo
 
-BENCHES = core calls case cold_start handlers events_import decoders decoders_part_two
+BENCHES = core calls case cold_start handlers events_import decoders counter_samples
 
 .PHONY: bench
 bench: build ## measure time, calls, requests and cost; prints tables, writes build/bench/*.json (docs/benchmarks.md)

@@ -1,4 +1,4 @@
-"""Builders: the smallest true value of each kind, with what a test is about given by name."""
+"""Builders of small valid domain objects; a test passes only the fields that it is about."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from faultbridge.domain.edges import NodeStatus
 from faultbridge.domain.faults import Action, Component, ComponentType, Fault, Severity
 from faultbridge.domain.nodes import Head, Incarnation, NodeKey, NodeState, Placement
 from faultbridge.domain.policy import Policy, Rule
-from faultbridge.pipeline.decide.open_case import Rules
+from faultbridge.pipeline.decide.decide import Rules
 from faultbridge.pipeline.fold.changes import Arrival
 from faultbridge.pipeline.normalize.resolve import Sits
 
@@ -39,32 +39,34 @@ ROWS = (
     Row("smi.gpu_lost", "GPU is lost", Severity.FATAL, Action.REPLACE_NODE, same_as="xid.79"),
     Row("smi.row_remap_pending", "row remap pending", Severity.WARNING, Action.NONE, scope=Scope.BOOT),
 )
-ORDERED = [row for code, row in data.load_catalog().rows.items() if code.startswith(("operator.", "cloud."))]
-CATALOG = Catalog("test.1", {row.code: row for row in (*ROWS, *ORDERED)})
-ANYTHING = Rule("default", release_without_capacity=True)
-"""The rule for what no other is about."""
+OPERATOR_AND_CLOUD_ROWS = [
+    row for code, row in data.load_catalog().rows.items() if code.startswith(("operator.", "cloud."))
+]
+CATALOG = Catalog("test.1", {row.code: row for row in (*ROWS, *OPERATOR_AND_CLOUD_ROWS)})
+DEFAULT_RULE = Rule("default", release_without_capacity=True)
+"""The rule that applies when no other rule matches."""
 
-POLICY = Policy("test-policy", (ANYTHING,))
+POLICY = Policy("test-policy", (DEFAULT_RULE,))
 
 
 def after(**units: float) -> datetime:
-    """Return an instant some time after noon."""
+    """Return a time after `NOON`, given as timedelta arguments."""
     return NOON + timedelta(**units)
 
 
 def fault(code: str = "xid.79", component: Component = GPU, **others: Any) -> Fault:
-    """Build a fault as a decoder leaves it."""
+    """Build a fault as a decoder returns it."""
     given = {"source": "kernel-log", "message": f"{code} happened", "evidence": f"raw {code}"} | others
     return Fault(code=code, component=component, **given)
 
 
 def arrival(observation: Any, at: datetime = NOON, record_id: str = "r-1", sits: Sits = Sits.CURRENT) -> Arrival:
-    """Build an arrival of an observation."""
+    """Build the arrival of an observation at a time."""
     return Arrival(observation, at, record_id, sits)
 
 
 def node(status: NodeStatus | None = NodeStatus.HEALTHY, **others: Any) -> NodeState:
-    """Build a registered node that has been written once."""
+    """Build a registered node whose state was written once."""
     given: dict[str, Any] = {
         "head": Head(version=1, sequence=1, hash="0" * 64, event_id="first"),
         "placement": Placement(group="gpu-workers", instance_type="p5.48xlarge"),
@@ -74,12 +76,12 @@ def node(status: NodeStatus | None = NodeStatus.HEALTHY, **others: Any) -> NodeS
 
 
 def config(**others: Any) -> ClusterConfig:
-    """Build a cluster in which Faultbridge repairs."""
+    """Build the configuration of a cluster that Faultbridge repairs."""
     given: dict[str, Any] = {"repair_owner": RepairOwner.FAULTBRIDGE, "mode": Mode.ACT, "expected": 8}
     return ClusterConfig(KEY.cluster, **(given | others))
 
 
 def rules(**others: Any) -> Rules:
-    """Build what a decision rests on."""
+    """Build the rules for a decision: policy, cluster configuration and catalog version."""
     given: dict[str, Any] = {"policy": POLICY, "config": config(), "catalog": CATALOG.version}
     return Rules(stack_id=STACK_ID, **(given | others))

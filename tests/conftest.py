@@ -1,4 +1,4 @@
-"""Fixtures for every test."""
+"""Fixtures and hooks for all tests."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.embedded import embedded_stack, recording_proxy, tiny_stack
-from tests.scheduling import ByRoom, place
+from tests.scheduling import ScopeByFile, start_order
 
 __all__ = ["embedded_stack", "recording_proxy", "tiny_stack"]
 
@@ -17,27 +17,27 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 def pytest_collection_finish() -> None:
-    """Leave what was imported and collected out of every later search for cycles."""
+    """Exclude imported modules and collected tests from garbage collection, which makes the tests faster."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(100_000, 20, 20)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with what takes longest."""
-    items.sort(key=lambda item: place(item.nodeid))
+    """Start the slowest tests first."""
+    items.sort(key=lambda item: start_order(item.nodeid))
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByRoom:
-    """Keep together what shares a stack."""
-    return ByRoom(config, log)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ScopeByFile:
+    """Run the tests that share a stack in one process."""
+    return ScopeByFile(config, log)
 
 
 @pytest.fixture(scope="session")
 def shared() -> Path:
-    """Real captures and traces kept beside the repository; a test that wants them skips without them."""
+    """Return the folder of real captures beside the repository; skip the test if it does not exist."""
     folder = ROOT.parent / "shared"
     if not folder.is_dir():
-        pytest.skip("no ../shared beside the repository")
+        pytest.skip("no folder ../shared beside the repository")
     return folder

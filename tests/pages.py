@@ -1,4 +1,4 @@
-"""Events that ask for pages, as the bus brings them."""
+"""Events that trigger or resolve pages, as the bus delivers them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MESSAGE = "GPU has fallen off the bus."
 def event(
     event_type: str, sequence: int = 7, node: str | None = "ip-10-0-0-7", case: str = CASE, **data: Any
 ) -> dict[str, Any]:
-    """An event's detail; one without a node is the cluster's own."""
+    """Build the detail of an event; without a node it is an event of the cluster."""
     metadata = {
         "event_id": f"00000000-0000-5000-8000-{sequence:012d}",
         "event_type": event_type,
@@ -37,7 +37,7 @@ def event(
 def case_event(
     to: str, sequence: int = 7, *, node: str = "ip-10-0-0-7", case: str = CASE, **data: Any
 ) -> dict[str, Any]:
-    """A case's move; from nothing unless `from` is given."""
+    """Build a status change of a case; `from` is None unless given."""
     given = {
         "from": None,
         "to": to,
@@ -55,7 +55,7 @@ def case_event(
 
 
 def incident(change: str, sequence: int = 3, **data: Any) -> dict[str, Any]:
-    """A change of a cluster incident."""
+    """Build a change of a cluster incident."""
     given = {
         "incident_id": "switch-leaf-7",
         "change": change,
@@ -73,7 +73,7 @@ def incident(change: str, sequence: int = 3, **data: Any) -> dict[str, Any]:
 
 
 def note(kind: str, stage: str, sequence: int, text: str) -> dict[str, Any]:
-    """A note that begins or ends something."""
+    """Build a note entry with its kind and stage."""
     return event(EntryType.NOTE, sequence, kind=kind, stage=stage, text=text, facts={})
 
 
@@ -112,4 +112,4 @@ PAGES: dict[str, tuple[dict[str, Any], ...]] = {
     "incident-opened": (incident("opened"),),
     "incident-closed": (incident("opened"), incident("closed", 8, reason="leaf-7 forwards again")),
 }
-"""Each kind of page by the name of its golden file: the events that lead to it, of which the last one makes it."""
+"""The events that lead to each kind of page, by the name of its golden file; the last event causes the page."""

@@ -1,4 +1,4 @@
-"""Races on purpose: somebody else is faster between what a service reads and what it writes for that."""
+"""Deliberate races: run code between a read of a service and the write that depends on it."""
 
 from __future__ import annotations
 
@@ -9,34 +9,45 @@ from faultbridge.storage.writes import Key, Write
 
 
 def writes_of(call: Call) -> tuple[Write, ...]:
-    """What a call writes."""
+    """Return the writes of a call to the table; empty for other calls."""
     if call.name == "table.transact":
         return tuple(call.argument)
     return (call.argument,) if call.name == "table.write" else ()
 
 
-def to(key: Key) -> Callable[[Write], bool]:
-    """Choose the writes of one item."""
+def writes_to(key: Key) -> Callable[[Write], bool]:
+    """Return a predicate that selects the writes of one item."""
     return lambda write: write.key == key
 
 
-def just_before(seam: Seam, which: Callable[[Write], bool], do: Callable[[], object]) -> None:
-    """Let something happen right before the next write of a kind, once."""
+def run_before_write(seam: Seam, selects: Callable[[Write], bool], action: Callable[[], object]) -> None:
+    """Run an action once, right before the next selected write."""
 
     def hook(call: Call) -> None:
-        if any(which(write) for write in writes_of(call)):
+        if any(selects(write) for write in writes_of(call)):
             seam.before = lambda _: None
-            do()
+            action()
 
     seam.before = hook
 
 
-def just_after_reading(seam: Seam, key: Key, do: Callable[[], object]) -> None:
-    """Let something happen when one item was read the next time, alone or among others, once."""
+def run_after_read(seam: Seam, key: Key, action: Callable[[], object]) -> None:
+    """Run an action once, right after the next read of an item."""
 
     def hook(call: Call) -> None:
         if call.argument == key or (call.name == "table.get_many" and key in call.argument):
             seam.after = lambda _: None
-            do()
+            action()
 
     seam.after = hook
+
+
+def run_before_call(seam: Seam, name: str, action: Callable[[], object]) -> None:
+    """Run an action once, right before the next call with a name such as `provider.replace`."""
+
+    def hook(call: Call) -> None:
+        if call.name == name:
+            seam.before = lambda _: None
+            action()
+
+    seam.before = hook

@@ -1,27 +1,27 @@
-"""Which tests stay together when several processes share them, and which come first."""
+"""Distribution of tests over processes: which tests share a process, and which start first."""
 
 from __future__ import annotations
 
 from xdist.scheduler import LoadScopeScheduling
 
-_ON_A_STACK = ("tests/local/", "tests/e2e/")
-_SIMULATIONS = "tests/simulation/"
+_STACK_TESTS = ("tests/local/", "tests/e2e/")
+_SIMULATION_TESTS = "tests/simulation/"
 
 
-class ByRoom(LoadScopeScheduling):  # type: ignore[misc]  # xdist says nothing of its types
-    """Tests on a stack share one process, because they share the stack; a simulation stands for itself.
+class ScopeByFile(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no type annotations
+    """Runs the tests of a file in one process, those of the embedded stack in one, simulations anywhere.
 
-    All else stays with its file. (xdist's own groups change nothing under pytest 9.2, which keeps node ids to itself.)
+    xdist's own groups have no effect under pytest 9.2, which does not expose node ids to them.
     """
 
     def _split_scope(self, nodeid: str) -> str:
-        if nodeid.startswith(_ON_A_STACK):
+        if nodeid.startswith(_STACK_TESTS):
             return "stack"
-        return nodeid if nodeid.startswith(_SIMULATIONS) else nodeid.partition("::")[0]
+        return nodeid if nodeid.startswith(_SIMULATION_TESTS) else nodeid.partition("::")[0]
 
 
-def place(nodeid: str) -> int:
-    """Say when a test's turn comes: what takes longest begins, so that nobody waits for it at the end."""
-    if nodeid.startswith(_ON_A_STACK):
+def start_order(nodeid: str) -> int:
+    """Return the sort key of a test: the slowest tests start first, so that they do not delay the end."""
+    if nodeid.startswith(_STACK_TESTS):
         return 0
-    return 1 if nodeid.startswith(_SIMULATIONS) else 2
+    return 1 if nodeid.startswith(_SIMULATION_TESTS) else 2

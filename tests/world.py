@@ -1,20 +1,23 @@
-"""A whole installation in memory: the product's own composition over fakes that share one clock and one seam."""
+"""An installation in memory: the real composition root with fake ports that share one clock and one fault seam."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
 from random import Random
 from typing import Any
 
-from faultbridge.bootstrap import Application, Timing
-from faultbridge.domain.clusters import ClusterConfig
+from faultbridge.composition.installation import Installation, Timing
+from faultbridge.domain.clusters import ClusterConfig, ProviderRole
 from faultbridge.domain.nodes import NodeKey, NodeState
 from faultbridge.domain.records import Outcome
+from faultbridge.errors import Misconfigured
 from faultbridge.ingest.record_reader import Delivery
-from faultbridge.ledger.append import Stack
 from faultbridge.registry.registration import NewNode
+from faultbridge.settings import Settings
 from faultbridge.simulation.fakes import (
     FakeBus,
     FakeCollector,
@@ -32,6 +35,7 @@ from faultbridge.simulation.fakes import (
     ManualClock,
     Seam,
 )
+from faultbridge.simulation.fakes.objects import FakeArchivePorts
 from faultbridge.storage.wire.message import Message, encode_message
 from tests.builders import KEY, NOON, STACK_ID, config
 
@@ -61,31 +65,51 @@ class FakePorts:
         self.restarters = {"ssm": FakeRestarter(self.fleet, seam=self.seam)}
         self.orchestrators = {"none": FakeOrchestrator(applicable=False, seam=self.seam)}
         self.verifiers = {"ssm-dcgm": FakeVerifier(seam=self.seam)}
+        self.senders: dict[str, Any] = {}
+        self.inventories: dict[str, Any] = {}
+        self.roll: Any = None
+        kept = FakeArchivePorts(self.table, self.clock)
+        self.archive, self.vault, self.sink, self.token_secret = kept.archive, kept.vault, kept.sink, kept.token_secret
+
+    def webhook_senders(self) -> bytes:
+        return json.dumps(self.senders).encode()
+
+    def for_role(self, role: ProviderRole) -> FakePorts:
+        raise Misconfigured(f"no role can be assumed here: {role.arn}")
+
+
+SETTINGS = {"FAULTBRIDGE_STACK_ID": STACK_ID, "FAULTBRIDGE_SENDER_PROOF": "off"}
+"""The settings of an installation in memory: every sender is accepted, everything else has its default."""
 
 
 class World:
-    """An installation with one registered cluster of healthy nodes."""
+    """An installation with one registered cluster of healthy nodes; `settings` adds or replaces variables."""
 
-    def __init__(self, ports: FakePorts | None = None, nodes: tuple[str, ...] = (KEY.node,), **registered: Any) -> None:
+    def __init__(
+        self,
+        ports: FakePorts | None = None,
+        nodes: tuple[str, ...] = (KEY.node,),
+        settings: Mapping[str, str] | None = None,
+        **registered: Any,
+    ) -> None:
         self.ports = ports or FakePorts()
         self.pauses: list[float] = []
         self.config: ClusterConfig = config(**registered)
+        self.settings = Settings({**SETTINGS, **(settings or {})})
         self._numbers = iter(range(1, 10**9))
-        self.app.registration.add_cluster(replace(self.config, expected=0))
+        self.app.registry.registration.add_cluster(replace(self.config, expected=0))
         for node in nodes:
             self.register_node(node)
 
     def register_node(self, node: str) -> str:
         """Register a serving node with an instance of the fleet; returns the instance's id."""
         instance = self.ports.fleet.launch(GROUP)
-        self.app.registration.add_node(self.config.cluster, NewNode(node, instance, group=GROUP))
+        self.app.registry.registration.add_node(self.config.cluster, NewNode(node, instance, group=GROUP))
         return instance
 
     @cached_property
-    def app(self) -> Application:
-        return Application(
-            self.ports, Stack(STACK_ID, "faultbridge"), probe_seconds=30, chance=Timing(self.pauses.append, Random(7))
-        )
+    def app(self) -> Installation:
+        return Installation(self.ports, self.settings, Timing(self.pauses.append, Random(7)))
 
     @property
     def now(self) -> datetime:
@@ -108,7 +132,7 @@ class World:
 
     def outcomes(self, *deliveries: Delivery) -> list[Outcome]:
         """What ingest makes of deliveries, in the order of their records."""
-        return list(self.app.ingest(deliveries).outcomes.values())
+        return list(self.app.ingestion.ingest(deliveries).outcomes.values())
 
     def node(self, key: NodeKey = KEY) -> NodeState:
-        return self.app.append.read(key)
+        return self.app.ledger.append.read(key)

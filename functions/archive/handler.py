@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from faultbridge.bootstrap import application
+from faultbridge.composition.installation import from_environment
 from faultbridge.entrypoints.archive import archive
 
 
 def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
     """Anchor all clusters, seal the days that are due, and return the counts."""
-    return archive(event, application())
+    return archive(event, from_environment())

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from faultbridge.bootstrap import application
+from faultbridge.composition.installation import from_environment
 from faultbridge.entrypoints.ingest import ingest
 
 
 def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
     """Ingest a batch of SQS messages and return the ids of the messages to retry."""
-    return ingest(event, application())
+    return ingest(event, from_environment())

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from faultbridge.bootstrap import application
+from faultbridge.composition.installation import from_environment
 from faultbridge.entrypoints.intake import intake
 
 
 def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
     """Forward one webhook request or one batch of log events."""
-    return intake(event, application())
+    return intake(event, from_environment())

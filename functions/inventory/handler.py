@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from faultbridge.bootstrap import application
+from faultbridge.composition.installation import from_environment
 from faultbridge.entrypoints.inventory import inventory
 
 
 def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
     """Synchronize the registry once and return the changes."""
-    return inventory(event, application())
+    return inventory(event, from_environment())

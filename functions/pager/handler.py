@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from faultbridge.bootstrap import application
+from faultbridge.composition.installation import from_environment
 from faultbridge.entrypoints.pager import pager
 
 
 def handler(event: dict[str, Any], _context: object) -> None:
     """Send the pages for one event, or the summaries and reminders of the schedule."""
-    pager(event, application())
+    pager(event, from_environment())

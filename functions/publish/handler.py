@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from faultbridge.bootstrap import application
+from faultbridge.composition.installation import from_environment
 from faultbridge.entrypoints.publish import publish
 
 
 def handler(event: dict[str, Any], _context: object) -> None:
     """Publish a batch of new entries."""
-    publish(event, application())
+    publish(event, from_environment())

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from faultbridge.bootstrap import application
+from faultbridge.composition.installation import from_environment
 from faultbridge.entrypoints.react import react
 
 
 def handler(event: dict[str, Any], _context: object) -> None:
     """Process the nodes and clusters of a batch of new entries."""
-    react(event, application())
+    react(event, from_environment())

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from faultbridge.bootstrap import application
+from faultbridge.composition.installation import from_environment
 from faultbridge.entrypoints.replacement import replacement
 
 
 def handler(event: dict[str, Any], _context: object) -> dict[str, str]:
     """Run the step that the event names and return its outcome."""
-    return replacement(event, application())
+    return replacement(event, from_environment())

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from faultbridge.bootstrap import application
+from faultbridge.composition.installation import from_environment
 from faultbridge.entrypoints.sweep import sweep
 
 
 def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
     """Run one sweep and return its counts."""
-    return sweep(event, application())
+    return sweep(event, from_environment())

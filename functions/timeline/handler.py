@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from faultbridge.bootstrap import application
+from faultbridge.composition.installation import from_environment
 from faultbridge.entrypoints.timeline import timeline
 
 
 def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
     """Serve one HTTP request."""
-    return timeline(event, context, application())
+    return timeline(event, context, from_environment())

@@ -30,7 +30,7 @@ action `contact_support`.
 
 def generate() -> str:
     """Return the reference page of all fault codes."""
-    known = _catalog()
+    known = data.load_catalog()
     families: dict[str, list[Any]] = defaultdict(list)
     for row in known.rows.values():
         families[row.code.partition(".")[0]].append(row)
@@ -44,11 +44,6 @@ def generate() -> str:
             sections.append("One code has several rows where the report names a unit, a register or a cause.")
             sections.append(_codes(details))
     return page("Fault codes", INTRODUCTION, *sections)
-
-
-def _catalog() -> Any:  # noqa: ANN401 - its module and spelling may move; its rows are checked by what is read here
-    """Return the packaged catalog."""
-    return next(getattr(data, name) for name in ("catalog", "catalog") if callable(getattr(data, name, None)))()
 
 
 def _codes(rows: list[Any]) -> str:

@@ -12,8 +12,8 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from faultbridge.api.describe import description
-from faultbridge.events.page import page as events_page
+from faultbridge.api.openapi import openapi_document
+from faultbridge.events.json_schema.reference_page import reference_page as events_page
 from infra.docs import catalog, cli, http_api, metrics, policy, settings, sources, state_machines
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -25,7 +25,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "policy.md": policy.generate,
     "metrics.md": metrics.generate,
     "http-api.md": http_api.generate,
-    "openapi.json": lambda: json.dumps(description(), indent=2) + "\n",
+    "openapi.json": lambda: json.dumps(openapi_document(), indent=2) + "\n",
     "sources.md": sources.generate,
     "catalog.md": catalog.generate,
     "settings.md": settings.generate,

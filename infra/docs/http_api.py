@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from faultbridge.api.describe import description
+from faultbridge.api.openapi import openapi_document
 from infra.docs.markdown import code, page, table
 from infra.docs.schema import type_of
 
@@ -17,7 +17,7 @@ description is [openapi.json](openapi.json) (OpenAPI 3.1)."""
 
 def generate() -> str:
     """Return the reference page of all operations and shapes."""
-    document = description()
+    document = openapi_document()
     shapes = document["components"]["schemas"]
     operations = [
         section

@@ -16,7 +16,7 @@ from faultbridge.adapters.paging.pagerduty import DETAIL_TYPE, BusPagerDuty, Htt
 from faultbridge.errors import Misconfigured, Transient
 from faultbridge.ports import FailedEvent, FormattedPage, PageFormat, PageMessage, PageUrgency
 from faultbridge.settings import Settings
-from faultbridge.simulation.fakes import FakeBus, FakePager, breaking
+from faultbridge.simulation.fakes import FakeBus, FakePager, raise_once
 from tests.architecture.project import resources
 
 EVENT = {"event_action": "trigger", "dedup_key": "c-1:escalated", "payload": {"summary": "x"}}
@@ -96,7 +96,7 @@ def test_an_unreachable_service_is_transient() -> None:
 def test_the_event_on_the_bus_is_where_the_rule_reads_it() -> None:
     bus = FakeBus()
     BusPagerDuty(bus).send(PAGE)
-    (event,) = bus.taken
+    (event,) = bus.accepted
     assert event.detail_type == "Page"
     assert json.loads(event.detail) == {"pagerduty": EVENT, "cluster": "train-a", "urgency": "urgent"}
 
@@ -112,7 +112,7 @@ def test_a_page_that_the_bus_does_not_accept_is_transient() -> None:
 
 def test_a_failed_channel_does_not_stop_the_others_and_the_error_is_raised() -> None:
     first, second, third = FakePager(), FakePager(), FakePager()
-    second.seam.before = breaking(("pager.send", Transient("down")))
+    second.seam.before = raise_once(("pager.send", Transient("down")))
     every = AllChannels([first, second, third])
     with pytest.raises(Transient, match="down"):
         every.send(PAGE)
@@ -146,7 +146,7 @@ def test_the_rule_of_the_template_matches_the_page_on_the_bus() -> None:
     bus = FakeBus()
     BusPagerDuty(bus).send(PAGE)
     path = target["InputPath"].removeprefix("$.detail.")
-    assert json.loads(bus.taken[0].detail)[path] == EVENT
+    assert json.loads(bus.accepted[0].detail)[path] == EVENT
     connection = resources("AWS::Events::Connection")["PagerDutyConnection"]["Properties"]["AuthParameters"]
     (key,) = connection["InvocationHttpParameters"]["BodyParameters"]
     assert (key["Key"], key["IsValueSecret"]) == ("routing_key", True)

@@ -22,7 +22,7 @@ from faultbridge.agent.settings import AgentSettings
 from faultbridge.domain.clusters import Mode
 from faultbridge.domain.entries import EntryType
 from faultbridge.ingest.record_reader import Delivery
-from faultbridge.ledger.timeline import data_of
+from faultbridge.ledger.timeline import entry_data
 from faultbridge.storage import keys
 from tests.agent.fakes import ManualClock
 from tests.agent.test_agent_process import FakeNode, QueueServer, wait_for
@@ -78,7 +78,7 @@ class Site:
         now = self.world.now
         for record in records:
             self.delivered += 1
-            ingested = self.world.app.ingest([Delivery(f"m-{self.delivered}", record.text, now)])
+            ingested = self.world.app.ingestion.ingest([Delivery(f"m-{self.delivered}", record.text, now)])
             assert not ingested.reasons, ingested.reasons
         if self.loses_responses and self.rng.random() < 0.3:
             raise SendFailed("the response was lost")
@@ -143,7 +143,7 @@ class Site:
 def fault_entries(world: World) -> list[tuple[str, str]]:
     """Read the (code, PCI address) of each Xid entry of the node."""
     items = world.ports.table.query(keys.node_partition(KEY), prefix=keys.ENTRY).items
-    faults = [data_of(item) for item in items if item["type"] == EntryType.FAULT_DETECTED.value]
+    faults = [entry_data(item) for item in items if item["type"] == EntryType.FAULT_DETECTED.value]
     return [(one["code"], one["component"]["pci"]) for one in faults if one["code"].startswith("xid.")]
 
 
@@ -172,7 +172,7 @@ def test_each_line_is_one_entry_when_the_agent_process_is_killed(tmp_path: Path,
     world.ports.clock.advance_to(datetime.now(UTC))
     # A message that arrived twice is delivered twice, as SQS may do.
     for number, text in enumerate(queue.arrived):
-        assert not world.app.ingest([Delivery(f"m-{number}", text, world.now)]).reasons
+        assert not world.app.ingestion.ingest([Delivery(f"m-{number}", text, world.now)]).reasons
     assert sorted(fault_entries(world)) == sorted((f"xid.{code}", f"0000:{bus:02x}:00") for code, bus in LINES)
     assert kills > 5
 

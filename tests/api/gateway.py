@@ -1,4 +1,4 @@
-"""An HTTP API in memory: requests as the gateway hands them over, to the product's own entry point over fakes."""
+"""An HTTP API in memory: gateway events, handled by the real entry point over fakes."""
 
 from __future__ import annotations
 
@@ -10,15 +10,14 @@ from typing import Any
 from urllib.parse import unquote, urlencode, urlsplit
 
 from faultbridge.entrypoints.timeline import timeline
-from faultbridge.simulation.fakes.archive import FakeArchivePorts
 from tests.world import World
 
 ADMIN = ("*",)
 
 
 @dataclass(frozen=True)
-class Answered:
-    """What came back."""
+class Response:
+    """A response."""
 
     status: int
     media_type: str
@@ -30,40 +29,39 @@ class Answered:
 
 
 class Gateway:
-    """Serves a World over events of an HTTP API, payload 2.0."""
+    """Serves a World with events of an HTTP API, payload version 2.0."""
 
     def __init__(self, world: World | None = None) -> None:
         self.world = world or World(nodes=("n-1", "n-2"))
-        self.world.app.archive_ports = FakeArchivePorts(self.world.ports.table, self.world.ports.clock)
 
-    def get(self, path: str, clusters: Iterable[str] | None = ADMIN, **query: Any) -> Answered:
-        """GET a path; a token that allows clusters, or None for a caller that IAM let through."""
+    def get(self, path: str, clusters: Iterable[str] | None = ADMIN, **query: Any) -> Response:
+        """GET a path with a token for some clusters, or with None as an IAM caller."""
         return self.send("GET", path, urlencode(query, doseq=True), clusters=clusters)
 
-    def post(self, path: str, body: Any, clusters: Iterable[str] | None = ADMIN) -> Answered:
+    def post(self, path: str, body: Any, clusters: Iterable[str] | None = ADMIN) -> Response:
         text = body if isinstance(body, str) else json.dumps(body)
         return self.send("POST", path, body=text.encode(), clusters=clusters)
 
     def send(
         self, method: str, path: str, query: str = "", body: bytes = b"", clusters: Iterable[str] | None = ADMIN
-    ) -> Answered:
+    ) -> Response:
         answer = timeline(event(method, path, query, body, clusters), None, self.world.app)
         headers = {**answer.get("headers", {}), **answer.get("multiValueHeaders", {})}
-        return Answered(answer["statusCode"], str(headers["Content-Type"]), answer["body"])
+        return Response(answer["statusCode"], str(headers["Content-Type"]), answer["body"])
 
     def wsgi(self, environ: Mapping[str, Any], start_response: Any) -> list[bytes]:
         """Serve as a WSGI application."""
         size = int(environ.get("CONTENT_LENGTH") or 0)
         path = environ["PATH_INFO"].encode("latin-1").decode("utf-8", "replace")
         body = environ["wsgi.input"].read(size)
-        answer = self.send(environ["REQUEST_METHOD"], path, environ.get("QUERY_STRING", ""), body)
-        start_response(f"{answer.status} x", [("Content-Type", answer.media_type)])
-        return [answer.text.encode()]
+        response = self.send(environ["REQUEST_METHOD"], path, environ.get("QUERY_STRING", ""), body)
+        start_response(f"{response.status} x", [("Content-Type", response.media_type)])
+        return [response.text.encode()]
 
 
 def event(method: str, path: str, query: str, body: bytes, clusters: Iterable[str] | None) -> dict[str, Any]:
-    """An event as an HTTP API makes it; a claim that is a list comes as the text `[a b]`."""
-    claims = {"sub": "a-person", "faultbridge_clusters": f"[{' '.join(clusters or ())}]"}
+    """Return an event of an HTTP API. The gateway renders a list claim as the text `[a b]`."""
+    claims = {"sub": "an-operator", "faultbridge_clusters": f"[{' '.join(clusters or ())}]"}
     authorizer = {"jwt": {"claims": claims}} if clusters is not None else {"iam": {"userArn": "arn:aws:iam::1:user/a"}}
     return {
         "version": "2.0",

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from faultbridge.simulation import watch
-from faultbridge.simulation.invariants import INVARIANTS
+from faultbridge.simulation.invariants import commit_checks
+from faultbridge.simulation.invariants.catalog import INVARIANTS
 from tests.architecture.project import ROOT
 
 PAGE = (ROOT / "docs" / "at-most-one.md").read_text(encoding="utf-8")
@@ -27,5 +27,5 @@ def test_what_the_proof_rests_on_exists(path: str, name: str) -> None:
 
 @pytest.mark.parametrize("sentence", SAID)
 def test_the_invariants_that_it_names_are_checked(sentence: str) -> None:
-    at_every_call = Path(watch.__file__).read_text(encoding="utf-8")
+    at_every_call = Path(commit_checks.__file__).read_text(encoding="utf-8")
     assert sentence in {one.name for one in INVARIANTS} or f'"{sentence}"' in at_every_call

@@ -51,6 +51,9 @@ def entry(body: dict[str, Any]) -> Item:
         **{name: metadata[name] for name in ("event_id", "cluster", "recorded_at")},
         "pk": "NODE#train-a#n",
         "sk": f"ENTRY#{metadata['sequence']}",
+        "epoch": metadata["epoch"],
+        "sequence": metadata["sequence"],
+        "hash": "0" * 64,
         "type": metadata["event_type"],
         "body": json.dumps(body),
     }

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Any
 
 import pytest
 
 from faultbridge.adapters.aws.clients import Clients
-from faultbridge.bootstrap import of_settings
+from faultbridge.composition.installation import on_aws
 from faultbridge.settings import PREFIX, Settings
 from tests.architecture.project import resources, template
 
-# Read for every function, with a default; the second is for tests of the embedded stack only.
+# Given to every function: defaults, the name and id of the stack, and one variable for tests of the embedded stack.
 EVERYWHERE = {
     f"{PREFIX}{name}"
     for name in (
@@ -21,12 +22,24 @@ EVERYWHERE = {
         "SENDER_PROOF",
         "OWN_SENDERS",
         "EVENTS_QUEUE",
+        "STACK",
+        "STACK_ID",
     )
 }
-SERVICES = {  # where the services are not named as the function
-    "PagerFunction": ("page",),
-    "PublishFunction": ("publish", "write_archive"),
+SERVICES = {
+    "ArchiveFunction": ("archive.schedule",),
+    "IngestFunction": ("ingestion.ingest",),
+    "IntakeFunction": ("gateway.webhooks", "gateway.log_subscription"),
+    "InventoryFunction": ("registry.inventory", "registry.inventory_events"),
+    "PagerFunction": ("pager.page",),
+    "PublishFunction": ("ledger.publish", "archive.write"),
+    "ReactFunction": ("ops.react",),
+    "ReplacementFunction": ("repair.step_runner",),
+    "SweepFunction": ("ops.sweep",),
+    "TimelineFunction": ("api.answers",),
 }
+"""The services that each function uses, as attributes of the installation."""
+
 FUNCTIONS = sorted(resources("AWS::Serverless::Function"))
 
 
@@ -56,8 +69,8 @@ def test_a_function_is_given_what_it_reads_and_no_more(function: str) -> None:
     for through in ("firehose", ""):
         chosen = {f"{PREFIX}ARCHIVE_STREAM": through, f"{PREFIX}PAGERDUTY": "bus"}
         variables = Remembering(dict.fromkeys(given(function), "1") | chosen)
-        application = of_settings(Settings(variables), Clients(region="us-east-1"))
-        for service in SERVICES.get(function, (function.removesuffix("Function").lower(),)):
-            getattr(application, service)
+        installation = on_aws(Settings(variables), Clients(region="us-east-1"))
+        for service in SERVICES[function]:
+            attrgetter(service)(installation)
         asked |= variables.asked
     assert asked - EVERYWHERE == given(function) - EVERYWHERE

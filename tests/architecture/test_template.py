@@ -229,7 +229,7 @@ def test_every_parameter_is_explained() -> None:
     assert [name for name, body in template()["Parameters"].items() if not body.get("Description")] == []
 
 
-@pytest.mark.parametrize("rule", RULES, ids=lambda rule: f"{rule.transition} {rule.state.value}")
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: f"{rule.kind} {rule.state.value}")
 def test_the_pager_is_told_of_every_event_that_asks_for_a_page(rule: PageRule) -> None:
     events = properties("PagerFunction")["Events"].values()
     patterns = [event["Properties"]["Pattern"] for event in events if event["Type"] == "EventBridgeRule"]

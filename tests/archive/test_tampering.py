@@ -1,4 +1,4 @@
-"""Each way to tamper with the record, by name: where `verify` finds it, and whether that takes the anchor."""
+"""Each way to tamper with the record: where `verify` finds it, with or without anchors."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from faultbridge.ledger.verify import BreakKind, Verified
 from faultbridge.storage import keys
 from faultbridge.storage.wire import archive_lines as layout
 from faultbridge.storage.writes import Delete, Put, Update
-from tests.archive.world import N1, Kept
+from tests.archive.world import N1, ArchiveWorld
 
 BOTH = pytest.mark.parametrize("anchor", [False, True], ids=["alone", "with the anchor"])
 
 
 @pytest.fixture
-def world() -> Kept:
-    """Five entries on each of two nodes, published, archived and anchored."""
-    kept = Kept()
-    kept.story()
+def world() -> ArchiveWorld:
+    """Return a world with five entries on each of two nodes, published, archived and anchored."""
+    kept = ArchiveWorld()
+    kept.record_history()
     kept.anchor(kept.config)
     return kept
 
@@ -36,38 +36,38 @@ def changed(body: str, text: str) -> str:
 
 
 @BOTH
-def test_an_untouched_record_is_whole(world: Kept, anchor: bool) -> None:
+def test_an_untouched_record_has_no_breaks(world: ArchiveWorld, anchor: bool) -> None:
     assert world.verify(anchor=anchor).breaks == []
     assert world.verify_archive(anchor=anchor).breaks == []
 
 
 @BOTH
-def test_a_changed_entry_needs_no_anchor(world: Kept, anchor: bool) -> None:
-    item = world.table.get(world.place(3))
+def test_a_changed_entry_is_found_without_anchors(world: ArchiveWorld, anchor: bool) -> None:
+    item = world.table.get(world.entry_key(3))
     assert item is not None
-    world.table.write(Update(world.place(3), set={("body",): changed(str(item["body"]), "nothing")}))
+    world.table.write(Update(world.entry_key(3), set={("body",): changed(str(item["body"]), "nothing")}))
     assert found(world.verify(anchor=anchor)) == {("train-a/n-1", 3, BreakKind.HASH)}
 
 
 @BOTH
-def test_a_deleted_middle_needs_no_anchor(world: Kept, anchor: bool) -> None:
-    world.table.write(Delete(world.place(3)))
+def test_a_deleted_entry_in_the_middle_is_found_without_anchors(world: ArchiveWorld, anchor: bool) -> None:
+    world.table.write(Delete(world.entry_key(3)))
     assert found(world.verify(anchor=anchor)) == {("train-a/n-1", 3, BreakKind.GAP)}
 
 
 @BOTH
-def test_an_inserted_entry_needs_no_anchor(world: Kept, anchor: bool) -> None:
-    third, fourth = world.table.get(world.place(3)), world.table.get(world.place(4))
+def test_an_inserted_entry_is_found_without_anchors(world: ArchiveWorld, anchor: bool) -> None:
+    third, fourth = world.table.get(world.entry_key(3)), world.table.get(world.entry_key(4))
     assert third is not None
     assert fourth is not None
     world.table.write(Put({**third, "sk": third["sk"] + "x"}))
     assert ("train-a/n-1", 4, BreakKind.GAP) in found(world.verify(anchor=anchor))
 
 
-def test_a_cut_tail_needs_the_anchor_once_the_state_is_cut_too(world: Kept) -> None:
-    world.table.write(Delete(world.place(5)))
+def test_a_deleted_last_entry_with_a_matching_state_is_found_with_anchors(world: ArchiveWorld) -> None:
+    world.table.write(Delete(world.entry_key(5)))
     assert found(world.verify()) == {("train-a/n-1", 5, BreakKind.HEAD)}
-    fourth = world.table.get(world.place(4))
+    fourth = world.table.get(world.entry_key(4))
     assert fourth is not None
     head = {("state", "head", "sequence"): 4, ("state", "head", "hash"): fourth["hash"]}
     world.table.write(Update(keys.node_state(N1), set=head))
@@ -75,94 +75,94 @@ def test_a_cut_tail_needs_the_anchor_once_the_state_is_cut_too(world: Kept) -> N
     assert found(world.verify(anchor=True)) == {("train-a/n-1", 5, BreakKind.ANCHOR)}
 
 
-def test_a_rewritten_chain_with_its_state_needs_the_anchor(world: Kept) -> None:
+def test_a_rewritten_chain_with_a_matching_state_is_found_with_anchors(world: ArchiveWorld) -> None:
     world.rewrite([f"lie {number}" for number in range(5)])
     assert world.verify().breaks == []
     assert found(world.verify(anchor=True)) == {("train-a/n-1", 5, BreakKind.ANCHOR)}
 
 
-def test_a_rewritten_chain_is_named_after_the_next_anchor_too(world: Kept) -> None:
+def test_a_rewritten_chain_is_still_found_after_the_next_anchor(world: ArchiveWorld) -> None:
     world.rewrite([f"lie {number}" for number in range(5)])
     world.pass_time(hours=1)
     world.anchor(world.config)
     assert ("train-a/n-1", 5, BreakKind.ANCHOR) in found(world.verify(anchor=True))
 
 
-def test_a_chain_rewritten_and_grown_is_named_where_the_anchor_saw_it(world: Kept) -> None:
+def test_a_longer_rewritten_chain_is_found_at_the_anchored_entry(world: ArchiveWorld) -> None:
     world.rewrite([f"lie {number}" for number in range(9)])
     assert world.verify().breaks == []
     assert found(world.verify(anchor=True)) == {("train-a/n-1", 5, BreakKind.ANCHOR)}
 
 
-def test_a_node_that_vanished_with_its_stream_needs_the_anchor(world: Kept) -> None:
+def test_a_node_deleted_with_its_stream_is_found_with_anchors(world: ArchiveWorld) -> None:
     world.table.write(Delete(keys.roster("train-a", 0, "n-1")))
     assert world.verify().breaks == []
     assert found(world.verify(anchor=True)) == {("train-a/n-1", 5, BreakKind.ANCHOR)}
 
 
-def test_a_false_seal_in_the_table_needs_the_anchor(world: Kept) -> None:
-    last = world.table.get(world.place(5))
+def test_a_false_seal_in_the_table_is_found_with_anchors(world: ArchiveWorld) -> None:
+    last = world.table.get(world.entry_key(5))
     assert last is not None
     anchor = keys.stream_anchor(keys.node_partition(N1))
-    told = {"epoch": 1, "seq": 5, "hash": last["hash"], "expiring": True, "place": "0001#000000000005"}
-    world.table.write(Put({"pk": anchor.pk, "sk": anchor.sk, "schema": 1, **told}))
+    false_seal = {"epoch": 1, "seq": 5, "hash": last["hash"], "expiring": True, "place": "0001#000000000005"}
+    world.table.write(Put({"pk": anchor.pk, "sk": anchor.sk, "schema": 1, **false_seal}))
     for sequence in range(1, 5):
-        world.table.write(Delete(world.place(sequence)))
+        world.table.write(Delete(world.entry_key(sequence)))
     assert world.verify().breaks == []
     assert found(world.verify(anchor=True)) == {("train-a/n-1", 5, BreakKind.ANCHOR)}
 
 
 @BOTH
-def test_a_changed_archive_object_needs_no_anchor(world: Kept, anchor: bool) -> None:
+def test_a_changed_archive_object_is_found_without_anchors(world: ArchiveWorld, anchor: bool) -> None:
     world.seal_day()
-    key = next(key for key in world.archive.kept if key.startswith(layout.LINES))
-    lines = list(layout.unpack(world.archive.kept[key]))
+    key = next(key for key in world.archive.stored if key.startswith(layout.LINES))
+    lines = list(layout.unpack(world.archive.stored[key]))
     at = next(number for number, line in enumerate(lines) if line.stream == "train-a/n-1")
     lines[at] = replace(lines[at], body=changed(lines[at].body, "nothing"))
-    world.archive.kept[key] = layout.pack(lines)
+    world.archive.stored[key] = layout.pack(lines)
     breaks = world.verify_archive(anchor=anchor).breaks
     assert (key, BreakKind.OBJECT) in {(one.object, one.kind) for one in breaks}
     assert (lines[at].stream, lines[at].sequence, BreakKind.HASH) in found(world.verify_archive(anchor=anchor))
 
 
 @BOTH
-def test_a_deleted_archive_object_needs_no_anchor_once_it_is_sealed(world: Kept, anchor: bool) -> None:
+def test_a_deleted_sealed_archive_object_is_found_without_anchors(world: ArchiveWorld, anchor: bool) -> None:
     world.seal_day()
-    key = next(key for key in world.archive.kept if key.startswith(layout.LINES))
-    del world.archive.kept[key]
+    key = next(key for key in world.archive.stored if key.startswith(layout.LINES))
+    del world.archive.stored[key]
     breaks = world.verify_archive(anchor=anchor).breaks
     assert (key, BreakKind.OBJECT) in {(one.object, one.kind) for one in breaks}
 
 
 @BOTH
 @pytest.mark.parametrize("left", [0, 3])
-def test_an_archive_that_ends_before_its_seal_is_named_where_it_ends(world: Kept, anchor: bool, left: int) -> None:
+def test_an_archive_that_ends_before_its_seal_has_a_gap_there(world: ArchiveWorld, anchor: bool, left: int) -> None:
     world.seal_day()
-    for key in [key for key in world.archive.kept if key.startswith(layout.LINES)]:
-        lines = layout.unpack(world.archive.kept[key])
-        world.archive.kept[key] = layout.pack([one for one in lines if one.node != "n-1" or one.sequence <= left])
+    for key in [key for key in world.archive.stored if key.startswith(layout.LINES)]:
+        lines = layout.unpack(world.archive.stored[key])
+        world.archive.stored[key] = layout.pack([one for one in lines if one.node != "n-1" or one.sequence <= left])
     breaks = [one for one in world.verify_archive(anchor=anchor).breaks if one.stream == "train-a/n-1"]
     assert [(one.epoch, one.sequence, one.kind) for one in breaks] == [(1, left + 1, BreakKind.GAP)]
 
 
-def test_an_archive_rewritten_with_its_manifest_needs_the_anchor(world: Kept) -> None:
+def test_an_archive_rewritten_with_its_manifest_is_found_with_anchors(world: ArchiveWorld) -> None:
     world.seal_day()
-    honest = set(world.archive.kept)
-    world.archive.kept.clear()
-    liar = Kept()
-    liar.story(notes=3)
-    liar.seal_day()
-    world.archive.kept.update(liar.archive.kept)
-    assert set(world.archive.kept) != honest
+    original = set(world.archive.stored)
+    world.archive.stored.clear()
+    forged = ArchiveWorld()
+    forged.record_history(notes=3)
+    forged.seal_day()
+    world.archive.stored.update(forged.archive.stored)
+    assert set(world.archive.stored) != original
     assert world.verify_archive().breaks == []
     breaks = world.verify_archive(anchor=True).breaks
     assert ("manifests/cluster=train-a/day=2026-02-03.json", BreakKind.OBJECT) in {(b.object, b.kind) for b in breaks}
     assert {"train-a/n-1", "train-a/n-2"} <= {one.stream for one in breaks}
 
 
-def test_a_manifest_that_is_gone_needs_the_anchor(world: Kept) -> None:
+def test_a_deleted_manifest_is_found_with_anchors(world: ArchiveWorld) -> None:
     world.seal_day()
-    del world.archive.kept["manifests/cluster=train-a/day=2026-02-03.json"]
+    del world.archive.stored["manifests/cluster=train-a/day=2026-02-03.json"]
     assert world.verify_archive().breaks == []
     (one,) = world.verify_archive(anchor=True).breaks
     assert one.object == "manifests/cluster=train-a/day=2026-02-03.json"

@@ -1,4 +1,4 @@
-"""A small stack with an archive: entries are recorded, published and archived, days pass, are anchored and sealed."""
+"""A stack in memory with an archive and a vault, for tests that anchor and seal days."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from faultbridge.archive.anchor import Anchor, PutOnChain
+from faultbridge.archive.anchor import Anchor, RecordAnchor
 from faultbridge.archive.anchor_reader import AnchorReader
 from faultbridge.archive.archive_verification import VerifyArchive
-from faultbridge.archive.schedule import KeepRecord
-from faultbridge.archive.seal import Seal, Sealed
+from faultbridge.archive.schedule import ArchiveSchedule
+from faultbridge.archive.seal import Seal, SealResult
 from faultbridge.archive.write import WriteArchive
 from faultbridge.domain.edges import Actor
 from faultbridge.domain.entries import Draft, EntryType, seal
@@ -19,7 +19,7 @@ from faultbridge.domain.nodes import Head, NodeKey
 from faultbridge.ledger.publish import Publish
 from faultbridge.ledger.verify import Verified, Verify
 from faultbridge.simulation.fakes import FakeBus
-from faultbridge.simulation.fakes.archive import FakeArchive, FakeDelivery, FakeVault
+from faultbridge.simulation.fakes.objects import FakeArchive, FakeDelivery, FakeVault
 from faultbridge.storage import items, keys
 from faultbridge.storage.wire.archive_lines import ArchiveLine
 from faultbridge.storage.writes import Delete, Key, Put
@@ -27,25 +27,25 @@ from tests.ingest.world import LedgerFixture
 
 N1 = NodeKey("train-a", "n-1")
 KEEP = timedelta(days=30)
-Misdeliver = Callable[[Sequence[ArchiveLine]], Sequence[ArchiveLine]]
+Misdelivery = Callable[[Sequence[ArchiveLine]], Sequence[ArchiveLine]]
 
 
-class Kept(LedgerFixture):
-    """A LedgerFixture whose record is kept beyond the table."""
+class ArchiveWorld(LedgerFixture):
+    """A LedgerFixture with an archive, a vault and the hourly schedule."""
 
-    def __init__(self, *, misdeliver: Misdeliver | None = None, keep: timedelta | None = KEEP, **others: Any) -> None:
+    def __init__(self, *, misdelivery: Misdelivery | None = None, keep: timedelta | None = KEEP, **others: Any) -> None:
         super().__init__(**others)
         self.archive, self.vault = FakeArchive(), FakeVault()
-        self.sink = FakeDelivery(self.archive, misdeliver)
+        self.sink = FakeDelivery(self.archive, misdelivery)
         self.anchor = Anchor(self.table, self.vault, self.clock, self.stack)
         self.seal = Seal(self.table, self.archive, self.vault, self.clock, self.stack, keep)
-        self.keep_record = KeepRecord(
-            self.table, self.clock, self.anchor, PutOnChain(self.table, self.clock, self.stack), self.seal
+        self.archive_schedule = ArchiveSchedule(
+            self.table, self.clock, self.anchor, RecordAnchor(self.table, self.clock, self.stack), self.seal
         )
         self._published = 0
 
     def publish(self) -> None:
-        """Publish and archive what was recorded since the last time, in two batches."""
+        """Publish and archive what was recorded since the last call, in two batches."""
         new = [
             record.new
             for record in self.table.stream[self._published :]
@@ -57,40 +57,40 @@ class Kept(LedgerFixture):
         for batch in (new[: len(new) // 2], new[len(new) // 2 :]):
             write(batch)
 
-    def story(self, nodes: int = 2, notes: int = 4) -> None:
-        """Register nodes and note something on each, minute after minute, and publish it."""
-        seats = [self.register_node(f"n-{number}") for number in range(1, nodes + 1)]
+    def record_history(self, nodes: int = 2, notes: int = 4) -> None:
+        """Register nodes, record a note on each every minute, and publish everything."""
+        registered = [self.register_node(f"n-{number}") for number in range(1, nodes + 1)]
         for note in range(notes):
-            for key in seats:
+            for key in registered:
                 self.pass_time(minutes=1)
                 self.note(key, f"note {note}")
         self.rollup("train-a")
         self.publish()
 
-    def seal_day(self) -> Sealed:
-        """Let the day end and seal it."""
+    def seal_day(self) -> SealResult:
+        """Advance the clock by a day and seal the day before."""
         day = self.clock.now().date().isoformat()
         self.pass_time(days=1)
         return self.seal(self.config, day)
 
     def verify(self, *, anchor: bool = False, node: str | None = None) -> Verified:
-        """Verify the table."""
-        seen = AnchorReader(self.vault)("train-a") if anchor else None
-        return Verify(self.table, self.stack)("train-a", node, seen)
+        """Verify the streams in the table, with the anchors if wanted."""
+        anchored = AnchorReader(self.vault)("train-a") if anchor else None
+        return Verify(self.table, self.stack)("train-a", node, anchored)
 
     def verify_archive(self, *, anchor: bool = False) -> Verified:
-        """Verify the archive alone."""
+        """Verify the archive without the table."""
         return VerifyArchive(self.archive, self.vault if anchor else None, self.stack.id)("train-a")
 
-    def place(self, sequence: int, key: NodeKey = N1) -> Key:
-        """Where an entry stands."""
+    def entry_key(self, sequence: int, key: NodeKey = N1) -> Key:
+        """Return the key of an entry of a node."""
         return keys.entry(keys.node_partition(key), 1, sequence)
 
     def rewrite(self, texts: Sequence[str], key: NodeKey = N1) -> None:
-        """Do what a writer of the table can do: put another chain that fits, with the state that belongs to it."""
+        """Replace a node's chain and state by another consistent pair, as a table writer could."""
         state, now = self.append.read(key), self.clock.now()
         for sequence in range(1, state.head.sequence + 1):
-            self.table.write(Delete(self.place(sequence, key)))
+            self.table.write(Delete(self.entry_key(sequence, key)))
         drafts = [Draft(EntryType.NOTE, now, {"kind": "operator", "text": text}) for text in texts]
         sealed, head = seal(
             self.stack.stream(*key), Head(state.head.version), drafts, actor=Actor.CLI, severity=None, recorded_at=now

@@ -1,7 +1,7 @@
-"""What the node agent takes during a storm of Xid lines: `python -m tests.bench.agent_storm [--seconds N] [--lines N]`.
+"""The resource usage of the node agent during many Xid lines: `python -m tests.bench.agent_storm`.
 
-The agent runs as a process of its own on a named pipe that plays /dev/kmsg and a server that plays the queue; processor
-time and peak memory are the kernel's own figures of that process.
+The agent runs in its own process, with a named pipe in place of /dev/kmsg and a local server in place of the queue. The
+kernel reports the processor time and peak memory of that process.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tests.agent.test_agent_process import FakeNode, QueueServer, storm
 
 
 def main() -> None:
-    """Run one storm and print what it took, as JSON."""
+    """Run the benchmark once and print its result as JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=600)
     parser.add_argument("--lines", type=int, default=50_000)

@@ -1,9 +1,9 @@
-"""Calls by our code, invocations and billed requests for 1,000 raw records, and how they grow.
+"""Calls, invocations and billed requests for 1,000 raw records, and how they grow with nodes and time.
 
     python -m tests.bench.calls
 
-The real ingest, publish and react run on the fake table, which sees every call, in one warm worker each. A batch is
-what the mapping in the template would make of the arrivals: 100 messages, or those of one window.
+The real ingest, publish and react run in one warm worker each, on the fake table, which records every call. Batches
+have the size that the template's event source mapping gives: 100 messages, or those of one batching window.
 """
 
 from __future__ import annotations
@@ -19,60 +19,58 @@ from random import Random
 import yaml
 
 from faultbridge.ingest.record_reader import Delivery
-from faultbridge.simulation.deliveries import RINGS
-from faultbridge.simulation.fakes.archive import FakeArchivePorts
-from tests.bench.meter import Bill, Meter
+from faultbridge.simulation.deliveries import REACT_ENTRY_TYPES
+from tests.bench.dynamodb_meter import Bill, Meter
 from tests.bench.report import Row, report
 from tests.world import XID_31, XID_79, World
 
 TEMPLATE = Path(__file__).resolve().parents[2] / "infra" / "template.yaml"
 THOUSAND = 1000
-# A fleet is not new each minute: a quarter of an hour of records comes before those that are counted.
+# The records of 15 minutes warm the caches before the measurement.
 WARM_UP = timedelta(minutes=15)
 COUNTED = timedelta(minutes=15)
-EACH = 0.1
+RECORDS_PER_SECOND = 0.1
 HEALTHY = b'{"body":{"Overall Health":{"value":"Healthy"}},"header":["Health Monitor Report"]}'
 WARNING = "NVRM: Xid (PCI:0000:c1:00): 63, pid=1, name=python, Row Remapper: New row marked for remapping"
 TEXTS = {"info": XID_31, "fatal": XID_79, "warning": WARNING}
-# Healthy, informational, fatal and warning records, per cent: a peer's production mix.
+# Healthy, informational, fatal and warning records in percent, as in another operator's production.
 MIX = (("healthy", 64), ("info", 24), ("fatal", 8), ("warning", 4))
 
 Record = tuple[str, str]
 
 
 @dataclass(frozen=True)
-class Mapping:
-    """How the queue hands records over: at most so many at once, after at most so many seconds."""
+class BatchingMapping:
+    """The batching of the queue's mapping: maximum batch size and window in seconds."""
 
     size: int
     window: float
 
     def batch(self, per_second: float) -> int:
-        """Return how many records come together at a rate."""
+        """Return the batch size at a rate of records per second."""
         return max(1, min(self.size, round(per_second * self.window)))
 
 
-def configured() -> Mapping:
+def configured() -> BatchingMapping:
     """Read the mapping of the raw queue from the template."""
 
     class Loader(yaml.SafeLoader):
-        """Takes the template's own tags for what they stand on."""
+        """Loads CloudFormation tags as None."""
 
     Loader.add_multi_constructor("!", lambda loader, tag, node: None)
     functions = yaml.load(TEMPLATE.read_text(encoding="utf-8"), Loader)["Resources"]  # noqa: S506 - a safe loader
     found = functions["IngestFunction"]["Properties"]["Events"]["RawRecords"]["Properties"]
-    return Mapping(found["BatchSize"], found["MaximumBatchingWindowInSeconds"])
+    return BatchingMapping(found["BatchSize"], found["MaximumBatchingWindowInSeconds"])
 
 
 class Run:
-    """One installation in memory, driven as its mappings would."""
+    """One installation on fakes, with batches as its event source mappings would form them."""
 
-    def __init__(self, nodes: int, per_second: float, mapping: Mapping) -> None:
+    def __init__(self, nodes: int, per_second: float, mapping: BatchingMapping) -> None:
         names = tuple(f"n{number}" for number in range(nodes))
         self.world = World(nodes=names, mode="observe", repair_owner="observe")
         ports = self.world.ports
-        self.world.app.archive_ports = FakeArchivePorts(ports.table, ports.clock)
-        self.world.app.archive_ports.sink.seam = ports.seam
+        ports.sink.seam = ports.seam
         self.batch = mapping.batch(per_second)
         self.pause = self.batch / per_second
         self.meter = Meter(ports.seam.calls, ports.table)
@@ -80,46 +78,46 @@ class Run:
         self.seconds = 0.0
 
     def take(self, records: Sequence[Record]) -> None:
-        """Let records arrive evenly, and everything that follows from them happen."""
-        for start in range(0, len(records), self.batch):
-            batch = [self._message(kind, node) for kind, node in records[start : start + self.batch]]
+        """Ingest records at an even rate, and publish, archive and react to the new entries."""
+        for first in range(0, len(records), self.batch):
+            batch = [self._message(kind, node) for kind, node in records[first : first + self.batch]]
             self.meter.invocations["ingest"] += 1
             self.seconds += self._timed(batch)
             self._follow()
             self.world.ports.clock.advance(self.pause)
 
     def _timed(self, batch: Sequence[Delivery]) -> float:
-        """Ingest a batch; garbage is left for later, because what grows with each record is the fake table."""
+        """Ingest a batch and return its CPU seconds, measured without garbage collection."""
         gc.disable()
-        begun = time.process_time()
-        self.world.app.ingest(batch)
-        took = time.process_time() - begun
+        start = time.process_time()
+        self.world.app.ingestion.ingest(batch)
+        took = time.process_time() - start
         gc.enable()
         return took
 
     def measure(self, records: Sequence[Record]) -> tuple[Bill, float]:
-        """Return the bill of records and the seconds of CPU that ingest took for them."""
+        """Return the bill of records and the CPU seconds of ingest."""
         self.meter, self.seconds = Meter(self.world.ports.seam.calls, self.world.ports.table), 0.0
         self.take(records)
         return self.meter.bill(len(records)), self.seconds
 
     def _follow(self) -> None:
-        """Publish and archive what came onto the record; what rings for `react` does so until nothing new comes."""
-        while fresh := self._new_entries():
+        """Publish and archive new entries and run `react` for them, until there are no new entries."""
+        while entries := self._new_entries():
             app = self.world.app
             self.meter.invocations["publish"] += 1
-            app.publish(fresh)
-            app.write_archive(fresh)
-            bells = {(str(one["cluster"]), one["node"]) for one in fresh if one["type"] in RINGS}
-            if bells:
+            app.ledger.publish(entries)
+            app.archive.write(entries)
+            changed = {(str(one["cluster"]), one["node"]) for one in entries if one["type"] in REACT_ENTRY_TYPES}
+            if changed:
                 self.meter.invocations["react"] += 1
-                app.react(bells)
+                app.ops.react(changed)
 
     def _new_entries(self) -> list[dict[str, object]]:
         stream = self.world.ports.table.stream
-        fresh = [one.new for one in stream[self.streamed :] if one.event == "INSERT" and one.new]
+        new = [one.new for one in stream[self.streamed :] if one.event == "INSERT" and one.new]
         self.streamed = len(stream)
-        return [dict(item) for item in fresh if "event_id" in item]
+        return [dict(item) for item in new if "event_id" in item]
 
     def _message(self, kind: str, node: str) -> Delivery:
         if kind == "healthy":
@@ -127,40 +125,40 @@ class Run:
         return self.world.message(TEXTS[kind], node=node)
 
 
-def drawn(nodes: int, span: timedelta, seed: int) -> list[Record]:
-    """Draw what so many nodes say in some time at 0.1 records a second each."""
+def draw_records(nodes: int, span: timedelta, seed: int) -> list[Record]:
+    """Draw the records of a number of nodes in a time span, at 0.1 records a second each."""
     random = Random(seed)
-    number = round(nodes * EACH * span.total_seconds())
+    number = round(nodes * RECORDS_PER_SECOND * span.total_seconds())
     kinds = random.choices([kind for kind, _ in MIX], [share for _, share in MIX], k=number)
     return [(kind, f"n{random.randrange(nodes)}") for kind in kinds]
 
 
-def mix(mapping: Mapping, *, nodes: int = 100, span: timedelta = COUNTED) -> Row:
-    """The peer's mix, once the fleet has run for a while."""
-    run = Run(nodes, nodes * EACH, mapping)
-    run.take(drawn(nodes, WARM_UP, 1))
-    counted = drawn(nodes, span, 2)
+def mix(mapping: BatchingMapping, *, nodes: int = 100, span: timedelta = COUNTED) -> Row:
+    """Measure the production mix with warm caches."""
+    run = Run(nodes, nodes * RECORDS_PER_SECOND, mapping)
+    run.take(draw_records(nodes, WARM_UP, 1))
+    counted = draw_records(nodes, span, 2)
     return row(f"mix, {nodes} nodes, {len(counted):,} records, window {mapping.window:g} s", run, counted)
 
 
-def chatty(mapping: Mapping) -> Row:
-    """1,000 identical Xid 31 of one node, all there at once."""
-    return row("one chatty node, 1,000 Xid 31", Run(1, 10 * THOUSAND, mapping), [("info", "n0")] * THOUSAND)
+def repeated_fault(mapping: BatchingMapping) -> Row:
+    """Measure 1,000 identical Xid 31 of one node, all at once."""
+    return row("one node, 1,000 times Xid 31", Run(1, 10 * THOUSAND, mapping), [("info", "n0")] * THOUSAND)
 
 
-def burst(mapping: Mapping) -> Row:
-    """1,000 nodes with a fatal fault each, within a second."""
+def burst(mapping: BatchingMapping) -> Row:
+    """Measure 1,000 nodes with one fatal fault each within a second."""
     records = [("fatal", f"n{number}") for number in range(THOUSAND)]
     return row("burst, 1,000 nodes, 1 Xid 79 each", Run(THOUSAND, THOUSAND, mapping), records)
 
 
-def row(what: str, run: Run, records: Sequence[Record]) -> Row:
-    """Measure records and state everything for a thousand of them."""
+def row(name: str, run: Run, records: Sequence[Record]) -> Row:
+    """Measure records and return the figures per thousand of them."""
     bill, seconds = run.measure(records)
     share = THOUSAND / len(records)
     return {
-        "per 1,000 records": what,
-        "calls": round(bill.ours * share, 1),
+        "per 1,000 records": name,
+        "calls": round(bill.call_count * share, 1),
         "invocations": round(bill.invocations.total() * share, 1),
         "billed requests": round(bill.requests * share),
         "us a record": round(seconds / len(records) * 1e6),
@@ -172,10 +170,10 @@ def row(what: str, run: Run, records: Sequence[Record]) -> Row:
 
 
 def main() -> None:
-    """Measure and report."""
+    """Run all measurements and report them."""
     mapping = configured()
-    rows = [mix(mapping), chatty(mapping), burst(mapping)]
-    windows = [mix(Mapping(mapping.size, window)) for window in (1, 5)]
+    rows = [mix(mapping), repeated_fault(mapping), burst(mapping)]
+    windows = [mix(BatchingMapping(mapping.size, window)) for window in (1, 5)]
     grown = [mix(mapping, nodes=1000, span=timedelta(minutes=1)), mix(mapping, span=10 * COUNTED)]
     report("calls", rows)
     report("windows", windows)

@@ -1,9 +1,9 @@
-"""What one case costs: a fatal fault, its repair by replacement, its page, all of the record, in calm weather.
+"""The AWS cost of one case: a fatal fault, its replacement, its page and its entries.
 
     python -m tests.bench.case
 
-The simulation's own world, with one node and with nobody else's records. The minute's sweep goes on whatever happens:
-its rounds stand in a row of their own, at what a month of them costs.
+It runs the simulated system with one node and no other records. The sweep runs each minute in any case, so a month of
+idle sweeps is a separate row.
 """
 
 from __future__ import annotations
@@ -17,16 +17,15 @@ from random import Random
 
 from faultbridge.domain.cases import Resolution
 from faultbridge.ingest.send import RawInput
-from faultbridge.simulation.chaos import Chaos
-from faultbridge.simulation.fakes.seams import Call
-from faultbridge.simulation.history import calm_down
+from faultbridge.simulation.environment.samples import SAMPLES
+from faultbridge.simulation.fakes.seam import Call
+from faultbridge.simulation.fault_injection import NO_FAULTS, FaultInjector, FaultKind, FaultProfile
+from faultbridge.simulation.history import come_to_rest
+from faultbridge.simulation.invariants.view import SystemView
 from faultbridge.simulation.journal import Journal
-from faultbridge.simulation.samples import SAMPLES
-from faultbridge.simulation.scene import ACTING, Scene
 from faultbridge.simulation.schedule import Schedule
-from faultbridge.simulation.view import View
-from faultbridge.simulation.weather import CALM, FaultKind, Weather
-from tests.bench.meter import PRICES, Bill, Meter
+from faultbridge.simulation.simulated_system import REPAIRED, SimulatedSystem
+from tests.bench.dynamodb_meter import PRICES, Bill, Meter
 from tests.bench.report import Row, report
 
 NODE = "node-1"
@@ -35,15 +34,15 @@ SWEEPS_A_MONTH = 30 * 24 * 60
 
 
 @dataclass(slots=True)
-class Watching(Chaos):
-    """Breaks nothing, and counts how often each function is called and which calls each makes."""
+class CallCounter(FaultInjector):
+    """Injects no fault; counts the invocations of each function and records their calls."""
 
     invocations: Counter[str] = field(default_factory=Counter)
     calls: list[Call] = field(default_factory=list)
 
     def before(self, call: Call) -> FaultKind | None:
-        """Note a call of a function."""
-        if self._working and self._working[-1] != AGENT:
+        """Record a call of a function, except those of the agent."""
+        if self._workers and self._workers[-1] != AGENT:
             self.calls.append(call)
         return None
 
@@ -51,50 +50,50 @@ class Watching(Chaos):
     def worker(self, name: str) -> Iterator[None]:
         """Count an invocation."""
         self.invocations[name.partition("-")[0]] += 1
-        with Chaos.worker(self, name):
+        with FaultInjector.worker(self, name):
             yield
 
 
-def watched() -> tuple[Scene, Watching]:
-    """A world that somebody watches."""
-    made: list[Watching] = []
+def counted_system() -> tuple[SimulatedSystem, CallCounter]:
+    """Return a simulated system with one node, and the counter of its calls."""
+    made: list[CallCounter] = []
 
-    def watching(weather: Weather, random: Random, schedule: Schedule, journal: Journal) -> Chaos:
-        made.append(Watching(weather, random, schedule, journal))
+    def make_injector(profile: FaultProfile, random: Random, schedule: Schedule, journal: Journal) -> FaultInjector:
+        made.append(CallCounter(profile, random, schedule, journal))
         return made[-1]
 
-    scene = Scene(0, CALM, chaos=watching)
-    scene.build(nodes=1, watched=0, scheduler=True)
-    scene.pass_time(timedelta(minutes=1))
-    return scene, made[0]
+    system = SimulatedSystem(0, NO_FAULTS, make_injector=make_injector)
+    system.build(nodes=1, watched=0, scheduler=True)
+    system.pass_time(timedelta(minutes=1))
+    return system, made[0]
 
 
 def case() -> Row:
-    """One fault to its end, with the sweeps that ran meanwhile."""
-    scene, watching = watched()
-    watching.invocations.clear()
-    meter = Meter(watching.calls, scene.ports.table)
-    source, make = SAMPLES["xid 79"]
-    scene.workers.send(RawInput(source, ACTING, make(0, None), node=NODE))
-    scene.queue.wake()
-    calm_down(scene)
-    (closed,) = [state.case for state in View(scene).nodes if state.case is not None]
+    """Measure one case from fault to resolution, including the sweeps during that time."""
+    system, counter = counted_system()
+    counter.invocations.clear()
+    meter = Meter(counter.calls, system.ports.table)
+    source, _, make = SAMPLES["xid 79"]
+    system.workers.send(RawInput(source, REPAIRED, make(0, None), node=NODE))
+    system.queue.poll_soon()
+    come_to_rest(system)
+    (closed,) = [state.case for state in SystemView(system).nodes if state.case is not None]
     assert closed.resolution is Resolution.REPLACED, closed
-    meter.invocations = +(watching.invocations - Counter({AGENT: 1}))
+    meter.invocations = +(counter.invocations - Counter({AGENT: 1}))
     bill = meter.bill(messages=1)
-    bill.billed["state_transition"] = sum(one.transitions for one in scene.ports.workflow.executions.values())
+    bill.billed["state_transition"] = sum(one.transitions for one in system.ports.workflow.executions.values())
     return row(
         "a case, from the fault to the verified successor",
         bill,
-        note=f"with the {meter.invocations[SWEEP]} sweeps meanwhile",
+        note=f"with the {meter.invocations[SWEEP]} sweeps during that time",
     )
 
 
 def month_of_sweeps() -> Row:
-    """The sweep of an idle installation, each minute of a month."""
-    scene, watching = watched()
-    meter = Meter(watching.calls, scene.ports.table)
-    scene.workers.sweep()
+    """Measure the sweeps of an idle installation in a month."""
+    system, counter = counted_system()
+    meter = Meter(counter.calls, system.ports.table)
+    system.workers.sweep()
     meter.invocations[SWEEP] = 1
     bill = meter.bill()
     for kind in list(bill.billed):
@@ -102,11 +101,11 @@ def month_of_sweeps() -> Row:
     return row("a month of idle sweeps, one a minute", bill, note="calls are those of one sweep")
 
 
-def row(what: str, bill: Bill, note: str) -> Row:
-    """State a bill."""
+def row(name: str, bill: Bill, note: str) -> Row:
+    """Return a bill as a row of the report."""
     return {
-        "what": what,
-        "calls": bill.ours,
+        "what": name,
+        "calls": bill.call_count,
         "invocations": bill.invocations.total(),
         "billed requests": bill.requests,
         "USD": f"{bill.dollars:.5f}",
@@ -119,7 +118,7 @@ def row(what: str, bill: Bill, note: str) -> Row:
 
 
 def main() -> None:
-    """Measure and report."""
+    """Run all measurements and report them."""
     report("case", [case(), month_of_sweeps()])
 
 

@@ -1,9 +1,9 @@
-"""How long from the start of a process to its first record committed, out of the built artefact.
+"""Time from the start of a process to its first committed record, with the built artifact.
 
     python -m tests.bench.cold_start
 
-`make bench` builds first. Each run is a fresh process that takes one batch of one record to its commit; beside it, in
-turn, a fresh process that imports boto3, makes one client and makes one call.
+`make bench` builds first. Each run is a new process that ingests one batch of one record. For comparison, a new process
+imports boto3, creates one client and makes one call; both kinds alternate.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 from faultbridge.domain.nodes import NodeKey
 from faultbridge.storage import items, keys
 from faultbridge.storage.wire.message import Message, encode_message
-from tests.bench.deployed import CLUSTER, Deployed, Ran, deployed
+from tests.bench.deployed import CLUSTER, Deployed, ProcessRun, deployed
 from tests.bench.report import Row, report
 
 RUNS = 9
@@ -37,7 +37,7 @@ boto3.client("dynamodb").get_item(TableName=table, Key={"pk": {"S": "-"}, "sk": 
 
 
 def batch(node: str, body: bytes = XID) -> dict[str, Any]:
-    """One SQS batch with one record of one node."""
+    """Return an SQS batch with one record of one node."""
     now = datetime.now(UTC)
     record_id = f"bench-{node}-{now.timestamp()}"
     message = Message(record_id=record_id, source="kernel-log", cluster=CLUSTER, sent_at=now, node=node, body=body)
@@ -45,34 +45,34 @@ def batch(node: str, body: bytes = XID) -> dict[str, Any]:
     return {"Records": [{"messageId": node, "body": encode_message(message), "attributes": attributes}]}
 
 
-def committed(on: Deployed, node: str) -> bool:
-    """Whether the record of a node left a condition."""
+def is_committed(on: Deployed, node: str) -> bool:
+    """Return whether the record of a node has opened a condition."""
     found = on.application.ports.table.get(keys.node_state(NodeKey(CLUSTER, node)))
     return bool(items.read_state(NodeKey(CLUSTER, node), found).conditions)
 
 
 def measure(on: Deployed) -> list[Row]:
-    """Register one node a run, then start the processes, one of each kind in turn."""
-    ours: list[Ran] = []
-    bare: list[Ran] = []
-    on.run(BARE, [on.runtime])  # the runtime comes compiled on AWS; here its first import compiles it
+    """Register one node for each run, then run one process of each kind in turn."""
+    ours: list[ProcessRun] = []
+    bare: list[ProcessRun] = []
+    on.run(BARE, [on.runtime])  # AWS ships the runtime compiled; here the first import compiles it
     for number in range(RUNS):
         node = f"node-{number}"
-        on.register_node(node, number)
+        on.add_node(node, number)
         event = on.folder / f"{node}.json"
         event.write_text(json.dumps(batch(node)), encoding="utf-8")
         ours.append(on.run(INGEST, on.path_of("ingest"), str(event)))
         bare.append(on.run(BARE, [on.runtime]))
-        if not committed(on, node):
+        if not is_committed(on, node):
             raise SystemExit(f"{node}: the record was not committed")
     return [row("ingest, first record committed", ours), row("bare boto3, first answer", bare)]
 
 
-def row(what: str, runs: list[Ran]) -> Row:
-    """State the middle and the bounds of some runs; processor time leaves out the stub and those who wait in line."""
-    took, used = [run.took for run in runs], [run.processor for run in runs]
+def row(name: str, runs: list[ProcessRun]) -> Row:
+    """Return median and bounds of some runs; processor time excludes the stub and waiting time."""
+    took, used = [run.elapsed for run in runs], [run.processor for run in runs]
     return {
-        "ms from the start of a process": what,
+        "ms from the start of a process": name,
         "median": round(statistics.median(took)),
         "least": round(min(took)),
         "most": round(max(took)),
@@ -82,7 +82,7 @@ def row(what: str, runs: list[Ran]) -> Row:
 
 
 def main() -> None:
-    """Measure and report."""
+    """Run all measurements and report them."""
     with deployed() as on:
         report("cold_start", measure(on))
 

@@ -1,7 +1,7 @@
-"""An installation on a moto server on loopback, and the built artefacts as fresh processes that talk to it.
+"""An installation on a local moto server, and the built artifacts run as new processes that use it.
 
-A process sees the artefact of one function, the layer and the AWS runtime's own packages, and nothing else. Moto is a
-stub whose own time is in every figure.
+A process sees the artifact of one function, the layer and the packages of the AWS runtime, and nothing else. The time
+of moto is part of every figure.
 """
 
 from __future__ import annotations
@@ -22,10 +22,8 @@ from pathlib import Path
 from moto.server import ThreadedMotoServer
 
 from faultbridge.adapters.aws.clients import Clients
-from faultbridge.adapters.aws.ports import AwsPorts
-from faultbridge.bootstrap import Application
+from faultbridge.composition.installation import Installation, on_aws
 from faultbridge.domain.clusters import ClusterConfig
-from faultbridge.ledger.append import Stack
 from faultbridge.registry.registration import NewNode
 from faultbridge.settings import Settings
 from tests.contracts.aws import CREDENTIALS, REGION, fresh, make_table
@@ -38,56 +36,56 @@ MACHINE = {"StartAt": "End", "States": {"End": {"Type": "Succeed"}}}
 
 
 @dataclass(frozen=True)
-class Ran:
-    """What a process took, by the clock and of the processor in milliseconds, and what it printed."""
+class ProcessRun:
+    """One process: elapsed time and processor time in milliseconds, and its output."""
 
-    took: float
+    elapsed: float
     processor: float
     printed: str
 
 
 @dataclass(frozen=True)
 class Deployed:
-    """What a process needs, and the same installation from within this one."""
+    """The environment of the processes, and the same installation within this process."""
 
     clients: Clients
     variables: Mapping[str, str]
-    application: Application
+    installation: Installation
     folder: Path
     runtime: Path
 
-    def register_node(self, node: str, number: int) -> None:
+    def add_node(self, node: str, number: int) -> None:
         """Register a node."""
         instance = f"i-{number:017x}"
-        self.application.registration.add_node(CLUSTER, NewNode(node, instance_id=instance))
+        self.application.registry.registration.add_node(CLUSTER, NewNode(node, instance_id=instance))
 
-    def run(self, program: str, path: list[Path], *arguments: str) -> Ran:
-        """Run a program in a process of its own to its end."""
+    def run(self, program: str, path: list[Path], *arguments: str) -> ProcessRun:
+        """Run a program in a new process until it ends."""
         script = f"import sys; sys.path += {[str(p) for p in path]!r}\n{program}"
         command = [sys.executable, "-I", "-S", "-c", script, *arguments]
-        began, used = time.perf_counter(), _processor()
+        start, used = time.perf_counter(), _processor()
         done = subprocess.run(command, env=dict(self.variables), capture_output=True, text=True, check=False)
-        took = (time.perf_counter() - began) * 1000
+        elapsed = (time.perf_counter() - start) * 1000
         if done.returncode:
             raise SystemExit(done.stderr)
-        return Ran(took, _processor() - used, done.stdout)
+        return ProcessRun(elapsed, _processor() - used, done.stdout)
 
     def path_of(self, function: str) -> list[Path]:
-        """Return the paths that a process of a function sees."""
+        """Return the import paths of a function's process."""
         return [BUILD / f"{function.capitalize()}Function", BUILD / "DependenciesLayer" / "python", self.runtime]
 
 
 def _processor() -> float:
-    """Return what all processes that this one waited for have used, in milliseconds."""
+    """Return the processor time of all finished child processes, in milliseconds."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return (used.ru_utime + used.ru_stime) * 1000
 
 
 @contextmanager
 def deployed() -> Iterator[Deployed]:
-    """Make an installation with one cluster; it is gone afterwards."""
+    """Create an installation with one cluster, and remove it at the end of the context."""
     if not (BUILD / "IngestFunction" / "handler.py").exists():
-        raise SystemExit("no artefact (make build)")
+        raise SystemExit("no built artifact: .aws-sam/build; run `make build`")
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
@@ -103,14 +101,14 @@ def _deploy(endpoint: str, folder: Path) -> Deployed:
     os.environ.update(CREDENTIALS)
     clients = Clients(region=REGION, endpoint_url=endpoint)
     named = _resources(clients, endpoint)
-    application = Application(AwsPorts(Settings(named), clients), Stack("bench", "bench"))
-    application.registration.add_cluster(ClusterConfig(CLUSTER))
+    application = on_aws(Settings({**named, "FAULTBRIDGE_STACK_ID": "bench", "FAULTBRIDGE_STACK": "bench"}), clients)
+    application.registry.registration.add_cluster(ClusterConfig(CLUSTER))
     variables = {**CREDENTIALS, **named, "AWS_ENDPOINT_URL": endpoint, "PATH": os.environ["PATH"]}
     return Deployed(clients, variables, application, folder, link_runtime(folder))
 
 
 def _resources(clients: Clients, endpoint: str) -> dict[str, str]:
-    """Make what the functions reach, and name it as the template does."""
+    """Create the AWS resources of the functions; returns the environment variables that name them."""
     buckets = {name: fresh("bucket") for name in ("BUCKET", "ARCHIVE_BUCKET")}
     for bucket in buckets.values():
         clients.s3.create_bucket(Bucket=bucket)

@@ -1,10 +1,10 @@
-"""How long each function takes, cold and warm, out of the built artefact and against a stub of AWS on loopback.
+"""Run time of each function, cold and warm, with the built artifact and a local stub of AWS.
 
     python -m tests.bench.handlers
 
-A fresh process imports the handler and takes one event (cold: from the start of the process to the answer), then some
-more like it (warm: their median). What the stub needs for an answer is in the figures, so they compare functions and
-versions; they do not foretell AWS.
+A new process imports the handler and handles one event (cold: from process start to the answer), then more events of
+the same kind (warm: their median). The figures include the time of the stub, so they compare functions and versions but
+do not predict AWS.
 """
 
 from __future__ import annotations
@@ -51,35 +51,35 @@ Event = Mapping[str, Any]
 
 
 def main() -> None:
-    """Measure and report."""
+    """Run all measurements and report them."""
     with deployed() as on:
         for number in range(NODES):
-            on.register_node(f"node-{number}", number)
-        entries = _faulty(on)
+            on.add_node(f"node-{number}", number)
+        entries = _report_faults(on)
         report("handlers", [_measure(on, name, make(entries)) for name, make in EVENTS.items()])
 
 
-def _faulty(on: Deployed) -> list[Item]:
-    """Let half the nodes be faulty; returns the entries that this made."""
+def _report_faults(on: Deployed) -> list[Item]:
+    """Ingest a fault for half of the nodes; returns the resulting entries."""
     entries: list[Item] = []
     for number in range(NODES // 2):
         node = f"node-{number}"
         (record,) = batch(node)["Records"]
-        on.application.ingest([Delivery(node, record["body"], datetime.now(UTC))])
+        on.application.ingestion.ingest([Delivery(node, record["body"], datetime.now(UTC))])
         partition = keys.node_partition(NodeKey(CLUSTER, node))
         entries += on.application.ports.table.query(partition, prefix="ENTRY#").items
     return [entry for entry in entries if entry["type"] == "Node Status Change"]
 
 
 def _measure(on: Deployed, name: str, events: list[Event]) -> Row:
-    """Time a function on some events, several times from its cold start."""
-    place = on.folder / f"{name}.json"
-    place.write_text(json.dumps(events), encoding="utf-8")
+    """Measure a function with some events, in several new processes."""
+    path = on.folder / f"{name}.json"
+    path.write_text(json.dumps(events), encoding="utf-8")
     cold, first, warm = [], [], []
     for _ in range(RUNS):
-        ran = on.run(HANDLER, on.path_of(name), str(place))
-        each = json.loads(ran.printed.rstrip().rpartition("\n")[2])
-        cold.append(ran.took - sum(each[1:]))
+        process = on.run(HANDLER, on.path_of(name), str(path))
+        each = json.loads(process.printed.rstrip().rpartition("\n")[2])
+        cold.append(process.elapsed - sum(each[1:]))
         first.append(each[0])
         warm += each[1:]
     return {
@@ -96,7 +96,7 @@ def _ingest(_: list[Item]) -> list[Event]:
 
 
 def _stream(entries: list[Item]) -> list[Event]:
-    """Entries as the table's stream hands them over, one a batch."""
+    """Return table stream events, one entry per batch."""
     return [
         {
             "Records": [
@@ -123,7 +123,7 @@ def _pager(entries: list[Item]) -> list[Event]:
 
 
 def _replacement(_: list[Item]) -> list[Event]:
-    """Steps of an attempt that is over: read, and answered `superseded`."""
+    """Return steps of a finished attempt, which answer `superseded`."""
     step = {"v": 1, "cluster": CLUSTER, "node": "node-0", "case": "c-none", "attempt": 1, "step": "drain"}
     return [step] * WARM
 
@@ -133,18 +133,18 @@ def _timeline(_: list[Item]) -> list[Event]:
 
 
 def _intake(_: list[Item]) -> list[Event]:
-    told = [{"id": "0", "timestamp": 1770119940000, "message": '{"level":"info"}'}]
-    whole = {
+    log_events = [{"id": "0", "timestamp": 1770119940000, "message": '{"level":"info"}'}]
+    message = {
         "messageType": "DATA_MESSAGE",
         "logGroup": f"/aws/sagemaker/Clusters/{CLUSTER}/abc",
         "logStream": "SagemakerHealthMonitoringAgent/workers/i-00000000000000001",
-        "logEvents": told,
+        "logEvents": log_events,
     }
-    data = base64.b64encode(gzip.compress(json.dumps(whole).encode())).decode()
+    data = base64.b64encode(gzip.compress(json.dumps(message).encode())).decode()
     return [{"awslogs": {"data": data}}] * WARM
 
 
-def _rounds(_: list[Item]) -> list[Event]:
+def _scheduled(_: list[Item]) -> list[Event]:
     return [{}] * WARM
 
 
@@ -154,9 +154,9 @@ EVENTS: Mapping[str, Callable[[list[Item]], list[Event]]] = {
     "react": _stream,
     "pager": _pager,
     "replacement": _replacement,
-    "sweep": _rounds,
-    "archive": _rounds,
-    "inventory": _rounds,
+    "sweep": _scheduled,
+    "archive": _scheduled,
+    "inventory": _scheduled,
     "timeline": _timeline,
     "intake": _intake,
 }

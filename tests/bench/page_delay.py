@@ -1,6 +1,6 @@
-"""Our own share of a page's delay: from the raw record to the page, over fakes, so that nothing is waited for.
+"""The processing time from a raw record to its page, on fakes and without any waiting.
 
-Run `python -m tests.bench.page_delay`. What the emulator adds is timed by `tests/e2e/test_page_latency.py`.
+Run `python -m tests.bench.page_delay`. `tests/e2e/test_page_latency.py` measures it with the emulator.
 """
 
 from __future__ import annotations
@@ -17,33 +17,33 @@ PAGES = 200
 UNKNOWN = "NVRM: Xid (PCI:0000:c1:00): 998, pid=1234, name=python, something that no catalog has"
 
 
-def timed() -> list[dict[str, float]]:
-    """Milliseconds of processor time of ingest, publish and pager for each page."""
+def measure() -> list[dict[str, float]]:
+    """Return the processor time of ingest, publish and pager for each page, in milliseconds."""
     world = World(nodes=tuple(f"node-{number:03}" for number in range(PAGES)))
-    # A demonstration's limit: every page is to be sent.
+    # The limit is raised so that every page is sent.
     world.app.pager_settings = lambda: PagerSettings(max_per_hour=PAGES)
     stream, figures = world.ports.table.stream, []
     for number in range(PAGES):
-        record, heard = world.message(UNKNOWN, node=f"node-{number:03}"), len(stream)
-        began = time.process_time()
-        world.app.ingest([record])
+        record, before = world.message(UNKNOWN, node=f"node-{number:03}"), len(stream)
+        start = time.process_time()
+        world.app.ingestion.ingest([record])
         ingested = time.process_time()
-        entries = [one.new for one in stream[heard:] if one.new and one.key.sk.startswith(keys.ENTRY)]
-        put = len(world.ports.bus.taken)
-        world.app.publish(entries)
+        entries = [one.new for one in stream[before:] if one.new and one.key.sk.startswith(keys.ENTRY)]
+        put = len(world.ports.bus.accepted)
+        world.app.ledger.publish(entries)
         published = time.process_time()
-        for event in world.ports.bus.taken[put:]:
+        for event in world.ports.bus.accepted[put:]:
             if event.detail_type == "Case Status Change":
-                world.app.page(json.loads(event.detail))
+                world.app.pager.page(json.loads(event.detail))
         paged = time.process_time()
-        figures.append({"ingest": ingested - began, "publish": published - ingested, "pager": paged - published})
+        figures.append({"ingest": ingested - start, "publish": published - ingested, "pager": paged - published})
     assert len({page.key for page in world.ports.pager.sent}) == PAGES
     return [{name: 1000 * seconds for name, seconds in one.items()} for one in figures]
 
 
 def main() -> None:
-    """Print p50 and p99 of each part and of all."""
-    figures = [one | {"all": sum(one.values())} for one in timed()]
+    """Print p50 and p99 of each part and of the total."""
+    figures = [one | {"all": sum(one.values())} for one in measure()]
     for name in figures[0]:
         values = statistics.quantiles([one[name] for one in figures], n=100, method="inclusive")
         print(f"{name:<8} p50 {values[49]:6.2f} ms   p99 {values[98]:6.2f} ms")

@@ -1,4 +1,4 @@
-"""Figures as a table for whoever reads and as JSON for whatever compares: `build/bench/NAME.json`."""
+"""Reports benchmark figures: as a printed table, and as JSON in `build/bench/NAME.json`."""
 
 from __future__ import annotations
 
@@ -13,16 +13,18 @@ Row = Mapping[str, Any]
 
 
 def report(name: str, rows: Sequence[Row]) -> None:
-    """Print rows and keep them; what is nested stands in the file only."""
+    """Print rows as a table and write them to a file; nested values are only in the file."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     (FOLDER / f"{name}.json").write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
     print(f"\n{name}")
-    for line in laid_out([{key: value for key, value in row.items() if not isinstance(value, dict)} for row in rows]):
+    for line in table_lines(
+        [{key: value for key, value in row.items() if not isinstance(value, dict)} for row in rows]
+    ):
         print(f"  {line}")
 
 
-def laid_out(rows: Sequence[Row]) -> Iterator[str]:
-    """Lay rows out in columns under their names, numbers to the right."""
+def table_lines(rows: Sequence[Row]) -> Iterator[str]:
+    """Yield the lines of a table with a header; all columns but the first are right-aligned."""
     names = list(rows[0])
     lines = [names, *([f"{row[name]}" for name in names] for row in rows)]
     widths = [max(len(line[column]) for line in lines) for column in range(len(names))]

@@ -64,7 +64,7 @@ class Desk:
         queue = self.world.ports.queue
         while received := queue.receive():
             deliveries = [Delivery(one.handle, one.body, one.sent_at) for one in received]
-            ingested = self.world.app.ingest(deliveries)
+            ingested = self.world.app.ingestion.ingest(deliveries)
             for line in outcome_lines(ingested.outcomes):
                 self.receipts.write(line)
             for one in received:

@@ -9,17 +9,17 @@ import pytest
 
 from faultbridge.cli.app import run
 from faultbridge.storage.wire import archive_lines as layout
-from tests.archive.world import Kept
+from tests.archive.world import ArchiveWorld
 
 
 @pytest.fixture
 def copy(tmp_path: Path) -> Path:
     """A copy of a sealed archive with its anchors."""
-    world = Kept()
-    world.story()
+    world = ArchiveWorld()
+    world.record_history()
     world.anchor(world.config)
     world.seal_day()
-    for key, body in {**world.archive.kept, **world.vault.kept}.items():
+    for key, body in {**world.archive.stored, **world.vault.stored}.items():
         path = tmp_path / key
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(body)
@@ -83,7 +83,7 @@ def test_an_archive_folder_that_does_not_exist_is_wrong_usage(
 def test_a_manifest_cannot_name_a_path_outside_the_folder(copy: Path, capsys: pytest.CaptureFixture[str]) -> None:
     manifest = next((copy / layout.MANIFESTS).rglob("*.json"))
     result = json.loads(manifest.read_text())
-    result["parts"][0]["key"] = "../../../etc/passwd"
+    result["objects"][0]["key"] = "../../../etc/passwd"
     manifest.write_text(json.dumps(result))
     assert call("verify", "--cluster", "train-a", "--archive", copy) != 0
     assert "leads outside the folder" in capsys.readouterr().err

@@ -31,7 +31,7 @@ def test_each_bundled_record_has_its_intended_outcome() -> None:
         world.message(one.raw_input.body, source=one.raw_input.source, node=one.raw_input.node, record_id=f"r-{number}")
         for number, one in enumerate(records)
     ]
-    ingested = world.app.ingest(deliveries)
+    ingested = world.app.ingestion.ingest(deliveries)
     assert [ingested.outcomes[f"r-{number}"].value for number in range(len(records))] == [
         "clean", "recorded", "recorded", "clean", "clean", "recorded", "recorded", "duplicate", "rejected", "rejected",
     ]  # fmt: skip

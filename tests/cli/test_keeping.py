@@ -2,30 +2,19 @@
 
 from __future__ import annotations
 
-import pytest
-
-from faultbridge.simulation.fakes.archive import FakeArchivePorts
 from tests.cli.desk import OPERATOR, Desk
 
 
-@pytest.fixture
-def archiving_desk(desk: Desk) -> Desk:
-    """A desk whose stack has an archive."""
-    world = desk.world
-    world.app.archive_ports = FakeArchivePorts(world.ports.table, world.ports.clock)
-    return desk
-
-
-def test_recover_starts_an_epoch_in_every_stream(archiving_desk: Desk) -> None:
-    done = archiving_desk.json("recover", "--by", OPERATOR)
+def test_recover_starts_an_epoch_in_every_stream(desk: Desk) -> None:
+    done = desk.json("recover", "--by", OPERATOR)
     assert (done["epoch"], done["streams"], done["already"]) == (2, 2, 0)
-    assert archiving_desk.world.node().head.epoch == 2
+    assert desk.world.node().head.epoch == 2
 
 
-def test_recover_with_an_epoch_continues_it_and_without_starts_another(archiving_desk: Desk) -> None:
-    first = archiving_desk.json("recover")
-    assert archiving_desk.json("recover", "--epoch", str(first["epoch"]))["already"] == first["streams"]
-    assert archiving_desk.json("recover")["epoch"] == first["epoch"] + 1
+def test_recover_with_an_epoch_continues_it_and_without_starts_another(desk: Desk) -> None:
+    first = desk.json("recover")
+    assert desk.json("recover", "--epoch", str(first["epoch"]))["already"] == first["streams"]
+    assert desk.json("recover")["epoch"] == first["epoch"] + 1
 
 
 def test_erase_deletes_nothing_without_confirmation(desk: Desk) -> None:

@@ -7,7 +7,7 @@ import pytest
 from faultbridge.data.policies import version_of
 from faultbridge.domain.records import Outcome
 from faultbridge.policyfile.parser import read_policy
-from faultbridge.rules.policies import Policies
+from faultbridge.rules.policies import PolicyStore
 from tests.builders import KEY
 from tests.cli.desk import OPERATOR, Desk
 
@@ -18,9 +18,9 @@ def case_for_approval(desk: Desk) -> str:
     """Create a case that waits for approval, and return its id."""
     document = read_policy(APPROVAL_POLICY)
     ports = desk.world.ports
-    Policies(ports.table, ports.clock).put({**document, "version": version_of(document)})
-    desk.world.app.ingest([desk.world.message()])
-    desk.world.app.react([(KEY.cluster, KEY.node)])
+    PolicyStore(ports.table, ports.clock).put({**document, "version": version_of(document)})
+    desk.world.app.ingestion.ingest([desk.world.message()])
+    desk.world.app.ops.react([(KEY.cluster, KEY.node)])
     (case,) = desk.json("case", "list", "--cluster", KEY.cluster)
     assert case["waiting_for"] == "approval"
     return str(case["case_id"])
@@ -35,7 +35,7 @@ def operators(desk: Desk, *arguments: str) -> list[str]:
 def test_an_approved_repair_starts(desk: Desk) -> None:
     case = case_for_approval(desk)
     assert desk.json("case", "approve", case, "--reason", "seen")["waiting_for"] == "budget"
-    desk.world.app.dispatch(KEY.cluster)
+    desk.world.app.repair.dispatch(KEY.cluster)
     assert desk.json("case", "show", case)["status"] == "in_progress"
     assert operators(desk, "--case", case) == [OPERATOR]
 
@@ -51,7 +51,7 @@ def test_an_answer_without_a_pending_approval_is_rejected(desk: Desk) -> None:
     for verb in ("approve", "deny"):
         ran = desk("case", verb, case)
         assert (ran.code, ran.out) == (2, "")
-        assert "does not ask" in ran.err
+        assert "no approval is requested" in ran.err
     assert "with a person" in desk("case", "cancel", case).err or desk("case", "cancel", case).code == 2
 
 
@@ -85,7 +85,7 @@ def test_orders_for_an_unknown_cluster_or_case_are_rejected(desk: Desk) -> None:
 def test_orders_for_a_node_record_the_operator(desk: Desk) -> None:
     node = (KEY.node, "--cluster", KEY.cluster)
     assert desk.json("node", "quarantine", *node, "--reason", "cable")["status"] == "degraded"
-    desk.world.app.react([(KEY.cluster, KEY.node)])
+    desk.world.app.ops.react([(KEY.cluster, KEY.node)])
     assert desk.json("node", "return", *node)["case"]["status"] == "queued"
     assert desk.json("node", "replace", *node)["status"] == "quarantined"
     assert operators(desk, "--cluster", KEY.cluster) == [OPERATOR] * 3
@@ -93,10 +93,10 @@ def test_orders_for_a_node_record_the_operator(desk: Desk) -> None:
 
 def test_a_retired_node_keeps_its_timeline_and_rejects_new_records(desk: Desk) -> None:
     node = (KEY.node, "--cluster", KEY.cluster)
-    desk.world.app.ingest([desk.world.message()])
+    desk.world.app.ingestion.ingest([desk.world.message()])
     retired = desk.json("node", "retire", *node, "--reason", "rack given up")
     assert (retired["status"], retired["conditions"]) == ("retired", [])
-    desk.world.app.rollup(KEY.cluster)
+    desk.world.app.repair.cluster_status(KEY.cluster)
     assert desk.json("cluster", "show", KEY.cluster)["expected"] == 0
     (case,) = desk.json("case", "list", "--cluster", KEY.cluster, "--status", "resolved")
     assert case["resolution"] == "retired"

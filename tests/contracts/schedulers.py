@@ -49,7 +49,7 @@ class InMemory:
         self.fake = fake
         config = ClusterConfig("train-a")
         self.member, self.stranger = ClusterNode(config, "node-1", "i-1"), ClusterNode(config, "node-9", "i-9")
-        fake.absent.add("node-9")
+        fake.unknown_nodes.add("node-9")
 
     def occupy(self, minutes: float) -> None:
         self.fake.busy_until["node-1"] = self.clock.now() + timedelta(minutes=minutes)

@@ -13,7 +13,7 @@ from faultbridge.adapters.objects.s3 import LockedObjects, S3Objects
 from faultbridge.archive.write import ObjectSink
 from faultbridge.errors import Conflict, Transient
 from faultbridge.ports.objects import Archive, ArchiveSink, Vault
-from faultbridge.simulation.fakes.archive import FakeArchive, FakeDelivery, FakeVault
+from faultbridge.simulation.fakes.objects import FakeArchive, FakeDelivery, FakeVault
 from faultbridge.storage.wire.archive_lines import ArchiveLine, unpack
 from tests.contracts.aws import fresh
 

@@ -53,7 +53,7 @@ def world(request: pytest.FixtureRequest) -> World:
         fleet = FakeFleet(launch_delay=timedelta(0))
         fleet.templates.add(group)
         launcher = FakeLauncher(fleet)
-        return World(launcher, FakeProvider(fleet), launch_request, launcher.dry.add)
+        return World(launcher, FakeProvider(fleet), launch_request, launcher.types_without_capacity.add)
     if not ON_MOTO:
         pytest.skip("only moto has the compute services")
     request.getfixturevalue("_moto_fleets_like_aws")

@@ -19,9 +19,9 @@ from faultbridge.domain.edges import CaseStatus, NodeStatus
 from faultbridge.domain.queue import QueuedCase
 from faultbridge.domain.times import from_text
 from faultbridge.ingest.send import RawInput
-from faultbridge.ledger.queries import rows_of
+from faultbridge.ledger.queries import shard_rows
 from faultbridge.local import environment
-from faultbridge.repair.cluster_status import BAD
+from faultbridge.repair.cluster_status import UNHEALTHY_ROWS
 from faultbridge.storage.queue import QUEUE, read_queued
 from tests.e2e.conftest import observe
 from tests.e2e.harness.installation import Installation
@@ -80,7 +80,7 @@ def fail_all_nodes(installation: Installation) -> Burst:
     disable_pages(installation)
     put_policy(installation, POLICY)
     cluster = register_large_cluster(installation, "train-thousand", NODES, grouped=False)
-    installation.application.controls.pause(cluster, paused=True)
+    installation.application.repair.controls.pause(cluster, paused=True)
     order = [*range(NODES)]
     Random(11).shuffle(order)
     installation.send(
@@ -91,7 +91,7 @@ def fail_all_nodes(installation: Installation) -> Burst:
     )
     wait_until(lambda: isolated_nodes(installation, cluster) == NODES == len(queue(installation, cluster)))
     found = Burst(queue(installation, cluster))
-    installation.application.controls.pause(cluster, paused=False)
+    installation.application.repair.controls.pause(cluster, paused=False)
     wait_until(lambda: not queue(installation, cluster))
     return with_times(installation, cluster, found)
 
@@ -117,13 +117,15 @@ def wait_until(condition: Callable[[], bool], seconds: float = 1500.0) -> None:
 def queue(installation: Installation, cluster: str) -> list[QueuedCase]:
     """Return the waiting cases in the order of the queue."""
     config = installation.directory.cluster(cluster).config
-    rows = rows_of(installation.application.ports.table, config, QUEUE)
+    rows = shard_rows(installation.application.ports.table, config, QUEUE)
     return [read_queued(cluster, row) for row in sorted(rows, key=lambda row: str(row["sk"]))]
 
 
 def isolated_nodes(installation: Installation, cluster: str) -> int:
     """Return the number of isolated nodes."""
-    rows = rows_of(installation.application.ports.table, installation.directory.cluster(cluster).config, BAD)
+    rows = shard_rows(
+        installation.application.ports.table, installation.directory.cluster(cluster).config, UNHEALTHY_ROWS
+    )
     return sum(row["status"] == NodeStatus.QUARANTINED for row in rows)
 
 

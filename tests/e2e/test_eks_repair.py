@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from faultbridge.adapters.kubernetes.marks import ISOLATED
+from faultbridge.adapters.kubernetes.taints import ISOLATED
 from faultbridge.domain.cases import Resolution
 from faultbridge.domain.edges import NodeStatus
 from tests.e2e.harness.installation import Installation

@@ -19,7 +19,7 @@ from faultbridge.domain.spares import SpareStatus
 from faultbridge.ingest.send import RawInput
 from faultbridge.local.compute_control import REPAIR_TAG
 from faultbridge.registry.registration import NewNode
-from faultbridge.repair.spares.pool import Pool
+from faultbridge.repair.spares.pool import SparePool
 from tests.e2e.conftest import observe
 from tests.e2e.harness.installation import Installation
 from tests.e2e.harness.records import GPU_LOST
@@ -85,7 +85,7 @@ def templates(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Templates]:
             MaxCount=2,
             TagSpecifications=[{"ResourceType": "instance", "Tags": tags}],
         )
-        registration = installation.application.registration
+        registration = installation.application.registry.registration
         config = ClusterConfig(
             CLUSTER,
             provider="ec2-launch-template",
@@ -116,13 +116,13 @@ def test_a_successor_of_the_second_type_serves_and_the_old_instance_is_terminate
 
 def test_a_verified_spare_takes_over_and_another_spare_is_prepared(templates: Templates) -> None:
     application = templates.installation.application
-    application.registration.set_cluster(CLUSTER, {"spares": 1, "spare_group": GROUP})
-    pool = Pool(application.ports.table, application.ports.clock)
+    application.registry.registration.set_cluster(CLUSTER, {"spares": 1, "spare_group": GROUP})
+    pool = SparePool(application.ports.table, application.ports.clock)
 
     def waiting() -> list[str]:
-        return [str(one.instance_id) for one in pool.places(CLUSTER) if one.status is SpareStatus.READY]
+        return [str(one.instance_id) for one in pool.spares(CLUSTER) if one.status is SpareStatus.READY]
 
-    (spare,) = eventually(waiting, 120, lambda: pool.places(CLUSTER))
+    (spare,) = eventually(waiting, 120, lambda: pool.spares(CLUSTER))
     templates.lose_a_gpu("node-1")
     state = templates.installation.states(CLUSTER)["node-1"]
     assert state.incarnation is not None
@@ -131,5 +131,5 @@ def test_a_verified_spare_takes_over_and_another_spare_is_prepared(templates: Te
     assert (facts["capacity_evidence"], facts["spare"]) == ("spare", spare)
     assert state.case is not None
     assert templates.owned_by(state.case.id) == [(spare, "running")]
-    (next_one,) = eventually(waiting, 120, lambda: pool.places(CLUSTER))
+    (next_one,) = eventually(waiting, 120, lambda: pool.spares(CLUSTER))
     assert next_one != spare

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from faultbridge.archive.retention import sealed_up_to
+from faultbridge.archive.retention import sealed_head
 from faultbridge.domain.edges import CaseStatus
 from faultbridge.storage import keys
 from tests.e2e.harness.installation import Installation
@@ -52,4 +52,4 @@ def test_every_cluster_is_anchored_once_an_hour_and_its_day_is_sealed(
     anchors = [one["facts"]["anchor"] for one in data if one.get("kind") == "anchor"]
     assert anchors
     assert len(anchors) == len(set(anchors))
-    assert sealed_up_to(installation.application.ports.table, keys.cluster_partition(other_inputs.cluster)) is not None
+    assert sealed_head(installation.application.ports.table, keys.cluster_partition(other_inputs.cluster)) is not None

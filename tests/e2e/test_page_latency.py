@@ -20,7 +20,7 @@ from tests.local.stack import eventually
 pytestmark = [pytest.mark.embedded, pytest.mark.nightly, pytest.mark.timeout(1500)]
 
 PAGES = 200
-UNKNOWN = "NVRM: Xid (PCI:0000:c1:00): 998, pid=1234, name=python, something that no catalogue has"
+UNKNOWN = "NVRM: Xid (PCI:0000:c1:00): 998, pid=1234, name=python, something that no catalog has"
 PATH = (("ingest", "dynamodb:TransactWriteItems"), ("publish", "events:PutEvents"), ("pager", "sns:Publish"))
 """Each function on the path, and the call after which the next function can start."""
 

@@ -159,7 +159,7 @@ def test_the_sweep_retries_a_record_whose_node_was_registered_later(
     installation: Installation, deferred_work: DeferredWork
 ) -> None:
     assert installation.required_proxy.count("sweep", "sqs:SendMessageBatch")
-    assert list(installation.application.rejects.list(deferred_work.cluster)) == []
+    assert list(installation.application.ingestion.rejects.list(deferred_work.cluster)) == []
     types = [
         event["metadata"]["event_type"]
         for event in installation.entries(deferred_work.cluster).values()

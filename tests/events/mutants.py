@@ -1,4 +1,4 @@
-"""Mutants of an event: one thing changed at one place, in every way that a careless producer might."""
+"""Mutants of an event: each changes one value, as a faulty producer might."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 Place = tuple[str | int, ...]
 REMOVED = object()
 
-# An integral float is left out on purpose: JSON Schema takes 1.0 for an integer, the models do not, and no entry holds
-# a float (tests/domain: bodies are JSON without floats).
-OTHERS: tuple[Any, ...] = (None, True, -1, 0, 1.5, "", "word of tomorrow", [], {}, ["x"], {"x": "y"}, [None])
+# 1.0 is left out on purpose: JSON Schema accepts it as an integer, the models do not, and no entry contains a float
+# (tests/domain: bodies are JSON without floats).
+OTHERS: tuple[Any, ...] = (None, True, -1, 0, 1.5, "", "unknown value", [], {}, ["x"], {"x": "y"}, [None])
 TIMES = (
     "2026-02-03T04:05:06Z",
     "2026-02-03T04:05:06.0001Z",
@@ -27,7 +27,7 @@ TIMES = (
 
 
 def places(value: object, at: Place = ()) -> Iterator[Place]:
-    """Every place in a JSON document, the root left out; of a long list or map the first few."""
+    """Yield every place in a JSON document except the root; of long lists and maps only the first few."""
     inner: list[tuple[str | int, object]] = []
     if isinstance(value, dict):
         inner = list(value.items())[:30]
@@ -39,7 +39,7 @@ def places(value: object, at: Place = ()) -> Iterator[Place]:
 
 
 class Mutation(NamedTuple):
-    """One thing to be changed: a value put in a place, or taken out of it."""
+    """One change: a value set at a place, or removed from it."""
 
     place: Place
     value: object = REMOVED
@@ -49,7 +49,7 @@ class Mutation(NamedTuple):
         return f"{'/'.join(map(str, self.place))} {change}"
 
     def of(self, event: dict[str, Any]) -> dict[str, Any]:
-        """The mutant; the event stays as it is."""
+        """Return the mutant of an event. The event is not changed."""
         changed = copy.deepcopy(event)
         inside, key = _at(changed, self.place[:-1]), self.place[-1]
         if self.value is REMOVED:
@@ -60,15 +60,15 @@ class Mutation(NamedTuple):
 
 
 def mutations(event: dict[str, Any]) -> Iterator[Mutation]:
-    """Everything that can be changed in an event, one at a time."""
+    """Yield every mutation of an event."""
     for place in places(event):
         yield Mutation(place)
         yield from (Mutation(place, value) for value in (*OTHERS, *_near(_at(event, place))))
-    yield from (Mutation((*place, "of_tomorrow"), 1) for place in ((), ("metadata",), ("data",)))
+    yield from (Mutation((*place, "unknown_field"), 1) for place in ((), ("metadata",), ("data",)))
 
 
 def _near(value: object) -> Iterator[object]:
-    """Values much like the one that is there, most of them wrong by a hair."""
+    """Yield values similar to the given one, most of them invalid."""
     if isinstance(value, str):
         yield from (value.upper(), value + "\n", " " + value, value[:-1], value * 2)
         if value[4:5] == "-" and value.endswith("Z"):

@@ -1,4 +1,4 @@
-"""EventBridge patterns that customers will write first, and which samples each must pick: for any matcher or bus."""
+"""Typical EventBridge patterns, and the samples that each must match in any matcher or bus."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from faultbridge.events.library import load
+from faultbridge.events.json_schema.folder import load
 from tests.events.samples import FILES, label
 
 SOURCE = "faultbridge"
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """A pattern, and the samples of this version that it matches; all others it does not."""
+class PatternCase:
+    """A pattern and the samples that it matches. It must match no other sample."""
 
     name: str
     pattern: Mapping[str, Any]
@@ -23,7 +23,7 @@ class Wanted:
 
 
 def envelope(path: Path) -> dict[str, Any]:
-    """A sample as the bus delivers it."""
+    """Return a sample as the bus delivers it."""
     detail = load(path)
     return {
         "version": "0",
@@ -39,7 +39,7 @@ def envelope(path: Path) -> dict[str, Any]:
 
 
 def having(place: tuple[str, ...], *values: object) -> frozenset[str]:
-    """The samples that have one of the values at a place."""
+    """Return the samples that have one of the values at a place."""
     return frozenset(label(path) for path in FILES if _at(load(path), place) in values)
 
 
@@ -50,17 +50,17 @@ def _at(value: Any, place: tuple[str, ...]) -> object:
 
 
 PATTERNS = (
-    Wanted(
+    PatternCase(
         "severity",
         {"source": [SOURCE], "detail": {"metadata": {"severity": ["fatal", "error"]}}},
         having(("metadata", "severity"), "fatal", "error"),
     ),
-    Wanted(
+    PatternCase(
         "cluster events of one cluster",
         {"source": [SOURCE], "detail": {"metadata": {"cluster": ["llm-train-1"], "node": [None]}}},
         having(("metadata", "node"), None),
     ),
-    Wanted(
+    PatternCase(
         "case closure",
         {
             "source": [SOURCE],
@@ -69,8 +69,8 @@ PATTERNS = (
         },
         frozenset({"case-status-change-closed", "case-status-change-largest"}),
     ),
-    Wanted(
-        "a person is needed",
+    PatternCase(
+        "operator needed",
         {
             "source": [SOURCE],
             "detail-type": ["Case Status Change"],
@@ -78,17 +78,17 @@ PATTERNS = (
         },
         frozenset({"case-status-change-escalated", "case-status-change-approval"}),
     ),
-    Wanted(
+    PatternCase(
         "schema_version prefix",
         {"source": [SOURCE], "detail": {"metadata": {"schema_version": [{"prefix": "1."}]}}},
         frozenset(label(path) for path in FILES),
     ),
-    Wanted(
+    PatternCase(
         "a later major version",
         {"source": [SOURCE], "detail": {"metadata": {"schema_version": [{"anything-but": {"prefix": "1."}}]}}},
         frozenset(),
     ),
-    Wanted(
+    PatternCase(
         "breaker tripped",
         {
             "source": [SOURCE],
@@ -97,17 +97,17 @@ PATTERNS = (
         },
         frozenset({"cluster-safety-change-ordinary"}),
     ),
-    Wanted(
+    PatternCase(
         "instance group",
         {"source": [SOURCE], "detail": {"data": {"placement": {"group": ["p5-workers"]}}}},
         having(("data", "placement", "group"), "p5-workers"),
     ),
-    Wanted(
+    PatternCase(
         "GPU-hours lost",
         {"source": [SOURCE], "detail": {"data": {"gpu_time_lost": [{"numeric": [">", 3_600_000]}]}}},
         frozenset({"case-status-change-largest"}),
     ),
-    Wanted(
+    PatternCase(
         "node of a job",
         {"source": [SOURCE], "detail": {"data": {"jobs": ["llama-70b-pretrain"]}}},
         frozenset(

@@ -1,4 +1,4 @@
-"""The released samples, as tests want them."""
+"""The released samples, for tests."""
 
 from __future__ import annotations
 
@@ -6,24 +6,24 @@ import copy
 from pathlib import Path
 from typing import Any
 
-from faultbridge.events.library import Library, load
-from faultbridge.events.models import BY_NAME
+from faultbridge.events.json_schema.build import EVENT_MODELS
+from faultbridge.events.json_schema.folder import SchemaFolder, load
 
 ROOT = Path(__file__).resolve().parents[2]
-LIBRARY = Library(ROOT / "schemas")
-FILES = [path for name in BY_NAME for path in LIBRARY.samples(name)]
+SCHEMAS = SchemaFolder(ROOT / "schemas")
+FILES = [path for name in EVENT_MODELS for path in SCHEMAS.samples(name)]
 
 
 def sample(name: str, which: str = "ordinary") -> dict[str, Any]:
-    """One sample of today's version, free to be changed."""
-    return copy.deepcopy(load(LIBRARY.root / name / "samples" / BY_NAME[name].version / f"{which}.json"))
+    """Return a copy of a sample of the current version."""
+    return copy.deepcopy(load(SCHEMAS.root / name / "samples" / EVENT_MODELS[name].version / f"{which}.json"))
 
 
 def name_of(path: Path) -> str:
-    """The event whose sample a file is."""
-    return path.relative_to(LIBRARY.root).parts[0]
+    """Return the event name of a sample file."""
+    return path.relative_to(SCHEMAS.root).parts[0]
 
 
 def label(path: Path) -> str:
-    """A short name of a sample for the list of tests."""
+    """Return a short name of a sample for test ids."""
     return f"{name_of(path)}-{path.stem}"

@@ -1,4 +1,4 @@
-"""The table of allowed changes: what harms a reader is found, what does not is let through."""
+"""The table of allowed schema changes: breaking changes are found, safe changes are allowed."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from faultbridge.events.compatibility import ALLOWED, ChangeKind, breaking, changes
-from faultbridge.events.models import BY_NAME
-from faultbridge.events.schemas import open_schema
+from faultbridge.events.json_schema.build import EVENT_MODELS, open_schema
+from faultbridge.events.json_schema.compatibility import ALLOWED, ChangeKind, breaking_changes, changes
 
 NAME = "case-status-change"
 Schema = dict[str, Any]
@@ -18,7 +17,7 @@ Edit = Callable[[Schema], None]
 
 
 def data(schema: Schema) -> Schema:
-    """The definition of the data of a case's event."""
+    """Return the definition of the data of a case event."""
     found: Schema = schema["$defs"]["CaseStatusData"]
     return found
 
@@ -109,11 +108,11 @@ def lower_version(schema: Schema) -> None:
     schema["x-schema-version"] = "0.9"
 
 
-def change_deep_in_a_part(schema: Schema) -> None:
+def change_nested_type(schema: Schema) -> None:
     schema["$defs"]["Component"]["properties"]["index"]["anyOf"][0]["type"] = "string"
 
 
-def bound_text(schema: Schema) -> None:
+def limit_length(schema: Schema) -> None:
     data(schema)["properties"]["reason"]["maxLength"] = 80
 
 
@@ -121,14 +120,14 @@ def limit_values(schema: Schema) -> None:
     data(schema)["properties"]["reason"]["enum"] = ["wait over"]
 
 
-def use_a_keyword_nobody_thought_of(schema: Schema) -> None:
+def use_another_keyword(schema: Schema) -> None:
     data(schema)["dependentRequired"] = {"gpus": ["gpu_time_lost"]}
 
 
 FORBIDDEN: list[tuple[Edit, ChangeKind]] = [
     (remove_field, ChangeKind.FIELD_REMOVED),
     (remove_optional_field, ChangeKind.FIELD_REMOVED),
-    (narrow_enum, ChangeKind.WORD_REMOVED),
+    (narrow_enum, ChangeKind.VALUE_REMOVED),
     (close_enum, ChangeKind.TYPE_CHANGED),
     (tighten_pattern, ChangeKind.PATTERN_CHANGED),
     (loosen_pattern, ChangeKind.PATTERN_CHANGED),
@@ -147,10 +146,10 @@ FORBIDDEN: list[tuple[Edit, ChangeKind]] = [
     (change_event_type, ChangeKind.RULE_CHANGED),
     (change_id, ChangeKind.RULE_CHANGED),
     (lower_version, ChangeKind.RULE_CHANGED),
-    (change_deep_in_a_part, ChangeKind.TYPE_CHANGED),
-    (bound_text, ChangeKind.RULE_CHANGED),
+    (change_nested_type, ChangeKind.TYPE_CHANGED),
+    (limit_length, ChangeKind.RULE_CHANGED),
     (limit_values, ChangeKind.TYPE_CHANGED),
-    (use_a_keyword_nobody_thought_of, ChangeKind.RULE_CHANGED),
+    (use_another_keyword, ChangeKind.RULE_CHANGED),
 ]
 
 
@@ -158,15 +157,15 @@ def add_optional_field(schema: Schema) -> None:
     data(schema)["properties"]["owner"] = {"type": "string"}
 
 
-def add_word(schema: Schema) -> None:
+def add_value(schema: Schema) -> None:
     schema["$defs"]["CaseStatus"]["anyOf"][0]["enum"].append("adjourned")
 
 
-def say_it_better(schema: Schema) -> None:
+def improve_description(schema: Schema) -> None:
     data(schema)["properties"]["reason"]["description"] = "Why, in one line."
 
 
-def state_a_unit(schema: Schema) -> None:
+def add_unit(schema: Schema) -> None:
     data(schema)["properties"]["attempt"]["x-unit"] = "attempts"
 
 
@@ -174,23 +173,23 @@ def raise_minor_version(schema: Schema) -> None:
     schema["x-schema-version"] = "1.1"
 
 
-def move_a_part(schema: Schema) -> None:
+def move_definition(schema: Schema) -> None:
     schema["$defs"]["Reason"] = data(schema)["properties"]["reason"]
     data(schema)["properties"]["reason"] = {"$ref": "#/$defs/Reason"}
 
 
 PERMITTED: list[tuple[Edit, ChangeKind | None]] = [
     (add_optional_field, ChangeKind.OPTIONAL_FIELD_ADDED),
-    (add_word, ChangeKind.WORD_ADDED),
-    (say_it_better, ChangeKind.TEXT_CHANGED),
-    (state_a_unit, ChangeKind.UNIT_STATED),
+    (add_value, ChangeKind.VALUE_ADDED),
+    (improve_description, ChangeKind.TEXT_CHANGED),
+    (add_unit, ChangeKind.UNIT_ADDED),
     (raise_minor_version, ChangeKind.VERSION_RAISED),
-    (move_a_part, None),
+    (move_definition, None),
 ]
 
 
 def edited(edit: Edit) -> tuple[Schema, Schema]:
-    """A schema before and after an edit."""
+    """Return a schema before and after an edit."""
     old = open_schema(NAME)
     new = copy.deepcopy(old)
     edit(new)
@@ -199,25 +198,25 @@ def edited(edit: Edit) -> tuple[Schema, Schema]:
 
 
 @pytest.mark.parametrize(("edit", "kind"), FORBIDDEN, ids=lambda one: getattr(one, "__name__", None))
-def test_what_would_break_a_reader_is_refused_and_named(edit: Edit, kind: ChangeKind) -> None:
-    found = breaking(*edited(edit))
+def test_a_breaking_change_is_found_with_its_kind(edit: Edit, kind: ChangeKind) -> None:
+    found = breaking_changes(*edited(edit))
     assert kind in {change.kind for change in found}
     assert all(str(change).startswith("/") for change in found)
 
 
 @pytest.mark.parametrize(("edit", "kind"), PERMITTED, ids=lambda one: getattr(one, "__name__", None))
-def test_what_harms_nobody_is_let_through(edit: Edit, kind: ChangeKind | None) -> None:
+def test_a_safe_change_is_allowed(edit: Edit, kind: ChangeKind | None) -> None:
     old, new = edited(edit)
-    assert breaking(old, new) == []
+    assert breaking_changes(old, new) == []
     assert {change.kind for change in changes(old, new)} == ({kind} if kind else set())
 
 
-def test_each_kind_of_change_is_tried() -> None:
+def test_every_kind_of_change_has_an_example() -> None:
     tried = {kind for _, kind in (*FORBIDDEN, *PERMITTED) if kind}
     assert tried == set(ChangeKind)
     assert {kind for _, kind in PERMITTED if kind} == ALLOWED
 
 
-@pytest.mark.parametrize("name", BY_NAME)
+@pytest.mark.parametrize("name", EVENT_MODELS)
 def test_a_schema_is_compatible_with_itself(name: str) -> None:
     assert changes(open_schema(name), open_schema(name)) == []

@@ -1,4 +1,4 @@
-"""The example consumer: whole streams out of repeats, reorder, loss and events of tomorrow."""
+"""The example consumer returns complete streams despite duplicates, reordering, loss and unknown events."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CLUSTER = Stream(STACK_ID, "faultbridge", "train-a")
 
 
 def recorded(stream: Stream, count: int, epoch: int = 1) -> list[str]:
-    """A stream as it was published: what our own code makes of some drafts."""
+    """Return the details of a published stream of some drafts."""
     kinds = (
         note(kind="information", text="seen", at=NOON, fault=fault()),
         status_change(node(), NodeStatus.DEGRADED, NOON, "xid.79"),
@@ -42,20 +42,20 @@ def recorded(stream: Stream, count: int, epoch: int = 1) -> list[str]:
 
 
 class Timeline:
-    """A fake of the timeline's answer to `after=N`."""
+    """A fake of the timeline's response to `after=N`."""
 
     def __init__(self, *streams: list[str]) -> None:
         self.streams = streams
-        self.asked: list[tuple[str, int, int]] = []
+        self.requests: list[tuple[str, int, int]] = []
 
     def __call__(self, name: str, epoch: int, after: int) -> list[str]:
-        self.asked.append((name, epoch, after))
+        self.requests.append((name, epoch, after))
         heads = ((json.loads(detail)["metadata"], detail) for stream in self.streams for detail in stream)
         return [d for m, d in heads if (m["stream"], m["epoch"]) == (name, epoch) and m["sequence"] > after]
 
 
 @given(seed=st.integers(), count=st.integers(1, 12), lost=st.sets(st.integers(0, 23)), twice=st.integers(1, 3))
-def test_every_event_comes_out_once_and_in_order_whatever_the_bus_does(
+def test_every_event_is_returned_once_and_in_order_for_any_delivery(
     seed: int, count: int, lost: set[int], twice: int
 ) -> None:
     streams = (recorded(NODE, count), recorded(CLUSTER, count), recorded(NODE, count, epoch=2))
@@ -74,7 +74,7 @@ def test_every_event_comes_out_once_and_in_order_whatever_the_bus_does(
     } == places
 
 
-def test_a_gap_is_known_before_anybody_asks() -> None:
+def test_a_gap_is_reported_before_the_timeline_is_read() -> None:
     stream = recorded(NODE, 4)
     timeline = Timeline(stream)
     reader = Reader(timeline)
@@ -82,10 +82,10 @@ def test_a_gap_is_known_before_anybody_asks() -> None:
     assert reader.take(stream[3]) == []
     assert reader.missing() == {(NODE.name, 1): range(2, 4)}
     assert [event.metadata.sequence for event in reader.complete()] == [2, 3, 4]
-    assert timeline.asked == [(NODE.name, 1, 1)]
+    assert timeline.requests == [(NODE.name, 1, 1)]
 
 
-def test_the_newest_event_is_found_although_nothing_shows_that_it_is_missing() -> None:
+def test_a_missing_newest_event_is_found_in_the_timeline() -> None:
     stream = recorded(NODE, 3)
     reader = Reader(Timeline(stream))
     reader.take(stream[0])
@@ -94,16 +94,16 @@ def test_the_newest_event_is_found_although_nothing_shows_that_it_is_missing() -
     assert [event.metadata.sequence for event in reader.complete()] == [3]
 
 
-def of_tomorrow(detail: str) -> str:
-    """The same entry, of a type that this consumer was not written for."""
+def as_unknown_type(detail: str) -> str:
+    """Return the same entry with an unknown event type."""
     event = json.loads(detail)
     event["metadata"]["event_type"] = "Node Firmware Change"
     event["data"] = {"version": {"from": 1, "to": 2}}
     return json.dumps(event)
 
 
-@pytest.mark.parametrize("change", [of_tomorrow, stub_of])
-def test_what_it_cannot_read_still_counts(change: Any) -> None:
+@pytest.mark.parametrize("change", [as_unknown_type, stub_of])
+def test_an_unreadable_event_keeps_its_position(change: Any) -> None:
     first, second, third = recorded(NODE, 3)
     reader = Reader(Timeline())
     out = [event for detail in (third, change(second), first) for event in reader.take(detail)]
@@ -111,7 +111,7 @@ def test_what_it_cannot_read_still_counts(change: Any) -> None:
     assert isinstance(out[1], UntypedEvent)
 
 
-def test_two_events_in_one_place_are_no_stream() -> None:
+def test_two_events_with_one_sequence_are_refused() -> None:
     other = Stream("another-stack", "faultbridge", "train-a", "ip-10-0-0-7")
     reader = Reader(Timeline())
     reader.take(recorded(NODE, 3)[2])
@@ -119,7 +119,7 @@ def test_two_events_in_one_place_are_no_stream() -> None:
         reader.take(recorded(other, 3)[2])
 
 
-def test_an_event_that_does_not_follow_the_one_before_is_noticed() -> None:
+def test_an_event_with_a_wrong_predecessor_is_refused() -> None:
     other = Stream("another-stack", "faultbridge", "train-a", "ip-10-0-0-7")
     reader = Reader(Timeline())
     reader.take(recorded(NODE, 1)[0])
@@ -127,15 +127,14 @@ def test_an_event_that_does_not_follow_the_one_before_is_noticed() -> None:
         reader.take(recorded(other, 2)[1])
 
 
-def test_the_function_speaks_of_closed_cases_and_passes_over_the_rest() -> None:
-    told = {label(path): handler(envelope(path), None) for path in FILES}
-    spoken = {name: text for name, text in told.items() if text}
-    assert spoken == {
+def test_the_function_returns_a_text_for_closed_cases_only() -> None:
+    texts = {label(path): handler(envelope(path), None) for path in FILES}
+    assert {name: text for name, text in texts.items() if text} == {
         "case-status-change-closed": "llm-train-1/gpu-0042: xid.79 replaced after 47 min",
         "case-status-change-largest": "llm-train-1/gpu-0042: xid.74 repaired after 47 min",
     }
 
 
-def test_every_entry_type_that_the_streams_of_this_test_hold_is_one_of_ours() -> None:
+def test_the_test_streams_contain_notes_and_status_changes() -> None:
     kinds = {json.loads(detail)["metadata"]["event_type"] for detail in recorded(NODE, 3)}
     assert kinds == {EntryType.NOTE.value, EntryType.NODE_STATUS.value}

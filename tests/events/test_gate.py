@@ -1,4 +1,4 @@
-"""The gate over the folder of schemas: green here, and red for each thing that must never happen."""
+"""The compatibility gate accepts the committed schemas and reports every kind of problem."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ from typing import Any
 
 import pytest
 
-from faultbridge.events.gate import gate
 from faultbridge.events.generate import main
-from faultbridge.events.library import Library, load, render
-from faultbridge.events.models import BY_NAME
-from faultbridge.events.page import page
-from faultbridge.events.validation import problems
-from tests.events.samples import FILES, LIBRARY, ROOT, label
+from faultbridge.events.json_schema.build import EVENT_MODELS
+from faultbridge.events.json_schema.folder import SchemaFolder, load, render
+from faultbridge.events.json_schema.gate import gate
+from faultbridge.events.json_schema.reference_page import reference_page
+from faultbridge.events.json_schema.validation import problems
+from tests.events.samples import FILES, ROOT, SCHEMAS, label
 from tests.events.validate import assert_valid_event
 
 
-def test_nothing_here_would_break_a_customer() -> None:
-    assert gate(LIBRARY) == []
+def test_the_committed_schemas_pass_the_gate() -> None:
+    assert gate(SCHEMAS) == []
 
 
-def test_the_reference_page_says_what_the_models_say() -> None:
-    assert (ROOT / "docs" / "reference" / "events.md").read_text(encoding="utf-8") == page()
+def test_the_reference_page_is_up_to_date() -> None:
+    assert (ROOT / "docs" / "reference" / "events.md").read_text(encoding="utf-8") == reference_page()
 
 
 @pytest.mark.parametrize("path", FILES, ids=label)
-def test_a_sample_is_what_a_producer_may_write(path: Path) -> None:
+def test_a_sample_is_valid_for_producers(path: Path) -> None:
     assert_valid_event(load(path))
 
 
-def test_each_event_that_may_concern_a_cluster_has_a_sample_of_that_level() -> None:
+def test_every_event_about_clusters_has_a_sample_without_a_node() -> None:
     nodeless = {path.parts[-4] for path in FILES if load(path)["metadata"]["node"] is None}
     assert nodeless == {
         "cluster-incident-change",
@@ -45,93 +45,93 @@ def test_each_event_that_may_concern_a_cluster_has_a_sample_of_that_level() -> N
 
 
 @pytest.fixture
-def copy_of_schemas(tmp_path: Path) -> Library:
-    """The folder of schemas, free to be spoilt."""
-    shutil.copytree(LIBRARY.root, tmp_path / "schemas")
-    return Library(tmp_path / "schemas")
+def copied(tmp_path: Path) -> SchemaFolder:
+    """Return a copy of the folder of schemas."""
+    shutil.copytree(SCHEMAS.root, tmp_path / "schemas")
+    return SchemaFolder(tmp_path / "schemas")
 
 
 SAMPLE = "node-status-change/samples/1.0/ordinary.json"
 RELEASED = "node-status-change/released/1.0.json"
 
 
-def rewrite(library: Library, key: str, edit: Callable[[dict[str, Any]], None]) -> None:
+def rewrite(folder: SchemaFolder, key: str, edit: Callable[[dict[str, Any]], None]) -> None:
     """Edit a file of the folder."""
-    document = load(library.root / key)
+    document = load(folder.root / key)
     edit(document)
-    (library.root / key).write_text(render(document), encoding="utf-8")
+    (folder.root / key).write_text(render(document), encoding="utf-8")
 
 
-def release_as_it_is(library: Library, key: str) -> None:
-    """Make the manifest agree with a file that was edited, as if it had been released so."""
-    manifest = library.manifest()
+def accept_into_manifest(folder: SchemaFolder, key: str) -> None:
+    """Update the manifest for an edited file, as if it was released in this form."""
+    manifest = folder.manifest()
     del manifest[key]
-    (library.root / "manifest.json").write_text(render({"files": manifest}), encoding="utf-8")
-    library.release()
+    (folder.root / "manifest.json").write_text(render({"files": manifest}), encoding="utf-8")
+    folder.release()
 
 
-def lose_the_reason(document: dict[str, Any]) -> None:
+def remove_reason(document: dict[str, Any]) -> None:
     del document["data"]["reason"]
 
 
-def test_a_released_sample_may_not_change(copy_of_schemas: Library) -> None:
-    rewrite(copy_of_schemas, SAMPLE, lambda sample: sample["data"].update(reason="other"))
-    assert gate(copy_of_schemas) == [f"{SAMPLE}: was released and has changed"]
+def test_a_released_sample_may_not_change(copied: SchemaFolder) -> None:
+    rewrite(copied, SAMPLE, lambda sample: sample["data"].update(reason="other"))
+    assert gate(copied) == [f"{SAMPLE}: was released and has changed"]
 
 
-def test_a_released_file_may_not_vanish(copy_of_schemas: Library) -> None:
-    (copy_of_schemas.root / "node-status-change/samples/1.0/back-in-service.json").unlink()
-    found = "node-status-change/samples/1.0/back-in-service.json: was released and is gone"
-    assert gate(copy_of_schemas) == [found]
+def test_a_released_file_may_not_be_removed(copied: SchemaFolder) -> None:
+    (copied.root / "node-status-change/samples/1.0/back-in-service.json").unlink()
+    found = "node-status-change/samples/1.0/back-in-service.json: was released and is missing"
+    assert gate(copied) == [found]
 
 
-def test_a_new_sample_belongs_in_the_manifest(copy_of_schemas: Library) -> None:
-    new = copy_of_schemas.root / "node-status-change/samples/1.0/another.json"
-    shutil.copy(copy_of_schemas.root / SAMPLE, new)
-    assert ["another.json: is not in the manifest" in found for found in gate(copy_of_schemas)] == [True]
-    assert copy_of_schemas.release() == ["node-status-change/samples/1.0/another.json"]
-    assert gate(copy_of_schemas) == []
+def test_a_new_sample_belongs_in_the_manifest(copied: SchemaFolder) -> None:
+    new = copied.root / "node-status-change/samples/1.0/another.json"
+    shutil.copy(copied.root / SAMPLE, new)
+    assert ["another.json: is not in the manifest" in found for found in gate(copied)] == [True]
+    assert copied.release() == ["node-status-change/samples/1.0/another.json"]
+    assert gate(copied) == []
 
 
-def test_a_schema_that_is_not_what_the_models_say_is_found(copy_of_schemas: Library) -> None:
-    rewrite(copy_of_schemas, "job-change/v1.json", lambda schema: schema.update(title="Job"))
-    assert [found.split(":")[0] for found in gate(copy_of_schemas)] == ["job-change/v1.json"]
+def test_a_schema_that_differs_from_the_models_is_found(copied: SchemaFolder) -> None:
+    rewrite(copied, "job-change/v1.json", lambda schema: schema.update(title="Job"))
+    assert [found.split(":")[0] for found in gate(copied)] == ["job-change/v1.json"]
 
 
-def test_an_old_sample_that_the_model_of_today_refuses_is_found(copy_of_schemas: Library) -> None:
-    rewrite(copy_of_schemas, SAMPLE, lose_the_reason)
-    release_as_it_is(copy_of_schemas, SAMPLE)
-    assert any("today's model refuses it" in found for found in gate(copy_of_schemas))
+def test_a_sample_that_the_current_model_refuses_is_found(copied: SchemaFolder) -> None:
+    rewrite(copied, SAMPLE, remove_reason)
+    accept_into_manifest(copied, SAMPLE)
+    assert any("the current model refuses it" in found for found in gate(copied))
 
 
-def test_an_event_of_today_that_a_reader_of_the_last_release_refuses_is_found(copy_of_schemas: Library) -> None:
-    def ask_for_more(schema: dict[str, Any]) -> None:
+def test_a_sample_that_the_last_release_refuses_is_found(copied: SchemaFolder) -> None:
+    def require_owner(schema: dict[str, Any]) -> None:
         schema["$defs"]["NodeStatusData"]["required"].append("owner")
 
-    rewrite(copy_of_schemas, RELEASED, ask_for_more)
-    release_as_it_is(copy_of_schemas, RELEASED)
-    assert any("a reader of the last release refuses it" in found for found in gate(copy_of_schemas))
+    rewrite(copied, RELEASED, require_owner)
+    accept_into_manifest(copied, RELEASED)
+    assert any("a reader of the last release refuses it" in found for found in gate(copied))
 
 
-def test_a_field_that_the_last_release_promised_and_today_lacks_is_found(copy_of_schemas: Library) -> None:
-    def promise_more(schema: dict[str, Any]) -> None:
+def test_a_field_removed_since_the_last_release_is_found(copied: SchemaFolder) -> None:
+    def promise_owner(schema: dict[str, Any]) -> None:
         schema["$defs"]["NodeStatusData"]["properties"]["owner"] = {"type": "string"}
 
-    rewrite(copy_of_schemas, RELEASED, promise_more)
-    release_as_it_is(copy_of_schemas, RELEASED)
-    assert gate(copy_of_schemas) == ["node-status-change: /data/owner: field removed: owner"]
+    rewrite(copied, RELEASED, promise_owner)
+    accept_into_manifest(copied, RELEASED)
+    assert gate(copied) == ["node-status-change: /data/owner: field removed: owner"]
 
 
-def test_an_event_without_its_samples_is_found(copy_of_schemas: Library) -> None:
-    shutil.rmtree(copy_of_schemas.root / "job-change" / "samples")
-    missing = [found for found in gate(copy_of_schemas) if "has no sample" in found]
+def test_an_event_without_its_samples_is_found(copied: SchemaFolder) -> None:
+    shutil.rmtree(copied.root / "job-change" / "samples")
+    missing = [found for found in gate(copied) if "has no sample" in found]
     assert len(missing) == 3
 
 
-def test_a_sample_with_a_field_that_is_not_described_is_found(copy_of_schemas: Library) -> None:
-    rewrite(copy_of_schemas, SAMPLE, lambda sample: sample["data"].update(owner="x"))
-    release_as_it_is(copy_of_schemas, SAMPLE)
-    found = gate(copy_of_schemas)
+def test_a_sample_with_an_undescribed_field_is_found(copied: SchemaFolder) -> None:
+    rewrite(copied, SAMPLE, lambda sample: sample["data"].update(owner="x"))
+    accept_into_manifest(copied, SAMPLE)
+    found = gate(copied)
     assert len(found) == 1
     assert "'owner' was unexpected" in found[0]
 
@@ -140,8 +140,8 @@ def test_the_command_writes_checks_and_releases(tmp_path: Path, capsys: pytest.C
     root = ["--root", str(tmp_path)]
     assert main([*root, "--check"]) == 1
     assert "differs from the models" in capsys.readouterr().err
-    for name in BY_NAME:
-        shutil.copytree(LIBRARY.root / name / "samples", tmp_path / "schemas" / name / "samples")
+    for name in EVENT_MODELS:
+        shutil.copytree(SCHEMAS.root / name / "samples", tmp_path / "schemas" / name / "samples")
     assert main([*root, "--release"]) == 0
     assert "released node-status-change/released/1.0.json" in capsys.readouterr().out
     assert main([*root, "--check"]) == 0
@@ -149,41 +149,41 @@ def test_the_command_writes_checks_and_releases(tmp_path: Path, capsys: pytest.C
     assert capsys.readouterr().out == ""
 
 
-def test_every_schema_is_a_valid_schema_and_has_a_name_of_its_own() -> None:
+def test_every_schema_is_valid_and_has_its_own_id() -> None:
     from jsonschema import Draft202012Validator
 
-    from faultbridge.events.schemas import close, open_schema
+    from faultbridge.events.json_schema.build import closed_form, open_schema
 
-    schemas = [open_schema(name) for name in BY_NAME]
+    schemas = [open_schema(name) for name in EVENT_MODELS]
     for schema in schemas:
         Draft202012Validator.check_schema(schema)
-        Draft202012Validator.check_schema(close(schema))
-    assert len({schema["$id"] for schema in schemas}) == len(BY_NAME)
+        Draft202012Validator.check_schema(closed_form(schema))
+    assert len({schema["$id"] for schema in schemas}) == len(EVENT_MODELS)
 
 
-def described(node: object) -> list[str]:
-    """Formats that a schema names, at any depth."""
+def formats_in(node: object) -> list[str]:
+    """Return the formats in a schema, at any depth."""
     if isinstance(node, dict):
         own = [node["format"]] if isinstance(node.get("format"), str) else []
-        return own + [one for value in node.values() for one in described(value)]
-    return [one for value in node for one in described(value)] if isinstance(node, list) else []
+        return own + [one for value in node.values() for one in formats_in(value)]
+    return [one for value in node for one in formats_in(value)] if isinstance(node, list) else []
 
 
-def test_every_format_that_a_schema_names_is_asserted() -> None:
-    from faultbridge.events.schemas import open_schema
-    from faultbridge.events.validation import FORMATS
+def test_every_format_of_the_schemas_is_checked() -> None:
+    from faultbridge.events.json_schema.build import open_schema
+    from faultbridge.events.json_schema.validation import FORMATS
 
-    used = {one for name in BY_NAME for one in described(open_schema(name))}
+    used = {one for name in EVENT_MODELS for one in formats_in(open_schema(name))}
     assert used == set(FORMATS.checkers) == {"date-time", "uuid"}
 
 
 @pytest.mark.parametrize("detail", [3, {}, {"metadata": 3}, {"metadata": {}}])
-def test_what_is_no_event_is_a_problem_in_both_counter_samples(detail: object) -> None:
+def test_a_value_that_is_not_an_event_is_a_problem_in_both_forms(detail: object) -> None:
     assert len(problems(detail, closed=True)) == 1
     assert len(problems(detail, closed=False)) == 1
 
 
-def test_a_type_of_tomorrow_is_a_problem_for_producers_only() -> None:
+def test_an_unknown_event_type_is_a_problem_for_producers_only() -> None:
     detail = json.loads(FILES[0].read_text(encoding="utf-8"))
     detail["metadata"]["event_type"] = "Node Firmware Change"
     assert problems(detail, closed=False) == []

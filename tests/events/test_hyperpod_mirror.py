@@ -1,4 +1,4 @@
-"""Copies in the shape of HyperPod's events: their keys, the patterns that AWS documents, consumers that people run."""
+"""Copies in HyperPod's format: their keys, the patterns that AWS documents, and typical consumers."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ import pytest
 
 from faultbridge.cli.rules.rule_file import matcher
 from faultbridge.decoders import registry
-from faultbridge.events.hyperpod import CLUSTER_EVENT, NODE_HEALTH, Home, Mirrored, mirror
+from faultbridge.events.hyperpod import CLUSTER_EVENT, NODE_HEALTH, MirroredEvent, StackLocation, mirror
 from faultbridge.ledger.publish import Publish
 from faultbridge.simulation.fakes import FakeBus
 from tests.builders import STACK_ID
 from tests.ingest.world import LedgerFixture
 from tests.pages import case_event, event
 
-HOME = Home("aws", "us-west-2", "111122223333")
+HOME = StackLocation("aws", "us-west-2", "111122223333")
 ARN = HOME.cluster_arn("train-a")
-SEAT = {"placement": {"group": "gpu-workers", "instance_type": "p5.48xlarge", "domain": None}}
+PLACEMENT = {"placement": {"group": "gpu-workers", "instance_type": "p5.48xlarge", "domain": None}}
 
 
 def step(name: str, outcome: str, **data: Any) -> dict[str, Any]:
-    """One step of a repair."""
+    """Return the event of a repair step."""
     given = {
         "step": name,
         "outcome": outcome,
@@ -42,21 +42,28 @@ def step(name: str, outcome: str, **data: Any) -> dict[str, Any]:
     return event("Node Replacement Step", 14, **(given | instances | data))
 
 
-OPENED = case_event("open", 6, **SEAT)
-ESCALATED = case_event("escalated", 12, **SEAT, **{"from": "in_progress"})
-RESOLVED = case_event("resolved", 20, resolution="replaced", **SEAT)
-GIVEN_UP = step("release_instance", "released")
+OPENED = case_event("open", 6, **PLACEMENT)
+ESCALATED = case_event("escalated", 12, **PLACEMENT, **{"from": "in_progress"})
+RESOLVED = case_event("resolved", 20, resolution="replaced", **PLACEMENT)
+RELEASED_INSTANCE = step("release_instance", "released")
 FAILED = step("verify", "failed", reason="gpu 3 failed the memory test", failure="VERIFY_FAILED")
-TOLD = (OPENED, ESCALATED, RESOLVED, GIVEN_UP, FAILED, step("verify", "passed", new_instance="i-0fedcba9876543210"))
+MIRRORED_EVENTS = (
+    OPENED,
+    ESCALATED,
+    RESOLVED,
+    RELEASED_INSTANCE,
+    FAILED,
+    step("verify", "passed", new_instance="i-0fedcba9876543210"),
+)
 
 
 def envelopes(*bodies: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The copies of events as the bus delivers them."""
+    """Return the copies of events as the bus delivers them."""
     return [envelope(copy) for body in bodies for copy in mirror(body, HOME)]
 
 
-def envelope(copy: Mirrored, source: str = "faultbridge") -> dict[str, Any]:
-    """One copy in the envelope that EventBridge puts around it."""
+def envelope(copy: MirroredEvent, source: str = "faultbridge") -> dict[str, Any]:
+    """Return a copy in an EventBridge envelope."""
     return {
         "version": "0",
         "id": str(uuid.uuid4()),
@@ -71,14 +78,14 @@ def envelope(copy: Mirrored, source: str = "faultbridge") -> dict[str, Any]:
 
 
 def shape(value: object) -> object:
-    """The keys and types of a document, in their order."""
+    """Return the keys and types of a document in their order."""
     if isinstance(value, dict):
         return [(key, shape(one)) for key, one in value.items() if key != "Faultbridge"]
     return "text" if value is None or isinstance(value, str) else type(value).__name__
 
 
 def documented(shared: Path, detail_type: str) -> dict[str, Any]:
-    """The sample of a detail-type in the reference."""
+    """Return the documented sample of a detail-type."""
     text = (shared / "reference" / "hyperpod.md").read_text(encoding="utf-8")
     samples = (
         json.loads(block) for block in re.findall(r"```json\n(\{.*?)```", text, re.DOTALL) if '"detail-type"' in block
@@ -93,13 +100,13 @@ def test_a_cluster_event_has_the_documented_keys_in_the_documented_nesting(share
 
 def test_a_node_health_event_has_the_documented_keys_in_their_order(shared: Path) -> None:
     (copy,) = (one for one in envelopes(OPENED) if one["detail-type"] == NODE_HEALTH)
-    wanted = documented(shared, NODE_HEALTH)
-    wanted["detail"]["EventTime"] = 0  # null where it was captured; in milliseconds wherever a time is given
-    assert shape(copy) == shape(wanted)
+    expected = documented(shared, NODE_HEALTH)
+    expected["detail"]["EventTime"] = 0  # null where it was captured; in milliseconds wherever a time is given
+    assert shape(copy) == shape(expected)
 
 
-@pytest.mark.parametrize("body", TOLD, ids=lambda one: one["data"].get("to") or one["data"]["outcome"])
-def test_what_consumers_may_rely_on_holds_in_every_copy(body: dict[str, Any]) -> None:
+@pytest.mark.parametrize("body", MIRRORED_EVENTS, ids=lambda one: one["data"].get("to") or one["data"]["outcome"])
+def test_every_copy_has_the_fields_that_consumers_read(body: dict[str, Any]) -> None:
     copies = envelopes(body)
     assert copies
     for copy in copies:
@@ -127,7 +134,7 @@ def test_a_copy_is_the_same_at_every_delivery() -> None:
     assert list(mirror(OPENED, HOME)) == list(mirror(OPENED, HOME))
 
 
-def test_what_has_no_counterpart_has_no_copy() -> None:
+def test_an_event_without_a_hyperpod_counterpart_has_no_copy() -> None:
     quiet = (
         event("Node Fault Detected", code="xid.79", severity="fatal"),
         event("Cluster Status Change", node=None, to="degraded"),
@@ -148,15 +155,15 @@ PATTERNS: dict[str, tuple[dict[str, Any], int]] = {
 
 
 @pytest.mark.parametrize("name", PATTERNS)
-def test_a_pattern_that_aws_documents_matches_once_its_source_is_widened(name: str) -> None:
+def test_a_documented_pattern_matches_after_the_source_is_added(name: str) -> None:
     pattern, expected = PATTERNS[name]
-    copies = envelopes(*TOLD)
+    copies = envelopes(*MIRRORED_EVENTS)
     assert sum(map(matcher({"source": WIDENED, **pattern}), copies)) == expected
     assert sum(map(matcher({"source": ["aws.sagemaker"], **pattern}), copies)) == 0
 
 
 def mailer(event: Mapping[str, Any]) -> str:
-    """A mailer written from its description: it reads by index, and asserts the detail-types that it knows."""
+    """A mailer that reads fields by name and asserts the detail-types that it supports."""
     kind, detail = event["detail-type"], event["detail"]
     region = event["region"]
     if kind == NODE_HEALTH:
@@ -169,20 +176,20 @@ def mailer(event: Mapping[str, Any]) -> str:
         record = detail["EventDetails"]
         name = record["ClusterName"]
         at = record["EventTime"] / 1000
-        told = (record["ResourceType"], record["InstanceGroupName"], record["InstanceId"], record["Description"])
-        about = f"{at} {' '.join(told)}"
+        fields = (record["ResourceType"], record["InstanceGroupName"], record["InstanceId"], record["Description"])
+        about = f"{at} {' '.join(fields)}"
     console = f"https://{region}.console.aws.amazon.com/sagemaker/home?region={region}#/cluster-management/{name}"
     return f"{event['account']} {region} {about} {console}"
 
 
 @pytest.mark.parametrize("body", [OPENED, ESCALATED, RESOLVED], ids=lambda one: one["data"]["to"])
-def test_a_mailer_that_reads_by_index_does_not_fail(body: dict[str, Any]) -> None:
+def test_a_mailer_that_reads_fields_by_name_does_not_fail(body: dict[str, Any]) -> None:
     for copy in envelopes(body):
         assert "cluster-management/train-a" in mailer(copy)
 
 
 def bridge(event: Mapping[str, Any], secret: bytes = b"secret") -> dict[str, Any] | None:
-    """A bridge written from its description: it drops information, strips reasons without looking, and signs."""
+    """A bridge that drops informational events, strips texts without checking their types, and signs the result."""
     detail = event["detail"]
     record = detail.get("EventDetails", {})
     if record.get("EventLevel") == "Info" or "lost orchestration-ready status" in record.get("Description", ""):
@@ -208,20 +215,20 @@ def bridge(event: Mapping[str, Any], secret: bytes = b"secret") -> dict[str, Any
     return body
 
 
-def test_a_bridge_that_strips_and_signs_does_not_fail_and_drops_information_only() -> None:
-    bridged = [bridge(copy) for copy in envelopes(*TOLD)]
+def test_a_bridge_that_signs_events_drops_informational_events_only() -> None:
+    bridged = [bridge(copy) for copy in envelopes(*MIRRORED_EVENTS)]
     assert bridged.count(None) == 2
     assert [one["priority"] for one in bridged if one][:2] == ["HIGH", "MEDIUM"]
     assert any(one and "gpu 3 failed the memory test" in one["description"] for one in bridged)
 
 
-def test_our_own_intake_takes_no_copy_for_a_fault() -> None:
-    for copy in envelopes(*TOLD):
+def test_a_copy_is_not_ingested_as_a_fault() -> None:
+    for copy in envelopes(*MIRRORED_EVENTS):
         assert registry.decode("hyperpod-event", json.dumps(copy).encode()) == ()
 
 
 def entries(mirrored: frozenset[str]) -> FakeBus:
-    """A bus that a real case was published on."""
+    """Return a bus on which the events of a real case were published."""
     world = LedgerFixture()
     world.observe_faults(world.register_node("n-1"))
     bus = FakeBus()
@@ -230,22 +237,22 @@ def entries(mirrored: frozenset[str]) -> FakeBus:
     return bus
 
 
-def test_the_mirror_is_off_and_copies_the_clusters_that_are_named_only() -> None:
+def test_only_listed_clusters_are_mirrored() -> None:
     plain, other, copied = entries(frozenset()), entries(frozenset({"other"})), entries(frozenset({"train-a"}))
-    assert [one.detail_type for one in plain.taken] == [one.detail_type for one in other.taken]
-    assert not any(one.detail_type.startswith("SageMaker") for one in plain.taken)
-    copies = [one.detail_type for one in copied.taken if one.detail_type.startswith("SageMaker")]
+    assert [one.detail_type for one in plain.accepted] == [one.detail_type for one in other.accepted]
+    assert not any(one.detail_type.startswith("SageMaker") for one in plain.accepted)
+    copies = [one.detail_type for one in copied.accepted if one.detail_type.startswith("SageMaker")]
     assert copies == [NODE_HEALTH, CLUSTER_EVENT]
 
 
-def test_the_account_and_region_are_those_of_the_stack() -> None:
+def test_account_and_region_come_from_the_stack_arn() -> None:
     stack = "arn:aws-cn:cloudformation:cn-north-1:111122223333:stack/faultbridge/1"
-    assert Home.of(stack).cluster_arn("a").startswith("arn:aws-cn:sagemaker:cn-north-1:111122223333:cluster/")
-    assert Home.of("no arn") == Home("aws", "", "")
+    assert StackLocation.of(stack).cluster_arn("a").startswith("arn:aws-cn:sagemaker:cn-north-1:111122223333:cluster/")
+    assert StackLocation.of("no arn") == StackLocation("aws", "", "")
 
 
-def test_a_name_that_sagemaker_would_not_take_is_made_one_that_it_does() -> None:
-    odd = case_event("open", 6, **SEAT)
+def test_an_invalid_sagemaker_name_is_made_valid() -> None:
+    odd = case_event("open", 6, **PLACEMENT)
     odd["metadata"]["cluster"] = "-Trains_of the lab-" + "x" * 80
     for copy in envelopes(odd):
         record = copy["detail"].get("EventDetails", copy["detail"])

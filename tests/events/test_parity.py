@@ -1,4 +1,4 @@
-"""The models and the schemas are one contract: what one refuses, the other refuses."""
+"""Models and schemas accept and refuse the same events."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from typing import Any
 
 import pytest
 
-from faultbridge.events.models import BY_NAME
-from faultbridge.events.validation import validator
+from faultbridge.events.json_schema.build import EVENT_MODELS
+from faultbridge.events.json_schema.validation import validator
 from tests.events.mutants import mutations
 from tests.events.samples import FILES, label, name_of, sample
 
-MOST = 300
+MAX_MUTANTS = 300
 
 
-def model_takes(name: str, detail: dict[str, Any]) -> bool:
-    """Whether the model reads it."""
+def model_accepts(name: str, detail: dict[str, Any]) -> bool:
+    """Return whether the model reads an event."""
     try:
-        BY_NAME[name].model_validate_json(json.dumps(detail))
+        EVENT_MODELS[name].model_validate_json(json.dumps(detail))
     except ValueError:
         return False
     return True
 
 
 def some_mutants(path: Path) -> list[tuple[str, dict[str, Any]]]:
-    """Several hundred mutants of a sample, always the same ones. Long texts and lists make no other mutants."""
+    """Return at most 300 mutants of a sample, always the same ones. Long texts and maps are shortened first."""
     event = json.loads(path.read_text(encoding="utf-8"))
     data = event["data"]
     for key in ("attributes", "facts"):
@@ -35,7 +35,7 @@ def some_mutants(path: Path) -> list[tuple[str, dict[str, Any]]]:
             data[key] = dict(list(data[key].items())[:2])
     data |= {"evidence": data["evidence"][:80]} if data.get("evidence") else {}
     found = list(mutations(event))
-    picked = Random(label(path)).sample(found, MOST) if len(found) > MOST else found
+    picked = Random(label(path)).sample(found, MAX_MUTANTS) if len(found) > MAX_MUTANTS else found
     return [(str(mutation), mutation.of(event)) for mutation in picked]
 
 
@@ -46,22 +46,22 @@ def test_models_and_schemas_agree_on_hundreds_of_mutants(path: Path) -> None:
     differing = [
         f"{what}: model {model}, schema {not model}"
         for what, detail in some_mutants(path)
-        if (model := model_takes(name, detail)) is not schema.is_valid(detail)
+        if (model := model_accepts(name, detail)) is not schema.is_valid(detail)
     ]
     assert differing == []
 
 
 @pytest.mark.parametrize("path", FILES, ids=label)
-def test_the_closed_counter_sample_takes_nothing_that_the_open_one_refuses(path: Path) -> None:
+def test_the_closed_form_accepts_nothing_that_the_open_form_refuses(path: Path) -> None:
     name = name_of(path)
     closed, opened = validator(name, closed=True), validator(name, closed=False)
     taken = [(what, detail) for what, detail in some_mutants(path)[:100] if closed.is_valid(detail)]
     assert [what for what, detail in taken if not opened.is_valid(detail)] == []
 
 
-def test_mutants_are_many_and_of_both_kinds() -> None:
+def test_there_are_many_valid_and_many_invalid_mutants() -> None:
     path = next(one for one in FILES if label(one) == "case-status-change-ordinary")
-    verdicts = [model_takes("case-status-change", detail) for _, detail in some_mutants(path)]
+    verdicts = [model_accepts("case-status-change", detail) for _, detail in some_mutants(path)]
     assert len(verdicts) >= 300
     assert verdicts.count(False) >= 100
     assert verdicts.count(True) >= 50
@@ -80,19 +80,19 @@ def test_mutants_are_many_and_of_both_kinds() -> None:
         (("data", "count"), True),
     ],
 )
-def test_both_assert_formats_and_types(place: tuple[str, str], value: object) -> None:
+def test_models_and_schemas_check_formats_and_types(place: tuple[str, str], value: object) -> None:
     detail = sample("node-fault-detected")
     detail[place[0]][place[1]] = value
-    assert not model_takes("node-fault-detected", detail)
+    assert not model_accepts("node-fault-detected", detail)
     assert not validator("node-fault-detected", closed=False).is_valid(detail)
 
 
 @pytest.mark.parametrize("closed", [True, False], ids=["closed", "open"])
-def test_words_and_fields_of_tomorrow_pass_in_the_open_counter_sample_only(closed: bool) -> None:
+def test_unknown_values_and_fields_pass_in_the_open_form_only(closed: bool) -> None:
     word, field = sample("node-fault-detected"), sample("node-fault-detected")
     word["data"]["action"] = "submerge_node"
     field["data"]["component"]["slot"] = 3
     schema = validator("node-fault-detected", closed=closed)
     assert [schema.is_valid(detail) for detail in (word, field)] == [not closed, not closed]
-    assert model_takes("node-fault-detected", word)
-    assert model_takes("node-fault-detected", field)
+    assert model_accepts("node-fault-detected", word)
+    assert model_accepts("node-fault-detected", field)

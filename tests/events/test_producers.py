@@ -1,4 +1,4 @@
-"""What our own stages put on the record is what the contract says that producers write."""
+"""The entries of our own stages give events that are valid for producers."""
 
 from __future__ import annotations
 
@@ -63,9 +63,9 @@ CLOSED = replace(
 
 
 def changed(kind: ChangeKind, condition: Condition | None = CONDITION, **others: object) -> Draft:
-    """The draft of a change to a condition."""
+    """Return the draft of a change to a condition."""
     given = {"fault": fault(attributes={"pid": "1"}), "record_id": "r-1"} | others
-    change = Change(kind, NOON, condition, **given)  # type: ignore[arg-type]  # a builder takes what a test names
+    change = Change(kind, NOON, condition, **given)  # type: ignore[arg-type]  # values of several types
     return entry_builder.fault_change(change, STATE, CATALOG.version, POLICY)
 
 
@@ -81,7 +81,7 @@ DRAFTS = {
     "a node is registered": entry_builder.status_change(
         node(None, incarnation=None), NodeStatus.PROVISIONING, NOON, "added"
     ),
-    "a node falls ill": entry_builder.status_change(STATE, NodeStatus.DEGRADED, NOON, "xid.79"),
+    "a node degrades": entry_builder.status_change(STATE, NodeStatus.DEGRADED, NOON, "xid.79"),
     "a case opens": entry_builder.case_change(None, CASE, NOON, "xid.79", STATE),
     "a case moves": entry_builder.case_change(
         CaseStatus.OPEN, replace(CASE, status=CaseStatus.QUEUED), NOON, "wait over"
@@ -95,14 +95,14 @@ DRAFTS = {
 
 
 def published(draft: Draft, stream: Stream | None = None) -> str:
-    """The detail of the event of a draft."""
+    """Return the detail of the event of a draft."""
     stream = stream or Stream(STACK_ID, "faultbridge", *KEY)
     (entry,), _ = seal(stream, Head(), [draft], actor=Actor.INGEST, severity=Severity.FATAL, recorded_at=NOON)
     return detail_of(entry.body, entry.evidence)
 
 
 @pytest.mark.parametrize("draft", DRAFTS.values(), ids=DRAFTS)
-def test_what_is_narrated_is_valid_closed_and_can_be_read(draft: Draft) -> None:
+def test_every_draft_gives_a_valid_event_that_can_be_read(draft: Draft) -> None:
     detail = published(draft)
     assert_valid_event(json.loads(detail))
     assert type(read(detail)).event_type == draft.type.value
@@ -113,12 +113,12 @@ def test_a_note_about_a_cluster_has_no_node() -> None:
     assert_valid_event(json.loads(published(draft, Stream(STACK_ID, "faultbridge", KEY.cluster))))
 
 
-def test_narrate_knows_every_type_that_nodes_have() -> None:
+def test_the_drafts_cover_every_entry_type_of_nodes() -> None:
     node_types = {kind for kind in EntryType if kind.value.startswith(("Node", "Case"))}
     assert {draft.type for draft in DRAFTS.values()} == node_types
 
 
-def test_a_pager_finds_in_the_case_alone_what_broke_where() -> None:
+def test_a_case_event_contains_the_fault_and_its_place() -> None:
     event = read(published(DRAFTS["a case opens"]))
     assert isinstance(event, CaseStatusChange)
     assert event.data.cause.message == "GPU has fallen off the bus."
@@ -129,7 +129,7 @@ def test_a_pager_finds_in_the_case_alone_what_broke_where() -> None:
     assert event.data.detected_at == NOON
 
 
-def test_the_event_of_an_entry_leads_back_to_the_hash_of_the_entry() -> None:
+def test_the_hash_of_an_entry_can_be_computed_from_its_event() -> None:
     stream = Stream(STACK_ID, "faultbridge", *KEY)
     drafts = [DRAFTS["a condition begins"], DRAFTS["a case opens"], DRAFTS["a step"]]
     entries, _ = seal(stream, Head(), drafts, actor=Actor.INGEST, severity=None, recorded_at=NOON)
@@ -142,14 +142,14 @@ def test_the_event_of_an_entry_leads_back_to_the_hash_of_the_entry() -> None:
         previous = entry.hash
 
 
-def test_the_code_that_the_source_used_is_kept_beside_the_canonical_one() -> None:
+def test_an_event_contains_the_source_code_and_the_canonical_code() -> None:
     event = read(published(DRAFTS["another source's code for it"]))
     assert isinstance(event, NodeFaultDetected)
     assert (event.data.code, event.data.reported_code) == ("xid.79", "smi.gpu_lost")
 
 
-def test_the_closed_counter_sample_would_notice_a_producer_that_goes_its_own_way() -> None:
-    draft = entry_builder.note(kind="gossip", text="heard it", at=NOON)
+def test_the_closed_form_refuses_undescribed_values_and_fields() -> None:
+    draft = entry_builder.note(kind="gossip", text="unconfirmed", at=NOON)
     with pytest.raises(AssertionError, match="'gossip' is not one of"):
         assert_valid_event(json.loads(published(draft)))
     odd = replace(DRAFTS["a step"], data=DRAFTS["a step"].data | {"mood": "fine"})
@@ -158,8 +158,8 @@ def test_the_closed_counter_sample_would_notice_a_producer_that_goes_its_own_way
     assert canonical_json(odd.data)
 
 
-def test_a_scenario_that_is_watched_fails_on_an_entry_outside_the_contract(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_watched_entries_fail_on_an_entry_outside_the_contract(monkeypatch: pytest.MonkeyPatch) -> None:
     watch_entries(monkeypatch)
     published(DRAFTS["a step"])
     with pytest.raises(AssertionError, match="'gossip' is not one of"):
-        published(entry_builder.note(kind="gossip", text="heard it", at=NOON))
+        published(entry_builder.note(kind="gossip", text="unconfirmed", at=NOON))

@@ -17,13 +17,13 @@ from faultbridge.events import (
     read,
     read_envelope,
 )
+from faultbridge.events.enums import CaseStatus, Resolution
 from faultbridge.events.envelope import is_stub
-from faultbridge.events.upcasters import Detail, upcast
-from faultbridge.events.words import CaseStatus, Resolution
+from faultbridge.events.reading import Detail, upcast
 from tests.events.samples import FILES, label, sample
 
 
-def test_an_event_comes_back_as_the_type_that_it_is() -> None:
+def test_an_event_is_read_as_its_type() -> None:
     event = read(json.dumps(sample("case-status-change", "closed")))
     assert isinstance(event, CaseStatusChange)
     assert event.data.from_ is CaseStatus.IN_PROGRESS
@@ -33,7 +33,7 @@ def test_an_event_comes_back_as_the_type_that_it_is() -> None:
 
 
 @pytest.mark.parametrize("path", FILES, ids=label)
-def test_what_is_read_can_be_written_again_without_loss(path: Any) -> None:
+def test_an_event_that_is_read_can_be_written_without_loss(path: Any) -> None:
     detail = json.loads(path.read_text(encoding="utf-8"))
     written = json.loads(read(detail).model_dump_json(by_alias=True, exclude_unset=True))
     assert written == detail
@@ -44,13 +44,13 @@ def test_a_lambda_function_reads_the_whole_envelope() -> None:
     assert isinstance(read_envelope(envelope), ClusterStatusChange)
 
 
-def as_type_of_tomorrow(detail: dict[str, Any]) -> None:
+def as_unknown_type(detail: dict[str, Any]) -> None:
     detail["metadata"]["event_type"] = "Node Firmware Change"
 
 
-def as_major_of_tomorrow(detail: dict[str, Any]) -> None:
+def as_next_major_version(detail: dict[str, Any]) -> None:
     detail["metadata"]["schema_version"] = "2.0"
-    detail["data"] = {"shape": "of tomorrow"}
+    detail["data"] = {"shape": "of the next version"}
 
 
 def as_stub(detail: dict[str, Any]) -> None:
@@ -58,8 +58,8 @@ def as_stub(detail: dict[str, Any]) -> None:
     detail["data"] = {}
 
 
-@pytest.mark.parametrize("change", [as_type_of_tomorrow, as_major_of_tomorrow, as_stub])
-def test_what_a_reader_cannot_know_keeps_its_place_in_the_stream(change: Callable[[dict[str, Any]], None]) -> None:
+@pytest.mark.parametrize("change", [as_unknown_type, as_next_major_version, as_stub])
+def test_an_unreadable_event_keeps_its_position_in_the_stream(change: Callable[[dict[str, Any]], None]) -> None:
     detail = sample("node-fault-detected")
     change(detail)
     event = read(detail)
@@ -68,7 +68,7 @@ def test_what_a_reader_cannot_know_keeps_its_place_in_the_stream(change: Callabl
     assert is_stub(event.metadata) is (change is as_stub)
 
 
-def test_a_minor_version_of_tomorrow_is_read_by_today() -> None:
+def test_a_later_minor_version_is_read() -> None:
     detail = sample("node-fault-detected")
     detail["metadata"]["schema_version"] = "1.7"
     detail["data"]["thermal_margin"] = 3
@@ -76,7 +76,7 @@ def test_a_minor_version_of_tomorrow_is_read_by_today() -> None:
 
 
 @pytest.mark.parametrize("text", ["[]", "{}", "null", '{"metadata": 3}', "{", '{"metadata": {}, "data": {}}'])
-def test_what_is_no_event_is_refused_in_one_way(text: str) -> None:
+def test_a_value_that_is_not_an_event_raises_value_error(text: str) -> None:
     with pytest.raises(ValueError, match=r".+"):
         read(text)
 
@@ -111,18 +111,18 @@ STEPS = {("T", "1.0"): seconds_to_milliseconds, ("T", "2.0"): milliseconds_in_pa
     ],
     ids=lambda one: one["metadata"]["schema_version"],
 )
-def test_upcasters_lead_step_by_step_from_any_version_to_the_newest(detail: Detail) -> None:
+def test_upcasters_convert_any_version_to_the_newest(detail: Detail) -> None:
     before = json.dumps(detail)
     assert upcast(detail, STEPS) == versioned("3.0", phases=[{"name": "open", "ms": 2000}])
     assert json.dumps(detail) == before
 
 
-def test_an_upcaster_that_stands_still_is_named_instead_of_run_for_ever() -> None:
+def test_an_upcaster_that_does_not_raise_the_version_is_refused() -> None:
     with pytest.raises(ValueError, match=r"T 1\.0 does not lead to a later version"):
         upcast(versioned("1.0"), {("T", "1.0"): lambda detail: detail})
 
 
 @pytest.mark.parametrize("path", FILES, ids=label)
-def test_the_version_of_today_needs_no_upcaster(path: Any) -> None:
+def test_the_current_version_needs_no_upcaster(path: Any) -> None:
     detail = json.loads(path.read_text(encoding="utf-8"))
     assert upcast(detail) == detail

@@ -1,4 +1,4 @@
-"""`faultbridge schema`: without a stack, and without the repository."""
+"""`faultbridge schema` works without a stack and without the repository."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 
 from faultbridge.cli.app import run
-from faultbridge.events.models import BY_NAME
-from faultbridge.events.schemas import close, open_schema
+from faultbridge.events.json_schema.build import EVENT_MODELS, closed_form, open_schema
 from tests.events.patterns import envelope
-from tests.events.samples import FILES, LIBRARY, label, sample
+from tests.events.samples import FILES, SCHEMAS, label, sample
 
 CAPTURE = pytest.CaptureFixture[str]
 
@@ -25,22 +24,22 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def write(document: object) -> str:
-    """A file with a document."""
+    """Write a document to a file and return its name."""
     Path("event.json").write_text(json.dumps(document), encoding="utf-8")
     return "event.json"
 
 
 def one_line(text: str) -> str:
-    """The error, which must be one line."""
+    """Return the error after checking that it is one line."""
     assert text.startswith("faultbridge: ")
     assert text.count("\n") == 1
     return text
 
 
-def test_list_names_every_event_with_its_version(capsys: CAPTURE) -> None:
+def test_list_prints_every_event_with_its_version(capsys: CAPTURE) -> None:
     assert run(["schema", "list", "--json"]) == 0
     listed = json.loads(capsys.readouterr().out)
-    assert [one["event"] for one in listed] == list(BY_NAME)
+    assert [one["event"] for one in listed] == list(EVENT_MODELS)
     assert {one["version"] for one in listed} == {"1.0"}
     assert run(["schema", "list"]) == 0
     assert "Node Fault Detected" in capsys.readouterr().out
@@ -50,16 +49,16 @@ def test_list_names_every_event_with_its_version(capsys: CAPTURE) -> None:
 def test_show_prints_the_published_schema(event: str, capsys: CAPTURE) -> None:
     assert run(["schema", "show", event]) == 0
     assert json.loads(capsys.readouterr().out) == open_schema("job-change")
-    assert open_schema("job-change") == json.loads((LIBRARY.root / "job-change" / "v1.json").read_text("utf-8"))
+    assert open_schema("job-change") == json.loads((SCHEMAS.root / "job-change" / "v1.json").read_text("utf-8"))
 
 
-def test_show_prints_the_counter_sample_for_producers_on_demand(capsys: CAPTURE) -> None:
+def test_show_prints_the_closed_form_on_request(capsys: CAPTURE) -> None:
     assert run(["schema", "show", "job-change", "--closed"]) == 0
-    assert json.loads(capsys.readouterr().out) == close(open_schema("job-change"))
+    assert json.loads(capsys.readouterr().out) == closed_form(open_schema("job-change"))
 
 
 @pytest.mark.parametrize("event", ["job-changed", "job-change@2", "job-change@"])
-def test_an_event_that_is_not_there_is_wrong_usage(event: str, capsys: CAPTURE) -> None:
+def test_an_unknown_event_is_wrong_usage(event: str, capsys: CAPTURE) -> None:
     assert run(["schema", "show", event]) == 2
     one_line(capsys.readouterr().err)
 
@@ -71,40 +70,40 @@ def test_every_sample_is_valid_as_detail_and_as_envelope(path: Path) -> None:
         assert run(["schema", "validate", write(envelope(path))]) == 0
 
 
-def test_an_invalid_event_is_named_with_the_place(capsys: CAPTURE) -> None:
+def test_an_invalid_event_is_reported_with_the_field(capsys: CAPTURE) -> None:
     detail = sample("node-status-change")
     del detail["data"]["to"]
     assert run(["schema", "validate", write(detail), "--json"]) == 1
-    told = capsys.readouterr()
-    assert "'to' is a required property" in one_line(told.err)
-    verdict = json.loads(told.out)[0]
+    output = capsys.readouterr()
+    assert "'to' is a required property" in one_line(output.err)
+    verdict = json.loads(output.out)[0]
     assert (verdict["event"], verdict["valid"]) == ("node-status-change", False)
     assert verdict["problems"] == ["/data: 'to' is a required property"]
 
 
-def test_words_of_tomorrow_are_valid_to_readers_and_not_from_producers() -> None:
+def test_an_unknown_value_is_valid_for_consumers_only() -> None:
     detail = sample("node-status-change")
     detail["data"]["to"] = "submerged"
     assert run(["schema", "validate", write(detail)]) == 0
     assert run(["schema", "validate", write(detail), "--closed"]) == 1
 
 
-def test_a_list_of_events_is_judged_one_by_one(capsys: CAPTURE) -> None:
+def test_a_list_of_events_is_validated_one_by_one(capsys: CAPTURE) -> None:
     events = [sample("node-status-change"), {"metadata": {}}, sample("job-change")]
     assert run(["schema", "validate", write(events), "--jsonl"]) == 1
-    told = capsys.readouterr()
-    assert [json.loads(line)["valid"] for line in told.out.splitlines()] == [True, False, True]
-    assert "1 of 3 events are not valid" in one_line(told.err)
+    output = capsys.readouterr()
+    assert [json.loads(line)["valid"] for line in output.out.splitlines()] == [True, False, True]
+    assert "1 of 3 events are not valid" in one_line(output.err)
 
 
-def test_a_detail_type_that_is_not_the_events_own_is_found(capsys: CAPTURE) -> None:
+def test_a_wrong_detail_type_is_found(capsys: CAPTURE) -> None:
     event = envelope(FILES[0]) | {"detail-type": "Job Change"}
     assert run(["schema", "validate", write(event)]) == 1
     assert "/detail-type: 'Job Change' is not" in one_line(capsys.readouterr().err)
 
 
 @pytest.mark.parametrize("document", [3, "text", None, {"detail": 3}, {"detail": {"metadata": 3}}, {}])
-def test_json_that_is_no_event_is_not_valid(document: Any, capsys: CAPTURE) -> None:
+def test_json_that_is_not_an_event_is_not_valid(document: Any, capsys: CAPTURE) -> None:
     assert run(["schema", "validate", write(document)]) == 1
     one_line(capsys.readouterr().err)
 
@@ -112,12 +111,12 @@ def test_json_that_is_no_event_is_not_valid(document: Any, capsys: CAPTURE) -> N
 @pytest.mark.parametrize(
     "raw", [b"", b"  \n", b"{", b"\xff\xfe", b"[" * 100_000], ids=["empty", "blank", "cut", "utf16", "deep"]
 )
-def test_what_is_not_json_cannot_be_decoded(raw: bytes, monkeypatch: pytest.MonkeyPatch, capsys: CAPTURE) -> None:
+def test_input_that_is_not_json_is_refused(raw: bytes, monkeypatch: pytest.MonkeyPatch, capsys: CAPTURE) -> None:
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(raw)))
     assert run(["schema", "validate", "-"]) == 65
     one_line(capsys.readouterr().err)
 
 
-def test_a_file_that_is_not_there_is_wrong_usage(capsys: CAPTURE) -> None:
+def test_a_missing_file_is_wrong_usage(capsys: CAPTURE) -> None:
     assert run(["schema", "validate", "nowhere.json"]) == 2
     one_line(capsys.readouterr().err)

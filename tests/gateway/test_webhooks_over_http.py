@@ -1,6 +1,7 @@
-"""The webhook door over real HTTP: a server on loopback plays the gateway, and calls the function's own entry point.
+"""Webhooks over real HTTP: a loopback server replaces API Gateway and calls the function.
 
-The event is that of an HTTP API, payload 2.0; who may post is a secret that the embedded stack does not have.
+The event has the payload format 2.0 of an HTTP API. The embedded stack has no secret with webhook senders, so these
+tests set their own.
 """
 
 from __future__ import annotations
@@ -20,10 +21,10 @@ from faultbridge.gateway.signature import sign
 from faultbridge.ingest.record_reader import Delivery
 from faultbridge.registry.registration import NewNode
 from tests.builders import KEY
-from tests.gateway.test_gateway import ALERT, SECRET
+from tests.gateway.requests import ALERT, SECRET
 from tests.world import World
 
-NEIGHBOUR = "train-b"
+NEIGHBOR = "train-b"
 SENDERS = {
     "prometheus": {"cluster": KEY.cluster, "sources": ["faultbridge"], "secrets": [SECRET]},
     "forgotten": {"cluster": "no-such-cluster", "sources": ["faultbridge"], "secrets": [SECRET]},
@@ -31,10 +32,10 @@ SENDERS = {
 
 
 class Gateway:
-    """An HTTP server that hands requests over as an HTTP API does."""
+    """An HTTP server that passes requests to the function in the format of an HTTP API."""
 
     def __init__(self, world: World) -> None:
-        outer = self
+        gateway = self
         self.world = world
         self.at: int | None = None
 
@@ -52,7 +53,7 @@ class Gateway:
                     "body": base64.b64encode(body).decode(),
                     "isBase64Encoded": True,
                 }
-                answer = intake(event, outer.world.app)
+                answer = intake(event, gateway.world.app)
                 self.send_response(answer["statusCode"])
                 for name, value in answer["headers"].items():
                     self.send_header(name, value)
@@ -66,7 +67,7 @@ class Gateway:
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
 
     def post(self, body: bytes, sender: str = "prometheus", secret: str = SECRET) -> tuple[int, str]:
-        """Sign and post a body; returns the status and the reason, empty when it was taken."""
+        """Sign and post a body; return the status and the reason, which is empty for an accepted post."""
         at = str(self.at or int(self.world.now.timestamp()))
         signed = {"X-Faultbridge-Timestamp": at, "X-Faultbridge-Signature": sign(at, body, secret.encode())}
         connection = http.client.HTTPConnection("127.0.0.1", self._server.server_port, timeout=30)
@@ -76,11 +77,11 @@ class Gateway:
         connection.close()
         return answer.status, document.get("reason", document.get("type", "")) if answer.status != 202 else ""
 
-    def let_ingest_run(self) -> list[str]:
-        """Work everything on the queue; returns the reasons of the records that were rejected."""
+    def ingest_all(self) -> list[str]:
+        """Ingest everything on the queue; return the reasons of rejected records."""
         queue, reasons = self.world.ports.queue, []
         while received := queue.receive():
-            reasons += self.world.app.ingest(
+            reasons += self.world.app.ingestion.ingest(
                 [Delivery(one.handle, one.body, one.sent_at) for one in received]
             ).reasons.values()
             for one in received:
@@ -96,23 +97,23 @@ class Gateway:
 def gateway() -> Iterator[Gateway]:
     world = World()
     world.app.webhook_senders = lambda: lambda: json.dumps(SENDERS).encode()
-    other = ClusterConfig(NEIGHBOUR, mode=Mode.ACT, repair_owner=RepairOwner.FAULTBRIDGE)
-    world.app.registration.add_cluster(other)
+    other = ClusterConfig(NEIGHBOR, mode=Mode.ACT, repair_owner=RepairOwner.FAULTBRIDGE)
+    world.app.registry.registration.add_cluster(other)
     instance = world.ports.fleet.launch("their-workers")
-    world.app.registration.add_node(NEIGHBOUR, NewNode("their-node", instance, group="their-workers"))
-    made = Gateway(world)
-    yield made
-    made.close()
+    world.app.registry.registration.add_node(NEIGHBOR, NewNode("their-node", instance, group="their-workers"))
+    server = Gateway(world)
+    yield server
+    server.close()
 
 
-def acted_upon(gateway: Gateway) -> list[str]:
-    """The nodes on which anything is active or a case is open."""
-    keys = [KEY, replace_node(NEIGHBOUR, "their-node")]
+def affected_nodes(gateway: Gateway) -> list[str]:
+    """Return the streams of the nodes with an active condition or a case."""
+    keys = [KEY, node_key(NEIGHBOR, "their-node")]
     states = [gateway.world.node(key) for key in keys]
     return [state.key.stream for state in states if list(state.active()) or state.case]
 
 
-def replace_node(cluster: str, node: str):
+def node_key(cluster: str, node: str):
     return KEY._replace(cluster=cluster, node=node)
 
 
@@ -120,28 +121,28 @@ def alert(**others: object) -> bytes:
     return json.dumps({**json.loads(ALERT), **others}).encode()
 
 
-def test_what_its_sender_signed_reaches_the_node_that_it_names(gateway: Gateway) -> None:
+def test_a_signed_post_is_recorded_on_the_node_that_it_names(gateway: Gateway) -> None:
     assert gateway.post(alert()) == (202, "")
-    assert gateway.let_ingest_run() == []
-    assert acted_upon(gateway) == [KEY.stream]
+    assert gateway.ingest_all() == []
+    assert affected_nodes(gateway) == [KEY.stream]
 
 
-def test_a_record_forged_for_a_neighbour_is_refused_by_whichever_name(gateway: Gateway) -> None:
-    theirs = gateway.world.node(replace_node(NEIGHBOUR, "their-node")).incarnation
-    assert theirs is not None
-    for name in ("their-node", theirs.instance_id, f"hyperpod-{theirs.instance_id}"):
-        assert gateway.post(alert(node=name, cluster=NEIGHBOUR)) == (202, "")
-        assert gateway.let_ingest_run() == ["unknown_node"]
-    assert acted_upon(gateway) == []
+def test_a_post_for_a_node_of_another_cluster_is_refused_by_any_of_its_names(gateway: Gateway) -> None:
+    incarnation = gateway.world.node(node_key(NEIGHBOR, "their-node")).incarnation
+    assert incarnation is not None
+    for name in ("their-node", incarnation.instance_id, f"hyperpod-{incarnation.instance_id}"):
+        assert gateway.post(alert(node=name, cluster=NEIGHBOR)) == (202, "")
+        assert gateway.ingest_all() == ["unknown_node"]
+    assert affected_nodes(gateway) == []
 
 
-def test_a_cluster_that_nobody_registered_is_refused(gateway: Gateway) -> None:
+def test_a_post_for_an_unregistered_cluster_is_refused(gateway: Gateway) -> None:
     assert gateway.post(alert(), sender="forgotten") == (202, "")
-    assert gateway.let_ingest_run() == ["unknown_cluster"]
-    assert acted_upon(gateway) == []
+    assert gateway.ingest_all() == ["unknown_cluster"]
+    assert affected_nodes(gateway) == []
 
 
-def test_a_post_that_is_replayed_is_refused(gateway: Gateway) -> None:
+def test_a_replayed_post_is_refused(gateway: Gateway) -> None:
     gateway.at = int(gateway.world.now.timestamp())
     assert gateway.post(alert()) == (202, "")
     assert gateway.post(alert())[0] == 409
@@ -151,17 +152,17 @@ def test_a_post_that_is_replayed_is_refused(gateway: Gateway) -> None:
 @pytest.mark.parametrize(
     ("body", "sender", "secret", "status"),
     [
-        (alert(), "prometheus", "a secret that somebody guessed", 401),
-        (alert(), "nobody", SECRET, 401),
+        (alert(), "prometheus", "a secret that was guessed", 401),
+        (alert(), "unknown", SECRET, 401),
         (b"x" * 10_000_000, "prometheus", SECRET, 413),
     ],
     ids=["wrong signature", "unknown sender", "ten megabytes"],
 )
-def test_what_is_not_proven_or_too_much_is_refused_with_a_reason(
+def test_an_unproven_or_too_large_post_is_refused_with_a_reason(
     gateway: Gateway, body: bytes, sender: str, secret: str, status: int
 ) -> None:
-    answered, told = gateway.post(body, sender, secret)
+    answered, problem = gateway.post(body, sender, secret)
     assert answered == status
-    assert told
+    assert problem
     assert gateway.world.ports.queue.messages == []
-    assert acted_upon(gateway) == []
+    assert affected_nodes(gateway) == []

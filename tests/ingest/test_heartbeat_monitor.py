@@ -14,10 +14,10 @@ from faultbridge.domain.policy import Limits
 from faultbridge.domain.times import to_text
 from faultbridge.ingest import heartbeat_monitor
 from faultbridge.ingest.heartbeat_monitor import HeartbeatMonitor
-from faultbridge.rules.policies import Policies
+from faultbridge.rules.policies import PolicyStore
 from faultbridge.storage import keys
 from tests.builders import KEY, NOON
-from tests.races import just_before, to
+from tests.races import run_before_write, writes_to
 from tests.world import World
 
 SILENT = "host.silent@node"
@@ -27,7 +27,7 @@ OBSERVE = {"mode": "observe", "repair_owner": "observe"}
 def beat(world: World, *nodes: str, **others: object) -> None:
     body = json.dumps({"heartbeat": 1, "at": to_text(world.now)})
     for node in nodes or (KEY.node,):
-        world.app.ingest([world.message(body, source="heartbeat", node=node, **others)])
+        world.app.ingestion.ingest([world.message(body, source="heartbeat", node=node, **others)])
 
 
 def pass_time(world: World, minutes: float, *alive: str) -> None:
@@ -36,7 +36,7 @@ def pass_time(world: World, minutes: float, *alive: str) -> None:
         world.ports.clock.advance(timedelta(minutes=1))
         if alive:
             beat(world, *alive)
-        assert world.app.sweep().failures == []
+        assert world.app.ops.sweep().failures == []
 
 
 def silent(world: World, *nodes: str) -> list[bool]:
@@ -86,7 +86,7 @@ def test_no_node_is_silent_when_most_nodes_are_overdue(caplog: pytest.LogCapture
     pass_time(world, 10)
     assert silent(world, *nodes) == [False] * 3
     caplog.clear()
-    assert world.app.sweep().deaf == 3
+    assert world.app.ops.sweep().deaf == 3
     (line,) = [vars(record) for record in caplog.records if record.message == "missing_heartbeats_ignored"]
     assert (line["overdue"], line["on_time"]) == (3, 0)
     beat(world, *nodes)
@@ -122,7 +122,7 @@ def test_most_heartbeats_write_nothing() -> None:
 def test_the_policy_sets_the_heartbeat_timeout() -> None:
     world = World()
     half_an_hour = timedelta(minutes=30) // timedelta(milliseconds=1)
-    Policies(world.ports.table, world.ports.clock).put(
+    PolicyStore(world.ports.table, world.ports.clock).put(
         {"version": "p-1", "limits": {"heartbeat_timeout": half_an_hour}}
     )
     beat(world)
@@ -167,7 +167,7 @@ def test_a_node_is_silent_exactly_when_its_timeout_ends(early: timedelta, expect
     world = World()
     beat(world)
     world.ports.clock.advance(Limits().heartbeat_timeout - early)
-    HeartbeatMonitor(world.ports.table, world.app.append, world.app.rulebook).check(KEY)
+    HeartbeatMonitor(world.ports.table, world.app.ledger.append, world.app.rules.rulebook).check(KEY)
     assert silent(world) == [expected]
 
 
@@ -212,8 +212,10 @@ def test_a_newer_heartbeat_of_another_process_stays_and_is_logged(caplog: pytest
     caplog.set_level(logging.INFO)
     world = World()
     later = world.now + timedelta(seconds=30)
-    monitors = [HeartbeatMonitor(world.ports.table, world.app.append, world.app.rulebook) for _ in range(2)]
-    just_before(world.ports.seam, to(keys.seen(KEY)), lambda: monitors[1].record({KEY: later}))
+    monitors = [
+        HeartbeatMonitor(world.ports.table, world.app.ledger.append, world.app.rules.rulebook) for _ in range(2)
+    ]
+    run_before_write(world.ports.seam, writes_to(keys.seen(KEY)), lambda: monitors[1].record({KEY: later}))
     monitors[0].record({KEY: world.now})
     seen = world.ports.table.get(keys.seen(KEY))
     assert seen is not None

@@ -16,11 +16,11 @@ from faultbridge.ingest.poison_messages import ALONE_FROM_RECEIVES, MAX_ATTEMPTS
 from faultbridge.ingest.record_reader import Delivery
 from faultbridge.pipeline.normalize.limit import MAX_FAULTS
 from faultbridge.registry.registration import NewNode
-from faultbridge.simulation.fakes import breaking
+from faultbridge.simulation.fakes import raise_once
 from faultbridge.storage import keys
 from faultbridge.storage.wire.message import raw_key
 from tests.builders import KEY, NOON
-from tests.races import just_before, to
+from tests.races import run_before_write, writes_to
 from tests.world import GROUP, XID_31, XID_79, World
 
 SMI_NOISE = "NVRM: loading NVIDIA UNIX x86_64 Kernel Module  570.86.15"
@@ -48,7 +48,7 @@ def test_a_batch_delivered_again_in_reverse_order_after_twenty_days_changes_no_s
     world.outcomes(*batch)
     before = {item["pk"]: item for item in world.ports.table.items() if item["sk"] == "STATE"}
     world.ports.clock.advance(timedelta(days=20))
-    repeated = world.app.ingest(list(reversed(batch)))
+    repeated = world.app.ingestion.ingest(list(reversed(batch)))
     assert set(repeated.outcomes.values()) <= {Outcome.STALE, Outcome.CLEAN}
     assert {item["pk"]: item for item in world.ports.table.items() if item["sk"] == "STATE"} == before
 
@@ -76,7 +76,7 @@ def test_all_records_of_a_node_in_a_batch_are_one_commit():
 def test_an_unusable_record_is_rejected_with_its_reason_and_the_others_are_not(given, reason):
     world = World()
     bad = world.message(**{"text": XID_79, **given})
-    ingested = world.app.ingest([bad, world.message(XID_79)])
+    ingested = world.app.ingestion.ingest([bad, world.message(XID_79)])
     assert sorted(ingested.outcomes.values()) == [Outcome.RECORDED, Outcome.REJECTED]
     assert list(ingested.reasons.values()) == [reason]
     assert not ingested.failed
@@ -84,7 +84,7 @@ def test_an_unusable_record_is_rejected_with_its_reason_and_the_others_are_not(g
 
 def test_a_message_without_the_record_format_is_rejected_and_has_an_outcome():
     world = World()
-    ingested = world.app.ingest([Delivery("message-x", "not json", NOON)])
+    ingested = world.app.ingestion.ingest([Delivery("message-x", "not json", NOON)])
     assert list(ingested.outcomes.values()) == [Outcome.REJECTED]
 
 
@@ -92,18 +92,18 @@ def test_a_rejected_record_is_recorded_after_its_node_is_registered():
     world = World()
     world.outcomes(world.message(XID_79, node="registered-later"))
     world.register_node("registered-later")
-    (reject,) = world.app.rejects.list(KEY.cluster)
-    world.app.rejects.retry(reject)
+    (reject,) = world.app.ingestion.rejects.list(KEY.cluster)
+    world.app.ingestion.rejects.retry(reject)
     (message,) = world.ports.queue.receive()
     assert world.outcomes(Delivery("again", message.body, world.now)) == [Outcome.RECORDED]
-    assert not list(world.app.rejects.list(KEY.cluster))
+    assert not list(world.app.ingestion.rejects.list(KEY.cluster))
 
 
 def test_an_outage_of_the_table_gives_back_the_records_without_an_outcome():
     world = World()
-    world.ports.seam.before = breaking(("table.transact", Transient("throttled")))
+    world.ports.seam.before = raise_once(("table.transact", Transient("throttled")))
     message = world.message(XID_79)
-    ingested = world.app.ingest([message])
+    ingested = world.app.ingestion.ingest([message])
     assert (ingested.failed, ingested.outcomes) == ({message.id: "state_unavailable"}, {})
     assert world.outcomes(message) == [Outcome.RECORDED]
 
@@ -113,8 +113,8 @@ def test_a_body_that_cannot_be_read_now_gives_back_its_record() -> None:
     pointer = raw_key("train-a", world.now, XID_79.encode())
     world.ports.objects.put(pointer, XID_79.encode())
     pointing = world.pointing(pointer)
-    world.ports.seam.before = breaking(("objects.get", Transient("down")))
-    ingested = world.app.ingest([pointing])
+    world.ports.seam.before = raise_once(("objects.get", Transient("down")))
+    ingested = world.app.ingestion.ingest([pointing])
     assert (ingested.failed, ingested.outcomes) == ({pointing.id: "input_unavailable"}, {})
     assert world.outcomes(pointing) == [Outcome.RECORDED]
 
@@ -122,8 +122,8 @@ def test_a_body_that_cannot_be_read_now_gives_back_its_record() -> None:
 def test_a_rejected_record_that_cannot_be_stored_is_given_back() -> None:
     world = World()
     unknown = world.message(XID_79, node="unregistered")
-    world.ports.seam.before = breaking(("objects.put", Transient("down")), ("table.write", Transient("down")))
-    ingested = world.app.ingest([unknown])
+    world.ports.seam.before = raise_once(("objects.put", Transient("down")), ("table.write", Transient("down")))
+    ingested = world.app.ingestion.ingest([unknown])
     assert (ingested.failed, ingested.outcomes) == ({unknown.id: "rejects_unavailable"}, {})
     world.ports.seam.before = lambda _: None
     assert world.outcomes(unknown) == [Outcome.REJECTED]
@@ -138,7 +138,7 @@ def test_a_failing_write_of_one_node_gives_back_only_its_records():
 
     world.ports.seam.before = only_a
     first, second = world.message(XID_79, node="a"), world.message(XID_79, node="b")
-    ingested = world.app.ingest([first, second])
+    ingested = world.app.ingestion.ingest([first, second])
     assert ingested.failed == {first.id: "state_unavailable"}
     assert list(ingested.outcomes.values()) == [Outcome.RECORDED]
 
@@ -200,11 +200,11 @@ def test_a_counter_sample_delivered_again_is_not_compared():
 def test_a_heartbeat_that_could_not_be_stored_is_given_back():
     world = World()
     beat = world.message(json.dumps({"heartbeat": 1, "at": to_text(NOON)}), source="heartbeat")
-    just_before(world.ports.seam, to(keys.seen(KEY)), throttled)
-    ingested = world.app.ingest([beat, world.message(SMI_NOISE)])
+    run_before_write(world.ports.seam, writes_to(keys.seen(KEY)), throttled)
+    ingested = world.app.ingestion.ingest([beat, world.message(SMI_NOISE)])
     assert ingested.failed == {beat.id: "heartbeats_unavailable"}
     assert world.ports.table.get(keys.seen(KEY)) is None
-    assert world.app.ingest([beat]).failed == {}
+    assert world.app.ingestion.ingest([beat]).failed == {}
     assert world.ports.table.get(keys.seen(KEY)) is not None
 
 
@@ -246,14 +246,14 @@ class WorkerStopped(BaseException):
 
 def stop_worker_on_poison(world: World) -> None:
     """Stop the worker each time it decodes a body that contains `poison`."""
-    read = world.app.ingest.reader.decode
+    read = world.app.ingestion.ingest.reader.decode
 
     def decode(source, body, hints):
         if b"poison" in body:
             raise WorkerStopped
         return read(source, body, hints)
 
-    object.__setattr__(world.app.ingest.reader, "decode", decode)
+    object.__setattr__(world.app.ingestion.ingest.reader, "decode", decode)
 
 
 def test_a_record_that_stops_its_worker_is_rejected_after_three_attempts_alone_and_others_are_processed():
@@ -264,7 +264,7 @@ def test_a_record_that_stops_its_worker_is_rejected_after_three_attempts_alone_a
     for receives in range(1, 20):
         batch = [replace(one, receives=receives) for one in (poison, good)]
         try:
-            ingested = world.app.ingest(batch)
+            ingested = world.app.ingestion.ingest(batch)
         except WorkerStopped:
             stops += 1
             continue
@@ -278,8 +278,10 @@ def test_an_outage_of_an_hour_makes_no_message_a_poison_message():
     world = World()
     message = world.message(XID_79)
     for receives in range(1, 25):
-        world.ports.seam.before = breaking(("table.transact", Transient("down")))
-        assert world.app.ingest([replace(message, receives=receives)]).failed == {message.id: "state_unavailable"}
+        world.ports.seam.before = raise_once(("table.transact", Transient("down")))
+        assert world.app.ingestion.ingest([replace(message, receives=receives)]).failed == {
+            message.id: "state_unavailable"
+        }
     world.ports.seam.before = lambda call: None
     assert world.outcomes(replace(message, receives=25)) == [Outcome.RECORDED]
 
@@ -289,14 +291,14 @@ def test_the_full_record_is_stored_when_its_excerpt_was_shortened():
     long_line = XID_79 + " " + "x" * 6000
     world.outcomes(world.message(long_line))
     (condition,) = world.node().active()
-    assert world.ports.objects.kept[condition.attributes["evidence_object"]] == long_line.encode()
+    assert world.ports.objects.stored[condition.attributes["evidence_object"]] == long_line.encode()
 
 
 def test_a_conflict_while_counting_an_attempt_gives_the_message_back_and_rejects_nothing() -> None:
     world = World()
     message = replace(world.message(), receives=ALONE_FROM_RECEIVES)
-    world.ports.seam.before = breaking(("table.write", Conflict("another transaction writes the item")))
-    ingested = world.app.ingest([message])
+    world.ports.seam.before = raise_once(("table.write", Conflict("another transaction writes the item")))
+    ingested = world.app.ingestion.ingest([message])
     assert ingested.failed == {message.id: "conflict"}
     assert ingested.outcomes == {}
 
@@ -320,7 +322,7 @@ SIX_GPUS = (
 )
 def test_the_gpu_count_is_compared_with_the_instance_type_two_minutes_after_boot(instance_type, minutes, missing):
     world = World(nodes=())
-    world.app.registration.add_node(
+    world.app.registry.registration.add_node(
         KEY.cluster, NewNode(KEY.node, world.ports.fleet.launch(GROUP), instance_type=instance_type)
     )
     world.ports.clock.advance(timedelta(minutes=minutes))
@@ -330,7 +332,7 @@ def test_the_gpu_count_is_compared_with_the_instance_type_two_minutes_after_boot
 
 def test_the_gpu_count_fault_is_cleared_when_all_gpus_are_reported_again():
     world = World(nodes=())
-    world.app.registration.add_node(
+    world.app.registry.registration.add_node(
         KEY.cluster, NewNode(KEY.node, world.ports.fleet.launch(GROUP), instance_type="ml.p5.48xlarge")
     )
     world.ports.clock.advance(timedelta(minutes=3))

@@ -24,7 +24,7 @@ MAPPINGS = {
 def alert(world: World) -> None:
     labels = {"alertname": "LowDiskBandwidth", "rack_host": "gpu-1"}
     body = {"version": "4", "receiver": "x", "alerts": [{"status": "firing", "labels": labels, "startsAt": None}]}
-    world.app.ingest([world.message(json.dumps(body), source="alertmanager", node=None)])
+    world.app.ingestion.ingest([world.message(json.dumps(body), source="alertmanager", node=None)])
 
 
 def mappings(world: World) -> MappingStore:
@@ -44,7 +44,7 @@ def test_records_are_decoded_with_the_stored_mappings() -> None:
 
 def test_mappings_are_read_only_for_sources_that_use_them() -> None:
     world = World()
-    world.app.ingest([world.message()])
+    world.app.ingestion.ingest([world.message()])
     reads = [call for call in world.ports.seam.calls if "MAPPING" in repr(call)]
     assert reads == []
 

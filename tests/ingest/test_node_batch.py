@@ -17,7 +17,7 @@ from faultbridge.errors import Transient
 from faultbridge.ingest.node_batch import MAX_ENTRIES, MAX_WRITES, DraftedBatch, group_commits
 from faultbridge.ledger.append import Appended
 from faultbridge.rules.rulebook import rules_of
-from faultbridge.simulation.fakes.seams import Call
+from faultbridge.simulation.fakes.seam import Call
 from faultbridge.storage import keys
 from faultbridge.storage.writes import Put
 from tests.builders import KEY
@@ -67,9 +67,9 @@ def test_a_conflict_of_one_node_does_not_prevent_the_commits_of_the_others() -> 
 
     def write_concurrently() -> None:
         app = world.app
-        config = rules_of(app.rulebook, KEY.cluster).config
-        other = app.append.read(key("n3"))
-        app.append(
+        config = rules_of(app.rules.rulebook, KEY.cluster).config
+        other = app.ledger.append.read(key("n3"))
+        app.ledger.append(
             other.key,
             lambda state, now: Transition(state, (), (_unrelated_write(world),)),
             actor=Actor.CLI,

@@ -15,8 +15,8 @@ from faultbridge.errors import Conflict, Transient
 from faultbridge.ingest.outcomes import GiveBackReason, IngestResult
 from faultbridge.ingest.poison_messages import ALONE_FROM_RECEIVES, MAX_ATTEMPTS
 from faultbridge.ingest.record_reader import Delivery
-from faultbridge.simulation.fakes import breaking
-from faultbridge.simulation.fakes.seams import Call
+from faultbridge.simulation.fakes import raise_once
+from faultbridge.simulation.fakes.seam import Call
 from faultbridge.storage import keys
 from tests.builders import KEY, NOON
 from tests.world import XID_79, World
@@ -53,7 +53,7 @@ def test_a_record_given_back_is_logged_once_with_its_reason_and_ids(
     world = World(nodes=("a", "b"))
     world.ports.seam.before = fail_commits_of("a", error)
     failing, good = world.message(XID_79, node="a", record_id="r-a"), world.message(XID_79, node="b")
-    result = world.app.ingest([failing, good])
+    result = world.app.ingestion.ingest([failing, good])
     assert result.failed == {failing.id: reason}
     (line,) = logged(caplog, GIVEN_BACK)
     assert line["levelno"] == logging.WARNING
@@ -65,9 +65,9 @@ def test_an_unreadable_message_that_is_given_back_is_logged_with_an_id_of_its_te
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     world = World()
-    world.ports.seam.before = breaking(("objects.put", Transient("down")))
+    world.ports.seam.before = raise_once(("objects.put", Transient("down")))
     message = Delivery("message-x", "not json", NOON)
-    assert world.app.ingest([message]).failed == {"message-x": GiveBackReason.REJECTS_UNAVAILABLE}
+    assert world.app.ingestion.ingest([message]).failed == {"message-x": GiveBackReason.REJECTS_UNAVAILABLE}
     (line,) = logged(caplog, GIVEN_BACK)
     (record_id,) = line["record_ids"]
     assert record_id.startswith("unread-")
@@ -84,14 +84,16 @@ def test_a_message_given_back_twice_keeps_its_first_reason(caplog: pytest.LogCap
 
 def test_processed_and_rejected_records_are_not_logged(caplog: pytest.LogCaptureFixture) -> None:
     world = World()
-    world.app.ingest([world.message(XID_79), world.message("no fault"), world.message(XID_79, node="unregistered")])
+    world.app.ingestion.ingest(
+        [world.message(XID_79), world.message("no fault"), world.message(XID_79, node="unregistered")]
+    )
     assert caplog.records == []
 
 
 def test_a_commit_group_that_is_split_after_a_conflict_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     world = World(nodes=("a", "b"))
-    world.ports.seam.before = breaking(("table.transact", Conflict("another writer")))
-    result = world.app.ingest([world.message(XID_79, node=node) for node in ("a", "b")])
+    world.ports.seam.before = raise_once(("table.transact", Conflict("another writer")))
+    result = world.app.ingestion.ingest([world.message(XID_79, node=node) for node in ("a", "b")])
     assert set(result.outcomes.values()) == {Outcome.RECORDED}
     (line,) = logged(caplog, "commit_group_split")
     assert (line["reason"], line["nodes"]) == ("another writer", ["train-a/a", "train-a/b"])
@@ -101,9 +103,9 @@ def test_processing_alone_and_the_rejection_of_a_poison_message_are_logged(caplo
     world = World()
     message = replace(world.message(XID_79), receives=ALONE_FROM_RECEIVES)
     for _ in range(MAX_ATTEMPTS):
-        assert world.app.ingest.poison_messages.start_attempt(message.id)
-    assert list(world.app.ingest([message]).reasons.values()) == ["kills_worker"]
-    world.app.ingest([message])
+        assert world.app.ingestion.ingest.poison_messages.start_attempt(message.id)
+    assert list(world.app.ingestion.ingest([message]).reasons.values()) == ["kills_worker"]
+    world.app.ingestion.ingest([message])
     (rejected,), (alone,) = logged(caplog, "poison_message_rejected"), logged(caplog, "message_processed_alone")
     assert (rejected["levelno"], rejected["message_id"], rejected["node"]) == (logging.WARNING, message.id, KEY.node)
     assert (alone["message_id"], alone["reason"]) == (message.id, f"received {ALONE_FROM_RECEIVES} times")

@@ -9,7 +9,7 @@ import pytest
 
 from faultbridge.errors import Transient
 from faultbridge.ingest.redrive import Redrive
-from faultbridge.simulation.fakes import FakeQueue, ManualClock, breaking
+from faultbridge.simulation.fakes import FakeQueue, ManualClock, raise_once
 from faultbridge.storage.wire.message import Message, decode_message, encode_message
 
 
@@ -69,7 +69,7 @@ def test_a_refused_message_stays_a_dead_letter() -> None:
 
 def test_a_crash_during_a_move_leaves_the_record_in_both_queues() -> None:
     redrive, dead, queue, _ = setup(record(ManualClock(), 1))
-    dead.seam.before = breaking(("queue.delete", Transient("lost")))
+    dead.seam.before = raise_once(("queue.delete", Transient("lost")))
     with pytest.raises(Transient):
         redrive()
     assert (len(dead.messages), len(queue.messages)) == (1, 1)

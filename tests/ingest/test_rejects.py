@@ -11,11 +11,11 @@ from faultbridge.domain.times import to_text
 from faultbridge.errors import Conflict, Rejected, Transient
 from faultbridge.ingest.record_reader import Delivery
 from faultbridge.ingest.rejects import MAX_PER_HOUR, Rejects
-from faultbridge.simulation.fakes import FakeObjects, FakeQueue, FakeTable, ManualClock, breaking
+from faultbridge.simulation.fakes import FakeObjects, FakeQueue, FakeTable, ManualClock, raise_once
 from faultbridge.storage import keys
 from faultbridge.storage.wire.message import Message, decode_message, encode_message, raw_key
 from faultbridge.storage.writes import WORK, Key
-from tests.races import just_before
+from tests.races import run_before_write
 
 UNKNOWN = Rejected("unknown_node", "ip-10-0-0-9")
 GARBLED = Rejected("not_xml", "no element found")
@@ -128,7 +128,7 @@ def test_a_failing_queue_leaves_the_reject() -> None:
     rejects = new_rejects()
     rejects(delivery(rejects, message(rejects)), None, UNKNOWN)
     assert isinstance(rejects.queue, FakeQueue)
-    rejects.queue.seam.before = breaking(("queue.send", Transient("down")))
+    rejects.queue.seam.before = raise_once(("queue.send", Transient("down")))
     with pytest.raises(Transient):
         rejects.retry(next(rejects.list("train-a")))
     assert len(list(rejects.list("train-a"))) == 1
@@ -154,7 +154,7 @@ def test_an_older_rejection_does_not_replace_a_newer_one(caplog: pytest.LogCaptu
         pass_time(rejects, minutes=6)
         rejects(received, None, Rejected("not_xml", "found later"))
 
-    just_before(rejects.table.seam, lambda _: True, reject_later)
+    run_before_write(rejects.table.seam, lambda _: True, reject_later)
     rejects(received, None, Rejected("not_xml", "found first"))
     assert [(one.detail, one.rejected_at) for one in rejects.list("train-a")] == [("found later", rejects.clock.now())]
     assert [record.message for record in caplog.records] == ["reject_not_stored"]
@@ -164,7 +164,7 @@ def test_a_retry_without_the_bytes_is_rejected() -> None:
     rejects = new_rejects()
     rejects(delivery(rejects, message(rejects)), None, UNKNOWN)
     assert isinstance(rejects.objects, FakeObjects)
-    rejects.objects.kept.clear()
+    rejects.objects.stored.clear()
     with pytest.raises(Rejected, match="raw_gone"):
         rejects.retry(next(rejects.list("train-a")))
     assert queued(rejects) == []
@@ -174,7 +174,7 @@ def test_a_reject_without_its_bytes_stays_and_is_not_retried_automatically(caplo
     rejects = new_rejects()
     rejects(delivery(rejects, message(rejects)), None, UNKNOWN)
     assert isinstance(rejects.objects, FakeObjects)
-    rejects.objects.kept.clear()
+    rejects.objects.stored.clear()
     pass_time(rejects, hours=1)
     assert retry_due(rejects) == 0
     (line,) = [vars(record) for record in caplog.records if record.message == "reject_retries_stopped"]
@@ -221,7 +221,7 @@ def test_a_faulty_agent_does_not_fill_the_table_or_the_bucket() -> None:
         rejects(delivery(rejects, sent), None, GARBLED)
     assert isinstance(rejects.objects, FakeObjects)
     assert len(list(rejects.list("train-a"))) == MAX_PER_HOUR
-    assert len(rejects.objects.kept) == MAX_PER_HOUR
+    assert len(rejects.objects.stored) == MAX_PER_HOUR
     assert rejects.dropped("train-a") == 50
     pass_time(rejects, hours=1)
     rejects(delivery(rejects, message(rejects, "next-hour")), None, GARBLED)
@@ -239,7 +239,7 @@ def test_a_faulty_agent_does_not_hide_the_rejects_of_another_node() -> None:
 def test_a_conflict_that_stored_nothing_raises_and_a_retry_succeeds() -> None:
     rejects = new_rejects()
     assert isinstance(rejects.table, FakeTable)
-    rejects.table.seam.before = breaking(("table.transact", Conflict("interference")))
+    rejects.table.seam.before = raise_once(("table.transact", Conflict("interference")))
     received = delivery(rejects, message(rejects))
     with pytest.raises(Transient):
         rejects(received, None, GARBLED)

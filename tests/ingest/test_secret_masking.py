@@ -17,12 +17,12 @@ LINE = f"{XID_79} AWS_SECRET_ACCESS_KEY={SECRET}"
 
 def stored_text(world: World) -> str:
     items = "\n".join(map(str, world.ports.table.items()))
-    return items + "\n".join(body.decode(errors="replace") for body in world.ports.objects.kept.values())
+    return items + "\n".join(body.decode(errors="replace") for body in world.ports.objects.stored.values())
 
 
 def test_evidence_is_stored_without_secrets() -> None:
     world = World()
-    world.app.ingest([world.message(LINE)])
+    world.app.ingestion.ingest([world.message(LINE)])
     stored = stored_text(world)
     assert "GPU has fallen off the bus" in stored
     assert SECRET not in stored
@@ -30,16 +30,16 @@ def test_evidence_is_stored_without_secrets() -> None:
 
 def test_the_full_record_of_a_shortened_excerpt_is_stored_without_secrets() -> None:
     world = World()
-    world.app.ingest([world.message(f"{XID_79} {'x' * 9000} AWS_SECRET_ACCESS_KEY={SECRET}")])
-    assert world.ports.objects.kept
+    world.app.ingestion.ingest([world.message(f"{XID_79} {'x' * 9000} AWS_SECRET_ACCESS_KEY={SECRET}")])
+    assert world.ports.objects.stored
     assert SECRET not in stored_text(world)
 
 
 def test_a_reject_is_stored_without_secrets() -> None:
     world = World()
-    world.app.ingest([world.message(f"not xml password={SECRET}"), world.message(LINE, node="unregistered")])
-    world.app.ingest([Delivery("m-1", f"no message password={SECRET}", world.now)])
-    assert len(world.ports.objects.kept) == 3
+    world.app.ingestion.ingest([world.message(f"not xml password={SECRET}"), world.message(LINE, node="unregistered")])
+    world.app.ingestion.ingest([Delivery("m-1", f"no message password={SECRET}", world.now)])
+    assert len(world.ports.objects.stored) == 3
     assert SECRET not in stored_text(world)
 
 
@@ -49,5 +49,5 @@ def test_a_body_too_large_for_the_queue_is_stored_without_secrets() -> None:
     send = Send(ports.queue, ports.objects, FakeReceipts(ports.clock), ports.clock, lambda: str(uuid4()), "a test")
     body = f"password={SECRET}\n".encode() + Random(7).randbytes(600_000)
     send([RawInput("nvidia-smi-xml", KEY.cluster, body, node=KEY.node)])
-    assert ports.objects.kept
+    assert ports.objects.stored
     assert SECRET not in stored_text(world)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from faultbridge.errors import Rejected, Transient
 from faultbridge.gateway.forward import Forward
 from faultbridge.ingest.send import MAX_PIECE_BYTES, RawInput, Send, split_body
-from faultbridge.simulation.fakes import FakeObjects, FakeQueue, FakeReceipts, ManualClock, breaking
+from faultbridge.simulation.fakes import FakeObjects, FakeQueue, FakeReceipts, ManualClock, raise_once
 from faultbridge.storage.wire.message import MAX_MESSAGE_BYTES, Message, decode_message
 from tests.builders import NOON
 
@@ -78,7 +78,7 @@ def test_a_failed_receipt_does_not_fail_the_send(caplog: pytest.LogCaptureFixtur
     caplog.set_level(logging.INFO)
     send = sender()
     assert isinstance(send.receipts, FakeReceipts)
-    send.receipts.seam.before = breaking(("receipts.write", Transient("throttled")))
+    send.receipts.seam.before = raise_once(("receipts.write", Transient("throttled")))
     sent = send([LOG])
     assert (sent.accepted, sent.receipts_written) == (("record-1",), False)
     assert len(waiting(send)) == 1

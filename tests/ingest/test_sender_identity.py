@@ -8,25 +8,26 @@ from datetime import timedelta
 
 import pytest
 
-from faultbridge.bootstrap import Application
 from faultbridge.domain.records import Outcome
 from faultbridge.entrypoints import ingest as entrypoint
 from faultbridge.ingest.record_reader import Delivery
-from faultbridge.pipeline.normalize.trust import EVENT_BUS, Trust
+from faultbridge.pipeline.normalize.trust import EVENT_BUS
 from faultbridge.storage import items, keys
 from faultbridge.storage.wire.message import decode_message
 from tests.builders import KEY
 from tests.world import XID_79, World
 
 SWEEP = "AROASWEEP:faultbridge-sweep"
-STRICT = Trust(required=True, own=frozenset({"AROASWEEP"}), events_queue="arn:events")
+SENDER_PROOF = {
+    "FAULTBRIDGE_SENDER_PROOF": "required",
+    "FAULTBRIDGE_OWN_SENDERS": "AROASWEEP",
+    "FAULTBRIDGE_EVENTS_QUEUE": "arn:events",
+}
 
 
 @pytest.fixture
 def world():
-    made = World(nodes=(KEY.node, "neighbor"))
-    made.app = Application(made.ports, made.app.stack, chance=made.app.chance, trust=STRICT)
-    return made
+    return World(nodes=(KEY.node, "neighbor"), settings=SENDER_PROOF)
 
 
 def instance(world, node=KEY.node) -> str:
@@ -80,40 +81,40 @@ def test_a_node_may_report_itself_under_any_of_its_names(world):
 def test_a_forged_record_for_another_node_is_rejected_and_changes_nothing(world):
     before = _state(world, KEY.node)
     forged = by(world.message(XID_79), node_role(world, "neighbor"))
-    ingested = world.app.ingest([forged])
+    ingested = world.app.ingestion.ingest([forged])
     assert list(ingested.reasons.values()) == ["untrusted"]
     assert _state(world, KEY.node) == before
-    (reject,) = world.app.rejects.list(KEY.cluster)
+    (reject,) = world.app.ingestion.rejects.list(KEY.cluster)
     assert (reject.reason, reject.sender) == ("untrusted", forged.sender)
 
 
 def test_forged_records_of_one_sender_are_stored_up_to_a_limit(world):
     for number in range(130):
         message = world.message(XID_79, node=f"n-{number}", instance_id=f"i-0{number:07x}")
-        world.app.ingest([by(message, node_role(world))])
-    assert len(list(world.app.rejects.list(KEY.cluster))) == 100
-    assert world.app.rejects.dropped(KEY.cluster) == 30
+        world.app.ingestion.ingest([by(message, node_role(world))])
+    assert len(list(world.app.ingestion.rejects.list(KEY.cluster))) == 100
+    assert world.app.ingestion.rejects.dropped(KEY.cluster) == 30
 
 
 def test_a_collector_may_report_for_a_cluster_after_it_is_listed(world):
     message = by(world.message(XID_79), "AROACOLLECTOR:prometheus")
     assert world.outcomes(message) == [Outcome.REJECTED]
-    world.app.registration.set_cluster(KEY.cluster, {"trusted_senders": ("AROACOLLECTOR:*",)})
+    world.app.registry.registration.set_cluster(KEY.cluster, {"trusted_senders": ("AROACOLLECTOR:*",)})
     world.ports.clock.advance(timedelta(minutes=1))
     assert world.outcomes(replace(message, id="again")) == [Outcome.RECORDED]
 
 
 def test_a_reject_sent_again_by_the_sweep_keeps_its_first_sender(world):
     early = by(world.message(XID_79, node="late", instance_id="i-0ccccccccccccccc3"), "AROANODE:i-0ccccccccccccccc3")
-    assert list(world.app.ingest([early]).reasons.values()) == ["unknown_node"]
+    assert list(world.app.ingestion.ingest([early]).reasons.values()) == ["unknown_node"]
     for _ in range(2):
-        (reject,) = world.app.rejects.list(KEY.cluster)
-        world.app.rejects.retry(reject)
+        (reject,) = world.app.ingestion.rejects.list(KEY.cluster)
+        world.app.ingestion.rejects.retry(reject)
         (received,) = world.ports.queue.receive()
         world.ports.queue.delete(received)
         assert decode_message(received.body).sender == early.sender
         world.outcomes(Delivery("again", received.body, world.now, sender=SWEEP))
-    (reject,) = world.app.rejects.list(KEY.cluster)
+    (reject,) = world.app.ingestion.rejects.list(KEY.cluster)
     assert (reject.reason, reject.sender) == ("unknown_node", early.sender)
 
 
@@ -125,17 +126,17 @@ def test_an_ec2_event_finds_its_node_and_cluster_by_the_instance(world):
 
 def test_an_ec2_event_of_an_unregistered_instance_is_ignored(world):
     assert world.outcomes(from_bus(world, state_change("i-0fffffffffffffff9"))) == [Outcome.CLEAN]
-    assert not list(world.app.rejects.list("-"))
+    assert not list(world.app.ingestion.rejects.list("-"))
 
 
 def test_an_aws_health_event_of_an_unregistered_instance_is_retried(world):
     entity = {"entityValue": "i-0fffffffffffffff9", "status": "IMPAIRED"}
     detail = {"eventTypeCode": "AWS_EC2_INSTANCE_RETIREMENT_SCHEDULED", "affectedEntities": [entity]}
-    ingested = world.app.ingest([from_bus(world, event("AWS Health Event", "aws.health", detail))])
+    ingested = world.app.ingestion.ingest([from_bus(world, event("AWS Health Event", "aws.health", detail))])
     assert list(ingested.reasons.values()) == ["unknown_node"]
-    (reject,) = world.app.rejects.list("-")
+    (reject,) = world.app.ingestion.rejects.list("-")
     assert reject.due_at is not None
-    world.app.rejects.retry(reject)
+    world.app.ingestion.rejects.retry(reject)
     (received,) = world.ports.queue.receive()
     again = decode_message(received.body)
     assert (again.cluster, again.source, again.sender) == ("-", "health-event", EVENT_BUS)
@@ -155,9 +156,9 @@ def test_four_reports_under_different_names_are_one_node_with_one_case(world):
             world, event("SageMaker HyperPod Cluster Node Health Event", "aws.sagemaker", hyperpod, event_id="e-2")
         ),
     ]
-    world.app.ingest(reports)
+    world.app.ingestion.ingest(reports)
     assert _state(world, KEY.node).live_case is not None
-    assert len(list(world.app.rejects.list(KEY.cluster))) == 0
+    assert len(list(world.app.ingestion.rejects.list(KEY.cluster))) == 0
     assert len([item for item in world.ports.table.items() if item["sk"] == "CASE"]) == 1
 
 
@@ -177,12 +178,12 @@ def test_a_lifecycle_event_of_hyperpod_is_not_rejected(world):
     ],
 )
 def test_an_event_that_no_rule_selects_is_rejected_with_its_reason(world, text, reason):
-    assert list(world.app.ingest([from_bus(world, text)]).reasons.values()) == [reason]
+    assert list(world.app.ingestion.ingest([from_bus(world, text)]).reasons.values()) == [reason]
 
 
 def test_an_event_that_a_node_puts_on_the_raw_queue_changes_no_other_node(world):
     forged = Delivery("message-x", state_change(instance(world, "neighbor")), world.now, sender=node_role(world))
-    world.app.ingest([forged])
+    world.app.ingestion.ingest([forged])
     assert not _state(world, "neighbor").conditions
 
 

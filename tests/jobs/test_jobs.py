@@ -1,4 +1,4 @@
-"""Jobs: their starts and ends on the cluster's stream, once however often they are told."""
+"""Jobs: starts, ends and impacts on the cluster's stream, each recorded once."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from faultbridge.domain.nodes import NodeKey
 from faultbridge.errors import Rejected
 from faultbridge.jobs.job_impact import JobImpact
 from faultbridge.jobs.jobs import MAX_NODES, Jobs
-from faultbridge.ledger.timeline import Timeline, Wanted
+from faultbridge.ledger.timeline import Timeline, TimelineQuery
 from tests.events.validate import assert_valid_event
 from tests.ingest.world import LedgerFixture
 from tests.world import World as Installation
@@ -21,10 +21,10 @@ from tests.world import World as Installation
 
 @pytest.fixture
 def world() -> LedgerFixture:
-    made = LedgerFixture()
+    world = LedgerFixture()
     for number in (1, 2, 3):
-        made.register_node(f"n-{number}")
-    return made
+        world.register_node(f"n-{number}")
+    return world
 
 
 def jobs(world: LedgerFixture) -> Jobs:
@@ -36,36 +36,39 @@ def stream(world: LedgerFixture) -> list[dict[str, Any]]:
     return [json.loads(str(item["body"])) for item in page.items if str(item["sk"]).startswith("ENTRY#")]
 
 
-def told(world: LedgerFixture) -> list[dict[str, Any]]:
+def job_events(world: LedgerFixture) -> list[dict[str, Any]]:
     return [body for body in stream(world) if body["metadata"]["event_type"] == "Job Change"]
 
 
-def test_a_start_and_an_end_are_two_valid_events_of_the_clusters_stream(world: LedgerFixture) -> None:
+def test_start_and_end_are_two_valid_events_of_the_clusters_stream(world: LedgerFixture) -> None:
     started = jobs(world).start("train-a", "88213", ["n-2", "n-1"], name="llama")
     world.pass_time(minutes=5)
     ended = jobs(world).end("train-a", "88213", outcome="failed", reason="exit code 1")
     assert (started.nodes, ended.outcome) == (("n-1", "n-2"), "failed")
-    begun, over = told(world)
-    for event in (begun, over):
+    started_event, ended_event = job_events(world)
+    for event in (started_event, ended_event):
         assert_valid_event(event)
         assert event["metadata"]["stream"] == "train-a"
-    assert (begun["data"]["change"], begun["data"]["nodes"]) == ("started", {"count": 2, "listed": ["n-1", "n-2"]})
-    assert (over["data"]["change"], over["data"]["outcome"], over["data"]["reason"]) == (
+    assert (started_event["data"]["change"], started_event["data"]["nodes"]) == (
+        "started",
+        {"count": 2, "listed": ["n-1", "n-2"]},
+    )
+    assert (ended_event["data"]["change"], ended_event["data"]["outcome"], ended_event["data"]["reason"]) == (
         "ended",
         "failed",
         "exit code 1",
     )
 
 
-def test_telling_it_twice_says_it_once(world: LedgerFixture) -> None:
+def test_a_repeated_start_or_end_is_recorded_once(world: LedgerFixture) -> None:
     for _ in range(2):
         jobs(world).start("train-a", "1", ["n-1"])
     for _ in range(2):
         jobs(world).end("train-a", "1")
-    assert [event["data"]["change"] for event in told(world)] == ["started", "ended"]
+    assert [event["data"]["change"] for event in job_events(world)] == ["started", "ended"]
 
 
-def test_a_requeued_job_starts_again_under_its_id(world: LedgerFixture) -> None:
+def test_a_requeued_job_starts_again_with_the_same_id(world: LedgerFixture) -> None:
     jobs(world).start("train-a", "1", ["n-1"])
     jobs(world).end("train-a", "1")
     again = jobs(world).start("train-a", "1", ["n-3"])
@@ -73,7 +76,7 @@ def test_a_requeued_job_starts_again_under_its_id(world: LedgerFixture) -> None:
     assert jobs(world).find("train-a", "1") == again
 
 
-def test_the_clusters_stream_has_no_gap_when_a_rollup_comes_between(world: LedgerFixture) -> None:
+def test_the_clusters_stream_has_no_gap_when_a_rollup_happens_in_between(world: LedgerFixture) -> None:
     jobs(world).start("train-a", "1", ["n-1"])
     world.rollup("train-a")
     jobs(world).end("train-a", "1")
@@ -82,28 +85,28 @@ def test_the_clusters_stream_has_no_gap_when_a_rollup_comes_between(world: Ledge
 
 
 @pytest.mark.parametrize(
-    ("reason", "act"),
+    ("reason", "call"),
     [
-        ("unknown_cluster", lambda one: one.start("elsewhere", "1", ["n-1"])),
-        ("unknown_node", lambda one: one.start("train-a", "1", ["n-9"])),
-        ("bad_nodes", lambda one: one.start("train-a", "1", [])),
-        ("bad_job", lambda one: one.start("train-a", "", ["n-1"])),
-        ("unknown_job", lambda one: one.end("train-a", "1")),
-        ("bad_outcome", lambda one: one.end("train-a", "1", outcome="exploded")),
+        ("unknown_cluster", lambda service: service.start("other", "1", ["n-1"])),
+        ("unknown_node", lambda service: service.start("train-a", "1", ["n-9"])),
+        ("bad_nodes", lambda service: service.start("train-a", "1", [])),
+        ("bad_job", lambda service: service.start("train-a", "", ["n-1"])),
+        ("unknown_job", lambda service: service.end("train-a", "1")),
+        ("bad_outcome", lambda service: service.end("train-a", "1", outcome="unknown")),
     ],
 )
-def test_what_cannot_be_is_refused_with_a_reason(world: LedgerFixture, reason: str, act: Any) -> None:
+def test_invalid_input_is_rejected_with_a_reason(world: LedgerFixture, reason: str, call: Any) -> None:
     with pytest.raises(Rejected) as rejected:
-        act(jobs(world))
+        call(jobs(world))
     assert rejected.value.reason == reason
 
 
-def test_a_job_with_the_longest_id_and_the_most_nodes_is_noted(world: LedgerFixture) -> None:
+def test_a_job_with_the_longest_id_and_the_most_nodes_is_recorded(world: LedgerFixture) -> None:
     job = jobs(world).start("train-a", "x" * 128, ["n-1"] * MAX_NODES)
-    assert (job.nodes, [event["data"]["change"] for event in told(world)]) == (("n-1",), ["started"])
+    assert (job.nodes, [event["data"]["change"] for event in job_events(world)]) == (("n-1",), ["started"])
 
 
-def test_a_running_job_does_not_start_elsewhere_and_ends_not_before_it_began(world: LedgerFixture) -> None:
+def test_a_running_job_cannot_start_on_other_nodes_or_end_before_its_start(world: LedgerFixture) -> None:
     started: Job = jobs(world).start("train-a", "1", ["n-1"])
     with pytest.raises(Rejected, match="job_runs"):
         jobs(world).start("train-a", "1", ["n-2"])
@@ -111,17 +114,17 @@ def test_a_running_job_does_not_start_elsewhere_and_ends_not_before_it_began(wor
         jobs(world).end("train-a", "1", at=started.started_at - timedelta(seconds=1))
 
 
-def strike(world: LedgerFixture, name: str) -> tuple[str, ...]:
+def record_impact(world: LedgerFixture, name: str) -> tuple[str, ...]:
     return JobImpact(world.append, jobs(world))(NodeKey("train-a", name))
 
 
-def test_a_fault_on_a_node_hits_the_jobs_that_run_there_and_no_other(world: LedgerFixture) -> None:
+def test_a_fault_of_a_node_is_recorded_on_its_jobs_and_on_no_other(world: LedgerFixture) -> None:
     jobs(world).start("train-a", "1", ["n-1", "n-2"])
     jobs(world).start("train-a", "2", ["n-3"])
     world.pass_time(minutes=5)
     world.observe_faults(NodeKey("train-a", "n-2"))
-    assert strike(world, "n-2") == ("1",)
-    hit = told(world)[-1]
+    assert record_impact(world, "n-2") == ("1",)
+    hit = job_events(world)[-1]
     assert_valid_event(hit)
     assert (hit["data"]["job_id"], hit["data"]["change"], hit["data"]["ended_at"]) == ("1", "hit", None)
     assert (hit["data"]["hit"]["node"], hit["data"]["hit"]["about"]["code"]) == ("n-2", "xid.79")
@@ -131,41 +134,41 @@ def test_a_fault_on_a_node_hits_the_jobs_that_run_there_and_no_other(world: Ledg
     )
 
 
-def test_one_trouble_hits_a_job_once(world: LedgerFixture) -> None:
+def test_one_fault_is_recorded_once_for_each_job(world: LedgerFixture) -> None:
     jobs(world).start("train-a", "1", ["n-1"])
     world.observe_faults(NodeKey("train-a", "n-1"))
     for _ in range(3):
-        strike(world, "n-1")
-    assert [event["data"]["change"] for event in told(world)] == ["started", "hit"]
+        record_impact(world, "n-1")
+    assert [event["data"]["change"] for event in job_events(world)] == ["started", "hit"]
 
 
-def test_neither_a_job_that_ended_nor_one_that_began_behind_the_fault_is_hit(world: LedgerFixture) -> None:
+def test_a_job_that_ended_or_started_after_the_fault_is_not_affected(world: LedgerFixture) -> None:
     jobs(world).start("train-a", "1", ["n-1"])
     jobs(world).end("train-a", "1")
     world.observe_faults(NodeKey("train-a", "n-1"))
     world.pass_time(minutes=5)
     jobs(world).start("train-a", "2", ["n-1"])
-    strike(world, "n-1")
-    assert [event["data"]["change"] for event in told(world)] == ["started", "ended", "started"]
+    record_impact(world, "n-1")
+    assert [event["data"]["change"] for event in job_events(world)] == ["started", "ended", "started"]
 
 
-def test_the_timeline_of_a_job_has_its_start_what_hit_it_and_its_end(world: LedgerFixture) -> None:
+def test_the_timeline_of_a_job_contains_its_start_its_impacts_and_its_end(world: LedgerFixture) -> None:
     jobs(world).start("train-a", "1", ["n-1"])
     jobs(world).start("train-a", "2", ["n-2"])
     world.observe_faults(NodeKey("train-a", "n-1"))
-    strike(world, "n-1")
+    record_impact(world, "n-1")
     world.pass_time(minutes=5)
     jobs(world).end("train-a", "1", outcome="failed")
-    lines = list(Timeline(world.table).entries(Wanted("train-a", job="1")))
+    lines = list(Timeline(world.table).entries(TimelineQuery("train-a", job="1")))
     assert [json.loads(line.body)["data"]["change"] for line in lines] == ["started", "hit", "ended"]
 
 
-def test_a_doorbell_that_was_lost_is_made_up_for_by_the_sweep() -> None:
+def test_the_sweep_records_an_impact_that_react_missed() -> None:
     installation = Installation(mode="observe", repair_owner="observe")
     ports, key = installation.ports, installation.node().key
     Jobs(ports.table, ports.clock, installation.app.stack).start(key.cluster, "1", [key.node])
-    installation.app.ingest([installation.message()])
+    installation.app.ingestion.ingest([installation.message()])
     for _ in range(2):
-        assert installation.app.sweep().failures == []
-    lines = list(Timeline(ports.table).entries(Wanted(key.cluster, job="1")))
+        assert installation.app.ops.sweep().failures == []
+    lines = list(Timeline(ports.table).entries(TimelineQuery(key.cluster, job="1")))
     assert [json.loads(line.body)["data"]["change"] for line in lines] == ["started", "hit"]

@@ -1,4 +1,4 @@
-"""A table of very many entries, built directly, that counts what each question costs."""
+"""A table with a long history, built without writes, that counts the requests and items of each query."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ MEGABYTE = 1 << 20
 
 
 class BulkTable:
-    """The reads of a Table (fake), quick at any size; `requests` and `read` count calls and items answered."""
+    """The read methods of a Table (fake), fast at any size.
+
+    `requests` counts the calls, `read` the returned items.
+    """
 
     def __init__(self, rows: Iterable[Item]) -> None:
         self._items: dict[Key, Item] = {}
@@ -72,8 +75,8 @@ class BulkTable:
             low = max(low, bisect_right(rows, (bound, Key("\x7f", "\x7f"))))
         found: list[Item] = []
         size, more = 0, None
-        for place, key in rows[low : low + (limit or len(rows)) + 1]:
-            if not place.startswith(prefix) or (up_to is not None and place > up_to):
+        for sort_key, key in rows[low : low + (limit or len(rows)) + 1]:
+            if not sort_key.startswith(prefix) or (up_to is not None and sort_key > up_to):
                 break
             if len(found) == limit or size >= MEGABYTE:
                 more = str(found[-1][index.sk if index else "sk"])
@@ -92,12 +95,12 @@ class BulkTable:
 
 
 def history(entries: int, nodes: int, shards: int) -> BulkTable:
-    """A cluster whose nodes have lived equally long, each with one device and one case that never ends."""
+    """Return a cluster's history: equally many entries, one device and one case a node."""
     return BulkTable(rows(entries, nodes, shards))
 
 
 def rows(entries: int, nodes: int, shards: int) -> Iterator[Item]:
-    """The items of such a history, in the order in which they were written."""
+    """Yield the items of such a history in the order of recording."""
     config = ClusterConfig(CLUSTER, shards=shards, expected=nodes)
     yield items.config_item(config, NOON)
     heads = {NodeKey(CLUSTER, f"n-{number:04d}"): Head() for number in range(nodes)}

@@ -1,7 +1,8 @@
-"""Append: the only writer of nodes, against another writer, a lost answer and an illegal move."""
+"""Append under conflicts, lost responses and illegal moves."""
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 from datetime import timedelta
 from random import Random
@@ -14,7 +15,7 @@ from faultbridge.errors import Conflict, IllegalTransition, Transient
 from faultbridge.ledger.append import MAX_TRIES, Append, Stack
 from faultbridge.pipeline import entry_builder
 from faultbridge.pipeline.observe import observe
-from faultbridge.simulation.fakes import FakeTable, ManualClock, Seam, breaking
+from faultbridge.simulation.fakes import FakeTable, ManualClock, Seam, raise_once
 from faultbridge.storage import keys
 from faultbridge.storage.writes import Put
 from tests.builders import CATALOG, KEY, NOON, STACK_ID, arrival, config, fault, node, rules
@@ -22,8 +23,8 @@ from tests.builders import CATALOG, KEY, NOON, STACK_ID, arrival, config, fault,
 STACK = Stack(STACK_ID, "faultbridge")
 
 
-class Bench:
-    """An append on a fake table, with every pause it takes written down."""
+class AppendOnFakes:
+    """An Append on a fake table that collects its pauses."""
 
     def __init__(self, **seam) -> None:
         self.clock = ManualClock(NOON)
@@ -34,8 +35,8 @@ class Bench:
 
     def register(self) -> None:
         def revise(state, now):
-            seated = replace(node(NodeStatus.HEALTHY), head=state.head)
-            return Transition(seated, (entry_builder.status_change(state, NodeStatus.HEALTHY, now, "imported"),))
+            registered = replace(node(NodeStatus.HEALTHY), head=state.head)
+            return Transition(registered, (entry_builder.status_change(state, NodeStatus.HEALTHY, now, "imported"),))
 
         self.append(KEY, revise, actor=Actor.CLI, config=config())
 
@@ -50,104 +51,110 @@ class Bench:
 def failing(code: str = "xid.79"):
     def revise(state, now):
         arrivals = [arrival(fault(code), at=now)]
-        passed = observe(state, arrivals, rebooted=False, rules=rules(), catalog=CATALOG, now=now)
-        return Transition(passed.state, passed.drafts)
+        observed = observe(state, arrivals, rebooted=False, rules=rules(), catalog=CATALOG, now=now)
+        return Transition(observed.state, observed.drafts)
 
     return revise
 
 
-def test_a_commit_writes_state_entries_and_every_mirror_together():
-    bench = Bench()
-    bench.register()
-    done = bench.fail()
+def test_a_commit_writes_state_entries_and_derived_rows_in_one_transaction():
+    setup = AppendOnFakes()
+    setup.register()
+    appended = setup.fail()
     shard = config().shard(KEY.node)
-    assert len(bench.entries()) == 5
-    assert bench.table.get(keys.bad(KEY.cluster, shard, KEY.node)) is not None
-    assert bench.table.get(keys.case(done.state.case.id)) is not None
-    assert len(bench.table.query(keys.shard_partition(KEY.cluster, shard), prefix="QUEUE#").items) == 1
-    assert len({record.transaction for record in bench.table.stream}) == 2
+    assert len(setup.entries()) == 5
+    assert setup.table.get(keys.bad(KEY.cluster, shard, KEY.node)) is not None
+    assert setup.table.get(keys.case(appended.state.case.id)) is not None
+    assert len(setup.table.query(keys.shard_partition(KEY.cluster, shard), prefix="QUEUE#").items) == 1
+    assert len({record.transaction for record in setup.table.stream}) == 2
 
 
-def test_nothing_new_writes_nothing():
-    bench = Bench()
-    bench.register()
-    before = len(bench.table.stream)
-    bench.append(KEY, lambda state, now: Transition(state), actor=Actor.INGEST, config=config())
-    assert len(bench.table.stream) == before
+def test_a_transition_without_changes_writes_nothing():
+    setup = AppendOnFakes()
+    setup.register()
+    before = len(setup.table.stream)
+    setup.append(KEY, lambda state, now: Transition(state), actor=Actor.INGEST, config=config())
+    assert len(setup.table.stream) == before
 
 
-def test_a_repeat_without_an_entry_is_one_plain_write():
-    bench = Bench()
-    bench.register()
-    bench.fail()
-    bench.clock.advance(timedelta(seconds=1))
-    bench.fail()
-    assert bench.seam.calls[-1].name == "table.write"
+def test_a_repeated_fault_without_an_entry_is_one_plain_write():
+    setup = AppendOnFakes()
+    setup.register()
+    setup.fail()
+    setup.clock.advance(timedelta(seconds=1))
+    setup.fail()
+    assert setup.seam.calls[-1].name == "table.write"
 
 
-def test_a_lost_race_is_run_again_on_what_the_winner_wrote():
-    bench = Bench()
-    bench.register()
-    rival_came = []
+def test_after_a_conflict_the_transition_is_computed_again_from_the_new_state(caplog):
+    caplog.set_level(logging.INFO)
+    setup = AppendOnFakes()
+    setup.register()
+    rivals = []
 
     def revise(state, now):
-        if not rival_came:
-            rival_came.append(True)
-            bench.fail("xid.48")
+        if not rivals:
+            rivals.append(True)
+            setup.fail("xid.48")
         return failing()(state, now)
 
-    done = bench.append(KEY, revise, actor=Actor.INGEST, config=config())
-    assert {condition.code for condition in done.state.active()} == {"xid.48", "xid.79"}
-    assert len(bench.pauses) == 1
+    appended = setup.append(KEY, revise, actor=Actor.INGEST, config=config())
+    assert {condition.code for condition in appended.state.active()} == {"xid.48", "xid.79"}
+    assert len(setup.pauses) == 1
+    (retried,) = [record for record in caplog.records if record.message == "commit_conflict"]
+    assert (retried.cluster, retried.node, retried.actor, retried.attempt) == (*KEY, "ingest", 1)
 
 
-def test_a_lost_acknowledgement_is_no_second_effect():
-    bench = Bench()
-    bench.register()
-    bench.seam.after = breaking(("table.transact", Conflict("the answer was lost")))
-    done = bench.fail()
-    assert done.state.conditions["xid.79@gpu/pci=0000:c1:00"].count == 1
-    assert len(bench.entries()) == 5
+def test_a_lost_response_causes_no_second_effect():
+    setup = AppendOnFakes()
+    setup.register()
+    setup.seam.after = raise_once(("table.transact", Conflict("the response was lost")))
+    appended = setup.fail()
+    assert appended.state.conditions["xid.79@gpu/pci=0000:c1:00"].count == 1
+    assert len(setup.entries()) == 5
 
 
-def test_after_twenty_lost_races_the_conflict_is_the_callers():
-    bench = Bench()
-    bench.register()
-    bench.seam.before = lambda call: (_ for _ in ()).throw(Conflict("busy")) if call.operation == "transact" else None
+def test_after_twenty_conflicts_the_conflict_is_raised():
+    setup = AppendOnFakes()
+    setup.register()
+    setup.seam.before = lambda call: (_ for _ in ()).throw(Conflict("busy")) if call.operation == "transact" else None
     with pytest.raises(Conflict):
-        bench.fail()
-    assert len(bench.pauses) == MAX_TRIES - 1
+        setup.fail()
+    assert len(setup.pauses) == MAX_TRIES - 1
 
 
-def test_an_outage_is_not_tried_again_here():
-    bench = Bench()
-    bench.register()
-    bench.seam.before = breaking(("table.transact", Transient("throttled")))
+def test_a_transient_error_is_not_retried_by_append():
+    setup = AppendOnFakes()
+    setup.register()
+    setup.seam.before = raise_once(("table.transact", Transient("throttled")))
     with pytest.raises(Transient):
-        bench.fail()
-    assert bench.pauses == []
+        setup.fail()
+    assert setup.pauses == []
 
 
 @pytest.mark.parametrize(
     ("actor", "target"),
     [(Actor.INGEST, NodeStatus.DRAINING), (Actor.STEP, NodeStatus.RETIRED), (Actor.SWEEP, NodeStatus.PROVISIONING)],
 )
-def test_a_move_without_an_edge_for_its_actor_is_never_written(actor, target):
-    bench = Bench()
-    bench.register()
+def test_a_move_without_an_edge_for_its_actor_is_refused_and_logged(actor, target, caplog):
+    setup = AppendOnFakes()
+    setup.register()
 
     def revise(state, now):
         return Transition(replace(state, status=target), (entry_builder.status_change(state, target, now, "because"),))
 
     with pytest.raises(IllegalTransition):
-        bench.append(KEY, revise, actor=actor, config=config())
+        setup.append(KEY, revise, actor=actor, config=config())
+    (refused,) = [record for record in caplog.records if record.message == "transition_refused"]
+    assert (refused.cluster, refused.node, refused.actor) == (*KEY, actor.value)
+    assert f"{actor.value} may not record a move from healthy to {target.value}" in refused.reason
 
 
-def test_a_status_does_not_change_without_an_entry_that_says_so():
-    bench = Bench()
-    bench.register()
+def test_a_status_change_without_an_entry_is_refused():
+    setup = AppendOnFakes()
+    setup.register()
     with pytest.raises(IllegalTransition):
-        bench.append(
+        setup.append(
             KEY,
             lambda state, now: Transition(replace(state, status=NodeStatus.DEGRADED)),
             actor=Actor.INGEST,
@@ -155,20 +162,20 @@ def test_a_status_does_not_change_without_an_entry_that_says_so():
         )
 
 
-def test_two_writers_who_found_the_same_version_are_not_taken_for_one() -> None:
-    """Neither says anything on the record, so only what they write tells them apart."""
-    bench = Bench()
-    bench.register()
-    quicker: list[str] = ["other"]
+def test_two_writers_of_the_same_version_have_different_transaction_tokens() -> None:
+    """Neither records an entry, so only the content of their writes distinguishes them."""
+    setup = AppendOnFakes()
+    setup.register()
+    first_writers: list[str] = ["other"]
 
-    def write_beside(name: str):
-        item = {"pk": "BESIDE", "sk": name}
+    def write_item(name: str):
+        item = {"pk": "OTHER", "sk": name}
         return lambda state, now: Transition(replace(state, unverified=True), writes=(Put(item),))
 
-    def let_the_other_pass(call):
-        if call.name == "table.transact" and quicker:
-            bench.append(KEY, write_beside(quicker.pop()), actor=Actor.SWEEP, config=config())
+    def run_the_other_writer(call):
+        if call.name == "table.transact" and first_writers:
+            setup.append(KEY, write_item(first_writers.pop()), actor=Actor.SWEEP, config=config())
 
-    bench.seam.before = let_the_other_pass
-    bench.append(KEY, write_beside("mine"), actor=Actor.SWEEP, config=config())
-    assert {str(item["sk"]) for item in bench.table.query("BESIDE").items} == {"mine", "other"}
+    setup.seam.before = run_the_other_writer
+    setup.append(KEY, write_item("mine"), actor=Actor.SWEEP, config=config())
+    assert {str(item["sk"]) for item in setup.table.query("OTHER").items} == {"mine", "other"}

@@ -1,4 +1,4 @@
-"""Each kind of event has its line for people, and an unknown kind has a name at least."""
+"""Every type of event has a line of text; an unknown type is named by its type."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 from faultbridge.domain.entries import EntryType
-from faultbridge.ledger.entry_text import component_text, duration_text, tell
+from faultbridge.ledger.entry_text import component_text, duration_text, entry_text
 
 GPU = {"type": "gpu", "pci": "0000:c1:00", "uuid": None, "index": 3, "serial": "165", "link": None, "name": None}
 FAULT = {"code": "xid.79", "component": GPU, "severity": "fatal", "message": "fell off the bus", "count": 12}
 
 
-def told(kind: str, data: dict[str, Any]) -> tuple[str, str]:
-    line = tell({"metadata": {"event_type": kind}, "data": data})
+def text_of(kind: str, data: dict[str, Any]) -> tuple[str, str]:
+    line = entry_text({"metadata": {"event_type": kind}, "data": data})
     return line.what, line.why
 
 
@@ -89,13 +89,13 @@ def told(kind: str, data: dict[str, Any]) -> tuple[str, str]:
         (EntryType.NODE_STATUS, {}, "Node Status Change", ""),
     ],
 )
-def test_an_event_is_told_in_one_line(kind: str, data: dict[str, Any], what: str, why: str) -> None:
-    assert told(kind, data) == (what, why)
+def test_an_event_has_one_line_of_text(kind: str, data: dict[str, Any], what: str, why: str) -> None:
+    assert text_of(kind, data) == (what, why)
 
 
-def test_every_type_of_entry_can_be_told() -> None:
+def test_every_type_of_entry_has_a_text() -> None:
     for kind in EntryType:
-        assert told(kind, {"from": "a", "to": "b"})[0]
+        assert text_of(kind, {"from": "a", "to": "b"})[0]
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_every_type_of_entry_can_be_told() -> None:
         ({"type": "nic", "name": "mlx5_0"}, "nic mlx5_0"),
     ],
 )
-def test_a_component_is_called_what_a_person_would_look_for(component: Any, text: str) -> None:
+def test_a_component_is_named_by_its_type_and_its_most_exact_name(component: Any, text: str) -> None:
     assert component_text(component) == text
 
 

@@ -1,14 +1,15 @@
-"""Publish: every entry reaches the bus at least once, and nobody who counts misses one."""
+"""Publish sends every entry to the bus at least once, without gaps in the sequence numbers."""
 
 from __future__ import annotations
 
 import json
+import logging
 
 import pytest
 
 from faultbridge.errors import Transient
 from faultbridge.events.wire import body_of
-from faultbridge.ledger.publish import resources
+from faultbridge.ledger.publish import Publish, resources
 from faultbridge.ports import FailedEvent
 from faultbridge.storage import keys
 from faultbridge.storage.writes import Delete, Key
@@ -22,77 +23,97 @@ def recorded() -> tuple[World, list[dict]]:
     return world, list(world.ports.table.query(keys.node_partition(KEY), prefix=keys.ENTRY).items)
 
 
-def waiting(world: World) -> list[Key]:
+def unpublished(world: World) -> list[Key]:
     found = world.ports.table.query(keys.node_partition(KEY), prefix=keys.ENTRY).items
     return [Key(str(item["pk"]), str(item["sk"])) for item in found if "gsi4pk" in item]
 
 
-def test_a_published_entry_waits_no_longer_and_its_event_holds_its_body():
+def test_a_published_entry_loses_its_mark_and_its_event_contains_its_body():
     world, entries = recorded()
-    assert world.app.publish(entries) == len(entries)
-    assert waiting(world) == []
-    assert [body_of(event.detail) for event in world.ports.bus.taken] == [entry["body"] for entry in entries]
+    assert world.app.ledger.publish(entries) == len(entries)
+    assert unpublished(world) == []
+    assert [body_of(event.detail) for event in world.ports.bus.accepted] == [entry["body"] for entry in entries]
 
 
-def test_evidence_travels_with_the_event_and_not_with_the_body():
+def test_evidence_is_in_the_event_and_not_in_the_body():
     world, entries = recorded()
-    world.app.publish(entries)
-    detected = next(event for event in world.ports.bus.taken if event.detail_type == "Node Fault Detected")
+    world.app.ledger.publish(entries)
+    detected = next(event for event in world.ports.bus.accepted if event.detail_type == "Node Fault Detected")
     assert json.loads(detected.detail)["data"]["evidence"].startswith("NVRM: Xid")
 
 
-def test_an_event_names_the_instance_that_it_is_about():
+def test_an_event_names_its_instance_as_a_resource():
     world, entries = recorded()
-    world.app.publish(entries)
+    world.app.ledger.publish(entries)
     instance = world.node().incarnation.instance_id
     expected = f"arn:aws:ec2:us-east-1:123456789012:instance/{instance}"
-    assert {event.resources for event in world.ports.bus.taken} == {(expected,)}
+    assert {event.resources for event in world.ports.bus.accepted} == {(expected,)}
 
 
-def test_what_the_bus_did_not_take_waits_and_the_stream_is_told():
+def test_an_event_that_the_bus_refused_stays_unpublished_and_raises_transient(caplog):
     world, entries = recorded()
     last = str(entries[-1]["event_id"])
     world.ports.bus.refuse = lambda event: (
         FailedEvent(last, "busy", permanent=False) if event.event_id == last else None
     )
     with pytest.raises(Transient, match="busy"):
-        world.app.publish(entries)
-    assert waiting(world) == [Key(str(entries[-1]["pk"]), str(entries[-1]["sk"]))]
+        world.app.ledger.publish(entries)
+    (refused,) = [record for record in caplog.records if record.message == "event_refused"]
+    assert (refused.reason, refused.event_id, refused.permanent) == ("busy", last, False)
+    assert unpublished(world) == [Key(str(entries[-1]["pk"]), str(entries[-1]["sk"]))]
 
 
-def test_what_the_bus_will_never_take_keeps_its_place_as_a_stub():
+def test_an_event_that_the_bus_never_accepts_is_sent_without_its_data(caplog):
     world, entries = recorded()
-    whole = len(str(entries[0]["body"])) // 2
+    half = len(str(entries[0]["body"])) // 2
     world.ports.bus.refuse = lambda event: (
-        FailedEvent(event.event_id, "too large", permanent=True) if len(event.detail) > whole + 700 else None
+        FailedEvent(event.event_id, "too large", permanent=True) if len(event.detail) > half + 700 else None
     )
-    world.app.publish(entries)
+    world.app.ledger.publish(entries)
     assert set(world.ports.bus.ids) == {entry["event_id"] for entry in entries}
-    assert waiting(world) == []
+    refused = [record for record in caplog.records if record.message == "event_refused"]
+    assert {(record.reason, record.permanent) for record in refused} == {("too large", True)}
+    assert unpublished(world) == []
 
 
-def test_publishing_again_repeats_the_same_ids():
+def test_publishing_again_sends_the_same_event_ids():
     world, entries = recorded()
-    world.app.publish(entries)
-    world.app.publish(entries)
+    world.app.ledger.publish(entries)
+    world.app.ledger.publish(entries)
     assert sorted(world.ports.bus.ids) == sorted([str(entry["event_id"]) for entry in entries] * 2)
 
 
-def test_an_entry_that_is_gone_meanwhile_does_not_let_the_others_wait():
+def test_an_entry_that_expired_meanwhile_does_not_delay_the_others(caplog):
+    caplog.set_level(logging.INFO)
     world, entries = recorded()
-    gone = Key(str(entries[0]["pk"]), str(entries[0]["sk"]))
-    world.ports.table.write(Delete(gone))
-    assert world.app.publish(entries) == len(entries)
-    assert waiting(world) == []
+    expired = Key(str(entries[0]["pk"]), str(entries[0]["sk"]))
+    world.ports.table.write(Delete(expired))
+    assert world.app.ledger.publish(entries) == len(entries)
+    (skipped,) = [record for record in caplog.records if record.message == "published_mark_skipped"]
+    assert (skipped.entry_pk, skipped.entry_sk) == expired
+    assert unpublished(world) == []
 
 
-def test_the_sweep_publishes_only_what_still_waits():
+def test_the_sweep_publishes_only_unpublished_entries():
     world, entries = recorded()
-    places = [Key(str(entry["pk"]), str(entry["sk"])) for entry in entries]
-    assert world.app.publish.from_table(places) == len(entries)
-    assert world.app.publish.from_table(places) == 0
+    entry_keys = [Key(str(entry["pk"]), str(entry["sk"])) for entry in entries]
+    assert world.app.ledger.publish.from_table(entry_keys) == len(entries)
+    assert world.app.ledger.publish.from_table(entry_keys) == 0
 
 
 @pytest.mark.parametrize(("stack_id", "instance"), [("no-arn", "i-1"), (STACK_ID, None), (STACK_ID, "")])
-def test_what_is_not_known_is_not_named(stack_id, instance):
+def test_an_event_without_known_account_or_instance_names_no_resource(stack_id, instance):
     assert resources(stack_id, instance) == ()
+
+
+def test_a_hyperpod_copy_that_the_bus_never_accepts_is_dropped_and_logged(caplog):
+    world, entries = recorded()
+    own_types = {str(entry["type"]) for entry in entries}
+    world.ports.bus.refuse = lambda event: (
+        None if event.detail_type in own_types else FailedEvent(event.event_id, "too large", permanent=True)
+    )
+    publish = Publish(world.ports.table, world.ports.bus, STACK_ID, frozenset({KEY.cluster}))
+    assert publish(entries) == len(entries)
+    refused = [record for record in caplog.records if record.message == "mirror_event_refused"]
+    assert {record.reason for record in refused} == {"too large"}
+    assert unpublished(world) == []

@@ -1,4 +1,4 @@
-"""What one page costs does not depend on how much was recorded before it: requests and items, counted at the table."""
+"""The requests and items of one page do not depend on the length of the history."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from faultbridge.ledger.timeline import MAX_READ, Timeline, Wanted
+from faultbridge.ledger.timeline import MAX_READ, Timeline, TimelineQuery
 from tests.builders import NOON
 from tests.ledger.bulk import CLUSTER, history
 
@@ -14,15 +14,15 @@ NODES = 2_000
 SHARDS = 16
 PAGE = 50
 
-ASKED = {
-    "cluster": Wanted(CLUSTER),
-    "node": Wanted(CLUSTER, "n-0007"),
-    "case": Wanted(case="c-7"),
-    "device": Wanted(device="GPU-7"),
+QUERIES = {
+    "cluster": TimelineQuery(CLUSTER),
+    "node": TimelineQuery(CLUSTER, "n-0007"),
+    "case": TimelineQuery(case="c-7"),
+    "device": TimelineQuery(device="GPU-7"),
 }
-# Requests and items of one page of 50: a cluster of 16 shards asks each of them at least once.
-MOST = {"cluster": (1 + 2 * SHARDS, 1 + 24 * SHARDS), "node": (3, 2 + PAGE + 1), "case": (2, 1 + PAGE + 1)}
-MOST["device"] = (3, 2 + PAGE + 1)
+# Largest number of requests and items of one page of 50. Every shard of a cluster is queried at least once.
+MAX_COST = {"cluster": (1 + 2 * SHARDS, 1 + 24 * SHARDS), "node": (3, 2 + PAGE + 1), "case": (2, 1 + PAGE + 1)}
+MAX_COST["device"] = (3, 2 + PAGE + 1)
 
 
 @pytest.fixture(
@@ -42,45 +42,45 @@ def table(entries):
     return history(entries, NODES, SHARDS)
 
 
-@pytest.mark.parametrize("asked", ASKED)
-def test_a_page_costs_what_it_holds_wherever_in_the_history_it_lies(asked, table) -> None:
+@pytest.mark.parametrize("kind", QUERIES)
+def test_the_cost_of_a_page_does_not_depend_on_its_position_in_the_history(kind, table) -> None:
     timeline, token, costs = Timeline(table), None, set()
     for _ in range(4):
         before = table.requests, table.read
-        lines, token = timeline.page(ASKED[asked], PAGE, token)
+        lines, token = timeline.page(QUERIES[kind], PAGE, token)
         costs.add((table.requests - before[0], table.read - before[1]))
         assert lines
         if token is None:
             break
-    assert max(requests for requests, _ in costs) <= MOST[asked][0]
-    assert max(read for _, read in costs) <= MOST[asked][1]
+    assert max(requests for requests, _ in costs) <= MAX_COST[kind][0]
+    assert max(read for _, read in costs) <= MAX_COST[kind][1]
 
 
-def test_a_window_of_a_node_is_found_by_halves(table, entries) -> None:
+def test_the_window_of_a_node_is_found_by_binary_search(table, entries) -> None:
     minutes = entries // NODES
     since = NOON + timedelta(minutes=minutes - 1)
     before = table.requests, table.read
-    lines, token = Timeline(table).page(Wanted(CLUSTER, "n-0007", since=since), PAGE)
+    lines, token = Timeline(table).page(TimelineQuery(CLUSTER, "n-0007", since=since), PAGE)
     assert (len(lines), token) == (1, None)
     assert table.requests - before[0] <= 3 + minutes.bit_length()
     assert table.read - before[1] <= 20 + minutes.bit_length()
 
 
-def test_a_filter_that_nothing_passes_ends_a_page_after_a_bounded_look(table) -> None:
+def test_a_page_without_matches_reads_a_bounded_number_of_entries(table) -> None:
     before = table.read
-    lines, token = Timeline(table).page(Wanted(CLUSTER, codes=("xid.79",)), PAGE)
+    lines, token = Timeline(table).page(TimelineQuery(CLUSTER, codes=("xid.79",)), PAGE)
     assert lines == ()
     assert token is not None
     assert table.read - before <= MAX_READ + 24 * SHARDS + 2
 
 
-def test_the_pages_of_a_cluster_tell_everything_once(entries) -> None:
+def test_the_pages_of_a_cluster_contain_every_entry_once(entries) -> None:
     if entries > 10_000:
-        pytest.skip("told for all sizes by the smallest")
-    timeline, token, told = Timeline(history(entries, NODES, SHARDS)), None, []
+        pytest.skip("the smallest history is enough")
+    timeline, token, ids = Timeline(history(entries, NODES, SHARDS)), None, []
     while True:
-        lines, token = timeline.page(Wanted(CLUSTER), 1_000, token)
-        told += [line.event["metadata"]["event_id"] for line in lines]
+        lines, token = timeline.page(TimelineQuery(CLUSTER), 1_000, token)
+        ids += [line.event["metadata"]["event_id"] for line in lines]
         if token is None:
             break
-    assert len(told) == len(set(told)) == entries
+    assert len(ids) == len(set(ids)) == entries

@@ -1,4 +1,4 @@
-"""A stream is whole, or the place is named from which it is not."""
+"""Verify names the first entry of every stream that is missing, added or changed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.ingest.world import LedgerFixture
 N1 = NodeKey("train-a", "n-1")
 
 
-def story() -> tuple[LedgerFixture, Verify]:
+def recorded_history() -> tuple[LedgerFixture, Verify]:
     world = LedgerFixture()
     for name in ("n-1", "n-2"):
         key = world.register_node(name)
@@ -28,7 +28,7 @@ def story() -> tuple[LedgerFixture, Verify]:
     return world, Verify(world.table, world.stack)
 
 
-def place(sequence: int) -> Key:
+def entry_key(sequence: int) -> Key:
     return keys.entry(keys.node_partition(N1), 1, sequence)
 
 
@@ -39,65 +39,65 @@ def breaks(verify: Verify) -> list[tuple[int, BreakKind]]:
 
 
 def change_body(world: LedgerFixture, sequence: int, **data: Any) -> None:
-    item = world.table.get(place(sequence))
+    item = world.table.get(entry_key(sequence))
     assert item is not None
     body = json.loads(str(item["body"]))
     body["data"] |= data
     changed = json.dumps(body, sort_keys=True, separators=(",", ":"))
-    world.table.write(Update(place(sequence), set={("body",): changed}))
+    world.table.write(Update(entry_key(sequence), set={("body",): changed}))
 
 
 @pytest.mark.parametrize("page_size", [None, 2])
-def test_what_was_only_appended_is_whole(page_size: int | None) -> None:
-    world, verify = story()
+def test_an_untouched_record_has_no_breaks(page_size: int | None) -> None:
+    world, verify = recorded_history()
     world.table.page_size = page_size
     verified = verify("train-a")
     assert verified.breaks == []
     assert (verified.streams, verified.entries) == (3, 11)
 
 
-def test_one_node_is_verified_alone() -> None:
-    _, verify = story()
+def test_one_node_can_be_verified_alone() -> None:
+    _, verify = recorded_history()
     verified = verify("train-a", "n-1")
     assert (verified.streams, verified.entries, verified.whole) == (1, 5, True)
 
 
-def test_a_changed_entry_is_named() -> None:
-    world, verify = story()
+def test_a_changed_entry_is_a_break() -> None:
+    world, verify = recorded_history()
     change_body(world, 3, text="nothing happened")
     assert breaks(verify) == [(3, BreakKind.HASH)]
 
 
-def test_a_deleted_entry_is_named() -> None:
-    world, verify = story()
-    world.table.write(Delete(place(3)))
+def test_a_deleted_entry_is_a_break() -> None:
+    world, verify = recorded_history()
+    world.table.write(Delete(entry_key(3)))
     assert breaks(verify) == [(3, BreakKind.GAP)]
 
 
-def test_a_cut_end_is_named() -> None:
-    world, verify = story()
-    world.table.write(Delete(place(5)))
+def test_a_deleted_last_entry_is_a_break() -> None:
+    world, verify = recorded_history()
+    world.table.write(Delete(entry_key(5)))
     assert breaks(verify) == [(5, BreakKind.HEAD)]
 
 
-def test_a_stream_that_is_gone_is_named() -> None:
-    world, verify = story()
+def test_a_deleted_stream_is_a_break() -> None:
+    world, verify = recorded_history()
     for sequence in range(1, 6):
-        world.table.write(Delete(place(sequence)))
+        world.table.write(Delete(entry_key(sequence)))
     assert breaks(verify) == [(1, BreakKind.HEAD)]
 
 
-def test_an_entry_put_in_at_the_end_is_named() -> None:
-    world, verify = story()
-    forged = world.table.get(place(5))
+def test_an_entry_added_at_the_end_is_a_break() -> None:
+    world, verify = recorded_history()
+    forged = world.table.get(entry_key(5))
     assert forged is not None
-    world.table.write(Put({**forged, "sk": place(6).sk, "sequence": 6}))
+    world.table.write(Put({**forged, "sk": entry_key(6).sk, "sequence": 6}))
     assert (6, BreakKind.HEAD) in breaks(verify)
 
 
-def test_two_entries_that_changed_places_are_named() -> None:
-    world, verify = story()
-    third, fourth = world.table.get(place(3)), world.table.get(place(4))
+def test_two_swapped_entries_are_breaks() -> None:
+    world, verify = recorded_history()
+    third, fourth = world.table.get(entry_key(3)), world.table.get(entry_key(4))
     assert third is not None
     assert fourth is not None
     world.table.write(Put({**third, "body": fourth["body"], "hash": fourth["hash"]}))
@@ -105,52 +105,52 @@ def test_two_entries_that_changed_places_are_named() -> None:
     assert {sequence for sequence, _ in breaks(verify)} == {3, 4, 5}
 
 
-def test_a_state_that_says_otherwise_is_named() -> None:
-    world, verify = story()
+def test_a_state_with_another_last_hash_is_a_break() -> None:
+    world, verify = recorded_history()
     world.table.write(Update(keys.node_state(N1), set={("state", "head", "hash"): "0" * 64}))
     assert breaks(verify) == [(5, BreakKind.HEAD)]
 
 
-def test_another_stack_does_not_vouch_for_a_stream() -> None:
-    world, verify = story()
+def test_the_stream_of_another_stack_has_a_break() -> None:
+    world, verify = recorded_history()
     other = Verify(world.table, type(verify.stack)("another", "faultbridge"))
     assert (1, BreakKind.HASH) in [(one.sequence, one.kind) for one in other("train-a", "n-1").breaks]
 
 
-def test_a_body_that_is_no_event_is_named_and_breaks_nothing_else() -> None:
-    world, verify = story()
-    world.table.write(Update(place(2), set={("body",): "[]"}))
+def test_a_body_that_is_not_an_event_is_reported_only_for_its_own_entry() -> None:
+    world, verify = recorded_history()
+    world.table.write(Update(entry_key(2), set={("body",): "[]"}))
     assert breaks(verify) == [(2, BreakKind.HASH), (2, BreakKind.PLACE)]
 
 
-def test_entries_that_are_written_while_we_look_are_no_breaks() -> None:
-    world, verify = story()
-    inside = iter([True])
+def test_entries_recorded_during_the_verification_are_not_breaks() -> None:
+    world, verify = recorded_history()
+    pending = iter([True])
 
-    def note_around(call: Any) -> None:
-        if call.argument != keys.node_state(N1) or not next(inside, False):
+    def note_before_the_head(call: Any) -> None:
+        if call.argument != keys.node_state(N1) or not next(pending, False):
             return
         world.note(N1, "before the head was read")
-        world.table.seam.after = note_behind
+        world.table.seam.after = note_after_the_head
 
-    def note_behind(_call: Any) -> None:
+    def note_after_the_head(_call: Any) -> None:
         world.table.seam.after = lambda _: None
         world.note(N1, "after it was read")
 
-    world.table.seam.before = note_around
+    world.table.seam.before = note_before_the_head
     verified = verify("train-a", "n-1")
-    assert (verified.breaks, next(inside, None)) == ([], None)
+    assert (verified.breaks, next(pending, None)) == ([], None)
 
 
-def test_a_break_says_where_and_what() -> None:
-    world, verify = story()
-    world.table.write(Delete(place(3)))
+def test_a_break_names_its_position_and_detail() -> None:
+    world, verify = recorded_history()
+    world.table.write(Delete(entry_key(3)))
     (found,) = verify("train-a").breaks
     assert found == Break("train-a/n-1", 1, 3, BreakKind.GAP, "the entry after 2 is 4")
 
 
 @pytest.mark.parametrize(("cluster", "node", "reason"), [("other", None, "cluster"), ("train-a", "other", "node")])
-def test_what_does_not_exist_cannot_be_verified(cluster: str, node: str | None, reason: str) -> None:
-    _, verify = story()
+def test_an_unknown_cluster_or_node_cannot_be_verified(cluster: str, node: str | None, reason: str) -> None:
+    _, verify = recorded_history()
     with pytest.raises(Rejected, match=f"unknown_{reason}"):
         verify(cluster, node)

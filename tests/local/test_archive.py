@@ -10,17 +10,17 @@ from typing import Any
 
 import pytest
 
-from faultbridge.adapters.clients import Clients
+from faultbridge.adapters.aws.clients import Clients
 from faultbridge.archive.archive_verification import VerifyArchive
 from faultbridge.archive.read import ReadArchive
-from faultbridge.bootstrap import Application, of_settings
-from faultbridge.cli.stacks import settings_from
+from faultbridge.cli.stack.locate import settings_from
+from faultbridge.composition.installation import Installation, on_aws
 from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.clusters import ClusterConfig
 from faultbridge.domain.edges import Actor
 from faultbridge.domain.nodes import NodeKey, NodeState
 from faultbridge.ledger.recover import RecoverTable
-from faultbridge.ledger.timeline import Timeline, Wanted
+from faultbridge.ledger.timeline import Timeline, TimelineQuery
 from faultbridge.ledger.verify import Verify
 from faultbridge.pipeline import entry_builder
 from faultbridge.registry.registration import NewNode
@@ -40,36 +40,36 @@ def application(embedded_stack: PrivateStack) -> Any:
     with pytest.MonkeyPatch.context() as patch:
         for name, value in embedded_stack.environment.items():
             patch.setenv(name, value)
-        made = of_settings(settings_from(embedded_stack.info.stack, embedded_stack.outputs), Clients())
-        made.registration.add_cluster(ClusterConfig(CLUSTER))
-        made.registration.add_node(CLUSTER, NewNode(KEY.node, "i-0aaaaaaaaaaaaaaa1"))
+        made = on_aws(settings_from(embedded_stack.info.stack, embedded_stack.outputs), Clients())
+        made.registry.registration.add_cluster(ClusterConfig(CLUSTER))
+        made.registry.registration.add_node(CLUSTER, NewNode(KEY.node, "i-0aaaaaaaaaaaaaaa1"))
         yield made
 
 
-def archived(application: Application) -> int:
-    return len(ReadArchive(application.keeping.archive).entries(Wanted(CLUSTER)))
+def archived(installation: Installation) -> int:
+    return len(ReadArchive(application.ports.archive).entries(TimelineQuery(CLUSTER)))
 
 
-def test_recorded_entries_reach_the_archive(application: Application) -> None:
-    recorded = len(list(Timeline(application.ports.table).entries(Wanted(CLUSTER))))
+def test_recorded_entries_reach_the_archive(installation: Installation) -> None:
+    recorded = len(list(Timeline(application.ports.table).entries(TimelineQuery(CLUSTER))))
     assert recorded
     eventually(lambda: archived(application) >= recorded)
 
 
-def test_the_archive_function_writes_an_anchor(embedded_stack: PrivateStack, application: Application) -> None:
+def test_the_archive_function_writes_an_anchor(embedded_stack: PrivateStack, installation: Installation) -> None:
     answer = embedded_stack.client("lambda").invoke(FunctionName="faultbridge-archive", Payload=b"{}")
     kept = json.loads(answer["Payload"].read())
     assert "FunctionError" not in answer, kept
-    anchors = list(application.keeping.vault.list(f"anchors/cluster={CLUSTER}/"))
+    anchors = list(application.ports.vault.list(f"anchors/cluster={CLUSTER}/"))
     assert len(anchors) == 1
 
 
-def test_a_sealed_day_is_verified_without_the_table(application: Application) -> None:
+def test_a_sealed_day_is_verified_without_the_table(installation: Installation) -> None:
     eventually(lambda: archived(application) > 0)
-    config = application.registration.cluster(CLUSTER)
+    config = application.registry.registration.cluster(CLUSTER)
     tomorrow = (datetime.now(UTC) + timedelta(days=1)).date().isoformat()
-    application.archive.seal(config, tomorrow)
-    kept = application.keeping
+    application.archive.schedule.seal(config, tomorrow)
+    kept = application.ports
     verified = VerifyArchive(kept.archive, kept.vault)(CLUSTER)
     assert verified.breaks == []
     assert verified.entries > 0
@@ -84,7 +84,7 @@ def ask(stack: PrivateStack, path: str) -> tuple[int, Any]:
         return error.code, json.loads(error.read())
 
 
-def test_the_api_answers_over_http(embedded_stack: PrivateStack, application: Application) -> None:
+def test_the_api_answers_over_http(embedded_stack: PrivateStack, installation: Installation) -> None:
     assert application
     status, answer = ask(embedded_stack, f"/clusters/{CLUSTER}/nodes")
     assert (status, [one["node"] for one in answer["items"]]) == (200, [KEY.node])
@@ -95,9 +95,9 @@ def test_the_api_answers_over_http(embedded_stack: PrivateStack, application: Ap
 
 
 def test_a_restored_table_continues_in_a_new_epoch_without_repeated_event_ids(
-    embedded_stack: PrivateStack, application: Application
+    embedded_stack: PrivateStack, installation: Installation
 ) -> None:
-    config = application.registration.cluster(CLUSTER)
+    config = application.registry.registration.cluster(CLUSTER)
     saved = [item for page in _pages(embedded_stack) for item in page["Items"]]
     _note(application, config, "lost with the table")
     before = _ids(application)
@@ -107,7 +107,7 @@ def test_a_restored_table_continues_in_a_new_epoch_without_repeated_event_ids(
     for item in saved:
         clients.dynamodb.put_item(TableName=name, Item=item)
     settings = settings_from(embedded_stack.info.stack, embedded_stack.outputs)
-    rebuilt = of_settings(Settings({**settings.variables, "FAULTBRIDGE_TABLE": name}), clients)
+    rebuilt = on_aws(Settings({**settings.variables, "FAULTBRIDGE_TABLE": name}), clients)
     kept = rebuilt.keeping
     done = RecoverTable(kept.table, kept.vault, kept.clock, rebuilt.append, rebuilt.stack)(by="a drill")
     _note(rebuilt, config, "after the restore")
@@ -125,14 +125,14 @@ def _pages(stack: PrivateStack) -> Any:
     return stack.client("dynamodb").get_paginator("scan").paginate(TableName=stack.outputs["TableName"])
 
 
-def _note(application: Application, config: ClusterConfig, text: str) -> None:
+def _note(installation: Installation, config: ClusterConfig, text: str) -> None:
     def revise(state: NodeState, now: datetime) -> Transition:
         return Transition(state, (entry_builder.note(kind="operator", text=text, at=now),))
 
-    application.append(KEY, revise, actor=Actor.CLI, config=config)
+    application.ledger.append(KEY, revise, actor=Actor.CLI, config=config)
 
 
-def _ids(application: Application) -> dict[str, str]:
+def _ids(installation: Installation) -> dict[str, str]:
     """The hash of each event by its id."""
-    lines = Timeline(application.ports.table).entries(Wanted(CLUSTER))
+    lines = Timeline(application.ports.table).entries(TimelineQuery(CLUSTER))
     return {line.event["metadata"]["event_id"]: line.hash for line in lines}

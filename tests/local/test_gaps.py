@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faultbridge.adapters.dynamodb_expressions import Placeholders, range_expression, sort_key_bounds
+from faultbridge.adapters.dynamodb.expressions import Placeholders, range_expression, sort_key_bounds
 from faultbridge.local.environment import DEFAULT_PORTS, compute_plane_environment, event_plane_environment
 from faultbridge.local.gaps import dynamodb_queries, patching, registry, streams
 from faultbridge.local.gaps.lambda_errors import error_name
@@ -168,9 +168,9 @@ keys = st.text(st.characters(min_codepoint=1, exclude_categories=["Cs"]), max_si
 
 @given(keys, keys, st.none() | keys, st.none() | keys, keys)
 def test_a_key_range_of_the_adapter_is_compared_correctly(
-    pk: str, prefix: str, after: str | None, upto: str | None, sk: str
+    pk: str, prefix: str, after: str | None, up_to: str | None, sk: str
 ) -> None:
-    bounds = sort_key_bounds(prefix, after, upto)
+    bounds = sort_key_bounds(prefix, after, up_to)
     placeholders = Placeholders()
     expression = range_expression(("pk", pk), "sk", bounds, placeholders)
     arguments = placeholders.arguments()

@@ -8,7 +8,7 @@ from uuid import uuid4
 import pytest
 
 from faultbridge import local
-from faultbridge.adapters.kubernetes.client import Access, Kubernetes, Refused
+from faultbridge.adapters.kubernetes.client import Access, ApiRejection, Kubernetes
 from faultbridge.errors import Misconfigured
 from tests.local.stack import PrivateStack
 
@@ -29,7 +29,7 @@ def test_the_running_instances_of_an_eks_cluster_are_its_nodes(tiny_stack: Priva
     assert sorted(one.rpartition("/")[2] for one in found) == sorted(ids)
     with pytest.raises(Misconfigured, match="Unauthorized"):
         list(Kubernetes(lambda: Access(endpoint, None, "no-token")).nodes())
-    with pytest.raises(Refused, match="EKS has no cluster"):
+    with pytest.raises(ApiRejection, match="EKS has no cluster"):
         list(Kubernetes(lambda: Access(f"{endpoint}-other", None, token())).nodes())
 
 

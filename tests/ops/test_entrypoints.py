@@ -7,14 +7,14 @@ from typing import Any, cast
 
 import pytest
 
-from faultbridge.bootstrap import Application
+from faultbridge.composition.installation import Installation
 from faultbridge.entrypoints.archive import archive
 from faultbridge.entrypoints.ingest import ingest
 from faultbridge.errors import Conflict, Misconfigured, Transient
 from faultbridge.ingest.record_reader import Delivery
 from faultbridge.simulation.fakes import Call
 from faultbridge.storage import keys
-from tests.archive.world import Kept
+from tests.archive.world import ArchiveWorld
 from tests.builders import KEY
 from tests.races import writes_of
 from tests.world import World
@@ -40,14 +40,14 @@ def test_ingest_gives_back_the_messages_that_only_time_can_mend_and_no_other() -
 
 
 def test_a_round_of_the_archive_in_which_a_cluster_could_not_be_kept_fails() -> None:
-    world = Kept()
-    world.story()
+    world = ArchiveWorld()
+    world.record_history()
 
     def refuse(call: Call) -> None:
         if call.name == "vault.put":
             raise Misconfigured("no right to put")
 
-    application = cast("Application", SimpleNamespace(archive=world.keep_record))
+    application = cast("Installation", SimpleNamespace(archive=SimpleNamespace(schedule=world.archive_schedule)))
     world.vault.seam.before = refuse
     with pytest.raises(Misconfigured, match="no right to put"):
         archive({}, application)
@@ -56,14 +56,14 @@ def test_a_round_of_the_archive_in_which_a_cluster_could_not_be_kept_fails() -> 
 
 
 def test_a_round_of_the_archive_that_lost_all_its_races_fails_as_what_time_will_mend() -> None:
-    world = Kept()
-    world.story()
+    world = ArchiveWorld()
+    world.record_history()
 
     def quicker(call: Call) -> None:
         if any(write.key == keys.cluster_state("train-a") for write in writes_of(call)):
             raise Conflict("another writer was quicker")
 
-    application = cast("Application", SimpleNamespace(archive=world.keep_record))
+    application = cast("Installation", SimpleNamespace(archive=SimpleNamespace(schedule=world.archive_schedule)))
     world.table.seam.before = quicker
     with pytest.raises(Transient, match="another writer was quicker"):
         archive({}, application)

@@ -19,17 +19,17 @@ def test_a_quiet_condition_ends_when_its_time_is_over():
     world = World()
     world.fault(code="xid.92")
     assert world.status() is NodeStatus.DEGRADED
-    world.minute(61)
+    world.advance_minutes(61)
     assert world.status() is NodeStatus.HEALTHY
 
 
 def test_a_case_is_queued_when_its_wait_is_over():
     world = World(rules=(Rule("patient", Match(codes=("xid.79",)), wait_seconds=90),))
     world.fault()
-    world.listen()
-    world.minute()
+    world.process_entries()
+    world.advance_minutes()
     assert world.case().status is CaseStatus.OPEN
-    world.minute()
+    world.advance_minutes()
     assert world.case().status is not CaseStatus.OPEN
 
 

@@ -16,7 +16,7 @@ from faultbridge.registry.instances import Called, Machine
 from faultbridge.registry.inventory_sync import SyncInventory
 from faultbridge.registry.registration import NewNode
 from faultbridge.registry.replacement_detection import ReplacementDetection
-from faultbridge.repair.case_orders import CaseOrder
+from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.simulation.fakes import FakeInventory
 from tests.builders import KEY
 from tests.registry.fake_node_listing import FakeRoll
@@ -41,11 +41,11 @@ def roll():
 @pytest.fixture
 def sync(world, inventory, roll):
     app = world.app
-    seating = ReplacementDetection(world.ports.table, app.append, app.rulebook)
-    looks = SyncInventory(world.ports.table, app.registration, seating, {"ec2-auto-scaling": inventory}, roll)
+    seating = ReplacementDetection(world.ports.table, app.ledger.append, app.rules.rulebook)
+    looks = SyncInventory(world.ports.table, app.registry.registration, seating, {"ec2-auto-scaling": inventory}, roll)
 
     def look(only=None):
-        return looks.sync(app.registration.cluster(KEY.cluster), only)
+        return looks.sync(app.registry.registration.cluster(KEY.cluster), only)
 
     look()
     return look
@@ -110,7 +110,7 @@ def test_an_instance_that_somebody_else_replaced_is_verified_before_its_node_ser
 
 
 def test_where_we_only_observe_the_node_serves_on_unverified(world, sync):
-    world.app.registration.set_cluster(KEY.cluster, {"mode": Mode.OBSERVE})
+    world.app.registry.registration.set_cluster(KEY.cluster, {"mode": Mode.OBSERVE})
     _, new = replaced_by_somebody(world)
     assert sync().reseated == ["a"]
     state = register_node(world)
@@ -119,7 +119,7 @@ def test_where_we_only_observe_the_node_serves_on_unverified(world, sync):
 
 
 def test_the_trouble_of_the_old_instance_ends_with_it(world, sync):
-    world.app.ingest([world.message(XID_79, node="a")])
+    world.app.ingestion.ingest([world.message(XID_79, node="a")])
     assert register_node(world).live_case is not None
     opened = register_node(world).live_case.id
     replaced_by_somebody(world)
@@ -142,14 +142,14 @@ def test_a_late_log_tail_of_the_old_instance_changes_nothing_whatever_it_calls_i
         world.message(XID_79, node=name, sent_at=tail_began, instance_id=by)
         for name, by in [(host, None), (f"hyperpod-{old}", None), (old, None), (None, old), (f"{host}.internal", None)]
     ]
-    world.app.ingest(tail)
+    world.app.ingestion.ingest(tail)
     after = register_node(world)
     assert (after.status, list(after.active()), after.case) == (before.status, [], before.case)
-    assert not list(world.app.rejects.list(KEY.cluster))
+    assert not list(world.app.ingestion.rejects.list(KEY.cluster))
 
 
 def test_an_empty_node_takes_the_machine_that_comes(world, sync):
-    world.app.registration.add_node(KEY.cluster, NewNode("c", group=GROUP))
+    world.app.registry.registration.add_node(KEY.cluster, NewNode("c", group=GROUP))
     new = world.ports.fleet.launch(GROUP)
     assert sync().reseated == ["c"]
     assert (instance(world, "c"), register_node(world, "c").status) == (new, NodeStatus.VALIDATING)
@@ -174,7 +174,7 @@ def test_an_instance_that_only_stands_by_keeps_its_node(world, sync, inventory):
 
 
 def test_a_group_that_is_not_there_says_nothing_about_its_nodes(world, sync, inventory):
-    inventory.away.add(GROUP)
+    inventory.omitted_groups.add(GROUP)
     assert sync().gone == []
 
 
@@ -211,14 +211,14 @@ def test_a_host_name_that_another_machine_bears_now_leads_to_it(world, sync, inv
     usual = inventory.machine
     inventory.machine = lambda group, one: replace(usual(group, one), aliases=(host,) if one == grown else ())
     assert sync().added == [f"ip-{grown[-4:]}"]
-    world.app.ingest([world.message(XID_79, node=host)])
+    world.app.ingestion.ingest([world.message(XID_79, node=host)])
     assert list(register_node(world, f"ip-{grown[-4:]}").active())
     assert not list(register_node(world).active())
 
 
 def test_a_node_that_was_retired_keeps_no_machine_from_another(world, sync):
     old, fleet = instance(world), world.ports.fleet
-    world.app.retire(KEY._replace(node="a"), CaseOrder(None, "rack given up"))
+    world.app.registry.retirement(KEY._replace(node="a"), OperatorOrder(None, "rack given up"))
     fleet.instances[old] = replace(fleet.instances[old], alive=False)
     new = fleet.launch(GROUP)
     assert sync().added == [f"ip-{new[-4:]}"]
@@ -237,7 +237,7 @@ def scaled(group: str, instance_id: str, what: str = "Launch") -> dict:
 
 @pytest.fixture
 def events(world, sync, inventory, roll):
-    world.app.inventories, world.app.roll = (lambda: {"ec2-auto-scaling": inventory}), (lambda: roll)
+    world.ports.inventories, world.ports.roll = {"ec2-auto-scaling": inventory}, roll
     return lambda *told: at_event(world, *told)
 
 
@@ -278,13 +278,13 @@ def test_what_is_none_of_ours_costs_no_look(world, events, inventory):
 def test_a_node_that_opts_out_is_left_alone_until_it_no_longer_does(world, sync, inventory, roll, by):
     def opts_out(really: bool) -> None:
         if by == "tag":
-            inventory.tagged = {instance(world)} if really else set()
+            inventory.opted_out_instances = {instance(world)} if really else set()
         else:
             roll.called = {instance(world): Called(("a-name",), opted_out=really)}
         sync()
 
     opts_out(True)
-    world.app.ingest([world.message(XID_79, node="a")])
+    world.app.ingestion.ingest([world.message(XID_79, node="a")])
     assert (register_node(world).status, register_node(world).case, register_node(world).ignored.by) == (
         NodeStatus.DEGRADED,
         None,
@@ -292,5 +292,5 @@ def test_a_node_that_opts_out_is_left_alone_until_it_no_longer_does(world, sync,
     )
     opts_out(False)
     assert register_node(world).ignored is None
-    world.app.sweep()
+    world.app.ops.sweep()
     assert register_node(world).live_case is not None

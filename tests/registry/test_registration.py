@@ -14,7 +14,7 @@ from faultbridge.errors import Conflict, Rejected
 from faultbridge.ledger.append import Append, Stack
 from faultbridge.registry.instances import Machine
 from faultbridge.registry.registration import NewNode, Registration
-from faultbridge.simulation.fakes import FakeTable, ManualClock, breaking
+from faultbridge.simulation.fakes import FakeTable, ManualClock, raise_once
 from faultbridge.storage import items, keys
 from faultbridge.storage.writes import Key
 from tests.builders import STACK_ID
@@ -66,7 +66,7 @@ def test_a_cluster_is_registered_once() -> None:
 def test_a_registration_that_lost_a_race_to_nobody_may_be_tried_again() -> None:
     registration = made()
     assert isinstance(registration.table, FakeTable)
-    registration.table.seam.before = breaking(("table.transact", Conflict("interference")))
+    registration.table.seam.before = raise_once(("table.transact", Conflict("interference")))
     with pytest.raises(Conflict):
         registration.add_cluster(ClusterConfig("train-a"))
     registration.add_cluster(ClusterConfig("train-a"))
@@ -169,7 +169,7 @@ def test_the_same_host_name_may_stand_in_two_clusters() -> None:
 def test_a_lost_race_registers_the_node_all_the_same() -> None:
     registration = with_cluster()
     assert isinstance(registration.table, FakeTable)
-    registration.table.seam.before = breaking(("table.transact", Conflict("version")))
+    registration.table.seam.before = raise_once(("table.transact", Conflict("version")))
     assert registration.add_node("train-a", NODE).registered
     assert registration.cluster("train-a").expected == 1
 

@@ -1,4 +1,4 @@
-"""Rollup: one truth a cluster, whoever else computes it at the same time."""
+"""Cluster status: one correct status per cluster, even if several rollups run at once."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def state(world: World):
     return items.read_cluster(CLUSTER, world.table.get(keys.cluster_state(CLUSTER)))
 
 
-def test_the_first_look_is_put_on_the_record_and_the_second_says_nothing_more():
+def test_a_rollup_without_a_change_records_no_entry():
     world = World(nodes=3)
     before = state(world)
     world.rollup(CLUSTER)
@@ -23,13 +23,13 @@ def test_the_first_look_is_put_on_the_record_and_the_second_says_nothing_more():
     assert after.head.sequence == before.head.sequence
 
 
-def test_the_version_rises_even_when_nothing_changed():
+def test_the_version_increases_even_without_a_change():
     world = World()
     versions = [world.rollup(CLUSTER).head.version for _ in range(3)]
     assert versions == sorted(set(versions))
 
 
-def test_a_change_of_counts_alone_is_an_entry():
+def test_a_change_of_only_the_counts_is_recorded():
     world = World(nodes=20)
     for node in (1, 2):
         world.fault(node, code="xid.92")
@@ -39,11 +39,11 @@ def test_a_change_of_counts_alone_is_an_entry():
     assert world.bodies(None)[-1]["data"]["from"] == "degraded"
 
 
-def test_a_rollup_that_read_before_a_node_failed_never_writes_after_one_that_read_later():
+def test_a_rollup_with_older_rows_never_overwrites_a_newer_one():
     world = World(nodes=20)
 
     def fail_in_between(call: Call) -> None:
-        # The rows are read; before they are written, a node fails and another rollup tells so.
+        # After the rows are read and before the status is written, a node fails and another rollup records it.
         if call.name in {"table.write", "table.transact"}:
             world.seam.before = lambda _: None
             world.fault(1, code="xid.92")
@@ -62,7 +62,7 @@ def test_every_page_of_rows_is_counted():
     assert world.rollup(CLUSTER).counts == {NodeStatus.DEGRADED.value: 7}
 
 
-def test_the_worst_severity_among_its_nodes_is_the_clusters():
+def test_the_severity_of_a_cluster_is_the_highest_of_its_nodes():
     world = World(nodes=20)
     world.fault(1, code="xid.92")
     world.fault(2, code="xid.79")

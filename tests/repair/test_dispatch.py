@@ -1,4 +1,4 @@
-"""Dispatch against another dispatch, lost answers and missing parts."""
+"""Dispatch: slots, order of admission, concurrent dispatches, lost responses and missing configuration."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.scenarios.world import CLUSTER, World, limits
 
 
 def queued(nodes: int, **others) -> World:
-    """A cluster whose nodes are all queued, and nobody has looked at the queue yet."""
+    """Return a cluster in which every node has a queued case and no dispatch has run yet."""
     world = World(nodes=nodes, **others)
     for node in range(1, nodes + 1):
         world.fault(node)
@@ -28,12 +28,12 @@ def queued(nodes: int, **others) -> World:
     return world
 
 
-def running(world: World, nodes: int) -> list[str]:
+def in_progress(world: World, nodes: int) -> list[str]:
     cases = [world.case(node) for node in range(1, nodes + 1)]
     return [case.id for case in cases if case.status is CaseStatus.IN_PROGRESS]
 
 
-def test_several_cases_are_admitted_in_one_transaction_with_their_slots():
+def test_several_cases_and_their_slots_are_admitted_in_one_transaction():
     world = queued(4, limits=limits(concurrent=4))
     world.seam.calls.clear()
     dispatched = world.dispatch(CLUSTER)
@@ -43,16 +43,16 @@ def test_several_cases_are_admitted_in_one_transaction_with_their_slots():
         if any(write.key == keys.cluster_control(CLUSTER) for write in call.argument)
     ]
     assert (len(admissions), len(dispatched.admitted)) == (1, 4)
-    assert set(world.control().holders) == set(running(world, 4))
+    assert set(world.control().holders) == set(in_progress(world, 4))
 
 
-def test_more_than_one_transaction_holds_are_admitted_in_turns():
+def test_more_cases_than_one_transaction_holds_are_admitted_in_batches():
     world = queued(40, limits=limits(concurrent=40, per_hour=100))
     assert len(world.dispatch(CLUSTER).admitted) == 40
     assert len(world.control().holders) == 40
 
 
-def test_cases_are_admitted_by_urgency_whichever_shard_they_wait_in():
+def test_cases_of_all_shards_are_admitted_by_urgency():
     rule = Rule("mild", Match(codes=("xid.48",)), severity=Severity.ERROR)
     world = World(nodes=20, shards=16, rules=(rule,), limits=limits(concurrent=2, per_hour=100))
     world.pause_repairs(paused=True)
@@ -64,7 +64,7 @@ def test_cases_are_admitted_by_urgency_whichever_shard_they_wait_in():
     assert {node for node in range(1, 21) if world.case(node).status is CaseStatus.IN_PROGRESS} == {19, 20}
 
 
-def test_cases_that_may_not_begin_keep_nobody_behind_them_waiting_however_many_they_are():
+def test_thousands_of_cases_that_may_not_start_do_not_block_the_case_behind_them():
     world = World(nodes=1)
     tomorrow = to_text(world.clock.now() + timedelta(days=1))
     early = {"node": "node-9", "repair_action": "replace_node", "waiting_for": "wait", "not_before": tomorrow}
@@ -78,20 +78,20 @@ def test_cases_that_may_not_begin_keep_nobody_behind_them_waiting_however_many_t
     assert world.case(1).status is CaseStatus.IN_PROGRESS
 
 
-def test_cases_that_a_person_was_asked_about_keep_nobody_behind_them_waiting():
+def test_cases_that_wait_for_approval_do_not_block_the_case_behind_them():
     rule = Rule("asked", Match(codes=("xid.79",)), approval=(RepairAction.REPLACE_NODE,))
     world = World(nodes=6, rules=(rule,), limits=limits(concurrent=6, per_hour=100))
     for node in range(1, 6):
         world.fault(node)
-    world.listen()
-    world.minute(3)
+    world.process_entries()
+    world.advance_minutes(3)
     world.fault(6, code="xid.48")
-    world.listen()
-    world.minute()
+    world.process_entries()
+    world.advance_minutes()
     assert world.case(6).status is CaseStatus.IN_PROGRESS
 
 
-def test_a_case_that_loses_a_race_for_the_slots_is_not_overtaken_by_the_next_one():
+def test_a_case_that_loses_a_race_for_a_slot_is_not_overtaken():
     world = World(nodes=2, limits=limits(concurrent=1))
     for node in (1, 2):
         world.fault(node)
@@ -106,36 +106,36 @@ def test_a_case_that_loses_a_race_for_the_slots_is_not_overtaken_by_the_next_one
 
     world.seam.before = rival
     world.dispatch(CLUSTER)
-    assert running(world, 2) == [world.case(1).id]
+    assert in_progress(world, 2) == [world.case(1).id]
 
 
-def test_a_case_that_found_no_room_is_not_overtaken_when_there_is_room_a_moment_later():
+def test_a_case_without_a_free_slot_is_not_overtaken_when_a_slot_is_released_a_moment_later():
     world = World(nodes=3, limits=limits(concurrent=1))
     for node in (1, 2):
         world.fault(node)
         world.isolate(world.key(node))
         world.clock.advance(1)
-    looks = []
+    reads = []
 
     def rival(call: Call) -> None:
-        if call.name == "table.transact" and not looks:
-            take_a_slot(world, "another")
-            looks.append("the slot is taken")
-        elif call.name == "table.get" and call.argument == keys.cluster_control(CLUSTER) and looks:
-            looks.append("the first looks again, then the second would")
-            if len(looks) > 2:
-                give_back(world, "another")
+        if call.name == "table.transact" and not reads:
+            take_slot(world, "another")
+            reads.append("the slot is taken")
+        elif call.name == "table.get" and call.argument == keys.cluster_control(CLUSTER) and reads:
+            reads.append("the first case reads the slots again, then the second case would")
+            if len(reads) > 2:
+                release_slot(world, "another")
 
     world.seam.before = rival
     world.dispatch(CLUSTER)
     world.seam.before = lambda _: None
-    assert (running(world, 2), set(world.control().holders)) == ([], {"another"})
-    give_back(world, "another")
+    assert (in_progress(world, 2), set(world.control().holders)) == ([], {"another"})
+    release_slot(world, "another")
     world.dispatch(CLUSTER)
-    assert running(world, 2) == [world.case(1).id]
+    assert in_progress(world, 2) == [world.case(1).id]
 
 
-def test_two_dispatches_at_once_never_pass_the_limit():
+def test_two_concurrent_dispatches_never_exceed_the_limit():
     world = queued(4, limits=limits(concurrent=2))
 
     def rival(call: Call) -> None:
@@ -145,18 +145,18 @@ def test_two_dispatches_at_once_never_pass_the_limit():
 
     world.seam.before = rival
     world.dispatch(CLUSTER)
-    assert len(running(world, 4)) == 2
-    assert set(world.control().holders) == set(running(world, 4))
+    assert len(in_progress(world, 4)) == 2
+    assert set(world.control().holders) == set(in_progress(world, 4))
 
 
-def test_two_dispatches_that_pick_different_cases_never_pass_the_limit_either():
+def test_concurrent_dispatches_of_different_cases_never_exceed_the_limit():
     mild = Rule("mild", Match(codes=("xid.48",)), severity=Severity.ERROR)
     world = World(nodes=2, limits=limits(concurrent=1), rules=(mild,))
     world.fault(1, code="xid.48")
     world.isolate(world.key(1))
 
     def rival(call: Call) -> None:
-        # A worse case is queued and admitted between the look at the slots and the transaction.
+        # A more urgent case is queued and admitted after the slots were read and before the transaction.
         if call.name == "table.transact":
             world.seam.before = lambda _: None
             world.fault(2)
@@ -165,11 +165,11 @@ def test_two_dispatches_that_pick_different_cases_never_pass_the_limit_either():
 
     world.seam.before = rival
     world.dispatch(CLUSTER)
-    assert running(world, 2) == [world.case(2).id]
-    assert list(world.control().holders) == running(world, 2)
+    assert in_progress(world, 2) == [world.case(2).id]
+    assert list(world.control().holders) == in_progress(world, 2)
 
 
-def test_what_is_admitted_one_by_one_after_a_lost_race_keeps_to_the_limit_too():
+def test_cases_admitted_one_by_one_after_a_lost_race_never_exceed_the_limit():
     mild = Rule("mild", Match(codes=("xid.48",)), severity=Severity.ERROR)
     world = World(nodes=3, limits=limits(concurrent=2), rules=(mild,))
     world.provider.known_capacity = Capacity(CapacityEvidence.LAUNCH_FIRST)
@@ -183,23 +183,23 @@ def test_what_is_admitted_one_by_one_after_a_lost_race_keeps_to_the_limit_too():
             world.fault(3)
             world.isolate(world.key(3))
             world.rollup(CLUSTER)
-            take_a_slot(world, world.case(3).id)
+            take_slot(world, world.case(3).id)
 
     world.seam.before = rival
     world.dispatch(CLUSTER)
-    assert len(running(world, 3)) + 1 == len(world.control().holders) == 2
+    assert len(in_progress(world, 3)) + 1 == len(world.control().holders) == 2
 
 
-def take_a_slot(world: World, case: str) -> None:
-    held = {("holders", case): "2026-02-03T12:00:00.000Z"}
-    world.table.write(Update(keys.cluster_control(CLUSTER), set=held, add={"version": 1}))
+def take_slot(world: World, case: str) -> None:
+    holder = {("holders", case): "2026-02-03T12:00:00.000Z"}
+    world.table.write(Update(keys.cluster_control(CLUSTER), set=holder, add={"version": 1}))
 
 
-def give_back(world: World, case: str) -> None:
+def release_slot(world: World, case: str) -> None:
     world.table.write(Update(keys.cluster_control(CLUSTER), remove=(("holders", case),), add={"version": 1}))
 
 
-def test_a_node_that_cannot_be_isolated_leaves_its_slot_to_the_next_one():
+def test_a_node_that_cannot_be_isolated_leaves_its_slot_to_the_next_node():
     world = World(nodes=2, limits=limits(concurrent=1), orchestrated=True)
 
     def out_of_reach(call: Call) -> None:
@@ -210,11 +210,11 @@ def test_a_node_that_cannot_be_isolated_leaves_its_slot_to_the_next_one():
     world.fault(1)
     world.clock.advance(1)
     world.fault(2)
-    world.minute()
-    assert running(world, 2) == [world.case(2).id]
+    world.advance_minutes()
+    assert in_progress(world, 2) == [world.case(2).id]
 
 
-def test_a_node_that_changes_meanwhile_holds_up_only_itself():
+def test_a_node_that_changes_during_admission_delays_no_other_node():
     world = queued(3, limits=limits(concurrent=3))
 
     def change(call: Call) -> None:
@@ -225,28 +225,28 @@ def test_a_node_that_changes_meanwhile_holds_up_only_itself():
 
     world.seam.before = change
     world.dispatch(CLUSTER)
-    assert len(running(world, 3)) == 3
+    assert len(in_progress(world, 3)) == 3
     assert len(world.control().holders) == 3
 
 
-def test_an_admission_whose_answer_was_lost_is_one_admission():
+def test_an_admission_with_a_lost_response_counts_once():
     world = queued(1)
 
-    def lose(call: Call) -> None:
+    def lose_response(call: Call) -> None:
         if call.name == "table.transact":
             world.seam.after = lambda _: None
-            raise Transient("the answer was lost")
+            raise Transient("the response was lost")
 
-    world.seam.after = lose
+    world.seam.after = lose_response
     with pytest.raises(Transient):
         world.dispatch(CLUSTER)
     assert world.case().attempts == 1
     assert world.dispatch(CLUSTER).admitted == ()
-    world.minute(3)
+    world.advance_minutes(3)
     assert list(world.workflow.executions) == [f"{world.case().id}-1"]
 
 
-def test_a_start_that_is_throttled_is_left_to_the_sweep_and_the_others_are_started():
+def test_a_throttled_start_is_left_to_the_sweep_and_the_others_are_started():
     world = queued(2, limits=limits(concurrent=2))
 
     def throttle(call: Call) -> None:
@@ -260,21 +260,21 @@ def test_a_start_that_is_throttled_is_left_to_the_sweep_and_the_others_are_start
     assert list(world.workflow.executions) == [dispatched.admitted[1]]
 
 
-def test_an_execution_is_named_after_case_and_attempt_and_told_nothing_else():
+def test_an_execution_gets_only_the_ids_of_its_node_case_and_attempt():
     world = queued(1)
     world.dispatch(CLUSTER)
     ((name, execution),) = world.workflow.executions.items()
     assert name == f"{world.case().id}-1"
-    told = {key: execution.data[key] for key in execution.data if key != "last"}
-    assert told == {"v": 1, "cluster": CLUSTER, "node": "node-1", "case": world.case().id, "attempt": 1}
+    given = {key: execution.data[key] for key in execution.data if key != "last"}
+    assert given == {"v": 1, "cluster": CLUSTER, "node": "node-1", "case": world.case().id, "attempt": 1}
 
 
-def test_a_cluster_that_nobody_registered_is_an_operators_matter():
+def test_an_unregistered_cluster_is_a_configuration_error():
     with pytest.raises(Misconfigured):
         World().dispatch("elsewhere")
 
 
-def test_a_cluster_without_slots_is_an_operators_matter():
+def test_a_cluster_without_slots_is_a_configuration_error():
     world = queued(1)
     world.table.write(Delete(keys.cluster_control(CLUSTER)))
     with pytest.raises(Misconfigured):

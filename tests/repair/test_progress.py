@@ -1,4 +1,4 @@
-"""How an attempt moves inside a node's state: what is not live is superseded, and no pause outlasts a deadline."""
+"""Progress of an attempt: superseded without a live attempt, and no probe after the deadline."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from datetime import timedelta
 import pytest
 
 from faultbridge.domain.nodes import NodeState
-from faultbridge.repair.attempt.contract import Superseded
-from faultbridge.repair.attempt.progress import live, postponed, under_way
+from faultbridge.repair.attempt.progress import live_attempt, schedule_probe, start_or_resume_step
+from faultbridge.repair.attempt.step_contract import AttemptSuperseded
 from tests.builders import NOON, node
 from tests.scenarios.world import World
 
@@ -18,28 +18,28 @@ MINUTE = timedelta(minutes=1)
 
 @pytest.fixture
 def waiting() -> NodeState:
-    """A node whose repair waits for its successor."""
+    """Return a node whose attempt waits in a step with a deadline."""
     world = World()
     world.fault()
-    world.listen()
+    world.process_entries()
     state = world.node()
     assert state.live_case is not None
-    return under_way(state, "verify", None, NOON, 5 * MINUTE)
+    return start_or_resume_step(state, "verify", None, NOON, 5 * MINUTE)
 
 
-def test_a_node_without_a_case_is_no_attempts() -> None:
-    with pytest.raises(Superseded):
-        live(node())
+def test_a_node_without_a_case_has_no_live_attempt() -> None:
+    with pytest.raises(AttemptSuperseded):
+        live_attempt(node())
 
 
-def test_a_case_without_an_attempt_is_no_attempts(waiting: NodeState) -> None:
-    case, _ = live(waiting)
-    with pytest.raises(Superseded):
-        live(replace(waiting, case=replace(case, attempt=None)))
+def test_a_case_without_an_attempt_has_no_live_attempt(waiting: NodeState) -> None:
+    case, _ = live_attempt(waiting)
+    with pytest.raises(AttemptSuperseded):
+        live_attempt(replace(waiting, case=replace(case, attempt=None)))
 
 
 @pytest.mark.parametrize(
-    ("since", "then"),
+    ("elapsed", "interval"),
     [
         (timedelta(0), 4 * MINUTE),
         (2 * MINUTE, 3 * MINUTE),
@@ -47,9 +47,9 @@ def test_a_case_without_an_attempt_is_no_attempts(waiting: NodeState) -> None:
         (6 * MINUTE, 4 * MINUTE),
     ],
 )
-def test_a_pause_ends_at_the_deadline_that_is_still_to_come(
-    waiting: NodeState, since: timedelta, then: timedelta
+def test_the_next_probe_is_no_later_than_a_future_deadline(
+    waiting: NodeState, elapsed: timedelta, interval: timedelta
 ) -> None:
-    now = NOON + since
-    _, attempt = live(postponed(waiting, now, 4 * MINUTE))
-    assert attempt.probe_at == now + then
+    now = NOON + elapsed
+    _, attempt = live_attempt(schedule_probe(waiting, now, 4 * MINUTE))
+    assert attempt.probe_at == now + interval

@@ -1,4 +1,4 @@
-"""The definition: bounded, closed, and chosen by outcomes alone."""
+"""The state machine definition: bounded length, complete targets, and choices by outcome only."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from functools import cache
 
 import pytest
 
-from faultbridge.repair.attempt.contract import Outcome, execution_input
+from faultbridge.repair.attempt.step_contract import StepOutcome, execution_input
 from faultbridge.repair.attempt.step_runner import STEPS
 from faultbridge.simulation.fakes.state_machine import CALLBACK, definition
 from tests.scenarios.world import World
@@ -24,7 +24,7 @@ def following(state: dict) -> set[str]:
 
 
 def weight(state: dict) -> int:
-    """A state is entered once and, at worst, tried again as often as its retriers allow."""
+    """Return the transitions of one state in the worst case: one entry and all its retries."""
     return 1 + max((retrier["MaxAttempts"] for retrier in state.get("Retry", [])), default=0)
 
 
@@ -34,11 +34,11 @@ def longest(name: str) -> int:
     return weight(state) + max((longest(target) for target in following(state)), default=0)
 
 
-def test_no_path_is_longer_than_thirty_transitions_with_every_retry_used():
+def test_no_path_has_more_than_thirty_transitions_including_all_retries():
     assert longest(definition()["StartAt"]) <= MAX_TRANSITIONS
 
 
-def test_every_state_is_reached_and_every_target_exists():
+def test_every_state_is_reachable_and_every_target_exists():
     seen: set[str] = set()
     todo = [definition()["StartAt"]]
     while todo:
@@ -48,12 +48,12 @@ def test_every_state_is_reached_and_every_target_exists():
     assert seen == set(STATES)
 
 
-def test_each_step_that_the_machine_asks_for_exists_and_each_step_is_asked_for():
+def test_the_state_machine_calls_exactly_the_steps_that_exist():
     assert {task["Parameters"]["Payload"]["step"] for task in TASKS.values()} == set(STEPS)
 
 
 @pytest.mark.parametrize("name", TASKS)
-def test_every_task_has_a_time_out_and_what_it_cannot_say_is_recorded(name):
+def test_every_task_has_a_timeout_and_records_its_errors(name):
     state = STATES[name]
     assert 0 < state["TimeoutSeconds"] <= definition()["TimeoutSeconds"]
     if name != "RecordFailure":
@@ -61,33 +61,33 @@ def test_every_task_has_a_time_out_and_what_it_cannot_say_is_recorded(name):
 
 
 @pytest.mark.parametrize("name", TASKS)
-def test_a_step_that_may_wait_gets_a_token_and_one_that_may_not_gets_none(name):
+def test_only_steps_that_may_wait_get_a_task_token(name):
     state = STATES[name]
     payload = state["Parameters"]["Payload"]
-    waits = STEPS[payload["step"]].late is not None
+    waits = STEPS[payload["step"]].on_timeout is not None
     assert (CALLBACK in state["Resource"]) is waits
     assert ("token.$" in payload) is waits
 
 
 @pytest.mark.parametrize("name", CHOICES)
-def test_an_outcome_that_a_choice_does_not_name_stops_the_attempt(name):
+def test_an_outcome_that_a_choice_does_not_list_stops_the_attempt(name):
     state = STATES[name]
     named = {choice["StringEquals"] for choice in state["Choices"]}
     assert {choice["Variable"] for choice in state["Choices"]} == {"$.last.outcome"}
-    assert named <= set(Outcome)
-    assert {Outcome.DONE, Outcome.SUPERSEDED} <= named
+    assert named <= set(StepOutcome)
+    assert {StepOutcome.DONE, StepOutcome.SUPERSEDED} <= named
     assert state["Default"] == "Stopped"
-    assert not {Outcome.STOPPED, Outcome.FAILED, Outcome.WAITING} & named
+    assert not {StepOutcome.STOPPED, StepOutcome.FAILED, StepOutcome.WAITING} & named
 
 
-def test_a_payload_carries_the_whole_input_of_the_execution_and_nothing_of_the_step_before():
+def test_a_payload_contains_the_execution_input_and_no_result_of_an_earlier_step():
     world = World()
     world.fault()
-    told = set(execution_input(world.key(), world.case()))
+    given = set(execution_input(world.key(), world.case()))
     for task in TASKS.values():
         payload = set(task["Parameters"]["Payload"])
-        assert payload - {"step", "token.$", "error.$"} == {f"{name}.$" for name in told}
+        assert payload - {"step", "token.$", "error.$"} == {f"{name}.$" for name in given}
 
 
-def test_every_state_that_an_operator_reads_in_the_console_is_explained():
+def test_every_state_in_the_console_has_a_comment():
     assert not [name for name, state in STATES.items() if state["Type"] != "Choice" and not state.get("Comment")]

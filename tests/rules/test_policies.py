@@ -1,4 +1,4 @@
-"""A policy that was put holds; its versions stay as they are."""
+"""A stored policy is current, and its versions never change."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 
 from faultbridge.data.policies import version_of
 from faultbridge.errors import Rejected
-from faultbridge.rules.policies import Policies
+from faultbridge.rules.policies import PolicyStore
 from faultbridge.rules.rulebook import Rulebook
 from faultbridge.simulation.fakes import FakeTable, ManualClock
 from tests.builders import CATALOG, POLICY, STACK_ID, config
@@ -17,35 +17,35 @@ def document(concurrent: int) -> dict[str, object]:
     return {**made, "version": version_of(made)}
 
 
-def made() -> tuple[Policies, Rulebook]:
+def store_and_rulebook() -> tuple[PolicyStore, Rulebook]:
     table = FakeTable()
-    return Policies(table, ManualClock()), Rulebook(table, STACK_ID, lambda: CATALOG, lambda: POLICY)
+    return PolicyStore(table, ManualClock()), Rulebook(table, STACK_ID, lambda: CATALOG, lambda: POLICY)
 
 
-def test_a_policy_that_is_put_is_the_one_by_which_is_decided() -> None:
-    policies, rulebook = made()
+def test_a_stored_policy_becomes_the_current_one() -> None:
+    store, rulebook = store_and_rulebook()
     assert rulebook.policy(config()) is POLICY
-    put = policies.put(document(7))
-    assert rulebook.policy(config()) == put
-    assert (put.limits.concurrent, put.rules[0].repair_actions) == (7, ())
-    assert policies.current() == document(7)
+    stored = store.put(document(7))
+    assert rulebook.policy(config()) == stored
+    assert (stored.limits.concurrent, stored.rules[0].repair_actions) == (7, ())
+    assert store.current() == document(7)
 
 
-def test_a_cluster_keeps_the_version_that_it_names() -> None:
-    policies, rulebook = made()
-    old = policies.put(document(1))
-    policies.put(document(2))
+def test_a_cluster_uses_the_version_that_it_names() -> None:
+    store, rulebook = store_and_rulebook()
+    old = store.put(document(1))
+    store.put(document(2))
     assert rulebook.policy(config(policy=old.version)).limits.concurrent == 1
     assert rulebook.policy(config()).limits.concurrent == 2
 
 
-def test_putting_the_same_policy_again_is_harmless() -> None:
-    policies, _ = made()
-    assert policies.put(document(1)) == policies.put(document(1))
+def test_storing_the_same_policy_again_changes_nothing() -> None:
+    store, _ = store_and_rulebook()
+    assert store.put(document(1)) == store.put(document(1))
 
 
-def test_a_version_that_is_not_kept_is_said_not_to_be() -> None:
-    policies, _ = made()
-    assert policies.current() is None
+def test_an_unknown_version_is_rejected() -> None:
+    store, _ = store_and_rulebook()
+    assert store.current() is None
     with pytest.raises(Rejected, match="unknown_policy"):
-        policies.document("000000000000")
+        store.document("000000000000")

@@ -1,4 +1,4 @@
-"""What holds in every scenario, whatever it is about."""
+"""Checks that apply to every scenario."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ from tests.events.validate import watch_entries
 
 
 @pytest.fixture(autouse=True)
-def every_entry_keeps_the_contract(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each entry that a scenario puts on the record makes an event that is valid in the closed reading."""
+def validate_every_entry(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Validate the event of every entry that a scenario records, with the strict schema."""
     watch_entries(monkeypatch)

@@ -1,4 +1,4 @@
-"""A whole installation on fakes and one clock that stands still: faults go in, minutes pass, the record comes out."""
+"""A complete installation on fakes: tests report faults, advance minutes, and read the timeline."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ from faultbridge.ports import Capacity, CapacityEvidence
 from faultbridge.registry.registration import NewNode, Registration
 from faultbridge.repair.attempt.leaked_slots import ReleaseLeakedSlots
 from faultbridge.repair.attempt.recovery import RecoverAttempts
-from faultbridge.repair.attempt.step_context import Tools
 from faultbridge.repair.attempt.step_runner import StepRunner
+from faultbridge.repair.attempt.step_tools import StepTools
 from faultbridge.repair.breakers import Breakers
 from faultbridge.repair.case_orders import CaseOrders
 from faultbridge.repair.cluster_status import ClusterRollup
@@ -40,34 +40,22 @@ from faultbridge.repair.controls import Controls
 from faultbridge.repair.dispatch import Dispatch
 from faultbridge.repair.isolate import Isolate
 from faultbridge.repair.node_orders import NodeOrders
-from faultbridge.repair.spares.pool import Pool
+from faultbridge.repair.spares.pool import SparePool
 from faultbridge.repair.spares.reconcile import ReconcileSpares
 from faultbridge.rules.rulebook import Rulebook, rules_of
-from faultbridge.simulation.fakes import (
-    FakeCollector,
-    FakeFleet,
-    FakeLauncher,
-    FakeObjects,
-    FakeOrchestrator,
-    FakeProvider,
-    FakeRestarter,
-    FakeTable,
-    FakeVerifier,
-    ManualClock,
-    Seam,
-)
+from faultbridge.simulation import fakes
 from faultbridge.simulation.fakes.state_machine import FakeStateMachine
 from faultbridge.storage import items, keys
 from faultbridge.storage.writes import Key, Update
-from tests.builders import ANYTHING, CATALOG, GPU, NOON, STACK_ID, arrival, fault
+from tests.builders import CATALOG, DEFAULT_RULE, GPU, NOON, STACK_ID, arrival, fault
 
 CLUSTER = "train-a"
 GROUP = "gpu-workers"
-RINGS = {"Node Status Change", "Case Status Change", "Cluster Safety Change"}
+REACT_ENTRY_TYPES = {"Node Status Change", "Case Status Change", "Cluster Safety Change"}
 
 
 class World:
-    """One cluster and everything that looks after it."""
+    """One cluster with all services that watch and repair it."""
 
     def __init__(
         self,
@@ -82,22 +70,22 @@ class World:
         launch_delay: timedelta = timedelta(minutes=3),
         shards: int = 1,
     ) -> None:
-        self.clock = ManualClock(NOON)
-        self.seam = Seam()
-        self.table = FakeTable(self.clock, seam=self.seam)
-        self.fleet = FakeFleet(self.clock, launch_delay=launch_delay)
-        self.provider = FakeProvider(self.fleet, seam=self.seam)
-        self.launcher = FakeLauncher(self.fleet, seam=self.seam)
-        self.collector = FakeCollector(self.clock, seam=self.seam)
-        self.restarter = FakeRestarter(self.fleet, seam=self.seam)
-        self.orchestrator = FakeOrchestrator(self.clock, applicable=orchestrated, seam=self.seam)
-        self.verifier = FakeVerifier(
+        self.clock = fakes.ManualClock(NOON)
+        self.seam = fakes.Seam()
+        self.table = fakes.FakeTable(self.clock, seam=self.seam)
+        self.fleet = fakes.FakeFleet(self.clock, launch_delay=launch_delay)
+        self.provider = fakes.FakeProvider(self.fleet, seam=self.seam)
+        self.launcher = fakes.FakeLauncher(self.fleet, seam=self.seam)
+        self.collector = fakes.FakeCollector(self.clock, seam=self.seam)
+        self.restarter = fakes.FakeRestarter(self.fleet, seam=self.seam)
+        self.orchestrator = fakes.FakeOrchestrator(self.clock, applicable=orchestrated, seam=self.seam)
+        self.verifier = fakes.FakeVerifier(
             self.clock, seam=self.seam, duration=timedelta(minutes=10), alive=self.fleet.is_alive
         )
         self.workflow = FakeStateMachine(self.clock, seam=self.seam)
-        self.objects = FakeObjects()
+        self.objects = fakes.FakeObjects()
         stack = Stack(STACK_ID, "faultbridge")
-        self.policy = Policy("test-policy", (*rules, ANYTHING), limits or Limits(), breakers)
+        self.policy = Policy("test-policy", (*rules, DEFAULT_RULE), limits or Limits(), breakers)
         self.append = Append(self.table, self.clock, stack, lambda _: None, Random(7))
         self.rulebook = Rulebook(self.table, STACK_ID, lambda: CATALOG, lambda: self.policy)
         self.controls = Controls(self.table, self.clock, stack)
@@ -130,16 +118,16 @@ class World:
             HeartbeatMonitor(self.table, self.append, self.rulebook),
             JobImpact(self.append, Jobs(self.table, self.clock, stack)),
             ReleaseLeakedSlots(self.table),
-            ReconcileSpares(Pool(self.table, self.clock), self.machine.tools),
+            ReconcileSpares(SparePool(self.table, self.clock), self.machine.tools),
             self._publish,
             lambda _: True,
         )
-        self._heard = 0
+        self._streamed = 0
         self._domain = domain
         self._register(nodes, mode, shards)
 
-    def _tools(self) -> Tools:
-        return Tools(
+    def _tools(self) -> StepTools:
+        return StepTools(
             self.table,
             self.clock,
             self.append,
@@ -165,21 +153,31 @@ class World:
                 f"node-{number}", instance, GROUP, "p5.48xlarge", self._domain(number), since=day_before
             )
             registration.add_node(CLUSTER, placement)
-        self.listen()
+        self.process_entries()
 
     def _publish(self, waiting: Iterable[Key]) -> None:
         for key in waiting:
             self.published.append(key)
             self.table.write(Update(key, remove=(("gsi4pk",), ("gsi4sk",))))
 
-    # ------------------------------------------------------------------ what happens
+    # ------------------------------------------------------------------ actions
 
     def fault(self, node: int = 1, code: str = "xid.79", *, seen: datetime | None = None, **others: Any) -> None:
-        """Let a fault be seen on a node, now, or be told now that was seen before."""
+        """Report a fault of a node now; `seen` is its time of observation, now by default."""
         self._observe(node, fault(code, **others), "r-1", seen)
 
+    def fault_and_react(self, node: int = 1, code: str = "xid.79", **others: Any) -> None:
+        """Report a fault of a node, and run `react` until there are no new entries."""
+        self.fault(node, code, **others)
+        self.process_entries()
+
+    def fault_until_resolved(self, **fault: Any) -> None:
+        """Report a fault of the first node, and advance minutes until its case is resolved."""
+        self.fault_and_react(**fault)
+        self.until(self.case_is(CaseStatus.RESOLVED))
+
     def clear(self, node: int = 1, code: str = "xid.79", source: str = "kernel-log") -> None:
-        """Let the source of a fault take it back, now."""
+        """Report that a fault has ended, by its source, now."""
         self._observe(node, Clear(source, code, GPU, "gone"), "r-clear")
 
     def _observe(self, node: int, observation: Observation, record: str, at: datetime | None = None) -> None:
@@ -192,8 +190,8 @@ class World:
 
         self.append(self.key(node), revise, actor=Actor.INGEST, config=rules.config)
 
-    def tells_of_boot(self, boot_id: str, node: int = 1) -> None:
-        """Let a node's own records name the boot that they come from, now."""
+    def report_boot(self, boot_id: str, node: int = 1) -> None:
+        """Report a node's boot id through a record of the node."""
         key, now = self.key(node), self.clock.now()
         record = RawRecord("r-boot", "kernel-log", CLUSTER, key.node, b"", now, now, boot_id=boot_id)
         rules = rules_of(self.rulebook, CLUSTER)
@@ -201,66 +199,66 @@ class World:
             key, lambda state, _: Transition(learn_boot(state, record)), actor=Actor.INGEST, config=rules.config
         )
 
-    def listen(self) -> None:
-        """Let the stream ring for what was written, until it is quiet; a failing batch is repair action again by the sweep."""
-        while bells := self._bells():
+    def process_entries(self) -> None:
+        """Run `react` for new entries until there are none; the sweep repeats a failed batch."""
+        while changed := self._changed():
             try:
-                self.react(bells)
+                self.react(changed)
             except Transient:
                 return
 
-    def _bells(self) -> set[tuple[str, str | None]]:
-        fresh, self._heard = self.table.stream[self._heard :], len(self.table.stream)
+    def _changed(self) -> set[tuple[str, str | None]]:
+        new, self._streamed = self.table.stream[self._streamed :], len(self.table.stream)
         return {
             (str(record.new["cluster"]), record.new["node"])  # type: ignore[misc]  # a node is text or None
-            for record in fresh
+            for record in new
             if record.new
             and record.event == "INSERT"
             and record.key.sk.startswith(keys.ENTRY)
-            and record.new["type"] in RINGS
+            and record.new["type"] in REACT_ENTRY_TYPES
         }
 
-    def minute(self, number: int = 1) -> Swept:
-        """Let minutes pass, each with its sweep and what it brings about."""
+    def advance_minutes(self, number: int = 1) -> Swept:
+        """Advance the clock minute by minute, with a sweep in each; returns the last sweep's result."""
         swept = Swept()
         for _ in range(number):
             self.clock.advance(timedelta(minutes=1))
-            self.workflow.let_time_out()
+            self.workflow.expire_tokens()
             swept = self.sweep()
-            self.listen()
+            self.process_entries()
         return swept
 
     def until(self, condition: Callable[[], bool], minutes: int = 600) -> int:
-        """Let minutes pass until something holds; returns how many it took."""
+        """Advance minutes until a condition holds; returns how many it took."""
         for number in range(minutes + 1):
             if condition():
                 return number
-            self.minute()
-        message = f"not within {minutes} minutes"
+            self.advance_minutes()
+        message = f"the condition did not hold within {minutes} minutes"
         raise AssertionError(message)
 
     def pause_repairs(self, *, paused: bool) -> None:
-        """Pause or resume the cluster, as an operator does."""
+        """Pause or resume repairs in the cluster, as an operator."""
         self.controls.pause(CLUSTER, paused=paused)
 
     def launch_from_template(self, *instance_types: str) -> None:
-        """Let the machines come from a launch template: no group fills its nodes by itself."""
+        """Configure the cluster to launch instances from a launch template."""
         self.fleet.templates.add(GROUP)
         self.provider.known_capacity = Capacity(CapacityEvidence.LAUNCH_FIRST)
         registration = Registration(self.table, self.append, self.clock)
         registration.set_cluster(CLUSTER, {"provider": "ec2-launch-template", "instance_types": instance_types})
 
-    def living(self) -> list[str]:
-        """The machines that there are, and that somebody pays for."""
+    def live_instances(self) -> list[str]:
+        """Return the ids of the instances that are not terminated."""
         return [one.instance_id for one in self.fleet.instances.values() if one.alive]
 
     def set_mode(self, mode: Mode) -> None:
-        """Change how far Faultbridge goes in the cluster."""
+        """Set the mode of the cluster."""
         config = self.rulebook.config(CLUSTER)
         assert config is not None
         Registration(self.table, self.append, self.clock).set_cluster(CLUSTER, {"mode": mode})
 
-    # ------------------------------------------------------------------ what is seen
+    # ------------------------------------------------------------------ state
 
     @staticmethod
     def key(node: int = 1) -> NodeKey:
@@ -284,21 +282,21 @@ class World:
         return items.read_control(CLUSTER, self.table.get(keys.cluster_control(CLUSTER)))
 
     def bodies(self, node: int | None = 1) -> list[dict[str, Any]]:
-        """The entries of a node, or of the cluster itself, oldest first."""
-        place = keys.cluster_partition(CLUSTER) if node is None else keys.node_partition(self.key(node))
-        return [json.loads(str(item["body"])) for item in self.table.query(place, prefix=keys.ENTRY).items]
+        """Return the decoded entries of a node, or of the cluster if `node` is None, oldest first."""
+        partition = keys.cluster_partition(CLUSTER) if node is None else keys.node_partition(self.key(node))
+        return [json.loads(str(item["body"])) for item in self.table.query(partition, prefix=keys.ENTRY).items]
 
     def story(self, node: int | None = 1) -> list[str]:
-        """The record in short: one line an entry."""
-        return [told(body["metadata"]["event_type"], body["data"]) for body in self.bodies(node)]
+        """Return the timeline as text, one line per entry."""
+        return [entry_text(body["metadata"]["event_type"], body["data"]) for body in self.bodies(node)]
 
-    def released(self) -> list[str]:
-        """The instances for which the provider was asked, in order."""
+    def released_instances(self) -> list[str]:
+        """Return the instances of all replace calls, in order."""
         return [instance for instance, _ in self.provider.replaced]
 
 
-def told(kind: str, data: dict[str, Any]) -> str:
-    """One entry in a few words."""
+def entry_text(kind: str, data: dict[str, Any]) -> str:
+    """Return an entry as one short line."""
     if kind in {"Node Status Change", "Cluster Status Change"}:
         return f"{kind.split(maxsplit=1)[0].lower()} {data['from']} -> {data['to']}"
     if kind == "Case Status Change":
@@ -314,5 +312,5 @@ def told(kind: str, data: dict[str, Any]) -> str:
 
 
 def limits(**others: Any) -> Limits:
-    """The default limits with some of them changed."""
+    """Return the default limits with some changed."""
     return replace(Limits(), **others)

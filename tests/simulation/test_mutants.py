@@ -1,4 +1,4 @@
-"""The mutants are made from the source as it is, and are other programs than it."""
+"""Mutants are generated from the current source and differ from it; known survivors are explained."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import pytest
 
 from faultbridge.domain.times import truncate
 from tests.builders import NOON
-from tests.simulation.mutants.__main__ import judged, main
+from tests.simulation.mutants.__main__ import exit_code, main
 from tests.simulation.mutants.catalog import Mutant, mutants, mutated, source
-from tests.simulation.mutants.player import Played
-from tests.simulation.mutants.report import PAGE, known, page
-from tests.simulation.mutants.swap import Place, watched
+from tests.simulation.mutants.report import PAGE, known_survivors, updated_page
+from tests.simulation.mutants.runner import Result
+from tests.simulation.mutants.swap import Place, coverage_recorded
 
 ALL = list(mutants())
 
@@ -34,48 +34,46 @@ def test_a_mutant_is_another_program(mutant: Mutant) -> None:
     assert ast.dump(mutated(mutant.file, mutant.number)) != ast.dump(ast.parse(source(mutant.file)))
 
 
-def test_functions_are_found_though_they_are_left_out_of_the_search_for_cycles() -> None:
-    seen: set[Place] = set()
+def test_functions_frozen_by_the_garbage_collector_are_found() -> None:
+    covered: set[Place] = set()
     gc.freeze()
     try:
-        with watched(["domain/times.py"], seen):
+        with coverage_recorded(["domain/times.py"], covered):
             truncate(NOON)
     finally:
         gc.freeze()
-    assert seen == {("domain/times.py", "truncate")}
+    assert covered == {("domain/times.py", "truncate")}
 
 
-def test_what_is_known_to_live_still_exists() -> None:
-    assert set(known()) <= {mutant.key for mutant in ALL}
+def test_every_known_survivor_still_exists() -> None:
+    assert set(known_survivors()) <= {mutant.key for mutant in ALL}
 
 
-def test_what_is_known_to_live_changes_nothing_and_it_is_said_why() -> None:
-    assert [key for key, reason in known().items() if not reason.startswith("equivalent: ")] == []
+def test_every_known_survivor_is_explained_as_equivalent() -> None:
+    assert [key for key, reason in known_survivors().items() if not reason.startswith("equivalent: ")] == []
 
 
 @pytest.mark.parametrize(
-    ("alive", "explained", "code"),
+    ("survivors", "explained", "code"),
     [(0, 0, 0), (1, 1, 0), (5, 5, 0), (6, 6, 1), (1, 0, 1), (0, 1, 1)],
-    ids=["all noticed", "one explained", "95 in a hundred", "94", "one not explained", "one explained and noticed"],
+    ids=["all detected", "one explained", "95 of 100", "94 of 100", "one not explained", "one explained but detected"],
 )
-def test_the_score_is_good_enough_when_those_that_live_are_few_and_explained(
-    alive: int, explained: int, code: int
-) -> None:
+def test_the_score_suffices_if_the_survivors_are_few_and_explained(survivors: int, explained: int, code: int) -> None:
     mutants = [Mutant("a.py", number, 1, f"f{number}", "kind", "text") for number in range(100)]
-    played = [Played(one, None if one.number < alive else "a test", 1, 0, 0.1) for one in mutants]
-    assert judged(played, {one.key: "equivalent: " for one in mutants[:explained]}) == code
+    results = [Result(one, None if one.number < survivors else "a test", 1, 0, 0.1) for one in mutants]
+    assert exit_code(results, {one.key: "equivalent: " for one in mutants[:explained]}) == code
 
 
 def test_no_two_mutants_have_the_same_key() -> None:
     assert len({mutant.key for mutant in ALL}) == len(ALL)
 
 
-def test_the_page_lists_those_that_are_known_to_live() -> None:
+def test_the_page_lists_the_known_survivors() -> None:
     now = PAGE.read_text(encoding="utf-8")
-    assert page(now) == now, "run python -m tests.simulation.mutants.report"
+    assert updated_page(now) == now, "run python -m tests.simulation.mutants.report"
 
 
 @pytest.mark.nightly
 @pytest.mark.timeout(4 * 3600)
-def test_the_mutants_are_noticed() -> None:
+def test_the_mutants_are_detected() -> None:
     assert main("") == 0

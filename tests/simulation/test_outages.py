@@ -1,4 +1,4 @@
-"""An hour without each thing that the product depends on: nothing lost, nothing done twice, no stampede afterwards."""
+"""One-hour outages of each port: nothing is lost or done twice, the backlog is processed gradually."""
 
 from __future__ import annotations
 
@@ -12,52 +12,51 @@ import pytest
 from faultbridge.data.policies import default_policy
 from faultbridge.domain.edges import NodeStatus
 from faultbridge.ingest.send import RawInput
-from faultbridge.simulation.chaos import Chaos, Crash, Outage
-from faultbridge.simulation.fakes.seams import Call
-from faultbridge.simulation.history import calm_down
-from faultbridge.simulation.invariants import check
+from faultbridge.simulation.environment.samples import SAMPLES
+from faultbridge.simulation.fakes.seam import Call
+from faultbridge.simulation.fault_injection import NO_FAULTS, Crash, FaultInjector, FaultKind, FaultProfile, Outage
+from faultbridge.simulation.history import come_to_rest
+from faultbridge.simulation.invariants.catalog import check
+from faultbridge.simulation.invariants.view import SystemView
 from faultbridge.simulation.journal import Journal
-from faultbridge.simulation.samples import SAMPLES
-from faultbridge.simulation.scene import ACTING, Scene
 from faultbridge.simulation.schedule import Schedule
-from faultbridge.simulation.view import View
-from faultbridge.simulation.weather import CALM, FaultKind, Weather
+from faultbridge.simulation.simulated_system import REPAIRED, SimulatedSystem
 
 PORTS = ("table", "bus", "queue", "objects", "workflow", "pager", "provider", "orchestrator", "verifier", "receipts")
 NODES, EVERY = 7, 3
 FAILING = {(6, 0), (6, 1), (9, 2)}
-"""When (in minutes) which nodes fail."""
+"""The failures: (minute, node)."""
 
 MAX_CALLS = 100_000
-AS_DEPLOYED = replace(CALM, batch=100)
+DEPLOYED = replace(NO_FAULTS, max_batch=100)
 MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
-AT_A_TIME = default_policy().limits.concurrent
+MAX_CONCURRENT_REPAIRS = default_policy().limits.concurrent
 RECORDS = NODES * 60 // EVERY
-TRIED = ("provider.", "orchestrator.", "verifier.", "workflow.", "pager.")
-TRIES_A_MINUTE = 3
-AFTERWARDS = {"pager.": 2, "orchestrator.": 2, "workflow.": 4, "bus.": 12}
-"""The most calls a minute, for each failing node: a call and its repetition; an entry each of what a minute tells."""
+RETRIED_PORTS = ("provider.", "orchestrator.", "verifier.", "workflow.", "pager.")
+MAX_TRIES_PER_MINUTE = 3
+MAX_CALLS_PER_MINUTE = {"pager.": 2, "orchestrator.": 2, "workflow.": 4, "bus.": 12}
+"""The maximum calls a minute for each failing node: one call and its retry, or one call for each entry of a minute."""
 
-CALLS_A_RECORD = 8
-REPAIRS = ("provider.replace", "verifier.start", "orchestrator.drain", "workflow.start")
+MAX_TABLE_CALLS_PER_RECORD = 8
+REPAIR_CALLS = ("provider.replace", "verifier.start", "orchestrator.drain", "workflow.start")
 
 
 @dataclass(slots=True)
-class Counting(Chaos):
-    """Counts every try of a worker's call, also those that an outage takes."""
+class CountingInjector(FaultInjector):
+    """Records every attempted call of a worker, including those that an outage prevents."""
 
     tries: list[tuple[datetime, str]] = field(default_factory=list)
 
     def before(self, call: Call) -> FaultKind | None:
         self.tries.append((self.schedule.clock.now(), call.name))
-        return Chaos.before(self, call)
+        return FaultInjector.before(self, call)
 
 
 @dataclass(frozen=True, slots=True)
-class Aftermath:
-    """An hour without a port and what came of it: every try of a call, and how things stood two hours later."""
+class OutageResult:
+    """The result of a one-hour outage: attempted calls, and serving nodes and messages two hours later."""
 
-    scene: Scene
+    system: SimulatedSystem
     tries: list[tuple[datetime, str]]
     start: datetime
     serving: int
@@ -65,94 +64,96 @@ class Aftermath:
 
     @property
     def end(self) -> datetime:
-        """When the port answered again."""
+        """The time at which the port answered again."""
         return self.start + HOUR
 
-    def meanwhile(self, *names: str) -> int:
-        """How often calls of these names were tried in the hour."""
+    def calls_during_outage(self, *names: str) -> int:
+        """Return how many calls with these names were attempted during the outage."""
         return sum(name.startswith(names) and self.start <= at < self.end for at, name in self.tries)
 
-    def busiest(self, *names: str) -> int:
-        """The most calls of these names within a minute since the port answered again."""
+    def max_calls_per_minute(self, *names: str) -> int:
+        """Return the maximum number of calls with these names in a minute after the outage."""
         minutes = Counter((at - self.end) // MINUTE for at, name in self.tries if name.startswith(names))
         return max((number for minute, number in minutes.items() if minute >= 0), default=0)
 
 
 class Agents:
-    """One agent a node: it keeps what nobody took and sends it again, in order."""
+    """One agent per node: it buffers records that were not accepted and sends them again in order."""
 
-    def __init__(self, scene: Scene) -> None:
-        self.scene = scene
-        self.kept: list[deque[RawInput]] = [deque() for _ in range(NODES)]
+    def __init__(self, system: SimulatedSystem) -> None:
+        self.system = system
+        self.buffers: list[deque[RawInput]] = [deque() for _ in range(NODES)]
 
-    def say(self, node: int, what: str) -> None:
-        """Send a record, behind those that wait."""
-        source, make = SAMPLES[what]
-        self.kept[node].append(RawInput(source, ACTING, make(0, None), node=f"node-{node + 1}"))
-        if len(self.kept[node]) == 1:
+    def report(self, node: int, sample: str) -> None:
+        """Send a record after the buffered ones."""
+        source, _, make = SAMPLES[sample]
+        self.buffers[node].append(RawInput(source, REPAIRED, make(0, None), node=f"node-{node + 1}"))
+        if len(self.buffers[node]) == 1:
             self._send(node)
 
     def _send(self, node: int) -> None:
         try:
-            while self.kept[node] and self.scene.workers.send(self.kept[node][0]):
-                self.kept[node].popleft()
-        except (Crash, Exception):  # noqa: BLE001 - whatever it was, it is sent again
-            self.scene.schedule.after(20, "agent", lambda: self._send(node))
-        self.scene.queue.wake()
+            while self.buffers[node] and self.system.workers.send(self.buffers[node][0]):
+                self.buffers[node].popleft()
+        except (Crash, Exception):  # noqa: BLE001 - after any error the agent sends it again
+            self.system.schedule.after(20, "agent", lambda: self._send(node))
+        self.system.queue.poll_soon()
 
 
-def hour_without(port: str) -> Aftermath:
-    """Let all nodes talk and three of them fail, while a port does not answer for an hour."""
-    made: list[Counting] = []
+def run_outage(port: str) -> OutageResult:
+    """Run all nodes, three of which fail, while a port does not answer for an outage."""
+    made: list[CountingInjector] = []
 
-    def counting(weather: Weather, random: Random, schedule: Schedule, journal: Journal) -> Counting:
-        made.append(Counting(weather, random, schedule, journal))
+    def make_injector(profile: FaultProfile, random: Random, schedule: Schedule, journal: Journal) -> CountingInjector:
+        made.append(CountingInjector(profile, random, schedule, journal))
         return made[-1]
 
-    scene = Scene(0, AS_DEPLOYED, chaos=counting)
-    scene.build(nodes=NODES, watched=0, scheduler=True)
-    scene.seam.calls_left = MAX_CALLS
-    made[0].calm = False
-    start = scene.clock.now()
+    system = SimulatedSystem(0, DEPLOYED, make_injector=make_injector)
+    system.build(nodes=NODES, watched=0, scheduler=True)
+    system.seam.calls_left = MAX_CALLS
+    made[0].enabled = True
+    start = system.clock.now()
     made[0].outages.append(Outage(port, start, start + HOUR))
-    agents = Agents(scene)
+    agents = Agents(system)
     for minute in range(0, 60, EVERY):
         for node in range(NODES):
-            agents.say(
-                node, "xid 79" if (minute, node) in FAILING else "garbage" if node == NODES - 1 else "healthy watches"
+            agents.report(
+                node, "xid 79" if (minute, node) in FAILING else "invalid XML" if node == NODES - 1 else "DCGM: healthy"
             )
-        scene.pass_time(MINUTE * EVERY)
-    scene.pass_time(HOUR * 2)
-    serving = sum(node.status is NodeStatus.HEALTHY for node in View(scene).nodes)
-    left = len(scene.ports.queue.messages)
-    calm_down(scene)
-    return Aftermath(scene, made[0].tries, start, serving, left)
+        system.pass_time(MINUTE * EVERY)
+    system.pass_time(HOUR * 2)
+    serving = sum(node.status is NodeStatus.HEALTHY for node in SystemView(system).nodes)
+    left = len(system.ports.queue.messages)
+    come_to_rest(system)
+    return OutageResult(system, made[0].tries, start, serving, left)
 
 
 @pytest.fixture(scope="module", params=PORTS)
-def hour(request: pytest.FixtureRequest) -> Aftermath:
-    return hour_without(request.param)
+def outage(request: pytest.FixtureRequest) -> OutageResult:
+    return run_outage(request.param)
 
 
-def test_nothing_is_lost(hour: Aftermath) -> None:
-    assert list(check(View(hour.scene))) == []
-    assert hour.scene.journal.problems == []
-    assert (hour.serving, hour.left) == (NODES, 0), "two hours after the outage all is as it was"
+def test_nothing_is_lost(outage: OutageResult) -> None:
+    assert list(check(SystemView(outage.system))) == []
+    assert outage.system.journal.violations == []
+    assert (outage.serving, outage.left) == (NODES, 0), (
+        "two hours after the outage every node serves and the queue is empty"
+    )
 
 
-def test_nothing_is_done_twice(hour: Aftermath) -> None:
-    assert len(hour.scene.watch.released) == len(set(hour.scene.watch.released)) == len(FAILING)
-    assert sum(not one.alive for one in hour.scene.fleet.instances.values()) == len(FAILING)
+def test_no_instance_is_replaced_twice(outage: OutageResult) -> None:
+    assert len(outage.system.checks.released) == len(set(outage.system.checks.released)) == len(FAILING)
+    assert sum(not one.alive for one in outage.system.fleet.instances.values()) == len(FAILING)
 
 
-def test_what_waited_is_worked_off_without_a_stampede(hour: Aftermath) -> None:
-    for repair in REPAIRS:
-        assert hour.busiest(repair) <= AT_A_TIME, repair
-    for port, each in AFTERWARDS.items():
-        assert hour.busiest(port) <= each * len(FAILING), port
-    assert hour.busiest("table.") <= CALLS_A_RECORD * RECORDS
+def test_the_backlog_is_processed_gradually(outage: OutageResult) -> None:
+    for repair in REPAIR_CALLS:
+        assert outage.max_calls_per_minute(repair) <= MAX_CONCURRENT_REPAIRS, repair
+    for port, limit in MAX_CALLS_PER_MINUTE.items():
+        assert outage.max_calls_per_minute(port) <= limit * len(FAILING), port
+    assert outage.max_calls_per_minute("table.") <= MAX_TABLE_CALLS_PER_RECORD * RECORDS
 
 
-@pytest.mark.parametrize("port", TRIED)
-def test_what_is_away_is_tried_with_growing_pauses(hour: Aftermath, port: str) -> None:
-    assert hour.meanwhile(port) <= TRIES_A_MINUTE * 60 * len(FAILING)
+@pytest.mark.parametrize("port", RETRIED_PORTS)
+def test_a_failing_port_is_retried_with_backoff(outage: OutageResult, port: str) -> None:
+    assert outage.calls_during_outage(port) <= MAX_TRIES_PER_MINUTE * 60 * len(FAILING)

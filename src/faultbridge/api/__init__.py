@@ -1,1 +1,13 @@
-"""The HTTP API: what is asked and answered, apart from whoever carries it."""
+"""API: the HTTP API of the timeline, without its server.
+
+Read in this order:
+
+- `routes`: every route as data, with its parameters and handler
+- `requests`: a request and its caller; reads and limits parameters before any lookup
+- `handlers`: one method per route, from a request to a JSON document
+- `problems`: errors as problem documents (RFC 9457)
+- `node_models`, `response_models`: the models of responses and request bodies, for the OpenAPI document only
+- `openapi`: the OpenAPI document, docs/reference/openapi.json
+
+`faultbridge.entrypoints.timeline` serves these routes. Tests: tests/api.
+"""

@@ -1,4 +1,4 @@
-"""Problems: what is said when a request cannot be answered, as RFC 9457 has it."""
+"""Problems: errors as problem documents of RFC 9457, with the HTTP status."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from http import HTTPStatus
 from typing import Any
 
 from faultbridge.errors import FaultbridgeError, Rejected, Transient
+from faultbridge.log import log_cause
 
 MEDIA_TYPE = "application/problem+json"
 BAD_REQUEST = HTTPStatus.BAD_REQUEST
@@ -27,21 +28,22 @@ _STATUS: Mapping[str, HTTPStatus] = {
 
 
 def status_of(error: FaultbridgeError) -> HTTPStatus:
-    """Return the status that says what may be done about an error."""
+    """Return the HTTP status of an error."""
     if isinstance(error, Rejected):
         return _STATUS.get(error.reason, BAD_REQUEST)
     return HTTPStatus.SERVICE_UNAVAILABLE if isinstance(error, Transient) else HTTPStatus.INTERNAL_SERVER_ERROR
 
 
 def problem_of(error: FaultbridgeError) -> tuple[HTTPStatus, dict[str, Any]]:
-    """Describe an error to its caller; what went wrong inside is not the caller's to know."""
+    """Return the status and problem document of an error, without internal details. Log a refused request."""
     status = status_of(error)
     if isinstance(error, Rejected):
+        log_cause("request refused", reason=error.reason, status=status.value)
         return status, problem(status, error.reason, error.detail)
-    word = "try_again" if isinstance(error, Transient) else "internal"
-    return status, problem(status, word, "")
+    reason = "try_again" if isinstance(error, Transient) else "internal"
+    return status, problem(status, reason, "")
 
 
 def problem(status: HTTPStatus, reason: str, detail: str) -> dict[str, Any]:
-    """Make the document of a problem; `reason` is a stable word."""
+    """Return a problem document. `reason` is a stable identifier."""
     return {"type": f"urn:faultbridge:{reason}", "title": status.phrase, "status": status.value, "detail": detail[:300]}

@@ -1,4 +1,4 @@
-"""Requests: what a caller asked, read and bounded before anything is looked up."""
+"""Requests: reads and limits the parameters and the body of a request before any lookup."""
 
 from __future__ import annotations
 
@@ -12,30 +12,31 @@ from urllib.parse import parse_qs
 from faultbridge.domain.times import from_text
 from faultbridge.errors import Rejected
 
-MAX_CHARACTERS = 256
+MAX_LENGTH = 256
 MAX_FIELDS = 40
 MAX_BODY = 4096
+MAX_DIGITS = 12
 EARLIEST, LATEST = datetime(2000, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)
-EVERY_CLUSTER = "*"
+ALL_CLUSTERS = "*"
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who asks: a name for the record, and the clusters allowed; None where the gateway saw to that (IAM)."""
+    """The caller: a name for the record, and the allowed clusters; None if the gateway checked them (IAM)."""
 
     name: str
     clusters: frozenset[str] | None = None
 
     def check(self, cluster: str | None) -> None:
-        """Raise `forbidden` unless the caller may see a cluster; None is all of them."""
-        wanted = EVERY_CLUSTER if cluster is None else cluster
-        if self.clusters is not None and not {wanted, EVERY_CLUSTER} & self.clusters:
+        """Raise `forbidden` unless the caller may see a cluster. None stands for all clusters."""
+        required = ALL_CLUSTERS if cluster is None else cluster
+        if self.clusters is not None and not {required, ALL_CLUSTERS} & self.clusters:
             raise Rejected("forbidden", "the token does not allow this cluster")
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One request: names in its path, its query as it was sent, and its body."""
+    """A request: names from its path, its query parameters, its body and its caller."""
 
     path: Mapping[str, str]
     query: Mapping[str, Sequence[str]] = field(default_factory=dict)
@@ -47,65 +48,68 @@ class Request:
         """Return the cluster in the path."""
         return self.path["cluster"]
 
-    def only(self, *names: str) -> None:
+    def check_parameters(self, *allowed: str) -> None:
         """Raise `bad_parameter` for a parameter that the route does not have."""
         for name in self.query:
-            if name not in names:
-                raise Rejected("bad_parameter", f"{name[:40]!r} is none of {', '.join(names) or 'none'}")
+            if name not in allowed:
+                raise Rejected(
+                    "bad_parameter", f"unknown parameter: {name[:40]!r}; allowed: {', '.join(allowed) or 'none'}"
+                )
 
     def text(self, name: str) -> str | None:
-        """Return a parameter that is given at most once."""
-        found = self.texts(name)
-        if len(found) > 1:
-            raise Rejected("bad_parameter", f"{name} is given more than once")
-        return found[0] if found else None
+        """Return the value of a parameter, or None. Raise `bad_parameter` for several values."""
+        values = self.texts(name)
+        if len(values) > 1:
+            raise Rejected("bad_parameter", f"{name} has more than one value")
+        return values[0] if values else None
 
     def texts(self, name: str) -> tuple[str, ...]:
-        """Return every value of a parameter; each at most 256 printable characters, token excepted."""
-        found = tuple(self.query.get(name, ()))
-        for one in found:
-            if not one or not one.isprintable() or (len(one) > MAX_CHARACTERS and name != "token"):
-                raise Rejected("bad_parameter", f"{name} is not 1 to {MAX_CHARACTERS} printable characters")
-        return found
+        """Return all values of a parameter. Each has at most 256 printable characters, except page tokens."""
+        values = tuple(self.query.get(name, ()))
+        for value in values:
+            if not value or not value.isprintable() or (len(value) > MAX_LENGTH and name != "token"):
+                raise Rejected("bad_parameter", f"invalid {name}; allowed: 1 to {MAX_LENGTH} printable characters")
+        return values
 
-    def whole(self, name: str, default: int, least: int, most: int) -> int:
-        """Return a whole number within bounds."""
+    def integer(self, name: str, default: int, minimum: int, maximum: int) -> int:
+        """Return an integer parameter within its limits."""
         text = self.text(name)
         if text is None:
             return default
-        if not (text.isascii() and text.isdigit() and len(text) < len("1000000000000") and least <= int(text) <= most):
-            raise Rejected("bad_parameter", f"{name} is no whole number from {least} to {most}")
+        valid = text.isascii() and text.isdigit() and len(text) <= MAX_DIGITS and minimum <= int(text) <= maximum
+        if not valid:
+            raise Rejected("bad_parameter", f"invalid {name}; allowed: an integer from {minimum} to {maximum}")
         return int(text)
 
     def instant(self, name: str) -> datetime | None:
-        """Return an instant with a time zone, of this or the last century's end on."""
+        """Return a time parameter: RFC 3339 with a time zone, from 2000 to 2199."""
         text = self.text(name)
         if text is None:
             return None
         try:
             at = from_text(text)
         except (ValueError, OverflowError):
-            raise Rejected("bad_parameter", f"{name} is no RFC 3339 instant with a time zone") from None
+            raise Rejected("bad_parameter", f"invalid {name}; allowed: an RFC 3339 time with a time zone") from None
         if not EARLIEST <= at < LATEST:
-            raise Rejected("bad_parameter", f"{name} is not between {EARLIEST.year} and {LATEST.year}")
+            raise Rejected("bad_parameter", f"invalid {name}; allowed: {EARLIEST.year} to {LATEST.year - 1}")
         return at
 
-    def document(self) -> Mapping[str, Any]:
-        """Return the body, a JSON object of at most 4 KB; nothing is an empty one."""
+    def json_body(self) -> Mapping[str, Any]:
+        """Return the body, a JSON object of at most 4 KB. An empty body is an empty object."""
         if len(self.body) > MAX_BODY:
-            raise Rejected("bad_body", f"the body is larger than {MAX_BODY} characters")
+            raise Rejected("bad_body", f"the body is too large; allowed: {MAX_BODY} characters")
         try:
-            found = json.loads(self.body or "{}")
+            parsed = json.loads(self.body or "{}")
         except (ValueError, RecursionError):
-            found = None
-        if not isinstance(found, dict):
-            raise Rejected("bad_body", "the body is no JSON object")
-        return found
+            parsed = None
+        if not isinstance(parsed, dict):
+            raise Rejected("bad_body", "the body is not a JSON object")
+        return parsed
 
 
 def read_query(text: str) -> dict[str, list[str]]:
-    """Read a query string; `bad_parameter` when it has more fields than any question."""
+    """Parse a query string. Raise `bad_parameter` if it has too many fields."""
     try:
         return parse_qs(text, keep_blank_values=True, max_num_fields=MAX_FIELDS)
     except ValueError:
-        raise Rejected("bad_parameter", f"the query has more than {MAX_FIELDS} fields") from None
+        raise Rejected("bad_parameter", f"too many query fields; allowed: {MAX_FIELDS}") from None

@@ -1,77 +1,91 @@
-"""Routes: every question of the API, as data for whoever serves it and whoever describes it."""
+"""Routes: every route of the API as data, for the server and for the OpenAPI document."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from faultbridge.api.answers import SEVERITIES, STATUSES, TYPES, Answer, Answers
+from faultbridge.api.handlers import SEVERITIES, STATUSES, TYPES, Handler, Handlers
 
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One query parameter: `kind` is text, instant, whole or token; `known` lists all values there are."""
+    """A query parameter. `kind` is text, instant, integer or token. An empty `allowed` allows all values."""
 
     name: str
-    says: str
+    description: str
     kind: str = "text"
-    many: bool = False
-    known: tuple[str, ...] = ()
+    repeatable: bool = False
+    allowed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """One question: `shape` names what is answered, `body` what is asked with a POST."""
+    """A route. `response` and `body` are names of models; only a POST has a body."""
 
     method: str
     path: str
     name: str
-    shape: str
-    answer: Answer
+    response: str
+    handler: Handler
     parameters: tuple[Parameter, ...] = ()
     body: str | None = None
 
     @property
     def in_cluster(self) -> bool:
-        """Tell whether it is about one cluster; the others need the right to see all."""
+        """Return whether the route is about one cluster. Other routes require access to all clusters."""
         return "{cluster}" in self.path
 
 
-_LIMIT = Parameter("limit", "At most so many items, 1 to 500.", kind="whole")
-_TOKEN = Parameter("token", "The `next` of the page before, with the same question.", kind="token")
+_LIMIT = Parameter("limit", "Maximum number of items, 1 to 500.", kind="integer")
+_TOKEN = Parameter("token", "The `next` value of the previous page, with the same parameters.", kind="token")
 _C = "/clusters/{cluster}"
 
 ROUTES: tuple[Route, ...] = (
-    Route("GET", "/clusters", "listClusters", "Clusters", Answers.clusters),
-    Route("GET", _C, "showCluster", "Cluster", Answers.cluster),
-    Route("GET", f"{_C}/nodes", "listNodes", "Nodes", Answers.nodes, (_LIMIT, _TOKEN)),
-    Route("GET", f"{_C}/nodes/{{node}}", "showNode", "Node", Answers.node),
+    Route("GET", "/clusters", "listClusters", "Clusters", Handlers.clusters),
+    Route("GET", _C, "showCluster", "Cluster", Handlers.cluster),
+    Route("GET", f"{_C}/nodes", "listNodes", "Nodes", Handlers.nodes, (_LIMIT, _TOKEN)),
+    Route("GET", f"{_C}/nodes/{{node}}", "showNode", "Node", Handlers.node),
     Route(
         "GET",
         f"{_C}/cases",
         "listCases",
         "Cases",
-        Answers.cases,
-        (Parameter("status", "Only cases of this status; live ones when none is named.", many=True, known=STATUSES),),
+        Handlers.cases,
+        (
+            Parameter(
+                "status",
+                "Only cases with this status. Default: all cases that are not resolved or expired.",
+                repeatable=True,
+                allowed=STATUSES,
+            ),
+        ),
     ),
-    Route("GET", f"{_C}/cases/{{case}}", "showCase", "Case", Answers.case),
-    Route("POST", f"{_C}/cases/{{case}}/approve", "approveCase", "Answered", Answers.approve, body="Answer"),
-    Route("POST", f"{_C}/cases/{{case}}/deny", "denyCase", "Answered", Answers.deny, body="Answer"),
+    Route("GET", f"{_C}/cases/{{case}}", "showCase", "Case", Handlers.case),
+    Route(
+        "POST", f"{_C}/cases/{{case}}/approve", "approveCase", "ApprovalResult", Handlers.approve, body="ApprovalAnswer"
+    ),
+    Route("POST", f"{_C}/cases/{{case}}/deny", "denyCase", "ApprovalResult", Handlers.deny, body="ApprovalAnswer"),
     Route(
         "GET",
         f"{_C}/entries",
         "listEntries",
         "Entries",
-        Answers.entries,
+        Handlers.entries,
         (
             Parameter("node", "Only this node."),
             Parameter("case", "Only this case."),
             Parameter("device", "Only this device, by serial number or UUID."),
-            Parameter("job", "Only what concerns this job."),
-            Parameter("code", "Only this fault code.", many=True),
-            Parameter("type", "Only this type.", many=True, known=TYPES),
-            Parameter("severity", "Only while this was the worst.", many=True, known=SEVERITIES),
-            Parameter("since", "Recorded at this instant or later.", kind="instant"),
-            Parameter("until", "Recorded before this instant.", kind="instant"),
+            Parameter("job", "Only entries about this job."),
+            Parameter("code", "Only this fault code.", repeatable=True),
+            Parameter("type", "Only this event type.", repeatable=True, allowed=TYPES),
+            Parameter(
+                "severity",
+                "Only entries with this highest severity of the node or cluster.",
+                repeatable=True,
+                allowed=SEVERITIES,
+            ),
+            Parameter("since", "Recorded at this time or later.", kind="instant"),
+            Parameter("until", "Recorded before this time.", kind="instant"),
             _LIMIT,
             _TOKEN,
         ),
@@ -81,13 +95,13 @@ ROUTES: tuple[Route, ...] = (
         f"{_C}/streams/{{node}}/entries",
         "readStream",
         "Stream",
-        Answers.stream,
+        Handlers.stream,
         (
-            Parameter("after", "Entries after this sequence.", kind="whole"),
-            Parameter("epoch", "The epoch of `after`; the present one when it is not given.", kind="whole"),
+            Parameter("after", "Only entries after this sequence.", kind="integer"),
+            Parameter("epoch", "Epoch of `after`. Default: the current epoch.", kind="integer"),
             _LIMIT,
         ),
     ),
-    Route("GET", f"{_C}/streams/{{node}}/verify", "verifyStream", "Verified", Answers.verified),
-    Route("GET", f"{_C}/rejects", "listRejects", "Rejects", Answers.rejected, (_LIMIT,)),
+    Route("GET", f"{_C}/streams/{{node}}/verify", "verifyStream", "StreamVerification", Handlers.verified),
+    Route("GET", f"{_C}/rejects", "listRejects", "Rejects", Handlers.rejected, (_LIMIT,)),
 )

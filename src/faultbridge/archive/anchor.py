@@ -1,4 +1,7 @@
-"""Anchor: where every stream of a cluster stands, put each hour where no writer of the table can reach it."""
+"""Anchor: stores the last hash of every stream of a cluster in the vault, every hour.
+
+A principal that can write the table has no rights on the vault, so it cannot change an anchor.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +19,9 @@ from faultbridge.domain.nodes import Head
 from faultbridge.domain.times import to_text, truncate
 from faultbridge.errors import Conflict, Rejected
 from faultbridge.ledger.append import Stack
-from faultbridge.ledger.cluster_stream import append_to_cluster, next_writes
+from faultbridge.ledger.cluster_stream import append_to_cluster, cluster_writes
 from faultbridge.ledger.streams import heads_of
+from faultbridge.log import log_cause
 from faultbridge.pipeline import entry_builder
 from faultbridge.ports import Clock, Table
 from faultbridge.ports.objects import Vault
@@ -27,8 +31,8 @@ from faultbridge.storage.writes import Absent, Equals, Put
 
 
 @dataclass(frozen=True, slots=True)
-class Anchored:
-    """The anchor of an hour as it was kept; `heads` is epoch, sequence and hash by stream."""
+class AnchorDocument:
+    """The stored anchor of one hour; `heads` holds epoch, sequence and hash by stream name."""
 
     key: str
     stack_id: str
@@ -40,20 +44,23 @@ class Anchored:
 
 @dataclass(frozen=True, slots=True)
 class Anchor:
-    """Writes anchors; the first one of an hour stands and is returned again."""
+    """Writes one anchor for each cluster and hour; an existing anchor is never replaced."""
 
     table: Table
     vault: Vault
     clock: Clock
     stack: Stack
 
-    def __call__(self, config: ClusterConfig) -> Anchored:
-        """Anchor a cluster's heads; `bad_object` when what stands for this hour is no anchor."""
+    def __call__(self, config: ClusterConfig) -> AnchorDocument:
+        """Write the anchor of this hour, or return the one that exists.
+
+        Raises Rejected `bad_object` when the existing anchor is damaged.
+        """
         now = self.clock.now()
         key = layout.anchor_key(config.cluster, f"{now:%Y-%m-%dT%H}")
-        known = self.vault.get(key)
-        if known is not None:
-            return read_anchor(key, known)
+        stored = self.vault.get(key)
+        if stored is not None:
+            return read_anchor(key, stored)
         heads = {name: head for name, head in heads_of(self.table, self.stack, config).items() if head.sequence}
         root = merkle_root([leaf(name, head) for name, head in sorted(heads.items())])
         document = {
@@ -68,67 +75,74 @@ class Anchor:
         body = gzip.compress(canonical_json(document).encode(), mtime=0)
         try:
             self.vault.put(key, body)
-        except Conflict:
+        except Conflict as conflict:
+            log_cause("anchor_already_stored", reason=str(conflict), cluster=config.cluster, anchor=key)
             body = self.vault.get(key) or b""
         return read_anchor(key, body)
 
 
-def read_anchor(key: str, body: bytes) -> Anchored:
-    """Read an anchor; `bad_object` when it is none or when its root is not that of its heads."""
+def read_anchor(key: str, body: bytes) -> AnchorDocument:
+    """Parse an anchor. Raises Rejected `bad_object` for a damaged one or a root that does not match."""
     try:
         found: dict[str, Any] = json.loads(gzip.decompress(body))
         heads = {name: (int(one[0]), int(one[1]), str(one[2])) for name, one in found["heads"].items()}
-        anchored = Anchored(key, found["stack_id"], found["cluster"], found["at"], found["root"], heads)
+        anchor = AnchorDocument(key, found["stack_id"], found["cluster"], found["at"], found["root"], heads)
     except (OSError, EOFError, ValueError, KeyError, TypeError, AttributeError):
-        raise Rejected("bad_object", "it is no anchor") from None
-    told = [leaf(name, Head(epoch=one[0], sequence=one[1], hash=one[2])) for name, one in sorted(heads.items())]
-    if merkle_root(told) != anchored.root:
-        raise Rejected("bad_object", "the root is not that of the heads")
-    return anchored
+        raise Rejected("bad_object", "the object is not an anchor; restore its first version") from None
+    leaves = [leaf(name, Head(epoch=one[0], sequence=one[1], hash=one[2])) for name, one in sorted(heads.items())]
+    if merkle_root(leaves) != anchor.root:
+        raise Rejected("bad_object", "the Merkle root does not match the heads; restore the object's first version")
+    return anchor
 
 
 def leaf(stream: str, head: Head) -> bytes:
-    """Hash where one stream stands."""
+    """Return the Merkle leaf of one stream's head."""
     return hashlib.sha256(b"\x00" + canonical_json([stream, head.epoch, head.sequence, head.hash]).encode()).digest()
 
 
 def merkle_root(leaves: Sequence[bytes]) -> str:
-    """Return the root over leaves in their order; an odd one moves up as it is, nodes differ from leaves by a byte."""
+    """Return the Merkle root over leaves in the given order, as hexadecimal text.
+
+    An odd last node moves up unchanged. Inner nodes and leaves are hashed with different prefixes.
+    """
     level = list(leaves)
     if not level:
         return hashlib.sha256(b"").hexdigest()
     while len(level) > 1:
-        pairs = [level[at : at + 2] for at in range(0, len(level), 2)]
+        pairs = [level[first : first + 2] for first in range(0, len(level), 2)]
         level = [hashlib.sha256(b"\x01" + b"".join(pair)).digest() if len(pair) > 1 else pair[0] for pair in pairs]
     return level[0].hex()
 
 
 @dataclass(frozen=True, slots=True)
-class PutOnChain:
-    """Records anchors; each one once, whoever else records it at the same time."""
+class RecordAnchor:
+    """Records each anchor once as an entry of its cluster's own stream."""
 
     table: Table
     clock: Clock
     stack: Stack
 
-    def __call__(self, anchored: Anchored) -> bool:
-        """Record an anchor unless it is on the record; tells whether it is new. Raises Conflict after 20 lost races."""
-        return append_to_cluster(lambda: self._once(anchored))
+    def __call__(self, anchor: AnchorDocument) -> bool:
+        """Record an anchor and return True, or return False when it is recorded already.
 
-    def _once(self, anchored: Anchored) -> bool:
-        place = keys.cluster_anchored(anchored.cluster)
-        last = self.table.get(place)
-        if last is not None and last["key"] == anchored.key:
+        Raises Conflict after 20 conflicts.
+        """
+        return append_to_cluster(lambda: self._record(anchor))
+
+    def _record(self, anchor: AnchorDocument) -> bool:
+        key = keys.cluster_anchored(anchor.cluster)
+        last = self.table.get(key)
+        if last is not None and last["key"] == anchor.key:
             return False
         now = truncate(self.clock.now())
-        state = items.read_cluster(anchored.cluster, self.table.get(keys.cluster_state(anchored.cluster)))
+        state = items.read_cluster(anchor.cluster, self.table.get(keys.cluster_state(anchor.cluster)))
         note = entry_builder.note(
             kind="anchor",
-            text=f"the heads of {len(anchored.heads)} streams are anchored",
+            text=f"the heads of {len(anchor.heads)} streams are anchored",
             at=now,
-            facts={"anchor": anchored.key, "root": anchored.root, "streams": len(anchored.heads)},
+            facts={"anchor": anchor.key, "root": anchor.root, "streams": len(anchor.heads)},
         )
-        _, writes = next_writes(self.stack, state, state, (note,), actor=Actor.ARCHIVE, severity=None, now=now)
+        _, writes = cluster_writes(self.stack, state, state, (note,), actor=Actor.ARCHIVE, severity=None, now=now)
         unchanged = Absent() if last is None else Equals("key", str(last["key"]))
-        self.table.transact([*writes, Put(items.item(place, now, {"key": anchored.key}), when=unchanged)])
+        self.table.transact([*writes, Put(items.item(key, now, {"key": anchor.key}), when=unchanged)])
         return True

@@ -1,85 +1,82 @@
-"""AnchorReader: what the vault says of a cluster's hashes, for whoever verifies."""
+"""Anchor reader: collects the hashes that the vault holds of a cluster's streams, for verification."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from faultbridge.archive.anchor import Anchored, read_anchor
+from faultbridge.archive.anchor import AnchorDocument, read_anchor
 from faultbridge.archive.manifests import Manifest
 from faultbridge.errors import Rejected
-from faultbridge.ledger.chain import Break, BreakKind, Point
-from faultbridge.ledger.verify import Seen
+from faultbridge.ledger.chain import Break, BreakKind, KnownHash, Position
+from faultbridge.ledger.verify import AnchoredHashes
 from faultbridge.ports.objects import Vault
 from faultbridge.storage.wire import archive_lines as layout
 
-T = TypeVar("T")
+Document = TypeVar("Document")
 
 
 @dataclass(slots=True)
-class _Gathering:
-    """Points by stream and place, the first anchor of each; a later one that disagrees is a break."""
+class _Collected:
+    """Known hashes by stream and position. The first hash counts; a later one that differs is a break."""
 
-    points: dict[str, dict[tuple[int, int], Point]] = field(default_factory=dict)
-    sealed: dict[str, dict[tuple[int, int], Point]] = field(default_factory=dict)
+    known: dict[str, dict[Position, KnownHash]] = field(default_factory=dict)
+    sealed: dict[str, dict[Position, KnownHash]] = field(default_factory=dict)
     breaks: list[Break] = field(default_factory=list)
     anchors: int = 0
 
-    def add(self, stream: str, epoch: int, sequence: int, point: Point) -> None:
-        """Take over what one anchor says of one entry."""
-        known = self.points.setdefault(stream, {}).setdefault((epoch, sequence), point)
-        if known.hash != point.hash:
-            said = f"{known.anchor} and {point.anchor} saw different hashes: it was rewritten between them"
-            self.breaks.append(Break(stream, epoch, sequence, BreakKind.ANCHOR, said))
+    def add(self, stream: str, epoch: int, sequence: int, known: KnownHash) -> None:
+        """Add the hash of one entry from an anchor or a sealed manifest."""
+        first = self.known.setdefault(stream, {}).setdefault((epoch, sequence), known)
+        if first.hash != known.hash:
+            detail = f"{first.anchor} and {known.anchor} recorded different hashes: the entry was rewritten in between"
+            self.breaks.append(Break(stream, epoch, sequence, BreakKind.ANCHOR, detail))
 
 
 @dataclass(frozen=True, slots=True)
 class AnchorReader:
-    """Reads anchors and sealed manifests."""
+    """Reads the anchors and sealed manifests of a vault."""
 
     vault: Vault
 
-    def __call__(self, cluster: str) -> Seen:
-        """Gather everything that the vault saw of a cluster; what is there and cannot be read is a break."""
-        gathering = _Gathering()
-        for anchored in self._anchors(cluster, gathering):
-            gathering.anchors += 1
-            for stream, (epoch, sequence, hashed) in anchored.heads.items():
-                gathering.add(stream, epoch, sequence, Point(hashed, f"anchor {anchored.at}"))
-        for manifest in self._manifests(cluster, gathering):
-            gathering.anchors += 1
-            for one in manifest.stretches:
-                point = Point(one.hash, f"seal {manifest.day}")
-                gathering.add(one.stream, one.epoch, one.last, point)
-                gathering.sealed.setdefault(one.stream, {})[one.epoch, one.last] = point
-        restored, breaks = self.restored(), tuple(gathering.breaks)
-        return Seen(gathering.points, gathering.sealed, restored, breaks, gathering.anchors)
-
-    def restored(self) -> frozenset[int]:
-        """Return the epochs that restores began."""
-        return frozenset(int(key.removeprefix(layout.EPOCHS)[:4]) for key in self.vault.list(layout.EPOCHS))
+    def __call__(self, cluster: str) -> AnchoredHashes:
+        """Collect every hash that the vault holds of a cluster. An object that cannot be read is a break."""
+        collected = _Collected()
+        for anchor in self._anchors(cluster, collected.breaks):
+            collected.anchors += 1
+            for stream, (epoch, sequence, hashed) in anchor.heads.items():
+                collected.add(stream, epoch, sequence, KnownHash(hashed, f"anchor {anchor.at}"))
+        for manifest in self._manifests(cluster, collected.breaks):
+            collected.anchors += 1
+            for one in manifest.ranges:
+                known = KnownHash(one.hash, f"seal {manifest.day}")
+                collected.add(one.stream, one.epoch, one.last, known)
+                collected.sealed.setdefault(one.stream, {})[one.epoch, one.last] = known
+        breaks = tuple(collected.breaks)
+        return AnchoredHashes(collected.known, collected.sealed, self._recovered(), breaks, collected.anchors)
 
     def stack_id(self, cluster: str) -> str | None:
-        """Return whose record it is, by any anchor."""
-        gathering = _Gathering()
-        found = next(self._anchors(cluster, gathering), None) or next(self._manifests(cluster, gathering), None)
-        return found.stack_id if found else None
+        """Return the stack id in the first readable anchor or sealed manifest, or None without one."""
+        anchor = next(self._anchors(cluster, []), None) or next(self._manifests(cluster, []), None)
+        return anchor.stack_id if anchor else None
 
-    def _anchors(self, cluster: str, gathering: _Gathering) -> Iterator[Anchored]:
-        for key in self.vault.list(f"{layout.ANCHORS}cluster={cluster}/"):
+    def _recovered(self) -> frozenset[int]:
+        """Return the epochs that `faultbridge recover` claimed."""
+        return frozenset(int(key.removeprefix(layout.EPOCHS)[:4]) for key in self.vault.list(layout.EPOCHS))
+
+    def _anchors(self, cluster: str, breaks: list[Break]) -> Iterator[AnchorDocument]:
+        return self._read(cluster, layout.ANCHORS, read_anchor, breaks)
+
+    def _manifests(self, cluster: str, breaks: list[Break]) -> Iterator[Manifest]:
+        return self._read(cluster, layout.SEALED, lambda _, body: Manifest.read(body), breaks)
+
+    def _read(
+        self, cluster: str, folder: str, parse: Callable[[str, bytes], Document], breaks: list[Break]
+    ) -> Iterator[Document]:
+        """Parse every object of a cluster in a folder of the vault; add a break for one that cannot be parsed."""
+        for key in self.vault.list(f"{folder}cluster={cluster}/"):
             try:
-                yield read_anchor(key, self.vault.get(key) or b"")
+                yield parse(key, self.vault.get(key) or b"")
             except Rejected as error:
-                gathering.breaks.append(_unreadable(cluster, key, error))
-
-    def _manifests(self, cluster: str, gathering: _Gathering) -> Iterator[Manifest]:
-        for key in self.vault.list(f"{layout.SEALED}cluster={cluster}/"):
-            try:
-                yield Manifest.read(self.vault.get(key) or b"")
-            except Rejected as error:
-                gathering.breaks.append(_unreadable(cluster, key, error))
-
-
-def _unreadable(cluster: str, key: str, error: Rejected) -> Break:
-    return Break(cluster, 0, 0, BreakKind.OBJECT, f"{key}: {error.detail}", key)
+                breaks.append(Break(cluster, 0, 0, BreakKind.OBJECT, f"{key}: {error.detail}", key))

@@ -1,4 +1,4 @@
-"""Verifying an archive without its stack: objects against manifests, chains, and what others saw."""
+"""Archive verification: checks objects against manifests, chains, and the vault, without a stack."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 
 from faultbridge.archive.anchor_reader import AnchorReader
-from faultbridge.archive.manifests import Manifest, ends
+from faultbridge.archive.manifests import Manifest, sealed_ends
 from faultbridge.archive.read import ReadArchive
 from faultbridge.domain.entries import Stream
 from faultbridge.domain.nodes import Head
 from faultbridge.errors import Rejected
-from faultbridge.ledger.chain import Break, BreakKind, Walk
-from faultbridge.ledger.verify import Seen, Verified
+from faultbridge.ledger.chain import Break, BreakKind, ChainScan, Position
+from faultbridge.ledger.verify import AnchoredHashes, Verified
 from faultbridge.ports.objects import Archive, Vault
 from faultbridge.storage.wire import archive_lines as layout
 from faultbridge.storage.wire.archive_lines import ArchiveLine
 
-Lines = dict[str, dict[tuple[int, int], ArchiveLine]]
+Lines = dict[str, dict[Position, ArchiveLine]]
 
 
 @dataclass(slots=True)
-class _Found:
-    """Everything that an archive holds of a cluster, and what is wrong with its objects."""
+class _ArchiveContent:
+    """What an archive holds of a cluster, and what is wrong with its objects."""
 
     manifests: list[Manifest] = field(default_factory=list)
     lines: Lines = field(default_factory=dict)
@@ -31,112 +31,115 @@ class _Found:
 
 @dataclass(frozen=True, slots=True)
 class VerifyArchive:
-    """Verifies a cluster's archive; with a vault also against what only the vault knows."""
+    """Verifies the archive of a cluster, and with a vault also locked manifests and anchors."""
 
     archive: Archive
     vault: Vault | None = None
     stack_id: str | None = None
 
     def __call__(self, cluster: str, node: str | None = None) -> Verified:
-        """Verify one node's stream or all of a cluster's; `no_stack_id` where nothing says whose record it is."""
-        found = _Found()
-        self._manifests(cluster, found)
-        self._lines(cluster, found)
-        seen = AnchorReader(self.vault)(cluster) if self.vault else Seen()
-        verified = Verified(breaks=[*found.breaks, *seen.breaks])
-        stack_id = self._whose(cluster, found)
-        wanted = None if node is None else f"{cluster}/{node}"
-        for name in sorted({*found.lines, *ends(found.manifests), *seen.points}):
-            if wanted in {None, name}:
+        """Verify one node's stream, or all streams. Raises Rejected `no_stack_id` without a stack id."""
+        content = _ArchiveContent()
+        self._read_manifests(cluster, content)
+        self._read_lines(cluster, content)
+        anchored = AnchorReader(self.vault)(cluster) if self.vault else AnchoredHashes()
+        verified = Verified(breaks=[*content.breaks, *anchored.breaks])
+        stack_id = self._stack_id(cluster, content)
+        only = None if node is None else f"{cluster}/{node}"
+        for name in sorted({*content.lines, *sealed_ends(content.manifests), *anchored.known}):
+            if only in {None, name}:
                 stream = Stream(stack_id, "", cluster, name.partition("/")[2] or None)
-                self._stream(stream, found, seen, verified)
+                _verify_stream(stream, content, anchored, verified)
         return verified
 
-    def _whose(self, cluster: str, found: _Found) -> str:
-        told = self.stack_id or next((manifest.stack_id for manifest in found.manifests), None)
-        told = told or (AnchorReader(self.vault).stack_id(cluster) if self.vault else None)
-        if told is None:
-            raise Rejected("no_stack_id", f"no sealed day says whose record {cluster} is")
-        return told
+    def _stack_id(self, cluster: str, content: _ArchiveContent) -> str:
+        stack_id = self.stack_id or next((manifest.stack_id for manifest in content.manifests), None)
+        stack_id = stack_id or (AnchorReader(self.vault).stack_id(cluster) if self.vault else None)
+        if stack_id is None:
+            raise Rejected("no_stack_id", f"no manifest or anchor of {cluster} names its stack; give --stack-id")
+        return stack_id
 
-    def _manifests(self, cluster: str, found: _Found) -> None:
-        for key in self.archive.list(f"{layout.MANIFESTS}cluster={cluster}/"):
+    def _read_manifests(self, cluster: str, content: _ArchiveContent) -> None:
+        listed = list(self.archive.list(f"{layout.MANIFESTS}cluster={cluster}/"))
+        for key in listed:
             body = self.archive.get(key) or b""
             if self.vault is not None and self.vault.get(layout.sealed_key(key)) != body:
-                found.breaks.append(_object(cluster, key, "it is not the manifest that was sealed"))
+                content.breaks.append(_object(cluster, key, "it differs from the locked manifest"))
             try:
                 manifest = Manifest.read(body)
             except Rejected as error:
-                found.breaks.append(_object(cluster, key, error.detail))
+                content.breaks.append(_object(cluster, key, error.detail))
                 continue
-            found.manifests.append(manifest)
-            found.breaks += self._parts(manifest)
-        if self.vault is not None:
-            there = set(self.archive.list(f"{layout.MANIFESTS}cluster={cluster}/"))
-            for locked in self.vault.list(f"{layout.SEALED}cluster={cluster}/"):
-                key = layout.MANIFESTS + locked.removeprefix(layout.SEALED)
-                if key not in there:
-                    found.breaks.append(_object(cluster, key, "it was sealed and is gone"))
+            content.manifests.append(manifest)
+            content.breaks += self._check_objects(manifest)
+        for locked in self.vault.list(f"{layout.SEALED}cluster={cluster}/") if self.vault is not None else ():
+            key = layout.MANIFESTS + locked.removeprefix(layout.SEALED)
+            if key not in listed:
+                content.breaks.append(_object(cluster, key, "its manifest is locked in the vault, but it is missing"))
 
-    def _parts(self, manifest: Manifest) -> Iterator[Break]:
-        for part in manifest.parts:
-            body = self.archive.get(part.key)
+    def _check_objects(self, manifest: Manifest) -> Iterator[Break]:
+        for one in manifest.objects:
+            body = self.archive.get(one.key)
             if body is None:
-                yield _object(manifest.cluster, part.key, f"it was sealed with {manifest.day} and is gone")
-            elif layout.digest(body) != part.sha256:
-                yield _object(manifest.cluster, part.key, f"it is not what was sealed with {manifest.day}")
+                yield _object(manifest.cluster, one.key, f"it was sealed with {manifest.day} and is missing")
+            elif layout.digest(body) != one.sha256:
+                yield _object(manifest.cluster, one.key, f"it differs from what was sealed with {manifest.day}")
 
-    def _lines(self, cluster: str, found: _Found) -> None:
+    def _read_lines(self, cluster: str, content: _ArchiveContent) -> None:
         reader = ReadArchive(self.archive)
         for key in reader.objects(cluster):
             try:
                 for line in reader.lines([key]):
-                    found.breaks += _take(found.lines, line, key)
+                    content.breaks += _add(content.lines, line, key)
             except Rejected as error:
-                found.breaks.append(_object(cluster, key, error.detail))
-
-    def _stream(self, stream: Stream, found: _Found, seen: Seen, verified: Verified) -> None:
-        verified.streams += 1
-        lines = found.lines.get(stream.name, {})
-        start = _start(stream, lines, found.manifests)
-        walk = Walk(stream, start, seen.of(stream.name), seen.restored)
-        for place in sorted(lines):
-            verified.entries += 1
-            if place == walk.place:
-                continue  # what came before it was deleted on purpose, so it is where trust begins
-            verified.breaks += walk.take(asdict(lines[place]))
-        sealed = ends(found.manifests).get(stream.name)
-        cut = [] if sealed is None or sealed <= walk.place else [_cut(stream, walk, sealed)]
-        verified.breaks += cut or walk.unseen()
+                content.breaks.append(_object(cluster, key, error.detail))
 
 
-def _start(stream: Stream, lines: dict[tuple[int, int], ArchiveLine], manifests: Iterable[Manifest]) -> Head | None:
-    """Return where an archive begins whose oldest days were deleted on purpose: the seal of the last one of those."""
-    known = list(manifests)
-    first = min(known, key=lambda manifest: manifest.day, default=None)
+def _verify_stream(stream: Stream, content: _ArchiveContent, anchored: AnchoredHashes, verified: Verified) -> None:
+    verified.streams += 1
+    lines = content.lines.get(stream.name, {})
+    start = _start(stream, lines, content.manifests)
+    scan = ChainScan(stream, start, anchored.of(stream.name), anchored.recovered)
+    for position in sorted(lines):
+        verified.entries += 1
+        if position == scan.position:
+            continue  # the entries before it were deleted on purpose, so this one is trusted
+        verified.breaks += scan.check(asdict(lines[position]))
+    end = sealed_ends(content.manifests).get(stream.name)
+    missing_end = [] if end is None or end <= scan.position else [_missing_end(stream, scan, end)]
+    verified.breaks += missing_end or scan.check_known()
+
+
+def _start(stream: Stream, lines: dict[Position, ArchiveLine], manifests: Iterable[Manifest]) -> Head | None:
+    """Return the first entry of a stream whose oldest days were deleted on purpose, else None.
+
+    The oldest manifest that is left names an earlier sealed day, and the stream's first range begins at this entry.
+    """
+    first = min(manifests, key=lambda manifest: manifest.day, default=None)
     if first is None or first.after is None or not lines:
         return None
     epoch, sequence = min(lines)
-    stretch = next((one for one in first.stretches if one.stream == stream.name and one.epoch == epoch), None)
-    if stretch is None or stretch.first != sequence or sequence == 1:
+    sealed = next((one for one in first.ranges if one.stream == stream.name and one.epoch == epoch), None)
+    if sealed is None or sealed.first != sequence or sequence == 1:
         return None
-    line = lines[epoch, sequence]
-    return Head(epoch=epoch, sequence=sequence, hash=line.hash)
+    return Head(epoch=epoch, sequence=sequence, hash=lines[epoch, sequence].hash)
 
 
-def _take(lines: Lines, line: ArchiveLine, key: str) -> list[Break]:
-    known = lines.setdefault(line.stream, {}).setdefault(line.place, line)
-    if (known.hash, known.body) == (line.hash, line.body):
+def _add(lines: Lines, line: ArchiveLine, key: str) -> list[Break]:
+    """Add a line; return a break when another entry is stored for its position."""
+    first = lines.setdefault(line.stream, {}).setdefault(line.place, line)
+    if (first.hash, first.body) == (line.hash, line.body):
         return []
-    said = f"the archive holds two entries of this place, one of them in {key}"
-    return [Break(line.stream, *line.place, BreakKind.FORK, said, key)]
+    detail = f"the archive holds two different entries for this position, one of them in {key}"
+    return [Break(line.stream, *line.place, BreakKind.FORK, detail, key)]
 
 
-def _cut(stream: Stream, walk: Walk, sealed: tuple[int, int]) -> Break:
-    epoch, sequence = walk.place
-    place = (epoch, sequence + 1) if epoch == sealed[0] else (sealed[0], 1)
-    return Break(stream.name, *place, BreakKind.GAP, f"sealed up to {sealed[0]}/{sealed[1]}, found {epoch}/{sequence}")
+def _missing_end(stream: Stream, scan: ChainScan, end: Position) -> Break:
+    epoch, sequence = scan.position
+    missing = (epoch, sequence + 1) if epoch == end[0] else (end[0], 1)
+    detail = f"sealed up to {end[0]}/{end[1]}, found entries up to {epoch}/{sequence}"
+    return Break(stream.name, *missing, BreakKind.GAP, detail)
 
 
-def _object(cluster: str, key: str, said: str) -> Break:
-    return Break(cluster, 0, 0, BreakKind.OBJECT, f"{key}: {said}", key)
+def _object(cluster: str, key: str, problem: str) -> Break:
+    return Break(cluster, 0, 0, BreakKind.OBJECT, f"{key}: {problem}", key)

@@ -1,4 +1,4 @@
-"""Manifests: what a sealed day holds, object by object and stream by stream."""
+"""Manifests: what a sealed day contains, by object and by stream."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from faultbridge.errors import Rejected
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """One object of the archive as it was when the day was sealed."""
+class SealedObject:
+    """One archive object as it was when its day was sealed."""
 
     key: str
     sha256: str
@@ -21,8 +21,8 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
-    """Entries of one stream and epoch that follow one another; `hash` is the last one's."""
+class SealedRange:
+    """Consecutive entries of one stream and epoch; `hash` is the hash of the last one."""
 
     stream: str
     node: str | None
@@ -34,7 +34,7 @@ class Stretch:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """A sealed day of one cluster; `after` is the day whose seal came before."""
+    """A sealed day of one cluster; `after` is the day that was sealed before it."""
 
     stack: str
     stack_id: str
@@ -42,31 +42,31 @@ class Manifest:
     day: str
     sealed_at: str
     entries: int
-    parts: tuple[Part, ...]
-    stretches: tuple[Stretch, ...]
+    objects: tuple[SealedObject, ...]
+    ranges: tuple[SealedRange, ...]
     after: str | None = None
 
     def render(self) -> bytes:
-        """Render the manifest; the same manifest is the same bytes."""
+        """Return the manifest as JSON; equal manifests give equal bytes."""
         return canonical_json({"version": 1, **asdict(self)}).encode()
 
     @classmethod
     def read(cls, body: bytes) -> Manifest:
-        """Read a manifest; `bad_object` when it is none."""
+        """Parse a manifest. Raises Rejected `bad_object` for other content."""
         try:
             found: dict[str, Any] = json.loads(body)
-            parts = tuple(Part(**one) for one in found.pop("parts"))
-            stretches = tuple(Stretch(**one) for one in found.pop("stretches"))
+            objects = tuple(SealedObject(**one) for one in found.pop("objects"))
+            ranges = tuple(SealedRange(**one) for one in found.pop("ranges"))
             del found["version"]
-            return cls(**found, parts=parts, stretches=stretches)
+            return cls(**found, objects=objects, ranges=ranges)
         except (ValueError, TypeError, KeyError, AttributeError):
-            raise Rejected("bad_object", "it is no manifest") from None
+            raise Rejected("bad_object", "the object is not a manifest; restore its previous version") from None
 
 
-def ends(manifests: Iterable[Manifest]) -> dict[str, tuple[int, int]]:
-    """Return up to where each stream is sealed."""
-    sealed: dict[str, tuple[int, int]] = {}
+def sealed_ends(manifests: Iterable[Manifest]) -> dict[str, tuple[int, int]]:
+    """Return the epoch and sequence of the last sealed entry of each stream, by the stream's name."""
+    ends: dict[str, tuple[int, int]] = {}
     for manifest in manifests:
-        for one in manifest.stretches:
-            sealed[one.stream] = max(sealed.get(one.stream, (0, 0)), (one.epoch, one.last))
-    return sealed
+        for one in manifest.ranges:
+            ends[one.stream] = max(ends.get(one.stream, (0, 0)), (one.epoch, one.last))
+    return ends

@@ -1,4 +1,4 @@
-"""Reading an archive without its stack: every line once, in the order of recording."""
+"""Read: reads the entries of a cluster from an archive, without a stack."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 
 from faultbridge.domain.times import to_text
 from faultbridge.errors import Rejected
-from faultbridge.ledger.timeline import Line, Wanted
+from faultbridge.ledger.timeline import Line, TimelineQuery
 from faultbridge.ports.objects import Archive
 from faultbridge.storage.wire import archive_lines as layout
 from faultbridge.storage.wire.archive_lines import ArchiveLine
@@ -15,43 +15,46 @@ from faultbridge.storage.wire.archive_lines import ArchiveLine
 
 @dataclass(frozen=True, slots=True)
 class ReadArchive:
-    """Reads the lines of a cluster, from S3 or from a folder that holds a copy."""
+    """Reads archived lines, from S3 or from a folder with a copy of the bucket."""
 
     archive: Archive
 
-    def objects(self, cluster: str, wanted: Wanted | None = None) -> Iterator[str]:
-        """List the objects of a cluster's lines, those of a window's days when one is given."""
-        first = to_text(wanted.since)[:10] if wanted and wanted.since else ""
-        last = to_text(wanted.until)[:10] if wanted and wanted.until else "~"
+    def objects(self, cluster: str, query: TimelineQuery | None = None) -> Iterator[str]:
+        """List the keys of a cluster's line objects, only those of the days in the query's time window."""
+        first = to_text(query.since)[:10] if query and query.since else ""
+        last = to_text(query.until)[:10] if query and query.until else "~"
         for key in self.archive.list(layout.cluster_prefix(cluster)):
             if first <= layout.day_of(key) <= last:
                 yield key
 
     def lines(self, keys: Iterable[str]) -> Iterator[ArchiveLine]:
-        """Read objects, line after line as they are, repetitions too; `bad_object` names the one that is none."""
+        """Read every line of these objects, repeated lines included.
+
+        Raises Rejected `bad_object`, with the key, for an object that cannot be read.
+        """
         for key in keys:
             try:
                 yield from layout.unpack(self.archive.get(key) or b"")
             except Rejected as error:
                 raise Rejected(error.reason, f"{key}: {error.detail}") from None
 
-    def entries(self, wanted: Wanted, table: Iterable[Line] = ()) -> list[Line]:
-        """Return what is wanted, once each, oldest recorded first; lines of the table complete what is missing."""
-        if wanted.cluster is None:
-            raise Rejected("nothing_asked", "an archive is read by cluster")
+    def entries(self, query: TimelineQuery, table: Iterable[Line] = ()) -> list[Line]:
+        """Return the matching entries once each, the oldest first. Entries from the `table` fill gaps."""
+        if query.cluster is None:
+            raise Rejected("nothing_asked", "the query names no cluster; an archive is read by cluster")
         found = {line.hash: line for line in table}
-        for line in self.lines(self.objects(wanted.cluster, wanted)):
-            if line.hash not in found and wanted.covers(asdict(line)):
-                place = f"{line.recorded_at}#{line.node or ''}#{line.epoch:04d}#{line.sequence:012d}"
-                found[line.hash] = Line(line.body, line.hash, place)
-        return sorted(found.values(), key=_recorded)
+        for line in self.lines(self.objects(query.cluster, query)):
+            if line.hash not in found and query.covers(asdict(line)):
+                position = f"{line.recorded_at}#{line.node or ''}#{line.epoch:04d}#{line.sequence:012d}"
+                found[line.hash] = Line(line.body, line.hash, position)
+        return sorted(found.values(), key=_recording_order)
 
     def clusters(self) -> list[str]:
-        """List the clusters that the archive has lines of."""
+        """List the clusters whose lines the archive holds."""
         keys = self.archive.list(layout.LINES)
         return sorted({key.split("cluster=", 1)[1].split("/", 1)[0] for key in keys if "cluster=" in key})
 
 
-def _recorded(line: Line) -> tuple[str, str, int, int]:
+def _recording_order(line: Line) -> tuple[str, str, int, int]:
     metadata = line.event["metadata"]
     return metadata["recorded_at"], metadata["node"] or "", metadata["epoch"], metadata["sequence"]

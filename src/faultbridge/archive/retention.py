@@ -1,22 +1,22 @@
-"""Expire: entries of a sealed day get the time at which the table forgets them."""
+"""Retention: sets the expiry time of the entries of a sealed day in the table."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 
-from faultbridge.archive.manifests import Manifest, Stretch
+from faultbridge.archive.manifests import Manifest, SealedRange
 from faultbridge.domain.nodes import Head, NodeKey
 from faultbridge.domain.times import to_milliseconds
 from faultbridge.errors import Conflict
+from faultbridge.log import log_cause
 from faultbridge.ports import Clock, Table
 from faultbridge.storage import items, keys
-from faultbridge.storage.writes import Absent, AnyOf, Below, Key, Present, Put, Update
+from faultbridge.storage.writes import Absent, AnyOf, Below, Present, Put, Update
 
 
-def sealed_up_to(table: Table, partition: str) -> Head | None:
-    """Return up to where a stream is sealed, or None where it never was."""
+def sealed_head(table: Table, partition: str) -> Head | None:
+    """Return the last sealed entry of a stream, or None when none of it is sealed."""
     found = table.get(keys.stream_anchor(partition))
     if found is None:
         return None
@@ -24,41 +24,49 @@ def sealed_up_to(table: Table, partition: str) -> Head | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Expire:
-    """Marks what a proven manifest holds; `keep` is how long an entry stays in the table after its seal."""
+class ExpireEntries:
+    """Sets the expiry time of sealed entries in the table.
+
+    `keep` is the time from the seal to the expiry. None keeps entries forever.
+    """
 
     table: Table
     clock: Clock
     keep: timedelta | None
 
     def __call__(self, manifest: Manifest) -> int:
-        """Give every entry of the manifest its end, then move each stream's anchor; returns how many were marked."""
-        marked = 0
-        for stretch in manifest.stretches:
-            pk = _partition(manifest.cluster, stretch.node)
-            done = sealed_up_to(self.table, pk)
-            if done is not None and (done.epoch, done.sequence) >= (stretch.epoch, stretch.last):
+        """Set the expiry of a manifest's entries, then move each stream's seal; return the number of entries."""
+        count = 0
+        for sealed in manifest.ranges:
+            pk = _partition(manifest.cluster, sealed.node)
+            done = sealed_head(self.table, pk)
+            if done is not None and (done.epoch, done.sequence) >= (sealed.epoch, sealed.last):
                 continue
             if self.keep is not None:
-                marked += self._mark(pk, stretch)
-            self._anchor(pk, stretch, manifest.day)
-        return marked
+                count += self._set_expiry(pk, sealed, self.keep)
+            self._move_seal(pk, sealed, manifest.day)
+        return count
 
-    def _mark(self, pk: str, stretch: Stretch) -> int:
-        end = to_milliseconds(self.clock.now() + (self.keep or timedelta())) // 1000
-        for key in _keys(pk, stretch):
+    def _set_expiry(self, pk: str, sealed: SealedRange, keep: timedelta) -> int:
+        expires_at = to_milliseconds(self.clock.now() + keep) // 1000
+        missing = 0
+        for sequence in range(sealed.first, sealed.last + 1):
+            key = keys.entry(pk, sealed.epoch, sequence)
             try:
-                self.table.write(Update(key, set={("expires_at",): end}, when=Present()))
+                self.table.write(Update(key, set={("expires_at",): expires_at}, when=Present()))
             except Conflict:
-                continue  # it is gone already
-        return stretch.last - stretch.first + 1
+                missing += 1
+        if missing:
+            reason = f"{missing} sealed entries have left the table already"
+            log_cause("expiry_skipped", reason=reason, stream=sealed.stream, epoch=sealed.epoch)
+        return sealed.last - sealed.first + 1
 
-    def _anchor(self, pk: str, stretch: Stretch, day: str) -> None:
-        place = f"{stretch.epoch:04d}#{stretch.last:012d}"
+    def _move_seal(self, pk: str, sealed: SealedRange, day: str) -> None:
+        place = f"{sealed.epoch:04d}#{sealed.last:012d}"
         attributes = {
-            "epoch": stretch.epoch,
-            "seq": stretch.last,
-            "hash": stretch.hash,
+            "epoch": sealed.epoch,
+            "seq": sealed.last,
+            "hash": sealed.hash,
             "place": place,
             "segment": day,
             "expiring": self.keep is not None,
@@ -67,11 +75,7 @@ class Expire:
         try:
             self.table.write(Put(item, when=AnyOf((Absent(), Below("place", place)))))
         except Conflict:
-            return  # a later seal was here before us
-
-
-def _keys(pk: str, stretch: Stretch) -> Iterable[Key]:
-    return (keys.entry(pk, stretch.epoch, sequence) for sequence in range(stretch.first, stretch.last + 1))
+            log_cause("seal_not_moved", reason="a later seal is stored", stream=sealed.stream, day=day)
 
 
 def _partition(cluster: str, node: str | None) -> str:

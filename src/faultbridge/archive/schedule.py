@@ -1,25 +1,30 @@
-"""Keeping the record: an anchor each hour, a seal each day. One cluster's trouble does not stop another's."""
+"""Schedule: the hourly run that anchors every cluster and seals its last complete day."""
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from faultbridge.archive.anchor import Anchor, PutOnChain
+from faultbridge.archive.anchor import Anchor, RecordAnchor
 from faultbridge.archive.seal import Seal
 from faultbridge.errors import FaultbridgeError, Transient
-from faultbridge.ledger.queries import every
+from faultbridge.ledger.queries import query_all
+from faultbridge.log import log_cause
 from faultbridge.ports import Clock, Table
 from faultbridge.storage import items, keys
 from faultbridge.storage.writes import Put
 
-SETTLED_AFTER = timedelta(hours=2)
-"""A day is sealed when what carries lines to the archive has had so long since its end."""
+SEAL_DELAY = timedelta(hours=2)
+"""Time between the end of a day and its seal. It lets the delivery to the archive finish."""
 
 
 @dataclass(slots=True)
-class Kept:
-    """What one round did; `roots` is the Merkle root of each cluster anchored, `late` what another round will mend."""
+class RunResult:
+    """Result of one run. `roots` holds the Merkle root of each newly anchored cluster.
+
+    `late` lists clusters that the next run retries, `failures` clusters that an operator must fix.
+    """
 
     roots: dict[str, str] = field(default_factory=dict)
     sealed: int = 0
@@ -30,45 +35,51 @@ class Kept:
 
 
 @dataclass(frozen=True, slots=True)
-class KeepRecord:
-    """Runs each hour; what is done already is not done again."""
+class ArchiveSchedule:
+    """Anchors and seals every cluster, once an hour.
+
+    Finished work is not repeated. A failing cluster does not stop the others.
+    """
 
     table: Table
     clock: Clock
     anchor: Anchor
-    put_on_chain: PutOnChain
+    record_anchor: RecordAnchor
     seal: Seal
 
-    def __call__(self) -> Kept:
-        """Anchor every cluster, seal its last settled day; what went wrong is in the answer, nothing is raised."""
-        kept = Kept()
-        for row in every(self.table, keys.CLUSTERS):
+    def __call__(self) -> RunResult:
+        """Anchor every cluster and seal its last complete day. Errors are in the result; none is raised."""
+        result = RunResult()
+        for row in query_all(self.table, keys.CLUSTERS):
             cluster = str(row["sk"])
             try:
-                self._cluster(cluster, kept)
+                self._run(cluster, result)
             except Transient as error:
-                kept.late.append(f"{cluster}: {error}")
+                log_cause("archive_run_postponed", reason=str(error), level=logging.WARNING, cluster=cluster)
+                result.late.append(f"{cluster}: {error}")
             except FaultbridgeError as error:
-                kept.failures.append(f"{cluster}: {error}")
-        return kept
+                log_cause("archive_run_failed", reason=str(error), level=logging.ERROR, cluster=cluster)
+                result.failures.append(f"{cluster}: {error}")
+        return result
 
-    def _cluster(self, cluster: str, kept: Kept) -> None:
+    def _run(self, cluster: str, result: RunResult) -> None:
         found = self.table.get(keys.cluster_config(cluster))
         if found is None:
+            log_cause("cluster_not_archived", reason="the cluster is listed but not registered", cluster=cluster)
             return
         config = items.read_config(found)
-        anchored = self.anchor(config)
-        if self.put_on_chain(anchored):
-            kept.roots[cluster] = anchored.root
-        day = (self.clock.now() - SETTLED_AFTER - timedelta(days=1)).date().isoformat()
-        if self._sealed(cluster) >= day:
+        anchor = self.anchor(config)
+        if self.record_anchor(anchor):
+            result.roots[cluster] = anchor.root
+        day = (self.clock.now() - SEAL_DELAY - timedelta(days=1)).date().isoformat()
+        if self._last_sealed_day(cluster) >= day:
             return
         sealed = self.seal(config, day)
         self.table.write(Put(items.item(keys.cluster_sealed(cluster), self.clock.now(), {"day": day})))
-        kept.sealed += sealed.entries
-        kept.completed += sealed.completed
-        kept.breaks += [f"{one.stream} {one.epoch}/{one.sequence}: {one.detail}" for one in sealed.breaks]
+        result.sealed += sealed.entries
+        result.completed += sealed.completed
+        result.breaks += [f"{one.stream} {one.epoch}/{one.sequence}: {one.detail}" for one in sealed.breaks]
 
-    def _sealed(self, cluster: str) -> str:
+    def _last_sealed_day(self, cluster: str) -> str:
         found = self.table.get(keys.cluster_sealed(cluster))
         return "" if found is None else str(found["day"])

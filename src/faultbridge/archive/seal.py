@@ -1,33 +1,40 @@
-"""Seal: a day of a cluster is complete in the archive, proven by reading it back; only then may the table forget it."""
+"""Seal: completes a day of a cluster in the archive and proves it, before its entries may expire.
+
+The proof is to read back every object that the manifest of the day names.
+"""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from faultbridge.archive.manifests import Manifest, Part, Stretch
-from faultbridge.archive.retention import Expire, sealed_up_to
+from faultbridge.archive.manifests import Manifest, SealedObject, SealedRange
+from faultbridge.archive.retention import ExpireEntries, sealed_head
 from faultbridge.domain.clusters import ClusterConfig
 from faultbridge.domain.entries import Stream
 from faultbridge.domain.nodes import Head
 from faultbridge.domain.times import to_text
 from faultbridge.errors import Conflict, Misconfigured, Rejected
 from faultbridge.ledger.append import Stack
-from faultbridge.ledger.chain import Break, Walk
+from faultbridge.ledger.chain import Break, ChainScan
 from faultbridge.ledger.streams import entries_after, partition, streams_of
+from faultbridge.log import log_cause
 from faultbridge.ports import Clock, Table
 from faultbridge.ports.objects import Archive, Vault
 from faultbridge.storage.wire import archive_lines as layout
 from faultbridge.storage.wire.archive_lines import ArchiveLine, line_of
 
-Places = dict[tuple[str, int, int], str]
-LINES_AN_OBJECT = 20_000
+ArchivedHashes = dict[tuple[str, int, int], str]
+"""The hashes that the archive holds, by stream, epoch and sequence."""
+
+LINES_PER_OBJECT = 20_000
 
 
 @dataclass(slots=True)
-class Sealed:
-    """What became of one day: how many entries it has, how many the archive lacked, streams that were left open."""
+class SealResult:
+    """Result for one day: its entries, how many the archive lacked, and the breaks found."""
 
     day: str
     entries: int = 0
@@ -36,17 +43,20 @@ class Sealed:
 
 
 @dataclass(frozen=True, slots=True)
-class _Gathered:
-    """The entries of the streams up to the end of a day."""
+class _DayEntries:
+    """The entries that are sealed with a day, and the ranges that they form."""
 
     lines: list[ArchiveLine]
-    stretches: list[Stretch]
+    ranges: list[SealedRange]
     breaks: list[Break]
 
 
 @dataclass(frozen=True, slots=True)
 class Seal:
-    """Seals days; `keep` is how long a sealed entry stays in the table, None for ever."""
+    """Seals the days of a cluster: completes, proves and locks them in the archive.
+
+    `keep` is the time from the seal to the expiry of an entry. None keeps entries forever.
+    """
 
     table: Table
     archive: Archive
@@ -55,151 +65,157 @@ class Seal:
     stack: Stack
     keep: timedelta | None
 
-    def __call__(self, config: ClusterConfig, day: str) -> Sealed:
-        """Seal everything that was recorded up to the end of a day; done twice it is done once.
+    def __call__(self, config: ClusterConfig, day: str) -> SealResult:
+        """Seal everything that was recorded up to the end of a day. A repetition changes nothing.
 
-        A stream whose chain is broken stays as it is from the break on: what cannot be proven is not forgotten.
+        A stream with a break is sealed only up to the break: entries that cannot be proven never expire.
         """
-        sealed = Sealed(day)
+        result = SealResult(day)
         key = layout.manifest_key(config.cluster, day)
-        kept = self.archive.get(key)
-        manifest = self._begin(key, config, sealed) if kept is None else self._finish(key, kept)
-        sealed.entries = manifest.entries
-        Expire(self.table, self.clock, self.keep)(manifest)
-        return sealed
+        stored = self.archive.get(key)
+        manifest = self._seal(key, config, result) if stored is None else self._finish(key, stored)
+        result.entries = manifest.entries
+        ExpireEntries(self.table, self.clock, self.keep)(manifest)
+        return result
 
-    def _begin(self, key: str, config: ClusterConfig, sealed: Sealed) -> Manifest:
-        """Seal a day without a manifest; of two rounds at once, the one that locks first says what the day holds."""
-        manifest = self._write(config, sealed)
+    def _seal(self, key: str, config: ClusterConfig, result: SealResult) -> Manifest:
+        """Seal a day that has no manifest. Of two concurrent runs, the first locked manifest is valid."""
+        manifest = self._write(config, result)
         self._prove(key, manifest)
-        first = self._lock(key, manifest)
-        if first != manifest:
-            self._prove(key, first)
-        self.archive.put(key, first.render())
-        return first
+        locked = self._lock(key, manifest)
+        if locked != manifest:
+            self._prove(key, locked)
+        self.archive.put(key, locked.render())
+        return locked
 
-    def _finish(self, key: str, kept: bytes) -> Manifest:
-        """Go on with a day that has its manifest, as long as it is the one that was locked."""
-        manifest = Manifest.read(kept)
+    def _finish(self, key: str, stored: bytes) -> Manifest:
+        """Continue with a day that has a manifest. Raises Misconfigured when another manifest is locked."""
+        manifest = Manifest.read(stored)
         self._prove(key, manifest)
         if self._lock(key, manifest) != manifest:
             locked = layout.sealed_key(key)
-            raise Misconfigured(f"{key} is not what was sealed first ({locked}); nothing is forgotten")
+            raise Misconfigured(f"{key} differs from the locked manifest {locked}; no entry expires until it matches")
         return manifest
 
-    def _write(self, config: ClusterConfig, sealed: Sealed) -> Manifest:
-        gathered = self._gather(config, sealed.day)
-        parts, known = self._parts(config.cluster, gathered.lines)
-        missing = [line for line in gathered.lines if known.get((line.stream, *line.place)) != line.hash]
-        parts += self._complete(missing)
-        sealed.completed, sealed.breaks = len(missing), gathered.breaks
+    def _write(self, config: ClusterConfig, result: SealResult) -> Manifest:
+        """Add the lines that the archive lacks and return the manifest of the day."""
+        found = self._day_entries(config, result.day)
+        objects, archived = self._archived(config.cluster, found.lines)
+        missing = [line for line in found.lines if archived.get((line.stream, *line.place)) != line.hash]
+        objects += self._complete(missing)
+        result.completed, result.breaks = len(missing), found.breaks
         return Manifest(
             stack=self.stack.name,
             stack_id=self.stack.id,
             cluster=config.cluster,
-            day=sealed.day,
+            day=result.day,
             sealed_at=to_text(self.clock.now()),
-            entries=len(gathered.lines),
-            parts=tuple(sorted(parts, key=lambda part: part.key)),
-            stretches=tuple(gathered.stretches),
-            after=self._before(config.cluster, sealed.day),
+            entries=len(found.lines),
+            objects=tuple(sorted(objects, key=lambda one: one.key)),
+            ranges=tuple(found.ranges),
+            after=self._previous_day(config.cluster, result.day),
         )
 
-    def _gather(self, config: ClusterConfig, day: str) -> _Gathered:
-        gathered = _Gathered([], [], [])
+    def _day_entries(self, config: ClusterConfig, day: str) -> _DayEntries:
+        found = _DayEntries([], [], [])
         end = to_text(datetime.fromisoformat(f"{day}T00:00:00+00:00") + timedelta(days=1))
         for stream in streams_of(self.table, self.stack, config):
-            start = sealed_up_to(self.table, partition(stream))
-            walk = Walk(stream, start)
+            start = sealed_head(self.table, partition(stream))
+            scan = ChainScan(stream, start)
             for line in self._sealable(stream, start, end):
-                breaks = walk.take(
-                    {"epoch": line.epoch, "sequence": line.sequence, "body": line.body, "hash": line.hash}
-                )
-                if breaks:
-                    gathered.breaks.extend(breaks)
+                entry = {"epoch": line.epoch, "sequence": line.sequence, "body": line.body, "hash": line.hash}
+                if breaks := scan.check(entry):
+                    found.breaks.extend(breaks)
+                    _log_break(breaks[0])
                     break
-                gathered.lines.append(line)
-                _lengthen(gathered.stretches, line)
-        return gathered
+                found.lines.append(line)
+                _extend(found.ranges, line)
+        return found
 
     def _sealable(self, stream: Stream, start: Head | None, end: str) -> Iterator[ArchiveLine]:
         for item in entries_after(self.table, stream, start):
-            # What still waits for the bus may not be forgotten; it is sealed with the next day.
+            # An entry that is not published yet (gsi4pk) must not expire; it is sealed with a later day.
             if str(item["recorded_at"]) >= end or "gsi4pk" in item:
                 return
             yield line_of(item)
 
-    def _parts(self, cluster: str, lines: list[ArchiveLine]) -> tuple[list[Part], Places]:
-        parts: list[Part] = []
-        known: Places = {}
+    def _archived(self, cluster: str, lines: list[ArchiveLine]) -> tuple[list[SealedObject], ArchivedHashes]:
+        """Read the objects of the days on which these lines were recorded; skip an object that cannot be read."""
+        objects: list[SealedObject] = []
+        archived: ArchivedHashes = {}
         for day in sorted({line.day for line in lines}):
             for key in self.archive.list(layout.day_prefix(cluster, day)):
-                part, held = self._held(key)
-                if held is not None:
-                    parts.append(part)
-                    known |= held
-        return parts, known
+                body = self.archive.get(key) or b""
+                try:
+                    hashes = _hashes(body)
+                except Rejected as unreadable:
+                    reason = f"{unreadable}; its entries are archived again from the table"
+                    log_cause("archive_object_skipped", reason=reason, level=logging.WARNING, object=key)
+                    continue
+                objects.append(SealedObject(key, layout.digest(body), len(hashes)))
+                archived |= hashes
+        return objects, archived
 
-    def _held(self, key: str) -> tuple[Part, Places | None]:
-        body = self.archive.get(key) or b""
-        try:
-            held = {(line.stream, *line.place): line.hash for line in layout.unpack(body)}
-        except Rejected:
-            return Part(key, layout.digest(body), 0), None
-        return Part(key, layout.digest(body), len(held)), held
-
-    def _complete(self, missing: list[ArchiveLine]) -> list[Part]:
-        """Put what the archive lost there from the table."""
-        parts: list[Part] = []
+    def _complete(self, missing: list[ArchiveLine]) -> list[SealedObject]:
+        """Write the lines that the archive lacks, from the table."""
+        objects: list[SealedObject] = []
         by_day: dict[tuple[str, str], list[ArchiveLine]] = {}
         for line in missing:
             by_day.setdefault((line.cluster, line.day), []).append(line)
         for (cluster, day), lines in by_day.items():
-            for at in range(0, len(lines), LINES_AN_OBJECT):
-                chunk = lines[at : at + LINES_AN_OBJECT]
-                body = layout.pack(chunk)
+            for first in range(0, len(lines), LINES_PER_OBJECT):
+                batch = lines[first : first + LINES_PER_OBJECT]
+                body = layout.pack(batch)
                 key = layout.object_key(cluster, day, body, "completed")
                 self.archive.put(key, body)
-                parts.append(Part(key, layout.digest(body), len(chunk)))
-        return parts
+                objects.append(SealedObject(key, layout.digest(body), len(batch)))
+        return objects
 
-    def _before(self, cluster: str, day: str) -> str | None:
-        days = [key[-len("YYYY-MM-DD.json") : -len(".json")] for key in self.archive.list(_manifests_of(cluster))]
-        return max((one for one in days if one < day), default=None)
+    def _previous_day(self, cluster: str, day: str) -> str | None:
+        listed = self.archive.list(f"{layout.MANIFESTS}cluster={cluster}/")
+        days = [key[-len("YYYY-MM-DD.json") : -len(".json")] for key in listed]
+        return max((earlier for earlier in days if earlier < day), default=None)
 
     def _prove(self, key: str, manifest: Manifest) -> None:
-        """Read back every object that a manifest names; Misconfigured when the archive holds something else."""
-        held: Places = {}
-        for part in manifest.parts:
-            body = self.archive.get(part.key)
-            if body is None or layout.digest(body) != part.sha256:
-                raise Misconfigured(f"{part.key} is not what the manifest {key} says; nothing of that day is forgotten")
-            held |= {(line.stream, *line.place): line.hash for line in layout.unpack(body)}
-        for one in manifest.stretches:
-            if not _covers(held, one):
-                raise Misconfigured(f"the objects of {key} lack entries of {one.stream}; nothing is forgotten")
+        """Read back every object of a manifest. Raises Misconfigured when an object or an entry differs."""
+        archived: ArchivedHashes = {}
+        for one in manifest.objects:
+            body = self.archive.get(one.key)
+            if body is None or layout.digest(body) != one.sha256:
+                raise Misconfigured(f"{one.key} differs from the manifest {key}; no entry of that day expires")
+            archived |= _hashes(body)
+        for sealed in manifest.ranges:
+            if not _covers(archived, sealed):
+                raise Misconfigured(f"the objects of {key} lack entries of {sealed.stream}; no entry expires")
 
     def _lock(self, key: str, manifest: Manifest) -> Manifest:
-        """Lock a proven manifest; what was locked first stands and is returned."""
+        """Store a proven manifest in the vault and return the one that was stored first."""
         locked = layout.sealed_key(key)
         try:
             self.vault.put(locked, manifest.render())
-        except Conflict:
+        except Conflict as conflict:
+            log_cause("manifest_already_locked", reason=str(conflict), cluster=manifest.cluster, day=manifest.day)
             return Manifest.read(self.vault.get(locked) or b"")
         return manifest
 
 
-def _manifests_of(cluster: str) -> str:
-    return f"{layout.MANIFESTS}cluster={cluster}/"
+def _hashes(body: bytes) -> ArchivedHashes:
+    return {(line.stream, *line.place): line.hash for line in layout.unpack(body)}
 
 
-def _lengthen(stretches: list[Stretch], line: ArchiveLine) -> None:
+def _extend(ranges: list[SealedRange], line: ArchiveLine) -> None:
+    """Add a line to the last range, or begin a new range for another stream or epoch."""
     first = line.sequence
-    if stretches and (stretches[-1].stream, stretches[-1].epoch) == (line.stream, line.epoch):
-        first = stretches.pop().first
-    stretches.append(Stretch(line.stream, line.node, line.epoch, first, line.sequence, line.hash))
+    if ranges and (ranges[-1].stream, ranges[-1].epoch) == (line.stream, line.epoch):
+        first = ranges.pop().first
+    ranges.append(SealedRange(line.stream, line.node, line.epoch, first, line.sequence, line.hash))
 
 
-def _covers(held: Mapping[tuple[str, int, int], str], one: Stretch) -> bool:
-    places = ((one.stream, one.epoch, sequence) for sequence in range(one.first, one.last + 1))
-    return all(place in held for place in places) and held[one.stream, one.epoch, one.last] == one.hash
+def _covers(archived: Mapping[tuple[str, int, int], str], one: SealedRange) -> bool:
+    positions = ((one.stream, one.epoch, sequence) for sequence in range(one.first, one.last + 1))
+    return all(position in archived for position in positions) and archived[one.stream, one.epoch, one.last] == one.hash
+
+
+def _log_break(found: Break) -> None:
+    ids = {"stream": found.stream, "epoch": found.epoch, "sequence": found.sequence}
+    log_cause("stream_not_sealed", reason=f"{found.kind.value}: {found.detail}", level=logging.WARNING, **ids)

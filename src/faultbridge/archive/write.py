@@ -1,4 +1,4 @@
-"""Entries on their way to the archive, from the stored bytes."""
+"""Write: delivers published entries to the archive, from their stored bytes."""
 
 from __future__ import annotations
 
@@ -10,34 +10,34 @@ from faultbridge.ports.objects import ArchiveSink
 from faultbridge.storage.wire.archive_lines import ArchiveLine, line_of, object_key, pack
 
 
-class _Keeps(Protocol):
+class _ObjectWriter(Protocol):
     def put(self, key: str, body: bytes) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
 class ObjectSink:
-    """An ArchiveSink that puts an object a batch, cluster and day itself, where no delivery stream does."""
+    """An ArchiveSink that writes objects itself, for installations without a delivery stream."""
 
-    objects: _Keeps
+    objects: _ObjectWriter
 
     def put(self, lines: Sequence[ArchiveLine]) -> None:
-        """Keep the lines; the same batch again is the same objects again."""
-        parts: dict[tuple[str, str], list[ArchiveLine]] = {}
+        """Write one object for each cluster and day. The same lines again write the same objects again."""
+        groups: dict[tuple[str, str], list[ArchiveLine]] = {}
         for line in lines:
-            parts.setdefault((line.cluster, line.day), []).append(line)
-        for (cluster, day), part in parts.items():
-            body = pack(part)
+            groups.setdefault((line.cluster, line.day), []).append(line)
+        for (cluster, day), group in groups.items():
+            body = pack(group)
             self.objects.put(object_key(cluster, day, body), body)
 
 
 @dataclass(frozen=True, slots=True)
 class WriteArchive:
-    """Hands published entries to the archive. What is lost on the way is completed from the table at the seal."""
+    """Sends published entries to the archive. The daily seal adds lines that were lost on the way."""
 
     sink: ArchiveSink
 
     def __call__(self, entries: Sequence[Mapping[str, Any]]) -> int:
-        """Archive entry items and return how many; raises Transient when some were not taken."""
+        """Archive entry items and return their number. Raises Transient when some were not accepted."""
         lines = [line_of(entry) for entry in entries]
         if lines:
             self.sink.put(lines)

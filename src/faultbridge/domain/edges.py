@@ -107,7 +107,7 @@ _NODE_ROWS = (
     ("repairing", "replacing", (_A.STEP,), "repair action failed; new intent"),
     ("repairing", "quarantined", (_A.STEP, _A.SWEEP), "no effect proven, or the next repair action is due"),
     ("repairing", "failed", (_A.STEP, _A.SWEEP), "not retriable"),
-    ("replacing", "provisioning", (_A.STEP,), "old instance given up"),
+    ("replacing", "provisioning", (_A.STEP,), "old instance released"),
     ("replacing", "validating", (_A.STEP,), "a spare took the node"),
     ("replacing", "quarantined", (_A.STEP, _A.SWEEP), "refused before effect"),
     ("replacing", "failed", (_A.STEP, _A.SWEEP), "not retriable, old instance alive"),

@@ -10,16 +10,16 @@ from faultbridge.adapters.telemetry import emit, logger
 from faultbridge.errors import Misconfigured, Transient
 
 if TYPE_CHECKING:
-    from faultbridge.bootstrap import Application
+    from faultbridge.composition.installation import Installation
 
 
-def archive(_event: Mapping[str, Any], application: Application) -> dict[str, Any]:
+def archive(_event: Mapping[str, Any], installation: Installation) -> dict[str, Any]:
     """Anchor all clusters and seal the days that are due.
 
     Raises Misconfigured when an operator must act, and Transient when the next run may succeed. Lambda retries both;
     errors in two consecutive hours raise an alarm.
     """
-    kept = application.archive()
+    kept = installation.archive.schedule()
     for broken in kept.breaks:
         logger.error("a stream has a broken chain and is not sealed after this entry", entry=broken)
     emit(

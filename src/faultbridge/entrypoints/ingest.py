@@ -15,12 +15,14 @@ from faultbridge.ingest.record_reader import Delivery
 from faultbridge.pipeline.normalize.trust import EVENT_BUS
 
 if TYPE_CHECKING:
-    from faultbridge.bootstrap import Application
+    from faultbridge.composition.installation import Installation
 
 
-def ingest(event: Mapping[str, Any], application: Application) -> dict[str, Any]:
+def ingest(event: Mapping[str, Any], installation: Installation) -> dict[str, Any]:
     """Ingest a batch of SQS messages and print a line with the outcome of every record."""
-    result = application.ingest([_delivery(record, application.trust.events_queue) for record in event["Records"]])
+    result = installation.ingestion.ingest(
+        [_delivery(record, installation.trust.events_queue) for record in event["Records"]]
+    )
     counts = Counter(result.outcomes.values())
     receipt = {record: outcome.value for record, outcome in result.outcomes.items()}
     emit(

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 from faultbridge.adapters.telemetry import emit, logger
 from faultbridge.api.problems import MEDIA_TYPE, problem
 from faultbridge.errors import FaultbridgeError, Rejected, Transient
-from faultbridge.gateway.webhooks import Post
+from faultbridge.gateway.webhooks import WebhookRequest
 
 if TYPE_CHECKING:
-    from faultbridge.bootstrap import Application
+    from faultbridge.composition.installation import Installation
 
 TIMESTAMP, SIGNATURE = "x-faultbridge-timestamp", "x-faultbridge-signature"
 _STATUS: Mapping[str, HTTPStatus] = {
@@ -26,20 +26,20 @@ _STATUS: Mapping[str, HTTPStatus] = {
 }
 
 
-def intake(event: Mapping[str, Any], application: Application) -> dict[str, Any]:
+def intake(event: Mapping[str, Any], installation: Installation) -> dict[str, Any]:
     """Forward one webhook request or one batch of log events."""
     if "awslogs" in event:
-        return _forward_logs(event, application)
-    return _forward_webhook(event, application)
+        return _forward_logs(event, installation)
+    return _forward_webhook(event, installation)
 
 
-def _forward_logs(event: Mapping[str, Any], application: Application) -> dict[str, Any]:
+def _forward_logs(event: Mapping[str, Any], installation: Installation) -> dict[str, Any]:
     """Forward a batch of log events; an invalid batch is logged and dropped.
 
     After any other error Lambda retries the batch.
     """
     try:
-        record_id = application.intake.subscription(str(event["awslogs"].get("data", "")))
+        record_id = installation.gateway.log_subscription(str(event["awslogs"].get("data", "")))
     except Rejected as error:
         logger.error("a batch of log events was refused", reason=error.reason, detail=error.detail)
         emit({"IntakeTaken": 0, "IntakeRefused": 1}, channel="logs", reason=error.reason)
@@ -48,10 +48,10 @@ def _forward_logs(event: Mapping[str, Any], application: Application) -> dict[st
     return {"record_id": record_id}
 
 
-def _forward_webhook(event: Mapping[str, Any], application: Application) -> dict[str, Any]:
+def _forward_webhook(event: Mapping[str, Any], installation: Installation) -> dict[str, Any]:
     try:
         post = _post_of(event)
-        record_id = application.intake.webhooks(post)
+        record_id = installation.gateway.webhooks(post)
     except Rejected as error:
         emit({"IntakeTaken": 0, "IntakeRefused": 1}, channel="webhook", reason=error.reason, sender=_sender(event))
         status = _STATUS.get(error.reason, HTTPStatus.BAD_REQUEST)
@@ -66,7 +66,7 @@ def _forward_webhook(event: Mapping[str, Any], application: Application) -> dict
     return _response(HTTPStatus.ACCEPTED, {"record_id": record_id}, "application/json")
 
 
-def _post_of(event: Mapping[str, Any]) -> Post:
+def _post_of(event: Mapping[str, Any]) -> WebhookRequest:
     path = event.get("pathParameters") or {}
     headers = {str(name).lower(): str(value) for name, value in (event.get("headers") or {}).items()}
     text = event.get("body") or ""
@@ -74,7 +74,7 @@ def _post_of(event: Mapping[str, Any]) -> Post:
         body = base64.b64decode(text, validate=True) if event.get("isBase64Encoded") else text.encode()
     except (binascii.Error, ValueError):
         raise Rejected("bad_body", "the body is not valid base64") from None
-    return Post(
+    return WebhookRequest(
         sender=str(path.get("sender", "")),
         source=str(path.get("source", "")),
         body=body,

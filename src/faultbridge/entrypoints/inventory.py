@@ -10,13 +10,17 @@ from typing import TYPE_CHECKING, Any
 from faultbridge.adapters.telemetry import emit
 
 if TYPE_CHECKING:
-    from faultbridge.bootstrap import Application
+    from faultbridge.composition.installation import Installation
 
 
-def inventory(event: Mapping[str, Any], application: Application) -> dict[str, Any]:
+def inventory(event: Mapping[str, Any], installation: Installation) -> dict[str, Any]:
     """Synchronize the registry with the provider and return the changes of each cluster."""
     records = event.get("Records")
-    synced = application.inventory_events(map(_provider_event, records)) if records else application.inventory()
+    synced = (
+        installation.registry.inventory_events(map(_provider_event, records))
+        if records
+        else installation.registry.inventory()
+    )
     counts = {
         "NodesAdded": sum(len(one.added) for one in synced),
         "NodesReplacedExternally": sum(len(one.reseated) for one in synced),

@@ -8,20 +8,20 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from faultbridge.adapters.telemetry import emit
-from faultbridge.pager.notification_log import Fate
+from faultbridge.pager.notification_log import PageOutcome
 
 if TYPE_CHECKING:
-    from faultbridge.bootstrap import Application
+    from faultbridge.composition.installation import Installation
 
 SCHEDULED = "Scheduled Event"
 
 
-def pager(event: Mapping[str, Any], application: Application) -> None:
+def pager(event: Mapping[str, Any], installation: Installation) -> None:
     """Process one event of the bus or of the schedule; raises when a page could not be sent."""
     if event.get("detail-type") == SCHEDULED:
-        reminded = application.remind()
+        reminded = installation.pager.remind()
         emit({f"Pages{name.title()}": count for name, count in asdict(reminded).items()})
         return
-    delivered = application.page(event["detail"])
-    fates = Counter(page.fate.value for page in delivered)
-    emit({f"Pages{fate.value.title().replace('_', '')}": fates[fate.value] for fate in Fate})
+    delivered = installation.pager.page(event["detail"])
+    outcomes = Counter(page.outcome.value for page in delivered)
+    emit({f"Pages{outcome.value.title().replace('_', '')}": outcomes[outcome.value] for outcome in PageOutcome})

@@ -11,29 +11,29 @@ from faultbridge.errors import FaultbridgeError
 from faultbridge.ops.measures import measure
 
 if TYPE_CHECKING:
-    from faultbridge.bootstrap import Application
+    from faultbridge.composition.installation import Installation
     from faultbridge.storage.writes import Item
 
 
-def publish(event: Mapping[str, Any], application: Application) -> None:
+def publish(event: Mapping[str, Any], installation: Installation) -> None:
     """Publish and archive a batch of new entries.
 
     Raises when the bus refused an entry, so that Lambda retries the batch.
     """
     entries = list(new_images(event))
-    published = application.publish(entries)
-    archived = _write_archive(entries, application)
-    for cluster, measures in measure(entries, application.ports.clock.now()).items():
+    published = installation.ledger.publish(entries)
+    archived = _write_archive(entries, installation)
+    for cluster, measures in measure(entries, installation.ports.clock.now()).items():
         emit_for_cluster(cluster, measures.counts, measures.durations)
         for code, counts in measures.codes.items():
             emit_for_cluster(cluster, counts, code=code)
     emit({"EntriesPublished": published, "EntriesArchived": archived, "EntriesNotArchived": len(entries) - archived})
 
 
-def _write_archive(entries: Sequence[Item], application: Application) -> int:
+def _write_archive(entries: Sequence[Item], installation: Installation) -> int:
     # The daily seal adds missing entries from the table, so a failed archive write must not publish the batch twice.
     try:
-        return application.write_archive(entries)
+        return installation.archive.write(entries)
     except FaultbridgeError as error:
         logger.error("entries were not archived; the daily seal adds them from the table", failure=str(error))
         return 0

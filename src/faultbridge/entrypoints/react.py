@@ -9,18 +9,18 @@ from faultbridge.adapters.telemetry import emit
 from faultbridge.entrypoints.table_stream import new_images
 
 if TYPE_CHECKING:
-    from faultbridge.bootstrap import Application
+    from faultbridge.composition.installation import Installation
     from faultbridge.storage.writes import Item
 
 
-def react(event: Mapping[str, Any], application: Application) -> None:
+def react(event: Mapping[str, Any], installation: Installation) -> None:
     """Process every node and cluster that has a new entry.
 
     Raises when one could not be processed, so that Lambda retries the batch.
     Entries only trigger processing: the services read the current state from the table.
     """
     triggers = {(str(image["cluster"]), _node(image)) for image in new_images(event)}
-    application.react(triggers)
+    installation.ops.react(triggers)
     emit({"Doorbells": len(triggers)})
 
 

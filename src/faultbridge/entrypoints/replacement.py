@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 from faultbridge.adapters.telemetry import emit
 
 if TYPE_CHECKING:
-    from faultbridge.bootstrap import Application
+    from faultbridge.composition.installation import Installation
 
 
-def replacement(event: Mapping[str, Any], application: Application) -> dict[str, str]:
+def replacement(event: Mapping[str, Any], installation: Installation) -> dict[str, str]:
     """Run one step of an attempt and return its outcome."""
-    result = application.replacement(event, event.get("token"))
+    result = installation.repair.step_runner(event, event.get("token"))
     emit({"Steps": 1}, step=event.get("step"), case=event.get("case"), outcome=result.get("outcome"))
     return result

@@ -12,29 +12,29 @@ from faultbridge.ops.failures import Failures
 from faultbridge.ops.measures import fleet
 
 if TYPE_CHECKING:
-    from faultbridge.bootstrap import Application
+    from faultbridge.composition.installation import Installation
 
 
-def sweep(event: Mapping[str, Any], application: Application) -> dict[str, Any]:
+def sweep(event: Mapping[str, Any], installation: Installation) -> dict[str, Any]:
     """Run one sweep, or confirm one canary event. A failed part is logged and retried by the next sweep."""
     if event.get("detail-type") == EntryType.NOTE:
-        return _confirm_canary(event["detail"], application)
+        return _confirm_canary(event["detail"], installation)
     failures = Failures()
     with failures.of("sending the canary"):
-        application.send_canary()
-    swept = application.sweep()
+        installation.ingestion.send_canary()
+    swept = installation.ops.sweep()
     failures.all += swept.failures
     for failure in failures.all:
         logger.error("a part of the sweep failed", failure=failure)
     counts = {"Ticked": swept.ticked, "Republished": swept.published, "SweepFailures": len(failures.all)}
     emit(counts | {"SweepUnfinished": int(swept.unfinished)})
-    application.stuck.swept(unfinished=swept.unfinished, failures=len(failures.all))
+    installation.ops.backlog.swept(unfinished=swept.unfinished, failures=len(failures.all))
     for cluster, nodes in swept.fleet.items():
         emit_for_cluster(cluster, fleet(nodes))
     return asdict(swept) | {"failures": failures.all}
 
 
-def _confirm_canary(detail: Mapping[str, Any], application: Application) -> dict[str, Any]:
-    seconds = int(application.receive_canary(detail).total_seconds())
+def _confirm_canary(detail: Mapping[str, Any], installation: Installation) -> dict[str, Any]:
+    seconds = int(installation.ingestion.receive_canary(detail).total_seconds())
     emit({"CanariesReceived": 1, "CanarySeconds": seconds})
     return {"canary_seconds": seconds}

@@ -18,7 +18,7 @@ from faultbridge.domain import names
 from faultbridge.errors import FaultbridgeError, Misconfigured, Rejected
 
 if TYPE_CHECKING:
-    from faultbridge.bootstrap import Application
+    from faultbridge.composition.installation import Installation
 
 CLUSTERS_CLAIM = "faultbridge_clusters"
 """The JWT claim that lists the clusters that a caller may access; `*` means all."""
@@ -26,12 +26,12 @@ CLUSTERS_CLAIM = "faultbridge_clusters"
 HEADERS: dict[str, str | list[str]] = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
 
 
-def timeline(event: dict[str, Any], context: object, application: Application) -> dict[str, Any]:
+def timeline(event: dict[str, Any], context: object, installation: Installation) -> dict[str, Any]:
     """Serve one request; every error becomes a problem document (RFC 9457), never a traceback."""
     resolver = APIGatewayHttpResolver()
     for route in ROUTES:
         path = route.path.replace("{", "<").replace("}", ">")
-        resolver.route(path, method=[route.method])(_handler_of(route, event, application))
+        resolver.route(path, method=[route.method])(_handler_of(route, event, installation))
     unknown = Rejected("unknown_route", "no such route; see docs/reference/openapi.json")
     resolver.not_found(lambda _error: _error_response(unknown))
     response: dict[str, Any] = resolver.resolve(event, context)  # type: ignore[arg-type]  # it does not read the context
@@ -39,10 +39,10 @@ def timeline(event: dict[str, Any], context: object, application: Application) -
     return response
 
 
-def _handler_of(route: Route, event: Mapping[str, Any], application: Application) -> Callable[..., Response[str]]:
+def _handler_of(route: Route, event: Mapping[str, Any], installation: Installation) -> Callable[..., Response[str]]:
     def serve(**path: str) -> Response[str]:
         try:
-            return _response(200, _call_route(route, event, path, application))
+            return _response(200, _call_route(route, event, path, installation))
         except FaultbridgeError as error:
             if not isinstance(error, Rejected):
                 logger.exception("a request failed", route=route.name)
@@ -55,14 +55,14 @@ def _handler_of(route: Route, event: Mapping[str, Any], application: Application
 
 
 def _call_route(
-    route: Route, event: Mapping[str, Any], path: Mapping[str, str], application: Application
+    route: Route, event: Mapping[str, Any], path: Mapping[str, str], installation: Installation
 ) -> Mapping[str, Any]:
     caller = _caller(event)
     if route.in_cluster:
         names.cluster_name(path["cluster"])
     caller.check(path.get("cluster"))
     query = read_query(str(event.get("rawQueryString") or ""))
-    return route.answer(application.timeline, Request(path, query, _body(event), caller))
+    return route.handler(installation.api.answers, Request(path, query, _body(event), caller))
 
 
 def _caller(event: Mapping[str, Any]) -> Caller:

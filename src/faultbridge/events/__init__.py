@@ -1,8 +1,22 @@
-"""The contract with customers: every event as a typed model, and how to read one. Needs pydantic and nothing else.
+"""Events: the contract with customers. Every event is a typed model; reading one needs only pydantic.
 
     from faultbridge.events import CaseStatusChange, read_envelope
 
-Names are loaded when they are first asked for, so that a producer that only needs the wire pays for no models.
+Names of this package are loaded at first use. Read in this order:
+
+- `base`: the base model, open enumerations and the scalar types of fields
+- `enums`, `cluster_enums`: the open enumerations
+- `parts`: components, instances and node lists, which several events contain
+- `envelope`: the metadata of every event, stubs and events of unknown types
+- `node`, `case`, `cluster`: the events about nodes, cases and repair steps, clusters and jobs
+- `registry`: event types, schema names, and the module of each model
+- `reading`: reads events of any version
+- `wire`: an entry to the `detail` of its event and back, without models, within 60 KB
+- `hyperpod`: copies of events in the format of SageMaker HyperPod
+- `json_schema`: JSON Schemas of the events, validation and the compatibility checks
+- `generate`: the command that writes, checks and releases the schemas
+
+Tests: tests/events.
 """
 
 from __future__ import annotations
@@ -11,15 +25,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from faultbridge.events.case import CaseStatusChange
-    from faultbridge.events.cluster import ClusterIncidentChange, ClusterSafetyChange, ClusterStatusChange
+    from faultbridge.events.case import CaseStatusChange, NodeReplacementStep
+    from faultbridge.events.cluster import ClusterIncidentChange, ClusterSafetyChange, ClusterStatusChange, JobChange
     from faultbridge.events.envelope import Event, EventStub, Metadata, UntypedEvent
-    from faultbridge.events.fault import NodeFaultCleared, NodeFaultDetected, NodeFaultUpdated
-    from faultbridge.events.job import JobChange
-    from faultbridge.events.node import NodeStatusChange
-    from faultbridge.events.note import NodeNoteRecorded
+    from faultbridge.events.node import (
+        NodeFaultCleared,
+        NodeFaultDetected,
+        NodeFaultUpdated,
+        NodeNoteRecorded,
+        NodeStatusChange,
+    )
     from faultbridge.events.reading import read, read_envelope
-    from faultbridge.events.replacement import NodeReplacementStep
 
 __all__ = [
     "CaseStatusChange",
@@ -41,21 +57,17 @@ __all__ = [
     "read_envelope",
 ]
 
-_HOMES = {
-    "case": ("CaseStatusChange",),
-    "cluster": ("ClusterIncidentChange", "ClusterSafetyChange", "ClusterStatusChange"),
+_NAMES_BY_MODULE = {
+    "case": ("CaseStatusChange", "NodeReplacementStep"),
+    "cluster": ("ClusterIncidentChange", "ClusterSafetyChange", "ClusterStatusChange", "JobChange"),
     "envelope": ("Event", "EventStub", "Metadata", "UntypedEvent"),
-    "fault": ("NodeFaultCleared", "NodeFaultDetected", "NodeFaultUpdated"),
-    "job": ("JobChange",),
-    "node": ("NodeStatusChange",),
-    "note": ("NodeNoteRecorded",),
+    "node": ("NodeFaultCleared", "NodeFaultDetected", "NodeFaultUpdated", "NodeNoteRecorded", "NodeStatusChange"),
     "reading": ("read", "read_envelope"),
-    "replacement": ("NodeReplacementStep",),
 }
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+_MODULE_OF = {name: module for module, names in _NAMES_BY_MODULE.items() for name in names}
 
 
 def __getattr__(name: str) -> object:
-    if name not in _HOME_OF:
+    if name not in _MODULE_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)
+    return getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)

@@ -1,4 +1,4 @@
-"""What every model of the contract is made of: strict JSON in, unknown fields passed over, unknown words readable."""
+"""The base of all event models: strict types, open enumerations, scalar types."""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ CASE_ID = r"^c-[a-z2-7]{26}$"
 
 
 class Model(BaseModel):
-    """A part of an event. Fields that it does not know are passed over, so that a later producer breaks no reader."""
+    """A part of an event. Unknown fields are ignored, so that a newer producer does not break a reader."""
 
-    # Built at the first use: an importer pays only for the events that it reads.
+    # Models are built at first use: a reader pays only for the events that it reads.
     model_config = ConfigDict(strict=True, frozen=True, extra="ignore", defer_build=True)
 
 
-class Word(StrEnum):
-    """A word of an open list: one that this version does not know is read as `unknown`, never refused.
+class OpenEnum(StrEnum):
+    """An enumeration that may get more values. An unknown value is read as `unknown`.
 
-    Every list ends with `UNKNOWN = "unknown"`, which no producer writes.
+    Every enumeration has the member `UNKNOWN = "unknown"`. Producers never write it.
     """
 
     @classmethod
-    def _missing_(cls, value: object) -> Word | None:
+    def _missing_(cls, value: object) -> OpenEnum | None:
         return cls["UNKNOWN"] if isinstance(value, str) else None
 
     @classmethod
     def known(cls) -> list[str]:
-        """Return the words that producers write today."""
-        return [word.value for word in cls if word.value != "unknown"]
+        """Return the values that producers of this version write."""
+        return [member.value for member in cls if member.value != "unknown"]
 
     @classmethod
     def __get_pydantic_json_schema__(cls, _core: Any, _handler: Any) -> dict[str, Any]:  # noqa: ANN401 - pydantic's hook
-        """Describe the list as open: today's words, or any other string."""
+        """Return the open schema: the known values, or any other string."""
         return {
             "title": cls.__name__,
             "description": (cls.__doc__ or "").strip(),
@@ -50,11 +50,11 @@ class Word(StrEnum):
 
 
 def parse_instant(value: object) -> datetime:
-    """Read an instant of the wire; raises ValueError on any other spelling and on days that do not exist."""
+    """Parse a time of an event. Raises ValueError for another format or a date that does not exist."""
     if isinstance(value, datetime):
         return value
     if not isinstance(value, str) or not re.fullmatch(INSTANT, value):
-        raise ValueError("not an RFC 3339 instant in UTC with milliseconds and Z")
+        raise ValueError("not an RFC 3339 time in UTC with milliseconds and Z")
     return datetime.fromisoformat(value).astimezone(UTC)
 
 

@@ -1,4 +1,4 @@
-"""Cases."""
+"""Events about cases and the steps of their repair attempts."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 
 from faultbridge.events.base import CaseId, Count, Instant, Milliseconds, Model, Text
+from faultbridge.events.enums import Action, CaseStatus, FailureReason, RepairAction, Resolution, Severity, WaitingFor
 from faultbridge.events.envelope import Event, NodeMetadata
-from faultbridge.events.parts import Component, Incarnation, Placement
-from faultbridge.events.words import Action, CaseStatus, RepairAction, Resolution, Severity, WaitingFor
+from faultbridge.events.parts import Component, Evidence, EvidenceHash, EvidenceUri, Facts, Incarnation, Placement
 
 
 class CaseMetadata(NodeMetadata):
@@ -21,49 +21,75 @@ class CaseMetadata(NodeMetadata):
 class Cause(Model):
     """The fault for which a case was opened."""
 
-    code: Text = Field(description="The canonical fault code, such as `xid.79`.")
+    code: Text = Field(description="Canonical fault code, such as `xid.79`.")
     component: Component
-    message: str | None = Field(default=None, description="The condition's line for people, while it is active.")
+    message: str | None = Field(default=None, description="The condition's message, while the condition is active.")
 
 
 class CaseStatusData(Model):
-    """A move of a case from one status to another."""
+    """A status change of a case."""
 
     from_: CaseStatus | None = Field(alias="from", description="Null when the case opens.")
     to: CaseStatus
-    reason: str = Field(description="One line for people.")
-    waiting_for: WaitingFor | None = Field(description="What it waits for; `approval` waits for a person.")
-    resolution: Resolution | None = Field(description="How it ended; null while it is live.")
+    reason: str = Field(description="One line of text for readers.")
+    waiting_for: WaitingFor | None = Field(
+        description="The reason for waiting; `approval` means that an operator must answer."
+    )
+    resolution: Resolution | None = Field(description="The result; null until the case closes.")
     cause: Cause
     severity: Severity
     action: Action
-    repair_action: RepairAction = Field(
-        description="The step of the repair list of repair actions that the case is at."
-    )
-    attempt: Count = Field(description="Attempts admitted so far.")
+    repair_action: RepairAction = Field(description="The current repair action.")
+    attempt: Count = Field(description="Number of attempts admitted so far.")
     opened_at: Instant
-    detected_at: Instant | None = Field(default=None, description="When the condition behind the case began.")
-    not_before: Instant | None = Field(default=None, description="When a case that waits may go on at the earliest.")
-    answer_by: Instant | None = Field(default=None, description="When an approval that is asked for expires.")
+    detected_at: Instant | None = Field(default=None, description="When the condition behind the case started.")
+    not_before: Instant | None = Field(default=None, description="Earliest time at which a waiting case continues.")
+    answer_by: Instant | None = Field(default=None, description="When an open approval request expires.")
     phases: dict[str, Milliseconds] = Field(
-        description="How long the case spent in each phase, by its name; given once it has ended, else empty."
+        description="Duration of each phase by its name; empty until the case closes."
     )
-    previous_case: CaseId | None = Field(description="The node's case before this one.")
-    rule: Text = Field(description="The policy rule that opened it.")
-    policy: Text = Field(description="The version of the policy.")
-    incarnation: Incarnation | None = Field(default=None, description="Who sits in the node now.")
-    placement: Placement | None = Field(default=None, description="The place that the node fills.")
-    incident_id: Text | None = Field(default=None, description="The cluster incident that absorbed it.")
-    jobs: tuple[Text, ...] = Field(default=(), description="Jobs that the trouble hit, where they are registered.")
-    gpus: Count | None = Field(default=None, description="How many GPUs the node has, where that is known.")
-    gpu_time_lost: Annotated[int, Field(ge=0, json_schema_extra={"x-unit": "ms"})] | None = Field(
-        default=None, description="GPUs times milliseconds out of service; given once the case has ended."
+    previous_case: CaseId | None = Field(description="The node's previous case.")
+    rule: Text = Field(description="Policy rule that opened the case.")
+    policy: Text = Field(description="Policy version.")
+    incarnation: Incarnation | None = Field(default=None, description="Current instance and boot of the node.")
+    placement: Placement | None = Field(default=None, description="Place of the node in its cluster.")
+    incident_id: Text | None = Field(default=None, description="Cluster incident that absorbed the case.")
+    jobs: tuple[Text, ...] = Field(default=(), description="Registered jobs that the fault affected.")
+    gpus: Count | None = Field(default=None, description="Number of GPUs of the node, if known.")
+    gpu_time_lost: Milliseconds | None = Field(
+        default=None, description="Number of GPUs times the time out of service; set after the case closed."
     )
 
 
 class CaseStatusChange(Event):
-    """A case moves: opened, queued, in progress, escalated to a person, absorbed by an incident, or ended."""
+    """A case is opened, queued, started, escalated, absorbed by an incident, or closed."""
 
     event_type: ClassVar[str] = "Case Status Change"
     metadata: CaseMetadata
     data: CaseStatusData
+
+
+class ReplacementStepData(Model):
+    """The result of one step of a repair attempt."""
+
+    step: Text = Field(description="Step name, as in the state machine; `intent` is the point of no return.")
+    outcome: Text = Field(description="Result of the step. The state machine selects the next step by it.")
+    attempt: Annotated[int, Field(ge=0)] = Field(description="Number of the attempt within the case, from 1.")
+    repair_action: RepairAction
+    reason: str | None = Field(description="Text from the provider, the verifier or Faultbridge.")
+    failure: FailureReason | None = Field(default=None, description="Failure reason; null if the step succeeded.")
+    operation: str | None = Field(description="The provider's id of the operation.")
+    old_instance: str | None = Field(description="EC2 instance id of the released instance.")
+    new_instance: str | None = Field(description="EC2 instance id of its successor.")
+    facts: Facts
+    evidence: Evidence = None
+    evidence_sha256: EvidenceHash = None
+    evidence_uri: EvidenceUri = None
+
+
+class NodeReplacementStep(Event):
+    """A step of a repair attempt ended: drain, intent, reset, reboot, replace, await, verify or return."""
+
+    event_type: ClassVar[str] = "Node Replacement Step"
+    metadata: CaseMetadata
+    data: ReplacementStepData

@@ -1,4 +1,4 @@
-"""A cluster's status, its incidents and its safety controls."""
+"""Events about a cluster: status, incidents, safety controls, jobs."""
 
 from __future__ import annotations
 
@@ -7,33 +7,37 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 
 from faultbridge.events.base import Count, Instant, Milliseconds, Model, Text
-from faultbridge.events.cluster_words import (
+from faultbridge.events.cluster_enums import (
     DomainType,
     IncidentChange,
     IncidentStatus,
+    JobChangeKind,
+    JobOutcome,
     SafetyKind,
     SafetyScope,
     SafetyState,
 )
+from faultbridge.events.enums import ClusterStatus
 from faultbridge.events.envelope import ClusterMetadata, Event
-from faultbridge.events.parts import Component, Nodes
-from faultbridge.events.words import ClusterStatus
+from faultbridge.events.parts import Component, FaultReference, NodeList
 
-Counts = Annotated[dict[str, Count], Field(description="How many of each.")]
+Counts = Annotated[dict[str, Count], Field(description="Counts by name.")]
 
 
 class ClusterStatusData(Model):
-    """A cluster's move to another status, or a change of how many nodes are in which."""
+    """A status change of a cluster, or a change of the number of nodes in a status."""
 
-    from_: ClusterStatus | None = Field(alias="from", description="Null the first time; equal to `to` for counts only.")
+    from_: ClusterStatus | None = Field(
+        alias="from", description="Null for the first event; equal to `to` if only counts changed."
+    )
     to: ClusterStatus
     reason: str
-    counts: Counts = Field(description="Nodes by status; a status without nodes may be absent.")
-    expected: Count = Field(description="How many nodes the cluster is registered with.")
+    counts: Counts = Field(description="Number of nodes by status; a status without nodes may be absent.")
+    expected: Count = Field(description="Number of nodes that the cluster should have.")
 
 
 class ClusterStatusChange(Event):
-    """A cluster's status changes, or the number of its nodes in any status."""
+    """A cluster changes its status, or the number of its nodes in a status changes."""
 
     event_type: ClassVar[str] = "Cluster Status Change"
     metadata: ClusterMetadata
@@ -41,40 +45,43 @@ class ClusterStatusChange(Event):
 
 
 class Domain(Model):
-    """A failure domain: what the nodes of an incident have in common."""
+    """A failure domain that the nodes of an incident share."""
 
     type: DomainType
     name: Text
 
 
 class IncidentCause(Model):
-    """What a cluster incident is put down to, as far as that is known."""
+    """The suspected cause of a cluster incident."""
 
-    code: Text | None = Field(description="The fault code that most of its nodes share.")
-    component: Component | None = Field(description="The shared component, where one was found.")
-    text: str = Field(description="One line for people.")
+    code: Text | None = Field(description="Fault code of most of its nodes.")
+    component: Component | None = Field(description="Shared component, if one was found.")
+    text: str = Field(description="One line of text for readers.")
 
 
 class ClusterIncidentData(Model):
-    """One trouble of many nodes as it is after the change."""
+    """A cluster incident after the change."""
 
     incident_id: Text
     change: IncidentChange
-    from_: IncidentStatus | None = Field(alias="from", description="Null when it opens.")
+    from_: IncidentStatus | None = Field(alias="from", description="Null when the incident opens.")
     to: IncidentStatus
     reason: str
     cause: IncidentCause
     domain: Domain
-    nodes: Nodes = Field(description="Its members now.")
-    absorbed_cases: Count = Field(description="Cases that wait for it instead of being repaired one by one.")
+    nodes: NodeList = Field(description="Current member nodes.")
+    absorbed_cases: Count = Field(description="Number of cases that wait for the incident instead of a repair.")
     opened_at: Instant
     phases: dict[str, Milliseconds] = Field(
-        default_factory=dict, description="How long it spent in each phase; given when it closes."
+        default_factory=dict, description="Duration of each phase; set when the incident closes."
     )
 
 
 class ClusterIncidentChange(Event):
-    """A cluster incident opens, grows, shrinks or closes; while it is open it holds its domain's repairs back."""
+    """A cluster incident opens, grows, shrinks or closes.
+
+    An open incident holds the repairs of its failure domain.
+    """
 
     event_type: ClassVar[str] = "Cluster Incident Change"
     metadata: ClusterMetadata
@@ -82,24 +89,56 @@ class ClusterIncidentChange(Event):
 
 
 class ClusterSafetyData(Model):
-    """A control that bounds what Faultbridge may do, as it is after the change."""
+    """A safety control of a cluster after the change."""
 
     kind: SafetyKind
-    from_: SafetyState | None = Field(alias="from", description="Null the first time.")
+    from_: SafetyState | None = Field(alias="from", description="Null for the first event of the control.")
     to: SafetyState
     reason: str
     scope: SafetyScope
-    domain: Text | None = Field(description="The failure domain, for the scope `domain`.")
-    counts: Counts = Field(description="What it was judged by, such as `failing`, `of`, `limit`, `holders`.")
-    until: Instant | None = Field(description="When it ends or is looked at again; null when only an event ends it.")
-    waiting_cases: Count | None = Field(default=None, description="Cases that it holds back now.")
-    incident_id: Text | None = Field(default=None, description="The cluster incident behind a hold.")
-    operator: Text | None = Field(default=None, description="The caller's ARN where a person gave the order.")
+    domain: Text | None = Field(description="Failure domain, if the scope is `domain`.")
+    counts: Counts = Field(description="Counts behind the decision, such as `failing`, `of`, `limit`, `holders`.")
+    until: Instant | None = Field(description="When it ends or is checked again; null if only an event ends it.")
+    waiting_cases: Count | None = Field(default=None, description="Number of cases that it holds.")
+    incident_id: Text | None = Field(default=None, description="Cluster incident behind a hold.")
+    operator: Text | None = Field(default=None, description="ARN of the operator who gave the order.")
 
 
 class ClusterSafetyChange(Event):
-    """A breaker trips or closes, a budget is used up, repairs are paused or resumed, a domain is held or released."""
+    """A safety control of repairs changes its state.
+
+    A breaker opens or closes, a budget is used up, repairs are paused or resumed, a domain is held or released.
+    """
 
     event_type: ClassVar[str] = "Cluster Safety Change"
     metadata: ClusterMetadata
     data: ClusterSafetyData
+
+
+class JobImpact(Model):
+    """A fault that affects a job, and the node of the fault."""
+
+    node: Text
+    about: FaultReference | None = Field(description="The fault, if known.")
+
+
+class JobData(Model):
+    """A job after the change."""
+
+    job_id: Text = Field(description="The scheduler's id of the job.")
+    name: str | None
+    change: JobChangeKind
+    reason: str
+    nodes: NodeList = Field(description="Nodes of the job.")
+    started_at: Instant | None
+    ended_at: Instant | None = Field(description="Null while the job runs.")
+    outcome: JobOutcome | None = Field(description="How the job ended; null while it runs.")
+    hit: JobImpact | None = Field(description="The fault and its node; set if `change` is `hit`.")
+
+
+class JobChange(Event):
+    """A job starts, ends, or is affected by a fault of one of its nodes."""
+
+    event_type: ClassVar[str] = "Job Change"
+    metadata: ClusterMetadata
+    data: JobData

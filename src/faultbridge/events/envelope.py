@@ -1,4 +1,4 @@
-"""The envelope that all events share: where an entry stands, when it was, whom it concerns."""
+"""The envelope of every event: its metadata; stubs; events of unknown types."""
 
 from __future__ import annotations
 
@@ -7,62 +7,68 @@ from typing import Annotated, ClassVar, Self
 from pydantic import Field, JsonValue, model_validator
 
 from faultbridge.events.base import CaseId, EventId, Instant, Model, Text
-from faultbridge.events.words import Actor, Severity
+from faultbridge.events.enums import Actor, Severity
 
-WHOLE = "*"
+ALL_DATA = "*"
 
 
 class Metadata(Model):
     """Metadata of an event of any version."""
 
-    event_id: EventId = Field(description="The same for every delivery of this event: keep it to recognize repeats.")
-    event_type: Text = Field(description="The same as the detail-type of the EventBridge event.")
+    event_id: EventId = Field(description="Equal in every delivery of this event. Use it to recognize duplicates.")
+    event_type: Text = Field(description="Equal to the detail-type of the EventBridge event.")
     schema_version: Annotated[str, Field(pattern=r"^[1-9][0-9]*\.[0-9]+$")] = Field(
-        description="Major and minor version of the shape. Match the prefix `1.` in rules."
+        description="Major and minor version of the schema. Match the prefix `1.` in rules."
     )
-    stack: Text = Field(description="The name of the installation that recorded it.")
-    stream: Text = Field(description="Whose record this is a line of: `cluster/node`, or `cluster` for its own.")
-    epoch: Annotated[int, Field(ge=1)] = Field(description="Raised when a stream begins anew; sequences restart.")
+    stack: Text = Field(description="Name of the Faultbridge installation that recorded the event.")
+    stream: Text = Field(
+        description="The event's stream: `cluster/node`, or `cluster` for events of the cluster itself."
+    )
+    epoch: Annotated[int, Field(ge=1)] = Field(
+        description="Increases when a stream starts again after a restore; sequence numbers then restart at 1."
+    )
     sequence: Annotated[int, Field(ge=1)] = Field(
-        description="The line's number in stream and epoch, from 1 without a gap. The bus may deliver in any order."
+        description="Position in the stream and epoch, from 1 without gaps. The bus may deliver in any order."
     )
     previous_event_id: EventId | None = Field(description="The event before this one in the stream.")
-    occurred_at: Instant = Field(description="When it happened, as well as that is known.")
-    recorded_at: Instant = Field(description="When it was committed to the record.")
+    occurred_at: Instant = Field(description="When it happened, to the best of our knowledge.")
+    recorded_at: Instant = Field(description="When it was stored.")
     cluster: Text
-    node: Text | None = Field(description="The node's name; null for what concerns the cluster.")
-    severity: Severity | None = Field(description="The worst severity active on the node or in the cluster by then.")
-    case_id: CaseId | None = Field(description="The case this belongs to: correlate by it.")
-    causation_id: str | None = Field(description="The event, or for the first of a chain the raw record, behind it.")
+    node: Text | None = Field(description="Node name; null for events of the cluster itself.")
+    severity: Severity | None = Field(description="Highest severity active on the node or cluster after the event.")
+    case_id: CaseId | None = Field(description="The case of the event. Use it to correlate events.")
+    causation_id: str | None = Field(
+        description="Id of the event that caused this one; for the first event of a chain, of the raw record."
+    )
     recorded_by: Actor
     truncated: tuple[Text, ...] = Field(
         default=(),
-        description="JSON pointers of what was cut to keep the event within 60 KB; `*` when all of `data` was.",
+        description="JSON pointers of removed parts, to keep the event within 60 KB; `*` means all of `data`.",
     )
 
 
 class MetadataV1(Metadata):
-    """Metadata of an event about a cluster or about one of its nodes."""
+    """Metadata of an event of version 1, about a cluster or one of its nodes."""
 
     schema_version: Annotated[str, Field(pattern=r"^1\.[0-9]+$")] = Field(
-        description="Major and minor version of the shape. Match the prefix `1.` in rules."
+        description="Major and minor version of the schema. Match the prefix `1.` in rules."
     )
 
 
 class NodeMetadata(MetadataV1):
     """Metadata of an event about one node."""
 
-    node: Text = Field(description="The node's name; it outlives the instances that sit in it.")
+    node: Text = Field(description="Node name. It stays the same when the instance is replaced.")
 
 
 class ClusterMetadata(MetadataV1):
-    """Metadata of an event about a cluster as a whole."""
+    """Metadata of an event about a cluster."""
 
-    node: None = Field(description="Always null, never absent, so that rules can tell it from a node's.")
+    node: None = Field(description="Always null, never absent. Match `[null]` in rules for events of the cluster.")
 
 
 class Event(Model):
-    """What every event is: metadata to route and order by, and data of its type."""
+    """The base of every event: metadata for routing and ordering, and the data of its type."""
 
     event_type: ClassVar[str] = ""
     version: ClassVar[str] = "1.0"
@@ -70,32 +76,32 @@ class Event(Model):
     metadata: Metadata
 
     @model_validator(mode="after")
-    def _is_of_its_type(self) -> Self:
+    def _has_its_event_type(self) -> Self:
         if self.event_type and self.metadata.event_type != self.event_type:
-            raise ValueError(f"event_type is {self.metadata.event_type!r}, not {self.event_type!r}")
+            raise ValueError(f"wrong event_type: {self.metadata.event_type!r}; allowed: {self.event_type!r}")
         return self
 
 
 class UntypedEvent(Event):
-    """An event whose data this reader does not know: a later type, a later major version, or a stub.
+    """An event whose data this reader cannot interpret: a newer type, a newer major version, or a stub.
 
-    Its metadata is all there: it can be counted, ordered and passed on.
+    Its metadata is complete, so it can be counted, ordered and forwarded.
     """
 
     data: dict[str, JsonValue]
 
 
 class StubData(Model):
-    """Nothing: the data stays on the record, where the timeline shows it."""
+    """Empty: the data is only in the timeline."""
 
 
 class EventStub(Event):
-    """Stands for an event whose content the bus would not take: same id, same place in the stream, no data."""
+    """Replaces an event that is too large for the bus: same id and position in the stream, without data."""
 
     metadata: MetadataV1
     data: StubData
 
 
 def is_stub(metadata: Metadata) -> bool:
-    """Tell whether all of the data was cut."""
-    return WHOLE in metadata.truncated
+    """Return whether all data of an event was removed."""
+    return ALL_DATA in metadata.truncated

@@ -1,8 +1,8 @@
-"""Write the schemas and the reference page from the models, check them, or release them.
+"""Writes the schemas and the reference page from the models, checks them, or releases them.
 
 python -m faultbridge.events.generate            write schemas/ and docs/reference/events.md
-python -m faultbridge.events.generate --check    say what would break a customer; exit 1 when anything would
-python -m faultbridge.events.generate --release  fix today's schemas and samples in the manifest, for ever
+python -m faultbridge.events.generate --check    print every incompatible change; exit 1 if there is one
+python -m faultbridge.events.generate --release  add the current schemas and samples to the manifest, permanently
 """
 
 from __future__ import annotations
@@ -11,35 +11,35 @@ import argparse
 import sys
 from pathlib import Path
 
-from faultbridge.events.gate import gate
-from faultbridge.events.library import Library
-from faultbridge.events.page import page
+from faultbridge.events.json_schema.folder import SchemaFolder
+from faultbridge.events.json_schema.gate import gate
+from faultbridge.events.json_schema.reference_page import reference_page
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the command; returns its exit code."""
-    parser = argparse.ArgumentParser(description="event schemas from the models")
-    parser.add_argument("--root", type=Path, default=Path(), help="the repository")
-    parser.add_argument("--check", action="store_true", help="write nothing; fail on what would break a customer")
-    parser.add_argument("--release", action="store_true", help="fix schemas and samples in the manifest")
+    """Run the command and return its exit code."""
+    parser = argparse.ArgumentParser(description="Generate event schemas from the models.")
+    parser.add_argument("--root", type=Path, default=Path(), help="root of the repository")
+    parser.add_argument("--check", action="store_true", help="write nothing; fail on an incompatible change")
+    parser.add_argument("--release", action="store_true", help="add schemas and samples to the manifest")
     options = parser.parse_args(arguments)
-    library = Library(options.root / "schemas")
+    folder = SchemaFolder(options.root / "schemas")
     if options.check:
-        return _check(library)
-    _write(library, options.root / "docs" / "reference" / "events.md")
+        return _check(folder)
+    _write(folder, options.root / "docs" / "reference" / "events.md")
     if options.release:
-        sys.stdout.writelines(f"released {key}\n" for key in library.release())
+        sys.stdout.writelines(f"released {key}\n" for key in folder.release())
     return 0
 
 
-def _check(library: Library) -> int:
-    found = gate(library)
-    sys.stderr.writelines(f"{problem}\n" for problem in found)
-    return 1 if found else 0
+def _check(folder: SchemaFolder) -> int:
+    problems = gate(folder)
+    sys.stderr.writelines(f"{problem}\n" for problem in problems)
+    return 1 if problems else 0
 
 
-def _write(library: Library, reference: Path) -> None:
-    for path, text in [*library.generated(), (reference, page())]:
+def _write(folder: SchemaFolder, page: Path) -> None:
+    for path, text in [*folder.generated(), (page, reference_page())]:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
 

@@ -1,4 +1,4 @@
-"""What several events speak of: components, incarnations, nodes, lists of nodes."""
+"""Parts that several events contain: components, instances, placements, node lists, evidence."""
 
 from __future__ import annotations
 
@@ -6,57 +6,61 @@ from typing import Annotated
 
 from pydantic import Field, JsonValue
 
-from faultbridge.events.base import PCI, Count, Model, Text
-from faultbridge.events.words import ComponentType
+from faultbridge.events.base import PCI, Count, Model, Sha256, Text
+from faultbridge.events.enums import ComponentType
 
 MAX_LISTED = 50
 
-Facts = Annotated[
-    dict[str, JsonValue], Field(description="Details for people and for the curious; no rule should rest on one.")
+Facts = Annotated[dict[str, JsonValue], Field(description="Details for readers. Do not match rules on them.")]
+Evidence = Annotated[
+    str | None,
+    Field(description="The raw text, at most 4 KB. It is not part of the hashed body; `evidence_sha256` is."),
 ]
+EvidenceHash = Annotated[Sha256 | None, Field(description="SHA-256 of the complete evidence, before it is shortened.")]
+EvidenceUri = Annotated[Text | None, Field(description="Location of the complete raw data, if it is stored.")]
 
 
 class Component(Model):
-    """A part of a node, by every name that is known of it."""
+    """A part of a node, with all its known identifiers."""
 
     type: ComponentType
     pci: Annotated[str, Field(pattern=PCI)] | None = Field(
-        description="PCI address `dddd:bb:dd` in lower case; the function follows only when it is not 0."
+        description="PCI address `dddd:bb:dd` in lower case; the function is appended only if it is not 0."
     )
     uuid: str | None = Field(description="The vendor's UUID, such as `GPU-...`.")
-    index: Count | None = Field(description="The driver's number; it may change at a reboot.")
-    serial: str | None = Field(description="The serial number; two GPUs of one Grace-Blackwell module may share it.")
-    link: Count | None = Field(description="The number of the link of a component that has several.")
-    name: str | None = Field(description="What the operating system calls it, such as `mlx5_0`.")
+    index: Count | None = Field(description="The driver's index. It may change at a reboot.")
+    serial: str | None = Field(description="Serial number. The two GPUs of a Grace Blackwell module may share one.")
+    link: Count | None = Field(description="Link number, for a component with several links.")
+    name: str | None = Field(description="Name in the operating system, such as `mlx5_0`.")
 
 
 class Incarnation(Model):
-    """Who sits in the node: the instance, and the numbers of instance and boot, both counted from 1."""
+    """The instance and boot that back a node."""
 
-    instance_id: str | None = Field(description="The EC2 instance id, where it is known.")
-    instance: Count = Field(description="How many instances have sat in this node, this one included.")
-    boot: Count = Field(description="How many boots of this instance are known, this one included.")
+    instance_id: str | None = Field(description="EC2 instance id, if known.")
+    instance: Count = Field(description="Number of this instance among the instances of the node, from 1.")
+    boot: Count = Field(description="Number of this boot among the known boots of the instance, from 1.")
 
 
 class Placement(Model):
-    """The place in the cluster that the node fills, whoever sits in it."""
+    """The place of a node in its cluster. It does not change when the instance is replaced."""
 
-    group: str | None = Field(description="The instance group or Auto Scaling group.")
-    instance_type: str | None = Field(description="The EC2 instance type.")
-    domain: str | None = Field(description="The failure domain: what shares its fate, such as a rack or a switch.")
+    group: str | None = Field(description="Instance group or Auto Scaling group.")
+    instance_type: str | None = Field(description="EC2 instance type.")
+    domain: str | None = Field(description="Failure domain, such as a rack or a switch.")
 
 
-class Nodes(Model):
-    """Some nodes: how many, and the names of the first fifty."""
+class NodeList(Model):
+    """A list of nodes: their number, and the names of the first fifty."""
 
     count: Count
     listed: Annotated[tuple[Text, ...], Field(max_length=MAX_LISTED)] = Field(
-        description="Names in order; fewer than `count` when there are more than fifty."
+        description="Sorted names. Shorter than `count` if there are more than fifty nodes."
     )
 
 
-class Subject(Model):
-    """What an entry is about: a fault code on a component."""
+class FaultReference(Model):
+    """A fault code on a component."""
 
-    code: Text = Field(description="The canonical fault code, such as `xid.79`.")
+    code: Text = Field(description="Canonical fault code, such as `xid.79`.")
     component: Component

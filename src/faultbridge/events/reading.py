@@ -1,35 +1,71 @@
-"""Reading events, as a consumer does: any version, any order of keys, any later addition."""
+"""Reads events of any version, with keys in any order and with unknown fields.
+
+An upcaster converts an older event, as plain JSON, to the next version. Stored events are never rewritten. Optional
+fields and new values need no upcaster.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from faultbridge.events.envelope import Event, UntypedEvent
 from faultbridge.events.registry import STUB, model_of, schema_name
-from faultbridge.events.upcasters import upcast
+
+Detail = dict[str, Any]
+Upcaster = Callable[[Detail], Detail]
+
+# (event type, old version) -> upcaster to the next version. Version 1.0 is the first, so there is none yet.
+# An upcaster also sets `metadata.schema_version`. Values that the old version does not contain stay null or absent.
+UPCASTERS: Mapping[tuple[str, str], Upcaster] = {}
 
 
 def read(detail: str | bytes | Mapping[str, Any]) -> Event:
-    """Read the `detail` of an event.
+    """Read the `detail` of an event, as text or as parsed JSON.
 
-    A later type, a later major version and a stub come back as UntypedEvent. Raises ValueError (pydantic's
-    ValidationError is one) for what is no event of Faultbridge.
+    Returns an UntypedEvent for an unknown event type, a newer major version or a stub. Raises ValueError (pydantic's
+    ValidationError is one) if the detail is not an event of Faultbridge.
+
+        event = read(record["detail"])
+        if isinstance(event, CaseStatusChange) and event.data.resolution: ...
     """
     loaded = json.loads(detail) if isinstance(detail, str | bytes) else dict(detail)
     if not isinstance(loaded, dict) or not isinstance(loaded.get("metadata"), dict):
-        raise ValueError("an event is a JSON object with metadata and data")  # noqa: TRY004 - bad input, no bad call
+        raise ValueError("not an event: expected a JSON object with metadata and data")  # noqa: TRY004 - bad input, no bad call
     current = upcast(loaded)
     return _model_for(current["metadata"]).model_validate_json(json.dumps(current))
 
 
 def read_envelope(event: Mapping[str, Any]) -> Event:
-    """Read a whole EventBridge event, as a Lambda function receives it."""
+    """Read a complete EventBridge event, as a Lambda function receives it. Raises ValueError like `read`."""
     detail = event.get("detail")
     if not isinstance(detail, Mapping):
-        raise ValueError("an EventBridge event has an object as its detail")  # noqa: TRY004 - bad input, no bad call
+        raise ValueError("not an EventBridge event: expected an object as its detail")  # noqa: TRY004 - bad input, no bad call
     return read(detail)
+
+
+def upcast(detail: Detail, upcasters: Mapping[tuple[str, str], Upcaster] = UPCASTERS) -> Detail:
+    """Convert a detail to the newest version.
+
+    Raises ValueError if an upcaster does not lead to a later version.
+    """
+    while upcaster := upcasters.get(_version_key(detail)):
+        event_type, version = _version_key(detail)
+        detail = upcaster(detail)
+        if _version_number(_version_key(detail)[1]) <= _version_number(version):
+            raise ValueError(f"the upcaster of {event_type} {version} does not lead to a later version")
+    return detail
+
+
+def _version_key(detail: Detail) -> tuple[str, str]:
+    metadata = detail.get("metadata")
+    found = metadata if isinstance(metadata, dict) else {}
+    return str(found.get("event_type")), str(found.get("schema_version"))
+
+
+def _version_number(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split("."))
 
 
 def _model_for(metadata: Mapping[str, Any]) -> type[Event]:
@@ -37,5 +73,5 @@ def _model_for(metadata: Mapping[str, Any]) -> type[Event]:
     if model is None or schema_name(metadata) == STUB:
         return UntypedEvent
     major = str(metadata.get("schema_version")).partition(".")[0]
-    later = major.isdigit() and int(major) > int(model.version.partition(".")[0])
-    return UntypedEvent if later else model
+    newer = major.isdigit() and int(major) > int(model.version.partition(".")[0])
+    return UntypedEvent if newer else model

@@ -1,50 +1,50 @@
-"""Which module has the model of which event. Models are loaded when an event of their type is first read."""
+"""Event types, their schema names, and the module of each model. Models are loaded at first use."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib import import_module
 
-from faultbridge.events.envelope import WHOLE, Event
+from faultbridge.events.envelope import ALL_DATA, Event
 
 STUB = "event-stub"
-HOMES: Mapping[str, str] = {
-    "Node Fault Detected": "fault",
-    "Node Fault Updated": "fault",
-    "Node Fault Cleared": "fault",
+MODULE_OF_EVENT: Mapping[str, str] = {
+    "Node Fault Detected": "node",
+    "Node Fault Updated": "node",
+    "Node Fault Cleared": "node",
     "Node Status Change": "node",
     "Cluster Status Change": "cluster",
     "Case Status Change": "case",
-    "Node Replacement Step": "replacement",
+    "Node Replacement Step": "case",
     "Cluster Incident Change": "cluster",
     "Cluster Safety Change": "cluster",
-    "Job Change": "job",
-    "Node Note Recorded": "note",
+    "Job Change": "cluster",
+    "Node Note Recorded": "node",
 }
 
 
-def kebab(event_type: str) -> str:
-    """Turn a detail-type into the name of its schema: `Node Fault Detected` is `node-fault-detected`."""
+def event_name(event_type: str) -> str:
+    """Return the schema name of a detail-type: `node-fault-detected` for `Node Fault Detected`."""
     return event_type.lower().replace(" ", "-")
 
 
-NAMES: tuple[str, ...] = tuple(kebab(event_type) for event_type in HOMES)
+EVENT_NAMES: tuple[str, ...] = tuple(event_name(event_type) for event_type in MODULE_OF_EVENT)
 
 
 def model_of(event_type: str) -> type[Event] | None:
-    """Return the model of a detail-type, or None for one that this version does not know."""
-    home = HOMES.get(event_type)
-    if home is None:
+    """Return the model of a detail-type, or None for an unknown one."""
+    module_name = MODULE_OF_EVENT.get(event_type)
+    if module_name is None:
         return None
-    module = import_module(f"faultbridge.events.{home}")
+    module = import_module(f"faultbridge.events.{module_name}")
     model: type[Event] = getattr(module, event_type.replace(" ", ""))
     return model
 
 
 def schema_name(metadata: Mapping[str, object]) -> str | None:
-    """Return which schema an event's metadata calls for, or None for a type that this version does not know."""
-    cut = metadata.get("truncated")
-    if isinstance(cut, list) and WHOLE in cut:
+    """Return the schema name for the metadata of an event, or None for an unknown type."""
+    truncated = metadata.get("truncated")
+    if isinstance(truncated, list) and ALL_DATA in truncated:
         return STUB
-    name = kebab(str(metadata.get("event_type")))
-    return name if name in NAMES else None
+    name = event_name(str(metadata.get("event_type")))
+    return name if name in EVENT_NAMES else None

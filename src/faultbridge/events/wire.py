@@ -1,7 +1,7 @@
-"""The wire: from the stored body and evidence of an entry to the `detail` of its event, and back.
+"""Converts the stored body and evidence of an entry to the `detail` of its event, and back.
 
-Plain JSON, no models: publish does this for every entry. The hash of an entry covers its body, and the body is the
-event without evidence, so whoever takes the evidence out of an event holds the text that was hashed.
+It uses plain JSON without models, because publish calls it for every entry. The hash of an entry covers its body. The
+body is the event without evidence, so removing the evidence from an event gives the hashed text again.
 """
 
 from __future__ import annotations
@@ -13,75 +13,75 @@ from faultbridge.domain.entries import canonical_json
 
 MAX_BYTES = 60 * 1024
 EVIDENCE = "/data/evidence"
-# What may be emptied when the body itself is too large, and with what.
-SPARE = ("attributes", "facts")
-WHOLE = "*"
+# Fields that are emptied if the body itself is too large.
+EXPENDABLE_FIELDS = ("attributes", "facts")
+ALL_DATA = "*"
 
 
 def detail_of(body: str, evidence: str) -> str:
-    """Return the detail of an event, at most 60 KB of UTF-8; `metadata.truncated` names what was cut, if anything.
+    """Return the detail of an event, at most 60 KB of UTF-8. `metadata.truncated` lists the removed parts.
 
-    Evidence is cut first, then the attributes or facts go, and what is still too large becomes a stub.
+    Evidence is shortened first, then attributes and facts are emptied, then the event becomes a stub.
     """
     if len(body.encode()) > MAX_BYTES:
-        return _without_spares(body, evidence)
+        return _without_expendable_fields(body, evidence)
     if not evidence:
         return body
     detail = json.loads(body)
-    whole = _with_evidence(detail, evidence)
-    if len(whole.encode()) <= MAX_BYTES:
-        return whole
-    return _with_cut_evidence(detail, evidence) or _without_spares(body, evidence)
+    complete = _with_evidence(detail, evidence)
+    if len(complete.encode()) <= MAX_BYTES:
+        return complete
+    return _with_shortened_evidence(detail, evidence) or _without_expendable_fields(body, evidence)
 
 
 def body_of(detail: str) -> str | None:
-    """Return the exact body that an event was made from, or None where more than evidence was cut."""
-    found = json.loads(detail)
-    cut = found["metadata"].pop("truncated", [])
-    if set(cut) - {EVIDENCE}:
+    """Return the exact body of an event, or None if more than evidence was removed."""
+    event = json.loads(detail)
+    truncated = event["metadata"].pop("truncated", [])
+    if set(truncated) - {EVIDENCE}:
         return None
-    found["data"].pop("evidence", None)
-    return canonical_json(found)
+    event["data"].pop("evidence", None)
+    return canonical_json(event)
 
 
 def stub_of(body: str) -> str:
-    """Return an event's place in its stream without its data."""
+    """Return the stub of an event: its metadata without data."""
     detail = {"metadata": json.loads(body)["metadata"], "data": {}}
-    return canonical_json(_marked(detail, WHOLE))
+    return canonical_json(_with_truncated(detail, ALL_DATA))
 
 
 def _with_evidence(detail: dict[str, Any], evidence: str) -> str:
     return canonical_json({**detail, "data": {**detail["data"], "evidence": evidence}})
 
 
-def _with_cut_evidence(detail: dict[str, Any], evidence: str) -> str | None:
-    marked = _marked(detail, EVIDENCE)
+def _with_shortened_evidence(detail: dict[str, Any], evidence: str) -> str | None:
+    marked = _with_truncated(detail, EVIDENCE)
     room = MAX_BYTES - len(_with_evidence(marked, "").encode())
     if room < 0:
         return None
-    return _with_evidence(marked, _fitting(evidence, room))
+    return _with_evidence(marked, _shorten(evidence, room))
 
 
-def _fitting(text: str, room: int) -> str:
-    """Return the longest beginning of a text that takes at most `room` bytes inside a JSON string."""
+def _shorten(text: str, max_bytes: int) -> str:
+    """Return the longest prefix of a text that takes at most `max_bytes` inside a JSON string."""
     low, high = 0, len(text)
     while low < high:
         middle = (low + high + 1) // 2
-        if len(canonical_json(text[:middle]).encode()) - 2 <= room:
+        if len(canonical_json(text[:middle]).encode()) - 2 <= max_bytes:
             low = middle
         else:
             high = middle - 1
     return text[:low]
 
 
-def _without_spares(body: str, evidence: str) -> str:
+def _without_expendable_fields(body: str, evidence: str) -> str:
     detail = json.loads(body)
-    spare = [name for name in SPARE if detail["data"].get(name)]
-    emptied = {**detail, "data": detail["data"] | {name: {} for name in spare}}
-    cut = [f"/data/{name}" for name in spare] + ([EVIDENCE] if evidence else [])
-    slim = canonical_json(_marked(emptied, *cut)) if cut else body
-    return slim if len(slim.encode()) <= MAX_BYTES else stub_of(body)
+    fields = [name for name in EXPENDABLE_FIELDS if detail["data"].get(name)]
+    emptied = {**detail, "data": detail["data"] | {name: {} for name in fields}}
+    removed = [f"/data/{name}" for name in fields] + ([EVIDENCE] if evidence else [])
+    reduced = canonical_json(_with_truncated(emptied, *removed)) if removed else body
+    return reduced if len(reduced.encode()) <= MAX_BYTES else stub_of(body)
 
 
-def _marked(detail: dict[str, Any], *cut: str) -> dict[str, Any]:
-    return {**detail, "metadata": {**detail["metadata"], "truncated": list(cut)}}
+def _with_truncated(detail: dict[str, Any], *removed: str) -> dict[str, Any]:
+    return {**detail, "metadata": {**detail["metadata"], "truncated": list(removed)}}

@@ -1,1 +1,14 @@
-"""gateway."""
+"""The gateway: accepts records that do not come through the queue, and puts them on the queue.
+
+Webhooks arrive through API Gateway, batches of log lines through a CloudWatch Logs subscription. The gateway checks
+the sender and the size, keeps the body as it is, and decodes nothing. Read in this order:
+
+- `webhooks`: accepts signed posts from Alertmanager, Grafana, gpud and other senders.
+- `signature`: signs webhook bodies and checks their signatures.
+- `log_subscription`: accepts batches of CloudWatch Logs, one record a batch.
+- `forward`: puts messages on the queue; large bodies go to the object store.
+
+`entrypoints.intake` is the Lambda function that calls these.
+
+Tests: tests/gateway.
+"""

@@ -1,30 +1,34 @@
-"""Forwarding: records onto the queue, those that are too large for it beside it."""
+"""Forward: puts messages on the queue of raw records; large bodies go to the object store."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from faultbridge.errors import Transient
+from faultbridge.log import log_cause
 from faultbridge.ports import ObjectStore, RecordQueue
 from faultbridge.storage.wire.message import Message, encode_message, fits, raw_key
 
 
 @dataclass(frozen=True, slots=True)
 class Forward:
-    """Puts messages on the queue, or raises Transient: whoever sent them does so again."""
+    """Puts messages on the queue. Raises Transient when the sender must send them again."""
 
     queue: RecordQueue
     objects: ObjectStore
 
     def __call__(self, messages: Sequence[Message]) -> None:
-        """Send all of them; a message that came twice has the same id, and counts once."""
-        whole = [message if fits(message) else self._put_aside(message) for message in messages]
-        unsent = self.queue.send([(message.group, encode_message(message)) for message in whole])
+        """Send all messages. A message that is sent twice has the same id and is processed once."""
+        sendable = [message if fits(message) else self._store_body(message) for message in messages]
+        unsent = self.queue.send([(message.group, encode_message(message)) for message in sendable])
         if unsent:
-            raise Transient(f"the queue did not take {len(unsent)} of {len(whole)} records")
+            reason = f"the queue refused {len(unsent)} of {len(sendable)} records; send them again"
+            log_cause("records_not_queued", reason=reason, level=logging.WARNING, first_record_id=messages[0].record_id)
+            raise Transient(reason)
 
-    def _put_aside(self, message: Message) -> Message:
+    def _store_body(self, message: Message) -> Message:
         body = message.body or b""
         key = raw_key(message.cluster, message.sent_at, body)
         self.objects.put(key, body)

@@ -1,4 +1,4 @@
-"""CloudWatch Logs: what a subscription filter hands over, one record for each batch of one stream's messages."""
+"""Log subscription: accepts batches of CloudWatch Logs and queues each as one record."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import re
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from faultbridge.domain.times import from_milliseconds
@@ -21,7 +22,7 @@ from faultbridge.storage.wire.message import Message
 
 MAX_BYTES = 16 * 1024 * 1024
 CONTROL = "CONTROL_MESSAGE"
-# Which stream is of which source. The node is named nowhere but in the stream's name.
+# The source of each log stream, by the stream's name. Only the name of the stream contains the instance id.
 STREAMS: Mapping[str, re.Pattern[str]] = {
     "hyperpod-agent-log": re.compile(r"SagemakerHealthMonitoringAgent/[^/]{1,256}/(i-[0-9a-f]{8,17})"),
     "kernel-log": re.compile(r"(?:[\w.-]{1,128}/)?(i-[0-9a-f]{8,17})"),
@@ -29,33 +30,33 @@ STREAMS: Mapping[str, re.Pattern[str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Subscription:
-    """Takes what CloudWatch Logs delivers; the cluster is found later, by the instance."""
+class LogSubscription:
+    """Accepts the batches that CloudWatch Logs delivers. Ingest finds the cluster by the instance id."""
 
     forward: Forward
     clock: Clock
 
     def __call__(self, data: str) -> str | None:
-        """Put a batch on the queue as it is, unpacked; returns its record id, or None where there was nothing in it.
+        """Unpack a batch, put it on the queue and return its record id, or None for an empty batch.
 
-        Rejected as `bad_body`, `too_large` or `unknown_stream`.
+        Raises Rejected `bad_body`, `too_large` or `unknown_stream`.
         """
-        body = _unpacked(data)
+        body = _unpack(data)
         try:
             batch = json.loads(body)
         except (ValueError, RecursionError):
-            raise Rejected("bad_body", "the batch is no JSON") from None
+            raise Rejected("bad_body", "the batch is not JSON; subscribe with a CloudWatch Logs filter") from None
         if not isinstance(batch, dict) or batch.get("messageType") == CONTROL or not batch.get("logEvents"):
             return None
         source, instance_id = _origin(str(batch.get("logStream", "")))
-        first = batch["logEvents"][0]
+        sent_at = self._sent_at(batch["logEvents"][0]) or self.clock.now()
         record_id = "log-" + hashlib.sha256(body).hexdigest()[:32]
-        sent_at = self._time(first) or self.clock.now()
         message = Message(record_id, source, NO_CLUSTER, sent_at, instance_id=instance_id, body=body)
         self.forward([message])
         return record_id
 
-    def _time(self, event: Any) -> Any:  # noqa: ANN401 - JSON in, an instant or None out
+    def _sent_at(self, event: Any) -> datetime | None:  # noqa: ANN401 - any JSON value
+        """Return the time of a log event, at most now, or None when it has no valid time."""
         try:
             return min(from_milliseconds(int(event["timestamp"])), self.clock.now())
         except (KeyError, TypeError, ValueError, OverflowError):
@@ -63,14 +64,15 @@ class Subscription:
 
 
 def _origin(stream: str) -> tuple[str, str]:
+    """Return the source and the instance id that a log stream's name contains."""
     for source, pattern in STREAMS.items():
         found = pattern.fullmatch(stream)
         if found is not None:
             return source, found[1]
-    raise Rejected("unknown_stream", f"{stream[:200]!r} is named after no instance")
+    raise Rejected("unknown_stream", f"the log stream's name has no instance id: {stream[:200]!r}")
 
 
-def _unpacked(data: str) -> bytes:
+def _unpack(data: str) -> bytes:
     inflate = zlib.decompressobj(wbits=31)
     try:
         body = inflate.decompress(base64.b64decode(data, validate=True), MAX_BYTES)

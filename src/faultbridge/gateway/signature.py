@@ -1,4 +1,4 @@
-"""Signatures of webhooks: HMAC-SHA256 over `<timestamp>:<body>`, as Grafana signs, within a window of time."""
+"""Webhook signatures: HMAC-SHA256 over `<timestamp>:<body>`, as Grafana signs."""
 
 from __future__ import annotations
 
@@ -14,23 +14,25 @@ _MAX_DIGITS = 12
 
 
 def sign(timestamp: str, body: bytes, secret: bytes) -> str:
-    """Return the signature of a body at a Unix time in whole seconds, in hexadecimal digits."""
+    """Return the hexadecimal signature of a body; `timestamp` is a Unix time in whole seconds."""
     return hmac.new(secret, timestamp.encode() + b":" + body, "sha256").hexdigest()
 
 
 def check(timestamp: str, body: bytes, signature: str, secrets: Sequence[bytes], now: datetime) -> datetime:
-    """Return when it was signed; Rejected as `unauthorised` when the time is not now or no secret made the signature.
+    """Return the time of a valid signature.
 
-    Several secrets are tried, so that a new one can be given out while the old one is still in use.
+    Raises Rejected `unauthorised` when no secret made the signature, or when its time is more than 5 minutes from now.
+    Several secrets are valid at once, so that a secret can be rotated without lost posts.
     """
     if not (timestamp.isascii() and timestamp.isdigit() and len(timestamp) <= _MAX_DIGITS):
-        raise Rejected("unauthorised", "the timestamp is no Unix time in seconds")
+        raise Rejected("unauthorised", "the timestamp is not a Unix time in seconds; send whole seconds")
     signed_at = datetime.fromtimestamp(int(timestamp), UTC)
     given = signature.removeprefix(VERSION).lower().encode()
-    # Every secret is tried to its end, so that the time taken tells nothing.
-    made = [hmac.compare_digest(sign(timestamp, body, secret).encode(), given) for secret in secrets]
-    if not any(made):
-        raise Rejected("unauthorised", "the signature is not that of this body")
+    # Every secret is compared, so that the response time does not depend on which one matches.
+    matches = [hmac.compare_digest(sign(timestamp, body, secret).encode(), given) for secret in secrets]
+    if not any(matches):
+        raise Rejected("unauthorised", "the signature does not match this body; sign `<timestamp>:<body>`")
     if abs(now - signed_at) > WINDOW:
-        raise Rejected("unauthorised", f"it was signed more than {int(WINDOW.total_seconds())} s from now")
+        seconds = int(WINDOW.total_seconds())
+        raise Rejected("unauthorised", f"the timestamp is more than {seconds} s from now; check the sender's clock")
     return signed_at

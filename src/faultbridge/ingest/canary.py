@@ -17,7 +17,7 @@ from faultbridge.domain.records import CANARY, Outcome, RawRecord
 from faultbridge.domain.times import from_text, to_text, truncate
 from faultbridge.errors import Rejected, Transient
 from faultbridge.ledger.append import Stack
-from faultbridge.ledger.cluster_stream import next_writes
+from faultbridge.ledger.cluster_stream import cluster_writes
 from faultbridge.log import log_cause
 from faultbridge.pipeline import entry_builder
 from faultbridge.ports import Clock, RecordQueue, Table
@@ -99,7 +99,7 @@ class RecordCanary:
             facts={"sent_at": to_text(sent)},
         )
         state = items.read_cluster(CLUSTER, self.table.get(keys.cluster_state(CLUSTER)))
-        _, writes = next_writes(self.stack, state, state, (note,), actor=Actor.INGEST, severity=None, now=now)
+        _, writes = cluster_writes(self.stack, state, state, (note,), actor=Actor.INGEST, severity=None, now=now)
         unchanged = Absent() if last is None else Equals("sent_at", str(last["sent_at"]))
         stored = items.item(LAST_RECORDED, now, {"sent_at": to_text(sent)})
         self.table.transact([*writes, Put(stored, when=unchanged)])

@@ -190,7 +190,7 @@ class Ingest:
             node, config = batch.cached.current, batch.rules.config
             try:
                 appended = self.append(
-                    node.key, batch, actor=Actor.INGEST, config=config, known=node if is_fresh else None
+                    node.key, batch, actor=Actor.INGEST, config=config, current=node if is_fresh else None
                 )
                 latest, is_fresh = self._finish(batch, appended, result), True
             except Transient as error:

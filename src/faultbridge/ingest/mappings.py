@@ -11,7 +11,7 @@ from typing import Any
 
 from faultbridge.errors import Misconfigured, Rejected
 from faultbridge.ports import Clock, Table
-from faultbridge.rules.rulebook import Reads
+from faultbridge.rules.rulebook import ItemReader
 from faultbridge.storage import items, keys
 from faultbridge.storage.writes import Put
 
@@ -55,7 +55,7 @@ class MappingStore:
 class CustomerMappings:
     """Returns the current mappings to decoders. A version is read once; the pointer is cached by `table`."""
 
-    table: Reads
+    table: ItemReader
     _versions: dict[str, MappingsByName] = field(default_factory=dict)
 
     def __call__(self) -> MappingsByName:

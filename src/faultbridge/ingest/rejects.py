@@ -65,9 +65,9 @@ class Rejects:
 
     def list(self, cluster: str) -> Iterator[Reject]:
         """Yield the rejects of a cluster, oldest first. `-` has the rejects of clusters that are not registered."""
-        from faultbridge.ledger.queries import every  # ingest stores rejects and never lists them
+        from faultbridge.ledger.queries import query_all  # ingest stores rejects and never lists them
 
-        yield from map(rejects.read, every(self.table, keys.reject_partition(cluster), up_to=rejects.COUNTERS))
+        yield from map(rejects.read, query_all(self.table, keys.reject_partition(cluster), up_to=rejects.COUNTERS))
 
     def dropped(self, cluster: str) -> int:
         """Return how many rejects of a cluster were only counted."""

@@ -1,7 +1,7 @@
-"""Jobs: which of them run where, so that a trouble can name the job that it hit.
+"""Jobs: records which jobs run on which nodes, so that a fault can name the jobs that it affects.
 
-A job's start and end, and what strikes its nodes in between, are entries of its cluster's stream; what runs where is
-kept beside them.
+The start and end of a job, and the faults of its nodes in between, are entries of the cluster's own stream.
+Separate items hold the job and, while it runs, its nodes.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from faultbridge.domain.jobs import Job
 from faultbridge.domain.times import to_text, truncate
 from faultbridge.errors import Rejected
 from faultbridge.ledger.append import Stack
-from faultbridge.ledger.cluster_stream import append_to_cluster, next_writes
-from faultbridge.ledger.queries import every
+from faultbridge.ledger.cluster_stream import append_to_cluster, cluster_writes
+from faultbridge.ledger.queries import query_all
 from faultbridge.pipeline import entry_builder
 from faultbridge.ports import Clock, Table
 from faultbridge.storage import items, jobs, keys
@@ -31,37 +31,40 @@ MAX_LISTED = 50
 MAX_HITS = 64
 MAX_REASON = 512
 OUTCOMES = ("succeeded", "failed", "cancelled", "unreported")
-_LONGEST_ID = 128
+_MAX_ID_LENGTH = 128
 
 
 @dataclass(frozen=True, slots=True)
 class Impact:
-    """What struck a node, and the case that it led to."""
+    """A condition of a node that affects the node's jobs, and the case that it led to."""
 
     node: str
     condition: Condition
     case_id: str | None = None
 
     @property
-    def mark(self) -> str:
-        """Name it once and for all."""
+    def key(self) -> str:
+        """Return a stable identity, by which a job records each impact once."""
         one = self.condition
         return f"{self.node} {condition_key(one.code, one.component)} {to_text(one.since)}"
 
 
 @dataclass(frozen=True, slots=True)
-class _Change:
+class _JobChange:
+    """A change of a job for its entry: the kind of change, its reason, and the impact if any."""
+
     name: str
     reason: str
-    struck: Impact | None = None
+    impact: Impact | None = None
 
 
-Revise = Callable[[Job | None, datetime], Job | None]
+_UpdateJob = Callable[[Job | None, datetime], Job | None]
+"""Computes a job's next state from its stored state and the current time; None changes nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Jobs:
-    """Notes the starts and ends of jobs; saying the same twice is saying it once."""
+    """Records the starts, ends and impacts of jobs. Recording the same fact again changes nothing."""
 
     table: Table
     clock: Clock
@@ -70,109 +73,121 @@ class Jobs:
     def start(
         self, cluster: str, job_id: str, nodes: Sequence[str], *, name: str | None = None, at: datetime | None = None
     ) -> Job:
-        """Note that a job starts on some nodes, by whichever of their names.
+        """Record that a job starts on some nodes, given by node name, other alias or instance id.
 
-        `unknown_node` when a name leads to no node of the cluster, `job_runs` when the job runs elsewhere already.
-        A job that has ended may start again under its id, as schedulers requeue it.
+        Raises Rejected `unknown_node` for a name of no node in the cluster, and `job_runs` while the job runs on
+        other nodes. A job that has ended may start again with the same id, because schedulers requeue jobs.
         """
-        seats = self._seats(cluster, nodes)
-        if not 0 < len(job_id) <= _LONGEST_ID:
-            raise Rejected("bad_job", f"a job's id has 1 to {_LONGEST_ID} characters")
+        placed = self._resolve(cluster, nodes)
+        if not 0 < len(job_id) <= _MAX_ID_LENGTH:
+            raise Rejected("bad_job", f"the job id has {len(job_id)} characters; 1 to {_MAX_ID_LENGTH} are allowed")
 
-        def revise(before: Job | None, now: datetime) -> Job | None:
+        def update(before: Job | None, now: datetime) -> Job | None:
             started_at = truncate(at or now)
             if before is not None and before.ended_at is None:
-                if before.nodes == seats and at in {None, before.started_at}:
+                if before.nodes == placed and at in {None, before.started_at}:
                     return None
-                raise Rejected("job_runs", f"{job_id} runs since {to_text(before.started_at)}; end it first")
+                since = to_text(before.started_at)
+                raise Rejected("job_runs", f"job {job_id} has run since {since}; end it with `faultbridge job end`")
             version = before.version if before else 0
-            return Job(cluster, job_id, seats, started_at, name, version=version)
+            return Job(cluster, job_id, placed, started_at, name, version=version)
 
-        return self._change(cluster, job_id, revise, _Change("started", f"started on {len(seats)} nodes"))
+        return self._change(cluster, job_id, update, _JobChange("started", f"started on {len(placed)} nodes"))
 
     def end(
         self, cluster: str, job_id: str, *, outcome: str = "unreported", reason: str = "", at: datetime | None = None
     ) -> Job:
-        """Note that a job ended; `unknown_job` when its start was never noted, `bad_outcome` for a foreign word."""
-        if outcome not in OUTCOMES:
-            raise Rejected("bad_outcome", f"{outcome!r} is none of {', '.join(OUTCOMES)}")
+        """Record that a job ended.
 
-        def revise(before: Job | None, now: datetime) -> Job | None:
+        Raises Rejected `unknown_job` for a job without a recorded start, `bad_outcome` for an unknown outcome, and
+        `bad_time` for an end before the start.
+        """
+        if outcome not in OUTCOMES:
+            raise Rejected("bad_outcome", f"unknown outcome: {outcome!r}; allowed: {', '.join(OUTCOMES)}")
+
+        def update(before: Job | None, now: datetime) -> Job | None:
             if before is None:
-                raise Rejected("unknown_job", f"the start of {job_id} in {cluster} was never noted")
+                text = f"no start of job {job_id} is recorded in {cluster}; record it with `faultbridge job start`"
+                raise Rejected("unknown_job", text)
             if before.ended_at is not None:
                 return None
             ended_at = truncate(at or now)
             if ended_at < before.started_at:
-                raise Rejected("bad_time", f"{job_id} started at {to_text(before.started_at)}, after that")
+                text = f"the end {to_text(ended_at)} is before the start of job {job_id}: {to_text(before.started_at)}"
+                raise Rejected("bad_time", text)
             return replace(before, ended_at=ended_at, outcome=outcome)
 
-        return self._change(cluster, job_id, revise, _Change("ended", reason or f"ended: {outcome}"))
+        return self._change(cluster, job_id, update, _JobChange("ended", reason or f"ended: {outcome}"))
 
-    def strike(self, cluster: str, struck: Impact) -> tuple[str, ...]:
-        """Note for each job that runs on a node what struck it there, once; returns the jobs that it hit."""
-        rows = every(self.table, keys.cluster_partition(cluster), prefix=jobs.RUNNING)
-        hit = [str(row["job_id"]) for row in rows if struck.node in nodes_of(row)]
-        condition = struck.condition
+    def record_impact(self, cluster: str, impact: Impact) -> tuple[str, ...]:
+        """Record an impact once on each job that runs on the node, and return the ids of those jobs."""
+        rows = query_all(self.table, keys.cluster_partition(cluster), prefix=jobs.RUNNING)
+        affected = tuple(str(row["job_id"]) for row in rows if impact.node in nodes_of(row))
+        condition = impact.condition
 
-        def revise(before: Job | None, _: datetime) -> Job | None:
-            begun_late = before is not None and condition.last_at < before.started_at
-            if before is None or not before.runs or begun_late or struck.mark in before.hits:
+        def update(before: Job | None, _: datetime) -> Job | None:
+            started_later = before is not None and condition.last_at < before.started_at
+            if before is None or not before.runs or started_later or impact.key in before.hits:
                 return None
-            return replace(before, hits=(*before.hits, struck.mark)[-MAX_HITS:])
+            return replace(before, hits=(*before.hits, impact.key)[-MAX_HITS:])
 
-        reason = f"{struck.node}: {condition.code}, {condition.message}"
-        for job_id in hit:
-            self._change(cluster, job_id, revise, _Change("hit", reason[:MAX_REASON], struck))
-        return tuple(hit)
+        reason = f"{impact.node}: {condition.code}, {condition.message}"
+        for job_id in affected:
+            self._change(cluster, job_id, update, _JobChange("hit", reason[:MAX_REASON], impact))
+        return affected
 
-    def busy(self, cluster: str) -> frozenset[str]:
-        """Return the nodes of a cluster on which a job runs."""
-        rows = every(self.table, keys.cluster_partition(cluster), prefix=jobs.RUNNING)
+    def busy_nodes(self, cluster: str) -> frozenset[str]:
+        """Return the names of the nodes of a cluster on which a job runs."""
+        rows = query_all(self.table, keys.cluster_partition(cluster), prefix=jobs.RUNNING)
         return frozenset(node for row in rows for node in nodes_of(row))
 
     def find(self, cluster: str, job_id: str) -> Job | None:
-        """Return a job, or None when its start was never noted."""
+        """Return a job, or None when its start was not recorded."""
         found = self.table.get(jobs.job_key(cluster, job_id))
         return read_job(found) if found else None
 
-    def _seats(self, cluster: str, nodes: Sequence[str]) -> tuple[str, ...]:
+    def _resolve(self, cluster: str, names: Sequence[str]) -> tuple[str, ...]:
+        """Return the sorted node names for names, other aliases or instance ids, each node once."""
         if self.table.get(keys.cluster_config(cluster)) is None:
-            raise Rejected("unknown_cluster", f"{cluster} is not registered (faultbridge cluster add {cluster})")
-        if not 0 < len(nodes) <= MAX_NODES:
-            raise Rejected("bad_nodes", f"a job runs on 1 to {MAX_NODES} nodes")
-        aliases = {name: _alias(cluster, name) for name in nodes}
+            text = f"cluster {cluster} is not registered; add it with `faultbridge cluster add {cluster}`"
+            raise Rejected("unknown_cluster", text)
+        if not 0 < len(names) <= MAX_NODES:
+            raise Rejected("bad_nodes", f"the job has {len(names)} nodes; 1 to {MAX_NODES} are allowed")
+        aliases = {name: _alias(cluster, name) for name in names}
         found = self.table.get_many(keys.alias(*alias) for alias in aliases.values())
-        seats: dict[str, None] = {}
+        nodes: set[str] = set()
         for name, alias in aliases.items():
             row = found.get(keys.alias(*alias))
             key = items.read_alias(row).key if row else None
             if key is None or key.cluster != cluster:
-                raise Rejected("unknown_node", f"{cluster}/{name} is not registered")
-            seats[key.node] = None
-        return tuple(sorted(seats))
+                text = f"node {cluster}/{name} is not registered; `faultbridge node list` shows the nodes"
+                raise Rejected("unknown_node", text)
+            nodes.add(key.node)
+        return tuple(sorted(nodes))
 
-    def _change(self, cluster: str, job_id: str, revise: Revise, change: _Change) -> Job:
-        def once() -> Job:
+    def _change(self, cluster: str, job_id: str, update: _UpdateJob, change: _JobChange) -> Job:
+        def read_and_write() -> Job:
             before, now = self.find(cluster, job_id), truncate(self.clock.now())
-            after = revise(before, now)
+            after = update(before, now)
             if after is None:
-                return before or _never()
+                if before is None:
+                    raise AssertionError  # pragma: no cover - an update of a missing job raises
+                return before
             after = replace(after, version=after.version + 1)
             self._write(after, before, change, now)
             return after
 
-        return append_to_cluster(once)
+        return append_to_cluster(read_and_write)
 
-    def _write(self, job: Job, before: Job | None, change: _Change, now: datetime) -> None:
-        """Write the job and its entry together; the cluster's version keeps its stream without a fork."""
+    def _write(self, job: Job, before: Job | None, change: _JobChange, now: datetime) -> None:
+        """Write the job and its entry in one transaction, conditional on the cluster's version."""
         state = items.read_cluster(job.cluster, self.table.get(keys.cluster_state(job.cluster)))
-        struck = change.struck
-        at = struck.condition.last_at if struck else job.ended_at or job.started_at
-        draft = Draft(EntryType.JOB, at, _data(job, change), case_id=struck.case_id if struck else None)
-        severity = struck.condition.severity if struck else None
-        actor = Actor.CORRELATE if struck else Actor.CLI
-        _, writes = next_writes(self.stack, state, state, (draft,), actor=actor, severity=severity, now=now)
+        impact = change.impact
+        at = impact.condition.last_at if impact else job.ended_at or job.started_at
+        draft = Draft(EntryType.JOB, at, _entry_data(job, change), case_id=impact.case_id if impact else None)
+        severity = impact.condition.severity if impact else None
+        actor = Actor.CORRELATE if impact else Actor.CLI
+        _, writes = cluster_writes(self.stack, state, state, (draft,), actor=actor, severity=severity, now=now)
         self.table.transact([*writes, *job_writes(job, before, now)])
 
 
@@ -180,8 +195,7 @@ def _alias(cluster: str, name: str) -> Alias:
     return Alias("instance", name) if name.startswith("i-") else Alias("name", f"{cluster}/{name}")
 
 
-def _data(job: Job, change: _Change) -> dict[str, Any]:
-    struck = change.struck
+def _entry_data(job: Job, change: _JobChange) -> dict[str, Any]:
     return {
         "job_id": job.id,
         "name": job.name,
@@ -191,14 +205,11 @@ def _data(job: Job, change: _Change) -> dict[str, Any]:
         "started_at": to_text(job.started_at),
         "ended_at": to_text(job.ended_at) if job.ended_at else None,
         "outcome": job.outcome,
-        "hit": _hit(struck) if struck else None,
+        "hit": _hit(change.impact) if change.impact else None,
     }
 
 
-def _hit(struck: Impact) -> dict[str, Any]:
-    about = {"code": struck.condition.code, "component": entry_builder.component_data(struck.condition.component)}
-    return {"node": struck.node, "about": about}
-
-
-def _never() -> Job:
-    raise AssertionError
+def _hit(impact: Impact) -> dict[str, Any]:
+    condition = impact.condition
+    about = {"code": condition.code, "component": entry_builder.component_data(condition.component)}
+    return {"node": impact.node, "about": about}

@@ -1,1 +1,19 @@
-"""ledger."""
+"""The ledger: writes nodes and clusters, publishes their entries, and reads and verifies the timeline.
+
+An entry is one immutable line of a stream. Every node and every cluster has one stream. Read in this order:
+
+- `append`: the only writer of nodes. One transaction commits a node's state and its entries.
+- `transition_guard`: refuses a status change that has no entry or no legal edge.
+- `cluster_stream`: the same for a cluster's own state and entries.
+- `publish`: sends entries to the event bus, at least once each.
+- `queries`: reads a query to its end, and the rows that a cluster keeps in every shard.
+- `streams`: lists the streams of a cluster, their last entries, and the entries of one stream.
+- `timeline`: the entries of a node, cluster, case, device or job, in pages or as they are recorded.
+- `page_tokens`: the opaque text that holds the position at which the next page begins.
+- `entry_text`: one line of text for an event: what happened, and why.
+- `chain`: checks the entries of one stream one by one: sequence, hash and identity.
+- `verify`: checks that no entry of a stream is missing, added or changed.
+- `recover`: begins a new epoch in every stream after the table was restored from a backup.
+
+Tests: tests/ledger; tests/archive covers verification with anchors.
+"""

@@ -1,7 +1,8 @@
-"""Append: the only writer of nodes. Read, revise, check the moves, commit on the version; lost a race, do it again.
+"""Append: the only writer of nodes. It reads a node, computes its transition and commits it.
 
-Every row that mirrors a node elsewhere (its case, its place in the queue, its mark as not healthy, its repair slot)
-is derived from the state before and after, and written in the same transaction: it cannot disagree.
+The transition guard checks each transition. The commit is one transaction, conditional on the node's version.
+After a conflict the whole sequence runs again. The rows derived from a node (case, queue, unhealthy nodes, repair
+slot) are part of the same transaction, so they always agree with the node.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from faultbridge.domain.nodes import NodeKey, NodeState
 from faultbridge.domain.times import truncate
 from faultbridge.errors import Conflict
 from faultbridge.ledger.transition_guard import check_moves
+from faultbridge.log import log_cause
 from faultbridge.ports import Clock, Table
 from faultbridge.storage import items, keys
 from faultbridge.storage.projections import links, mirror
@@ -28,12 +30,12 @@ from faultbridge.storage.writes import Absent, Condition, Equals, Put, Write
 MAX_TRIES = 20
 MAX_PAUSE = 2.0
 FIRST_PAUSE = {Actor.INGEST: 0.1}
-FIRST_PAUSE_OF_OTHERS = 0.05
+DEFAULT_FIRST_PAUSE = 0.05
 
 
 @dataclass(frozen=True, slots=True)
 class Stack:
-    """Which installation this is; the id is random at the first deployment and never used again."""
+    """Identity of one installation. The id is created at the first deployment and never used again."""
 
     id: str
     name: str
@@ -45,18 +47,19 @@ class Stack:
 
 @dataclass(frozen=True, slots=True)
 class Appended:
-    """The node as it was committed, and the entries that were."""
+    """Result of a commit: the node as stored, and the entries that were added."""
 
     state: NodeState
     entries: tuple[Entry, ...] = ()
 
 
 Revise = Callable[[NodeState, datetime], Transition]
+"""Computes the transition of a node from its stored state and the current time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Append:
-    """Commits revisions of nodes; `pause` waits a number of seconds, with full jitter from `random`."""
+    """Commits transitions of nodes. `pause` sleeps for some seconds; `random` gives it full jitter."""
 
     table: Table
     clock: Clock
@@ -71,18 +74,20 @@ class Append:
         *,
         actor: Actor,
         config: ClusterConfig,
-        known: NodeState | None = None,
+        current: NodeState | None = None,
     ) -> Appended:
-        """Revise one node until the commit holds; raises IllegalTransition, or Conflict after 20 lost races.
+        """Commit a transition of one node, and retry after conflicts.
 
-        `known` is a state just read by the caller; it spares the first read.
+        `current` is a state that the caller has just read; it saves the first read.
+        Raises IllegalTransition when the transition is not allowed, and Conflict after 20 conflicts.
         """
         for attempt in range(MAX_TRIES):
-            before = known if known is not None and attempt == 0 else self.read(key)
+            before = current if current is not None and attempt == 0 else self.read(key)
             try:
                 appended, writes = self.draft(before, revise, actor=actor, config=config)
                 self.commit(writes)
-            except Conflict:
+            except Conflict as conflict:
+                _log_conflict(conflict, key, actor, attempt)
                 if attempt == MAX_TRIES - 1:
                     raise
                 self._back_off(actor, attempt)
@@ -91,11 +96,11 @@ class Append:
         raise AssertionError  # pragma: no cover - the last try returns or raises
 
     def read(self, key: NodeKey) -> NodeState:
-        """Read a node, consistently; one that nobody registered has no status."""
+        """Read a node with a consistent read. A node that is not registered has no status."""
         return items.read_state(key, self.table.get(keys.node_state(key)))
 
     def read_many(self, nodes: Iterable[NodeKey]) -> tuple[NodeState, ...]:
-        """Read nodes, consistently and with few calls, in the order in which they are asked for."""
+        """Read nodes with consistent batch reads, and return them in the given order."""
         wanted = {keys.node_state(node): node for node in nodes}
         found = self.table.get_many(wanted)
         return tuple(items.read_state(node, found.get(key)) for key, node in wanted.items())
@@ -103,7 +108,7 @@ class Append:
     def prepare(
         self, before: NodeState, transition: Transition, *, actor: Actor, config: ClusterConfig, now: datetime
     ) -> tuple[Appended, tuple[Write, ...]]:
-        """Turn a transition into writes without making them, for a caller that commits several things at once."""
+        """Return the writes of a transition, for a caller that commits several transitions at once."""
         check_moves(before, transition.state, transition.drafts, actor)
         stream = self.stack.stream(*before.key)
         entries, head = seal(
@@ -126,7 +131,7 @@ class Append:
     def draft(
         self, before: NodeState, revise: Revise, *, actor: Actor, config: ClusterConfig
     ) -> tuple[Appended, tuple[Write, ...]]:
-        """Revise a node without writing it; no writes where nothing changes."""
+        """Compute a transition and its writes without making them. A transition without changes has no writes."""
         now = truncate(self.clock.now())
         transition = revise(before, now)
         if transition.state == before and not transition.drafts and not transition.writes:
@@ -134,23 +139,36 @@ class Append:
         return self.prepare(before, transition, actor=actor, config=config, now=now)
 
     def commit(self, writes: Sequence[Write]) -> None:
-        """Make the writes of one or more drafts, all or nothing; raises Conflict where any of them lost."""
+        """Make the writes of one or more drafts, all or nothing. Raises Conflict when any condition fails."""
         if len(writes) == 1:
             self.table.write(writes[0])
         elif writes:
-            self.table.transact(writes, token(writes))
+            self.table.transact(writes, transaction_token(writes))
 
     def _back_off(self, actor: Actor, attempt: int) -> None:
-        first = FIRST_PAUSE.get(actor, FIRST_PAUSE_OF_OTHERS)
+        first = FIRST_PAUSE.get(actor, DEFAULT_FIRST_PAUSE)
         self.pause(self.random.uniform(0, min(MAX_PAUSE, first * 2**attempt)))
 
 
-def token(writes: Sequence[Write]) -> str:
-    """Name a commit by all that it writes, so that a repetition after a lost acknowledgement is recognized as one.
+def transaction_token(writes: Sequence[Write]) -> str:
+    """Return an idempotency token for a transaction, derived from all its writes.
 
-    Two writers who found the same version must not have the same token: the slower one has to lose as a conflict.
+    The token makes a retry after a lost response safe. Two writers that read the same version must have different
+    tokens, because the slower one must fail with a conflict; for this reason the token covers the content too.
     """
     return hashlib.sha256(repr(writes).encode()).hexdigest()[:36]
+
+
+def _log_conflict(conflict: Conflict, key: NodeKey, actor: Actor, attempt: int) -> None:
+    """Log why a commit is retried; a node that is written often shows here."""
+    log_cause(
+        "commit_conflict",
+        reason=str(conflict),
+        cluster=key.cluster,
+        node=key.node,
+        actor=actor.value,
+        attempt=attempt + 1,
+    )
 
 
 def _unchanged(before: NodeState) -> Condition:

@@ -1,4 +1,4 @@
-"""The walk along one stream: what the last entry was, and so what the next must be."""
+"""Chain scan: checks the sequence numbers, hashes and identity of the entries of one stream."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from faultbridge.domain.nodes import Head
 
 
 class BreakKind(StrEnum):
-    """What is wrong with a stream, or with an object of the archive."""
+    """Kind of a break: what is wrong with a stream, or with an object of the archive."""
 
     GAP = "gap"
     HASH = "hash"
@@ -26,7 +26,10 @@ class BreakKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Break:
-    """The place in a stream from which on it cannot be trusted, and what is wrong there; `object` is the archive's."""
+    """A position in a stream from which on it cannot be trusted, and why.
+
+    `object` is the key of an archive object, if the break concerns one.
+    """
 
     stream: str
     epoch: int
@@ -36,120 +39,125 @@ class Break:
     object: str | None = None
 
 
-class Point(NamedTuple):
-    """An entry's hash as somebody else wrote it down, and who."""
+class KnownHash(NamedTuple):
+    """The hash of one entry as an anchor or a sealed manifest recorded it. `anchor` names that source."""
 
     hash: str
     anchor: str
 
 
-Points = Mapping[tuple[int, int], Point]
-"""What is known of a stream's hashes from outside, by epoch and sequence."""
+Position = tuple[int, int]
+"""Epoch and sequence of an entry."""
+
+KnownHashes = Mapping[Position, KnownHash]
 
 
-class Walk:
-    """Judges the entries of one stream in their order.
+class ChainScan:
+    """Checks the entries of one stream in their order.
 
-    `start` is a place that is trusted, `points` what others saw, `restored` the epochs that a recorded restore began:
-    the end of the epoch before such a one may be lost.
+    `start` is a trusted head: the scan begins after it. `known` holds hashes from anchors and sealed manifests.
+    `recovered` holds the epochs that `faultbridge recover` began. Entries may be missing at the end of the epoch
+    before such an epoch, because the backup did not contain them.
     """
 
     def __init__(
         self,
         stream: Stream,
         start: Head | None = None,
-        points: Points | None = None,
-        restored: frozenset[int] = frozenset(),
+        known: KnownHashes | None = None,
+        recovered: frozenset[int] = frozenset(),
     ) -> None:
         self._stream = stream
-        self._points = points or {}
-        self._restored = restored
+        self._known = known or {}
+        self._recovered = recovered
         self._epoch = start.epoch if start else 0
         self._sequence = start.sequence if start else 0
         self._hash = start.hash if start else ""
 
     @property
-    def place(self) -> tuple[int, int]:
-        """Return where the walk is."""
+    def position(self) -> Position:
+        """Return the epoch and sequence of the last entry that was checked."""
         return self._epoch, self._sequence
 
-    @property
-    def hash(self) -> str:
-        """Return the hash of the last entry."""
-        return self._hash
+    def check(self, entry: Mapping[str, Any]) -> list[Break]:
+        """Check the next entry and return its breaks. The scan then continues from this entry as it is stored.
 
-    def take(self, entry: Mapping[str, Any]) -> list[Break]:
-        """Judge the next entry; afterwards go on from it as it stands, so that one break is told once."""
+        One damaged entry is therefore reported once, not again for every entry after it.
+        """
         epoch, sequence, body = int(str(entry["epoch"])), int(str(entry["sequence"])), str(entry["body"])
         breaks: list[Break] = []
         if epoch != self._epoch:
-            if self._earliest() < epoch and epoch not in self._restored:
-                breaks += self.unseen()
+            if self._first_epoch() < epoch and epoch not in self._recovered:
+                breaks += self.check_known()
             self._epoch, self._sequence, self._hash = epoch, 0, ""
         expected = self._sequence + 1
         previous = self._hash or self._stream.genesis(epoch)
         if sequence != expected:
-            said = f"the entry after {self._sequence} is {sequence}"
-            breaks.append(self._broken(epoch, expected, BreakKind.GAP, said))
+            detail = f"the entry after {self._sequence} is {sequence}"
+            breaks.append(self._break(epoch, expected, BreakKind.GAP, detail))
         elif chain(previous, body) != entry["hash"]:
-            breaks.append(self._broken(epoch, sequence, BreakKind.HASH, "the body does not fit the hash before it"))
-        breaks += self._misplaced(epoch, sequence, body)
+            detail = "the hash does not match the body and the hash of the previous entry"
+            breaks.append(self._break(epoch, sequence, BreakKind.HASH, detail))
+        breaks += self._check_identity(epoch, sequence, body)
         self._sequence, self._hash = sequence, str(entry["hash"])
-        return [*breaks, *self._contradicted(epoch, sequence)]
+        return [*breaks, *self._check_known_hash(epoch, sequence)]
 
-    def reached(self, head: Head) -> bool:
-        """Tell whether the walk has come as far as the head."""
-        return self.place >= (head.epoch, head.sequence)
+    def has_reached(self, head: Head) -> bool:
+        """Return whether the scan has checked the entry that the head names."""
+        return self.position >= (head.epoch, head.sequence)
 
-    def end(self, head: Head) -> list[Break]:
-        """Judge whether the last entry is the one that the state says is the last."""
+    def check_head(self, head: Head) -> list[Break]:
+        """Check that the last entry is the one that the state names as its last."""
         if self._sequence != head.sequence or (head.sequence and self._epoch != head.epoch):
-            found = f"{self._epoch}/{self._sequence}"
-            said = f"the state says that {head.epoch}/{head.sequence} is the last entry, found is {found}"
-            place = min(self._sequence, head.sequence) + 1 if self._epoch == head.epoch else 1
-            return [self._broken(head.epoch, place, BreakKind.HEAD, said)]
+            detail = (
+                f"the state names {head.epoch}/{head.sequence} as the last entry, found {self._epoch}/{self._sequence}"
+            )
+            first = min(self._sequence, head.sequence) + 1 if self._epoch == head.epoch else 1
+            return [self._break(head.epoch, first, BreakKind.HEAD, detail)]
         if self._hash != head.hash:
-            return [self._broken(head.epoch, head.sequence, BreakKind.HEAD, "the state names another last hash")]
+            detail = "the state names another hash for the last entry"
+            return [self._break(head.epoch, head.sequence, BreakKind.HEAD, detail)]
         return []
 
-    def unseen(self) -> list[Break]:
-        """Judge whether every entry of this epoch that others saw was met; names the first that was cut off."""
-        epoch = self._earliest()
-        missing = [place for place in self._points if place[0] == epoch and place > self.place]
+    def check_known(self) -> list[Break]:
+        """Check that no entry of this epoch with a known hash is missing; report the first missing one."""
+        epoch = self._first_epoch()
+        missing = [position for position in self._known if position[0] == epoch and position > self.position]
         if not missing:
             return []
         first, last = min(missing), max(missing)
-        said = f"{last[0]}/{last[1]} was there at {self._points[last].anchor}"
-        return [self._broken(epoch, min(self._sequence + 1, first[1]), BreakKind.ANCHOR, said)]
+        detail = f"{self._known[last].anchor} recorded {last[0]}/{last[1]}, which is missing"
+        return [self._break(epoch, min(self._sequence + 1, first[1]), BreakKind.ANCHOR, detail)]
 
-    def _earliest(self) -> int:
-        """Return the epoch in which the walk is, or before its first entry that in which others saw one."""
-        return self._epoch or min((epoch for epoch, _ in self._points), default=0)
+    def _first_epoch(self) -> int:
+        """Return the scan's epoch, or before the first entry the earliest epoch with a known hash."""
+        return self._epoch or min((epoch for epoch, _ in self._known), default=0)
 
-    def _contradicted(self, epoch: int, sequence: int) -> list[Break]:
-        point = self._points.get((epoch, sequence))
-        if point is None or point.hash == self._hash:
+    def _check_known_hash(self, epoch: int, sequence: int) -> list[Break]:
+        known = self._known.get((epoch, sequence))
+        if known is None or known.hash == self._hash:
             return []
-        return [self._broken(epoch, sequence, BreakKind.ANCHOR, f"{point.anchor} saw another hash")]
+        return [self._break(epoch, sequence, BreakKind.ANCHOR, f"{known.anchor} recorded another hash")]
 
-    def _misplaced(self, epoch: int, sequence: int, body: str) -> list[Break]:
+    def _check_identity(self, epoch: int, sequence: int, body: str) -> list[Break]:
         metadata = _metadata(body)
-        true = {
+        expected = {
             "epoch": epoch,
             "sequence": sequence,
             "stream": self._stream.name,
             "event_id": self._stream.event_id(epoch, sequence),
         }
-        wrong = [name for name, value in true.items() if metadata.get(name) != value]
+        wrong = [name for name, value in expected.items() if metadata.get(name) != value]
         if not wrong:
             return []
-        return [self._broken(epoch, sequence, BreakKind.PLACE, f"the body says another {', '.join(wrong)}")]
+        return [self._break(epoch, sequence, BreakKind.PLACE, f"the body holds another {', '.join(wrong)}")]
 
-    def _broken(self, epoch: int, sequence: int, kind: BreakKind, detail: str) -> Break:
+    def _break(self, epoch: int, sequence: int, kind: BreakKind, detail: str) -> Break:
         return Break(self._stream.name, epoch, sequence, kind, detail)
 
 
 def _metadata(body: str) -> dict[str, Any]:
+    """Return the metadata of an entry's body, or an empty dict when the body is not an event."""
     try:
         metadata = json.loads(body)["metadata"]
     except (ValueError, KeyError, TypeError):

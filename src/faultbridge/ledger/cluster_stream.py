@@ -1,4 +1,4 @@
-"""The stream of a cluster: its own state and entries, written on its version, by whoever was quickest."""
+"""Cluster stream: writes a cluster's own state and entries, conditional on the cluster's version."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from faultbridge.domain.entries import Draft, seal
 from faultbridge.domain.faults import Severity
 from faultbridge.errors import Conflict
 from faultbridge.ledger.append import MAX_TRIES, Stack
+from faultbridge.log import log_cause
 from faultbridge.storage import items, keys
 from faultbridge.storage.projections import links
 from faultbridge.storage.writes import Absent, Equals, Put, Write
@@ -20,17 +21,17 @@ from faultbridge.storage.writes import Absent, Equals, Put, Write
 Result = TypeVar("Result")
 
 
-def append_to_cluster(once: Callable[[], Result]) -> Result:
-    """Read, decide and write again until no other writer was quicker; raises Conflict after 20 lost races."""
-    for _ in range(MAX_TRIES - 1):
+def append_to_cluster(read_and_write: Callable[[], Result]) -> Result:
+    """Repeat a read and its conditional write after a conflict. Raises Conflict after 20 conflicts."""
+    for attempt in range(MAX_TRIES - 1):
         try:
-            return once()
-        except Conflict:
-            continue
-    return once()
+            return read_and_write()
+        except Conflict as conflict:
+            log_cause("cluster_commit_conflict", reason=str(conflict), attempt=attempt + 1)
+    return read_and_write()
 
 
-def next_writes(
+def cluster_writes(
     stack: Stack,
     before: ClusterState,
     after: ClusterState,
@@ -40,7 +41,7 @@ def next_writes(
     severity: Severity | None,
     now: datetime,
 ) -> tuple[ClusterState, list[Write]]:
-    """Return a cluster's next state and the writes that bring it about, if nobody wrote it meanwhile."""
+    """Return a cluster's next state and its writes. The writes fail if the cluster's version changed."""
     head = replace(before.head, version=before.head.version + 1)
     stream = stack.stream(before.cluster)
     entries, head = seal(stream, head, drafts, actor=actor, severity=severity, recorded_at=now)

@@ -1,9 +1,8 @@
-"""Places as text that is opaque and safe in an address; signing it is left to whoever hands it out."""
+"""Page tokens: a position in a timeline as opaque, URL-safe text, signed or unsigned."""
 
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
 import hmac
 from collections.abc import Callable
@@ -11,46 +10,54 @@ from dataclasses import dataclass
 
 from faultbridge.errors import Rejected
 
-
-def make_token(place: str) -> str:
-    """Make a token of a place: opaque, and safe in an address."""
-    return base64.urlsafe_b64encode(place.encode()).decode().rstrip("=")
-
-
-def read_token(token: str) -> str:
-    """Read a token back; `bad_token` for what never was one."""
-    try:
-        return base64.b64decode(token + "=" * (-len(token) % 4), altchars=b"-_", validate=True).decode()
-    except (binascii.Error, ValueError):
-        raise Rejected("bad_token", "this is no token of a page") from None
-
-
 TAG_BYTES = 16
 MAX_CHARACTERS = 1024
 
 
+def make_token(position: str) -> str:
+    """Return a position as an unsigned token."""
+    return _encode(position.encode())
+
+
+def read_token(token: str) -> str:
+    """Return the position in an unsigned token. Raises Rejected `bad_token` for other text."""
+    try:
+        return _decode(token).decode()
+    except ValueError:
+        raise Rejected("bad_token", "the text is not a page token; pass the `next` value of a page") from None
+
+
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """Signs and reads tokens; `secret` is asked for when the first one is needed."""
+    """Signs tokens and checks their signatures. `secret` is called when a token is signed or read."""
 
     secret: Callable[[], bytes]
 
-    def sign(self, scope: str, place: str) -> str:
-        """Make a token of a place within a question."""
-        body = place.encode()
-        return base64.urlsafe_b64encode(self._tag(scope, body) + body).decode().rstrip("=")
+    def sign(self, scope: str, position: str) -> str:
+        """Return a signed token for a position. It is valid only for requests with the same `scope`."""
+        body = position.encode()
+        return _encode(self._tag(scope, body) + body)
 
     def read(self, scope: str, token: str) -> str:
-        """Read the place back; `bad_token` for one that is forged, cut, or of another question."""
+        """Return the position. Raises Rejected `bad_token` for a forged token or one of another scope."""
         try:
-            raw = base64.b64decode(token + "=" * (-len(token) % 4), altchars=b"-_", validate=True)
-        except (binascii.Error, ValueError):
+            raw = _decode(token)
+        except ValueError:
             raw = b""
         tag, body = raw[:TAG_BYTES], raw[TAG_BYTES:]
         if len(token) > MAX_CHARACTERS or not hmac.compare_digest(tag, self._tag(scope, body)):
-            raise Rejected("bad_token", "this is no token of this question")
+            raise Rejected("bad_token", "the token does not belong to this request; pass the `next` value of its page")
         return body.decode()
 
     def _tag(self, scope: str, body: bytes) -> bytes:
         text = len(scope.encode()).to_bytes(4, "big") + scope.encode() + body
         return hmac.new(self.secret(), text, hashlib.sha256).digest()[:TAG_BYTES]
+
+
+def _encode(raw: bytes) -> str:
+    return base64.urlsafe_b64encode(raw).decode().rstrip("=")
+
+
+def _decode(token: str) -> bytes:
+    """Decode base64 without padding; binascii.Error is a ValueError."""
+    return base64.b64decode(token + "=" * (-len(token) % 4), altchars=b"-_", validate=True)

@@ -1,28 +1,33 @@
-"""Publish: entries from the table to the bus, at least once each; an event's id tells a repetition."""
+"""Publish: sends entries from the table to the event bus, at least once each.
+
+A repeated event has the same id. The index attributes `gsi4pk` and `gsi4sk` mark an entry that is not published yet.
+"""
 
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from faultbridge.errors import Conflict, Transient
-from faultbridge.events.hyperpod import Home, mirror
+from faultbridge.events.hyperpod import StackLocation, mirror
 from faultbridge.events.wire import detail_of, stub_of
+from faultbridge.log import log_cause
 from faultbridge.ports import BusEvent, EventBus, FailedEvent, Table
 from faultbridge.storage.writes import Key, Present, Update
 
 STACK_ARN_PARTS = 6
-MARKS_AT_ONCE = 100
-_DONE = (("gsi4pk",), ("gsi4sk",))
+MARKS_PER_TRANSACTION = 100
+_UNPUBLISHED_MARK = (("gsi4pk",), ("gsi4sk",))
 
 
 @dataclass(frozen=True, slots=True)
 class Publish:
-    """Sends entries and takes away the marks that say they wait; a mark that stays is found by the sweep.
+    """Sends entries and removes their unpublished marks. The sweep publishes entries whose mark remains.
 
-    Of the clusters in `mirrored` copies are sent in the shape of SageMaker HyperPod's events.
+    For the clusters in `mirrored` it also sends copies in the format of SageMaker HyperPod events.
     """
 
     table: Table
@@ -31,48 +36,54 @@ class Publish:
     mirrored: frozenset[str] = frozenset()
 
     def __call__(self, entries: Sequence[Mapping[str, Any]]) -> int:
-        """Publish entry items; returns how many the bus took, raises Transient when some must be tried again."""
-        waiting = {str(entry["event_id"]): entry for entry in entries}
-        refused = self._put(waiting, stub=False)
-        hopeless = {refusal.event_id: waiting[refusal.event_id] for refusal in refused if refusal.permanent}
+        """Publish entry items and return their number. Raises Transient when some must be published again."""
+        pending = {str(entry["event_id"]): entry for entry in entries}
+        refused = self._put(pending, stub=False)
+        permanent = {refusal.event_id: pending[refusal.event_id] for refusal in refused if refusal.permanent}
+        _log_refusals("event_refused", refused)
         refused = [refusal for refusal in refused if not refusal.permanent]
-        if hopeless:
-            # Nobody who counts a stream may miss a number: what the bus never takes keeps its place as a stub.
-            refused += self._put(hopeless, stub=True)
-        refused += self._mirror(waiting)
-        left = {refusal.event_id for refusal in refused}
-        self._mark_done([_place(entry) for event_id, entry in waiting.items() if event_id not in left])
-        if left:
-            first = refused[0]
-            raise Transient(f"{len(left)} of {len(waiting)} events were not taken by the bus: {first.reason}")
-        return len(waiting)
+        if permanent:
+            # Consumers find gaps by sequence number: an event that the bus never accepts is sent without its data.
+            stubs = self._put(permanent, stub=True)
+            _log_refusals("event_stub_refused", stubs)
+            refused += stubs
+        refused += self._mirror(pending)
+        unpublished = {refusal.event_id for refusal in refused}
+        self._mark_done([_key(entry) for event_id, entry in pending.items() if event_id not in unpublished])
+        if unpublished:
+            reason = refused[0].reason
+            raise Transient(f"the bus refused {len(unpublished)} of {len(pending)} events: {reason}; they are retried")
+        return len(pending)
 
-    def from_table(self, found: Iterable[Key]) -> int:
-        """Publish entries that the stream did not bring, by their keys."""
-        items = self.table.get_many(found)
-        waiting = [item for item in items.values() if "gsi4pk" in item]
-        return self(waiting) if waiting else 0
+    def from_table(self, entry_keys: Iterable[Key]) -> int:
+        """Publish the entries with these keys that are not published yet, and return their number."""
+        items = self.table.get_many(entry_keys)
+        pending = [item for item in items.values() if "gsi4pk" in item]
+        return self(pending) if pending else 0
 
     def _put(self, entries: Mapping[str, Mapping[str, Any]], *, stub: bool) -> list[FailedEvent]:
         return list(self.bus.put([self._event(entry, stub=stub) for entry in entries.values()]))
 
     def _mirror(self, entries: Mapping[str, Mapping[str, Any]]) -> list[FailedEvent]:
-        """Send the copies; what the bus never takes is left out, for the original is there."""
+        """Send the HyperPod copies. A permanently refused copy is dropped, because the original is published."""
         if not self.mirrored:
             return []
-        home = Home.of(self.stack_id)
+        home = StackLocation.of(self.stack_id)
         copies = [
             BusEvent(event_id, copy.detail_type, copy.detail, copy.resources)
             for event_id, entry in entries.items()
             if entry.get("cluster") in self.mirrored
             for copy in mirror(json.loads(str(entry["body"])), home)
         ]
-        return [refusal for refusal in (self.bus.put(copies) if copies else ()) if not refusal.permanent]
+        refused = self.bus.put(copies) if copies else ()
+        _log_refusals("mirror_event_refused", refused)
+        return [refusal for refusal in refused if not refusal.permanent]
 
     def _mark_done(self, published: Sequence[Key]) -> None:
-        """Take the marks away, many with one call; one by one where that fails."""
-        for start in range(0, len(published), MARKS_AT_ONCE):
-            marks = [Update(key, remove=_DONE, when=Present()) for key in published[start : start + MARKS_AT_ONCE]]
+        """Remove the unpublished marks in transactions, and one by one where a transaction fails."""
+        for first in range(0, len(published), MARKS_PER_TRANSACTION):
+            batch = published[first : first + MARKS_PER_TRANSACTION]
+            marks = [Update(key, remove=_UNPUBLISHED_MARK, when=Present()) for key in batch]
             try:
                 self.table.transact(marks)
             except Conflict:
@@ -82,8 +93,9 @@ class Publish:
     def _mark_one_done(self, mark: Update) -> None:
         try:
             self.table.write(mark)
-        except Conflict:
-            return  # the entry is archived and gone: nothing waits there any more
+        except Conflict as conflict:
+            # The entry expired after it was archived, so its mark is gone too.
+            log_cause("published_mark_skipped", reason=str(conflict), entry_pk=mark.key.pk, entry_sk=mark.key.sk)
 
     def _event(self, entry: Mapping[str, Any], *, stub: bool) -> BusEvent:
         body = str(entry["body"])
@@ -95,12 +107,17 @@ class Publish:
         )
 
 
-def _place(entry: Mapping[str, Any]) -> Key:
+def _key(entry: Mapping[str, Any]) -> Key:
     return Key(str(entry["pk"]), str(entry["sk"]))
 
 
+def _log_refusals(decision: str, refused: Iterable[FailedEvent]) -> None:
+    for one in refused:
+        log_cause(decision, reason=one.reason, level=logging.WARNING, event_id=one.event_id, permanent=one.permanent)
+
+
 def resources(stack_id: str, instance_id: object) -> tuple[str, ...]:
-    """Name the instance that an event is about as AWS does, in the account and region of the stack."""
+    """Return the ARN of an event's instance, or nothing when the instance or account is unknown."""
     parts = stack_id.split(":")
     if not instance_id or len(parts) < STACK_ARN_PARTS or parts[0] != "arn":
         return ()

@@ -1,22 +1,39 @@
-"""Rows, read page after page: of any query, and of a cluster in every shard (troubled nodes, roster, queue)."""
+"""Queries: reads a query page by page to its end, and the rows that a cluster keeps in every shard."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from faultbridge.domain.clusters import ClusterConfig
+from faultbridge.domain.nodes import Head, NodeKey
+from faultbridge.errors import Rejected
 from faultbridge.ports import Table
-from faultbridge.storage import keys
+from faultbridge.storage import items, keys
 from faultbridge.storage.writes import Index, Item
 
+_NODE_ROW = "NODE#"
 
-def rows_of(table: Table, config: ClusterConfig, prefix: str) -> Iterator[Item]:
-    """Read a cluster's rows of one kind, consistently, shard by shard in key order."""
+
+def shard_rows(table: Table, config: ClusterConfig, prefix: str) -> Iterator[Item]:
+    """Read a cluster's rows of one kind with consistent reads: shard by shard, in key order."""
     for shard in range(config.shards):
-        yield from every(table, keys.shard_partition(config.cluster, shard), prefix=prefix)
+        yield from query_all(table, keys.shard_partition(config.cluster, shard), prefix=prefix)
 
 
-def every(
+def node_names(table: Table, config: ClusterConfig) -> Iterator[str]:
+    """Return the names of a cluster's registered nodes."""
+    return (str(row["node"]) for row in shard_rows(table, config, _NODE_ROW))
+
+
+def node_head(table: Table, key: NodeKey) -> Head:
+    """Return the head of a node's stream. Raises Rejected `unknown_node` when the node is not registered."""
+    state = items.read_state(key, table.get(keys.node_state(key)))
+    if not state.registered:
+        raise Rejected("unknown_node", f"{key.stream} is not registered; `faultbridge node list` shows the nodes")
+    return state.head
+
+
+def query_all(
     table: Table,
     pk: str,
     *,
@@ -24,12 +41,12 @@ def every(
     after: str | None = None,
     up_to: str | None = None,
     index: Index | None = None,
-    chunk: int | None = None,
+    page_size: int | None = None,
 ) -> Iterator[Item]:
-    """Read a query to its end, at most `chunk` items at a time; nothing is asked for before it is needed."""
+    """Read a query to its end, at most `page_size` items a request, each page only when needed."""
     start = None
     while True:
-        page = table.query(pk, prefix=prefix, after=after, up_to=up_to, index=index, start=start, limit=chunk)
+        page = table.query(pk, prefix=prefix, after=after, up_to=up_to, index=index, start=start, limit=page_size)
         yield from page.items
         start = page.next
         if start is None:

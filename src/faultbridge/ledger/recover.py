@@ -1,39 +1,40 @@
-"""Restore: after the table came back from a backup, every stream begins a new epoch, so that no event id comes twice.
+"""Recover: begins a new epoch in every stream after the table was restored from a backup.
 
-What was recorded after the backup is gone from the table, and customers have seen it: the same numbers must not be
-given again. The number of the epoch is taken where no backup reaches: in the vault.
+Entries that were recorded after the backup are gone from the table, but consumers have received them. A new epoch
+keeps their sequence numbers and event ids from being used again. Epoch numbers are claimed in the vault, because a
+restored backup does not change the vault.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 
 from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.clusters import ClusterConfig
 from faultbridge.domain.edges import Actor
-from faultbridge.domain.entries import canonical_json, seal
+from faultbridge.domain.entries import Draft, canonical_json
 from faultbridge.domain.nodes import Head, NodeKey
 from faultbridge.domain.times import to_text, truncate
 from faultbridge.errors import Conflict, Rejected
 from faultbridge.ledger.append import Append, Stack
-from faultbridge.ledger.queries import every, rows_of
+from faultbridge.ledger.cluster_stream import cluster_writes
+from faultbridge.ledger.queries import node_names, query_all
 from faultbridge.ledger.streams import heads_of
 from faultbridge.pipeline import entry_builder
 from faultbridge.ports import Clock, Table
 from faultbridge.ports.objects import Vault
 from faultbridge.storage import items, keys
 from faultbridge.storage.wire import archive_lines as layout
-from faultbridge.storage.writes import Absent, Equals, Put
 
-ROSTER = "NODE#"
-LAST_EPOCH = 9999
-TEXT = "restored from a backup: what was recorded after epoch {epoch}, entry {sequence} is in the archive only"
+MAX_EPOCH = 9999
+TEXT = "restored from a backup: entries after epoch {epoch}, entry {sequence} are in the archive only"
 
 
 @dataclass(slots=True)
 class RecoveredTable:
-    """The epoch that began, and how many streams began it; `already` had done so."""
+    """Result: the new epoch, how many streams began it now, and how many had begun it already."""
 
     epoch: int
     streams: int = 0
@@ -43,7 +44,7 @@ class RecoveredTable:
 
 @dataclass(frozen=True, slots=True)
 class RecoverTable:
-    """Raises the epoch of every stream of a restored table, before anything else writes to it."""
+    """Begins a new epoch in every stream of a restored table. Run it before any other writer starts."""
 
     table: Table
     vault: Vault
@@ -52,75 +53,77 @@ class RecoverTable:
     stack: Stack
 
     def __call__(self, epoch: int | None = None, *, by: str | None = None) -> RecoveredTable:
-        """Begin a new epoch everywhere; with the epoch of one that was interrupted, finish that."""
-        clusters = [self._config(str(row["sk"])) for row in every(self.table, keys.CLUSTERS)]
-        restored = RecoveredTable(self._claim(clusters) if epoch is None else self._known(epoch))
+        """Claim a new epoch and begin it in every stream.
+
+        With `epoch`, finish an interrupted run that claimed this epoch.
+        """
+        clusters = [self._config(str(row["sk"])) for row in query_all(self.table, keys.CLUSTERS)]
+        recovered = RecoveredTable(self._claim(clusters) if epoch is None else self._claimed(epoch))
         for config in clusters:
-            restored.clusters.append(config.cluster)
-            for begun in self._raise(config, restored.epoch, by):
-                restored.streams += begun
-                restored.already += not begun
-        return restored
+            recovered.clusters.append(config.cluster)
+            for began in self._begin_in_cluster(config, recovered.epoch, by):
+                recovered.streams += began
+                recovered.already += not began
+        return recovered
 
     def _claim(self, clusters: list[ClusterConfig]) -> int:
-        """Take a number that no stream of this stack ever had, and write it down where the next restore finds it."""
+        """Record an epoch number in the vault that no stream of this stack has used."""
         used = [int(key.removeprefix(layout.EPOCHS)[:4]) for key in self.vault.list(layout.EPOCHS)]
         for config in clusters:
             used += [head.epoch for head in heads_of(self.table, self.stack, config).values()]
         epoch = max(used, default=1) + 1
-        if epoch > LAST_EPOCH:
-            raise Rejected("no_epoch_left", f"{LAST_EPOCH} epochs were used")
-        told = {"epoch": epoch, "stack_id": self.stack.id, "at": to_text(self.clock.now())}
-        self.vault.put(_claim_key(epoch), canonical_json(told).encode())
+        if epoch > MAX_EPOCH:
+            raise Rejected("no_epoch_left", f"every epoch up to {MAX_EPOCH} is used; deploy a new stack")
+        claim = {"epoch": epoch, "stack_id": self.stack.id, "at": to_text(self.clock.now())}
+        self.vault.put(_claim_key(epoch), canonical_json(claim).encode())
         return epoch
 
-    def _known(self, epoch: int) -> int:
+    def _claimed(self, epoch: int) -> int:
         if self.vault.get(_claim_key(epoch)) is None:
-            raise Rejected("unknown_epoch", f"no restore began epoch {epoch}")
+            raise Rejected("unknown_epoch", f"the vault has no claim of epoch {epoch}; omit --epoch to claim a new one")
         return epoch
 
-    def _raise(self, config: ClusterConfig, epoch: int, by: str | None) -> Iterator[bool]:
-        yield self._raise_cluster(config.cluster, epoch, by)
-        for row in rows_of(self.table, config, ROSTER):
-            yield self._raise_node(NodeKey(config.cluster, str(row["node"])), config, epoch, by)
+    def _begin_in_cluster(self, config: ClusterConfig, epoch: int, by: str | None) -> Iterator[bool]:
+        """Begin the epoch in every stream of a cluster; yield False for a stream that has begun it already."""
+        yield self._begin_cluster_stream(config.cluster, epoch, by)
+        for name in node_names(self.table, config):
+            yield self._begin_node_stream(NodeKey(config.cluster, name), config, epoch, by)
 
-    def _raise_node(self, key: NodeKey, config: ClusterConfig, epoch: int, by: str | None) -> bool:
+    def _begin_node_stream(self, key: NodeKey, config: ClusterConfig, epoch: int, by: str | None) -> bool:
         before = self.append.read(key)
         if before.head.epoch >= epoch:
             return False
         now = truncate(self.clock.now())
-        text = TEXT.format(epoch=before.head.epoch, sequence=before.head.sequence)
-        note = entry_builder.note(kind="operator", text=text, at=now, operator=by)
-        begun = replace(before, head=_begin(before.head, epoch))
-        prepared = self.append.prepare(begun, Transition(begun, (note,)), actor=Actor.CLI, config=config, now=now)
-        self.table.transact(prepared[1])
+        begun = replace(before, head=_first_head(before.head, epoch))
+        transition = Transition(begun, (_note(before.head, now, by),))
+        _, writes = self.append.prepare(begun, transition, actor=Actor.CLI, config=config, now=now)
+        self.table.transact(writes)
         return True
 
-    def _raise_cluster(self, cluster: str, epoch: int, by: str | None) -> bool:
+    def _begin_cluster_stream(self, cluster: str, epoch: int, by: str | None) -> bool:
         before = items.read_cluster(cluster, self.table.get(keys.cluster_state(cluster)))
         if before.head.epoch >= epoch:
             return False
         now = truncate(self.clock.now())
-        text = TEXT.format(epoch=before.head.epoch, sequence=before.head.sequence)
-        note = entry_builder.note(kind="operator", text=text, at=now, operator=by)
-        head = replace(_begin(before.head, epoch), version=before.head.version + 1)
-        stream = self.stack.stream(cluster)
-        entries, head = seal(stream, head, (note,), actor=Actor.CLI, severity=None, recorded_at=now)
-        unchanged = Equals("version", before.head.version) if before.head.version else Absent()
-        item = items.cluster_item(replace(before, head=head), now)
-        written = [Put(items.entry_item(one, keys.cluster_partition(cluster), 0), when=Absent()) for one in entries]
-        self.table.transact([Put(item, when=unchanged), *written])
+        begun, note = replace(before, head=_first_head(before.head, epoch)), _note(before.head, now, by)
+        _, writes = cluster_writes(self.stack, begun, begun, (note,), actor=Actor.CLI, severity=None, now=now)
+        self.table.transact(writes)
         return True
 
     def _config(self, cluster: str) -> ClusterConfig:
         found = self.table.get(keys.cluster_config(cluster))
         if found is None:
-            raise Conflict(f"{cluster} is listed and not registered")
+            raise Conflict(f"cluster {cluster} is listed and not registered; run the command again")
         return items.read_config(found)
 
 
-def _begin(head: Head, epoch: int) -> Head:
+def _first_head(head: Head, epoch: int) -> Head:
     return replace(head, epoch=epoch, sequence=0, hash="")
+
+
+def _note(last: Head, now: datetime, operator: str | None) -> Draft:
+    text = TEXT.format(epoch=last.epoch, sequence=last.sequence)
+    return entry_builder.note(kind="operator", text=text, at=now, operator=operator)
 
 
 def _claim_key(epoch: int) -> str:

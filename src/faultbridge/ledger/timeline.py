@@ -1,8 +1,7 @@
-"""Timeline: what was recorded of a node, a cluster, a case, a device or a job, in the order in which it was recorded.
+"""Timeline: the entries of a cluster, node, case, device or job, in the order of recording.
 
-Pages follow the order of recording and a token is the place of the last entry read, so nothing is read twice. What
-happened earlier than it was recorded comes late, and is marked so. What one page costs depends on its size and never
-on how much was recorded before it.
+A page token is the position of the last entry that was read, so no entry is read twice. An entry recorded long after
+it happened is late (`is_late`). The cost of a page depends on its size, not on the length of the history.
 """
 
 from __future__ import annotations
@@ -19,30 +18,33 @@ from faultbridge.domain.nodes import Head, NodeKey
 from faultbridge.domain.times import from_text, to_text
 from faultbridge.errors import Rejected
 from faultbridge.ledger.page_tokens import make_token, read_token
-from faultbridge.ledger.queries import every
+from faultbridge.ledger.queries import node_head, query_all
 from faultbridge.ports import Clock, Table
 from faultbridge.storage import items, jobs, keys, projections
 from faultbridge.storage.writes import CASES, DEVICES, TIMELINE, Index, Item, Key
 
 LATE = timedelta(minutes=2)
 SKEW = timedelta(minutes=5)
-"""Writers' clocks may differ by this much, so that entries of one stream are recorded out of order by it."""
+"""Largest difference between the clocks of two writers. Entries of one stream may be out of time order by this much."""
 
 AFTER_ALL = "~"
 MAX_READ = 2_000
-"""A page of a filter that hardly anything passes ends after so many entries, short and with a token."""
+"""Entries read for one page. If few of them match the filters, the page is short and has a token."""
 
 MAX_BYTES = 4 * 1024 * 1024
-MIN_CHUNK = 8
-LINKS_AT_ONCE = 100
+MIN_PAGE_SIZE = 8
+LINKS_PER_BATCH = 100
+
+Found = Iterator[tuple[Item, str]]
+"""Entry items in the order of a timeline, each with its position."""
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """Which entries: of a case, a device, a job, a node, or else of a cluster and all its nodes; the first one given.
+class TimelineQuery:
+    """Selects the entries of a case, a device, a job, a node, or a cluster with all its nodes.
 
-    Whatever is given besides filters, and empty filters let all pass. `device` is a serial number or a UUID. `since` is
-    inclusive, `until` exclusive; both are about the time of recording.
+    The first of these that is given selects the timeline; all other fields filter it. An empty filter matches all.
+    `device` is a serial number or a UUID. `since` is inclusive, `until` is exclusive; both compare the recording time.
     """
 
     cluster: str | None = None
@@ -57,7 +59,7 @@ class Wanted:
     codes: Sequence[str] = ()
 
     def covers(self, item: Mapping[str, Any]) -> bool:
-        """Tell whether an entry passes the filters."""
+        """Return whether an entry item matches every filter."""
         recorded = str(item["recorded_at"])
         return (
             (self.since is None or recorded >= to_text(self.since))
@@ -67,177 +69,174 @@ class Wanted:
             and (self.node is None or item.get("node") == self.node)
             and (self.cluster is None or item.get("cluster") == self.cluster)
             and (self.case is None or item.get("case_id") == self.case)
-            and (not self.codes or data_of(item).get("code") in self.codes)
-            and (self.device is None or projections.is_of_device(data_of(item), self.device))
+            and (not self.codes or entry_data(item).get("code") in self.codes)
+            and (self.device is None or projections.is_of_device(entry_data(item), self.device))
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One entry as it was recorded: the exact body, its hash, and the place from which reading can go on."""
+    """One recorded entry: its exact body, its hash, and its position in the timeline."""
 
     body: str
     hash: str
-    place: str
+    position: str
 
     @property
     def event(self) -> dict[str, Any]:
-        """Return the body as the customer gets it, without evidence."""
+        """Return the body as the published event, without evidence."""
         event: dict[str, Any] = json.loads(self.body)
         return event
 
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """Reads entries, on the indexes that exist and without scanning."""
+    """Reads entries through the table's indexes; it never scans the table."""
 
     table: Table
 
-    def entries(self, wanted: Wanted, after: str | None = None) -> Iterator[Line]:
-        """Read every entry that is wanted, oldest recorded first; `after` is the place of a line read before."""
-        for item, place in self._walk(wanted, after, None):
-            if wanted.covers(item):
-                yield Line(str(item["body"]), str(item["hash"]), place)
+    def entries(self, query: TimelineQuery, after: str | None = None) -> Iterator[Line]:
+        """Read all matching entries after a position, the oldest first."""
+        for item, position in self._find(query, after, None):
+            if query.covers(item):
+                yield Line(str(item["body"]), str(item["hash"]), position)
 
-    def page(self, wanted: Wanted, limit: int, token: str | None = None) -> tuple[tuple[Line, ...], str | None]:
-        """Read one page and the token of the next; the same token gives the same page, whatever came since.
+    def page(self, query: TimelineQuery, limit: int, token: str | None = None) -> tuple[tuple[Line, ...], str | None]:
+        """Read one page and the token of the next one; the token is None on the last page.
 
-        A page may be short and have a token: the filters let little pass, or the entries are large.
+        The same token returns the same entries, even if entries are added in between. A page may be short and still
+        have a token, when few entries match the filters or the entries are large.
         """
         lines: list[Line] = []
         read = size = 0
-        place = read_token(token) if token else None
-        for item, here in self._walk(wanted, place, limit + 1):
+        last = read_token(token) if token else None
+        for item, position in self._find(query, last, limit + 1):
             if len(lines) == limit or read == MAX_READ or size >= MAX_BYTES:
-                return tuple(lines), make_token(str(place))
-            read, place = read + 1, here
-            if wanted.covers(item):
-                lines.append(Line(str(item["body"]), str(item["hash"]), here))
+                return tuple(lines), make_token(str(last))
+            read, last = read + 1, position
+            if query.covers(item):
+                lines.append(Line(str(item["body"]), str(item["hash"]), position))
                 size += len(lines[-1].body)
         return tuple(lines), None
 
     def stream(self, cluster: str, node: str | None, after: tuple[int, int], limit: int) -> tuple[Line, ...]:
-        """Read one stream in its own order, after an epoch and sequence; `node` None is the cluster's own."""
+        """Read one stream after an epoch and sequence; without a node, the cluster's own stream."""
         pk = keys.node_partition(NodeKey(cluster, node)) if node else keys.cluster_partition(cluster)
-        found = every(self.table, pk, prefix=keys.ENTRY, after=keys.entry(pk, *after).sk, chunk=limit)
-        return tuple(Line(str(one["body"]), str(one["hash"]), str(one["sk"])) for one in islice(found, limit))
+        found = query_all(self.table, pk, prefix=keys.ENTRY, after=keys.entry(pk, *after).sk, page_size=limit)
+        return tuple(Line(str(item["body"]), str(item["hash"]), str(item["sk"])) for item in islice(found, limit))
 
-    def _walk(self, wanted: Wanted, after: str | None, chunk: int | None) -> Iterator[tuple[Item, str]]:
-        if wanted.case is not None:
-            return self._index(CASES, keys.case(wanted.case).pk, wanted, after, chunk)
-        if wanted.device is not None:
-            return self._device(wanted.device, wanted, after, chunk)
-        if wanted.cluster is None:
-            raise Rejected("nothing_asked", "a timeline is one of a cluster, a case or a device")
-        if wanted.job is not None:
-            return self._job(wanted.cluster, wanted.job, after, chunk)
-        if wanted.node is not None:
-            return self._node(NodeKey(wanted.cluster, wanted.node), wanted, after, chunk)
-        return self._cluster(wanted.cluster, wanted, after, chunk)
+    def _find(self, query: TimelineQuery, after: str | None, page_size: int | None) -> Found:
+        if query.case is not None:
+            return self._by_index(CASES, keys.case(query.case).pk, query, after, page_size)
+        if query.device is not None:
+            return self._by_device(query.device, query, after, page_size)
+        if query.cluster is None:
+            raise Rejected("nothing_asked", "the query selects no timeline; give a cluster, a case or a device")
+        if query.job is not None:
+            return self._by_job(query.cluster, query.job, after, page_size)
+        if query.node is not None:
+            return self._by_node(NodeKey(query.cluster, query.node), query, after, page_size)
+        return self._by_cluster(query.cluster, query, after, page_size)
 
-    def _cluster(
-        self, cluster: str, wanted: Wanted, after: str | None, chunk: int | None
-    ) -> Iterator[tuple[Item, str]]:
+    def _by_cluster(self, cluster: str, query: TimelineQuery, after: str | None, page_size: int | None) -> Found:
         shards = self._shards(cluster)
-        # Nodes spread evenly over the shards, so each has its part of the page; one that has more is asked again.
-        part = max(MIN_CHUNK, -(-chunk // shards)) if chunk else None
-        walks = [self._index(TIMELINE, keys.timeline(cluster, shard), wanted, after, part) for shard in range(shards)]
-        return heapq.merge(*walks, key=lambda found: found[1])
+        # Nodes are spread evenly over the shards, so each shard is read in parts of the page.
+        part = max(MIN_PAGE_SIZE, -(-page_size // shards)) if page_size else None
+        found = [self._by_index(TIMELINE, keys.timeline(cluster, shard), query, after, part) for shard in range(shards)]
+        return heapq.merge(*found, key=lambda one: one[1])
 
-    def _device(self, device: str, wanted: Wanted, after: str | None, chunk: int | None) -> Iterator[tuple[Item, str]]:
+    def _by_device(self, device: str, query: TimelineQuery, after: str | None, page_size: int | None) -> Found:
         names = [device]
-        known = self.table.get(keys.device_link(device))
-        if known is not None:
-            names.append(str(known["serial"]))
-        walks = [self._index(DEVICES, keys.device(name), wanted, after, chunk) for name in names]
-        return heapq.merge(*walks, key=lambda found: found[1])
+        link = self.table.get(keys.device_link(device))
+        if link is not None:
+            names.append(str(link["serial"]))
+        found = [self._by_index(DEVICES, keys.device(name), query, after, page_size) for name in names]
+        return heapq.merge(*found, key=lambda one: one[1])
 
-    def _job(self, cluster: str, job: str, after: str | None, chunk: int | None) -> Iterator[tuple[Item, str]]:
-        found = every(self.table, jobs.job_partition(cluster, job), after=after, up_to=jobs.LAST_LINK, chunk=chunk)
-        while rows := list(islice(found, chunk or LINKS_AT_ONCE)):
-            places = {Key(str(row["entry_pk"]), str(row["entry_sk"])): str(row["sk"]) for row in rows}
-            entries = self.table.get_many(places)
-            yield from ((entries[key], place) for key, place in places.items() if key in entries)
+    def _by_job(self, cluster: str, job: str, after: str | None, page_size: int | None) -> Found:
+        partition = jobs.job_partition(cluster, job)
+        links = query_all(self.table, partition, after=after, up_to=jobs.LAST_LINK, page_size=page_size)
+        while batch := list(islice(links, page_size or LINKS_PER_BATCH)):
+            positions = {Key(str(row["entry_pk"]), str(row["entry_sk"])): str(row["sk"]) for row in batch}
+            entries = self.table.get_many(positions)
+            yield from ((entries[key], position) for key, position in positions.items() if key in entries)
 
     def _shards(self, cluster: str) -> int:
         found = self.table.get(keys.cluster_config(cluster))
         if found is None:
-            raise Rejected("unknown_cluster", f"{cluster} is not registered")
+            raise Rejected(
+                "unknown_cluster", f"{cluster} is not registered; `faultbridge cluster list` shows the names"
+            )
         return items.read_config(found).shards
 
-    def _index(
-        self, index: Index, pk: str, wanted: Wanted, after: str | None, chunk: int | None
-    ) -> Iterator[tuple[Item, str]]:
-        since = to_text(wanted.since) if wanted.since else ""
+    def _by_index(self, index: Index, pk: str, query: TimelineQuery, after: str | None, page_size: int | None) -> Found:
+        since = to_text(query.since) if query.since else ""
         bound = max(after or "", since) or None
-        up_to = to_text(wanted.until) + AFTER_ALL if wanted.until else None
-        for item in every(self.table, pk, after=bound, up_to=up_to, index=index, chunk=chunk):
+        up_to = to_text(query.until) + AFTER_ALL if query.until else None
+        for item in query_all(self.table, pk, after=bound, up_to=up_to, index=index, page_size=page_size):
             if "body" in item:
                 yield item, str(item[index.sk])
 
-    def _node(self, key: NodeKey, wanted: Wanted, after: str | None, chunk: int | None) -> Iterator[tuple[Item, str]]:
-        pk, head = keys.node_partition(key), self._head(key)
-        bound = after or (self._first(pk, head, wanted.since - SKEW) if wanted.since else None)
-        until = to_text(wanted.until + SKEW) if wanted.until else None
-        for item in every(self.table, pk, prefix=keys.ENTRY, after=bound, chunk=chunk):
+    def _by_node(self, key: NodeKey, query: TimelineQuery, after: str | None, page_size: int | None) -> Found:
+        pk, head = keys.node_partition(key), node_head(self.table, key)
+        bound = after or (self._last_before(pk, head, query.since - SKEW) if query.since else None)
+        until = to_text(query.until + SKEW) if query.until else None
+        for item in query_all(self.table, pk, prefix=keys.ENTRY, after=bound, page_size=page_size):
             if until is not None and str(item["recorded_at"]) >= until:
                 return
             yield item, str(item["sk"])
 
-    def _head(self, key: NodeKey) -> Head:
-        state = items.read_state(key, self.table.get(keys.node_state(key)))
-        if not state.registered:
-            raise Rejected("unknown_node", f"{key.stream} is not registered")
-        return state.head
-
-    def _first(self, pk: str, head: Head, since: datetime) -> str | None:
-        """Find by halves where a stream reaches an instant, so that old entries are not read to be thrown away."""
-        low, high, wanted = 0, head.sequence, to_text(since)
+    def _last_before(self, pk: str, head: Head, since: datetime) -> str | None:
+        """Return the sort key of the last entry before an instant, by binary search over the sequence numbers."""
+        low, high, instant = 0, head.sequence, to_text(since)
         while low < high:
             middle = (low + high + 1) // 2
             found = self.table.get(keys.entry(pk, head.epoch, middle))
-            if found is None or str(found["recorded_at"]) < wanted:
+            if found is None or str(found["recorded_at"]) < instant:
                 low = middle
             else:
                 high = middle - 1
         return keys.entry(pk, head.epoch, low).sk if low else None
 
 
-def data_of(item: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return what an entry says, without its place."""
+def entry_data(item: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the `data` of an entry item's event."""
     data: Mapping[str, Any] = json.loads(str(item["body"]))["data"]
     return data
 
 
 def is_late(event: Mapping[str, Any]) -> bool:
-    """Tell whether an event was recorded more than two minutes after it happened."""
+    """Return whether an event was recorded more than two minutes after it happened."""
     metadata = event["metadata"]
     return from_text(metadata["recorded_at"]) - from_text(metadata["occurred_at"]) > LATE
 
 
-def in_order(lines: Sequence[Line]) -> list[Line]:
-    """Sort a window by when things happened; entries of one instant stay in the order of recording."""
+def sort_by_occurrence(lines: Sequence[Line]) -> list[Line]:
+    """Sort entries by the time at which they happened; equal times keep the order of recording."""
     return sorted(lines, key=lambda line: str(line.event["metadata"]["occurred_at"]))
 
 
 OVERLAP = timedelta(seconds=30)
-"""An index shows an entry later than the table has it, so the end of the window is read again each time."""
+"""Length of the window that `follow` reads again, because an index shows an entry later than the table."""
 
 
-def follow(timeline: Timeline, wanted: Wanted, clock: Clock, wait: Callable[[], bool]) -> Iterator[Line]:
-    """Yield what is there, then what comes; `wait` pauses between looks, and after its no one last look follows."""
-    known: set[str] = set()
-    going = True
+def follow(timeline: Timeline, query: TimelineQuery, clock: Clock, wait: Callable[[], bool]) -> Iterator[Line]:
+    """Yield the entries that exist, then each new entry.
+
+    `wait` pauses between two reads. When it returns False, `follow` reads once more and ends.
+    """
+    yielded: set[str] = set()
+    more = True
     while True:
-        looked_at = clock.now()
+        read_at = clock.now()
         window: set[str] = set()
-        for line in timeline.entries(wanted):
+        for line in timeline.entries(query):
             window.add(line.hash)
-            if line.hash not in known:
+            if line.hash not in yielded:
                 yield line
-        known = window
-        start = looked_at - OVERLAP
-        wanted = replace(wanted, since=max(start, wanted.since) if wanted.since else start)
-        if not going:
+        yielded = window
+        start = read_at - OVERLAP
+        query = replace(query, since=max(start, query.since) if query.since else start)
+        if not more:
             return
-        going = wait()
+        more = wait()

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from faultbridge.domain.times import from_text, to_text, truncate
 from faultbridge.ingest.canary import INTERVAL_MINUTES, LAST_RECEIVED, LAST_RECORDED, last_sent_at
-from faultbridge.ledger.queries import every
+from faultbridge.ledger.queries import query_all
 from faultbridge.ports import Clock, Table
 from faultbridge.storage import items, keys
 from faultbridge.storage.rejects import COUNTERS
@@ -65,9 +65,9 @@ class Backlog:
         return self._waiting("timers", self._times(keys.TIMERS, self.clock.now()))
 
     def _rejects(self) -> Waiting:
-        clusters = [str(row["sk"]) for row in every(self.table, keys.CLUSTERS)]
+        clusters = [str(row["sk"]) for row in query_all(self.table, keys.CLUSTERS)]
         partitions = [keys.reject_partition(cluster) for cluster in (*clusters, keys.NO_CLUSTER)]
-        kept = (str(row["sk"]) for each in partitions for row in every(self.table, each, up_to=COUNTERS))
+        kept = (str(row["sk"]) for each in partitions for row in query_all(self.table, each, up_to=COUNTERS))
         times = sorted(from_text(place.partition("#")[0]) for place in kept)
         return Waiting("rejects", len(times), times[0] if times else None, stuck=False)
 
@@ -90,7 +90,7 @@ class Backlog:
     def _times(self, shards: Iterable[str], up_to: datetime | None = None) -> Iterator[datetime]:
         until = to_text(up_to) if up_to else None
         for shard in shards:
-            for row in every(self.table, shard, up_to=until, index=WORK):
+            for row in query_all(self.table, shard, up_to=until, index=WORK):
                 yield from_text(str(row["gsi4sk"]))
 
     def _waiting(self, what: str, times: Iterable[datetime]) -> Waiting:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from faultbridge.domain.clusters import ClusterConfig
 from faultbridge.domain.nodes import NodeKey, NodeState
 from faultbridge.errors import Rejected
-from faultbridge.ledger.queries import every, rows_of
-from faultbridge.ledger.timeline import data_of
+from faultbridge.ledger.queries import query_all, shard_rows
+from faultbridge.ledger.timeline import entry_data
 from faultbridge.ports import Table
 from faultbridge.registry.registration import NewNode, aliases_of
 from faultbridge.storage import items, jobs, keys
@@ -30,7 +30,7 @@ class Erase:
         if found is None:
             raise Rejected("unknown_cluster", f"{cluster} is not registered")
         config = items.read_config(found)
-        seats = [self._seat(cluster, str(row["node"])) for row in rows_of(self.table, config, ROSTER)]
+        seats = [self._seat(cluster, str(row["node"])) for row in shard_rows(self.table, config, ROSTER)]
         live = [state.key.node for state in seats if state.live_case is not None]
         if live:
             raise Rejected("cluster_lives", f"{len(live)} nodes have a live case, {live[0]} among them")
@@ -49,7 +49,7 @@ class Erase:
         for state in seats:
             yield from self._of_seat(state)
         for shard in range(config.shards):
-            for row in list(every(self.table, keys.cases_of(cluster, shard), index=CASES)):
+            for row in list(query_all(self.table, keys.cases_of(cluster, shard), index=CASES)):
                 yield from self._partition(f"CASE#{row['case_id']}")
             yield from self._partition(keys.shard_partition(cluster, shard))
         yield from self._partition(keys.reject_partition(cluster))
@@ -68,10 +68,10 @@ class Erase:
                 found = self.table.get(keys.alias(*alias))
                 if found is not None and items.read_alias(found).key == key:
                     yield keys.alias(*alias)
-        for item in list(every(self.table, keys.node_partition(key))):
-            if "body" in item and data_of(item).get("job_id"):
-                yield from self._partition(jobs.job_partition(key.cluster, str(data_of(item)["job_id"])))
+        for item in list(query_all(self.table, keys.node_partition(key))):
+            if "body" in item and entry_data(item).get("job_id"):
+                yield from self._partition(jobs.job_partition(key.cluster, str(entry_data(item)["job_id"])))
             yield Key(str(item["pk"]), str(item["sk"]))
 
     def _partition(self, pk: str) -> list[Key]:
-        return [Key(str(item["pk"]), str(item["sk"])) for item in every(self.table, pk)]
+        return [Key(str(item["pk"]), str(item["sk"])) for item in query_all(self.table, pk)]

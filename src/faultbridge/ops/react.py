@@ -49,12 +49,12 @@ class React:
             raise Transient("; ".join(failures.all)) from failures.first
 
     def _isolate(self, cluster: str, nodes: Sequence[str], control: Control | None, failures: Failures) -> None:
-        for node, isolate in self.isolate.each(cluster, nodes, control).items():
+        for node, isolate in self.isolate.for_nodes(cluster, nodes, control).items():
             with failures.of(f"isolating {node}"):
                 isolate()
 
     def _job_impact(self, cluster: str, nodes: Sequence[str], failures: Failures) -> None:
-        for key in self.job_impact.busy(cluster, nodes):
+        for key in self.job_impact.busy_nodes(cluster, nodes):
             with failures.of(f"telling the jobs of {key.node}"):
                 self.job_impact(key)
 

@@ -20,14 +20,14 @@ from faultbridge.domain.times import to_text
 from faultbridge.ingest.heartbeat_monitor import HeartbeatMonitor
 from faultbridge.jobs.job_impact import JobImpact
 from faultbridge.ledger.append import Append
-from faultbridge.ledger.queries import every, rows_of
+from faultbridge.ledger.queries import query_all, shard_rows
 from faultbridge.ops.failures import Failures
 from faultbridge.pipeline.observe import tick
 from faultbridge.ports import Clock, Table
 from faultbridge.repair.attempt.leaked_slots import ReleaseLeakedSlots
-from faultbridge.repair.attempt.recovery import RecoverAttempts, RecoveredAttempts
+from faultbridge.repair.attempt.recovery import RecoverAttempts, RecoveryResult
 from faultbridge.repair.breakers import Breakers
-from faultbridge.repair.cluster_status import BAD, ClusterRollup
+from faultbridge.repair.cluster_status import UNHEALTHY_ROWS, ClusterRollup
 from faultbridge.repair.dispatch import Dispatch
 from faultbridge.repair.isolate import Isolate
 from faultbridge.repair.spares.reconcile import ReconcileSpares
@@ -135,7 +135,7 @@ class Sweep:
     def _timers(self) -> Iterator[Key]:
         now = to_text(self.clock.now())
         for timer in self._in_turn(keys.TIMERS):
-            for row in every(self.table, timer, up_to=now, index=WORK):
+            for row in query_all(self.table, timer, up_to=now, index=WORK):
                 yield Key(str(row["pk"]), str(row["sk"]))
 
     def _look_after(self, key: NodeKey, swept: Swept) -> None:
@@ -148,11 +148,11 @@ class Sweep:
         self.append(key, pass_time, actor=Actor.SWEEP, config=rules.config)
         swept.ticked += 1
         poked = self.poke(key)
-        if poked is not RecoveredAttempts.NOTHING:
+        if poked is not RecoveryResult.NOTHING:
             swept.poked[poked.value] = swept.poked.get(poked.value, 0) + 1
 
     def _clusters(self, swept: Swept, failures: Failures, until: datetime) -> None:
-        for cluster in self._in_turn(str(row["sk"]) for row in every(self.table, keys.CLUSTERS)):
+        for cluster in self._in_turn(str(row["sk"]) for row in query_all(self.table, keys.CLUSTERS)):
             if self._out_of_time(swept, until):
                 return
             control = None
@@ -176,9 +176,9 @@ class Sweep:
         self, cluster: str, control: Control | None, swept: Swept, failures: Failures, until: datetime
     ) -> None:
         """Isolate what serves although its case wants it isolated: a call that failed, a doorbell that was lost."""
-        rows = rows_of(self.table, rules_of(self.rulebook, cluster).config, BAD)
+        rows = shard_rows(self.table, rules_of(self.rulebook, cluster).config, UNHEALTHY_ROWS)
         served = [str(row["node"]) for row in rows if row["status"] == NodeStatus.DEGRADED and row.get("case")]
-        for node, isolate in self.isolate.each(cluster, served, control).items():
+        for node, isolate in self.isolate.for_nodes(cluster, served, control).items():
             # An orchestrator that does not answer costs seconds a node.
             if self._out_of_time(swept, until):
                 return
@@ -187,8 +187,8 @@ class Sweep:
 
     def _job_impact(self, cluster: str, failures: Failures) -> None:
         """Tell of a fault that rang no doorbell, or whose doorbell was lost."""
-        rows = rows_of(self.table, rules_of(self.rulebook, cluster).config, BAD)
-        for key in self.job_impact.busy(cluster, [str(row["node"]) for row in rows]):
+        rows = shard_rows(self.table, rules_of(self.rulebook, cluster).config, UNHEALTHY_ROWS)
+        for key in self.job_impact.busy_nodes(cluster, [str(row["node"]) for row in rows]):
             with failures.of(f"telling the jobs of {key.node}"):
                 self.job_impact(key)
 

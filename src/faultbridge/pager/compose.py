@@ -1,9 +1,9 @@
-"""Write: a page from an event, its rule, and what the table knows besides."""
+"""Writes a page from an event, its rule, and the stored case and node."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -11,77 +11,71 @@ from faultbridge.domain.cases import Case
 from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.times import from_text
 from faultbridge.ledger.entry_text import component_text
-from faultbridge.pager.page import Links, Page, PageState, Place
+from faultbridge.pager.page import Links, Location, Page
 from faultbridge.pager.page_rule import PageRule
 from faultbridge.pipeline.entry_builder import component_data, incarnation_data
 from faultbridge.ports import ProviderFailure
 
 UNKNOWN_STATUS = "unknown"
-STOPPED = "escalated"
-"""The transition of a repair that stopped; its reasons have pages of their own."""
+ESCALATED = "escalated"
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
-    """What the table says of an event's case and node; empty when nobody could ask it."""
+class StoredDetails:
+    """The stored case and node of an event, where the event has them."""
 
     case: Case | None = None
     node: NodeState | None = None
-    note: str = ""
 
 
-def write_page(event: Mapping[str, Any], rule: PageRule, known: Known, links: Links) -> Page:
-    """Say what broke, where, since when, what is being done, and what the reader must do."""
+def write_page(event: Mapping[str, Any], rule: PageRule, stored: StoredDetails, links: Links) -> Page:
+    """Return the page of an event: the texts of its rule with the values of the event.
+
+    Stored details fill values that the event does not contain.
+    """
     metadata, data = event["metadata"], event["data"]
-    words = _Words(
+    values = _TextValues(
         {name: str(value) for name, value in data.items() if value is not None and not isinstance(value, dict)}
         | {"case": metadata.get("case_id"), "cluster": metadata["cluster"], "node": metadata.get("node")}
-        | {"status": known.node.status.value if known.node and known.node.status else UNKNOWN_STATUS}
+        | {"status": stored.node.status.value if stored.node and stored.node.status else UNKNOWN_STATUS}
     )
-    cause = data.get("cause") or _cause_of(known.case)
-    code = cause.get("code")
+    cause = data.get("cause") or _cause_of(stored.case)
     return Page(
         key=rule.key(event),
         state=rule.state,
         urgency=rule.urgency,
-        headline=rule.headline.format_map(words),
-        broke=_broke(cause, data),
-        place=_place(metadata, data, cause.get("component"), known.node),
-        doing=rule.doing.format_map(words),
-        reader=rule.reader.format_map(words),
+        headline=rule.headline.format_map(values),
+        fault=_fault_text(cause, data),
+        location=_location(metadata, data, cause.get("component"), stored.node),
+        system_action=rule.system_action.format_map(values),
+        action_required=rule.action_required.format_map(values),
         commands=tuple(
-            one.format_map(words) for one in rule.commands if "{case}" not in one or metadata.get("case_id")
+            one.format_map(values) for one in rule.commands if "{case}" not in one or metadata.get("case_id")
         ),
         runbook=links.runbook(runbook_of(rule, data)),
         timeline=links.timeline(metadata["cluster"], metadata.get("case_id")),
         event_type=metadata["event_type"],
         event_id=metadata["event_id"],
-        at=from_text(metadata["occurred_at"]),
-        code=code,
+        occurred_at=from_text(metadata["occurred_at"]),
+        code=cause.get("code"),
         severity=data.get("severity")
         or metadata.get("severity")
-        or (known.case.severity.value if known.case else None),
+        or (stored.case.severity.value if stored.case else None),
         case_id=metadata.get("case_id"),
-        since=_since(data, known.case),
+        since=_since(data, stored.case),
         phases=data.get("phases") or {},
-        note=known.note,
     )
 
 
-def over(page: Page) -> Page:
-    """Say of a trouble that it has ended, where nothing of its end is at hand."""
-    return replace(page, state=PageState.RESOLVED, headline=f"over: {page.headline}", doing="Done.", reader="Nothing.")
-
-
 def runbook_of(rule: PageRule, data: Mapping[str, Any]) -> str:
-    """Name the page of the reason for which a repair stopped, where it has one; else that of the rule."""
+    """Return the runbook of the failure reason if a repair stopped with one, else the runbook of the rule."""
     reason = str(data.get("reason") or "").partition(":")[0]
-    known = rule.transition == STOPPED and reason in ProviderFailure.__members__
-    return f"reason-{reason.lower().replace('_', '-')}" if known else rule.runbook
+    has_runbook = rule.kind == ESCALATED and reason in ProviderFailure.__members__
+    return f"reason-{reason.lower().replace('_', '-')}" if has_runbook else rule.runbook
 
 
-class _Words(dict[str, str | None]):
-    """The words of an event for a sentence; a word that the event does not have is a question mark."""
+class _TextValues(dict[str, str | None]):
+    """Values for the texts of a rule. A value that the event does not contain becomes a question mark."""
 
     def __missing__(self, _name: str) -> str:
         return "?"
@@ -91,36 +85,38 @@ def _cause_of(case: Case | None) -> dict[str, Any]:
     return {} if case is None else {"code": case.code, "component": component_data(case.component)}
 
 
-def _broke(cause: Mapping[str, Any], data: Mapping[str, Any]) -> str:
+def _fault_text(cause: Mapping[str, Any], data: Mapping[str, Any]) -> str:
+    """Return code, component and message of the cause, or the reason of an event without a cause."""
     if not cause:
         return str(data.get("reason") or "")
-    about = " ".join(part for part in (cause.get("code"), component_text(cause.get("component"))) if part)
-    return f"{about}: {cause['message']}" if cause.get("message") else about
+    fault = " ".join(part for part in (cause.get("code"), component_text(cause.get("component"))) if part)
+    return f"{fault}: {cause['message']}" if cause.get("message") else fault
 
 
-def _place(
+def _location(
     metadata: Mapping[str, Any], data: Mapping[str, Any], component: Mapping[str, Any] | None, node: NodeState | None
-) -> Place:
-    sitting = data.get("incarnation") or incarnation_data(node.incarnation if node else None) or {}
-    part = component or {}
-    return Place(
+) -> Location:
+    incarnation = data.get("incarnation") or incarnation_data(node.incarnation if node else None) or {}
+    fields = component or {}
+    return Location(
         cluster=metadata["cluster"],
         node=metadata.get("node"),
-        instance_id=sitting.get("instance_id"),
+        instance_id=incarnation.get("instance_id"),
         component=component_text(component),
-        serial=part.get("serial") or _serial(part, node),
-        pci=part.get("pci"),
+        serial=fields.get("serial") or _serial(fields.get("pci"), node),
+        pci=fields.get("pci"),
     )
 
 
-def _serial(part: Mapping[str, Any], node: NodeState | None) -> str | None:
+def _serial(pci: str | None, node: NodeState | None) -> str | None:
+    """Return the serial number of the node's device at a PCI address."""
     devices = node.devices if node else ()
-    same = (one.serial for one in devices if part.get("pci") and one.pci == part["pci"])
-    return next(same, None)
+    return next((device.serial for device in devices if pci and device.pci == pci), None)
 
 
 def _since(data: Mapping[str, Any], case: Case | None) -> datetime | None:
-    told = data.get("detected_at") or data.get("opened_at")
-    if told:
-        return from_text(told)
+    """Return when the fault was detected, or else when the case opened."""
+    since = data.get("detected_at") or data.get("opened_at")
+    if since:
+        return from_text(since)
     return case.marks.get("detected", case.opened_at) if case else None

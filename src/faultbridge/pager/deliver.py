@@ -1,19 +1,23 @@
-"""Deliver: each page at least once, its repetitions under the same key, and never none because the table is down."""
+"""Sends the pages of one event at least once; repetitions of a page have the same key.
+
+If the table or the pager does not answer, the call raises and the event is delivered again.
+"""
 
 from __future__ import annotations
 
-from collections import Counter
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
 from faultbridge.domain.nodes import NodeKey
-from faultbridge.domain.times import from_text, to_text
+from faultbridge.domain.times import from_text
 from faultbridge.errors import Conflict, Misconfigured, Transient
-from faultbridge.pager.compose import Known, over, write_page
-from faultbridge.pager.notification_log import Begun, Fate, Marks
-from faultbridge.pager.open_pages import LivePage, LivePages
+from faultbridge.log import log_cause
+from faultbridge.pager.compose import StoredDetails, write_page
+from faultbridge.pager.notification_log import NotificationLog, PageOutcome, SendStart
+from faultbridge.pager.open_pages import OpenPage, OpenPages
 from faultbridge.pager.page import Page, PagerSettings, PageState
 from faultbridge.pager.page_rule import PageRule
 from faultbridge.pager.rules import rules_for
@@ -21,133 +25,138 @@ from faultbridge.pager.service_formats import message_of
 from faultbridge.ports import Clock, Pager, Table
 from faultbridge.storage import items, keys
 
-TOO_OLD = timedelta(days=16)
-BLIND = "The table did not answer: this page may repeat an earlier one, and details may be missing."
+MAX_EVENT_AGE = timedelta(days=16)
+
+_NOT_SENT = {
+    PageOutcome.WITHHELD: "hourly limit reached; the next summary lists the page",
+    PageOutcome.QUIET: "only a summary listed the page",
+    PageOutcome.KNOWN: "the page already has this state, or was never triggered",
+    PageOutcome.REPEATED: "the event was processed before",
+    PageOutcome.OVERTAKEN: "a later event was processed",
+    PageOutcome.TOO_OLD: f"the event is older than {MAX_EVENT_AGE.days} days",
+}
 
 
 @dataclass(frozen=True, slots=True)
-class Delivered:
-    """One page of an event: its key, what became of it, and whether that could be noted."""
+class Delivery:
+    """The result for one page of an event.
+
+    `recorded` is False if the page was sent and could not be recorded.
+    """
 
     key: str
     state: PageState
-    fate: Fate
-    noted: bool = True
+    outcome: PageOutcome
+    recorded: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class Paging:
-    """Turns events of the bus into pages; raises only when a page could not be sent."""
+    """Sends the pages that events of the bus trigger or resolve."""
 
     table: Table
     pager: Pager
     clock: Clock
     settings: PagerSettings = field(default_factory=PagerSettings)
-    blindly: Counter[str] = field(default_factory=Counter)
-    told: set[tuple[str, str]] = field(default_factory=set)
 
-    def __call__(self, event: Mapping[str, Any]) -> tuple[Delivered, ...]:
-        """Send every page that an event's detail asks for.
+    def __call__(self, event: Mapping[str, Any]) -> tuple[Delivery, ...]:
+        """Send every page of an event's detail.
 
-        Raises Transient when the pager does not answer, and when the table does not: the page is out then, and the
-        event must come again until it is noted, or its end would be told to nobody.
+        Raises Transient or Misconfigured if the table or the pager does not answer. The event must then be delivered
+        again; pages that were sent and recorded are not repeated.
         """
-        recorded = from_text(event["metadata"]["recorded_at"])
-        if self.clock.now() - recorded > TOO_OLD:
-            return tuple(Delivered(rule.key(event), rule.state, Fate.TOO_OLD) for rule in rules_for(event))
-        delivered, failures = [], []
+        recorded_at = from_text(event["metadata"]["recorded_at"])
+        if self.clock.now() - recorded_at > MAX_EVENT_AGE:
+            return tuple(_not_sent(event, rule, PageOutcome.TOO_OLD) for rule in rules_for(event))
+        delivered: list[Delivery] = []
+        failures: list[Transient | Misconfigured] = []
         for rule in rules_for(event):
             try:
                 delivered.append(self._deliver(event, rule))
-            except Transient as error:
+            except (Transient, Misconfigured) as error:
+                _log("page failed; the event is retried", event, rule, str(error), level=logging.WARNING)
                 failures.append(error)
         if failures:
             raise failures[-1]
         return tuple(delivered)
 
     @property
-    def _marks(self) -> Marks:
-        return Marks(self.table, self.clock)
+    def _notifications(self) -> NotificationLog:
+        return NotificationLog(self.table, self.clock)
 
     @property
-    def _live(self) -> LivePages:
-        return LivePages(self.table, self.clock, self.settings.max_per_hour)
+    def _open_pages(self) -> OpenPages:
+        return OpenPages(self.table, self.clock, self.settings.max_per_hour)
 
-    def _deliver(self, event: Mapping[str, Any], rule: PageRule) -> Delivered:
-        key = rule.key(event)
-        told = (event["metadata"]["event_id"], key)
-        try:
-            begun = self._marks.begin(event, rule)
-            owes_end = begun.fate is Fate.OVERTAKEN and (begun.maybe_told or told in self.told)
-            if begun.fate is not None and not owes_end:
-                return Delivered(key, rule.state, begun.fate)
-            # Of what is over nothing more is asked: a table that goes away now must not make it begin again.
-            known = Known() if owes_end else self._known(event)
-            page = write_page(event, rule, known, self.settings.links)
-            fate = Fate.SENT if owes_end or told in self.told else self._judge(page)
-        except Misconfigured:
-            return self._deliver_blindly(event, rule)
-        except Transient:
-            # Whether the trouble was told, nobody can say now: an end waits.
-            if rule.state is PageState.TRIGGERED and told not in self.told:
-                self._deliver_blindly(event, rule)
-                self.told.add(told)
-            raise
-        if owes_end:
-            return self._end(event, rule, over(page))
-        message_id = self.pager.send(message_of(page)) if fate is Fate.SENT and told not in self.told else ""
-        noted = self._note(event, rule, self._live_page(page, fate, begun), message_id)
-        self.told.discard(told)
-        return Delivered(key, rule.state, fate, noted=noted)
+    def _deliver(self, event: Mapping[str, Any], rule: PageRule) -> Delivery:
+        start = self._notifications.start(event, rule)
+        if start.outcome is not None:
+            return _not_sent(event, rule, start.outcome)
+        page = write_page(event, rule, self._stored_details(event), self.settings.links)
+        outcome = self._decide(page)
+        message_id = self.pager.send(message_of(page)) if outcome is PageOutcome.SENT else ""
+        recorded = self._record(event, rule, self._open_page(page, outcome, start), message_id)
+        if outcome is not PageOutcome.SENT:
+            return _not_sent(event, rule, outcome)
+        return Delivery(page.key, page.state, outcome, recorded=recorded)
 
-    def _end(self, event: Mapping[str, Any], rule: PageRule, page: Page) -> Delivered:
-        """Tell that a trouble is over which somebody may have heard of without the table, and whose end nobody did."""
-        self.pager.send(message_of(page))
-        self._marks.end_told(event, rule)
-        self.told.discard((event["metadata"]["event_id"], page.key))
-        return Delivered(page.key, page.state, Fate.SENT)
+    def _decide(self, page: Page) -> PageOutcome:
+        """Return whether to send a page.
 
-    def _judge(self, page: Page) -> Fate:
+        A trigger above the hourly limit is withheld. A resolve is quiet if only a summary listed the trigger.
+        """
         if page.state is PageState.TRIGGERED:
-            return Fate.SENT if self._live.admits(page) else Fate.WITHHELD
-        live = self._live.read(page)
-        return Fate.SENT if live is None or live.own or live.maybe_told else Fate.QUIET
+            return PageOutcome.SENT if self._open_pages.admit(page) else PageOutcome.WITHHELD
+        opened = self._open_pages.read(page)
+        was_sent = opened is None or opened.individual or opened.possibly_sent
+        return PageOutcome.SENT if was_sent else PageOutcome.QUIET
 
-    def _live_page(self, page: Page, fate: Fate, begun: Begun) -> LivePage:
-        own = fate is Fate.SENT
-        return LivePage(page, own, begun.maybe_told, told_at=self.clock.now() if own else None, times=int(own))
+    def _open_page(self, page: Page, outcome: PageOutcome, start: SendStart) -> OpenPage:
+        sent = outcome is PageOutcome.SENT
+        sent_at = self.clock.now() if sent else None
+        return OpenPage(page, sent, start.possibly_sent, last_sent_at=sent_at, sent_count=int(sent))
 
-    def _note(self, event: Mapping[str, Any], rule: PageRule, live: LivePage, message_id: str) -> bool:
-        """Note what became of a page; what nobody was told yet must be noted, or the event comes again."""
-        beside = self._live.begins(live) if rule.state is PageState.TRIGGERED else self._live.ends(live.page)
+    def _record(self, event: Mapping[str, Any], rule: PageRule, opened: OpenPage, message_id: str) -> bool:
+        """Record the outcome of a page. Raises if the page was not sent, so that the event is delivered again."""
+        pages = self._open_pages
+        write = pages.put(opened) if rule.state is PageState.TRIGGERED else pages.delete(opened.page)
         try:
-            self._marks.settle(event, rule, message_id, [beside])
+            self._notifications.finish(event, rule, message_id, [write])
         except Conflict:
-            return False  # its trouble went on meanwhile, and whoever brings that has told it
-        except (Transient, Misconfigured):
-            # A page that is out would only be sent again.
-            if not live.own:
+            _log("page not recorded", event, rule, "a later event was recorded in the meantime")
+            return False
+        except (Transient, Misconfigured) as error:
+            # A retry would send the page a second time.
+            if not opened.individual:
                 raise
+            _log("page not recorded", event, rule, str(error), level=logging.WARNING)
             return False
         return True
 
-    def _deliver_blindly(self, event: Mapping[str, Any], rule: PageRule) -> Delivered:
-        """Send without the table; raises Transient beyond the hour's limit, so that the event comes again."""
-        page = write_page(event, rule, Known(note=BLIND), self.settings.links)
-        hour = f"{page.place.cluster} {page.urgency} {to_text(self.clock.now())[:13]}"
-        limited = page.state is PageState.TRIGGERED and page.place.node is not None
-        if limited and self.blindly[hour] >= self.settings.max_per_hour:
-            raise Transient(f"the table does not answer, and {self.settings.max_per_hour} pages are out without it")
-        self.blindly[hour] += limited
-        self.pager.send(message_of(page))
-        return Delivered(rule.key(event), rule.state, Fate.SENT, noted=False)
-
-    def _known(self, event: Mapping[str, Any]) -> Known:
+    def _stored_details(self, event: Mapping[str, Any]) -> StoredDetails:
+        """Read the stored node and case of an event."""
         metadata = event["metadata"]
         if metadata.get("node") is None:
-            return Known()
+            return StoredDetails()
         node = NodeKey(metadata["cluster"], metadata["node"])
-        places = [keys.node_state(node), *([keys.case(metadata["case_id"])] if metadata.get("case_id") else [])]
-        found = self.table.get_many(places)
-        case = found.get(places[-1]) if len(places) > 1 else None
-        return Known(items.read_case(case) if case else None, items.read_state(node, found.get(places[0])))
+        state_key = keys.node_state(node)
+        case_key = keys.case(metadata["case_id"]) if metadata.get("case_id") else None
+        found = self.table.get_many([state_key, case_key] if case_key else [state_key])
+        case = found.get(case_key) if case_key else None
+        return StoredDetails(items.read_case(case) if case else None, items.read_state(node, found.get(state_key)))
+
+
+def _not_sent(event: Mapping[str, Any], rule: PageRule, outcome: PageOutcome) -> Delivery:
+    """Log why a page is not sent."""
+    _log("page not sent", event, rule, _NOT_SENT[outcome], outcome=outcome.value)
+    return Delivery(rule.key(event), rule.state, outcome)
+
+
+def _log(
+    decision: str, event: Mapping[str, Any], rule: PageRule, reason: str, *, level: int = logging.INFO, **ids: object
+) -> None:
+    metadata = event["metadata"]
+    place = {name: metadata.get(name) for name in ("cluster", "node", "case_id", "event_id")}
+    log_cause(
+        decision, reason=reason, level=level, page_key=rule.key(event), page_state=rule.state.value, **place, **ids
+    )

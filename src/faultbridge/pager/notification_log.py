@@ -1,6 +1,7 @@
-"""Marks: what was said last under each key, so that a repetition says nothing new.
+"""Notification log: the last state sent for each page key, so that a repeated event sends nothing new.
 
-A mark is written before a page is sent and again after: a crash in between sends it twice, with the same key.
+A record is written before a page is sent and again afterwards. After a crash between the two, the page is sent again
+under the same key.
 """
 
 from __future__ import annotations
@@ -11,25 +12,25 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import Any
 
-from faultbridge.domain.times import from_text, to_milliseconds, to_text
+from faultbridge.domain.times import to_milliseconds, to_text
 from faultbridge.errors import Conflict
+from faultbridge.log import log_cause
 from faultbridge.pager.page import PageState
 from faultbridge.pager.page_rule import PageRule
 from faultbridge.ports import Clock, Table
 from faultbridge.storage import items, keys
 from faultbridge.storage.writes import Absent, Condition, Equals, Item, Key, Path, Put, Update, Value, Write
 
-MARK_KEPT = timedelta(days=30)
-AGAIN_AFTER = timedelta(minutes=1)
-"""The earliest time after which Lambda gives a function an event again that it failed on."""
+RECORD_TTL = timedelta(days=30)
 MAX_TRIES = 5
 SENDING, SENT = "sending", "sent"
 
 
-class Fate(StrEnum):
-    """What became of one page that an event asked for.
+class PageOutcome(StrEnum):
+    """The result for one page of an event.
 
-    `withheld` waits for the next summary, `quiet` ends what only a summary spoke of, `known` says what is said already.
+    `withheld`: the next summary lists the page. `quiet`: a resolve of a page that was only in a summary. `known`: the
+    page already has this state. `repeated`: the event was processed before. `overtaken`: a later event was processed.
     """
 
     SENT = "sent"
@@ -42,112 +43,100 @@ class Fate(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
-    """How the sending of a page began: `fate` when there is nothing to send.
+class SendStart:
+    """The start of a send. `outcome` is set if there is nothing to send.
 
-    After an earlier try was cut short nobody can say whether it reached somebody: then the page is `maybe_told`. So is
-    a trouble that may have come before, while the table was away, and whose end came meanwhile and was told to nobody.
+    `possibly_sent` means that an earlier try was interrupted, so that the page may have reached a recipient.
     """
 
-    fate: Fate | None = None
-    maybe_told: bool = False
+    outcome: PageOutcome | None = None
+    possibly_sent: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Marks:
-    """Reads and writes the marks; each stands under its trouble's key."""
+class NotificationLog:
+    """Reads and writes one record for each page key."""
 
     table: Table
     clock: Clock
 
-    def begin(self, event: Mapping[str, Any], rule: PageRule) -> Begun:
-        """Mark a page as being sent, or say why there is nothing to send."""
-        place, present = _place(event, rule), _position(event["metadata"])
+    def start(self, event: Mapping[str, Any], rule: PageRule) -> SendStart:
+        """Record that a page is being sent, or return the outcome if there is nothing to send."""
+        key, position = _record_key(rule.key(event)), _position(event["metadata"])
         for _ in range(MAX_TRIES):
-            mark = self.table.get(place)
-            known = _position(mark) if mark else (0, 0)
-            if known > present:
-                return Begun(Fate.OVERTAKEN, self._owes_its_end(mark, event, rule))
-            if mark is not None and known == present and mark["state"] == SENT:
-                return Begun(Fate.REPEATED)
-            news, maybe_told = _is_news(mark, rule.state), _maybe_told(mark, rule.state)
+            record = self.table.get(key)
+            recorded = _position(record) if record else (0, 0)
+            if recorded > position:
+                return SendStart(PageOutcome.OVERTAKEN)
+            if record is not None and recorded == position and record["state"] == SENT:
+                return SendStart(PageOutcome.REPEATED)
+            is_new, possibly_sent = _is_new(record, rule.state), _possibly_sent(record, rule.state)
+            new_record = self._new_record(key, event, rule, SENDING if is_new else SENT)
             try:
-                attributes = self._mark(place, event, rule, SENDING if news else SENT)
-                more = {"maybe_told": maybe_told, "unannounced": mark is None and not news}
-                self.table.write(Put(attributes | more, when=_unchanged(mark)))
+                self.table.write(Put(new_record | {"possibly_sent": possibly_sent}, when=_unchanged(record)))
             except Conflict:
                 continue
-            return Begun(None if news else Fate.KNOWN, maybe_told)
-        # Many hands on one key at once: rather one page too many than none.
-        return Begun(maybe_told=True)
+            return SendStart(None if is_new else PageOutcome.KNOWN, possibly_sent)
+        log_cause("page sent without a record", reason="too many concurrent writers", page_key=rule.key(event))
+        # One page too many is better than a missing page.
+        return SendStart(possibly_sent=True)
 
-    def settle(self, event: Mapping[str, Any], rule: PageRule, message_id: str, beside: Sequence[Write]) -> None:
-        """Mark a page as done, together with other writes; raises Conflict when its trouble went on meanwhile."""
+    def finish(self, event: Mapping[str, Any], rule: PageRule, message_id: str, other_writes: Sequence[Write]) -> None:
+        """Record that a page was sent, together with other writes.
+
+        Raises Conflict if a later event was recorded in the meantime.
+        """
         _, sequence = _position(event["metadata"])
-        done: dict[Path, Value] = {
+        sent: dict[Path, Value] = {
             ("state",): SENT,
             ("message_id",): message_id,
             ("sent_at",): to_text(self.clock.now()),
         }
-        mark = Update(_place(event, rule), set=done, when=Equals("sequence", sequence))
-        self.table.transact([mark, *beside])
+        update = Update(_record_key(rule.key(event)), set=sent, when=Equals("sequence", sequence))
+        self.table.transact([update, *other_writes])
 
-    def end_told(self, event: Mapping[str, Any], rule: PageRule) -> None:
-        """Note that the end of a trouble was told after all, so that it is told once."""
-        done: dict[Path, Value] = {("unannounced",): False, ("maybe_told",): True}
-        self.table.write(Update(_place(event, rule), set=done))
+    def is_resolved(self, page_key: str) -> bool:
+        """Return whether the last state recorded for a page key is resolved."""
+        record = self.table.get(_record_key(page_key))
+        return record is not None and record["page_state"] == PageState.RESOLVED
 
-    def _owes_its_end(self, mark: Item | None, event: Mapping[str, Any], rule: PageRule) -> bool:
-        if mark is None or rule.state is not PageState.TRIGGERED or not mark.get("unannounced"):
-            return False
-        return self.clock.now() - from_text(event["metadata"]["recorded_at"]) >= AGAIN_AFTER
-
-    def is_over(self, key: str) -> bool:
-        """Tell whether the last word under a key was that its trouble is over."""
-        mark = self.table.get(_place_of(key))
-        return mark is not None and mark["said"] == PageState.RESOLVED
-
-    def _mark(self, place: Key, event: Mapping[str, Any], rule: PageRule, state: str) -> Item:
+    def _new_record(self, key: Key, event: Mapping[str, Any], rule: PageRule, state: str) -> Item:
         now = self.clock.now()
         epoch, sequence = _position(event["metadata"])
         attributes = {
             "state": state,
-            "said": rule.state.value,
+            "page_state": rule.state.value,
             "epoch": epoch,
             "sequence": sequence,
             "event_id": event["metadata"]["event_id"],
-            "expires_at": to_milliseconds(now + MARK_KEPT) // 1000,
+            "expires_at": to_milliseconds(now + RECORD_TTL) // 1000,
         }
-        return items.item(place, now, attributes)
+        return items.item(key, now, attributes)
 
 
-def _place(event: Mapping[str, Any], rule: PageRule) -> Key:
-    return _place_of(rule.key(event))
+def _record_key(page_key: str) -> Key:
+    owner, _, kind = page_key.rpartition(":")
+    return keys.page_mark(owner, kind)
 
 
-def _place_of(key: str) -> Key:
-    owner, _, transition = key.rpartition(":")
-    return keys.page_mark(owner, transition)
-
-
-def _is_news(mark: Item | None, state: PageState) -> bool:
-    """Tell whether a page says something: an end does of what was told, a trigger of what is not told already."""
-    if mark is None:
+def _is_new(record: Item | None, state: PageState) -> bool:
+    """Return whether a page changes the last state sent. A page never triggered is not resolved."""
+    if record is None:
         return state is PageState.TRIGGERED
-    # What is being sent may have been cut short, so it is said again.
-    return mark["state"] == SENDING or mark["said"] != state.value
+    # An interrupted send is repeated.
+    return record["state"] == SENDING or record["page_state"] != state.value
 
 
-def _maybe_told(mark: Item | None, state: PageState) -> bool:
-    """Tell whether a try was cut short, of this page or of the beginning that this end belongs to."""
-    if mark is None:
+def _possibly_sent(record: Item | None, state: PageState) -> bool:
+    """Return whether an earlier send was interrupted: of this page, or of the trigger of this resolve."""
+    if record is None:
         return False
-    return mark["state"] == SENDING or (state is PageState.RESOLVED and bool(mark.get("maybe_told")))
+    return record["state"] == SENDING or (state is PageState.RESOLVED and bool(record.get("possibly_sent")))
 
 
-def _position(of: Mapping[str, Any]) -> tuple[int, int]:
-    return int(of["epoch"]), int(of["sequence"])
+def _position(source: Mapping[str, Any]) -> tuple[int, int]:
+    return int(source["epoch"]), int(source["sequence"])
 
 
-def _unchanged(mark: Item | None) -> Condition:
-    return Absent() if mark is None else Equals("sequence", int(str(mark["sequence"])))
+def _unchanged(record: Item | None) -> Condition:
+    return Absent() if record is None else Equals("sequence", int(str(record["sequence"])))

@@ -1,6 +1,6 @@
-"""Live: which keys of a cluster are triggered and not resolved, and how many pages a clock hour may have.
+"""Open pages: pages that are triggered and not resolved, and the page limit of a clock hour.
 
-Cases beyond the limit have no page of their own; a summary speaks for them until the last of them has ended.
+Pages above the limit are withheld. A summary lists them until the last of them is resolved.
 """
 
 from __future__ import annotations
@@ -12,103 +12,109 @@ from typing import Any
 
 from faultbridge.domain.times import to_milliseconds
 from faultbridge.errors import Conflict
-from faultbridge.ledger.queries import every
+from faultbridge.ledger.queries import query_all
+from faultbridge.log import log_cause
 from faultbridge.pager.page import Page
 from faultbridge.ports import Clock, PageUrgency, Table
 from faultbridge.storage import items, keys
 from faultbridge.storage.codec import dump, load
 from faultbridge.storage.writes import Absent, AnyOf, Below, Delete, Item, Key, Present, Put, Update, Write
 
-TALLY_KEPT = timedelta(hours=2)
+COUNTER_TTL = timedelta(hours=2)
 MAX_TRIES = 5
 
 
 @dataclass(frozen=True, slots=True)
-class LivePage:
-    """A page as it was triggered; `own` unless only summaries speak for it, `told_at` None until one did.
+class OpenPage:
+    """A triggered page. `individual` is False if only summaries list it.
 
-    One that was cut short before summaries spoke for it is `maybe_told` by itself, and has an end of its own.
+    `possibly_sent` means that a send was interrupted before the page was withheld: its resolve is sent. `last_sent_at`
+    and `sent_count` include summaries that list the page.
     """
 
     page: Page
-    own: bool = True
-    maybe_told: bool = False
-    told_at: datetime | None = None
-    times: int = 0
+    individual: bool = True
+    possibly_sent: bool = False
+    last_sent_at: datetime | None = None
+    sent_count: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class LivePages:
-    """Reads and writes them; the rows of a cluster and urgency stand together, and are read consistently."""
+class OpenPages:
+    """Reads and writes the open pages of a cluster and urgency, with consistent reads of one partition."""
 
     table: Table
     clock: Clock
     max_per_hour: int
 
-    def admits(self, page: Page) -> bool:
-        """Take one of the hour's pages; False when all are taken. What is about the whole cluster is never limited."""
-        if page.place.node is None:
+    def admit(self, page: Page) -> bool:
+        """Count a page against the hourly limit. Returns False above the limit.
+
+        Pages about a whole cluster are not limited.
+        """
+        if page.location.node is None:
             return True
         now = self.clock.now()
-        place = keys.page_tally(page.place.cluster, page.urgency, now)
-        gone = to_milliseconds(now + TALLY_KEPT) // 1000
-        room = AnyOf((Absent(), Below("sent", self.max_per_hour)))
+        counter = keys.page_tally(page.location.cluster, page.urgency, now)
+        expires_at = to_milliseconds(now + COUNTER_TTL) // 1000
+        below_limit = AnyOf((Absent(), Below("sent", self.max_per_hour)))
         for _ in range(MAX_TRIES):
             try:
-                self.table.write(Update(place, set={("expires_at",): gone}, add={"sent": 1}, when=room))
+                self.table.write(Update(counter, set={("expires_at",): expires_at}, add={"sent": 1}, when=below_limit))
             except Conflict:
-                if self._is_full(place):
+                if self._is_full(counter):
                     return False
             else:
                 return True
-        # Many hands on one tally at once: rather one page too many than none.
+        log_cause("page not counted", reason="too many concurrent writers of the hourly counter", page_key=page.key)
+        # One page too many is better than a missing page.
         return True
 
-    def _is_full(self, place: Key) -> bool:
-        tally = self.table.get(place)
-        return tally is not None and int(str(tally["sent"])) >= self.max_per_hour
+    def _is_full(self, counter: Key) -> bool:
+        found = self.table.get(counter)
+        return found is not None and int(str(found["sent"])) >= self.max_per_hour
 
-    def of(self, cluster: str, urgency: PageUrgency) -> Iterator[LivePage]:
-        """Read every live page."""
-        rows = every(self.table, keys.pages(cluster, urgency), prefix=keys.LIVE_PAGE)
+    def read_all(self, cluster: str, urgency: PageUrgency) -> Iterator[OpenPage]:
+        """Return every open page of a cluster and urgency."""
+        rows = query_all(self.table, keys.pages(cluster, urgency), prefix=keys.LIVE_PAGE)
         return (_read(row) for row in rows)
 
-    def read(self, page: Page) -> LivePage | None:
-        """Read how the trouble of a page was triggered; None when it is not live."""
-        found = self.table.get(keys.live_page(page.place.cluster, page.urgency, page.key))
+    def read(self, page: Page) -> OpenPage | None:
+        """Return the open page with the same key, or None."""
+        found = self.table.get(keys.live_page(page.location.cluster, page.urgency, page.key))
         return None if found is None else _read(found)
 
-    def begins(self, live: LivePage) -> Write:
-        """Return the write that makes a page live."""
-        return Put(self._row(live))
+    def put(self, opened: OpenPage) -> Write:
+        """Return the write that adds an open page."""
+        return Put(self._row(opened))
 
-    def ends(self, page: Page) -> Write:
-        """Return the write that ends it."""
-        return Delete(keys.live_page(page.place.cluster, page.urgency, page.key))
+    def delete(self, page: Page) -> Write:
+        """Return the write that removes an open page."""
+        return Delete(keys.live_page(page.location.cluster, page.urgency, page.key))
 
-    def told(self, live: LivePage) -> None:
-        """Note when a live page was told; nothing where it has ended meanwhile."""
+    def update(self, opened: OpenPage) -> None:
+        """Record that an open page was sent again. A page that was resolved in the meantime stays resolved."""
         try:
-            self.table.write(Put(self._row(live), when=Present()))
+            self.table.write(Put(self._row(opened), when=Present()))
         except Conflict:
-            return
+            log_cause("open page not updated", reason="resolved in the meantime", page_key=opened.page.key)
 
-    def summary(self, cluster: str, urgency: PageUrgency) -> LivePage | None:
-        """Read the summary that is live, if one is."""
+    def summary(self, cluster: str, urgency: PageUrgency) -> OpenPage | None:
+        """Return the open summary, or None."""
         found = self.table.get(keys.summary_page(cluster, urgency))
         return None if found is None else _read(found)
 
-    def summarized(self, cluster: str, urgency: PageUrgency, live: LivePage | None) -> None:
-        """Note that a summary is live, or with None that it has ended."""
-        place = keys.summary_page(cluster, urgency)
-        write = Delete(place) if live is None else Put(items.item(place, self.clock.now(), {"live": dump(live)}))
+    def set_summary(self, cluster: str, urgency: PageUrgency, summary: OpenPage | None) -> None:
+        """Record the open summary. None removes it."""
+        key = keys.summary_page(cluster, urgency)
+        write = Delete(key) if summary is None else Put(items.item(key, self.clock.now(), {"live": dump(summary)}))
         self.table.write(write)
 
-    def _row(self, live: LivePage) -> Item:
-        page = live.page
-        place = keys.live_page(page.place.cluster, page.urgency, page.key)
-        return items.item(place, self.clock.now(), {"live": dump(live)})
+    def _row(self, opened: OpenPage) -> Item:
+        page = opened.page
+        key = keys.live_page(page.location.cluster, page.urgency, page.key)
+        return items.item(key, self.clock.now(), {"live": dump(opened)})
 
 
-def _read(row: Mapping[str, Any]) -> LivePage:
-    return load(LivePage, row["live"])
+def _read(row: Mapping[str, Any]) -> OpenPage:
+    return load(OpenPage, row["live"])

@@ -1,4 +1,4 @@
-"""A page as a value, before it is rendered for anybody."""
+"""A page before it is rendered for a recipient, and the settings of the pager."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from faultbridge.ports import PageUrgency
 
 
 class PageState(StrEnum):
-    """Whether a trouble begins to need people or has ceased to."""
+    """Whether a page is triggered or resolved."""
 
     TRIGGERED = "triggered"
     RESOLVED = "resolved"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where a trouble is: a node and its part, or the cluster as a whole."""
+class Location:
+    """Where the fault is: a node and its component, or a whole cluster."""
 
     cluster: str
     node: str | None = None
@@ -30,8 +30,8 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
-    """One trouble that a summary speaks for."""
+class SummaryMember:
+    """One withheld page that a summary lists."""
 
     key: str
     node: str = ""
@@ -40,58 +40,61 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Everything that a page says; repetitions of one have the same `key`.
+    """The complete content of a page; repetitions of a page have the same `key`.
 
-    `headline` is what happened in a few words, `doing` what Faultbridge does about it, `reader` what the reader must
-    do; `phases` are milliseconds by phase of a case that has ended. A summary names at most some of its `members`.
+    `headline` says what happened, `system_action` what Faultbridge does, and `action_required` what the reader must do.
+    `phases` maps the phases of a closed case to milliseconds. `members` is filled in summaries only.
     """
 
     key: str
     state: PageState
     urgency: PageUrgency
     headline: str
-    broke: str
-    place: Place
-    doing: str
-    reader: str
+    fault: str
+    location: Location
+    system_action: str
+    action_required: str
     commands: tuple[str, ...]
     runbook: str
     timeline: str
     event_type: str
     event_id: str
-    at: datetime
+    occurred_at: datetime
     code: str | None = None
     severity: str | None = None
     case_id: str | None = None
     since: datetime | None = None
     phases: Mapping[str, int] = field(default_factory=dict)
-    members: tuple[Member, ...] = ()
+    members: tuple[SummaryMember, ...] = ()
     note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Links:
-    """Where a reader finds the runbooks and the record: a base URL each, or empty for the repository's own paths."""
+    """Base URLs of the runbooks and of the timeline API.
 
-    runbooks: str = ""
-    record: str = ""
+    Without a runbook URL, pages name the files of the repository.
+    """
+
+    runbook_url: str = ""
+    timeline_url: str = ""
 
     def runbook(self, name: str) -> str:
-        """Return where a runbook is."""
-        return f"{self.runbooks.rstrip('/')}/{name}.md" if self.runbooks else f"docs/runbooks/{name}.md"
+        """Return the URL or path of a runbook."""
+        return f"{self.runbook_url.rstrip('/')}/{name}.md" if self.runbook_url else f"docs/runbooks/{name}.md"
 
     def timeline(self, cluster: str, case_id: str | None = None) -> str:
-        """Return where the record of a case, or else of a cluster, is read; empty without a base."""
-        about = f"?case={case_id}" if case_id else ""
-        return f"{self.record.rstrip('/')}/clusters/{cluster}/entries{about}" if self.record else ""
+        """Return the URL of the entries of a case or cluster; empty without a timeline URL."""
+        query = f"?case={case_id}" if case_id else ""
+        return f"{self.timeline_url.rstrip('/')}/clusters/{cluster}/entries{query}" if self.timeline_url else ""
 
 
 @dataclass(frozen=True, slots=True)
 class PagerSettings:
-    """How people are paged: links, and limits.
+    """Links and limits of the pager.
 
-    `max_per_hour` bounds the pages about single nodes of a cluster in a clock hour, for each urgency; an urgent page
-    that nobody ends is repeated after `remind_after`.
+    `max_per_hour` limits the pages about single nodes of a cluster in a clock hour, for each urgency. An urgent page
+    that stays unresolved is repeated after `remind_after`.
     """
 
     links: Links = field(default_factory=Links)

@@ -1,4 +1,4 @@
-"""One kind of page, as data."""
+"""One kind of page as data: the events that trigger or resolve it, its key and its texts."""
 
 from __future__ import annotations
 
@@ -17,33 +17,34 @@ CASE_SHOW = "faultbridge case show {case}"
 NODE_SHOW = "faultbridge node show {node} --cluster {cluster}"
 CLUSTER_SHOW = "faultbridge cluster show {cluster}"
 CLUSTER_TIMELINE = "faultbridge timeline --cluster {cluster} --since 1h"
+NO_ACTION = "None."
 
 
 @dataclass(frozen=True, slots=True)
 class PageRule:
-    """One kind of page: which events trigger it, what it says, and which key it has.
+    """One kind of page in one state.
 
-    `when` holds the values that fields of `data` must have, None standing for any. The texts may name what `data`
-    holds as text, and `{case}`, `{cluster}`, `{node}` and `{status}`, the node's.
+    `kind` is the last part of the page key. `when` maps fields of `data` to the allowed values; None is the JSON null.
+    Texts may contain `{case}`, `{cluster}`, `{node}`, `{status}` (of the node) and every scalar field of `data`.
     """
 
-    transition: str
+    kind: str
     event_type: str
     when: Mapping[str, frozenset[str | None]]
     state: PageState
-    urgency: PageUrgency
     headline: str
-    doing: str
-    reader: str
+    system_action: str
     commands: tuple[str, ...]
     runbook: str
+    action_required: str = NO_ACTION
+    urgency: PageUrgency = PageUrgency.URGENT
 
-    def covers(self, event_type: str, data: Data) -> bool:
-        """Tell whether an event is of this kind."""
+    def applies_to(self, event_type: str, data: Data) -> bool:
+        """Return whether an event triggers or resolves this kind of page."""
         return event_type == self.event_type and all(data.get(field) in allowed for field, allowed in self.when.items())
 
     def key(self, event: Mapping[str, Any]) -> str:
-        """Name the trouble: the same for its repetitions and for its end."""
+        """Return the page key: equal for the trigger, its repetitions and the resolve."""
         metadata, data = event["metadata"], event["data"]
         match self.event_type:
             case EntryType.CLUSTER_SAFETY:
@@ -51,5 +52,5 @@ class PageRule:
             case EntryType.CLUSTER_INCIDENT:
                 parts = (metadata["cluster"], "incident", data.get("incident_id"))
             case _:
-                parts = (metadata.get("case_id") or metadata["stream"], self.transition, None)
+                parts = (metadata.get("case_id") or metadata["stream"], self.kind, None)
         return ":".join(part for part in parts if part)

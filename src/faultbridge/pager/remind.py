@@ -1,26 +1,32 @@
-"""Remind: each minute, summaries of what had no page of its own, and reminders of what nobody has ended for long."""
+"""Each minute: sends summaries of withheld pages and reminders of urgent pages that stay unresolved."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
-from faultbridge.ledger.queries import every
-from faultbridge.pager.notification_log import Marks
-from faultbridge.pager.open_pages import LivePage, LivePages
-from faultbridge.pager.page import Page, PagerSettings
+from faultbridge.ledger.queries import query_all
+from faultbridge.log import log_cause
+from faultbridge.pager.notification_log import NotificationLog
+from faultbridge.pager.open_pages import OpenPage, OpenPages
+from faultbridge.pager.page import Links, Location, Page, PagerSettings, PageState, SummaryMember
+from faultbridge.pager.page_rule import NO_ACTION
 from faultbridge.pager.service_formats import message_of
-from faultbridge.pager.summary import MAX_NAMED, ended, summarize
 from faultbridge.ports import Clock, Pager, PageUrgency, Table
 from faultbridge.storage import keys
 
-BETWEEN_SUMMARIES = timedelta(minutes=5)
+SUMMARY_INTERVAL = timedelta(minutes=5)
+MAX_MEMBERS = 100
+"""Pages listed in one summary: its bodies for all protocols stay far below the 256 KB limit of SNS."""
+
+MAX_NODES_IN_TEXT = 10
+MAX_NODE_LENGTH = 63
 
 
 @dataclass(slots=True)
 class Reminded:
-    """What one round sent, and how many keys are live after it."""
+    """Counts of one run: summaries and reminders sent, and open pages (`live`)."""
 
     summaries: int = 0
     reminders: int = 0
@@ -29,7 +35,7 @@ class Reminded:
 
 @dataclass(frozen=True, slots=True)
 class Remind:
-    """Runs each minute; what a round that was cut short left undone the next one does, under the same keys."""
+    """Runs each minute. After an interrupted run, the next run sends the rest under the same keys."""
 
     table: Table
     pager: Pager
@@ -37,56 +43,106 @@ class Remind:
     settings: PagerSettings = field(default_factory=PagerSettings)
 
     def __call__(self) -> Reminded:
-        """Look at every cluster's live pages; raises Transient when table or pager do not answer."""
-        done = Reminded()
-        for row in every(self.table, keys.CLUSTERS):
+        """Process the open pages of every cluster. Raises Transient if the table or the pager does not answer."""
+        counts = Reminded()
+        for row in query_all(self.table, keys.CLUSTERS):
             for urgency in PageUrgency:
-                self._look_at(str(row["sk"]), urgency, done)
-        return done
+                self._process(str(row["sk"]), urgency, counts)
+        return counts
 
     @property
-    def _live(self) -> LivePages:
-        return LivePages(self.table, self.clock, self.settings.max_per_hour)
+    def _open_pages(self) -> OpenPages:
+        return OpenPages(self.table, self.clock, self.settings.max_per_hour)
 
-    def _look_at(self, cluster: str, urgency: PageUrgency, done: Reminded) -> None:
-        pages = list(self._live.of(cluster, urgency))
-        done.live += len(pages)
-        done.summaries += self._summarise(cluster, urgency, [one for one in pages if not one.own])
+    def _process(self, cluster: str, urgency: PageUrgency, counts: Reminded) -> None:
+        pages = list(self._open_pages.read_all(cluster, urgency))
+        counts.live += len(pages)
+        counts.summaries += self._summarize(cluster, urgency, [one for one in pages if not one.individual])
         if urgency is PageUrgency.URGENT:
-            done.reminders += sum(self._remind(one) for one in pages if one.own)
+            counts.reminders += sum(self._remind(one) for one in pages if one.individual)
 
-    def _remind(self, one: LivePage) -> bool:
-        now = self.clock.now()
-        if one.told_at is None or now - one.told_at < self.settings.remind_after:
+    def _remind(self, opened: OpenPage) -> bool:
+        """Send a page again if it stayed unresolved too long, within the hourly limit."""
+        now, page = self.clock.now(), opened.page
+        if opened.last_sent_at is None or now - opened.last_sent_at < self.settings.remind_after:
             return False
-        if Marks(self.table, self.clock).is_over(one.page.key):
-            # Its end was told and could not be noted.
-            self.table.write(self._live.ends(one.page))
+        if NotificationLog(self.table, self.clock).is_resolved(page.key):
+            log_cause("open page deleted", reason="its resolve was sent but not recorded", page_key=page.key)
+            self.table.write(self._open_pages.delete(page))
             return False
-        if not self._live.admits(one.page):
+        if not self._open_pages.admit(page):
+            log_cause("reminder withheld", reason="hourly limit reached", page_key=page.key)
             return False
-        note = f"Reminder {one.times}: nobody has ended this since {one.page.at:%Y-%m-%dT%H:%MZ}."
-        self.pager.send(message_of(replace(one.page, note=note)))
-        self._live.told(replace(one, told_at=now, times=one.times + 1))
+        note = f"Reminder {opened.sent_count}: unresolved since {page.occurred_at:%Y-%m-%dT%H:%MZ}."
+        self.pager.send(message_of(replace(page, note=note)))
+        self._open_pages.update(replace(opened, last_sent_at=now, sent_count=opened.sent_count + 1))
         return True
 
-    def _summarise(self, cluster: str, urgency: PageUrgency, members: Sequence[LivePage]) -> bool:
-        before = self._live.summary(cluster, urgency)
-        if not members:
-            return before is not None and self._end(before.page)
-        now, untold = self.clock.now(), [one for one in members if one.told_at is None]
-        pause = BETWEEN_SUMMARIES if untold else self.settings.remind_after
-        if before is not None and before.told_at is not None and now - before.told_at < pause:
+    def _summarize(self, cluster: str, urgency: PageUrgency, withheld: Sequence[OpenPage]) -> bool:
+        """Send or resolve the summary of withheld pages. Returns whether a page was sent.
+
+        New withheld pages are listed every five minutes. Without new ones, the summary is repeated as a reminder.
+        """
+        before = self._open_pages.summary(cluster, urgency)
+        if not withheld:
+            return before is not None and self._resolve(before.page)
+        now, unlisted = self.clock.now(), [one for one in withheld if one.last_sent_at is None]
+        interval = SUMMARY_INTERVAL if unlisted else self.settings.remind_after
+        if before is not None and before.last_sent_at is not None and now - before.last_sent_at < interval:
             return False
-        named = sorted(untold or members, key=lambda one: one.page.at)[:MAX_NAMED]
-        page = summarize(cluster, urgency, named, len(members), now, self.settings.links)
+        members = sorted(unlisted or withheld, key=lambda one: one.page.occurred_at)[:MAX_MEMBERS]
+        page = summary_page(cluster, urgency, members, len(withheld), now, self.settings.links)
         self.pager.send(message_of(page))
-        self._live.summarized(cluster, urgency, LivePage(page, told_at=now))
-        for one in named:
-            self._live.told(replace(one, told_at=now, times=one.times + 1))
+        self._open_pages.set_summary(cluster, urgency, OpenPage(page, last_sent_at=now))
+        for one in members:
+            self._open_pages.update(replace(one, last_sent_at=now, sent_count=one.sent_count + 1))
         return True
 
-    def _end(self, summary: Page) -> bool:
-        self.pager.send(message_of(ended(summary, self.clock.now())))
-        self._live.summarized(summary.place.cluster, summary.urgency, None)
+    def _resolve(self, summary: Page) -> bool:
+        self.pager.send(message_of(resolved_summary(summary, self.clock.now())))
+        self._open_pages.set_summary(summary.location.cluster, summary.urgency, None)
         return True
+
+
+def summary_page(
+    cluster: str, urgency: PageUrgency, members: Sequence[OpenPage], open_count: int, now: datetime, links: Links
+) -> Page:
+    """Return the summary that lists `members`, of `open_count` withheld pages that are open."""
+    nodes = [one.page.location.node or one.page.key for one in members]
+    more = len(nodes) - MAX_NODES_IN_TEXT
+    return Page(
+        key=f"{cluster}:summary:{urgency.value}",
+        state=PageState.TRIGGERED,
+        urgency=urgency,
+        headline=f"and {len(members)} more, {open_count} open cases have no page of their own",
+        fault=", ".join(nodes[:MAX_NODES_IN_TEXT]) + (f" and {more} more" if more > 0 else ""),
+        location=Location(cluster),
+        system_action="Processes each case separately, as far as it can without an operator.",
+        action_required="Look for one cause behind many cases before you look at single cases.",
+        commands=(f"faultbridge case list --cluster {cluster}", f"faultbridge timeline --cluster {cluster} --since 1h"),
+        runbook=links.runbook("many-pages"),
+        timeline=links.timeline(cluster),
+        event_type="",
+        event_id="",
+        occurred_at=now,
+        since=min((one.page.occurred_at for one in members), default=None),
+        members=tuple(_member(one.page) for one in members),
+    )
+
+
+def resolved_summary(summary: Page, now: datetime) -> Page:
+    """Return the resolve of a summary."""
+    return replace(
+        summary,
+        state=PageState.RESOLVED,
+        headline="all cases without a page of their own are closed or no longer need one",
+        fault="",
+        system_action="No further action.",
+        action_required=NO_ACTION,
+        occurred_at=now,
+        members=(),
+    )
+
+
+def _member(page: Page) -> SummaryMember:
+    return SummaryMember(page.key, (page.location.node or "")[:MAX_NODE_LENGTH], page.code or "")

@@ -1,7 +1,7 @@
-"""Forms: one page in the shapes of pager services and chats, each within that service's lengths.
+"""Renders a page for pager services and chat applications, within the limits of each.
 
-Shapes: PagerDuty's Amazon CloudWatch integration behind an SNS topic, PagerDuty's Events API v2, and the custom
-notifications of Amazon Q Developer in chat applications.
+Formats: a CloudWatch alarm for PagerDuty's Amazon CloudWatch integration behind SNS, an event of PagerDuty's Events
+API v2, and a custom notification of Amazon Q Developer in chat applications.
 """
 
 from __future__ import annotations
@@ -12,18 +12,42 @@ from typing import Any
 
 from faultbridge.domain.times import to_text
 from faultbridge.pager.page import Page, PageState
-from faultbridge.pager.text_formats import MACHINE_READ, attributes, document, json_text, plain_text, rows, sms, subject
+from faultbridge.pager.text_formats import (
+    ACTION_LABEL,
+    JSON_PROTOCOLS,
+    attributes,
+    document,
+    json_text,
+    place_text,
+    plain_text,
+    rows,
+    sms,
+    subject,
+)
 from faultbridge.ports import FormattedPage, PageFormat, PageMessage, PageUrgency
 
 MAX_DEDUP_KEY = 255
 MAX_PAGERDUTY_SUMMARY = 1024
 MAX_CHAT_TITLE, MAX_CHAT_TEXT, MAX_CHAT_STEP, MAX_CHAT_KEYWORD = 250, 8000, 350, 75
 
-_COLOURS = {PageState.TRIGGERED: ":red_circle:", PageState.RESOLVED: ":large_green_circle:"}
+_EMOJI = {PageState.TRIGGERED: ":red_circle:", PageState.RESOLVED: ":large_green_circle:"}
+
+
+def message_of(page: Page) -> PageMessage:
+    """Render a page for every protocol and service."""
+    text, json_body = plain_text(page), json_text(page)
+    return PageMessage(
+        key=page.key,
+        urgency=page.urgency,
+        subject=subject(page),
+        bodies={"default": text, "email": text, "sms": sms(page), **dict.fromkeys(JSON_PROTOCOLS, json_body)},
+        attributes=attributes(page),
+        forms=forms_of(page),
+    )
 
 
 def forms_of(page: Page) -> dict[PageFormat, FormattedPage]:
-    """Render a page for every service that reads a shape of its own."""
+    """Render a page for every service with a format of its own."""
     return {
         PageFormat.ALARM: FormattedPage(alarm_subject(page), _json(alarm(page))),
         PageFormat.CHAT: FormattedPage(subject(page), _json(chat(page))),
@@ -32,24 +56,24 @@ def forms_of(page: Page) -> dict[PageFormat, FormattedPage]:
 
 
 def alarm_subject(page: Page) -> str:
-    """Return the subject that PagerDuty reads the state from: it begins as the one of a CloudWatch alarm does."""
+    """Return the subject of a CloudWatch alarm: PagerDuty reads the alarm state from its start."""
     return f"{_alarm_state(page)}: {subject(page)}"[:100]
 
 
 def alarm(page: Page) -> dict[str, Any]:
-    """Return a page as a CloudWatch alarm, whose name tells PagerDuty which alert begins and ends."""
+    """Return a page as a CloudWatch alarm. PagerDuty matches trigger and resolve by the alarm name."""
     return {
         "AlarmName": page.key,
         "AlarmDescription": plain_text(page),
         "NewStateValue": _alarm_state(page),
         "NewStateReason": subject(page),
-        "StateChangeTime": to_text(page.at),
+        "StateChangeTime": to_text(page.occurred_at),
         "Faultbridge": document(page),
     }
 
 
 def pagerduty(page: Page) -> dict[str, Any]:
-    """Return an event of PagerDuty's API v2, without the routing key that whoever sends it adds."""
+    """Return an event of PagerDuty's Events API v2. The sender adds the routing key."""
     event: dict[str, Any] = {"event_action": "trigger", "dedup_key": page.key[:MAX_DEDUP_KEY], "client": "Faultbridge"}
     if page.state is PageState.RESOLVED:
         return event | {"event_action": "resolve"}
@@ -58,11 +82,11 @@ def pagerduty(page: Page) -> dict[str, Any]:
     return event | {
         "payload": {
             "summary": subject(page)[:MAX_PAGERDUTY_SUMMARY],
-            "source": f"{page.place.cluster}/{page.place.node}" if page.place.node else page.place.cluster,
-            "severity": _severity(page),
-            "timestamp": to_text(page.at),
-            "component": page.place.component or "cluster",
-            "group": page.place.cluster,
+            "source": place_text(page),
+            "severity": _pagerduty_severity(page),
+            "timestamp": to_text(page.occurred_at),
+            "component": page.location.component or "cluster",
+            "group": page.location.cluster,
             "class": page.code or page.event_type or "summary",
             "custom_details": details | {"Commands": list(page.commands), "Note": page.note},
         },
@@ -71,41 +95,43 @@ def pagerduty(page: Page) -> dict[str, Any]:
 
 
 def chat(page: Page) -> dict[str, Any]:
-    """Return a custom notification; everything about one case is one thread."""
-    steps = [page.reader, *(f"`{command}`" for command in page.commands), f"Runbook: {page.runbook}"]
-    context = {label: value for label, value in rows(page) if value}
+    """Return a custom notification for chats. All pages of a case are one thread."""
+    location = page.location
+    steps = [page.action_required, *(f"`{command}`" for command in page.commands), f"Runbook: {page.runbook}"]
+    keywords = (location.cluster, page.code, location.node)
     return {
         "version": "1.0",
         "source": "custom",
         "id": f"{page.event_id or page.key}:{page.state.value}",
         "content": {
             "textType": "client-markdown",
-            "title": f"{_COLOURS[page.state]} {subject(page)}"[:MAX_CHAT_TITLE],
+            "title": f"{_EMOJI[page.state]} {subject(page)}"[:MAX_CHAT_TITLE],
             "description": _markdown(page)[:MAX_CHAT_TEXT],
             "nextSteps": [step[:MAX_CHAT_STEP] for step in steps],
-            "keywords": [word[:MAX_CHAT_KEYWORD] for word in (page.place.cluster, page.code, page.place.node) if word],
+            "keywords": [keyword[:MAX_CHAT_KEYWORD] for keyword in keywords if keyword],
         },
         "metadata": {
             "threadId": page.case_id or page.key,
             "summary": subject(page),
             "eventType": page.event_type or "Summary",
-            "relatedResources": [one for one in (page.place.node, page.place.instance_id, page.place.serial) if one],
-            "additionalContext": context,
+            "relatedResources": [one for one in (location.node, location.instance_id, location.serial) if one],
+            "additionalContext": {label: value for label, value in rows(page) if value},
             "enableCustomActions": False,
         },
     }
 
 
 def _markdown(page: Page) -> str:
-    told = [f"*{label}*: {value}" for label, value in rows(page) if value and label != "You must"]
-    named = [f"\u2022 {one.node} {one.code}" for one in page.members]
-    return "\n".join([*told, *named, *([page.note] if page.note else [])])
+    # The required action is the first of the next steps.
+    lines = [f"*{label}*: {value}" for label, value in rows(page) if value and label != ACTION_LABEL]
+    members = [f"\u2022 {one.node} {one.code}" for one in page.members]
+    return "\n".join([*lines, *members, *([page.note] if page.note else [])])
 
 
-def _severity(page: Page) -> str:
+def _pagerduty_severity(page: Page) -> str:
     if page.urgency is PageUrgency.NOTICE:
         return "warning"
-    # A page that wakes somebody is never less than an error, whatever the fault behind it.
+    # An urgent page is at least an error, even for a less severe fault.
     return "critical" if page.severity == "fatal" else "error"
 
 
@@ -115,16 +141,3 @@ def _alarm_state(page: Page) -> str:
 
 def _json(value: Mapping[str, Any]) -> str:
     return json.dumps(value, ensure_ascii=False, sort_keys=True)
-
-
-def message_of(page: Page) -> PageMessage:
-    """Render a page for every protocol and service at once."""
-    text, read_by_programs = plain_text(page), json_text(page)
-    return PageMessage(
-        key=page.key,
-        urgency=page.urgency,
-        subject=subject(page),
-        bodies={"default": text, "email": text, "sms": sms(page), **dict.fromkeys(MACHINE_READ, read_by_programs)},
-        attributes=attributes(page),
-        forms=forms_of(page),
-    )

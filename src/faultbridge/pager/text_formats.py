@@ -1,4 +1,4 @@
-"""Bodies: one page in the words and lengths of each way to a person."""
+"""Renders a page as subject, SMS, email text, SNS attributes and JSON, within the limits of each."""
 
 from __future__ import annotations
 
@@ -14,16 +14,18 @@ from faultbridge.pager.page import Page, PageState
 
 MAX_SUBJECT = 100
 MAX_SMS = 140
-MACHINE_READ = ("sqs", "lambda", "http", "https", "firehose", "email-json")
-"""Protocols of SNS behind which a program reads."""
+JSON_PROTOCOLS = ("sqs", "lambda", "http", "https", "firehose", "email-json")
+"""SNS protocols that receive JSON instead of text."""
+
+ACTION_LABEL = "Action required"
 
 
 def attributes(page: Page) -> dict[str, str]:
-    """Return what filter policies may match on; empty ones are left out."""
-    every = {
+    """Return the SNS message attributes for filter policies, without empty ones."""
+    values = {
         "severity": page.severity,
-        "cluster": page.place.cluster,
-        "node": page.place.node,
+        "cluster": page.location.cluster,
+        "node": page.location.node,
         "case_id": page.case_id,
         "urgency": page.urgency.value,
         "event_type": page.event_type,
@@ -31,28 +33,28 @@ def attributes(page: Page) -> dict[str, str]:
         "code": page.code,
         "dedup_key": page.key,
     }
-    return {name: value for name, value in every.items() if value}
+    return {name: value for name, value in values.items() if value}
 
 
 def subject(page: Page) -> str:
     """Return one line of at most 100 printable ASCII characters."""
-    about = f" ({page.code})" if page.code else ""
-    line = f"[{_label(page)}] {_where(page)}: {page.headline}"
-    return _cut(_ascii(line), MAX_SUBJECT - len(about)) + about.encode("ascii", "replace").decode()
+    code = f" ({page.code})" if page.code else ""
+    line = f"[{_label(page)}] {place_text(page)}: {page.headline}"
+    return _shorten(_ascii(line), MAX_SUBJECT - len(code)) + code.encode("ascii", "replace").decode()
 
 
 def sms(page: Page) -> str:
-    """Return at most 140 ASCII characters: who, what, and the command to look at it with."""
-    look = page.commands[-1] if page.commands else ""
-    who = f"{_where(page)} {page.code}" if page.code else _where(page)
-    line = _ascii(f"{_label(page).upper()} {who}: {page.headline}")
-    room = MAX_SMS - len(look) - 2
-    return f"{_cut(line, room)}. {_ascii(look)}" if room > MAX_SMS // 3 else _cut(line, MAX_SMS)
+    """Return at most 140 ASCII characters: urgency, place, code, headline, and a command if it fits."""
+    command = page.commands[-1] if page.commands else ""
+    place = f"{place_text(page)} {page.code}" if page.code else place_text(page)
+    line = _ascii(f"{_label(page).upper()} {place}: {page.headline}")
+    room = MAX_SMS - len(command) - 2
+    return f"{_shorten(line, room)}. {_ascii(command)}" if room > MAX_SMS // 3 else _shorten(line, MAX_SMS)
 
 
 def plain_text(page: Page) -> str:
-    """Return the page as a person reads it in a mail."""
-    filled = [(label, value) for label, value in rows(page) if value]
+    """Return the text of an email."""
+    filled = [(f"{label}:", value) for label, value in rows(page) if value]
     width = max(len(label) for label, _ in filled) + 2
     lines = [f"{page.headline[:1].upper()}{page.headline[1:]}.", ""]
     lines += [f"{label:<{width}}{value}" for label, value in filled]
@@ -66,50 +68,59 @@ def plain_text(page: Page) -> str:
 
 
 def document(page: Page) -> dict[str, Any]:
-    """Return the page as a program reads it; version 1 of its shape."""
+    """Return the page as a JSON object for programs, version 1."""
     return {
         "version": 1,
         "dedup_key": page.key,
         **{name: value for name, value in asdict(page).items() if name != "key"},
-        "at": to_text(page.at),
-        "since": _instant(page.since),
+        "occurred_at": to_text(page.occurred_at),
+        "since": _time_text(page.since),
         "subject": subject(page),
     }
 
 
 def json_text(page: Page) -> str:
-    """Return the page's document as text."""
+    """Return the JSON object of a page as text."""
     return json.dumps(document(page), ensure_ascii=False, indent=2, sort_keys=True)
 
 
 def rows(page: Page) -> Iterator[tuple[str, str]]:
-    """Yield what a page says, by its label; some of it is empty."""
-    place = page.place
-    severity = f"{page.severity}: " if page.severity else ""
-    yield "What broke", f"{severity}{page.broke}" if page.broke else ""
-    yield "Cluster", place.cluster
-    yield "Node", place.node or ""
-    yield "Instance", place.instance_id or ""
-    yield "Part", place.component
-    yield "Serial", place.serial or ""
-    yield "Since", _instant(page.since) or ""
-    yield "Being done", page.doing
-    yield "You must", page.reader
+    """Yield the labels and values of a page in reading order. Values may be empty."""
+    location = page.location
+    yield _fault_row(page)
+    yield "Cluster", location.cluster
+    yield "Node", location.node or ""
+    yield "Instance", location.instance_id or ""
+    yield "Component", location.component
+    yield "Serial", location.serial or ""
+    yield "Since", _time_text(page.since) or ""
+    yield "What Faultbridge does", page.system_action
+    yield ACTION_LABEL, page.action_required
     yield "Phases", ", ".join(f"{name} {duration_text(length)}" for name, length in in_phase_order(page.phases))
     yield "Case", page.case_id or ""
     yield "Timeline", page.timeline
     yield "Runbook", page.runbook
 
 
+def _fault_row(page: Page) -> tuple[str, str]:
+    """Return the label and text of the fault, of the nodes of a summary, or of the reason."""
+    if page.code and page.severity:
+        return "Fault", f"{page.severity}: {page.fault}"
+    label = "Nodes" if page.members else "Fault" if page.code else "Reason"
+    return label, page.fault
+
+
+def place_text(page: Page) -> str:
+    """Return `cluster/node`, or the cluster alone."""
+    location = page.location
+    return f"{location.cluster}/{location.node}" if location.node else location.cluster
+
+
 def _label(page: Page) -> str:
     return page.state.value if page.state is PageState.RESOLVED else page.urgency.value
 
 
-def _where(page: Page) -> str:
-    return f"{page.place.cluster}/{page.place.node}" if page.place.node else page.place.cluster
-
-
-def _instant(at: datetime | None) -> str | None:
+def _time_text(at: datetime | None) -> str | None:
     return to_text(at) if at else None
 
 
@@ -117,5 +128,5 @@ def _ascii(text: str) -> str:
     return " ".join(text.encode("ascii", "replace").decode().split())
 
 
-def _cut(text: str, most: int) -> str:
-    return text if len(text) <= most else text[: most - 3].rstrip() + "..."
+def _shorten(text: str, max_length: int) -> str:
+    return text if len(text) <= max_length else text[: max_length - 3].rstrip() + "..."

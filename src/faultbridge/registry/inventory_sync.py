@@ -15,7 +15,7 @@ from faultbridge.domain.edges import Actor, NodeStatus
 from faultbridge.domain.failure_domains import DomainKind
 from faultbridge.domain.nodes import NodeKey, NodeState
 from faultbridge.errors import Misconfigured, Rejected, Transient
-from faultbridge.ledger.queries import every, rows_of
+from faultbridge.ledger.queries import query_all, shard_rows
 from faultbridge.pipeline.decide.instance_pairing import Newcomer, Pairing, Vacancy, pair
 from faultbridge.pipeline.decide.provider_repair import may_change_instance
 from faultbridge.ports import Table
@@ -73,7 +73,7 @@ class SyncInventory:
 
     def __call__(self) -> tuple[Synced, ...]:
         """Bring every cluster up to date whose provider has an inventory."""
-        clusters = [str(row["cluster"]) for row in every(self.table, keys.CLUSTERS)]
+        clusters = [str(row["cluster"]) for row in query_all(self.table, keys.CLUSTERS)]
         found = self.table.get_many(keys.cluster_config(cluster) for cluster in clusters)
         configs = [items.read_config(item) for item in found.values()]
         return tuple(self.sync(config) for config in configs if config.provider in self.inventories)
@@ -101,7 +101,7 @@ class SyncInventory:
     def _groups(self, config: ClusterConfig, only: Collection[str] | None) -> list[Group]:
         rows: dict[str, list[Item]] = {}
         seated: set[str] = set()
-        for row in rows_of(self.table, config, ROSTER):
+        for row in shard_rows(self.table, config, ROSTER):
             rows.setdefault(str(row.get("group") or ""), []).append(row)
             seated.add(str(row.get("instance")))
         named = {group for group in rows if group and (only is None or group in only)}

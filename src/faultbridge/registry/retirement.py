@@ -20,7 +20,7 @@ from faultbridge.pipeline.decide.decide import move_case
 from faultbridge.pipeline.decide.open_case import Rules
 from faultbridge.pipeline.fold.expire import end_scopes
 from faultbridge.ports import Table
-from faultbridge.repair.case_orders import CaseOrder
+from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.rules.rulebook import Rulebook
 from faultbridge.storage import items, keys
 from faultbridge.storage.writes import Delete, Equals, Put, Write
@@ -36,7 +36,7 @@ class Retirement:
     append: Append
     rulebook: Rulebook
 
-    def __call__(self, key: NodeKey, order: CaseOrder) -> NodeState:
+    def __call__(self, key: NodeKey, order: OperatorOrder) -> NodeState:
         """Retire a node; `past_intent` while its instance is being given up, `unknown_node` where there is none."""
         found = self.table.get(keys.cluster_config(key.cluster))
         if found is None:
@@ -66,7 +66,9 @@ class Retirement:
         yield Put(items.config_item(fewer, now), when=Equals("version", config.version))
 
 
-def _retired(state: NodeState, rules: Rules, order: CaseOrder, now: datetime) -> tuple[NodeState, tuple[Draft, ...]]:
+def _retired(
+    state: NodeState, rules: Rules, order: OperatorOrder, now: datetime
+) -> tuple[NodeState, tuple[Draft, ...]]:
     case = state.live_case
     if case is not None and case.attempt is not None and case.attempt.intent is not None:
         raise Rejected("past_intent", f"{case.id} has passed its intent and can only go forward")

@@ -12,10 +12,10 @@ from faultbridge.domain.edges import CaseStatus
 from faultbridge.domain.nodes import NodeKey, NodeState
 from faultbridge.domain.spares import Spare
 from faultbridge.errors import Rejected
-from faultbridge.ledger.queries import every, rows_of
+from faultbridge.ledger.queries import query_all, shard_rows
 from faultbridge.pipeline.decide.phase_durations import durations
 from faultbridge.ports import Table
-from faultbridge.repair.spares.pool import places_of
+from faultbridge.repair.spares.pool import read_spares
 from faultbridge.storage import items, keys
 from faultbridge.storage.writes import CASES
 
@@ -56,7 +56,7 @@ class Views:
 
     def clusters(self) -> tuple[ClusterView, ...]:
         """List every cluster by name."""
-        return tuple(self.cluster(str(row["cluster"])) for row in every(self.table, keys.CLUSTERS))
+        return tuple(self.cluster(str(row["cluster"])) for row in query_all(self.table, keys.CLUSTERS))
 
     def cluster(self, cluster: str) -> ClusterView:
         """Show a cluster; `unknown_cluster` when nobody registered it."""
@@ -70,13 +70,13 @@ class Views:
             registered,
             items.read_cluster(cluster, state),
             items.read_control(cluster, control),
-            tuple(places_of(self.table, cluster)) if registered.spare_group else (),
+            tuple(read_spares(self.table, cluster)) if registered.spare_group else (),
         )
 
     def nodes(self, cluster: str) -> tuple[NodeState, ...]:
         """List every node of a cluster's roster, by name."""
         config = self.cluster(cluster).config
-        seats = [NodeKey(cluster, str(row["node"])) for row in rows_of(self.table, config, ROSTER)]
+        seats = [NodeKey(cluster, str(row["node"])) for row in shard_rows(self.table, config, ROSTER)]
         places = {keys.node_state(key): key for key in seats}
         found = self.table.get_many(places)
         states = (items.read_state(key, found.get(place)) for place, key in places.items())
@@ -85,7 +85,7 @@ class Views:
     def page(self, cluster: str, after: str, limit: int) -> tuple[NodeState, ...]:
         """List so many nodes by name, those after a name; only their states are read."""
         config = self.cluster(cluster).config
-        names = sorted(name for row in rows_of(self.table, config, ROSTER) if (name := str(row["node"])) > after)
+        names = sorted(name for row in shard_rows(self.table, config, ROSTER) if (name := str(row["node"])) > after)
         places = {keys.node_state(key): key for key in (NodeKey(cluster, name) for name in names[:limit])}
         found = self.table.get_many(places)
         return tuple(items.read_state(key, found.get(place)) for place, key in places.items())
@@ -105,7 +105,7 @@ class Views:
             str(row["case_id"])
             for shard in range(config.shards)
             for status in dict.fromkeys(wanted)
-            for row in every(self.table, keys.cases_of(cluster, shard), prefix=f"{status.value}#", index=CASES)
+            for row in query_all(self.table, keys.cases_of(cluster, shard), prefix=f"{status.value}#", index=CASES)
         ]
         found = (view for view in self._read(ids) if view.case.status in wanted)
         return tuple(sorted(found, key=lambda view: (view.case.opened_at, view.case.id)))

@@ -1,1 +1,19 @@
-"""repair."""
+"""The repair room: from a queued case to a verified node, and everything that limits repairs.
+
+Read in this order:
+
+- `isolate`: keeps new work off a faulty node; `isolation_backoff` spaces out calls to a failing orchestrator.
+- `dispatch`: admits queued cases and starts their executions; `admission` has the state changes of one case.
+- `controls`: pause, breakers, budget and slots of a cluster; `breakers` updates breakers and budget.
+- `cluster_status`: recomputes the status of a cluster from its unhealthy nodes.
+- `case_orders`, `node_orders`, `opt_out`: what operators order about cases and nodes.
+
+The other folders:
+
+- `attempt`: one attempt and its steps: contract, runner, fence, intent, recovery.
+- `steps`: one module per state of the Step Functions state machine.
+- `successor`: capacity, launch and claim of the instance that replaces another.
+- `spares`: the pool of verified instances that wait for a case.
+
+docs/at-most-one.md explains why no instance is released twice. Tests: tests/repair and tests/scenarios.
+"""

@@ -1,4 +1,4 @@
-"""Admission: what a node and its cluster's slots become when a case is admitted, refused or only talked about."""
+"""Admission: how node, case and slots change when a case is admitted, refused or simulated."""
 
 from __future__ import annotations
 
@@ -20,16 +20,18 @@ from faultbridge.storage import keys
 from faultbridge.storage.writes import Equals, Path, Update, Value
 
 START_GRACE = timedelta(minutes=2)
-"""How long an admitted case may go without a sign of its execution before the sweep looks after it."""
+"""How long the execution of an admitted case may take to start before the sweep checks it."""
 
-LOOKED_AT = timedelta(minutes=5)
-FORGOTTEN = timedelta(hours=2)
-"""A group without capacity is looked at by one repair at a time; nothing heard of it for so long, it counts as good."""
+CAPACITY_CHECK_TIME = timedelta(minutes=5)
+"""A group without capacity gets one replacement attempt in this time, which checks its capacity again."""
+
+FORGET_DRY_AFTER = timedelta(hours=2)
+"""A group without capacity counts as available again if no repair checked it for this long."""
 
 
 @dataclass(frozen=True, slots=True)
-class Ready:
-    """A case whose node is out of service, and the repair action at which its next attempt begins."""
+class ReadyCase:
+    """A case whose node is out of service, and the repair action of its next attempt."""
 
     state: NodeState
     case: Case
@@ -37,8 +39,16 @@ class Ready:
     reason: str = ""
 
 
-def admitted(ready: Ready, now: datetime) -> Transition:
-    """Move a case into its next attempt; the only move by which an attempt begins."""
+@dataclass(frozen=True, slots=True)
+class AdmittedBatch:
+    """The nodes that were admitted from one batch; `full` if no slot is left for the others."""
+
+    admitted: Sequence[NodeState] = ()
+    full: bool = False
+
+
+def admit_case(ready: ReadyCase, now: datetime) -> Transition:
+    """Start the next attempt of a case. No other function starts an attempt from the queue."""
     number = ready.case.attempts + 1
     case = replace(
         ready.case,
@@ -51,18 +61,17 @@ def admitted(ready: Ready, now: datetime) -> Transition:
         reason=ready.reason,
     )
     reason = f"admitted: {ready.reason}" if ready.reason else "admitted"
-    moved = move_case(Transition(ready.state), case, now, reason)
-    return Transition(moved.state, moved.drafts)
+    return move_case(Transition(ready.state), case, now, reason)
 
 
-def take_slots(control: Control, ready: Sequence[Ready], now: datetime) -> Update:
-    """Write the holders of slots and the times of their starts, if nobody changed the slots meanwhile."""
+def take_slots(control: Control, ready: Sequence[ReadyCase], now: datetime) -> Update:
+    """Return the write that takes slots for admitted cases, conditional on the controls' version."""
     holding = [one for one in ready if one.repair_action.needs_slot]
     taken: dict[Path, Value] = {("holders", one.case.id): to_text(now) for one in holding}
     if holding:
         starts = [*recent(control, now), *(now for _ in holding)]
         taken["starts",] = [to_text(start) for start in starts]
-    dry = _looked_again(control, holding, now)
+    dry = _updated_dry_groups(control, holding, now)
     if dry != control.dry:
         taken["dry",] = {group: to_text(until) for group, until in dry.items()}
     return Update(
@@ -73,17 +82,17 @@ def take_slots(control: Control, ready: Sequence[Ready], now: datetime) -> Updat
     )
 
 
-def _looked_again(control: Control, holding: Sequence[Ready], now: datetime) -> dict[str, datetime]:
-    """Leave the groups alone that a repair now looks at again, and forget those that nobody looked at for long."""
-    kept = {group: until for group, until in control.dry.items() if until > now - FORGOTTEN}
-    groups = {one.state.placement.group for one in holding if one.repair_action is RepairAction.REPLACE_NODE}
-    return {group: now + LOOKED_AT if group in groups else until for group, until in kept.items()}
+def _updated_dry_groups(control: Control, holding: Sequence[ReadyCase], now: datetime) -> dict[str, datetime]:
+    """Extend the wait of groups that an admitted repair checks now; drop those not checked recently."""
+    kept = {group: until for group, until in control.dry.items() if until > now - FORGET_DRY_AFTER}
+    checked = {one.state.placement.group for one in holding if one.repair_action is RepairAction.REPLACE_NODE}
+    return {group: now + CAPACITY_CHECK_TIME if group in checked else until for group, until in kept.items()}
 
 
-def refused(state: NodeState, refusal: Refused, rule: Rule, now: datetime) -> Transition:
-    """Note what a case waits for, where that is something else than before; for an approval a person is asked."""
+def record_refusal(state: NodeState, refusal: Refused, rule: Rule, now: datetime) -> Transition:
+    """Record what a case waits for, if that changed. If it waits for an approval, ask an operator."""
     case = state.live_case
-    if case is None or not _waits(case, refusal.queued.case) or case.waiting_for is refusal.waiting_for:
+    if case is None or not _is_queued(case, refusal.queued.case) or case.waiting_for is refusal.waiting_for:
         return Transition(state)
     draft = entry_builder.note(
         kind="refused",
@@ -94,69 +103,65 @@ def refused(state: NodeState, refusal: Refused, rule: Rule, now: datetime) -> Tr
     )
     waiting = replace(case, waiting_for=refusal.waiting_for, reason=refusal.reason)
     if refusal.waiting_for is WaitingFor.APPROVAL and case.asking is None:
-        return asked(replace(state, case=waiting), refusal.reason, now, now + rule.approval_deadline)
+        return ask_operator(replace(state, case=waiting), refusal.reason, now, now + rule.approval_deadline)
     return Transition(replace(state, case=waiting), (draft,))
 
 
-def asked(state: NodeState, reason: str, now: datetime, answer_by: datetime) -> Transition:
-    """Ask a person about the next attempt of a waiting case."""
+def ask_operator(state: NodeState, reason: str, now: datetime, answer_by: datetime) -> Transition:
+    """Ask an operator to approve the next attempt of a queued case."""
     case = state.live_case
     if case is None:
         return Transition(state)
-    question = Approval(case.attempts + 1, now, answer_by)
-    sitting = state.incarnation
+    approval = Approval(case.attempts + 1, now, answer_by)
+    incarnation = state.incarnation
     facts = {
-        "attempt": question.attempt,
+        "attempt": approval.attempt,
         "repair_action": case.repair_action.value,
         "answer_by": to_text(answer_by),
-        "instance_id": sitting.instance_id if sitting else None,
+        "instance_id": incarnation.instance_id if incarnation else None,
         "rule": case.rule,
         "policy": case.policy,
     }
     draft = entry_builder.note(kind="approval", text=reason, at=now, case_id=case.id, facts=facts, stage="begun")
-    state = replace(state, case=replace(case, approval=question))
+    state = replace(state, case=replace(case, approval=approval))
     return Transition(replace(state, due_at=due_at(state)), (draft,))
 
 
-def handed_over(state: NodeState, case_id: str, reason: str, now: datetime) -> Transition:
-    """Give a waiting case to a person."""
+def escalate_queued(state: NodeState, case_id: str, reason: str, now: datetime) -> Transition:
+    """Escalate a queued case to an operator."""
     case = state.live_case
-    if case is None or not _waits(case, case_id):
+    if case is None or not _is_queued(case, case_id):
         return Transition(state)
-    handed = replace(case, status=CaseStatus.ESCALATED, waiting_for=None, reason=reason)
-    moved = move_case(Transition(state), handed, now, reason)
-    return Transition(moved.state, moved.drafts)
+    escalated = replace(case, status=CaseStatus.ESCALATED, waiting_for=None, reason=reason)
+    return move_case(Transition(state), escalated, now, reason)
 
 
-def dry_run(
+def resolve_dry_run(
     state: NodeState, case_id: str, repair_action: RepairAction | None, reason: str, now: datetime
 ) -> Transition:
-    """End a case with a note of what would have been done about it."""
+    """Resolve a case in dry-run mode with a note that names the repair action it would have started."""
     case = state.live_case
-    if case is None or not _waits(case, case_id):
+    if case is None or not _is_queued(case, case_id):
         return Transition(state)
-    sitting = state.incarnation
-    what = (
-        f"would have begun repair action {repair_action.value}" if repair_action else "would have waited for a person"
-    )
+    incarnation = state.incarnation
+    text = f"would have started {repair_action.value}" if repair_action else "would have escalated to an operator"
     facts = {
         "isolate": case.isolate,
         "repair_action": repair_action.value if repair_action else None,
-        "instance_id": sitting.instance_id if sitting else None,
+        "instance_id": incarnation.instance_id if incarnation else None,
         "rule": case.rule,
         "policy": case.policy,
     }
     draft = entry_builder.note(
         kind="would_have_done",
-        text=f"{what}{': ' if reason else ''}{reason}",
+        text=f"{text}{': ' if reason else ''}{reason}",
         at=now,
         case_id=case.id,
         facts=facts,
     )
     resolved = replace(case, status=CaseStatus.RESOLVED, resolution=Resolution.DRY_RUN, waiting_for=None, closed_at=now)
-    moved = move_case(Transition(state, (draft,)), resolved, now, "dry run")
-    return Transition(moved.state, moved.drafts)
+    return move_case(Transition(state, (draft,)), resolved, now, "dry run")
 
 
-def _waits(case: Case, case_id: str) -> bool:
+def _is_queued(case: Case, case_id: str) -> bool:
     return case.id == case_id and case.status is CaseStatus.QUEUED

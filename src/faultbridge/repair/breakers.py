@@ -1,4 +1,4 @@
-"""Guard: moves the breakers of a cluster and says when its hour's budget is used up, before more is taken out there."""
+"""Breakers and hourly budget: hold repairs while too many nodes fail or too many repairs started."""
 
 from __future__ import annotations
 
@@ -11,87 +11,82 @@ from faultbridge.domain.breakers import BreakerScope
 from faultbridge.domain.clusters import ClusterConfig, Control, Mode
 from faultbridge.domain.edges import Actor, NodeStatus
 from faultbridge.domain.entries import Draft
-from faultbridge.domain.faults import Severity
 from faultbridge.domain.policy import Limits
 from faultbridge.domain.times import from_text
-from faultbridge.ledger.queries import rows_of
+from faultbridge.ledger.queries import shard_rows
 from faultbridge.pipeline.decide.admit import HOUR, recent
 from faultbridge.pipeline.decide.breaker import Failing, judge
 from faultbridge.pipeline.decide.open_case import Rules
 from faultbridge.ports import Table
-from faultbridge.repair.cluster_status import BAD
-from faultbridge.repair.controls import Changed, Controls, breaker_draft, safety
+from faultbridge.repair.cluster_status import UNHEALTHY_ROWS, highest_severity
+from faultbridge.repair.controls import ControlChange, Controls, breaker_draft, control_draft
 from faultbridge.rules.rulebook import Rulebook, rules_of
 from faultbridge.storage.writes import Item
 
-ROSTER = "NODE#"
+ROSTER_ROWS = "NODE#"
 
 
 @dataclass(frozen=True, slots=True)
 class Breakers:
-    """Judges a cluster's breakers by the rows of its troubled nodes, its budget by its starts; twice is once."""
+    """Updates a cluster's breakers from its unhealthy nodes, and its budget from the last hour's repairs."""
 
     table: Table
     rulebook: Rulebook
     controls: Controls
 
     def __call__(self, cluster: str) -> Control | None:
-        """Move the controls of a cluster; None where nothing is repaired."""
+        """Update the controls of a cluster. Returns None if Faultbridge does not repair there."""
         rules = rules_of(self.rulebook, cluster)
         if not rules.config.acts or rules.config.mode is not Mode.ACT:
             return None
-        rows = [row for row in rows_of(self.table, rules.config, BAD) if row.get("case")]
+        rows = [row for row in shard_rows(self.table, rules.config, UNHEALTHY_ROWS) if row.get("case")]
         failing = [_failing(row) for row in rows]
-        severity = _worst(rows)
-        seats: dict[str | None, int] | None = None
+        severity = highest_severity(rows)
+        counts: dict[str | None, int] | None = None
 
-        def revise(control: Control, now: datetime) -> Changed:
-            nonlocal seats
-            if seats is None:
-                seats = self._seats(rules, failing, control)
-            moved = judge(control.breakers, rules.policy.breakers, failing, seats, now)
+        def revise(control: Control, now: datetime) -> ControlChange:
+            nonlocal counts
+            if counts is None:
+                counts = self._node_counts(rules, failing, control)
+            moved = judge(control.breakers, rules.policy.breakers, failing, counts, now)
             breakers = {**control.breakers, **{one.name: one.breaker for one in moved}}
             drafts = tuple(breaker_draft(one.name, one.before, one.breaker, one.reason) for one in moved)
-            used_up, said = _budget(control, rules.policy.limits, now)
-            return Changed(replace(control, breakers=breakers, budget_used_up=used_up), (*drafts, *said), severity)
+            used_up, budget_drafts = _update_budget(control, rules.policy.limits, now)
+            changed = replace(control, breakers=breakers, budget_used_up=used_up)
+            return ControlChange(changed, (*drafts, *budget_drafts), severity)
 
         return self.controls.change(cluster, revise, Actor.DISPATCH)
 
-    def _seats(self, rules: Rules, failing: Sequence[Failing], control: Control) -> dict[str | None, int]:
-        """Count the nodes, those of each failure domain only where one of its breakers could move."""
-        seats: dict[str | None, int] = {None: rules.config.expected}
-        floors = [limit.nodes for limit in rules.policy.breakers if limit.scope is BreakerScope.DOMAIN]
-        together = Counter(one.domain for one in failing if one.domain)
-        if floors and (max(together.values(), default=0) >= min(floors) or control.breakers):
-            seats |= _by_domain(self.table, rules.config)
-        return seats
+    def _node_counts(self, rules: Rules, failing: Sequence[Failing], control: Control) -> dict[str | None, int]:
+        """Count the cluster's nodes, and those per failure domain if a breaker of a domain could change."""
+        counts: dict[str | None, int] = {None: rules.config.expected}
+        limits = [limit.nodes for limit in rules.policy.breakers if limit.scope is BreakerScope.DOMAIN]
+        failing_by_domain = Counter(one.domain for one in failing if one.domain)
+        if limits and (max(failing_by_domain.values(), default=0) >= min(limits) or control.breakers):
+            counts |= _count_by_domain(self.table, rules.config)
+        return counts
 
 
-def _budget(control: Control, limits: Limits, now: datetime) -> tuple[bool, tuple[Draft, ...]]:
-    """Tell whether as many repairs began within the hour as may, and what there is to say of it."""
-    begun = list(recent(control, now))
-    used_up = len(begun) >= limits.per_hour
+def _update_budget(control: Control, limits: Limits, now: datetime) -> tuple[bool, tuple[Draft, ...]]:
+    """Return whether the hourly budget is used up, and the entry that records it if that changed."""
+    starts = list(recent(control, now))
+    used_up = len(starts) >= limits.per_hour
     if used_up is control.budget_used_up:
         return used_up, ()
     before, after = ("available", "used_up") if used_up else ("used_up", "available")
-    reason = f"{len(begun)} repairs began within an hour, {limits.per_hour} may"
-    counts = {"begun": len(begun), "limit": limits.per_hour}
-    until = begun[len(begun) - limits.per_hour] + HOUR if used_up else None
-    return used_up, (safety("budget", before, after, now, reason=reason, counts=counts, until=until),)
+    reason = f"{len(starts)} repairs started within an hour; the limit is {limits.per_hour}"
+    counts = {"begun": len(starts), "limit": limits.per_hour}
+    until = starts[len(starts) - limits.per_hour] + HOUR if used_up else None
+    return used_up, (control_draft("budget", before, after, now, reason=reason, counts=counts, until=until),)
 
 
-def _by_domain(table: Table, config: ClusterConfig) -> dict[str | None, int]:
-    named: Counter[str | None] = Counter(
-        str(row["domain"]) for row in rows_of(table, config, ROSTER) if row.get("domain")
+def _count_by_domain(table: Table, config: ClusterConfig) -> dict[str | None, int]:
+    counts: Counter[str | None] = Counter(
+        str(row["domain"]) for row in shard_rows(table, config, ROSTER_ROWS) if row.get("domain")
     )
-    return dict(named)
+    return dict(counts)
 
 
 def _failing(row: Item) -> Failing:
     domain, opened = row.get("domain"), row.get("opened") or row["updated_at"]
     return Failing(NodeStatus(str(row["status"])), str(domain) if domain else None, from_text(str(opened)))
-
-
-def _worst(rows: Sequence[Item]) -> Severity | None:
-    said = [Severity(str(row["severity"])) for row in rows if row.get("severity")]
-    return max(said, key=lambda one: one.rank, default=None)

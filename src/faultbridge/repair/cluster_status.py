@@ -1,6 +1,7 @@
-"""Rollup: what the cluster's own stream says of it, recomputed from the rows that stand for its troubled nodes.
+"""The status of a cluster: recomputed from its unhealthy nodes and recorded in the cluster's stream.
 
-The version is read before the rows and raised whatever comes of it: whoever saw older rows loses and looks again.
+The version of the cluster is read before the rows and raised by every write. A writer that read older rows therefore
+loses the race and computes the status again.
 """
 
 from __future__ import annotations
@@ -17,19 +18,20 @@ from faultbridge.domain.entries import Draft, EntryType
 from faultbridge.domain.faults import Severity
 from faultbridge.domain.times import truncate
 from faultbridge.ledger.append import Stack
-from faultbridge.ledger.cluster_stream import append_to_cluster, next_writes
-from faultbridge.ledger.queries import rows_of
+from faultbridge.ledger.cluster_stream import append_to_cluster, cluster_writes
+from faultbridge.ledger.queries import shard_rows
 from faultbridge.pipeline.decide.cluster_status import cluster_status, counted
 from faultbridge.ports import Clock, Table
 from faultbridge.rules.rulebook import Rulebook, rules_of
 from faultbridge.storage import items, keys
 
-BAD = "BAD#"
+UNHEALTHY_ROWS = "BAD#"
+"""The prefix of the rows of nodes that are not healthy."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterRollup:
-    """Brings the state of a cluster up to date; running it twice says nothing twice."""
+    """Recomputes and records the status of a cluster; without a change it records no entry."""
 
     table: Table
     clock: Clock
@@ -37,17 +39,17 @@ class ClusterRollup:
     rulebook: Rulebook
 
     def __call__(self, cluster: str) -> ClusterState:
-        """Recompute one cluster; raises Conflict after 20 lost races, Misconfigured for an unknown one."""
+        """Update one cluster. Raises Conflict after 20 lost races, and Misconfigured for an unknown cluster."""
         config = rules_of(self.rulebook, cluster).config
         return append_to_cluster(lambda: self._once(config))
 
     def _once(self, config: ClusterConfig) -> ClusterState:
         before = items.read_cluster(config.cluster, self.table.get(keys.cluster_state(config.cluster)))
-        rows = tuple(rows_of(self.table, config, BAD))
+        rows = tuple(shard_rows(self.table, config, UNHEALTHY_ROWS))
         now = truncate(self.clock.now())
-        after, drafts = _judge(before, rows, config, now)
-        after, writes = next_writes(
-            self.stack, before, after, drafts, actor=Actor.ROLLUP, severity=_worst(rows), now=now
+        after, drafts = _next_state(before, rows, config, now)
+        after, writes = cluster_writes(
+            self.stack, before, after, drafts, actor=Actor.ROLLUP, severity=highest_severity(rows), now=now
         )
         if drafts:
             self.table.transact(writes)
@@ -56,11 +58,17 @@ class ClusterRollup:
         return after
 
 
-def _judge(
+def highest_severity(rows: Iterable[Mapping[str, Any]]) -> Severity | None:
+    """Return the highest severity among rows of unhealthy nodes, or None."""
+    severities = [Severity(str(row["severity"])) for row in rows if row.get("severity")]
+    return max(severities, key=lambda severity: severity.rank, default=None)
+
+
+def _next_state(
     before: ClusterState, rows: Iterable[Mapping[str, Any]], config: ClusterConfig, now: datetime
 ) -> tuple[ClusterState, tuple[Draft, ...]]:
-    bad = Counter(NodeStatus(row["status"]) for row in rows)
-    counts, status = counted(bad, config.expected), cluster_status(bad, config.expected)
+    unhealthy = Counter(NodeStatus(row["status"]) for row in rows)
+    counts, status = counted(unhealthy, config.expected), cluster_status(unhealthy, config.expected)
     after = replace(before, status=status, counts=counts)
     if after == before:
         return after, ()
@@ -72,8 +80,3 @@ def _judge(
         "expected": config.expected,
     }
     return after, (Draft(EntryType.CLUSTER_STATUS, now, data),)
-
-
-def _worst(rows: Iterable[Mapping[str, Any]]) -> Severity | None:
-    said = [Severity(row["severity"]) for row in rows if row.get("severity")]
-    return max(said, key=lambda one: one.rank, default=None)

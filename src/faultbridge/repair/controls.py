@@ -1,4 +1,7 @@
-"""Controls: what bounds repairs in a cluster, changed together with the entry that says so."""
+"""Controls of a cluster's repairs: pause, breakers, budget and slots.
+
+Each change commits in one transaction with the entry that records it.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,8 @@ from faultbridge.domain.faults import Severity
 from faultbridge.domain.times import to_text, truncate
 from faultbridge.errors import Rejected
 from faultbridge.ledger.append import Stack
-from faultbridge.ledger.cluster_stream import append_to_cluster, next_writes
+from faultbridge.ledger.cluster_stream import append_to_cluster, cluster_writes
+from faultbridge.log import log_cause
 from faultbridge.pipeline.decide.breaker import closed_by_hand
 from faultbridge.ports import Clock, Table
 from faultbridge.storage import items, keys
@@ -23,8 +27,8 @@ from faultbridge.storage.writes import Equals, Path, Update, Value
 
 
 @dataclass(frozen=True, slots=True)
-class Changed:
-    """How a cluster's controls are to stand, and what goes on its record; no drafts when nothing changes."""
+class ControlChange:
+    """The next control state of a cluster and the entries that record it; without entries nothing changes."""
 
     control: Control
     drafts: tuple[Draft, ...] = ()
@@ -33,21 +37,22 @@ class Changed:
 
 @dataclass(frozen=True, slots=True)
 class Controls:
-    """Changes the controls of clusters; a lost race is run again."""
+    """Reads and changes the controls of clusters. A change that loses a race is computed again."""
 
     table: Table
     clock: Clock
     stack: Stack
 
     def read(self, cluster: str) -> Control:
-        """Read a cluster's controls; `unknown_cluster` when it has none."""
+        """Read the controls of a cluster. Raises `unknown_cluster` if it is not registered."""
         found = self.table.get(keys.cluster_control(cluster))
         if found is None:
-            raise Rejected("unknown_cluster", f"{cluster} is not registered (faultbridge cluster add {cluster})")
+            text = f"cluster is not registered: {cluster}; run 'faultbridge cluster add {cluster}'"
+            raise Rejected("unknown_cluster", text)
         return items.read_control(cluster, found)
 
-    def change(self, cluster: str, revise: Callable[[Control, datetime], Changed], actor: Actor) -> Control:
-        """Revise a cluster's controls until the commit holds; raises Conflict after 20 lost races."""
+    def change(self, cluster: str, revise: Callable[[Control, datetime], ControlChange], actor: Actor) -> Control:
+        """Compute and commit a change of the controls. Raises Conflict after 20 lost races."""
 
         def once() -> Control:
             before, now = self.read(cluster), truncate(self.clock.now())
@@ -60,53 +65,54 @@ class Controls:
         return append_to_cluster(once)
 
     def pause(self, cluster: str, *, paused: bool, operator: str | None = None) -> Control:
-        """Let no repair of a cluster begin any more, or let them begin again; what passed its intent goes on."""
+        """Pause or resume new repairs in a cluster. Repairs after their intent continue."""
 
-        def revise(control: Control, now: datetime) -> Changed:
+        def revise(control: Control, now: datetime) -> ControlChange:
             if control.paused is paused:
-                return Changed(control)
+                return ControlChange(control)
             before, after = ("running", "paused") if paused else ("paused", "running")
             reason = "ordered by an operator"
-            draft = safety("pause", before, after, now, reason=reason, operator=operator)
-            return Changed(replace(control, paused=paused), (draft,))
+            draft = control_draft("pause", before, after, now, reason=reason, operator=operator)
+            return ControlChange(replace(control, paused=paused), (draft,))
 
         return self.change(cluster, revise, Actor.CLI)
 
     def close_breakers(self, cluster: str, operator: str | None = None) -> Control:
-        """Close every breaker of a cluster in spite of the nodes that fail now; only others trip it again."""
+        """Close all breakers of a cluster. Only nodes that fail from now on trip them again."""
 
-        def revise(control: Control, now: datetime) -> Changed:
+        def revise(control: Control, now: datetime) -> ControlChange:
             tripped = {name: one for name, one in control.breakers.items() if one.state is not BreakerState.CLOSED}
             closed = {name: closed_by_hand(one, now) for name, one in tripped.items()}
             drafts = tuple(
                 breaker_draft(name, tripped[name].state, one, "closed by an operator", operator)
                 for name, one in closed.items()
             )
-            return Changed(replace(control, breakers={**control.breakers, **closed}), drafts)
+            return ControlChange(replace(control, breakers={**control.breakers, **closed}), drafts)
 
         return self.change(cluster, revise, Actor.CLI)
 
-    def _commit(self, before: Control, changed: Changed, actor: Actor, now: datetime) -> None:
+    def _commit(self, before: Control, changed: ControlChange, actor: Actor, now: datetime) -> None:
         state = items.read_cluster(before.cluster, self.table.get(keys.cluster_state(before.cluster)))
-        _, writes = next_writes(
+        _, writes = cluster_writes(
             self.stack, state, state, changed.drafts, actor=actor, severity=changed.severity, now=now
         )
-        set_: dict[Path, Value] = {
+        attributes: dict[Path, Value] = {
             ("paused",): changed.control.paused,
             ("budget_used_up",): changed.control.budget_used_up,
             ("breakers",): dump(changed.control.breakers),
         }
-        control = Update(
-            keys.cluster_control(before.cluster), set=set_, add={"version": 1}, when=Equals("version", before.version)
-        )
+        unchanged = Equals("version", before.version)
+        control = Update(keys.cluster_control(before.cluster), set=attributes, add={"version": 1}, when=unchanged)
         self.table.transact([control, *writes])
+        for draft in changed.drafts:
+            _log_change(before.cluster, draft)
 
 
 def breaker_draft(
     name: str, before: BreakerState | None, breaker: Breaker, reason: str, operator: str | None = None
 ) -> Draft:
-    """Draft the entry of a breaker that moved."""
-    return safety(
+    """Draft the entry of a breaker that changed its state."""
+    return control_draft(
         "breaker",
         before.value if before else None,
         breaker.state.value,
@@ -118,7 +124,7 @@ def breaker_draft(
     )
 
 
-def safety(
+def control_draft(
     kind: str,
     before: str | None,
     after: str,
@@ -130,7 +136,7 @@ def safety(
     operator: str | None = None,
     until: datetime | None = None,
 ) -> Draft:
-    """Draft the entry of a control that changed."""
+    """Draft the entry of a control that changed: `breaker`, `budget` or `pause`."""
     data = {
         "kind": kind,
         "from": before,
@@ -143,3 +149,16 @@ def safety(
         "operator": operator,
     }
     return Draft(EntryType.CLUSTER_SAFETY, at, data)
+
+
+def _log_change(cluster: str, draft: Draft) -> None:
+    data = draft.data
+    log_cause(
+        f"{data['kind']}_changed",
+        reason=data["reason"],
+        cluster=cluster,
+        before=data["from"],
+        after=data["to"],
+        domain=data["domain"],
+        operator=data["operator"],
+    )

@@ -1,11 +1,12 @@
-"""Isolate: keep new work off a node at once, whatever its repair waits for.
+"""Isolation: keeps new work off a faulty node at once, before its repair starts.
 
-`requested` is committed before the call, so that a crash in between leaves a trace that is followed up; a node that
-recovers in between is let go again. Only a confirmed isolation makes a node `quarantined`.
+`requested` is committed before the orchestrator is called, so that a crash between both leaves a trace for the sweep. A
+node that recovers in between is uncordoned again. Only a confirmed isolation makes a node `quarantined`.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -14,33 +15,30 @@ from functools import partial
 
 from faultbridge.domain.breakers import BreakerState
 from faultbridge.domain.case_transitions import Transition
-from faultbridge.domain.catalog import Catalog
 from faultbridge.domain.clusters import ClusterConfig, Control, Mode
 from faultbridge.domain.edges import Actor, NodeStatus
 from faultbridge.domain.entries import Draft
 from faultbridge.domain.nodes import Isolation, NodeKey, NodeState
 from faultbridge.errors import Misconfigured
 from faultbridge.ledger.append import Append
+from faultbridge.log import log_cause
 from faultbridge.pipeline import entry_builder
 from faultbridge.pipeline.decide.open_case import Rules
 from faultbridge.pipeline.decide.opt_out import left_alone_until
 from faultbridge.pipeline.decide.orchestrator_reach import proceeds
-from faultbridge.pipeline.fold.folding import Folding
 from faultbridge.ports import CallResult, ClusterNode, Orchestrator
 from faultbridge.repair.controls import Controls
-from faultbridge.repair.isolation_backoff import MINUTE, OVERDUE, in_time_again, is_overdue, note, overdue, postponed
+from faultbridge.repair.isolation_backoff import end_backoff, isolation_note, record_failed_call
 from faultbridge.rules.rulebook import Rulebook, rules_of
 
-ISOLATES = {
-    Isolation.CONFIRMED: "isolation confirmed",
-    Isolation.NOT_APPLICABLE: "isolation not applicable: the cluster has no orchestrator",
-}
-
-FOLLOWED = "isolation not applicable: the provider repairs, and keeps work off what it repairs"
+CONFIRMED = "isolation confirmed"
+NO_ORCHESTRATOR = "isolation not applicable: the cluster has no orchestrator"
+WITHDRAWN = "isolation withdrawn: the node has no fault that needs a repair"
+PROVIDER_ISOLATES = "isolation not applicable: the provider repairs the node and keeps work off it"
 
 
-class Isolated(StrEnum):
-    """What came of one call."""
+class IsolationResult(StrEnum):
+    """The result of one isolation call."""
 
     NOTHING = "nothing"
     DONE = "done"
@@ -52,168 +50,174 @@ class Isolated(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Isolate:
-    """Isolates nodes whose case wants it, through the orchestrator that their cluster names."""
+    """Isolates nodes whose case requires it, through the orchestrator of their cluster."""
 
     append: Append
     rulebook: Rulebook
     orchestrators: Mapping[str, Orchestrator]
     controls: Controls
 
-    def __call__(self, key: NodeKey, *, ordered: bool = False) -> Isolated:
-        """Isolate one node, or let it go where the reason is gone; a failed call is for the sweep to repeat.
+    def __call__(self, key: NodeKey, *, ordered: bool = False) -> IsolationResult:
+        """Isolate one node, or uncordon it if it no longer needs isolation. The sweep repeats a failed call.
 
-        `ordered` isolates although the policy leaves the node alone until its repair begins. A breaker that is open
-        keeps every node in service, a half open one all but those whose repair begins; nothing else does.
+        `ordered` isolates a node for its repair, even if the policy keeps it in service until then. An open breaker
+        keeps every node in service; a half-open one keeps all but those whose repair starts.
         """
         state = self.append.read(key)
-        return self._as_read(state, rules_of(self.rulebook, key.cluster), ordered=ordered)
+        return self._isolate_as_read(state, rules_of(self.rulebook, key.cluster), ordered=ordered)
 
-    def each(
+    def for_nodes(
         self, cluster: str, nodes: Sequence[str], control: Control | None = None
-    ) -> Mapping[str, Callable[[], Isolated]]:
-        """Read nodes of a cluster with few calls; returns what isolates each of them, by its name.
+    ) -> Mapping[str, Callable[[], IsolationResult]]:
+        """Read many nodes with few calls. Returns, by node name, the function that isolates the node.
 
-        `control` is what bounds repairs as just read; a breaker that is open there is not looked at again.
+        `control` is the cluster's control state as just read; a breaker that is open there is not read again.
         """
         if not nodes:
             return {}
         rules = rules_of(self.rulebook, cluster)
         states = self.append.read_many(NodeKey(cluster, node) for node in nodes)
-        return {state.key.node: partial(self._first_look, state, rules, control) for state in states}
+        return {state.key.node: partial(self._isolate_in_batch, state, rules, control) for state in states}
 
-    def _first_look(self, state: NodeState, rules: Rules, control: Control | None) -> Isolated:
+    def _isolate_in_batch(self, state: NodeState, rules: Rules, control: Control | None) -> IsolationResult:
         if state.isolation is Isolation.REQUESTED:
-            # An orchestrator may be asked next, and no condition of the table guards that call.
+            # The next call may go to the orchestrator, and no condition of a write protects that call.
             state = self.append.read(state.key)
-        return self._as_read(state, rules, control)
+        return self._isolate_as_read(state, rules, control)
 
-    def _as_read(
+    def _isolate_as_read(
         self, state: NodeState, rules: Rules, control: Control | None = None, *, ordered: bool = False
-    ) -> Isolated:
+    ) -> IsolationResult:
         config = rules.config
-        ours = state.registered and left_alone_until(state, config, self.append.clock.now()) is None
-        if ours and config.follows:
-            return self._follow(state, config, ordered=ordered)
-        if not ours or config.mode is not Mode.ACT or not config.acts:
-            return Isolated.NOTHING
+        permitted = state.registered and left_alone_until(state, config, self.append.clock.now()) is None
+        if permitted and config.follows:
+            return self._confirm_for_provider(state, config, ordered=ordered)
+        if not permitted or config.mode is not Mode.ACT or not config.acts:
+            return IsolationResult.NOTHING
         orchestrator = self._orchestrator(config)
-        if _wanted(state, ordered=ordered):
-            if self._held(state, control, ordered=ordered):
-                return Isolated.HELD
+        if _needs_isolation(state, ordered=ordered):
+            if self._held_by_breaker(state, control, ordered=ordered):
+                # Each sweep repeats this for each node; the breaker itself is logged when it changes.
+                _log(state, "isolation_held", "the breaker is not closed", level=logging.DEBUG)
+                return IsolationResult.HELD
             return self._isolate(state, rules, orchestrator, ordered=ordered)
         if state.isolation is Isolation.REQUESTED and _in_service(state):
             return self._withdraw(state, rules, orchestrator)
-        return Isolated.NOTHING
+        return IsolationResult.NOTHING
 
-    def _follow(self, state: NodeState, config: ClusterConfig, *, ordered: bool) -> Isolated:
-        """Call a node out of service that the provider has: whoever repairs it keeps work off it too."""
-        if not _wanted(state, ordered=ordered):
-            return Isolated.NOTHING
-        return self._confirm(state, config, Isolation.NOT_APPLICABLE, FOLLOWED, ordered=ordered)
+    def _confirm_for_provider(self, state: NodeState, config: ClusterConfig, *, ordered: bool) -> IsolationResult:
+        """Mark a node `quarantined` that the provider repairs: the provider keeps work off it."""
+        if not _needs_isolation(state, ordered=ordered):
+            return IsolationResult.NOTHING
+        return self._confirm(state, config, Isolation.NOT_APPLICABLE, PROVIDER_ISOLATES, ordered=ordered)
 
-    def _held(self, state: NodeState, control: Control | None, *, ordered: bool) -> bool:
-        if control is not None and _holds(control, state, ordered=ordered):
+    def _held_by_breaker(self, state: NodeState, control: Control | None, *, ordered: bool) -> bool:
+        if control is not None and _breaker_holds(control, state, ordered=ordered):
             return True
-        return _holds(self.controls.read(state.key.cluster), state, ordered=ordered)
+        return _breaker_holds(self.controls.read(state.key.cluster), state, ordered=ordered)
 
-    def _isolate(self, state: NodeState, rules: Rules, orchestrator: Orchestrator, *, ordered: bool) -> Isolated:
+    def _isolate(self, state: NodeState, rules: Rules, orchestrator: Orchestrator, *, ordered: bool) -> IsolationResult:
         config = rules.config
         if not orchestrator.applicable:
-            how = Isolation.NOT_APPLICABLE
-            return self._confirm(state, config, how, ISOLATES[how], ordered=ordered)
+            return self._confirm(state, config, Isolation.NOT_APPLICABLE, NO_ORCHESTRATOR, ordered=ordered)
         if state.isolation is Isolation.NONE:
             state = self._request(state, config, ordered=ordered)
             if state.isolation is not Isolation.REQUESTED:
-                return Isolated.NOTHING
+                return IsolationResult.NOTHING
         if state.isolation_again_at is not None and self.append.clock.now() < state.isolation_again_at:
-            return Isolated.POSTPONED
+            return IsolationResult.POSTPONED
         answer = orchestrator.cordon(ClusterNode.of(state, config))
         if answer.ok:
-            return self._confirm(state, config, Isolation.CONFIRMED, ISOLATES[Isolation.CONFIRMED], ordered=ordered)
-        return self._proceed(self._note_failure(state, rules, answer), rules, ordered=ordered)
+            return self._confirm(state, config, Isolation.CONFIRMED, CONFIRMED, ordered=ordered)
+        return self._proceed_without(self._record_failure(state, rules, answer), rules, ordered=ordered)
 
-    def _proceed(self, state: NodeState, rules: Rules, *, ordered: bool) -> Isolated:
-        """Call a machine that is proven dead out of service, where the policy says so; the drain asks again."""
+    def _proceed_without(self, state: NodeState, rules: Rules, *, ordered: bool) -> IsolationResult:
+        """Quarantine a node whose instance is proven dead, if the policy permits it.
+
+        The drain step calls the orchestrator again.
+        """
         if proceeds(state, rules.policy, self.append.clock.now()) is None:
-            return Isolated.FAILED
+            return IsolationResult.FAILED
 
         def revise(now: NodeState, at: datetime) -> Transition:
-            dead = proceeds(now, rules.policy, at)
-            if dead is None or not _wanted(now, ordered=ordered):
+            proof = proceeds(now, rules.policy, at)
+            if proof is None or not _needs_isolation(now, ordered=ordered):
                 return Transition(now)
-            return _quarantined(now, at, f"isolation not confirmed: {dead}")
+            return _quarantine(now, at, f"isolation not confirmed: {proof}")
 
-        after = self.append(state.key, revise, actor=Actor.ISOLATE, config=rules.config, known=state).state
-        return Isolated.DONE if after.status is NodeStatus.QUARANTINED else Isolated.FAILED
+        after = self.append(state.key, revise, actor=Actor.ISOLATE, config=rules.config, current=state).state
+        if after.status is not NodeStatus.QUARANTINED:
+            return IsolationResult.FAILED
+        _log(state, "isolation_skipped", "the orchestrator is out of reach and the instance is proven dead")
+        return IsolationResult.DONE
 
     def _request(self, state: NodeState, config: ClusterConfig, *, ordered: bool) -> NodeState:
         def revise(now: NodeState, at: datetime) -> Transition:
-            wanted = _wanted(now, ordered=ordered) and now.isolation is Isolation.NONE
-            asked = replace(now, isolation=Isolation.REQUESTED, isolation_since=at, orchestrator_lost_at=None)
-            return Transition(asked if wanted else now)
+            needed = _needs_isolation(now, ordered=ordered) and now.isolation is Isolation.NONE
+            requested = replace(now, isolation=Isolation.REQUESTED, isolation_since=at, orchestrator_lost_at=None)
+            return Transition(requested if needed else now)
 
-        return self.append(state.key, revise, actor=Actor.ISOLATE, config=config, known=state).state
+        after = self.append(state.key, revise, actor=Actor.ISOLATE, config=config, current=state).state
+        if after.isolation is Isolation.REQUESTED:
+            _log(after, "isolation_requested", after.live_case.code if after.live_case else "")
+        return after
 
     def _confirm(
         self, state: NodeState, config: ClusterConfig, how: Isolation, reason: str, *, ordered: bool
-    ) -> Isolated:
+    ) -> IsolationResult:
         def revise(now: NodeState, at: datetime) -> Transition:
-            # Recovered meanwhile: what was asked for stays on the record until it is withdrawn.
-            if not _wanted(now, ordered=ordered):
+            # If the node recovered in the meantime, the request stays recorded until it is withdrawn.
+            if not _needs_isolation(now, ordered=ordered):
                 return Transition(now)
-            isolated, over = in_time_again(replace(now, isolation=how), at)
-            return _quarantined(isolated, at, reason, *over)
+            isolated, drafts = end_backoff(replace(now, isolation=how), at)
+            return _quarantine(isolated, at, reason, *drafts)
 
-        after = self.append(state.key, revise, actor=Actor.ISOLATE, config=config, known=state).state
-        return Isolated.DONE if after.status is NodeStatus.QUARANTINED else Isolated.NOTHING
+        after = self.append(state.key, revise, actor=Actor.ISOLATE, config=config, current=state).state
+        if after.status is not NodeStatus.QUARANTINED:
+            return IsolationResult.NOTHING
+        _log(after, "isolation_confirmed", reason)
+        return IsolationResult.DONE
 
-    def _withdraw(self, state: NodeState, rules: Rules, orchestrator: Orchestrator) -> Isolated:
+    def _withdraw(self, state: NodeState, rules: Rules, orchestrator: Orchestrator) -> IsolationResult:
         answer = orchestrator.uncordon(ClusterNode.of(state, rules.config))
         if not answer.ok:
-            self._note_failure(state, rules, answer)
-            return Isolated.FAILED
+            self._record_failure(state, rules, answer)
+            return IsolationResult.FAILED
 
         def revise(now: NodeState, at: datetime) -> Transition:
-            if now.isolation is not Isolation.REQUESTED or _wanted(now, ordered=False):
+            if now.isolation is not Isolation.REQUESTED or _needs_isolation(now, ordered=False):
                 return Transition(now)
-            draft = note(now, "isolation withdrawn: nothing is wrong any more", at)
-            # Only a tick may call a node healthy; it is due at once.
-            free, over = in_time_again(replace(now, isolation=Isolation.NONE, due_at=at), at)
-            return Transition(free, (draft, *over))
+            draft = isolation_note(now, WITHDRAWN, at)
+            # Only a tick may set the status `healthy`, so the node is due at once.
+            serving, drafts = end_backoff(replace(now, isolation=Isolation.NONE, due_at=at), at)
+            return Transition(serving, (draft, *drafts))
 
         self.append(state.key, revise, actor=Actor.ISOLATE, config=rules.config)
-        return Isolated.WITHDRAWN
+        _log(state, "isolation_withdrawn", WITHDRAWN)
+        return IsolationResult.WITHDRAWN
 
-    def _note_failure(self, state: NodeState, rules: Rules, answer: CallResult) -> NodeState:
-        failure = answer.failure.value if answer.failure else ""
+    def _record_failure(self, state: NodeState, rules: Rules, answer: CallResult) -> NodeState:
+        def revise(now: NodeState, at: datetime) -> Transition:
+            return record_failed_call(now, at, answer, rules.policy.limits)
 
-        def revise(before: NodeState, at: datetime) -> Transition:
-            lost_at = (before.orchestrator_lost_at or at) if answer.no_response else None
-            now = postponed(replace(before, orchestrator_lost_at=lost_at), at, rules.policy.limits)
-            if is_overdue(now, at):
-                text = f"the orchestrator has not done it for {OVERDUE // MINUTE} minutes: {answer.reason or failure}"
-                return overdue(now, at, text, failure)
-            folding = Folding(now, Catalog(""))
-            if not folding.first_of_the_day(f"isolation:{failure}", at):
-                return Transition(now)
-            text = f"the orchestrator did not do it and is asked again: {answer.reason or failure}"
-            return Transition(folding.state(), (note(now, text, at, failure),))
-
-        return self.append(state.key, revise, actor=Actor.ISOLATE, config=rules.config).state
+        after = self.append(state.key, revise, actor=Actor.ISOLATE, config=rules.config).state
+        _log(after, "isolation_retried", answer.reason, level=logging.WARNING, failure=answer.failure)
+        return after
 
     def _orchestrator(self, config: ClusterConfig) -> Orchestrator:
         found = self.orchestrators.get(config.orchestrator)
         if found is None:
-            raise Misconfigured(f"{config.cluster} names orchestrator {config.orchestrator!r}, which is unknown")
+            known = ", ".join(sorted(self.orchestrators)) or "none"
+            raise Misconfigured(f"unknown orchestrator of {config.cluster}: {config.orchestrator!r}; known: {known}")
         return found
 
 
-def _quarantined(state: NodeState, at: datetime, reason: str, *drafts: Draft) -> Transition:
+def _quarantine(state: NodeState, at: datetime, reason: str, *drafts: Draft) -> Transition:
     draft = entry_builder.status_change(state, NodeStatus.QUARANTINED, at, reason)
     return Transition(replace(state, status=NodeStatus.QUARANTINED), (*drafts, draft))
 
 
-def _holds(control: Control, state: NodeState, *, ordered: bool) -> bool:
+def _breaker_holds(control: Control, state: NodeState, *, ordered: bool) -> bool:
     breaker = control.breaker(state.placement.domain)
     return breaker is not None and (breaker.state is BreakerState.OPEN or not ordered)
 
@@ -222,7 +226,12 @@ def _in_service(state: NodeState) -> bool:
     return state.status is not None and state.status.in_service
 
 
-def _wanted(state: NodeState, *, ordered: bool) -> bool:
+def _needs_isolation(state: NodeState, *, ordered: bool) -> bool:
     case = state.live_case
-    troubled = any(condition.action.opens_case for condition in state.active())
-    return case is not None and (case.isolate or ordered) and _in_service(state) and troubled
+    faulty = any(condition.action.opens_case for condition in state.active())
+    return case is not None and (case.isolate or ordered) and _in_service(state) and faulty
+
+
+def _log(state: NodeState, decision: str, reason: str, level: int = logging.INFO, **fields: object) -> None:
+    ids = {"cluster": state.key.cluster, "node": state.key.node}
+    log_cause(decision, reason=reason, level=level, case_id=state.live_case and state.live_case.id, **ids, **fields)

@@ -1,4 +1,4 @@
-"""Patience: what is noted of a node while the orchestrator does not do what it was asked."""
+"""Isolation backoff: delays between calls to a failing orchestrator, and the page after five minutes."""
 
 from __future__ import annotations
 
@@ -6,45 +6,68 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from faultbridge.domain.case_transitions import Transition
+from faultbridge.domain.catalog import Catalog
 from faultbridge.domain.entries import Draft
 from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.policy import Limits
 from faultbridge.pipeline import entry_builder
+from faultbridge.pipeline.fold.folding import Folding
+from faultbridge.ports import CallResult
 
 MINUTE = timedelta(minutes=1)
-OVERDUE = 5 * MINUTE
-"""How long the orchestrator may refuse before a person is told."""
+OVERDUE_AFTER = 5 * MINUTE
+"""How long the isolation of a node may fail before an operator is paged."""
 
-FIRST_PAUSE, MAX_PAUSE = MINUTE / 2, 5 * MINUTE
-"""Between two calls to an orchestrator that does not do it; the pause doubles."""
+FIRST_CALL_DELAY, MAX_CALL_DELAY = MINUTE / 2, 5 * MINUTE
+"""The delay between two calls to a failing orchestrator; it doubles with each call."""
+
+MAX_DOUBLINGS = 8
+"""Limits the exponent of the doubling; the delay reaches its maximum long before."""
+
+
+def record_failed_call(state: NodeState, at: datetime, answer: CallResult, limits: Limits) -> Transition:
+    """Record a failed orchestrator call and schedule the next one; page an operator when it is overdue."""
+    failure = answer.failure.value if answer.failure else ""
+    reason = answer.reason or failure
+    lost_at = (state.orchestrator_lost_at or at) if answer.no_response else None
+    scheduled = schedule_call(replace(state, orchestrator_lost_at=lost_at), at, limits)
+    if is_overdue(scheduled, at):
+        text = f"the orchestrator has failed for {OVERDUE_AFTER // MINUTE} minutes: {reason}"
+        return page_overdue(scheduled, at, text, failure)
+    folding = Folding(scheduled, Catalog(""))
+    if not folding.first_of_the_day(f"isolation:{failure}", at):
+        return Transition(scheduled)
+    draft = isolation_note(scheduled, f"the orchestrator failed and is called again: {reason}", at, failure)
+    return Transition(folding.state(), (draft,))
 
 
 def is_overdue(state: NodeState, at: datetime) -> bool:
-    """Tell whether a person must hear of it now."""
+    """Return whether an operator must be paged now."""
     since = state.isolation_since
-    return since is not None and not state.isolation_overdue and at - since >= OVERDUE
+    return since is not None and not state.isolation_overdue and at - since >= OVERDUE_AFTER
 
 
-def postponed(state: NodeState, at: datetime, limits: Limits) -> NodeState:
-    """Let the next call wait, twice as long each time, but not beyond what happens when the time is over."""
-    again = at + min(FIRST_PAUSE * (1 << min(state.isolation_tries, 8)), MAX_PAUSE)
+def schedule_call(state: NodeState, at: datetime, limits: Limits) -> NodeState:
+    """Schedule the next call with a doubled delay, but no later than the next deadline: page or timeout."""
+    again = at + min(FIRST_CALL_DELAY * (1 << min(state.isolation_tries, MAX_DOUBLINGS)), MAX_CALL_DELAY)
     since = state.isolation_since
-    if since is not None and not state.isolation_overdue and at - since < OVERDUE:
-        again = min(again, since + OVERDUE)
+    if since is not None and not state.isolation_overdue and at - since < OVERDUE_AFTER:
+        again = min(again, since + OVERDUE_AFTER)
     lost_at = state.orchestrator_lost_at
     if lost_at is not None and at < lost_at + limits.orchestrator_timeout:
         again = min(again, lost_at + limits.orchestrator_timeout)
     return replace(state, isolation_tries=state.isolation_tries + 1, isolation_again_at=again)
 
 
-def overdue(state: NodeState, at: datetime, text: str, failure: str = "TIMEOUT") -> Transition:
-    """Tell a person that the orchestrator has not done what it was asked for too long."""
-    return Transition(replace(state, isolation_overdue=True), (note(state, text, at, failure, stage="overdue"),))
+def page_overdue(state: NodeState, at: datetime, text: str, failure: str = "TIMEOUT") -> Transition:
+    """Page an operator because the orchestrator has not isolated the node for too long."""
+    draft = isolation_note(state, text, at, failure, stage="overdue")
+    return Transition(replace(state, isolation_overdue=True), (draft,))
 
 
-def in_time_again(state: NodeState, at: datetime) -> tuple[NodeState, tuple[Draft, ...]]:
-    """Forget since when isolation was asked for, and end the page of one that took too long."""
-    settled = replace(
+def end_backoff(state: NodeState, at: datetime) -> tuple[NodeState, tuple[Draft, ...]]:
+    """Clear all fields of the backoff, and resolve the page if one was sent."""
+    cleared = replace(
         state,
         isolation_since=None,
         isolation_overdue=False,
@@ -53,12 +76,12 @@ def in_time_again(state: NodeState, at: datetime) -> tuple[NodeState, tuple[Draf
         orchestrator_lost_at=None,
     )
     if not state.isolation_overdue:
-        return settled, ()
-    return settled, (note(state, "the orchestrator answers again", at, stage="over"),)
+        return cleared, ()
+    return cleared, (isolation_note(state, "the orchestrator answers again", at, stage="over"),)
 
 
-def note(state: NodeState, text: str, at: datetime, failure: str = "", stage: str | None = None) -> Draft:
-    """Draft a note about a node's isolation; `stage` begins or ends a page."""
+def isolation_note(state: NodeState, text: str, at: datetime, failure: str = "", stage: str | None = None) -> Draft:
+    """Draft a note about a node's isolation. The stages `overdue` and `over` trigger and resolve a page."""
     case = state.live_case
     facts = {"failure": failure} if failure else {}
     case_id = case.id if case else None

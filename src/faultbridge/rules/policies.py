@@ -1,4 +1,4 @@
-"""Policies: immutable documents under the hash of their content, and which of them holds."""
+"""Policies: stores immutable policy documents under their version, the hash of their content."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ from faultbridge.storage.writes import Put
 
 
 @dataclass(frozen=True, slots=True)
-class Policies:
-    """Puts and shows policies; a version never changes, so putting one twice is putting it once."""
+class PolicyStore:
+    """Stores and reads policies. A version never changes, so storing a policy again has no effect on it."""
 
     table: Table
     clock: Clock
 
     def put(self, document: Mapping[str, Any]) -> Policy:
-        """Keep a document that carries its `version`, and let it hold for every cluster that names no other."""
+        """Store a document that contains its `version`, and make it current for clusters that name no version."""
         policy = load(Policy, document)
         now = self.clock.now()
-        kept = items.item(keys.policy(policy.version), now, {"policy": dict(document)})
+        stored = items.item(keys.policy(policy.version), now, {"policy": dict(document)})
         pointer = items.item(keys.CURRENT_POLICY, now, {"version": policy.version})
-        self.table.transact([Put(kept), Put(pointer)])
+        self.table.transact([Put(stored), Put(pointer)])
         return policy
 
     def current(self) -> dict[str, Any] | None:
-        """Return the document that holds, or None while nobody put one."""
+        """Return the current document, or None when no policy was stored."""
         pointer = self.table.get(keys.CURRENT_POLICY)
         return self.document(str(pointer["version"])) if pointer else None
 
     def document(self, version: str) -> dict[str, Any]:
-        """Return one version's document; `unknown_policy` when it is not kept."""
+        """Return the document of a version. Raises Rejected `unknown_policy` when it is not stored."""
         found = self.table.get(keys.policy(version))
         if found is None or not isinstance(found["policy"], dict):
-            raise Rejected("unknown_policy", f"there is no policy {version}")
+            raise Rejected("unknown_policy", f"policy {version} is not stored; store it with `faultbridge policy put`")
         return found["policy"]

@@ -1,4 +1,4 @@
-"""Rulebook: what decisions about a cluster rest on, its registration, its policy and the catalog."""
+"""Rulebook: the rules of a cluster: its registration, its policy and the fault catalog."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from faultbridge.storage.codec import load
 from faultbridge.storage.writes import Item, Key
 
 
-class Reads(Protocol):
-    """Whatever reads an item: the table itself, or lookups that remember."""
+class ItemReader(Protocol):
+    """Reads single items: the table itself, or a cache in front of it."""
 
     def get(self, key: Key) -> Item | None:
         """Read one item."""
@@ -26,12 +26,13 @@ class Reads(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Rulebook:
-    """Reads registrations each time it is asked, and policies once: a policy version never changes.
+    """Returns the rules of a cluster from the table, the catalog and the default policy.
 
-    A registration is parsed again only where it is another than the last time.
+    It reads a registration on every call, and each policy version once, because a version never changes.
+    A registration is parsed again only when its item has changed.
     """
 
-    table: Reads
+    table: ItemReader
     stack_id: str
     catalog: Callable[[], Catalog]
     default_policy: Callable[[], Policy]
@@ -40,21 +41,21 @@ class Rulebook:
     _configs: dict[str, tuple[Item, ClusterConfig]] = field(default_factory=dict)
 
     def config(self, cluster: str) -> ClusterConfig | None:
-        """Return how a cluster is registered, or None where nobody registered it."""
+        """Return the registration of a cluster, or None when it is not registered."""
         found = self.table.get(keys.cluster_config(cluster))
         if not found:
             return None
-        known = self._configs.get(cluster)
-        if known is None or known[0] != found:
-            known = self._configs[cluster] = found, items.read_config(found)
-        return known[1]
+        parsed = self._configs.get(cluster)
+        if parsed is None or parsed[0] != found:
+            parsed = self._configs[cluster] = found, items.read_config(found)
+        return parsed[1]
 
     def rules(self, config: ClusterConfig) -> Rules:
-        """Return what decisions about the nodes of a cluster rest on."""
+        """Return the rules for decisions about the nodes of a cluster."""
         return Rules(self.policy(config), config, self.catalog().version, self.stack_id, self.gpus())
 
     def policy(self, config: ClusterConfig) -> Policy:
-        """Return the policy that a cluster names, else the stack's current one, else the packaged one."""
+        """Return the policy that a cluster names, else the current one, else the default one."""
         version = config.policy or self._current()
         if version is None:
             return self.default_policy()
@@ -69,16 +70,16 @@ class Rulebook:
     def _read(self, version: str) -> Policy:
         found = self.table.get(keys.policy(version))
         if found is None:
-            raise Misconfigured(f"policy {version} is named but not stored (put it with 'faultbridge policy put')")
+            raise Misconfigured(f"policy {version} is not stored; store it with `faultbridge policy put`")
         document = found["policy"]
         if not isinstance(document, dict):
-            raise Misconfigured(f"policy {version} is stored as something else")
+            raise Misconfigured(f"policy {version} is damaged in the table; store it with `faultbridge policy put`")
         return load(Policy, document)
 
 
 def rules_of(rulebook: Rulebook, cluster: str) -> Rules:
-    """Return what decisions about a cluster rest on; raises Misconfigured where nobody registered it."""
+    """Return the rules of a cluster. Raises Misconfigured when the cluster is not registered."""
     config = rulebook.config(cluster)
     if config is None:
-        raise Misconfigured(f"cluster {cluster!r} is not registered (add it with 'faultbridge cluster add')")
+        raise Misconfigured(f"cluster {cluster!r} is not registered; add it with `faultbridge cluster add`")
     return rulebook.rules(config)

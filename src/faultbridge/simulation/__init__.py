@@ -1,1 +1,7 @@
-"""A deterministic simulation: the product's own stages and orchestration in a world that breaks by the seed."""
+"""Deterministic simulation: runs the real product code on fake ports, with faults drawn from a seed.
+
+Reading order: `history` (one run of a seed), `simulated_system` (the installation that runs), `environment/` (sources,
+operators and cloud that act on it), `fault_injection`, `schedule` (simulated time), `deliveries` (how AWS delivers
+messages), `workers` (the Lambda functions), `simulated_ports` and `fakes/` (the ports), `scheduled_state_machine`,
+`journal`, `invariants/` (what must hold), `exhaustive` (all orderings of a few faults), `shrink`.
+"""

@@ -1,7 +1,7 @@
-"""How AWS carries things: the queue's mapping, the table's stream mappings, the bus's rule, the minute's schedule.
+"""How AWS delivers messages: event source mappings of queue and table stream, rule of the event bus.
 
-Everything comes at least once, in no order, in batches of any size; what fails comes again, and a stream gives up
-after some tries. What the mappings do is written down from AWS's documentation, not copied from an emulator.
+Every message is delivered at least once, in any order, in batches of any size. A failed message is delivered again; a
+stream drops a record after some retries. The behavior follows AWS's documentation, not an emulator.
 """
 
 from __future__ import annotations
@@ -15,85 +15,92 @@ from typing import Any
 
 from faultbridge.domain.entries import EntryType
 from faultbridge.pager.rules import EVENT_TYPES
-from faultbridge.simulation.chaos import Crash
-from faultbridge.simulation.fakes.queue import Waiting
+from faultbridge.simulation.fakes.messaging import QueuedMessage
 from faultbridge.simulation.fakes.table import StreamRecord
+from faultbridge.simulation.fault_injection import Crash, FaultProfile
 from faultbridge.simulation.journal import Journal, Kind
-from faultbridge.simulation.ports import SimulatedPorts
 from faultbridge.simulation.schedule import Schedule
-from faultbridge.simulation.weather import Weather
+from faultbridge.simulation.simulated_ports import SimulatedPorts
 from faultbridge.storage import keys
 from faultbridge.storage.writes import Item
 
-RINGS = frozenset({EntryType.NODE_STATUS.value, EntryType.CASE_STATUS.value, EntryType.CLUSTER_SAFETY.value})
-"""What the template lets through to `react` and, by the bus's rule, to the pager."""
+REACT_ENTRY_TYPES = frozenset(
+    {EntryType.NODE_STATUS.value, EntryType.CASE_STATUS.value, EntryType.CLUSTER_SAFETY.value}
+)
+"""The entry types for which the template's stream filter invokes `react`."""
 
-FIRST_RETRY, MAX_RETRY = 1.0, 600.0
+FIRST_RETRY_SECONDS, MAX_RETRY_SECONDS = 1.0, 600.0
 
 
 @dataclass(slots=True)
-class Carrier:
-    """What every delivery needs: the world, time, dice and the weather."""
+class DeliveryContext:
+    """What every delivery uses: ports, schedule, random source, fault profile and journal."""
 
     ports: SimulatedPorts
     schedule: Schedule
     random: Random
-    weather: Weather
+    profile: FaultProfile
     journal: Journal
 
-    def doubled(self) -> bool:
-        """Tell whether this delivery comes twice."""
-        return self.random.random() < self.weather.double
+    def is_duplicated(self) -> bool:
+        """Draw whether this delivery happens twice."""
+        return self.random.random() < self.profile.duplicate_rate
 
     def delay(self) -> float:
-        """Return how long a thing is on its way, in seconds."""
-        return 0.05 + self.random.expovariate(1 / self.weather.spread)
+        """Draw the delay of a delivery, in seconds."""
+        return 0.05 + self.random.expovariate(1 / self.profile.mean_delay)
 
 
 @dataclass(slots=True)
 class QueueMapping:
-    """The raw queue to `ingest`: any visible messages, in any order; what is not reported as failed is deleted."""
+    """Delivers the raw queue to `ingest`: batches of visible messages in any order.
 
-    carrier: Carrier
-    handler: Callable[[Sequence[Waiting]], set[str]]
-    polls: int = 0
-    taken: dict[int, tuple[str, datetime]] = field(default_factory=dict)
+    Messages that the handler does not report as failed are deleted. `received` keeps the body and the sent time of
+    every delivered message.
+    """
 
-    def wake(self) -> None:
-        """Look at the queue soon."""
-        self.polls += 1
-        self.carrier.schedule.after(self.carrier.random.uniform(0, 1), "poll", self._poll)
+    context: DeliveryContext
+    handler: Callable[[Sequence[QueuedMessage]], set[str]]
+    pending_polls: int = 0
+    received: dict[int, tuple[str, datetime]] = field(default_factory=dict)
+
+    def poll_soon(self) -> None:
+        """Schedule a poll of the queue within a second."""
+        self.pending_polls += 1
+        self.context.schedule.after(self.context.random.uniform(0, 1), "poll", self._poll)
 
     def _poll(self) -> None:
-        self.polls -= 1
-        carrier, queue = self.carrier, self.carrier.ports.queue
-        ready = [message for message in queue.messages if message.visible_at <= carrier.schedule.clock.now()]
-        if ready:
-            carrier.random.shuffle(ready)
-            self._take(ready[: carrier.random.randint(1, carrier.weather.batch)])
-        if queue.messages and not self.polls:
-            self.polls += 1
+        """Deliver one batch of visible messages, and schedule the next poll while messages remain."""
+        self.pending_polls -= 1
+        context, queue = self.context, self.context.ports.queue
+        visible = [message for message in queue.messages if message.visible_at <= context.schedule.clock.now()]
+        if visible:
+            context.random.shuffle(visible)
+            self._deliver(visible[: context.random.randint(1, context.profile.max_batch)])
+        if queue.messages and not self.pending_polls:
+            self.pending_polls += 1
             soonest = min(message.visible_at for message in queue.messages)
-            carrier.schedule.at(soonest + timedelta(seconds=1), "poll", self._poll)
+            context.schedule.at(soonest + timedelta(seconds=1), "poll", self._poll)
 
-    def _take(self, batch: list[Waiting]) -> None:
-        carrier, queue = self.carrier, self.carrier.ports.queue
+    def _deliver(self, batch: list[QueuedMessage]) -> None:
+        """Invoke the handler with a batch and delete the messages that succeeded, except a few duplicates."""
+        context, queue = self.context, self.context.ports.queue
         for message in batch:
             message.receive_count += 1
-            self.taken[message.number] = (message.body, message.sent_at)
-            message.visible_at = carrier.schedule.clock.now() + queue.visibility
+            self.received[message.number] = (message.body, message.sent_at)
+            message.visible_at = context.schedule.clock.now() + queue.visibility
         try:
             failed = self.handler(batch)
-        except (Crash, Exception) as gone:  # noqa: BLE001 - whatever ends a handler, the batch comes again
-            carrier.journal.note(Kind.TURN, f"ingest ended: {type(gone).__name__}")
+        except (Crash, Exception) as error:  # noqa: BLE001 - after any error the batch is delivered again
+            context.journal.add(Kind.STEP, f"ingest ended: {type(error).__name__}")
             return
-        done = {message.number for message in batch if str(message.number) not in failed and not carrier.doubled()}
+        done = {m.number for m in batch if str(m.number) not in failed and not context.is_duplicated()}
         queue.messages = [message for message in queue.messages if message.number not in done]
 
 
 @dataclass(slots=True)
-class Held:
-    """A stream record on its way, and how often it was tried."""
+class PendingRecord:
+    """A stream record that waits for delivery, and how often its delivery failed."""
 
     ready: datetime
     record: StreamRecord
@@ -102,84 +109,91 @@ class Held:
 
 @dataclass(slots=True)
 class StreamMapping:
-    """New entries to one function: records of one transaction apart, halved on failure, given up after some tries."""
+    """Delivers new entries of the table stream to one function.
 
-    carrier: Carrier
+    Records of one transaction are delivered apart. A failed batch is split, retried, and dropped after some retries.
+    `types` is the filter of entry types; None lets all types pass.
+    """
+
+    context: DeliveryContext
     name: str
     handler: Callable[[Sequence[Item]], None]
     types: frozenset[str] | None = None
-    held: list[Held] = field(default_factory=list)
+    pending: list[PendingRecord] = field(default_factory=list)
 
-    def take(self, record: StreamRecord) -> None:
-        """Let one change be on its way, if the filter lets it through."""
+    def accept(self, record: StreamRecord) -> None:
+        """Schedule the delivery of a table change if it is a new entry that passes the filter."""
         new = record.new
         if record.event != "INSERT" or new is None or not record.key.sk.startswith(keys.ENTRY):
             return
         if self.types is None or new["type"] in self.types:
-            self._hold(record, self.carrier.delay(), 0)
+            self._schedule(record, self.context.delay(), 0)
 
-    def _hold(self, record: StreamRecord, seconds: float, tries: int) -> None:
-        ready = self.carrier.schedule.clock.now() + timedelta(seconds=seconds)
-        self.held.append(Held(ready, record, tries))
-        self.carrier.schedule.at(ready, self.name, self._turn)
+    def _schedule(self, record: StreamRecord, seconds: float, tries: int) -> None:
+        ready = self.context.schedule.clock.now() + timedelta(seconds=seconds)
+        self.pending.append(PendingRecord(ready, record, tries))
+        self.context.schedule.at(ready, self.name, self._deliver_ready)
 
-    def _turn(self) -> None:
-        now = self.carrier.schedule.clock.now()
-        ready = [one for one in self.held if one.ready <= now]
+    def _deliver_ready(self) -> None:
+        """Deliver one batch of the records that are ready."""
+        now = self.context.schedule.clock.now()
+        ready = [one for one in self.pending if one.ready <= now]
         if not ready:
             return
-        self.carrier.random.shuffle(ready)
-        batch = ready[: self.carrier.random.randint(1, self.carrier.weather.batch)]
-        self.held = [one for one in self.held if all(one is not other for other in batch)]
-        self._hand(batch)
+        self.context.random.shuffle(ready)
+        batch = ready[: self.context.random.randint(1, self.context.profile.max_batch)]
+        self.pending = [one for one in self.pending if all(one is not other for other in batch)]
+        self._deliver(batch)
         if len(batch) < len(ready):
-            self.carrier.schedule.after(0.05, self.name, self._turn)
+            self.context.schedule.after(0.05, self.name, self._deliver_ready)
 
-    def _hand(self, batch: list[Held]) -> None:
+    def _deliver(self, batch: list[PendingRecord]) -> None:
         try:
             self.handler([dict(one.record.new or {}) for one in batch])
-        except (Crash, Exception) as gone:  # noqa: BLE001 - whatever ends a handler, the records come again
-            self.carrier.journal.note(Kind.TURN, f"{self.name} ended: {type(gone).__name__}")
-            self._again(batch)
+        except (Crash, Exception) as error:  # noqa: BLE001 - after any error the records are delivered again
+            self.context.journal.add(Kind.STEP, f"{self.name} ended: {type(error).__name__}")
+            self._retry(batch)
             return
-        if self.carrier.doubled():
+        if self.context.is_duplicated():
             for one in batch:
-                self._hold(one.record, self.carrier.random.expovariate(1 / 60), one.tries)
+                self._schedule(one.record, self.context.random.expovariate(1 / 60), one.tries)
 
-    def _again(self, batch: list[Held]) -> None:
-        # Bisecting: the halves come back one after the other, each as a smaller batch.
+    def _retry(self, batch: list[PendingRecord]) -> None:
+        """Schedule a failed batch again; records with too many retries are dropped."""
+        # The second half is delayed longer, as after BisectBatchOnFunctionError.
         for place, one in enumerate(batch):
-            if one.tries >= self.carrier.weather.retries:
-                self.carrier.journal.note(Kind.NOTE, f"{self.name} gives up {one.record.key.pk} {one.record.key.sk}")
+            if one.tries >= self.context.profile.max_retries:
+                key = one.record.key
+                self.context.journal.add(Kind.NOTE, f"{self.name} drops {key.pk} {key.sk} after {one.tries} retries")
                 continue
-            pause = min(FIRST_RETRY * 2**one.tries, 60.0)
-            self._hold(one.record, pause * (1 if place < len(batch) / 2 else 2), one.tries + 1)
+            pause = min(FIRST_RETRY_SECONDS * 2**one.tries, 60.0)
+            self._schedule(one.record, pause * (1 if place < len(batch) / 2 else 2), one.tries + 1)
 
 
 @dataclass(slots=True)
-class Rule:
-    """The bus to the pager: each event of the rule's types, again and again until it is taken."""
+class BusRule:
+    """Delivers bus events of the rule's types to the pager, and retries each until the handler accepts it."""
 
-    carrier: Carrier
+    context: DeliveryContext
     handler: Callable[[dict[str, Any]], None]
-    heard: int = 0
+    seen: int = 0
 
-    def listen(self) -> None:
-        """Let what the bus took since the last time be on its way."""
-        taken = self.carrier.ports.bus.taken
-        fresh, self.heard = taken[self.heard :], len(taken)
-        for event in fresh:
+    def deliver_new_events(self) -> None:
+        """Schedule the delivery of the events that the bus accepted since the last call."""
+        accepted = self.context.ports.bus.accepted
+        new, self.seen = accepted[self.seen :], len(accepted)
+        for event in new:
             if event.detail_type in EVENT_TYPES:
-                for _ in range(2 if self.carrier.doubled() else 1):
-                    self._send(json.loads(event.detail), self.carrier.delay(), 0)
+                for _ in range(2 if self.context.is_duplicated() else 1):
+                    self._schedule(json.loads(event.detail), self.context.delay(), 0)
 
-    def _send(self, detail: dict[str, Any], seconds: float, tries: int) -> None:
-        self.carrier.schedule.after(seconds, "pager", lambda: self._deliver(detail, tries))
+    def _schedule(self, detail: dict[str, Any], seconds: float, tries: int) -> None:
+        self.context.schedule.after(seconds, "pager", lambda: self._deliver(detail, tries))
 
     def _deliver(self, detail: dict[str, Any], tries: int) -> None:
         try:
             self.handler(detail)
-        except (Crash, Exception) as gone:  # noqa: BLE001 - whatever ends a handler, the event comes again
-            self.carrier.journal.note(Kind.TURN, f"pager ended: {type(gone).__name__}")
-            pause = min(FIRST_RETRY * 2**tries, MAX_RETRY)
-            self._send(detail, pause * self.carrier.random.uniform(0.5, 1), tries + 1)
+        except (Crash, Exception) as error:  # noqa: BLE001 - after any error the event is delivered again
+            self.context.journal.add(Kind.STEP, f"pager ended: {type(error).__name__}")
+            pause = min(FIRST_RETRY_SECONDS * 2**tries, MAX_RETRY_SECONDS)
+            self._schedule(detail, pause * self.context.random.uniform(0.5, 1), tries + 1)

@@ -1,7 +1,7 @@
-"""Every ordering of up to three faults in a small world: not drawn, but all of them.
+"""Exhaustive fault orderings: every ordering of up to three faults in a small scenario.
 
-A world is played once without a fault, then with every fault at every side-effect point, then with every second fault
-at every later point of what that became, and so on: a fault after a fault meets the world that the first one left.
+A scenario runs once without a fault, then with each fault at each side effect, then with each second fault at each
+later side effect of that run, and so on. So a later fault meets the state that the earlier faults left.
 """
 
 from __future__ import annotations
@@ -13,125 +13,146 @@ from random import Random
 
 from faultbridge.errors import Transient
 from faultbridge.ingest.send import RawInput
-from faultbridge.simulation.chaos import EFFECTS, Chaos, Crash, failure
-from faultbridge.simulation.fakes.seams import Call
-from faultbridge.simulation.history import calm_down
-from faultbridge.simulation.invariants import check
+from faultbridge.simulation.environment.samples import SAMPLES
+from faultbridge.simulation.fakes.seam import Call
+from faultbridge.simulation.fault_injection import (
+    EFFECTS,
+    NO_FAULTS,
+    Crash,
+    FaultInjector,
+    FaultKind,
+    FaultProfile,
+    fault_error,
+)
+from faultbridge.simulation.history import come_to_rest
+from faultbridge.simulation.invariants.catalog import check
+from faultbridge.simulation.invariants.view import SystemView
 from faultbridge.simulation.journal import Journal, Kind
-from faultbridge.simulation.samples import SAMPLES
-from faultbridge.simulation.scene import ACTING, WATCHED, Scene
 from faultbridge.simulation.schedule import Schedule
-from faultbridge.simulation.view import View
-from faultbridge.simulation.weather import CALM, FaultKind, Weather
+from faultbridge.simulation.simulated_system import NODE_PREFIXES, REPAIRED, WATCHED, SimulatedSystem
 
 Faults = tuple[tuple[int, FaultKind], ...]
+"""Faults by the number of the side effect at which they occur."""
+
 WARM_UP = timedelta(seconds=30)
 MAX_SENDS = 4
 KINDS = (FaultKind.CRASH_BEFORE, FaultKind.CRASH_AFTER, FaultKind.TRANSIENT, FaultKind.CONFLICT)
 
 
 @dataclass(slots=True)
-class Script(Chaos):
-    """Breaks the side-effect points that it is told to, counted from the one named `begin` (from the first if none)."""
+class ScriptedInjector(FaultInjector):
+    """Injects the given faults at numbered side effects, counted from the first call named `first_call`."""
 
     faults: dict[int, FaultKind] = field(default_factory=dict)
-    begin: str = ""
+    first_call: str = ""
     points: list[str] = field(default_factory=list)
 
     def before(self, call: Call) -> FaultKind | None:
-        """Count a side-effect point, and break it if its turn has come."""
-        if self.calm or not self._working or call.name not in EFFECTS:
+        """Count a side effect, and inject the fault that is scripted for it."""
+        if not self.enabled or not self._workers or call.name not in EFFECTS:
             return None
-        if not self.points and self.begin and call.name != self.begin:
+        if not self.points and self.first_call and call.name != self.first_call:
             return None
-        self.points.append(f"{self._working[-1]}: {call.name}")
+        self.points.append(f"{self._workers[-1]}: {call.name}")
         kind = self.faults.get(len(self.points))
         if kind is None:
             return None
         self.injected += 1
-        self.journal.note(Kind.FAULT, f"{self.points[-1]} {kind.value}")
+        self.journal.add(Kind.FAULT, f"{self.points[-1]} {kind.value}")
         if kind is FaultKind.CONFLICT and not call.name.startswith("table."):
-            # Only the table has conflicts; elsewhere the fourth fault is an answer that is lost on its way.
+            # Only table writes can conflict; for other calls the fourth fault is a lost answer.
             kind = FaultKind.LOST_ANSWER
         if kind in {FaultKind.CRASH_AFTER, FaultKind.LOST_ANSWER}:
             return kind
-        raise failure(kind, call)
+        raise fault_error(kind, call)
 
 
 @dataclass(frozen=True, slots=True)
-class World:
-    """A small world: one node, one record, and how far it is repaired; `begin` is where counting begins."""
+class Scenario:
+    """A small scenario: one node, one record, and whether Faultbridge repairs the node.
+
+    Side effects count from the first call named `first_call`; an empty name counts all of them.
+    """
 
     name: str
     sample: str
-    acting: bool = False
+    repaired: bool = False
     scheduler: bool = False
-    begin: str = ""
+    first_call: str = ""
 
-    def play(self, faults: Faults) -> tuple[Script, list[str]]:
-        """Let the record come in and everything that follows from it; returns the points met and what broke."""
-        scripts: list[Script] = []
+    def play(self, faults: Faults) -> tuple[ScriptedInjector, list[str]]:
+        """Run the scenario with faults; returns the injector with its counted points, and the violations."""
+        made: list[ScriptedInjector] = []
 
-        def scripted(weather: Weather, random: Random, schedule: Schedule, journal: Journal) -> Chaos:
-            scripts.append(Script(weather, random, schedule, journal, faults=dict(faults), begin=self.begin))
-            return scripts[-1]
+        def scripted(profile: FaultProfile, random: Random, schedule: Schedule, journal: Journal) -> FaultInjector:
+            injector = ScriptedInjector(
+                profile, random, schedule, journal, faults=dict(faults), first_call=self.first_call
+            )
+            made.append(injector)
+            return injector
 
-        scene = Scene(0, CALM, chaos=scripted)
-        scene.build(nodes=int(self.acting), watched=int(not self.acting), scheduler=self.scheduler)
-        scene.pass_time(WARM_UP)
-        (script,) = scripts
-        script.calm = False
-        self._send(scene)
-        scene.queue.wake()
-        calm_down(scene, injecting=True)
-        return script, [*scene.journal.problems, *check(View(scene))]
+        system = SimulatedSystem(0, NO_FAULTS, make_injector=scripted)
+        system.build(nodes=int(self.repaired), watched=int(not self.repaired), scheduler=self.scheduler)
+        system.pass_time(WARM_UP)
+        (injector,) = made
+        injector.enabled = True
+        self._send(system)
+        system.queue.poll_soon()
+        come_to_rest(system, injecting=True)
+        return injector, [*system.journal.violations, *check(SystemView(system))]
 
-    def _send(self, scene: Scene) -> None:
-        source, make = SAMPLES[self.sample]
-        cluster, node = (ACTING, "node-1") if self.acting else (WATCHED, "seat-1")
+    def _send(self, system: SimulatedSystem) -> None:
+        """Send the record until it is accepted, a limited number of times."""
+        source, _, make = SAMPLES[self.sample]
+        cluster = REPAIRED if self.repaired else WATCHED
+        node = f"{NODE_PREFIXES[cluster]}-1"
         for _ in range(MAX_SENDS):
             try:
-                if scene.workers.send(RawInput(source, cluster, make(0, None), node=node)):
+                if system.workers.send(RawInput(source, cluster, make(0, None), node=node)):
                     return
             except (Crash, Transient):
                 continue
 
 
-SMALL = World("a fault of a watched node", "xid 79")
-PERSON = World("a fault that wants a person", "unknown xid", acting=True)
-REPAIR = World("from the intent on", "xid 79", acting=True, begin="provider.replace")
-ADMISSION = World("from isolation on", "xid 79", acting=True, scheduler=True, begin="orchestrator.cordon")
-WORLDS = {world.name: world for world in (SMALL, PERSON, REPAIR, ADMISSION)}
+WATCHED_FAULT = Scenario("a fault of a watched node", "xid 79")
+ESCALATION = Scenario("a fault that needs an operator", "unknown xid", repaired=True)
+REPAIR = Scenario("a repair from the replace call on", "xid 79", repaired=True, first_call="provider.replace")
+ISOLATION = Scenario(
+    "a repair from isolation on", "xid 79", repaired=True, scheduler=True, first_call="orchestrator.cordon"
+)
+SCENARIOS = {scenario.name: scenario for scenario in (WATCHED_FAULT, ESCALATION, REPAIR, ISOLATION)}
 
 
 @dataclass(slots=True)
-class Explored:
-    """How many worlds were played with how many faults, and those that broke something."""
+class Exploration:
+    """The result of an exploration: runs by number of faults, most side effects of a run, violations."""
 
     runs: Counter[int] = field(default_factory=Counter)
     points: int = 0
     broken: list[tuple[Faults, str]] = field(default_factory=list)
 
 
-def explore(world: World, *, points: int, faults: int, first: int | None = None) -> Explored:
-    """Play all orderings of up to so many faults over the first so many points.
+def explore(scenario: Scenario, *, points: int, faults: int, first: int | None = None) -> Exploration:
+    """Run all orderings of up to a number of faults over the first side effects.
 
-    `first` keeps to those whose first fault is at this point (0: to the one without any), so that work can be shared.
+    `first` restricts the runs to those whose first fault is at this side effect (0: the run without faults), so that
+    several processes can share the work.
     """
-    explored = Explored()
-    todo: list[Faults] = [()] if first is None or first == 0 else _alone(first)
+    exploration = Exploration()
+    todo: list[Faults] = [()] if first is None or first == 0 else _single_faults(first)
     while todo:
         given = todo.pop()
-        script, broken = world.play(given)
-        explored.runs[len(given)] += 1
-        explored.points = max(explored.points, len(script.points))
-        explored.broken += [(given, line) for line in broken]
+        injector, broken = scenario.play(given)
+        exploration.runs[len(given)] += 1
+        exploration.points = max(exploration.points, len(injector.points))
+        exploration.broken += [(given, line) for line in broken]
         if len(given) < faults and first != 0:
-            met = min(points, len(script.points))
+            reached = min(points, len(injector.points))
             last = given[-1][0] if given else 0
-            todo += [(*given, (point, kind)) for point in range(last + 1, met + 1) for kind in KINDS]
-    return explored
+            todo += [(*given, (point, kind)) for point in range(last + 1, reached + 1) for kind in KINDS]
+    return exploration
 
 
-def _alone(point: int) -> list[Faults]:
+def _single_faults(point: int) -> list[Faults]:
+    """Return one fault of each kind at a side effect."""
     return [((point, kind),) for kind in KINDS]

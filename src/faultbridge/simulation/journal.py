@@ -1,4 +1,4 @@
-"""The journal of one history: what happened when, for people to read and for machines to compare."""
+"""The journal of one run: a timeline for readers, and a digest to compare two runs."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from faultbridge.ports import Clock
 
 
 class Kind(StrEnum):
-    """What a line of the journal is about."""
+    """The kind of a journal line: scheduled step, external action, fault, entry, port call, or note."""
 
-    TURN = "turn"
-    ACT = "act"
+    STEP = "step"
+    ACTION = "act"
     FAULT = "fault"
     ENTRY = "entry"
     CALL = "call"
     NOTE = "note"
 
 
-STORY = frozenset({Kind.ACT, Kind.FAULT, Kind.ENTRY, Kind.CALL, Kind.NOTE})
+STORY_KINDS = frozenset({Kind.ACTION, Kind.FAULT, Kind.ENTRY, Kind.CALL, Kind.NOTE})
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line: milliseconds since the beginning, its kind and its text."""
+    """One journal line: milliseconds since the start, kind and text."""
 
     at: int
     kind: Kind
@@ -36,37 +36,38 @@ class Line:
 
 @dataclass(slots=True)
 class Journal:
-    """Collects lines and problems; two runs of one seed have equal journals."""
+    """Collects the lines and the invariant violations of a run; runs of the same seed have equal journals."""
 
     clock: Clock
     start: datetime
     lines: list[Line] = field(default_factory=list)
-    problems: list[str] = field(default_factory=list)
+    violations: list[str] = field(default_factory=list)
 
-    def note(self, kind: Kind, text: str) -> None:
-        """Add a line, now."""
+    def add(self, kind: Kind, text: str) -> None:
+        """Add a line with the current time."""
         self.lines.append(Line((self.clock.now() - self.start) // timedelta(milliseconds=1), kind, text))
 
-    def problem(self, invariant: str, text: str) -> None:
-        """Note that an invariant was broken while the history ran."""
-        self.problems.append(f"{invariant}: {text}")
-        self.note(Kind.NOTE, f"BROKEN {invariant}: {text}")
+    def add_violation(self, invariant: str, text: str) -> None:
+        """Record that an invariant was violated during the run."""
+        self.violations.append(f"{invariant}: {text}")
+        self.add(Kind.NOTE, f"BROKEN {invariant}: {text}")
 
     def digest(self) -> str:
-        """Return a hash over every line, equal for equal histories."""
+        """Return a hash of all lines; equal runs have equal digests."""
         hashed = hashlib.sha256()
         for line in self.lines:
             hashed.update(f"{line.at} {line.kind} {line.text}\n".encode())
         return hashed.hexdigest()
 
     def story(self) -> Iterator[str]:
-        """Tell the history as a timeline, the mere turns of handlers left out."""
+        """Yield the timeline for readers, without the scheduled steps of handlers."""
         for line in self.lines:
-            if line.kind in STORY:
+            if line.kind in STORY_KINDS:
                 yield f"{_elapsed(line.at)}  {line.kind.value:<5}  {line.text}"
 
 
 def _elapsed(milliseconds: int) -> str:
+    """Format a duration as days and hh:mm:ss.mmm."""
     seconds, rest = divmod(milliseconds, 1000)
     minutes, seconds = divmod(seconds, 60)
     hours, minutes = divmod(minutes, 60)

@@ -1,4 +1,4 @@
-"""Simulated time: a heap of what is due, and a clock that jumps from one to the next."""
+"""Simulated time: a queue of scheduled calls, and a clock that advances from one to the next."""
 
 from __future__ import annotations
 
@@ -9,74 +9,73 @@ from datetime import datetime, timedelta
 
 from faultbridge.simulation.fakes.clock import ManualClock
 
-Do = Callable[[], None]
-DEEPEST = 2
-"""How many handlers may run within one another: a race of three is a race of any number."""
+Action = Callable[[], None]
+MAX_NESTING = 2
+"""How many handlers can run within one another; races of three cover races of more."""
 
 
 @dataclass(order=True, slots=True)
-class Turn:
-    """Something that is to happen at an instant; equal instants keep the order in which they were asked for."""
+class ScheduledCall:
+    """A call scheduled for a time; calls for the same time run in the order of scheduling."""
 
     at: datetime
     number: int
     name: str = field(compare=False)
-    do: Do = field(compare=False)
+    action: Action = field(compare=False)
 
 
 @dataclass(slots=True)
 class Schedule:
-    """Runs turns in the order of their time; `after` each of them `settle` is called."""
+    """Runs scheduled calls in the order of time.
+
+    `on_call` gets the name of each call before it runs; `after_each` runs after it.
+    """
 
     clock: ManualClock
-    settle: Do = lambda: None
-    heard: Callable[[str], None] = lambda _: None
-    depth: int = 0
-    _turns: list[Turn] = field(default_factory=list)
-    _number: int = 0
+    after_each: Action = lambda: None
+    on_call: Callable[[str], None] = lambda _: None
+    nesting: int = 0
+    _calls: list[ScheduledCall] = field(default_factory=list)
+    _count: int = 0
 
-    def at(self, at: datetime, name: str, do: Do) -> None:
-        """Let something happen at an instant, or at once when that has passed."""
-        self._number += 1
-        heapq.heappush(self._turns, Turn(at, self._number, name, do))
+    def at(self, at: datetime, name: str, action: Action) -> None:
+        """Schedule a call for a time; a past time means as soon as possible."""
+        self._count += 1
+        heapq.heappush(self._calls, ScheduledCall(at, self._count, name, action))
 
-    def after(self, seconds: float, name: str, do: Do) -> None:
-        """Let something happen in so many seconds."""
-        self.at(self.clock.now() + timedelta(seconds=seconds), name, do)
+    def after(self, seconds: float, name: str, action: Action) -> None:
+        """Schedule a call in a number of seconds from now."""
+        self.at(self.clock.now() + timedelta(seconds=seconds), name, action)
 
-    def next_at(self) -> datetime | None:
-        """Return when the next turn is due."""
-        return self._turns[0].at if self._turns else None
-
-    def waiting(self) -> list[str]:
-        """Return the names of the turns that are still to come."""
-        return [turn.name for turn in self._turns]
+    def pending_names(self) -> list[str]:
+        """Return the names of the calls that have not run yet."""
+        return [call.name for call in self._calls]
 
     def step(self) -> bool:
-        """Run the next turn; False when there is none."""
-        if not self._turns:
+        """Advance the clock to the next call and run it; returns False if there is none."""
+        if not self._calls:
             return False
-        turn = heapq.heappop(self._turns)
-        if turn.at > self.clock.now():
-            self.clock.advance_to(turn.at)
-        self.heard(turn.name)
-        turn.do()
-        self.settle()
+        call = heapq.heappop(self._calls)
+        if call.at > self.clock.now():
+            self.clock.advance_to(call.at)
+        self.on_call(call.name)
+        call.action()
+        self.after_each()
         return True
 
     def run_until(self, until: datetime) -> None:
-        """Run every turn that is due by an instant, then let the clock stand there."""
-        while self._turns and self._turns[0].at <= until:
+        """Run every call that is due by a time, then advance the clock to that time."""
+        while self._calls and self._calls[0].at <= until:
             self.step()
         if until > self.clock.now():
             self.clock.advance_to(until)
 
-    def let_others(self, seconds: float) -> None:
-        """Let what is due within so many seconds happen in the midst of the running handler: it pauses or is slow."""
-        if self.depth >= DEEPEST:
+    def run_others(self, seconds: float) -> None:
+        """Run the calls that are due within some seconds while the current handler waits; this creates races."""
+        if self.nesting >= MAX_NESTING:
             return
-        self.depth += 1
+        self.nesting += 1
         try:
             self.run_until(self.clock.now() + timedelta(seconds=seconds))
         finally:
-            self.depth -= 1
+            self.nesting -= 1

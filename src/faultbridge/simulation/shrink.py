@@ -1,4 +1,4 @@
-"""Shrink: from a failing history to a small one that breaks the same invariant."""
+"""Shrinking: find a smaller run that violates the same invariant as a failing run."""
 
 from __future__ import annotations
 
@@ -8,47 +8,49 @@ from dataclasses import dataclass
 from faultbridge.simulation.history import History, run
 
 MAX_RUNS = 60
-"""How many shorter histories are tried; a story need not be the shortest to be read."""
+"""The maximum number of smaller runs to try; the result need not be the smallest possible."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shrunk:
-    """The smallest history that was found, and which injected faults it leaves out."""
+    """The smallest failing run found, and the injected faults that it skips."""
 
     history: History
     without: frozenset[int] = frozenset()
 
 
-def invariants(history: History) -> set[str]:
-    """Return the names of the broken invariants."""
+def violated_invariants(history: History) -> set[str]:
+    """Return the names of the violated invariants."""
     return {line.split(": ", 1)[0] for line in history.broken}
 
 
-def shrink(failing: History, again: Callable[..., History] = run) -> Shrunk:
-    """Look for fewer steps, then for fewer injected faults, by halves."""
-    search = _Search(failing, again)
-    steps = search.steps()
-    return search.faults(steps)
+def shrink(failing: History, rerun: Callable[..., History] = run) -> Shrunk:
+    """Reduce first the steps, then the injected faults, by halving."""
+    search = _Search(failing, rerun)
+    steps = search.reduce_steps()
+    return search.reduce_faults(steps)
 
 
 class _Search:
-    def __init__(self, failing: History, again: Callable[..., History]) -> None:
-        self._wanted = invariants(failing)
+    """A search for smaller runs that still violate one of the same invariants."""
+
+    def __init__(self, failing: History, rerun: Callable[..., History]) -> None:
+        self._wanted = violated_invariants(failing)
         self._best = Shrunk(failing)
-        self._again = again
+        self._rerun = rerun
         self._seed = failing.seed
         self._runs = 0
 
-    def steps(self) -> int:
-        """Halve the distance to the shortest plan that still fails."""
+    def reduce_steps(self) -> int:
+        """Find by binary search the smallest number of steps that still fails."""
         low, high = 0, self._best.history.steps
         while low + 1 < high and self._runs < MAX_RUNS // 2:
             middle = (low + high) // 2
             low, high = (low, middle) if self._fails(middle, frozenset()) else (middle, high)
         return high
 
-    def faults(self, steps: int) -> Shrunk:
-        """Leave out injected faults in ever smaller groups, as long as the same invariant breaks."""
+    def reduce_faults(self, steps: int) -> Shrunk:
+        """Skip injected faults in smaller and smaller groups while the run still fails."""
         left = list(range(1, self._best.history.injected + 1))
         size = len(left)
         while size >= 1 and self._runs < MAX_RUNS:
@@ -63,9 +65,10 @@ class _Search:
         return self._best
 
     def _fails(self, steps: int, without: frozenset[int]) -> bool:
+        """Run again with fewer steps or faults; returns whether an invariant of the failing run is violated."""
         self._runs += 1
-        found = self._again(self._seed, steps, without=without)
-        if not self._wanted & invariants(found):
+        found = self._rerun(self._seed, steps, without=without)
+        if not self._wanted & violated_invariants(found):
             return False
         self._best = Shrunk(found, without)
         return True

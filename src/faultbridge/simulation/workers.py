@@ -1,4 +1,4 @@
-"""The product's functions as Lambda runs them: the real composition over fakes, killed and started again."""
+"""The Lambda functions of the simulated system: the real composition root on fake ports."""
 
 from __future__ import annotations
 
@@ -8,124 +8,133 @@ from datetime import datetime, timedelta
 from random import Random
 from typing import Any
 
-from faultbridge.bootstrap import Application, Timing
+from faultbridge.composition.installation import Installation, Timing
 from faultbridge.errors import Transient
 from faultbridge.ingest.outcomes import outcome_lines
 from faultbridge.ingest.record_reader import Delivery
 from faultbridge.ingest.send import RawInput, Send
 from faultbridge.ledger.append import Stack
-from faultbridge.pager.page import PagerSettings
 from faultbridge.registry.instances import Synced
-from faultbridge.simulation.chaos import Chaos, Crash
-from faultbridge.simulation.fakes.queue import Waiting
+from faultbridge.settings import Settings
+from faultbridge.simulation.fakes.messaging import QueuedMessage
+from faultbridge.simulation.fault_injection import Crash, FaultInjector
 from faultbridge.simulation.journal import Journal
-from faultbridge.simulation.ports import SimulatedPorts
+from faultbridge.simulation.simulated_ports import SimulatedPorts
 from faultbridge.storage.writes import Item
 
 STACK = Stack("simulated-stack", "faultbridge")
-EXPECTED = ("Transient", "Conflict")
-"""The only errors that a part of a sweep or of a doorbell may end with: the world's, not ours."""
+SETTINGS = Settings(
+    {
+        "FAULTBRIDGE_STACK_ID": STACK.id,
+        "FAULTBRIDGE_SENDER_PROOF": "off",
+        "FAULTBRIDGE_REMINDER_HOURS": str(90 * 24),
+    }
+)
+"""Settings without reminders, which no invariant covers, and with every sender accepted."""
+EXPECTED_ERRORS = ("Transient", "Conflict")
+"""The errors with which a part of `sweep` or `react` may fail, because injected faults cause them."""
 
 
 class Workers:
-    """One method a function; each takes what the entry point hands over and does with the answer what AWS does."""
+    """Runs each Lambda function with its event, and handles the result as AWS does.
 
-    def __init__(self, ports: SimulatedPorts, chaos: Chaos, journal: Journal, random: Random) -> None:
+    `leaked_slots` counts the repair slots that the sweep had to release.
+    """
+
+    def __init__(self, ports: SimulatedPorts, injector: FaultInjector, journal: Journal, random: Random) -> None:
         self._ports = ports
-        self._chaos = chaos
+        self._injector = injector
         self._journal = journal
         self._random = random
         self._records = 0
         self._batches = 0
-        self.orphans = 0
-        self._applications: dict[str, Application] = {}
+        self.leaked_slots = 0
+        self._applications: dict[str, Installation] = {}
 
-    def application(self, name: str = "operator") -> Application:
-        """Return the services as one process has them; a killed process leaves nothing to the next."""
+    def application(self, name: str = "operator") -> Installation:
+        """Return the services of one process; after a crash a new process starts without any cached state."""
         if name not in self._applications:
-            chance = Timing(self._chaos.schedule.let_others, self._random)
-            made = Application(self._ports, STACK, probe_seconds=30, chance=chance)
-            made.inventories = lambda: self._ports.inventories
-            made.pager_settings = lambda: PagerSettings(remind_after=timedelta(days=90))
-            self._applications[name] = made
+            timing = Timing(self._injector.schedule.run_others, self._random)
+            self._applications[name] = Installation(self._ports, SETTINGS, timing)
         return self._applications[name]
 
-    def ingest(self, batch: Sequence[Waiting]) -> set[str]:
-        """Work a batch of the raw queue; returns the ids of the messages that come again.
+    def ingest(self, batch: Sequence[QueuedMessage]) -> set[str]:
+        """Ingest a batch of the raw queue; returns the ids of the messages to deliver again.
 
-        Two processes take turns, so that each knows things that the other does not.
+        Two processes alternate, so that their caches differ.
         """
         self._batches += 1
         with self._process(f"ingest-{self._batches % 2}") as application:
-            found = application.ingest([_delivery(message) for message in batch])
+            found = application.ingestion.ingest([_delivery(message) for message in batch])
             for line in outcome_lines(found.outcomes):
                 self._ports.receipts.write(line)
             return set(found.failed)
 
     def publish(self, entries: Sequence[Item]) -> None:
-        """Take new entries from the stream."""
+        """Run `publish` with new entries from the table stream."""
         with self._process("publish") as application:
-            application.publish(entries)
+            application.ledger.publish(entries)
 
     def react(self, entries: Sequence[Item]) -> None:
-        """Take new entries as doorbells."""
+        """Run `react` for the nodes and clusters of new entries."""
         with self._process("react") as application:
-            node = [(str(one["cluster"]), None if one["node"] is None else str(one["node"])) for one in entries]
+            changed = [(str(one["cluster"]), None if one["node"] is None else str(one["node"])) for one in entries]
             try:
-                application.react(set(node))
+                application.ops.react(set(changed))
             except Transient as error:
-                self._judge("react", str(error).split("; "))
+                self._check_failures("react", str(error).split("; "))
                 raise
 
     def page(self, detail: dict[str, Any]) -> None:
-        """Take one event of the bus."""
+        """Run the pager with the detail of one event."""
         with self._process("pager") as application:
-            application.page(detail)
+            application.pager.page(detail)
 
     def step(self, payload: dict[str, Any]) -> Mapping[str, Any]:
-        """Run one step of an attempt; a killed worker is an error to the state machine."""
+        """Run one step of an attempt; a crash reaches the state machine as an error."""
         try:
             with self._process("step") as application:
-                return application.replacement(payload, payload.get("token"))
+                return application.repair.step_runner(payload, payload.get("token"))
         except Crash as crash:
             raise RuntimeError(f"the function ended: {crash}") from None
 
     def sweep(self) -> None:
-        """Do the minute's round."""
+        """Run the sweep once."""
         with self._process("sweep") as application:
-            swept = application.sweep()
-            self.orphans += swept.released
-            self._judge("sweep", swept.failures)
+            swept = application.ops.sweep()
+            self.leaked_slots += swept.released
+            self._check_failures("sweep", swept.failures)
 
-    def look(self) -> tuple[Synced, ...]:
-        """Compare what providers have with what is registered."""
+    def sync_inventory(self) -> tuple[Synced, ...]:
+        """Run the inventory function: compare the providers' instances with the registered nodes."""
         with self._process("inventory") as application:
-            return application.inventory()
+            return application.registry.inventory()
 
     def remind(self) -> None:
-        """Send the summaries that are due; reminders are months away, for a history ends when nothing moves."""
+        """Send due page summaries; reminders start only after 90 days, so that a run can come to rest."""
         with self._process("pager") as application:
-            application.remind()
+            application.pager.remind()
 
     def send(self, raw_input: RawInput, skew: float = 0.0) -> tuple[str, ...]:
-        """Send a raw record as an agent whose clock is off by so many seconds does."""
+        """Send a raw record as an agent whose clock is off by some seconds; returns the accepted ids."""
         clock = _SkewedClock(self._ports, skew)
         with self._process("source"):
             send = Send(self._ports.queue, self._ports.objects, self._ports.receipts, clock, self._new_id, "agent")
             return send([raw_input]).accepted
 
-    def operate(self, do: Callable[[Application], object]) -> None:
-        """Do what an operator orders through the command line; what fails is ordered again later."""
+    def operate(self, command: Callable[[Installation], object]) -> None:
+        """Run an operator's command; the caller repeats it after a failure."""
         with self._process("operator") as application:
-            do(application)
+            command(application)
 
     def _new_id(self) -> str:
         self._records += 1
         return f"record-{self._records}"
 
     @contextmanager
-    def _process(self, name: str) -> Iterator[Application]:
-        with self._chaos.worker(name):
+    def _process(self, name: str) -> Iterator[Installation]:
+        """Run code as a worker process; a crash drops the process, an unexpected error is a violation."""
+        with self._injector.worker(name):
             try:
                 yield self.application(name)
             except Crash:
@@ -134,19 +143,22 @@ class Workers:
             except Transient:
                 raise
             except Exception as error:
-                self._unexpected(name, f"{type(error).__name__}: {error}")
+                self._add_violation(name, f"{type(error).__name__}: {error}")
                 raise
 
-    def _judge(self, name: str, failures: Sequence[str]) -> None:
+    def _check_failures(self, name: str, failures: Sequence[str]) -> None:
+        """Record a violation for each failure that no injected fault explains."""
         for failure in failures:
-            if not any(f": {kind}: " in failure for kind in EXPECTED):
-                self._unexpected(name, failure)
+            if not any(f": {kind}: " in failure for kind in EXPECTED_ERRORS):
+                self._add_violation(name, failure)
 
-    def _unexpected(self, name: str, text: str) -> None:
-        self._journal.problem("nothing fails but by the world's fault", f"{name}: {text[:300]}")
+    def _add_violation(self, name: str, text: str) -> None:
+        self._journal.add_violation("a function fails only because of an injected fault", f"{name}: {text[:300]}")
 
 
 class _SkewedClock:
+    """The simulated clock plus a constant skew in seconds."""
+
     def __init__(self, ports: SimulatedPorts, skew: float) -> None:
         self._ports = ports
         self._skew = timedelta(seconds=skew)
@@ -155,5 +167,5 @@ class _SkewedClock:
         return self._ports.clock.now() + self._skew
 
 
-def _delivery(message: Waiting) -> Delivery:
+def _delivery(message: QueuedMessage) -> Delivery:
     return Delivery(str(message.number), message.body, message.sent_at, receives=message.receive_count)

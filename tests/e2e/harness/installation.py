@@ -15,19 +15,17 @@ from functools import cached_property
 from typing import Any
 
 from faultbridge import local
-from faultbridge.adapters.aws import AwsPorts
 from faultbridge.adapters.clock import SystemClock
-from faultbridge.adapters.receipts import LogReceipts
-from faultbridge.bootstrap import Application
-from faultbridge.cli.stacks import settings_from
+from faultbridge.adapters.messaging.receipts import LogReceipts
+from faultbridge.cli.stack.locate import settings_from
+from faultbridge.composition import installation as composition
 from faultbridge.domain.cases import Case
 from faultbridge.domain.clusters import ClusterConfig, Mode, RepairOwner
 from faultbridge.domain.edges import CaseStatus
 from faultbridge.domain.nodes import NodeState
 from faultbridge.ingest.outcomes import OUTCOME
 from faultbridge.ingest.send import RawInput, Send
-from faultbridge.ledger.append import Stack
-from faultbridge.ledger.timeline import Timeline, Wanted
+from faultbridge.ledger.timeline import Timeline, TimelineQuery
 from faultbridge.local import clients
 from faultbridge.ports import RecordQueueDepth
 from faultbridge.registry.registration import NewNode
@@ -63,11 +61,10 @@ class Installation:
         return self.proxy
 
     @cached_property
-    def application(self) -> Application:
+    def application(self) -> composition.Installation:
         """The services of the CLI with the real adapters."""
         settings = settings_from(self.stack.info.stack, self.stack.outputs)
-        ports = AwsPorts(settings, clients_of(self.stack))
-        return Application(ports, Stack(settings.stack_id, settings.stack))
+        return composition.on_aws(settings, clients_of(self.stack))
 
     @cached_property
     def directory(self) -> Views:
@@ -93,7 +90,7 @@ class Installation:
         """
         name = f"train-{uuid.uuid4().hex[:6]}"
         owner, mode = (RepairOwner.FAULTBRIDGE, Mode.ACT) if act else (RepairOwner.OBSERVE, Mode.OBSERVE)
-        registration = self.application.registration
+        registration = self.application.registry.registration
         registration.add_cluster(ClusterConfig(name, repair_owner=owner, mode=mode))
         instances = local.create_fleet(name, fleet, environment=self.stack.info.environment) if fleet else []
         for number in range(nodes):
@@ -168,7 +165,7 @@ class Installation:
 
     def entries(self, cluster: str) -> dict[str, dict[str, Any]]:
         """Return every entry of a cluster and its nodes by event id, in the form of its event."""
-        lines = self.timeline.entries(Wanted(cluster=cluster))
+        lines = self.timeline.entries(TimelineQuery(cluster=cluster))
         return {event["metadata"]["event_id"]: event for event in (line.event for line in lines)}
 
     def executions(self) -> set[str]:

@@ -7,9 +7,9 @@ import uuid
 from faultbridge import local
 from faultbridge.data.policies import version_of
 from faultbridge.domain.clusters import ClusterConfig, Mode, RepairOwner
-from faultbridge.policyfile import read_policy
+from faultbridge.policyfile.parser import read_policy
 from faultbridge.registry.registration import NewNode
-from faultbridge.rules.policies import Policies
+from faultbridge.rules.policies import PolicyStore
 from tests.e2e.harness.installation import Installation
 
 GROUP_SIZE = 100
@@ -19,12 +19,12 @@ def put_policy(installation: Installation, text: str) -> None:
     """Apply a policy to all clusters of an installation."""
     document = read_policy(text)
     ports = installation.application.ports
-    Policies(ports.table, ports.clock).put({**document, "version": version_of(document)})
+    PolicyStore(ports.table, ports.clock).put({**document, "version": version_of(document)})
 
 
 def register_large_cluster(installation: Installation, name: str, nodes: int, *, grouped: bool = True) -> str:
     """Register a cluster of `node-0000`...; `grouped` nodes are in Auto Scaling groups of a hundred."""
-    registration = installation.application.registration
+    registration = installation.application.registry.registration
     registration.add_cluster(ClusterConfig(name, repair_owner=RepairOwner.FAULTBRIDGE, mode=Mode.ACT, shards=4))
     for first in range(0, nodes, GROUP_SIZE):
         size, group = min(GROUP_SIZE, nodes - first), f"{name}-{first // GROUP_SIZE}" if grouped else None

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from faultbridge.adapters.clients import Clients
+from faultbridge.adapters.aws.clients import Clients
 from tests.local.stack import PrivateStack
 
 Completed = subprocess.CompletedProcess[bytes]

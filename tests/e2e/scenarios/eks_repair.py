@@ -55,7 +55,7 @@ def _eks_cluster(installation: Installation, name: str) -> Kubernetes:
     )
     tags = {f"kubernetes.io/cluster/{name}": "owned"}
     instances = local.create_fleet(name, 2, environment=stack.info.environment, tags=tags)
-    registration = installation.application.registration
+    registration = installation.application.registry.registration
     config = ClusterConfig(
         name, orchestrator="eks", eks_cluster=name, repair_owner=RepairOwner.FAULTBRIDGE, mode=Mode.ACT
     )

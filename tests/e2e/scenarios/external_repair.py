@@ -19,7 +19,7 @@ NODE = "node-000"
 def externally_repaired(installation: Installation) -> str:
     """Report a node as unhealthy, replace its instance and report it as healthy, as HyperPod does."""
     cluster = installation.register_cluster(1, fleet=1)
-    installation.application.registration.set_cluster(cluster, {"repair_owner": RepairOwner.PROVIDER})
+    installation.application.registry.registration.set_cluster(cluster, {"repair_owner": RepairOwner.PROVIDER})
     unhealthy = installation.instance_of(cluster, NODE)
     _send_hyperpod_event(installation, unhealthy, "Unhealthy", "Replace")
     eventually(lambda: _current_step(installation, cluster) == "follow", 60, lambda: installation.cases(cluster))

@@ -85,8 +85,8 @@ def deferred_work(installation: Installation) -> DeferredWork:
     """Create work that only the sweep can finish, and run it twelve hours later."""
     scene = DeferredWork(installation.register_cluster(1, act=False))
     installation.send([RawInput("kernel-log", scene.cluster, GPU_LOST.encode(), node=scene.late_node)])
-    eventually(lambda: list(installation.application.rejects.list(scene.cluster)), 60)
-    installation.application.registration.add_node(scene.cluster, NewNode(scene.late_node))
+    eventually(lambda: list(installation.application.ingestion.rejects.list(scene.cluster)), 60)
+    installation.application.registry.registration.add_node(scene.cluster, NewNode(scene.late_node))
     installation.wait_until_idle(scene.cluster)
     outage = CallFault("publish", "events:PutEvents", error_code="InternalFailure", times=10_000)
     with installation.required_proxy.inject(outage):
@@ -95,6 +95,6 @@ def deferred_work(installation: Installation) -> DeferredWork:
         recorded = set(installation.entries(scene.cluster))
         with clock_ahead(installation, 0.5, "sweep"):
             eventually(lambda: recorded <= set(installation.events.deliveries(scene.cluster)), 60)
-            eventually(lambda: not list(installation.application.rejects.list(scene.cluster)), 60)
+            eventually(lambda: not list(installation.application.ingestion.rejects.list(scene.cluster)), 60)
     installation.wait_until_idle(scene.cluster)
     return scene

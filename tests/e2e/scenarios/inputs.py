@@ -110,7 +110,7 @@ def _cluster_with_approvals(installation: Installation) -> str:
     application.ports.table.write(Put(policy))
     cluster = installation.register_cluster(2, fleet=3)
     installation.invoke("inventory", {})
-    application.registration.set_cluster(cluster, {"policy": version})
+    application.registry.registration.set_cluster(cluster, {"policy": version})
     return cluster
 
 

@@ -1,4 +1,4 @@
-"""What the fake table does beyond the contract: lag, small pages, a stream."""
+"""Features of the fake table beyond the contract: index lag, small pages, stream."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class TestIndexLag:
         clock.advance(LAG)
         assert len(table.query("OUT#0", index=WORK).items) == 1
 
-    def test_an_index_still_shows_what_is_gone_within_the_lag(self) -> None:
+    def test_an_index_shows_a_deleted_item_until_the_lag_is_over(self) -> None:
         clock = ManualClock()
         table = FakeTable(clock, index_lag=LAG)
         table.write(INDEXED)
@@ -38,7 +38,7 @@ class TestIndexLag:
         clock.advance(LAG)
         assert table.query("OUT#0", index=WORK).items == ()
 
-    def test_a_lag_that_grows_does_not_make_old_items_vanish(self) -> None:
+    def test_a_longer_lag_does_not_hide_old_items(self) -> None:
         clock = ManualClock()
         table = FakeTable(clock)
         table.write(INDEXED)
@@ -47,13 +47,13 @@ class TestIndexLag:
         table.index_lag = timedelta(hours=1)
         assert len(table.query("OUT#0", index=WORK).items) == 1
 
-    def test_the_base_table_is_never_late(self) -> None:
+    def test_the_base_table_has_no_lag(self) -> None:
         table = FakeTable(index_lag=LAG)
         table.write(INDEXED)
         assert len(table.query("P").items) == 1
 
 
-def test_small_pages_can_be_forced_on_every_query() -> None:
+def test_a_page_size_limits_every_query() -> None:
     table = FakeTable(page_size=1)
     for sk in "abc":
         table.write(Put({"pk": "P", "sk": sk}))
@@ -63,7 +63,7 @@ def test_small_pages_can_be_forced_on_every_query() -> None:
 
 
 class TestStream:
-    def test_every_change_is_a_record_and_what_changes_nothing_is_none(self) -> None:
+    def test_every_change_is_one_record_and_a_write_without_change_is_none(self) -> None:
         table = FakeTable()
         table.write(Put({"pk": "P", "sk": "S", "a": 1}))
         table.write(Put({"pk": "P", "sk": "S", "a": 1}))
@@ -73,20 +73,20 @@ class TestStream:
         table.write(Delete(KEY))
         assert [record.event for record in table.stream] == ["INSERT", "MODIFY", "REMOVE"]
 
-    def test_the_records_of_one_transaction_carry_one_number(self) -> None:
+    def test_the_records_of_one_transaction_have_the_same_number(self) -> None:
         table = FakeTable()
         table.write(INDEXED)
         table.transact([Put({"pk": "P", "sk": "1"}), Put({"pk": "P", "sk": "2"})])
         assert [record.transaction for record in table.stream] == [1, 2, 2]
 
-    def test_a_failed_write_is_no_record(self) -> None:
+    def test_a_failed_write_adds_no_record(self) -> None:
         table = FakeTable()
         table.write(INDEXED)
         with pytest.raises(Conflict):
             table.transact([Put({"pk": "P", "sk": "1"}), Put({"pk": "P", "sk": "S"}, when=Absent())])
         assert len(table.stream) == 1
 
-    def test_a_record_looks_like_one_that_lambda_gets(self) -> None:
+    def test_a_record_converts_to_the_lambda_format(self) -> None:
         table = FakeTable()
         table.write(Put({"pk": "P", "sk": "S", "n": 1}))
         (record,) = table.stream
@@ -95,9 +95,9 @@ class TestStream:
         assert record.as_lambda_record()["dynamodb"]["NewImage"] == image
 
 
-def test_the_indexes_of_the_fake_show_what_the_templates_indexes_show() -> None:
+def test_the_indexes_of_the_fake_match_the_template() -> None:
     class Loader(yaml.SafeLoader):
-        """Reads CloudFormation's own tags as plain values."""
+        """Loads CloudFormation tags as plain values."""
 
     Loader.add_multi_constructor("!", lambda loader, suffix, node: suffix)
     template = yaml.load((ROOT / "infra" / "template.yaml").read_text(), Loader)  # noqa: S506 - a SafeLoader

@@ -1,7 +1,7 @@
-"""Plays the mutants and prints the score: `python -m tests.simulation.mutants [part of a file's name]`.
+"""Runs the mutants and prints the score: `python -m tests.simulation.mutants [part of a file name]`.
 
-Exit code 0 when 95 in a hundred or more are noticed and those that live are the ones that `known.json` explains, no
-more and no fewer; else 1. 2 when something is broken without any mutant.
+Exit code 0: at least 95% are detected, and the survivors are exactly those explained in `known.json`. Exit code 1:
+otherwise. Exit code 2: a check fails without any mutant.
 """
 
 from __future__ import annotations
@@ -13,43 +13,38 @@ from collections.abc import Mapping
 import pytest
 
 from tests.simulation.mutants.catalog import mutants
-from tests.simulation.mutants.player import Played, Player
-from tests.simulation.mutants.report import known
+from tests.simulation.mutants.report import known_survivors
+from tests.simulation.mutants.runner import MutantRunner, Result
 
-LEAST = 0.95
+MIN_SCORE = 0.95
 REWRITTEN = "ignore::pytest.PytestAssertRewriteWarning"
-TESTS = (
-    "tests/pipeline",
-    "tests/services",
-    "tests/scenarios",
-    "tests/domain",
-    "tests/storage",
-)
+TESTS = ("tests/pipeline", "tests/services", "tests/scenarios", "tests/domain", "tests/storage")
 
 
 def main(part: str) -> int:
-    """Play those of the files whose name has the part."""
+    """Run the mutants of the files whose name contains a text; returns the exit code."""
     gc.set_threshold(100_000, 50, 10)
-    player = Player([mutant for mutant in mutants() if part in mutant.file])
+    runner = MutantRunner([mutant for mutant in mutants() if part in mutant.file])
     options = ["-qq", "--no-header", "-p", "no:cacheprovider", "-o", "timeout=0", "--capture=sys", "-W", REWRITTEN]
-    pytest.main([*options, *TESTS], plugins=[player])
-    for line in player.unsound:
-        print(f"nothing is broken, and yet: {line}")
-    if player.unsound or not player.played:
+    pytest.main([*options, *TESTS], plugins=[runner])
+    for line in runner.failing_checks:
+        print(f"a check fails without a mutant: {line}")
+    if runner.failing_checks or not runner.results:
         return 2
-    return judged(player.played, known())
+    return exit_code(runner.results, known_survivors())
 
 
-def judged(played: list[Played], explained: Mapping[str, str]) -> int:
-    """Print the score; 1 when it is not enough, or when what lives is not what is known and explained to live."""
-    alive = {one.mutant.key for one in played if one.noticed is None}
-    print(f"{len(played) - len(alive)} of {len(played)} noticed, {sum(one.seconds for one in played):.0f} s")
-    for mutant in (one.mutant for one in played if one.noticed is None):
-        print(f"alive: {mutant.key} (line {mutant.line}): {explained.get(mutant.key, 'NOT EXPLAINED')}")
-    wrong = alive ^ {one.mutant.key for one in played if one.mutant.key in explained}
-    for key in sorted(wrong - alive):
-        print(f"explained, and noticed: {key}")
-    return int(bool(wrong) or len(alive) > (1 - LEAST) * len(played))
+def exit_code(results: list[Result], explained: Mapping[str, str]) -> int:
+    """Print the score; returns 1 if it is too low or if the survivors are not exactly the explained ones."""
+    survivors = {one.mutant.key for one in results if one.detected_by is None}
+    seconds = sum(one.seconds for one in results)
+    print(f"{len(results) - len(survivors)} of {len(results)} detected, {seconds:.0f} s")
+    for mutant in (one.mutant for one in results if one.detected_by is None):
+        print(f"survived: {mutant.key} (line {mutant.line}): {explained.get(mutant.key, 'NOT EXPLAINED')}")
+    wrong = survivors ^ {one.mutant.key for one in results if one.mutant.key in explained}
+    for key in sorted(wrong - survivors):
+        print(f"explained as a survivor, but detected: {key}")
+    return int(bool(wrong) or len(survivors) > (1 - MIN_SCORE) * len(results))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Generates the mutants from the source: where something can be broken, and how it reads when it is."""
+"""Generates the mutants from the source code: each changes one condition, write, comparison or guard."""
 
 from __future__ import annotations
 
@@ -10,11 +10,14 @@ from functools import cache
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parents[3] / "src" / "faultbridge"
-# Every service, and the layouts of what they write; the pager's rules have a `when` that is no condition of a write.
+WRITING_ROOMS = (
+    "archive", "gateway", "ingest", "jobs", "ledger", "ops", "pager", "registry", "repair", "rules", "storage",
+)  # fmt: skip
+# Every room that writes, and the storage layouts. In the pager's rules, `when` is not a condition of a write.
 WRITERS = tuple(
     sorted(
         path.relative_to(PACKAGE).as_posix()
-        for folder in ("services", "storage")
+        for folder in WRITING_ROOMS
         for path in (PACKAGE / folder).rglob("*.py")
         if path.name != "__init__.py" and not path.name.endswith("rules.py")
     )
@@ -39,22 +42,22 @@ WATERMARKS = (
     "pager/deliver.py",
     "pager/notification_log.py",
     "ingest/counter_store.py",
-    "repair/steps/follow.py",
+    "repair/steps/follow_provider.py",
     "repair/attempt/step_runner.py",
     "repair/steps/repair_in_place.py",
-    "repair/steps/verify_node.py",
+    "repair/steps/verify_instance.py",
     "ledger/recover.py",
     "ingest/heartbeat_monitor.py",
     "ledger/chain.py",
 )
-# Intent, claim, fence, budget and close: here each guard is left out, too.
+# Intent, claim, fence, budget and close: in these files each guard is also removed.
 GUARDED = (
     "repair/steps/release_instance.py",
     "repair/successor/launch.py",
     "repair/successor/claim.py",
     "repair/attempt/step_context.py",
     "repair/attempt/progress.py",
-    "repair/steps/close.py",
+    "repair/steps/close_case.py",
     "repair/attempt/leaked_slots.py",
     "repair/spares/pool.py",
     "repair/spares/reconcile.py",
@@ -62,18 +65,18 @@ GUARDED = (
     "pipeline/decide/orchestrator_reach.py",
 )
 COMPARED = (*WATERMARKS, *GUARDED, "pipeline/decide/breaker.py")
-# A call that says that something is done, failed or known; without it somebody believes the contrary.
+# Calls that record something as done, failed or known; without them the caller assumes the opposite.
 ACKNOWLEDGEMENTS = frozenset(
     {
         "result.give_back",
         "self._mark_done",
         "self.resume",
-        "self.machine.resume",
+        "self.runner.resume",
         "self.poison_messages.clear",
         "result.set_outcome",
         "swept.failures.append",
-        "kept.failures.append",
-        "kept.late.append",
+        "result.failures.append",
+        "result.late.append",
         "self._prove",
         "passed_over.add",
         "self.counter_store.write_alone",
@@ -86,14 +89,14 @@ ACKNOWLEDGEMENTS = frozenset(
         "self.told.discard",
         "self._stop_retries",
         "self.fence",
-        "work.fence",
+        "context.fence",
     }
 )
-LOUD = ("Transient", "Conflict", "Taken", "Superseded", "Settled", "_Over")
-# What a function answers to the service that called it.
-DOORS = ("entrypoints/archive.py", "entrypoints/ingest.py")
-GIVEN_BACK = "batchItemFailures"
-# A write that nobody makes was said to be made; the tables of the services all go by this name.
+RAISED_ERRORS = ("Transient", "Conflict", "InstanceTaken", "AttemptSuperseded", "StepAlreadyFinished", "_FaultAfter")
+# Entry points whose result the calling AWS service evaluates.
+ENTRY_POINTS = ("entrypoints/archive.py", "entrypoints/ingest.py")
+BATCH_FAILURES = "batchItemFailures"
+# Writes to the table; every service names its table `table`.
 WRITES = ("table.write", "table.transact")
 _FLIPPED: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Lt: ast.LtE,
@@ -103,17 +106,12 @@ _FLIPPED: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Eq: ast.NotEq,
     ast.NotEq: ast.Eq,
 }
-_OPPOSITE: dict[type[ast.cmpop], type[ast.cmpop]] = {
-    ast.Lt: ast.Gt,
-    ast.LtE: ast.GtE,
-    ast.Gt: ast.Lt,
-    ast.GtE: ast.LtE,
-}
+_OPPOSITE: dict[type[ast.cmpop], type[ast.cmpop]] = {ast.Lt: ast.Gt, ast.LtE: ast.GtE, ast.Gt: ast.Lt, ast.GtE: ast.LtE}
 
 
 @dataclass(frozen=True, order=True)
 class Mutant:
-    """One mutant: its file, the number of the change within it, its line and function, and what it says."""
+    """One mutant: file, number of the change in it, line, function, kind, and changed source text."""
 
     file: str
     number: int
@@ -128,12 +126,12 @@ class Mutant:
 
     @property
     def key(self) -> str:
-        """The mutant wherever its line has moved to."""
+        """The identity of the mutant, which does not depend on its line."""
         return f"{self.file} {self.function} {self.kind}: {self.text}"
 
 
 class Changes(ast.NodeTransformer):
-    """Walks a module and lists each change, or makes the one that is wanted."""
+    """Visits a module and lists all possible changes, or makes the change number `wanted`."""
 
     def __init__(self, file: str, wanted: int | None = None) -> None:
         self.file = file
@@ -144,11 +142,12 @@ class Changes(ast.NodeTransformer):
         self._same: Counter[tuple[str, str, str]] = Counter()
 
     def _is_wanted(self, node: ast.AST, kind: str, text: str) -> bool:
+        """Add a possible change to the list; returns whether it is the wanted one."""
         number, function = len(self.found), ".".join(self._within)
         self._same[function, kind, text] += 1
         again = self._same[function, kind, text]
-        said = text if again == 1 else f"{text} ({again})"
-        self.found.append(Mutant(self.file, number, getattr(node, "lineno", 0), function, kind, said))
+        unique = text if again == 1 else f"{text} ({again})"
+        self.found.append(Mutant(self.file, number, getattr(node, "lineno", 0), function, kind, unique))
         return number == self.wanted
 
     def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
@@ -158,7 +157,7 @@ class Changes(ast.NodeTransformer):
         return node
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
-        # What is nested in a function is a part of it.
+        # A nested function counts as part of its outer function.
         self._nested += 1
         if self._nested == 1:
             self._within.append(node.name)
@@ -170,7 +169,7 @@ class Changes(ast.NodeTransformer):
 
     def visit_If(self, node: ast.If) -> ast.AST:
         self.generic_visit(node)
-        if self.file in GUARDED and self._is_wanted(node, "guard left out", f"if {_said(node.test)}"):
+        if self.file in GUARDED and self._is_wanted(node, "guard left out", f"if {_source_text(node.test)}"):
             node.test = ast.Constant(value=False)
         return node
 
@@ -179,7 +178,11 @@ class Changes(ast.NodeTransformer):
         if self.file in WRITERS:
             for keyword in node.keywords:
                 empty = isinstance(keyword.value, ast.Constant) and keyword.value.value is None
-                if keyword.arg == "when" and not empty and self._is_wanted(node, "condition dropped", _said(keyword)):
+                if (
+                    keyword.arg == "when"
+                    and not empty
+                    and self._is_wanted(node, "condition dropped", _source_text(keyword))
+                ):
                     keyword.value = ast.Constant(None)
         return node
 
@@ -188,23 +191,27 @@ class Changes(ast.NodeTransformer):
         called = ast.unparse(node.value.func) if isinstance(node.value, ast.Call) else ""
         for kind, names in (("acknowledgement dropped", ACKNOWLEDGEMENTS), ("write left out", WRITES)):
             known = any(called == one or called.endswith(f".{one}") for one in names)
-            if self.file in WRITERS and known and self._is_wanted(node, kind, _said(node)):
+            if self.file in WRITERS and known and self._is_wanted(node, kind, _source_text(node)):
                 return ast.copy_location(ast.Pass(), node)
         return node
 
     def visit_Dict(self, node: ast.Dict) -> ast.AST:
         self.generic_visit(node)
         for place, key in enumerate(node.keys):
-            back = isinstance(key, ast.Constant) and key.value == GIVEN_BACK
-            if self.file in DOORS and back and self._is_wanted(node, "acknowledgement dropped", _said(node)):
+            back = isinstance(key, ast.Constant) and key.value == BATCH_FAILURES
+            if (
+                self.file in ENTRY_POINTS
+                and back
+                and self._is_wanted(node, "acknowledgement dropped", _source_text(node))
+            ):
                 node.values[place] = ast.List(elts=[], ctx=ast.Load())
         return node
 
     def visit_Raise(self, node: ast.Raise) -> ast.AST:
         self.generic_visit(node)
         raised = ast.unparse(node.exc) if node.exc else "the same again"
-        loud = node.exc is None or raised.startswith(LOUD)
-        if (self.file in DOORS or (self.file in WRITERS and loud)) and self._is_wanted(
+        is_known = node.exc is None or raised.startswith(RAISED_ERRORS)
+        if (self.file in ENTRY_POINTS or (self.file in WRITERS and is_known)) and self._is_wanted(
             node, "failure swallowed", f"raise {raised}"[:80]
         ):
             return ast.copy_location(ast.Pass(), node)
@@ -217,36 +224,37 @@ class Changes(ast.NodeTransformer):
         for place, operator in enumerate(node.ops):
             for kind, table in (("comparison moved", _FLIPPED), ("comparison turned", _OPPOSITE)):
                 other = table.get(type(operator))
-                if other is not None and self._is_wanted(node, kind, _said(node)):
+                if other is not None and self._is_wanted(node, kind, _source_text(node)):
                     node.ops[place] = other()
         return node
 
 
-def _said(node: ast.AST) -> str:
+def _source_text(node: ast.AST) -> str:
+    """Return the source of a node in one line, cut to 80 characters."""
     return " ".join(ast.unparse(node).split())[:80]
 
 
 @cache
 def source(file: str) -> str:
-    """The module's text as it was first read: whoever plays mutants for an hour plays those of one version."""
+    """Return the source of a module, cached so that a long run uses one version of it."""
     return (PACKAGE / file).read_text(encoding="utf-8")
 
 
 def mutants_of(file: str) -> list[Mutant]:
-    """Every mutant of one file."""
+    """Return all mutants of one file."""
     changes = Changes(file)
     changes.visit(ast.parse(source(file)))
     return changes.found
 
 
 def mutants() -> Iterator[Mutant]:
-    """Every mutant, file by file."""
-    for file in dict.fromkeys((*WRITERS, *COMPARED, *DOORS)):
+    """Yield all mutants, file by file."""
+    for file in dict.fromkeys((*WRITERS, *COMPARED, *ENTRY_POINTS)):
         yield from mutants_of(file)
 
 
 def mutated(file: str, number: int) -> ast.Module:
-    """The module with one change made."""
+    """Return the syntax tree of a module with one change made."""
     tree = ast.parse(source(file))
     changed: ast.Module = Changes(file, number).visit(tree)
     return ast.fix_missing_locations(changed)

@@ -1,4 +1,4 @@
-"""Writes the list of known survivors into docs/mutants.md: `python -m tests.simulation.mutants.report`."""
+"""Writes the known survivors into docs/mutants.md: `python -m tests.simulation.mutants.report`."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ PAGE = Path(__file__).resolve().parents[3] / "docs" / "mutants.md"
 BEGIN, END = "<!-- survivors: made from known.json -->", "<!-- /survivors -->"
 
 
-def known() -> dict[str, str]:
-    """The mutants that are known to live, by their keys, with the reason."""
+def known_survivors() -> dict[str, str]:
+    """Return the known survivors: the reason by the mutant's key."""
     found: dict[str, str] = json.loads(KNOWN.read_text(encoding="utf-8"))
     return found
 
 
-def survivors() -> str:
-    """The table of survivors, as the page has it."""
-    explained = known()
+def survivors_table() -> str:
+    """Return the table of survivors in Markdown."""
+    explained = known_survivors()
     rows = [f"| `{key}` | {explained[key]} |" for key in sorted(explained)]
-    return "\n".join([BEGIN, "", "| mutant | why it lives |", "|---|---|", *rows, "", END])
+    return "\n".join([BEGIN, "", "| mutant | why it survives |", "|---|---|", *rows, "", END])
 
 
-def page(now: str) -> str:
-    """The page with the list as it should be."""
-    before, rest = now.split(BEGIN, 1)
-    return before + survivors() + rest.split(END, 1)[1]
+def updated_page(page: str) -> str:
+    """Return the page with the current table of survivors."""
+    before, rest = page.split(BEGIN, 1)
+    return before + survivors_table() + rest.split(END, 1)[1]
 
 
 if __name__ == "__main__":
-    PAGE.write_text(page(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    PAGE.write_text(updated_page(PAGE.read_text(encoding="utf-8")), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Changes functions of the running program: they get other code, wherever somebody holds them already."""
+"""Replaces the code of functions in the running program, also where they are imported already."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from types import CodeType, FunctionType
 from tests.simulation.mutants.catalog import PACKAGE, Mutant, mutated, source
 
 Place = tuple[str, str]
-"""A file below the package and an outermost function in it, as `Class.method`."""
+"""A file of the package and a top-level function or method in it, as `Class.method`."""
 
-SEEN = "__seen__"
+COVERED = "__covered__"
 
 
 def swap(mutant: Mutant) -> None:
-    """Bring a mutant into the process, which plays it and ends. LookupError: nothing was changed."""
+    """Put a mutant into this process for good; raises LookupError if no function changed."""
     _load(mutant.file)
-    sound, broken = _compiled(mutant.file, None), _compiled(mutant.file, mutated(mutant.file, mutant.number))
-    if not _exchange({old: new for old, new in _functions(sound, broken) if old != new}):
-        raise LookupError(f"no function to change: {mutant.name}")
+    unchanged, broken = _compiled(mutant.file, None), _compiled(mutant.file, mutated(mutant.file, mutant.number))
+    if not _exchange({old: new for old, new in _functions(unchanged, broken) if old != new}):
+        raise LookupError(f"the mutant changes no function: {mutant.name}")
 
 
 @contextmanager
-def watched(files: Iterable[str], seen: set[Place]) -> Iterator[None]:
-    """Let the functions of these files note that they ran."""
+def coverage_recorded(files: Iterable[str], covered: set[Place]) -> Iterator[None]:
+    """Record in `covered` which functions of the files run within the context."""
     changed: dict[CodeType, CodeType] = {}
     for file in files:
-        setattr(_load(file), SEEN, seen)
-        watching = ast.fix_missing_locations(Noting(file).visit(ast.parse(source(file))))
-        changed |= dict(_functions(_compiled(file, None), _compiled(file, watching)))
+        setattr(_load(file), COVERED, covered)
+        recording = ast.fix_missing_locations(CoverageRecorder(file).visit(ast.parse(source(file))))
+        changed |= dict(_functions(_compiled(file, None), _compiled(file, recording)))
     _exchange(changed)
     try:
         yield
@@ -42,8 +42,8 @@ def watched(files: Iterable[str], seen: set[Place]) -> Iterator[None]:
         _exchange({new: old for old, new in changed.items()})
 
 
-class Noting(ast.NodeTransformer):
-    """Lets each outermost function begin by saying that it runs."""
+class CoverageRecorder(ast.NodeTransformer):
+    """Inserts a statement at the start of each top-level function that records the call."""
 
     def __init__(self, file: str) -> None:
         self.file = file
@@ -57,11 +57,12 @@ class Noting(ast.NodeTransformer):
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
         place = (self.file, ".".join((*self._within, node.name)))
-        node.body.insert(0, ast.parse(f"{SEEN}.add({place!r})").body[0])
+        node.body.insert(0, ast.parse(f"{COVERED}.add({place!r})").body[0])
         return node
 
 
 def _load(file: str) -> object:
+    """Import the module of a file."""
     name = "faultbridge." + file.removesuffix(".py").replace("/", ".")
     importlib.import_module(name)
     return sys.modules[name]
@@ -72,18 +73,19 @@ def _compiled(file: str, tree: ast.Module | None) -> CodeType:
 
 
 def _exchange(changed: Mapping[CodeType, CodeType]) -> int:
-    hit = 0
-    gc.unfreeze()  # what is frozen, as the tests' conftest does, is not among the objects
+    """Replace the code of all functions in memory; returns how many functions changed."""
+    count = 0
+    gc.unfreeze()  # gc.get_objects omits frozen objects, and the tests' conftest freezes
     for one in gc.get_objects():
         if isinstance(one, FunctionType) and (new := changed.get(one.__code__)) is not None:
             one.__code__ = new
-            hit += 1
-    return hit
+            count += 1
+    return count
 
 
-def _functions(sound: CodeType, other: CodeType) -> Iterator[tuple[CodeType, CodeType]]:
-    """Pair the outermost functions of two versions of a module."""
-    for old, new in zip(_codes(sound), _codes(other), strict=True):
+def _functions(unchanged: CodeType, other: CodeType) -> Iterator[tuple[CodeType, CodeType]]:
+    """Yield the pairs of top-level functions and methods of two versions of a module."""
+    for old, new in zip(_codes(unchanged), _codes(other), strict=True):
         if _is_class(old):
             yield from _functions(old, new)
         else:
@@ -95,5 +97,5 @@ def _codes(within: CodeType) -> Iterator[CodeType]:
 
 
 def _is_class(code: CodeType) -> bool:
-    """Tell a class body from a function: it begins by taking over the module's name as `__module__`."""
+    """Return whether code is a class body: it starts by copying `__name__` to `__module__`."""
     return any(pair == ("__name__", "__module__") for pair in pairwise(code.co_names))

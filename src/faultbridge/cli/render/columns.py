@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from faultbridge.cli.render.output import Columns
 from faultbridge.cli.render.times import short_time
-from faultbridge.ledger.entry_text import component_text, duration_text, tell
+from faultbridge.ledger.entry_text import component_text, duration_text, entry_text
 from faultbridge.registry.documents import Document, case_document, cluster_document, entry_document, node_document
 
 __all__ = ["case_document", "cluster_document", "entry_document", "node_document"]
@@ -96,8 +96,8 @@ CASE: Columns = {
 ENTRIES: Columns = {
     "TIME (UTC)": lambda one: short_time(one["metadata"]["occurred_at"])[5:] + (" late" if one["late"] else ""),
     "NODE": lambda one: one["metadata"]["node"] or f"({one['metadata']['cluster']})",
-    "WHAT": lambda one: tell(one).what,
-    "WHY": lambda one: tell(one).why,
+    "WHAT": lambda one: entry_text(one).what,
+    "WHY": lambda one: entry_text(one).why,
 }
 
 

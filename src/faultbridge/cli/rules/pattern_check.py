@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from faultbridge.events.registry import HOMES, kebab
-from faultbridge.events.schemas import open_schema
+from faultbridge.events.json_schema.build import open_schema
+from faultbridge.events.registry import MODULE_OF_EVENT, event_name
 
 
 class _Problem(NamedTuple):
@@ -27,11 +27,13 @@ def pattern_problems(pattern: Mapping[str, Any]) -> list[str]:
     """List the fields of a pattern that none of its events has, and the values that no field allows."""
     if any(str(source).startswith("aws.") for source in pattern.get("source", [])):
         return []
-    types = [one for one in pattern.get("detail-type", []) if isinstance(one, str)] or list(HOMES)
+    types = [one for one in pattern.get("detail-type", []) if isinstance(one, str)] or list(MODULE_OF_EVENT)
     unknown = [
-        f"unknown detail-type: {one!r}; `faultbridge schema list` lists them" for one in types if one not in HOMES
+        f"unknown detail-type: {one!r}; `faultbridge schema list` lists them"
+        for one in types
+        if one not in MODULE_OF_EVENT
     ]
-    schemas = [open_schema(kebab(one)) for one in types if one in HOMES]
+    schemas = [open_schema(event_name(one)) for one in types if one in MODULE_OF_EVENT]
     by_type = [list(_problems(pattern.get("detail", {}), schema, schema, "detail")) for schema in schemas]
     # A field that is valid for one event type is valid: the rule may match several types.
     found = {problem: None for problems in by_type for problem in problems if _in_all_types(problem, by_type)}

@@ -9,7 +9,7 @@ import typer
 
 if TYPE_CHECKING:
     from faultbridge.adapters.objects.folder import Folder
-    from faultbridge.ledger.timeline import Line, Wanted
+    from faultbridge.ledger.timeline import Line, TimelineQuery
     from faultbridge.ledger.verify import Verified
 
 ArchiveOption = Annotated[
@@ -27,7 +27,7 @@ def open_folder(path: Path) -> Folder:
     return Folder(path)
 
 
-def archived_entries(path: Path, wanted: Wanted) -> list[Line]:
+def archived_entries(path: Path, wanted: TimelineQuery) -> list[Line]:
     """Return the entries that match a filter, each once, oldest recorded first."""
     from faultbridge.archive.read import ReadArchive
 

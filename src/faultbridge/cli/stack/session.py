@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from faultbridge.adapters.aws.clients import Clients
-    from faultbridge.bootstrap import Application
+    from faultbridge.composition.installation import Installation
     from faultbridge.ledger.timeline import Timeline
-    from faultbridge.ledger.verify import Seen, Verify
+    from faultbridge.ledger.verify import AnchoredHashes, Verify
     from faultbridge.ports import Ports, Receipts, RecordQueue
     from faultbridge.registry.views import Views
     from faultbridge.settings import Settings
@@ -60,12 +60,12 @@ class Session:
         return Clients(region=target.region, profile=target.profile, endpoint_url=target.endpoint_url)
 
     @cached_property
-    def application(self) -> Application:
+    def application(self) -> Installation:
         """Create the services of the stack."""
-        from faultbridge.bootstrap import of_settings
+        from faultbridge.composition.installation import on_aws
 
         settings = self.settings
-        return of_settings(settings, self.clients)
+        return on_aws(settings, self.clients)
 
     @cached_property
     def operator(self) -> str:
@@ -120,11 +120,11 @@ class Session:
         dead, queue = self.settings.events_dead_letter_queue_url, self.settings.events_queue_url
         return (SqsQueue(self.clients, dead), SqsQueue(self.clients, queue)) if dead and queue else None
 
-    def anchors(self, cluster: str) -> Seen:
+    def anchors(self, cluster: str) -> AnchoredHashes:
         """Read the anchors of a cluster from the vault."""
         from faultbridge.archive.anchor_reader import AnchorReader
 
-        return AnchorReader(self.application.keeping.vault)(cluster)
+        return AnchorReader(self.application.ports.vault)(cluster)
 
     @cached_property
     def receipts(self) -> Receipts:

@@ -1,1 +1,18 @@
-"""attempt."""
+"""One attempt to repair a node: how its steps are called, fenced, retried and recovered.
+
+Read in this order:
+
+- `step_contract`: requests, results and outcomes that the state machine and the steps exchange.
+- `step_runner`: runs one step with lease, deadline and task token; `STEPS` lists all steps.
+- `step_context`: what a step reads, and its fenced writes.
+- `step_tools`: the ports of the steps, and compute access to other AWS accounts.
+- `progress`: state changes of a live attempt.
+- `failed_attempts`: state changes that end an attempt without a verified node.
+- `next_action`: escalates from one repair action to the next.
+- `intent`: recorded before a repair acts on an instance.
+- `evidence`: log bundles and verification reports.
+- `recovery`: resumes, starts or replaces executions, called by the sweep.
+- `leaked_slots`: releases repair slots that no attempt uses.
+
+Tests: tests/repair/test_step_runner.py, tests/repair/test_progress.py, tests/scenarios/repair/test_crashes.py.
+"""

@@ -1,4 +1,4 @@
-"""Endings: an attempt that does not end in a verified node goes back to the queue or to a person."""
+"""State changes that end a failed attempt: escalate the case to an operator, or queue it again."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from faultbridge.domain.case_transitions import Transition
-from faultbridge.domain.cases import Attempt, Case, RepairAction, WaitingFor
+from faultbridge.domain.cases import Case, RepairAction, WaitingFor
 from faultbridge.domain.edges import CaseStatus, NodeStatus
 from faultbridge.domain.entries import Draft
 from faultbridge.domain.nodes import NodeState
 from faultbridge.pipeline.decide.decide import move_case
-from faultbridge.repair.attempt.progress import live, moved
+from faultbridge.repair.attempt.progress import live_attempt, move_node, stop_timers
 
-FAILING = frozenset(
+BECOME_FAILED = frozenset(
     {
         NodeStatus.DRAINING,
         NodeStatus.REPAIRING,
@@ -22,26 +22,33 @@ FAILING = frozenset(
         NodeStatus.VALIDATING,
     }
 )
-SET_BACK = frozenset({NodeStatus.DRAINING, NodeStatus.REPAIRING, NodeStatus.REPLACING, NodeStatus.VALIDATING})
-FIRST_PAUSE = timedelta(minutes=1)
-MAX_PAUSE = timedelta(minutes=30)
-DOUBLINGS = 5
-"""As often as it takes to the longest pause; a case may wait for capacity for weeks and hundreds of attempts."""
+"""A node in one of these statuses becomes `failed` when its case is escalated."""
+
+BECOME_QUARANTINED = frozenset({NodeStatus.DRAINING, NodeStatus.REPAIRING, NodeStatus.REPLACING, NodeStatus.VALIDATING})
+"""A node in one of these statuses becomes `quarantined` again when its case is queued again."""
+
+FIRST_RETRY_DELAY = timedelta(minutes=1)
+MAX_RETRY_DELAY = timedelta(minutes=30)
+MAX_RETRY_DOUBLINGS = 5
+"""Enough doublings to reach the longest delay; a case may wait for capacity for hundreds of attempts."""
 
 
-def escalated(
+def escalate_case(
     state: NodeState, now: datetime, reason: str, *, drafts: tuple[Draft, ...] = (), fails: bool = True
 ) -> Transition:
-    """Hand the case to a person; the node is `failed` unless it is only not proven good."""
-    if fails and state.status in FAILING:
-        state, draft = moved(state, NodeStatus.FAILED, now, reason)
+    """End the attempt and escalate the case to an operator.
+
+    The node becomes `failed`. With `fails=False` it keeps its status, because nothing proves that it is faulty.
+    """
+    if fails and state.status in BECOME_FAILED:
+        state, draft = move_node(state, NodeStatus.FAILED, now, reason)
         drafts = (*drafts, draft)
-    case, attempt = live(state)
-    handed = replace(case, status=CaseStatus.ESCALATED, attempt=_at_rest(attempt), reason=reason)
-    return _finished(Transition(state, drafts), handed, now, reason)
+    case, attempt = live_attempt(state)
+    escalated = replace(case, status=CaseStatus.ESCALATED, attempt=stop_timers(attempt), reason=reason)
+    return move_case(Transition(state, drafts), escalated, now, reason)
 
 
-def requeued(
+def requeue_case(
     state: NodeState,
     now: datetime,
     waiting_for: WaitingFor,
@@ -51,12 +58,12 @@ def requeued(
     repair_action: RepairAction | None = None,
     not_before: datetime | None = None,
 ) -> Transition:
-    """Put the case back into the queue, the node back into quarantine and the slot back to the cluster."""
-    if state.status in SET_BACK:
-        state, draft = moved(state, NodeStatus.QUARANTINED, now, reason)
+    """End the attempt and queue the case again: the node is quarantined and the repair slot is released."""
+    if state.status in BECOME_QUARANTINED:
+        state, draft = move_node(state, NodeStatus.QUARANTINED, now, reason)
         drafts = (*drafts, draft)
-    case, _ = live(state)
-    waiting = replace(
+    case, _ = live_attempt(state)
+    queued = replace(
         case,
         status=CaseStatus.QUEUED,
         attempt=None,
@@ -65,26 +72,17 @@ def requeued(
         not_before=not_before,
         reason=reason,
     )
-    return _finished(Transition(state, drafts), waiting, now, reason)
+    return move_case(Transition(state, drafts), queued, now, reason)
 
 
-def uncounted(revision: Transition) -> Transition:
-    """Let the attempt that ended be none of those that the policy allows."""
-    case = revision.state.live_case
+def exclude_attempt(transition: Transition) -> Transition:
+    """Exclude the attempt that just ended from the number of attempts that the policy allows."""
+    case = transition.state.live_case
     if case is None:
-        return revision
-    return replace(revision, state=replace(revision.state, case=replace(case, uncounted=case.uncounted + 1)))
+        return transition
+    return replace(transition, state=replace(transition.state, case=replace(case, uncounted=case.uncounted + 1)))
 
 
-def again_at(case: Case, now: datetime) -> datetime:
-    """Return when a case may be tried again: a minute after the first attempt, doubling to half an hour."""
-    return now + min(FIRST_PAUSE * (1 << min(max(case.attempts - 1, 0), DOUBLINGS)), MAX_PAUSE)
-
-
-def _at_rest(attempt: Attempt) -> Attempt:
-    return replace(attempt, task_token=None, probe_at=None, deadline=None)
-
-
-def _finished(decided: Transition, case: Case, now: datetime, reason: str) -> Transition:
-    done = move_case(decided, case, now, reason)
-    return Transition(done.state, done.drafts)
+def retry_time(case: Case, now: datetime) -> datetime:
+    """Return when a case may be retried: one minute after the first attempt, doubling up to 30 minutes."""
+    return now + min(FIRST_RETRY_DELAY * (1 << min(max(case.attempts - 1, 0), MAX_RETRY_DOUBLINGS)), MAX_RETRY_DELAY)

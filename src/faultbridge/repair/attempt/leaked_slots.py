@@ -1,11 +1,13 @@
-"""Orphans: repair slots whose case is not being repaired any more. None should ever be found."""
+"""Leaked repair slots: release slots whose case is not in repair. None should ever be found."""
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 
 from faultbridge.domain.edges import CaseStatus
 from faultbridge.errors import Conflict
+from faultbridge.log import log_cause
 from faultbridge.ports import Table
 from faultbridge.storage import items, keys
 from faultbridge.storage.writes import Equals, Update
@@ -13,33 +15,38 @@ from faultbridge.storage.writes import Equals, Update
 
 @dataclass(frozen=True, slots=True)
 class ReleaseLeakedSlots:
-    """Gives slots back that nobody uses, if the slots did not change since they were read."""
+    """Releases leaked slots of a cluster, if the slots did not change since they were read."""
 
     table: Table
 
     def __call__(self, cluster: str) -> tuple[str, ...]:
-        """Return the cases whose slots were given back."""
+        """Return the ids of the cases whose slots were released."""
         found = self.table.get(keys.cluster_control(cluster))
         control = items.read_control(cluster, found)
         if not control.holders:
             return ()
-        places = {keys.case(case): case for case in control.holders}
-        cases = self.table.get_many(places)
-        orphans = tuple(
+        case_keys = {keys.case(case): case for case in control.holders}
+        cases = self.table.get_many(case_keys)
+        leaked = tuple(
             case
-            for place, case in places.items()
-            if place not in cases or cases[place]["status"] != CaseStatus.IN_PROGRESS.value
+            for key, case in case_keys.items()
+            if key not in cases or cases[key]["status"] != CaseStatus.IN_PROGRESS.value
         )
-        if not orphans:
+        if not leaked:
             return ()
         release = Update(
             keys.cluster_control(cluster),
-            remove=tuple(("holders", case) for case in orphans),
+            remove=tuple(("holders", case) for case in leaked),
             add={"version": 1},
             when=Equals("version", control.version),
         )
         try:
             self.table.write(release)
-        except Conflict:
-            return ()  # the slots moved on; the next sweep looks again
-        return orphans
+        except Conflict as conflict:
+            # The slots changed in the meantime; the next sweep checks them again.
+            log_cause("leaked_slots_kept", reason=str(conflict), cluster=cluster)
+            return ()
+        for case in leaked:
+            reason = "the case holds a slot but is not in progress"
+            log_cause("leaked_slot_released", reason=reason, level=logging.WARNING, cluster=cluster, case_id=case)
+        return leaked

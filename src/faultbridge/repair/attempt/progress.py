@@ -1,4 +1,4 @@
-"""Progress: the attempt inside a node's state as its steps begin, wait and come to something."""
+"""State changes of a live attempt: start a step, schedule its next probe, record its outcome."""
 
 from __future__ import annotations
 
@@ -12,63 +12,75 @@ from faultbridge.domain.entries import Draft
 from faultbridge.domain.nodes import NodeState
 from faultbridge.pipeline import entry_builder
 from faultbridge.pipeline.decide.decide import due_at
-from faultbridge.repair.attempt.contract import Outcome, Superseded
+from faultbridge.repair.attempt.step_contract import AttemptSuperseded, StepOutcome
 
 LEASE = timedelta(minutes=3)
-"""Longer than one call of a step may take: until then nobody else looks after the attempt."""
+"""Longer than any call of a step: until the lease ends, the sweep leaves the attempt alone."""
 
-MAX_PAUSE = timedelta(minutes=10)
+MAX_PROBE_INTERVAL = timedelta(minutes=10)
+MAX_PROBE_DOUBLINGS = 16
+"""Limits the exponent of the doubling; the interval reaches its maximum long before."""
 
 
-def live(state: NodeState) -> tuple[Case, Attempt]:
-    """Return the live case and its attempt; raises Superseded where there is none."""
+def live_attempt(state: NodeState) -> tuple[Case, Attempt]:
+    """Return the live case and its attempt. Raises AttemptSuperseded if there is none."""
     case = state.live_case
     if case is None or case.attempt is None:
-        raise Superseded
+        raise AttemptSuperseded
     return case, case.attempt
 
 
-def with_attempt(state: NodeState, **changes: Any) -> NodeState:  # noqa: ANN401 - fields of Attempt
-    """Change the live attempt, and with it the time at which the node is due."""
-    case, attempt = live(state)
+def update_attempt(state: NodeState, **changes: Any) -> NodeState:  # noqa: ANN401 - fields of Attempt
+    """Change fields of the live attempt and recompute when the node is due."""
+    case, attempt = live_attempt(state)
     changed = replace(state, case=replace(case, attempt=replace(attempt, **changes)))
     return replace(changed, due_at=due_at(changed))
 
 
-def under_way(state: NodeState, step: str, token: str | None, now: datetime, limit: timedelta) -> NodeState:
-    """Begin a step, or take it up again; a repeated call keeps its deadline."""
-    _, attempt = live(state)
+def start_or_resume_step(
+    state: NodeState, step: str, token: str | None, now: datetime, timeout: timedelta
+) -> NodeState:
+    """Start a step with a deadline, or resume it; a repeated call keeps the first deadline."""
+    _, attempt = live_attempt(state)
     if attempt.step == step:
-        return with_attempt(state, task_token=token or attempt.task_token, probe_at=now + LEASE)
-    return with_attempt(
-        state, step=step, since=now, tries=0, deadline=now + limit, task_token=token, probe_at=now + LEASE
+        return update_attempt(state, task_token=token or attempt.task_token, probe_at=now + LEASE)
+    return update_attempt(
+        state, step=step, since=now, tries=0, deadline=now + timeout, task_token=token, probe_at=now + LEASE
     )
 
 
-def postponed(state: NodeState, now: datetime, first: timedelta) -> NodeState:
-    """Let a step wait; the pause doubles with each look and never passes the deadline."""
-    _, attempt = live(state)
-    pause = min(first * (1 << min(attempt.tries, 16)), MAX_PAUSE)
-    at = now + pause
+def schedule_probe(state: NodeState, now: datetime, first: timedelta) -> NodeState:
+    """Schedule the next probe of a waiting step. The interval doubles and never passes the deadline."""
+    _, attempt = live_attempt(state)
+    interval = min(first * (1 << min(attempt.tries, MAX_PROBE_DOUBLINGS)), MAX_PROBE_INTERVAL)
+    at = now + interval
     if attempt.deadline is not None and attempt.deadline > now:
         at = min(at, attempt.deadline)
-    return with_attempt(state, tries=attempt.tries + 1, probe_at=at)
+    return update_attempt(state, tries=attempt.tries + 1, probe_at=at)
 
 
-def reached(state: NodeState, phase: Phase, now: datetime) -> NodeState:
-    """Bring the attempt into a phase; the first time is marked on the case."""
-    case, _ = live(state)
+def enter_phase(state: NodeState, phase: Phase, now: datetime) -> NodeState:
+    """Move the attempt into a phase; the case keeps the first time of each phase."""
+    case, _ = live_attempt(state)
     marked = replace(state, case=replace(case, marks={phase.value: now, **case.marks}))
-    return with_attempt(marked, phase=phase)
+    return update_attempt(marked, phase=phase)
 
 
-def settled(state: NodeState, step: str, outcome: Outcome, now: datetime) -> NodeState:
-    """Remember what a step came to; the token stays until the next step shows that the machine went on."""
-    _, attempt = live(state)
+def record_outcome(state: NodeState, step: str, outcome: StepOutcome, now: datetime) -> NodeState:
+    """Record the outcome of a step.
+
+    The task token stays until the next step shows that the execution continued.
+    """
+    _, attempt = live_attempt(state)
     steps = {**attempt.steps, step: outcome.value}
-    return with_attempt(state, steps=steps, tries=0, deadline=None, probe_at=now + LEASE)
+    return update_attempt(state, steps=steps, tries=0, deadline=None, probe_at=now + LEASE)
 
 
-def moved(state: NodeState, target: NodeStatus, now: datetime, reason: str) -> tuple[NodeState, Draft]:
-    """Move the node and draft the entry that says so."""
+def stop_timers(attempt: Attempt) -> Attempt:
+    """Remove task token, probe time and deadline from an attempt that has ended."""
+    return replace(attempt, task_token=None, probe_at=None, deadline=None)
+
+
+def move_node(state: NodeState, target: NodeStatus, now: datetime, reason: str) -> tuple[NodeState, Draft]:
+    """Change the node status and draft the entry that records it."""
     return replace(state, status=target), entry_builder.status_change(state, target, now, reason)

@@ -1,13 +1,14 @@
-"""Poke: look after an attempt whose time has come. It goes on where it stands, whoever forgot about it.
+"""Recovery of attempts: resumes executions that wait, starts missing ones and replaces lost ones.
 
-A waiting step is looked at again and its execution woken. An execution that never began is started; one that ended
-without an answer is followed by a new attempt, which goes on at the first step without an outcome.
+The sweep calls `RecoverAttempts` for each attempt that is due. A waiting step is probed again, and its execution is
+resumed when there is a result. An execution that never started is started. After an execution that ended without ending
+its attempt, a new attempt continues at the first step without an outcome.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
@@ -17,25 +18,28 @@ from faultbridge.domain.cases import Attempt, Case, WaitingFor
 from faultbridge.domain.edges import Actor, CaseStatus, NodeStatus
 from faultbridge.domain.nodes import NodeKey, NodeState
 from faultbridge.errors import Transient
+from faultbridge.log import log_cause
 from faultbridge.pipeline import entry_builder
 from faultbridge.ports import ExecutionStatus
-from faultbridge.repair.attempt.contract import Answer, Outcome, Request, execution_input
-from faultbridge.repair.attempt.failed_attempts import again_at, escalated, requeued
-from faultbridge.repair.attempt.progress import LEASE, live, with_attempt
-from faultbridge.repair.attempt.step_runner import StepRunner, step_of
+from faultbridge.repair.attempt.failed_attempts import escalate_case, requeue_case, retry_time
+from faultbridge.repair.attempt.progress import LEASE, live_attempt, update_attempt
+from faultbridge.repair.attempt.step_contract import StepOutcome, StepRequest, StepResult, execution_input
+from faultbridge.repair.attempt.step_runner import StepRunner, current_step
 from faultbridge.rules.rulebook import rules_of
 
-BEFORE_ANY_EFFECT = frozenset({NodeStatus.QUARANTINED, NodeStatus.DRAINING})
-MAX_LOST = 3
-"""How many executions beyond the policy's attempts may be lost before a person is asked."""
+BEFORE_INTENT = frozenset({NodeStatus.QUARANTINED, NodeStatus.DRAINING})
+MAX_LOST_EXECUTIONS = 3
+"""How many executions may be lost beyond the policy's attempts before the case is escalated to an operator."""
 
 MAX_LEASES = 5
-"""For how many leases an execution may seem to run between two steps before it is taken for lost; its calls, should
-they come after all, are superseded."""
+"""An execution without progress between two steps counts as lost after this many leases.
+
+Later calls of that execution are superseded.
+"""
 
 
-class RecoveredAttempts(StrEnum):
-    """What came of one look."""
+class RecoveryResult(StrEnum):
+    """The result of one recovery call."""
 
     NOTHING = "nothing"
     WAITING = "waiting"
@@ -48,68 +52,76 @@ class RecoveredAttempts(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RecoverAttempts:
-    """Looks after attempts for the sweep; poking twice is poking once."""
+    """Recovers the attempt of a node that is due; a repeated call has no further effect."""
 
-    machine: StepRunner
+    runner: StepRunner
 
-    def __call__(self, key: NodeKey) -> RecoveredAttempts:
-        """Look after the attempt of one node, if it is due."""
-        state = self.machine.tools.append.read(key)
+    def __call__(self, key: NodeKey) -> RecoveryResult:
+        """Recover the attempt of one node, if it is due."""
+        state = self.runner.tools.append.read(key)
         case = state.live_case
         attempt = case.attempt if case and case.status is CaseStatus.IN_PROGRESS else None
-        if case is None or attempt is None or not _due(attempt, self.machine.tools.clock.now()):
-            return RecoveredAttempts.NOTHING
-        step = step_of(attempt)
+        if case is None or attempt is None or not _is_due(attempt, self.runner.tools.clock.now()):
+            return RecoveryResult.NOTHING
+        step = current_step(attempt)
         if step is not None and attempt.task_token is not None:
-            return self._look(key, case, step, attempt.task_token)
+            return self._probe_step(key, case, step, attempt.task_token)
         if attempt.step is not None and attempt.task_token is not None:
-            # The outcome is on the record; perhaps nobody told the execution.
-            self.machine.resume(attempt.step, attempt.task_token, Answer(Outcome(attempt.steps[attempt.step])))
+            # The outcome is recorded, but the execution may not have received it.
+            self.runner.resume(attempt.step, attempt.task_token, StepResult(StepOutcome(attempt.steps[attempt.step])))
         return self._check_execution(state, case)
 
-    def _look(self, key: NodeKey, case: Case, step: str, token: str) -> RecoveredAttempts:
-        answer = self.machine.run(Request(step, key, case.id, case.attempts), token)
-        if answer.outcome is Outcome.WAITING:
-            return self._still_waited_for(key, case)
-        self.machine.resume(step, token, answer)
-        return RecoveredAttempts.ANSWERED
+    def _probe_step(self, key: NodeKey, case: Case, step: str, token: str) -> RecoveryResult:
+        result = self.runner.run(StepRequest(step, key, case.id, case.attempts), token)
+        if result.outcome is StepOutcome.WAITING:
+            return self._check_waiting_execution(key, case)
+        self.runner.resume(step, token, result)
+        return RecoveryResult.ANSWERED
 
-    def _still_waited_for(self, key: NodeKey, case: Case) -> RecoveredAttempts:
-        if self.machine.tools.workflow.status(case.execution) is ExecutionStatus.RUNNING:
-            return RecoveredAttempts.WAITING
-        return self._check_execution(self.machine.tools.append.read(key), case)
+    def _check_waiting_execution(self, key: NodeKey, case: Case) -> RecoveryResult:
+        if self.runner.tools.workflow.status(case.execution) is ExecutionStatus.RUNNING:
+            return RecoveryResult.WAITING
+        return self._check_execution(self.runner.tools.append.read(key), case)
 
-    def _check_execution(self, state: NodeState, case: Case) -> RecoveredAttempts:
-        workflow = self.machine.tools.workflow
+    def _check_execution(self, state: NodeState, case: Case) -> RecoveryResult:
+        workflow = self.runner.tools.workflow
         status = workflow.status(case.execution)
         if status is ExecutionStatus.MISSING:
+            _log(state, case, "execution_started_late", "the execution was admitted but never started")
             workflow.start(case.execution, execution_input(state.key, case))
         stalled = case.attempt is not None and case.attempt.tries >= MAX_LEASES
         if status is ExecutionStatus.FAILED or status is ExecutionStatus.SUCCEEDED or stalled:
+            ended = f"the execution ended with status {status.value}, but its attempt is still live"
+            _log(state, case, "execution_lost", "no progress between two steps" if stalled else ended)
             return self._recover(state, case)
-        self._append(state, case, _lease)
-        return RecoveredAttempts.RUNNING if status is ExecutionStatus.RUNNING else RecoveredAttempts.STARTED
+        self._append(state, case, _extend_lease)
+        return RecoveryResult.RUNNING if status is ExecutionStatus.RUNNING else RecoveryResult.STARTED
 
-    def _recover(self, state: NodeState, case: Case) -> RecoveredAttempts:
-        """Follow up an execution that ended without ending the attempt."""
-        limits = rules_of(self.machine.tools.rulebook, state.key.cluster).policy.limits
-        if case.tried >= limits.attempts + MAX_LOST:
+    def _recover(self, state: NodeState, case: Case) -> RecoveryResult:
+        """Continue, requeue or escalate an attempt whose execution is lost."""
+        limits = rules_of(self.runner.tools.rulebook, state.key.cluster).policy.limits
+        if case.tried >= limits.attempts + MAX_LOST_EXECUTIONS:
             reason = f"{case.attempts} executions were lost"
-            self._append(state, case, lambda now, at: escalated(now, at, reason))
-            return RecoveredAttempts.GIVEN_BACK
+            self._append(state, case, lambda now, at: escalate_case(now, at, reason))
+            _log(state, case, "attempt_escalated", reason)
+            return RecoveryResult.GIVEN_BACK
         attempt = case.attempt
-        if attempt is not None and attempt.intent is None and state.status in BEFORE_ANY_EFFECT:
-            self._append(state, case, _give_back)
-            return RecoveredAttempts.GIVEN_BACK
-        followed = self._append(state, case, _follow).live_case
-        if followed is not None and (followed.id, followed.attempts) == (case.id, case.attempts + 1):
-            with suppress(Transient):  # found missing and started when it is due again
-                self.machine.tools.workflow.start(followed.execution, execution_input(state.key, followed))
-        return RecoveredAttempts.RECOVERED
+        if attempt is not None and attempt.intent is None and state.status in BEFORE_INTENT:
+            self._append(state, case, _requeue)
+            _log(state, case, "attempt_requeued", "the execution was lost before its intent")
+            return RecoveryResult.GIVEN_BACK
+        next_case = self._append(state, case, _start_next_attempt).live_case
+        if next_case is not None and (next_case.id, next_case.attempts) == (case.id, case.attempts + 1):
+            try:
+                self.runner.tools.workflow.start(next_case.execution, execution_input(state.key, next_case))
+            except Transient as error:
+                # The attempt is recorded; the next recovery finds its execution missing and starts it.
+                _log(state, next_case, "execution_start_failed", str(error))
+        return RecoveryResult.RECOVERED
 
     def _append(self, state: NodeState, case: Case, revise: Callable[[NodeState, datetime], Transition]) -> NodeState:
-        """Revise the node unless the attempt has come further or is over."""
-        config = rules_of(self.machine.tools.rulebook, state.key.cluster).config
+        """Change the node, unless its attempt was superseded or has ended."""
+        config = rules_of(self.runner.tools.rulebook, state.key.cluster).config
 
         def unless_moved(now: NodeState, at: datetime) -> Transition:
             current = now.live_case
@@ -117,33 +129,33 @@ class RecoverAttempts:
                 return Transition(now)
             return revise(now, at) if current.status is CaseStatus.IN_PROGRESS else Transition(now)
 
-        return self.machine.tools.append(state.key, unless_moved, actor=Actor.SWEEP, config=config, known=state).state
+        return self.runner.tools.append(state.key, unless_moved, actor=Actor.SWEEP, config=config, current=state).state
 
 
-def _due(attempt: Attempt, now: datetime) -> bool:
+def _is_due(attempt: Attempt, now: datetime) -> bool:
     times = [at for at in (attempt.probe_at, attempt.deadline) if at is not None]
     return bool(times) and min(times) <= now
 
 
-def _lease(state: NodeState, now: datetime) -> Transition:
-    _, attempt = live(state)
-    return Transition(with_attempt(state, probe_at=now + LEASE, tries=attempt.tries + 1))
+def _extend_lease(state: NodeState, now: datetime) -> Transition:
+    _, attempt = live_attempt(state)
+    return Transition(update_attempt(state, probe_at=now + LEASE, tries=attempt.tries + 1))
 
 
-def _give_back(state: NodeState, now: datetime) -> Transition:
-    case, _ = live(state)
+def _requeue(state: NodeState, now: datetime) -> Transition:
+    case, _ = live_attempt(state)
     reason = f"execution {case.execution} was lost before its intent"
-    return requeued(state, now, WaitingFor.WAIT, reason, not_before=again_at(case, now))
+    return requeue_case(state, now, WaitingFor.WAIT, reason, not_before=retry_time(case, now))
 
 
-def _follow(state: NodeState, now: datetime) -> Transition:
-    """Begin the next attempt where the lost one stood; what it settled and intended stays."""
-    case, attempt = live(state)
+def _start_next_attempt(state: NodeState, now: datetime) -> Transition:
+    """Start the next attempt at the step of the lost one; the intent and all recorded outcomes stay."""
+    case, attempt = live_attempt(state)
     number = case.attempts + 1
-    reason = f"execution {case.execution} was lost; attempt {number} goes on where it stood"
-    followed = replace(case, attempts=number)
-    state = with_attempt(
-        replace(state, case=followed),
+    reason = f"execution {case.execution} was lost; attempt {number} continues at the same step"
+    next_case = replace(case, attempts=number)
+    state = update_attempt(
+        replace(state, case=next_case),
         number=number,
         step=None,
         tries=0,
@@ -151,4 +163,19 @@ def _follow(state: NodeState, now: datetime) -> Transition:
         deadline=None,
         probe_at=now + LEASE,
     )
-    return Transition(state, (entry_builder.step(followed, attempt.step or "admission", "lost", now, reason=reason),))
+    step = entry_builder.step(next_case, attempt.step or "admission", "lost", now, reason=reason)
+    return Transition(state, (step,))
+
+
+def _log(state: NodeState, case: Case, decision: str, reason: str) -> None:
+    key = state.key
+    log_cause(
+        decision,
+        reason=reason,
+        level=logging.WARNING,
+        cluster=key.cluster,
+        node=key.node,
+        case_id=case.id,
+        attempt=case.attempts,
+        execution=case.execution,
+    )

@@ -1,11 +1,12 @@
-"""The machine: finds the step that is asked for, keeps its lease, deadline and token, and gives the answer.
+"""The step runner: runs one step of an attempt with its lease, deadline and task token.
 
-A step may be called by the state machine, called again after a crash, or looked after by the sweep; all three come
-through here, so that a step itself only says what it does.
+The state machine calls a step, a retry calls it again after a crash, and the sweep calls it for a probe. All three use
+this runner, so a step contains only its own work.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -17,136 +18,156 @@ from faultbridge.domain.edges import CaseStatus
 from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.policy import Limits
 from faultbridge.errors import FaultbridgeError, Rejected, Transient
-from faultbridge.repair.attempt.contract import Answer, Outcome, Request, Settled, Superseded
-from faultbridge.repair.attempt.progress import postponed, under_way
-from faultbridge.repair.attempt.step_context import Tools, Work
+from faultbridge.repair.attempt.progress import schedule_probe, start_or_resume_step
+from faultbridge.repair.attempt.step_context import StepContext
+from faultbridge.repair.attempt.step_contract import (
+    AttemptSuperseded,
+    StepAlreadyFinished,
+    StepOutcome,
+    StepRequest,
+    StepResult,
+    waiting,
+)
+from faultbridge.repair.attempt.step_tools import StepTools
 from faultbridge.repair.steps import (
-    close,
-    drain,
-    follow,
+    await_successor,
+    close_case,
+    drain_node,
+    follow_provider,
     record_failure,
     release_instance,
     repair_in_place,
     return_to_service,
-    verify_node,
+    verify_instance,
 )
-from faultbridge.repair.successor import await_successor
 from faultbridge.rules.rulebook import rules_of
+
+DEFAULT_TIMEOUT = timedelta(minutes=30)
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What a step does, for how long it may wait, and what it comes to when that time is over."""
+    """The function of a step, the function for its timeout, and how long it may wait.
 
-    run: Callable[[Work], Answer]
-    late: Callable[[Work, str], Answer] | None = None
-    limit: Callable[[Limits], timedelta] = lambda _: timedelta(minutes=30)
+    A step without `on_timeout` never waits.
+    """
+
+    run: Callable[[StepContext], StepResult]
+    on_timeout: Callable[[StepContext, str], StepResult] | None = None
+    timeout: Callable[[Limits], timedelta] = lambda _: DEFAULT_TIMEOUT
 
 
 STEPS: Mapping[str, Step] = {
-    drain.NAME: Step(drain.drain, drain.drain_is_late, lambda limits: limits.drain_deadline),
-    release_instance.NAME: Step(release_instance.release_instance, release_instance.give_up_is_late),
-    follow.NAME: Step(follow.follow, follow.provider_stalls, lambda limits: limits.follow_deadline),
+    drain_node.NAME: Step(drain_node.drain_node, drain_node.on_timeout, lambda limits: limits.drain_deadline),
+    release_instance.NAME: Step(release_instance.release_instance, release_instance.on_timeout),
+    follow_provider.NAME: Step(
+        follow_provider.follow_provider, follow_provider.on_timeout, lambda limits: limits.follow_deadline
+    ),
     repair_in_place.NAME: Step(
-        repair_in_place.repair_in_place,
-        repair_in_place.repair_is_late,
-        lambda limits: limits.repair_deadline,
+        repair_in_place.repair_in_place, repair_in_place.on_timeout, lambda limits: limits.repair_deadline
     ),
     await_successor.NAME: Step(
-        await_successor.await_successor,
-        await_successor.successor_is_late,
-        lambda limits: limits.launch_deadline,
+        await_successor.await_successor, await_successor.on_timeout, lambda limits: limits.launch_deadline
     ),
-    verify_node.NAME: Step(verify_node.verify, verify_node.verify_is_late, lambda limits: limits.verify_deadline),
-    return_to_service.NAME: Step(return_to_service.return_to_service, return_to_service.return_is_late),
-    close.NAME: Step(close.close),
+    verify_instance.NAME: Step(
+        verify_instance.verify_instance, verify_instance.on_timeout, lambda limits: limits.verify_deadline
+    ),
+    return_to_service.NAME: Step(return_to_service.return_to_service, return_to_service.on_timeout),
+    close_case.NAME: Step(close_case.close_case),
     record_failure.NAME: Step(record_failure.record_failure),
 }
 
 
 @dataclass(frozen=True, slots=True)
 class StepRunner:
-    """Runs steps of attempts; one call is one step, and every call may come twice."""
+    """Runs one step per call; every call may be repeated."""
 
-    tools: Tools
+    tools: StepTools
 
     def __call__(self, payload: Mapping[str, Any], token: str | None = None) -> dict[str, str]:
-        """Run the step that a payload names and return its answer; a task token in it is answered as well.
+        """Run the step that a payload names, return its result, and resume the execution under its task token.
 
-        A step that must wait answers `waiting` and nobody under the token: `poke` does when there is something to
-        say. Raises Transient when the caller should call again, Rejected for a payload that is none.
+        A step without a result yet returns `waiting` and does not resume the execution: recovery does so later.
+        Raises Transient if the caller should retry, and Rejected for a malformed payload.
         """
-        request = Request.read(payload)
+        request = StepRequest.read(payload)
         token = token or payload.get("token")
-        answer = self.run(request, token)
-        if token is not None and answer.outcome is not Outcome.WAITING:
-            self.resume(request.step, token, answer)
-        return answer.data(request.step)
+        result = self.run(request, token)
+        if token is not None and result.outcome is not StepOutcome.WAITING:
+            self.resume(request.step, token, result)
+        return result.data(request.step)
 
-    def resume(self, step: str, token: str, answer: Answer) -> bool:
-        """Wake the execution that waits for a step; False when none does."""
-        return self.tools.workflow.resume(token, answer.data(step))
+    def resume(self, step: str, token: str, result: StepResult) -> bool:
+        """Resume the execution that waits for a step. Returns False if none waits."""
+        return self.tools.workflow.resume(token, result.data(step))
 
-    def run(self, request: Request, token: str | None) -> Answer:
-        """Run one step to its answer, or to the point where it must wait."""
+    def run(self, request: StepRequest, token: str | None) -> StepResult:
+        """Run one step until it has a result or must wait."""
         step = STEPS.get(request.step)
         if step is None:
-            raise Rejected("unknown_step", f"{request.step!r} is none of {', '.join(STEPS)}")
+            raise Rejected("unknown_step", f"unknown step: {request.step!r}; known: {', '.join(STEPS)}")
         state = self.tools.append.read(request.key)
-        work = Work(self.tools, request, rules_of(self.tools.rulebook, request.key.cluster), state)
+        context = StepContext(self.tools, request, rules_of(self.tools.rulebook, request.key.cluster), state)
         try:
-            return self._guarded(step, work, token)
-        except Settled as known:
-            return known.answer
-        except Superseded:
-            return _closed_already(state, request) or Answer(Outcome.SUPERSEDED)
+            return self._run_fenced(step, context, token)
+        except StepAlreadyFinished as finished:
+            return finished.result
+        except AttemptSuperseded:
+            closed = _result_if_closed(state, request)
+            if closed is None:
+                context.log("attempt_superseded", "the attempt of this call is not the live one")
+            return closed or StepResult(StepOutcome.SUPERSEDED)
 
-    def _guarded(self, step: Step, work: Work, token: str | None) -> Answer:
-        work.fence(work.state)
-        if step.late is None:
-            return step.run(work)
-        work = self._begin(step, work, token)
+    def _run_fenced(self, step: Step, context: StepContext, token: str | None) -> StepResult:
+        context.fence(context.state)
+        if step.on_timeout is None:
+            return step.run(context)
+        context = self._start(step, context, token)
         try:
-            answer = step.run(work)
+            result = step.run(context)
         except Transient as error:
-            answer = Answer(Outcome.WAITING, str(error))
+            context.log("step_retried", str(error))
+            result = waiting(str(error))
         except FaultbridgeError as error:
-            # No repetition will help, and nobody but us hears of it: it is recorded like any other failure.
-            told = replace(work.request, error=f"{type(error).__name__}: {error}")
-            return record_failure.record_failure(replace(work, request=told, state=self._again(work)))
-        return self._wait(step, work, answer) if answer.outcome is Outcome.WAITING else answer
+            # A retry does not help, and no caller records this error: treat it like any other failure of a step.
+            text = f"{type(error).__name__}: {error}"
+            context.log("step_failed", text, logging.ERROR)
+            request = replace(context.request, error=text)
+            return record_failure.record_failure(replace(context, request=request, state=self._reread(context)))
+        return self._wait(step, context, result) if result.outcome is StepOutcome.WAITING else result
 
-    def _begin(self, step: Step, work: Work, token: str | None) -> Work:
-        limit = step.limit(work.rules.policy.limits)
+    def _start(self, step: Step, context: StepContext, token: str | None) -> StepContext:
+        timeout = step.timeout(context.rules.policy.limits)
 
         def revise(state: NodeState, now: datetime) -> Transition:
-            return Transition(under_way(state, work.request.step, token, now, limit))
+            return Transition(start_or_resume_step(state, context.request.step, token, now, timeout))
 
-        return work.commit(revise)
+        return context.commit(revise)
 
-    def _wait(self, step: Step, work: Work, answer: Answer) -> Answer:
-        work = replace(work, state=self._again(work))
-        late = work.attempt.deadline is not None and work.attempt.deadline <= self.tools.clock.now()
-        if late and step.late is not None:
-            return step.late(work, answer.reason)
-        work.commit(lambda state, now: Transition(postponed(state, now, self.tools.probe)))
-        return answer
+    def _wait(self, step: Step, context: StepContext, result: StepResult) -> StepResult:
+        context = replace(context, state=self._reread(context))
+        timed_out = context.attempt.deadline is not None and context.attempt.deadline <= self.tools.clock.now()
+        if timed_out and step.on_timeout is not None:
+            context.log("step_timed_out", result.reason)
+            return step.on_timeout(context, result.reason)
+        context.commit(lambda state, now: Transition(schedule_probe(state, now, self.tools.probe_interval)))
+        return result
 
-    def _again(self, work: Work) -> NodeState:
-        """Read the node as the step left it, and make sure that it is still the step's to write."""
-        state = self.tools.append.read(work.state.key)
-        work.fence(state)
+    def _reread(self, context: StepContext) -> NodeState:
+        """Read the node as the step left it, and check that the attempt is still the live one."""
+        state = self.tools.append.read(context.state.key)
+        context.fence(state)
         return state
 
 
-def _closed_already(state: NodeState, request: Request) -> Answer | None:
-    """Answer a repeated close like the first one."""
+def _result_if_closed(state: NodeState, request: StepRequest) -> StepResult | None:
+    """Return the result of the first call if a `close` is repeated."""
     case = state.case
-    if case is None or request.step != close.NAME or case.status is not CaseStatus.RESOLVED:
+    if case is None or request.step != close_case.NAME or case.status is not CaseStatus.RESOLVED:
         return None
-    return Answer(Outcome.DONE) if (case.id, case.attempts) == (request.case, request.attempt) else None
+    return StepResult(StepOutcome.DONE) if (case.id, case.attempts) == (request.case, request.attempt) else None
 
 
-def step_of(attempt: Attempt) -> str | None:
-    """Return the step that an attempt waits in, or None where the machine is between two steps."""
+def current_step(attempt: Attempt) -> str | None:
+    """Return the step that the attempt is in, or None if the execution is between two steps."""
     return attempt.step if attempt.step not in attempt.steps else None

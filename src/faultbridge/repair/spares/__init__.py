@@ -1,1 +1,11 @@
-"""spares."""
+"""The spare pool: verified instances that wait for a case that needs a replacement.
+
+Read in this order:
+
+- `pool`: reads and changes spares; a condition on the version gives each spare to one case only.
+- `reconcile`: launches, verifies, replaces and terminates spares, called by the sweep.
+
+`successor.launch` takes a spare for a case. docs/launch-templates.md explains how to configure a pool.
+
+Tests: tests/scenarios/provider/test_spares.py.
+"""

@@ -1,11 +1,12 @@
-"""Tend: bring each place of a cluster's pool one step further, so that a verified machine waits in it.
+"""Reconciles the spare pool: each call moves each spare one step closer to a verified instance.
 
-Every call may come twice, die in the midst or meet another: a launch is fenced by the token of its round, and a machine
-is ended only after its place says so, when no case can take it any more.
+A call may be repeated, may crash midway, and may run beside another one. A launch is fenced by the token of its round.
+An instance is terminated only after its spare has the status `ending`, when no case can take it anymore.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
@@ -14,44 +15,46 @@ from faultbridge.decoders.common.gpu_count import missing_gpus
 from faultbridge.domain.clusters import ClusterConfig, Mode
 from faultbridge.domain.edges import CaseStatus
 from faultbridge.domain.spares import Spare, SpareStatus
+from faultbridge.log import log_cause
 from faultbridge.ports import Candidate, ClusterNode, Launcher, LaunchRequest, Presence, Verdict, Verification, Verifier
-from faultbridge.repair.attempt.compute_access import ComputeAccess
-from faultbridge.repair.attempt.step_context import Tools
-from faultbridge.repair.spares.pool import Pool
+from faultbridge.repair.attempt.step_tools import ComputeAccess, StepTools
+from faultbridge.repair.spares.pool import SparePool
 from faultbridge.repair.successor.launch import SAME_TOKEN
 from faultbridge.rules.rulebook import rules_of
 from faultbridge.storage import keys
 
-AGAIN = timedelta(minutes=10)
-"""How long a place stays empty after a launch that came to nothing."""
+RELAUNCH_DELAY = timedelta(minutes=10)
+"""How long a spare stays empty after a failed launch."""
 
-LAUNCHED_WITHIN = timedelta(minutes=30)
-"""How long a machine may take until it runs and is kept from work."""
+LAUNCH_TIMEOUT = timedelta(minutes=30)
+"""How long a launched instance may take until it runs and is cordoned."""
 
-SMALLER = "the pool is smaller now"
+POOL_SHRUNK = "the pool was made smaller"
 
 
 @dataclass(frozen=True, slots=True)
 class ReconcileSpares:
-    """Tends the pool of one cluster; a place that somebody else changed meanwhile is left to the next call."""
+    """Reconciles the pool of one cluster. A spare that another call changed is left to the next call."""
 
-    pool: Pool
-    tools: Tools
+    pool: SparePool
+    tools: StepTools
 
     def __call__(self, cluster: str) -> None:
-        """Launch, verify, refill and end what the size of the pool asks for, a step a place."""
+        """Launch, verify, replace or terminate the spares of a cluster, one step per spare and call."""
         rules = rules_of(self.tools.rulebook, cluster)
         config = rules.config
-        reach: ComputeAccess = self.tools.elsewhere(config.provider_role) if config.provider_role else self.tools
-        launcher = reach.launchers.get(config.provider)
+        role = config.provider_role
+        compute: ComputeAccess = self.tools.compute_in_account(role) if role else self.tools
+        launcher = compute.launchers.get(config.provider)
         if launcher is None or config.mode is not Mode.ACT or not config.acts:
             return
-        for spare in self._places(config):
-            _Place(self.pool, self.tools, config, reach, launcher, rules.policy.limits.verify_deadline, spare).step()
+        for spare in self._spares(config):
+            timeout = rules.policy.limits.verify_deadline
+            _SpareReconciler(self.pool, self.tools, config, compute, launcher, timeout, spare).step()
 
-    def _places(self, config: ClusterConfig) -> list[Spare]:
-        """Return the places that there are and that are still to be made."""
-        found = {spare.number: spare for spare in self.pool.places(config.cluster)}
+    def _spares(self, config: ClusterConfig) -> list[Spare]:
+        """Return the existing spares and the configured ones that do not exist yet."""
+        found = {spare.number: spare for spare in self.pool.spares(config.cluster)}
         for number in range(1, config.spares + 1):
             if number not in found and config.spare_group:
                 found[number] = Spare(config.cluster, number, config.spare_group)
@@ -59,15 +62,15 @@ class ReconcileSpares:
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
-    """One place at one moment, and the step that is due."""
+class _SpareReconciler:
+    """Runs the next step of one spare: launch, verify, check or terminate its instance."""
 
-    pool: Pool
-    tools: Tools
+    pool: SparePool
+    tools: StepTools
     config: ClusterConfig
-    reach: ComputeAccess
+    compute: ComputeAccess
     launcher: Launcher
-    patience: timedelta
+    verify_timeout: timedelta
     spare: Spare
 
     @property
@@ -81,25 +84,25 @@ class _Place:
 
     @property
     def verifier(self) -> Verifier:
-        return self.reach.verifiers[self.config.verifier]
+        return self.compute.verifiers[self.config.verifier]
 
     def step(self) -> None:
-        """Do what the status asks for."""
+        """Run the step for the status of the spare."""
         steps: Mapping[SpareStatus, Callable[[], object]] = {
-            SpareStatus.EMPTY: self._begin,
+            SpareStatus.EMPTY: self._fill,
             SpareStatus.LAUNCHING: self._launch,
-            SpareStatus.VERIFYING: self._look,
-            SpareStatus.READY: self._keep,
-            SpareStatus.TAKEN: self._taken,
-            SpareStatus.ENDING: self._end,
+            SpareStatus.VERIFYING: self._check_verification,
+            SpareStatus.READY: self._check_ready,
+            SpareStatus.TAKEN: self._check_taken,
+            SpareStatus.ENDING: self._terminate,
         }
         steps[self.spare.status]()
 
-    def _begin(self) -> None:
+    def _fill(self) -> None:
         spare = self.spare
         if self.surplus:
             self.pool.drop(spare)
-        elif not spare.reason or self._lasts(AGAIN):
+        elif not spare.reason or self._lasted(RELAUNCH_DELAY):
             self.pool.change(spare, status=SpareStatus.LAUNCHING, round=spare.round + 1, reason="")
 
     def _launch(self) -> None:
@@ -107,18 +110,19 @@ class _Place:
         if not found:
             answer = self.launcher.launch(self.launch_request)
             if not answer.ok and answer.failure not in SAME_TOKEN:
+                self._log("spare_launch_failed", answer.reason)
                 self._empty(answer.reason)
             return
         candidate = found[0]
         if self.surplus:
-            self._give_up(candidate.instance_id, SMALLER)
-        elif candidate.running and self._kept_off(candidate.instance_id):
+            self._discard(candidate.instance_id, POOL_SHRUNK)
+        elif candidate.running and self._cordon(candidate.instance_id):
             self._verify(candidate)
-        elif self.tools.clock.now() - candidate.launched_at >= LAUNCHED_WITHIN:
-            self._give_up(candidate.instance_id, "it does not run, or work is not kept off it")
+        elif self.tools.clock.now() - candidate.launched_at >= LAUNCH_TIMEOUT:
+            self._discard(candidate.instance_id, "the instance does not run, or cannot be cordoned")
 
-    def _kept_off(self, instance: str) -> bool:
-        """Keep work off a machine that joins its cluster like any other."""
+    def _cordon(self, instance: str) -> bool:
+        """Cordon an instance, which joins its cluster like any other. Returns whether it is cordoned."""
         orchestrator = self.tools.orchestrators[self.config.orchestrator]
         return not orchestrator.applicable or orchestrator.cordon(ClusterNode(self.config, instance, instance)).ok
 
@@ -129,70 +133,76 @@ class _Place:
             self.spare, status=SpareStatus.VERIFYING, instance_id=instance, instance_type=kind, operation=operation
         )
 
-    def _look(self) -> None:
+    def _check_verification(self) -> None:
         spare = self.spare
         instance = str(spare.instance_id)
         found = self.verifier.status(instance, str(spare.operation))
-        wrong = _wrong(found, spare)
-        if wrong or self.surplus or self._lasts(self.patience):
-            self._give_up(instance, wrong or "it could not be verified")
+        failure = _failure_of(found, spare)
+        if failure or self.surplus or self._lasted(self.verify_timeout):
+            self._discard(instance, failure or "the instance could not be verified")
         elif found.verdict is Verdict.PASSED:
             self.pool.change(spare, status=SpareStatus.READY, verified_at=self.tools.clock.now(), looks=spare.looks + 1)
         elif found.verdict is Verdict.UNKNOWN:
-            self._again(instance)
+            self._verify_again(instance)
 
-    def _again(self, instance: str) -> None:
-        """Ask anew, under a token of its own."""
+    def _verify_again(self, instance: str) -> None:
+        """Start another verification with a new token."""
         changed = self.pool.change(self.spare, looks=self.spare.looks + 1)
         if changed is not None:
             token = f"{changed.owner}-{changed.looks}"
             operation = self.verifier.start(instance, token)
             self.pool.change(changed, status=SpareStatus.VERIFYING, operation=operation)
 
-    def _keep(self) -> None:
+    def _check_ready(self) -> None:
         spare = self.spare
         if self.surplus:
-            self._give_up(str(spare.instance_id), SMALLER)
-        elif self._gone():
-            self._empty("it is gone")
+            self._discard(str(spare.instance_id), POOL_SHRUNK)
+        elif self._is_gone():
+            self._log("spare_gone", "another controller terminated the instance")
+            self._empty("the instance is gone")
         elif not spare.serves(spare.group, self.tools.clock.now()):
-            self._again(str(spare.instance_id))
+            self._verify_again(str(spare.instance_id))
 
-    def _taken(self) -> None:
-        """Fill the place again once the machine sits in a node; take back what a case took and did not need."""
+    def _check_taken(self) -> None:
+        """Empty the spare once its instance backs a node; take it back if its case ended without using it."""
         spare = self.spare
-        if self.pool.table.get(keys.claim(str(spare.instance_id))) is not None or self._gone():
+        if self.pool.table.get(keys.claim(str(spare.instance_id))) is not None or self._is_gone():
             self._empty("")
-        elif self._is_over(str(spare.case)):
+        elif self._has_ended(str(spare.case)):
             self.pool.change(spare, status=SpareStatus.READY, case=None)
 
-    def _end(self) -> None:
-        if self.launcher.terminate(str(self.spare.instance_id)).ok or self._gone():
+    def _terminate(self) -> None:
+        if self.launcher.terminate(str(self.spare.instance_id)).ok or self._is_gone():
             self._empty(self.spare.reason)
 
-    def _give_up(self, instance: str, reason: str) -> None:
-        """Say first that nobody may take it; the next call ends it."""
+    def _discard(self, instance: str, reason: str) -> None:
+        """Set the status `ending`, so that no case can take the instance; the next call terminates it."""
+        self._log("spare_discarded", reason, instance_id=instance)
         self.pool.change(self.spare, status=SpareStatus.ENDING, instance_id=instance, reason=reason)
 
     def _empty(self, reason: str) -> None:
-        nobody = {"instance_id": None, "instance_type": None, "operation": None, "verified_at": None, "case": None}
-        self.pool.change(self.spare, status=SpareStatus.EMPTY, looks=0, reason=reason, **nobody)
+        cleared = {"instance_id": None, "instance_type": None, "operation": None, "verified_at": None, "case": None}
+        self.pool.change(self.spare, status=SpareStatus.EMPTY, looks=0, reason=reason, **cleared)
 
-    def _gone(self) -> bool:
-        provider = self.reach.providers[self.config.provider]
+    def _is_gone(self) -> bool:
+        provider = self.compute.providers[self.config.provider]
         return provider.probe(str(self.spare.instance_id)) is Presence.GONE
 
-    def _is_over(self, case: str) -> bool:
+    def _has_ended(self, case: str) -> bool:
         found = self.pool.table.get(keys.case(case))
         return found is not None and not CaseStatus(str(found["status"])).live
 
-    def _lasts(self, span: timedelta) -> bool:
+    def _lasted(self, span: timedelta) -> bool:
         since = self.spare.since
         return since is not None and self.tools.clock.now() - since >= span
 
+    def _log(self, decision: str, reason: str, **ids: object) -> None:
+        cluster, number = self.spare.cluster, self.spare.number
+        log_cause(decision, reason=reason, level=logging.WARNING, cluster=cluster, spare=number, **ids)
 
-def _wrong(found: Verification, spare: Spare) -> str:
-    """Say what is wrong with a machine by its verification; empty where nothing is, or nobody can tell yet."""
+
+def _failure_of(found: Verification, spare: Spare) -> str:
+    """Return why an instance failed its verification, or '' if it passed or has no result yet."""
     if found.verdict is Verdict.FAILED:
-        return "; ".join(found.findings) or "its verification failed"
+        return "; ".join(found.findings) or "the verification failed"
     return (missing_gpus(found.gpus, spare.instance_type) or "") if found.verdict is Verdict.PASSED else ""

@@ -1,7 +1,7 @@
-"""Give up: the point of no return. The intent is committed first and names the instance; only then is it given up.
+"""State ReleaseInstance: record the intent, then release the instance that the intent names.
 
-After the intent the step goes only forward. It never asks for the same thing again before a probe has shown that
-nothing happened, and a late or repeated call can only hit an instance that is given up already.
+After the intent the step only goes forward. It repeats the provider call only if a probe has shown that the instance is
+alive. A late or repeated call can only reach an instance that is already released.
 """
 
 from __future__ import annotations
@@ -15,107 +15,114 @@ from faultbridge.domain.edges import NodeStatus
 from faultbridge.domain.nodes import NodeState
 from faultbridge.errors import Transient
 from faultbridge.pipeline import entry_builder
-from faultbridge.ports import CallResult as Reply
-from faultbridge.ports import Presence, ProviderFailure
-from faultbridge.repair.attempt.contract import Answer, Outcome
-from faultbridge.repair.attempt.evidence import collecting
-from faultbridge.repair.attempt.intent import commit, stopped_before
-from faultbridge.repair.attempt.progress import moved
-from faultbridge.repair.attempt.step_context import Work, waiting
-from faultbridge.repair.steps.follow import taken_away
+from faultbridge.ports import CallResult, Presence, ProviderFailure
+from faultbridge.repair.attempt.evidence import collect_logs
+from faultbridge.repair.attempt.intent import commit_intent, stop_before_intent
+from faultbridge.repair.attempt.progress import move_node
+from faultbridge.repair.attempt.step_context import StepContext
+from faultbridge.repair.attempt.step_contract import StepOutcome, StepResult, waiting
+from faultbridge.repair.steps.follow_provider import finish_if_gone
 from faultbridge.repair.successor import capacity, launch
 
 NAME = "release_instance"
-UNCERTAIN = frozenset({ProviderFailure.AMBIGUOUS, ProviderFailure.TIMEOUT})
+EFFECT_UNKNOWN = frozenset({ProviderFailure.AMBIGUOUS, ProviderFailure.TIMEOUT})
 
 
-def release_instance(work: Work) -> Answer:
-    """Give the instance up, once."""
-    intent = work.attempt.intent
+def release_instance(context: StepContext) -> StepResult:
+    """Check and release the instance; after the intent, continue the release until it is confirmed."""
+    intent = context.attempt.intent
     if intent is not None:
-        return _go_on(work, intent)
-    return stopped_before(work) or taken_away(work, NAME) or collecting(work) or _begin(work)
+        return _continue_after_intent(context, intent)
+    stopped = stop_before_intent(context) or finish_if_gone(context, NAME) or collect_logs(context)
+    return stopped or _commit_and_release(context)
 
 
-def _begin(work: Work) -> Answer:
-    if work.instance_id is None:
-        return _refused(work, Reply(ProviderFailure.NOT_FOUND, "no instance is known to sit in the node"))
-    if work.state.placement.group is None:
-        return _refused(work, Reply(ProviderFailure.NOT_FOUND, "the node has no group that would fill it again"))
-    launch.check(work)
-    sought = capacity.seek(work, work.instance_id, work.state.placement.group)
-    if sought.answer is not None:
-        return sought.answer
-    told = {"capacity_evidence": sought.evidence.value} | ({"spare": sought.spare} if sought.spare else {})
-    work = commit(work, told, sought.spare)
-    intent = work.attempt.intent
-    return _act(work, intent) if intent else waiting("the intent was withdrawn")
+def on_timeout(context: StepContext, reason: str) -> StepResult:
+    """After the deadline: escalate an unconfirmed release; without an intent, queue the case again."""
+    if context.attempt.intent is None:
+        return context.retry_or_escalate(WaitingFor.WAIT, reason)
+    draft = entry_builder.step(context.case, NAME, "inconclusive", context.now, reason=reason, failure="AMBIGUOUS")
+    text = f"AMBIGUOUS: it is unknown whether the old instance was released: {reason}"
+    return context.escalate_to_operator(text, draft)
 
 
-def give_up_is_late(work: Work, reason: str) -> Answer:
-    """Hand over what no probe could settle in time; without an intent nothing was given up, and it is tried again."""
-    if work.attempt.intent is None:
-        return work.retry_or_escalate(WaitingFor.WAIT, reason)
-    draft = entry_builder.step(
-        work.case, NAME, "inconclusive", work.tools.clock.now(), reason=reason, failure="AMBIGUOUS"
-    )
-    return work.escalate(f"AMBIGUOUS: nobody can tell whether the instance was given up: {reason}", draft)
+def _commit_and_release(context: StepContext) -> StepResult:
+    if context.instance_id is None:
+        return _handle_refusal(context, CallResult(ProviderFailure.NOT_FOUND, "the node has no known instance"))
+    if context.state.placement.group is None:
+        return _handle_refusal(
+            context, CallResult(ProviderFailure.NOT_FOUND, "the node has no group to replace it from")
+        )
+    launch.check_launchable(context)
+    found = capacity.find_capacity(context, context.instance_id, context.state.placement.group)
+    if found.result is not None:
+        return found.result
+    facts = {"capacity_evidence": found.evidence.value} | ({"spare": found.spare} if found.spare else {})
+    context = commit_intent(context, facts, found.spare)
+    intent = context.attempt.intent
+    return _release(context, intent) if intent else waiting("the intent was withdrawn")
 
 
-def _act(work: Work, intent: Intent) -> Answer:
+def _release(context: StepContext, intent: Intent) -> StepResult:
     try:
-        reply = launch.still_missing(work) or work.provider.replace(intent.instance_id, intent.token)
+        answer = launch.ensure_successor(context) or context.provider.replace(intent.instance_id, intent.token)
     except Transient as error:
-        reply = Reply(ProviderFailure.AMBIGUOUS, str(error))
-    if reply.failure in {None, ProviderFailure.NOT_FOUND}:
-        return _given_up(work, intent, reply)
-    presence = work.provider.probe(intent.instance_id)
+        context.log("release_unanswered", str(error), instance_id=intent.instance_id)
+        answer = CallResult(ProviderFailure.AMBIGUOUS, str(error))
+    if answer.failure in {None, ProviderFailure.NOT_FOUND}:
+        return _finish_released(context, intent, answer)
+    presence = context.provider.probe(intent.instance_id)
     if presence is Presence.GONE:
-        return _given_up(work, intent, replace(reply, reason="a probe shows that it is gone"))
-    if presence is Presence.UNKNOWN or reply.failure in UNCERTAIN:
-        # It may still be on its way: the next probe decides, not this call.
-        return waiting(f"{reply.failure.value if reply.failure else ''}: {reply.reason}")
-    return _refused(work, reply)
+        return _finish_released(context, intent, replace(answer, reason="a probe shows that the instance is gone"))
+    if presence is Presence.UNKNOWN or answer.failure in EFFECT_UNKNOWN:
+        # The release may still be in progress: the next probe decides, not this call.
+        return waiting(f"{answer.failure.value if answer.failure else ''}: {answer.reason}")
+    return _handle_refusal(context, answer)
 
 
-def _go_on(work: Work, intent: Intent) -> Answer:
-    presence = work.provider.probe(intent.instance_id)
+def _continue_after_intent(context: StepContext, intent: Intent) -> StepResult:
+    presence = context.provider.probe(intent.instance_id)
     if presence is Presence.GONE:
-        return _given_up(work, intent, Reply(reason="a probe shows that it is gone"))
+        return _finish_released(context, intent, CallResult(reason="a probe shows that the instance is gone"))
     if presence is Presence.UNKNOWN:
-        return waiting("the probe found nothing out")
-    return _act(work, intent)
+        return waiting("the probe could not determine whether the instance is gone")
+    return _release(context, intent)
 
 
-def _given_up(work: Work, intent: Intent, reply: Reply) -> Answer:
-    def finish(state: NodeState, now: datetime) -> Transition:
+def _finish_released(context: StepContext, intent: Intent, answer: CallResult) -> StepResult:
+    def finished(state: NodeState, now: datetime) -> Transition:
         step = entry_builder.step(
-            work.case,
+            context.case,
             NAME,
             "released",
             now,
-            reason=reply.reason,
-            operation=reply.operation,
+            reason=answer.reason,
+            operation=answer.operation,
             old_instance=intent.instance_id,
         )
-        state, draft = moved(state, NodeStatus.PROVISIONING, now, "old instance given up")
+        state, draft = move_node(state, NodeStatus.PROVISIONING, now, "old instance released")
         return Transition(state, (step, draft))
 
-    answer = work.settle(Outcome.DONE, Phase.ACTED, finish)
-    capacity.there_is_some(work)
-    return answer
+    result = context.finish(StepOutcome.DONE, Phase.ACTED, finished)
+    capacity.mark_available(context)
+    return result
 
 
-def _refused(work: Work, reply: Reply) -> Answer:
-    """Try again later, or hand over: the instance is alive, so nothing happened."""
-    failure = reply.failure or ProviderFailure.PROVIDER_ERROR
-    now, old = work.tools.clock.now(), work.instance_id
+def _handle_refusal(context: StepContext, answer: CallResult) -> StepResult:
+    """Retry later or escalate; the instance is alive, so the refused call had no effect."""
+    failure = answer.failure or ProviderFailure.PROVIDER_ERROR
     draft = entry_builder.step(
-        work.case, NAME, "refused", now, reason=reply.reason, failure=failure.value, old_instance=old
+        context.case,
+        NAME,
+        "refused",
+        context.now,
+        reason=answer.reason,
+        failure=failure.value,
+        old_instance=context.instance_id,
     )
-    reason = f"{failure.value}: {reply.reason}"
+    reason = f"{failure.value}: {answer.reason}"
     if not failure.retriable:
-        return work.escalate(reason, draft)
+        return context.escalate_to_operator(reason, draft)
     if failure is ProviderFailure.CAPACITY:
-        return capacity.none_left(work, reply.reason)
-    return work.retry_or_escalate(WaitingFor.WAIT, reason, draft)
+        return capacity.requeue_without_capacity(context, answer.reason)
+    return context.retry_or_escalate(WaitingFor.WAIT, reason, draft)

@@ -1,7 +1,7 @@
-"""Repair in place: reset the GPUs or boot the instance again, after an intent that names it, and wait until it is back.
+"""State RepairInPlace: reset the GPUs or reboot the instance, and wait until it is back.
 
-What cannot be done, or comes to nothing in time, climbs: the instance is alive or hangs, and the next repair action takes it as
-it is. Nothing is begun twice: the token of the intent finds what was begun before.
+If the repair is impossible, or the instance is not back in time, the next repair action follows. Nothing is started
+twice: the token of the intent finds a restart that is already running.
 """
 
 from __future__ import annotations
@@ -18,105 +18,108 @@ from faultbridge.pipeline import entry_builder
 from faultbridge.pipeline.decide.decide import decide
 from faultbridge.pipeline.fold.expire import end_scopes
 from faultbridge.pipeline.observe import REBOOT_ENDS
-from faultbridge.ports import CallResult as Reply
-from faultbridge.ports import ProviderFailure, Restart, RestartState
-from faultbridge.repair.attempt import escalate, intent
-from faultbridge.repair.attempt.contract import Answer, Outcome
-from faultbridge.repair.attempt.evidence import collecting
-from faultbridge.repair.attempt.progress import live, moved, reached, with_attempt
-from faultbridge.repair.attempt.step_context import Work, waiting
-from faultbridge.repair.steps.follow import taken_away
+from faultbridge.ports import CallResult, ProviderFailure, Restart, RestartState
+from faultbridge.repair.attempt.evidence import collect_logs
+from faultbridge.repair.attempt.intent import commit_intent, stop_before_intent
+from faultbridge.repair.attempt.next_action import fail_step
+from faultbridge.repair.attempt.progress import enter_phase, live_attempt, move_node, update_attempt
+from faultbridge.repair.attempt.step_context import StepContext
+from faultbridge.repair.attempt.step_contract import StepOutcome, StepResult, waiting
+from faultbridge.repair.steps.follow_provider import finish_if_gone
 
 NAME = "repair_in_place"
-OUT_OF_REACH = frozenset({ProviderFailure.NOT_FOUND, ProviderFailure.PROVIDER_ERROR})
+UNREACHABLE = frozenset({ProviderFailure.NOT_FOUND, ProviderFailure.PROVIDER_ERROR})
 
 
-def repair_in_place(work: Work) -> Answer:
-    """Bring the instance back by the repair action of the attempt, once."""
-    meant = work.attempt.intent
-    if meant is not None:
-        return _look(work, meant)
-    if work.instance_id is None:
-        return escalate.climb(work, NAME, "out_of_reach", "no instance is known to sit in the node", "NOT_FOUND")
-    stopped = intent.stopped_before(work) or taken_away(work, NAME) or collecting(work)
+def repair_in_place(context: StepContext) -> StepResult:
+    """Apply the repair action of the attempt once and wait until the instance is back."""
+    intent = context.attempt.intent
+    if intent is not None:
+        return _check_restart(context, intent)
+    if context.instance_id is None:
+        return fail_step(context, NAME, "out_of_reach", "the node has no known instance", "NOT_FOUND")
+    stopped = stop_before_intent(context) or finish_if_gone(context, NAME) or collect_logs(context)
     if stopped is not None:
         return stopped
-    work = intent.commit(work, {})
-    meant = work.attempt.intent
-    return _act(work, meant) if meant else waiting("the intent was withdrawn")
+    context = commit_intent(context, {})
+    intent = context.attempt.intent
+    return _restart(context, intent) if intent else waiting("the intent was withdrawn")
 
 
-def repair_is_late(work: Work, reason: str) -> Answer:
-    """Climb when the instance does not come back: what hangs is no worse for being replaced."""
-    return escalate.climb(work, NAME, "timed_out", f"it did not come back in time: {reason}", "TIMEOUT")
+def on_timeout(context: StepContext, reason: str) -> StepResult:
+    """After the deadline: continue with the next repair action, because the instance is not back."""
+    return fail_step(context, NAME, "timed_out", f"the instance did not come back in time: {reason}", "TIMEOUT")
 
 
-def _act(work: Work, meant: Intent) -> Answer:
+def _restart(context: StepContext, intent: Intent) -> StepResult:
     try:
-        reply = work.restarter.restart(meant.repair_action, meant.instance_id, meant.token)
+        answer = context.restarter.restart(intent.repair_action, intent.instance_id, intent.token)
     except Transient as error:
-        reply = Reply(ProviderFailure.AMBIGUOUS, str(error))
-    if reply.ok:
-        return _begun(work, reply)
-    if reply.failure in OUT_OF_REACH:
-        return escalate.climb(work, NAME, "out_of_reach", reply.reason, reply.failure.value)
-    failure = reply.failure or ProviderFailure.PROVIDER_ERROR
+        context.log("restart_unanswered", str(error), instance_id=intent.instance_id)
+        answer = CallResult(ProviderFailure.AMBIGUOUS, str(error))
+    if answer.ok:
+        return _record_start(context, answer)
+    if answer.failure in UNREACHABLE:
+        return fail_step(context, NAME, "out_of_reach", answer.reason, answer.failure.value)
+    failure = answer.failure or ProviderFailure.PROVIDER_ERROR
     if not failure.retriable:
-        now = work.tools.clock.now()
-        draft = entry_builder.step(work.case, NAME, "refused", now, reason=reply.reason, failure=failure.value)
-        return work.escalate(f"{failure.value}: {reply.reason}", draft)
-    # It may be on its way all the same: a look decides, not this call.
-    return waiting(f"{failure.value}: {reply.reason}")
+        draft = entry_builder.step(
+            context.case, NAME, "refused", context.now, reason=answer.reason, failure=failure.value
+        )
+        return context.escalate_to_operator(f"{failure.value}: {answer.reason}", draft)
+    # The restart may have started anyway: the next probe decides, not this call.
+    return waiting(f"{failure.value}: {answer.reason}")
 
 
-def _begun(work: Work, reply: Reply) -> Answer:
+def _record_start(context: StepContext, answer: CallResult) -> StepResult:
     def revise(state: NodeState, now: datetime) -> Transition:
-        _, attempt = live(state)
-        if attempt.operation == reply.operation:
+        _, attempt = live_attempt(state)
+        if attempt.operation == answer.operation:
             return Transition(state)
         step = entry_builder.step(
-            work.case, NAME, "begun", now, operation=reply.operation, new_instance=work.instance_id
+            context.case, NAME, "begun", now, operation=answer.operation, new_instance=context.instance_id
         )
-        return Transition(reached(with_attempt(state, operation=reply.operation), Phase.ACTED, now), (step,))
+        return Transition(enter_phase(update_attempt(state, operation=answer.operation), Phase.ACTED, now), (step,))
 
-    work.commit(revise)
-    return waiting("it has begun")
+    context.commit(revise)
+    return waiting(f"the {context.case.repair_action.value} has started")
 
 
-def _look(work: Work, meant: Intent) -> Answer:
-    found = work.restarter.status(meant.repair_action, meant.instance_id, meant.token)
-    if found.state is RestartState.DONE:
-        return _back(work, meant, found)
-    gone = taken_away(work, NAME)
+def _check_restart(context: StepContext, intent: Intent) -> StepResult:
+    restart = context.restarter.status(intent.repair_action, intent.instance_id, intent.token)
+    if restart.state is RestartState.DONE:
+        return _finish_restarted(context, intent, restart)
+    gone = finish_if_gone(context, NAME)
     if gone is not None:
         return gone
-    if found.state is RestartState.FAILED:
-        return escalate.climb(work, NAME, "failed", found.reason, "PROVIDER_ERROR")
-    if found.state is RestartState.ABSENT:
-        return _act(work, meant)
-    return waiting(found.reason or f"the {meant.repair_action.value} is running")
+    if restart.state is RestartState.FAILED:
+        return fail_step(context, NAME, "failed", restart.reason, "PROVIDER_ERROR")
+    if restart.state is RestartState.ABSENT:
+        return _restart(context, intent)
+    return waiting(restart.reason or f"the {intent.repair_action.value} is running")
 
 
-def _back(work: Work, meant: Intent, found: Restart) -> Answer:
-    def finish(state: NodeState, now: datetime) -> Transition:
+def _finish_restarted(context: StepContext, intent: Intent, restart: Restart) -> StepResult:
+    def finished(state: NodeState, now: datetime) -> Transition:
         step = entry_builder.step(
-            work.case, NAME, "back", now, operation=found.operation, new_instance=meant.instance_id
+            context.case, NAME, "back", now, operation=restart.operation, new_instance=intent.instance_id
         )
-        state = with_attempt(state, operation=None, watched_since=now)
-        decided = (
-            _booted(work, state, found, now) if meant.repair_action is RepairAction.REBOOT_NODE else Transition(state)
-        )
-        state, draft = moved(decided.state, NodeStatus.VALIDATING, now, "device or node back")
+        state = update_attempt(state, operation=None, watched_since=now)
+        rebooted = intent.repair_action is RepairAction.REBOOT_NODE
+        decided = _record_boot(context, state, restart, now) if rebooted else Transition(state)
+        state, draft = move_node(decided.state, NodeStatus.VALIDATING, now, "device or node back")
         return Transition(state, (step, *decided.drafts, draft))
 
-    return work.settle(Outcome.DONE, Phase.AWAITING, finish)
+    return context.finish(StepOutcome.DONE, Phase.AWAITING, finished)
 
 
-def _booted(work: Work, state: NodeState, found: Restart, now: datetime) -> Transition:
-    """Begin the next boot of the instance, unless its own records told of it already."""
-    sitting, meant = state.incarnation, work.attempt.intent
-    if sitting is None or meant is None or (sitting.boot_id == found.boot_id and sitting.since > meant.at):
+def _record_boot(context: StepContext, state: NodeState, restart: Restart, now: datetime) -> Transition:
+    """Record the new boot of the instance, unless its own records already reported it."""
+    incarnation, intent = state.incarnation, context.attempt.intent
+    if incarnation is None or intent is None:
         return Transition(state)
-    boot = replace(sitting, boot=sitting.boot + 1, boot_id=found.boot_id, since=now)
+    if incarnation.boot_id == restart.boot_id and incarnation.since > intent.at:
+        return Transition(state)
+    boot = replace(incarnation, boot=incarnation.boot + 1, boot_id=restart.boot_id, since=now)
     ended = end_scopes(replace(state, incarnation=boot), REBOOT_ENDS, at=now, reason="reboot")
-    return decide(ended.state, ended.changes, work.rules, now)
+    return decide(ended.state, ended.changes, context.rules, now)

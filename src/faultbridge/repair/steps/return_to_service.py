@@ -1,4 +1,4 @@
-"""Return: let work on the verified node again. Only a node whose verification passed comes this far."""
+"""State ReturnToService: uncordon a node whose verification passed."""
 
 from __future__ import annotations
 
@@ -9,50 +9,51 @@ from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.cases import Phase
 from faultbridge.domain.nodes import Isolation, NodeState
 from faultbridge.pipeline import entry_builder
-from faultbridge.repair.attempt.contract import Answer, Outcome
-from faultbridge.repair.attempt.failed_attempts import escalated
-from faultbridge.repair.attempt.step_context import Work, waiting
-from faultbridge.repair.isolation_backoff import in_time_again
-from faultbridge.repair.steps import verify_node
+from faultbridge.repair.attempt.failed_attempts import escalate_case
+from faultbridge.repair.attempt.step_context import StepContext
+from faultbridge.repair.attempt.step_contract import StepOutcome, StepResult, waiting
+from faultbridge.repair.isolation_backoff import end_backoff
+from faultbridge.repair.steps import verify_instance
 
 NAME = "return_to_service"
 
 
-def return_to_service(work: Work) -> Answer:
-    """Un-cordon the node; where there is no orchestrator the step says that it does not apply."""
-    if work.attempt.steps.get(verify_node.NAME) != Outcome.DONE:
-        return work.escalate("the node was to return without a passed verification")
-    fresh = verify_node.seen_since(work.state)
-    if fresh:
-        return verify_node.overtaken(work, fresh)
-    if work.rules.config.follows:
-        return _returned(work, "not_applicable", "the provider lets work back")
-    orchestrator = work.orchestrator
+def return_to_service(context: StepContext) -> StepResult:
+    """Uncordon the node. In a cluster without an orchestrator, finish the step as `not_applicable`."""
+    if context.attempt.steps.get(verify_instance.NAME) != StepOutcome.DONE:
+        return context.escalate_to_operator("return to service was requested without a passed verification")
+    faults = verify_instance.faults_since_start(context.state)
+    if faults:
+        return verify_instance.revoke(context, faults)
+    if context.rules.config.follows:
+        return _finish_returned(context, "not_applicable", "the provider returns the node to service")
+    orchestrator = context.orchestrator
     if not orchestrator.applicable:
-        return _returned(work, "not_applicable", "the cluster has no orchestrator")
-    answer = orchestrator.uncordon(work.member)
+        return _finish_returned(context, "not_applicable", "the cluster has no orchestrator")
+    answer = orchestrator.uncordon(context.member)
     if answer.ok:
-        return _returned(work, "returned", answer.reason)
+        return _finish_returned(context, "returned", answer.reason)
     return waiting(f"{answer.failure.value if answer.failure else ''}: {answer.reason}")
 
 
-def return_is_late(work: Work, reason: str) -> Answer:
-    """Hand over a good node of which the orchestrator did not say that it takes it back; perhaps it has done so."""
-    why = f"TIMEOUT: verified, but the orchestrator does not take it back: {reason}"
+def on_timeout(context: StepContext, reason: str) -> StepResult:
+    """After the deadline: escalate a verified node that the orchestrator did not confirm to uncordon."""
+    text = f"TIMEOUT: verified, but the orchestrator does not uncordon the node: {reason}"
 
-    def stop(state: NodeState, now: datetime) -> Transition:
-        draft = entry_builder.step(work.case, NAME, "timed_out", now, reason=reason, failure="TIMEOUT")
-        unsure = replace(state, isolation=Isolation.REQUESTED)
-        return escalated(unsure, now, why, drafts=(draft,), fails=False)
+    def revise(state: NodeState, now: datetime) -> Transition:
+        draft = entry_builder.step(context.case, NAME, "timed_out", now, reason=reason, failure="TIMEOUT")
+        unconfirmed = replace(state, isolation=Isolation.REQUESTED)
+        return escalate_case(unconfirmed, now, text, drafts=(draft,), fails=False)
 
-    work.commit(stop)
-    return Answer(Outcome.FAILED, why)
+    context.commit(revise)
+    context.log("attempt_escalated", text)
+    return StepResult(StepOutcome.FAILED, text)
 
 
-def _returned(work: Work, how: str, reason: str) -> Answer:
-    def finish(state: NodeState, now: datetime) -> Transition:
-        step = entry_builder.step(work.case, NAME, how, now, reason=reason, new_instance=work.instance_id)
-        free, over = in_time_again(replace(state, isolation=Isolation.NONE), now)
-        return Transition(free, (*over, step))
+def _finish_returned(context: StepContext, outcome: str, reason: str) -> StepResult:
+    def finished(state: NodeState, now: datetime) -> Transition:
+        step = entry_builder.step(context.case, NAME, outcome, now, reason=reason, new_instance=context.instance_id)
+        returned, drafts = end_backoff(replace(state, isolation=Isolation.NONE), now)
+        return Transition(returned, (*drafts, step))
 
-    return work.settle(Outcome.DONE, Phase.CLOSING, finish)
+    return context.finish(StepOutcome.DONE, Phase.CLOSING, finished)

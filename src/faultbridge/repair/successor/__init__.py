@@ -1,1 +1,12 @@
-"""successor."""
+"""The successor: the instance that replaces a released one.
+
+Read in this order:
+
+- `capacity`: the evidence required before an instance is released, and groups without capacity.
+- `launch`: launches successors for groups that do not launch them, at most one per token.
+- `claim`: attaches an instance to exactly one node.
+
+The step `steps.release_instance` uses `capacity` and `launch`; `steps.await_successor` uses `launch` and `claim`.
+
+Tests: tests/scenarios/repair/test_replacement.py, tests/scenarios/provider/test_launch_template.py, tests/scenarios/repair/test_crashes.py.
+"""

@@ -1,8 +1,9 @@
-"""Capacity: what speaks for a successor before an instance is given up, and whether that is enough."""
+"""Capacity for a successor: evidence before an instance is released, and groups without capacity."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 
 from faultbridge.domain.cases import WaitingFor
 from faultbridge.domain.faults import Severity
@@ -10,71 +11,84 @@ from faultbridge.domain.times import to_text
 from faultbridge.errors import Conflict
 from faultbridge.pipeline import entry_builder
 from faultbridge.ports import Capacity, CapacityEvidence
-from faultbridge.repair.attempt.contract import Answer
-from faultbridge.repair.attempt.step_context import DRY_FOR, Work
-from faultbridge.repair.successor.launch import spare_of
+from faultbridge.repair.attempt.step_context import StepContext
+from faultbridge.repair.attempt.step_contract import StepResult
+from faultbridge.repair.successor.launch import take_spare
 from faultbridge.storage import items, keys
 from faultbridge.storage.writes import Equals, Path, Update, Value
 
 NAME = "capacity"
+DRY_FOR = timedelta(minutes=10)
+"""How long a group without capacity gets no new replacement, before one repair checks its capacity again."""
 
 
 @dataclass(frozen=True, slots=True)
-class Sought:
-    """What a look for capacity came to: evidence to go on with, or the answer of a step that ends here."""
+class CapacityCheck:
+    """The capacity evidence for a successor, or the result of a step that ends for lack of capacity."""
 
     evidence: CapacityEvidence
-    answer: Answer | None = None
+    result: StepResult | None = None
     spare: str | None = None
 
 
-def seek(work: Work, instance_id: str, group: str) -> Sought:
-    """Look for capacity; without any evidence only an unusable node may go, and only where the rule says so."""
-    spare = spare_of(work, group)
+def find_capacity(context: StepContext, instance_id: str, group: str) -> CapacityCheck:
+    """Look for capacity for a successor: a spare, then evidence from the provider.
+
+    Without evidence, the instance is released only if an operator approved it, or if the fault is fatal and the rule
+    permits it. Otherwise an operator is asked.
+    """
+    spare = take_spare(context, group)
     if spare is not None:
-        return Sought(CapacityEvidence.SPARE, spare=spare)
-    found: Capacity = work.provider.capacity(instance_id, group)
+        return CapacityCheck(CapacityEvidence.SPARE, spare=spare)
+    found: Capacity = context.provider.capacity(instance_id, group)
     if found.evidence is not CapacityEvidence.NONE:
         if found.free:
-            return Sought(found.evidence)
-        return Sought(found.evidence, none_left(work, found.reason or f"{found.evidence.value} has nothing free"))
-    rule = work.rules.policy.rule_named(work.case.rule)
-    if work.case.approved_attempt == work.case.attempts:
-        return Sought(found.evidence)
-    if work.case.severity is Severity.FATAL and rule.release_without_capacity:
-        return Sought(found.evidence)
-    reason = "nothing proves that there is another instance"
+            return CapacityCheck(found.evidence)
+        reason = found.reason or f"{found.evidence.value} has no free capacity"
+        return CapacityCheck(found.evidence, requeue_without_capacity(context, reason))
+    rule = context.rules.policy.rule_named(context.case.rule)
+    if context.case.approved_attempt == context.case.attempts:
+        return CapacityCheck(found.evidence)
+    if context.case.severity is Severity.FATAL and rule.release_without_capacity:
+        context.log("released_without_capacity_evidence", f"rule {rule.name} permits it", instance_id=instance_id)
+        return CapacityCheck(found.evidence)
+    reason = "no evidence of capacity for a replacement instance"
+    draft = entry_builder.step(context.case, NAME, "unproven", context.now, reason=reason, old_instance=instance_id)
+    return CapacityCheck(found.evidence, context.request_approval(reason, draft))
+
+
+def requeue_without_capacity(context: StepContext, reason: str) -> StepResult:
+    """End the attempt for lack of capacity. The instance stays; its group gets no replacements for now."""
     draft = entry_builder.step(
-        work.case, NAME, "unproven", work.tools.clock.now(), reason=reason, old_instance=instance_id
+        context.case,
+        NAME,
+        "none_left",
+        context.now,
+        reason=reason,
+        failure="CAPACITY",
+        old_instance=context.instance_id,
     )
-    return Sought(found.evidence, work.ask(reason, draft))
+    result = context.requeue(WaitingFor.CAPACITY, f"CAPACITY: {reason}", draft, counts=False)
+    _mark_group(context, dry=True)
+    return result
 
 
-def none_left(work: Work, reason: str) -> Answer:
-    """End the attempt for want of capacity: the node is kept, and its whole group is left alone for a while."""
-    now, old = work.tools.clock.now(), work.instance_id
-    draft = entry_builder.step(work.case, NAME, "none_left", now, reason=reason, failure="CAPACITY", old_instance=old)
-    answer = work.requeue(WaitingFor.CAPACITY, f"CAPACITY: {reason}", draft, counts=False)
-    _mark(work, dry=True)
-    return answer
+def mark_available(context: StepContext) -> None:
+    """Let the other cases of the group continue, because the group has capacity again."""
+    _mark_group(context, dry=False)
 
 
-def there_is_some(work: Work) -> None:
-    """Let the cases of a group go on that was left alone."""
-    _mark(work, dry=False)
-
-
-def _mark(work: Work, *, dry: bool) -> None:
-    """Say of a group whether it is dry; lost in a race, the next repair says it again."""
-    cluster, group = work.state.key.cluster, work.state.placement.group
-    place = keys.cluster_control(cluster)
-    control = items.read_control(cluster, work.tools.table.get(place))
+def _mark_group(context: StepContext, *, dry: bool) -> None:
+    """Mark whether the group lacks capacity. After a lost race, the next repair marks it again."""
+    cluster, group = context.state.key.cluster, context.state.placement.group
+    key = keys.cluster_control(cluster)
+    control = items.read_control(cluster, context.tools.table.get(key))
     if group is None or (not dry and group not in control.dry):
         return
     others = {name: until for name, until in control.dry.items() if name != group}
-    marked = others | ({group: work.tools.clock.now() + DRY_FOR} if dry else {})
+    marked = others | ({group: context.now + DRY_FOR} if dry else {})
     value: dict[Path, Value] = {("dry",): {name: to_text(until) for name, until in marked.items()}}
     try:
-        work.tools.table.write(Update(place, set=value, add={"version": 1}, when=Equals("version", control.version)))
-    except Conflict:
-        return
+        context.tools.table.write(Update(key, set=value, add={"version": 1}, when=Equals("version", control.version)))
+    except Conflict as conflict:
+        context.log("capacity_mark_lost", str(conflict), group=group)

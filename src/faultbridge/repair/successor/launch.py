@@ -1,13 +1,12 @@
-"""Launch: where no group fills its nodes by itself, a successor runs before the old instance is given up.
+"""Launch of successors for groups that do not launch them, before the old instance is released.
 
-A try has one token, and with one token at most one instance is launched, however often it is asked for. A new token
-is taken only after an answer that says for sure that nothing was launched.
+Each launch has a token. A token launches at most one instance, however often it is used. A new token is used only
+after an answer that proves that nothing was launched.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 
@@ -16,103 +15,112 @@ from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.nodes import NodeState
 from faultbridge.errors import Misconfigured, Transient
 from faultbridge.ports import CallResult, Candidate, Launcher, LaunchRequest, ProviderFailure
-from faultbridge.repair.attempt.progress import live, with_attempt
-from faultbridge.repair.attempt.step_context import Work
-from faultbridge.repair.spares.pool import Pool, places_of
+from faultbridge.repair.attempt.progress import live_attempt, update_attempt
+from faultbridge.repair.attempt.step_context import StepContext
+from faultbridge.repair.spares.pool import SparePool, read_spares
 from faultbridge.storage import keys
 
 SAME_TOKEN = frozenset({ProviderFailure.AMBIGUOUS, ProviderFailure.TIMEOUT, ProviderFailure.THROTTLED})
-"""After these the token may be in use, or was never looked at."""
+"""After these failures the token may be in use, or was never checked: the next launch reuses it."""
 
 
-def still_missing(work: Work) -> CallResult | None:
-    """Say why the old instance may not go yet; None where a successor runs, or comes from the group by itself."""
-    launcher, group = work.launcher, work.state.placement.group
+def ensure_successor(context: StepContext) -> CallResult | None:
+    """Launch a successor if needed. Return why the old instance must stay, or None if it may be released."""
+    launcher, group = context.launcher, context.state.placement.group
     if launcher is None or group is None:
         return None
-    wanted = launch_request(work, group)
+    wanted = launch_request(context, group)
     found = launcher.launched(wanted)
-    if any(one.running for one in found):
-        return _marked(work, launcher, found)
+    if any(candidate.running for candidate in found):
+        return _tag_spare(context, launcher, found)
     if found:
-        return CallResult(ProviderFailure.TIMEOUT, f"{found[0].instance_id} does not run yet")
+        return CallResult(ProviderFailure.TIMEOUT, f"successor {found[0].instance_id} is not running yet")
     answer = launcher.launch(wanted)
     if answer.ok:
-        return CallResult(ProviderFailure.TIMEOUT, f"the successor does not run yet ({answer.operation})")
-    # What is not found is the launch template: it says nothing of the instance that is to go.
-    missing = answer.failure is ProviderFailure.NOT_FOUND
-    return replace(answer, failure=ProviderFailure.PROVIDER_ERROR) if missing else answer
+        return CallResult(ProviderFailure.TIMEOUT, f"the successor is not running yet ({answer.operation})")
+    context.log("successor_launch_failed", answer.reason, failure=answer.failure)
+    # NOT_FOUND means the launch template here; it must not be read as an old instance that is already gone.
+    template_missing = answer.failure is ProviderFailure.NOT_FOUND
+    return replace(answer, failure=ProviderFailure.PROVIDER_ERROR) if template_missing else answer
 
 
-def _marked(work: Work, launcher: Launcher, found: Sequence[Candidate]) -> CallResult | None:
-    """Let the machine say whose it is where it is a spare, before anything is given up for it."""
-    spare = work.attempt.spare
-    if spare is None or all(one.instance_id != spare for one in found):
+def _tag_spare(context: StepContext, launcher: Launcher, found: Sequence[Candidate]) -> CallResult | None:
+    """Tag a spare with its case before the old instance is released for it."""
+    spare = context.attempt.spare
+    if spare is None or spare not in {candidate.instance_id for candidate in found}:
         return None
-    answer = launcher.assign(spare, work.case.id)
+    answer = launcher.assign(spare, context.case.id)
     return None if answer.ok else replace(answer, failure=ProviderFailure.TIMEOUT)
 
 
-def spare_of(work: Work, group: str) -> str | None:
-    """Take a verified machine out of the cluster's pool for the case; None where there is none."""
-    if work.launcher is None or not work.rules.config.spares:
+def take_spare(context: StepContext, group: str) -> str | None:
+    """Take a verified spare from the cluster's pool for the case. Returns its instance id, or None."""
+    if context.launcher is None or not context.rules.config.spares:
         return None
-    pool, placement = Pool(work.tools.table, work.tools.clock), work.state.placement
-    served = {work.instance_id, *work.state.former_instances}
-    taken = pool.taken_by(work.state.key.cluster, work.case.id, served)
-    if taken is not None or work.launcher.launched(launch_request(work, group)):
-        return taken  # an attempt before this one may have launched a successor already
-    return pool.take(work.state.key.cluster, group, work.case.id, placement.instance_type)
+    pool, placement = SparePool(context.tools.table, context.tools.clock), context.state.placement
+    used = {context.instance_id, *context.state.former_instances}
+    taken = pool.taken_by(context.state.key.cluster, context.case.id, used)
+    if taken is not None or context.launcher.launched(launch_request(context, group)):
+        return taken  # an earlier attempt may have launched a successor already
+    return pool.take(context.state.key.cluster, group, context.case.id, placement.instance_type)
 
 
-def end_what_is_left(work: Work) -> None:
-    """End machines that were launched for the case and never had a node: a person mended the node instead."""
-    launcher, group = work.launcher, work.state.placement.group
+def terminate_unclaimed(context: StepContext) -> None:
+    """Terminate instances launched for the case but never claimed, because the node was fixed otherwise."""
+    launcher, group = context.launcher, context.state.placement.group
     if launcher is None or group is None:
         return
-    pooled = {spare.instance_id for spare in places_of(work.tools.table, work.state.key.cluster)}
-    with suppress(Transient):  # the node is good, whatever EC2 answers now; the tag tells of what is left
-        for one in launcher.launched(_of_case(work, group)):
-            claimed = work.tools.table.get(keys.claim(one.instance_id)) is not None
-            if not claimed and one.instance_id not in pooled:
-                launcher.terminate(one.instance_id)
+    pooled = {spare.instance_id for spare in read_spares(context.tools.table, context.state.key.cluster)}
+    try:
+        for candidate in launcher.launched(_of_case(context, group)):
+            claimed = context.tools.table.get(keys.claim(candidate.instance_id)) is not None
+            if not claimed and candidate.instance_id not in pooled:
+                context.log("unclaimed_successor_ended", "the case closes", instance_id=candidate.instance_id)
+                launcher.terminate(candidate.instance_id)
+    except Transient as error:
+        # The node is verified, so the case closes anyway; the tag on the instance names its case.
+        context.log("unclaimed_successor_left", str(error))
 
 
-def check(work: Work) -> None:
-    """Raise Misconfigured where no successor could ever be launched, before anything is given up for it."""
-    if work.launcher is not None and work.state.placement.group is not None:
-        launch_request(work, work.state.placement.group)
+def check_launchable(context: StepContext) -> None:
+    """Raise Misconfigured, before anything is released, if no successor could be launched."""
+    if context.launcher is not None and context.state.placement.group is not None:
+        launch_request(context, context.state.placement.group)
 
 
-def once_more(work: Work) -> str:
-    """Launch a successor of an instance that is gone, where none is on its way; returns why there is none."""
-    launcher, group = work.launcher, work.state.placement.group
-    if launcher is None or group is None or launcher.launched(launch_request(work, group)):
+def launch_again(context: StepContext) -> str:
+    """Launch a successor unless one is on its way. Returns why the launch failed, or ''."""
+    launcher, group = context.launcher, context.state.placement.group
+    if launcher is None or group is None or launcher.launched(launch_request(context, group)):
         return ""
     try:
-        answer = launcher.launch(launch_request(work, group))
+        answer = launcher.launch(launch_request(context, group))
     except Transient as error:
+        context.log("successor_launch_failed", str(error))
         return str(error)
+    if not answer.ok:
+        context.log("successor_launch_failed", answer.reason, failure=answer.failure)
     if not answer.ok and answer.failure not in SAME_TOKEN:
-        work.commit(_next_token)
+        context.commit(_use_next_token)
     return answer.reason
 
 
-def launch_request(work: Work, group: str) -> LaunchRequest:
-    """Describe the node that is to be filled again."""
-    config, placement = work.rules.config, work.state.placement
+def launch_request(context: StepContext, group: str) -> LaunchRequest:
+    """Describe the successor to launch: group, case, token, and instance types with enough GPUs."""
+    config, placement = context.rules.config, context.state.placement
     types = with_same_gpu_count(config.instance_types, placement.instance_type)
     if config.instance_types and not types:
-        raise Misconfigured(f"none of {', '.join(config.instance_types)} has as many GPUs as {placement.instance_type}")
-    return replace(_of_case(work, group), instance_types=types)
+        configured = ", ".join(config.instance_types)
+        raise Misconfigured(f"no configured instance type has as many GPUs as {placement.instance_type}: {configured}")
+    return replace(_of_case(context, group), instance_types=types)
 
 
-def _of_case(work: Work, group: str) -> LaunchRequest:
-    intent, attempt = work.attempt.intent, work.attempt
-    token = f"{intent.token if intent else work.case.execution}-{attempt.launches}"
-    return LaunchRequest(work.rules.config, group, work.case.id, token, work.instance_id, spare=attempt.spare)
+def _of_case(context: StepContext, group: str) -> LaunchRequest:
+    intent, attempt = context.attempt.intent, context.attempt
+    token = f"{intent.token if intent else context.case.execution}-{attempt.launches}"
+    return LaunchRequest(context.rules.config, group, context.case.id, token, context.instance_id, spare=attempt.spare)
 
 
-def _next_token(state: NodeState, now: datetime) -> Transition:  # noqa: ARG001 - a change of a node is told the time
-    _, attempt = live(state)
-    return Transition(with_attempt(state, launches=attempt.launches + 1))
+def _use_next_token(state: NodeState, now: datetime) -> Transition:  # noqa: ARG001 - the signature of a change
+    _, attempt = live_attempt(state)
+    return Transition(update_attempt(state, launches=attempt.launches + 1))

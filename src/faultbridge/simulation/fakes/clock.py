@@ -1,4 +1,4 @@
-"""A clock that stands still until it is moved."""
+"""A clock that advances only when a test or the simulation advances it."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ START = datetime(2026, 2, 3, 4, 5, 6, tzinfo=UTC)
 
 
 class ManualClock:
-    """A Clock (fake) that a test moves."""
+    """Implements `Clock` (fake) with a fixed time that the caller advances."""
 
     def __init__(self, at: datetime = START) -> None:
-        self._at = at
+        self._now = at
 
     def now(self) -> datetime:
-        """Return the instant at which it stands."""
-        return self._at
+        """Return the current simulated time."""
+        return self._now
 
     def advance(self, by: timedelta | float) -> datetime:
-        """Move on by a span or by seconds; it never goes back."""
+        """Advance the clock by a timedelta or a number of seconds; a negative value is an assertion error."""
         span = by if isinstance(by, timedelta) else timedelta(seconds=by)
-        assert span >= timedelta(0), "this clock does not go back"
-        self._at += span
-        return self._at
+        assert span >= timedelta(0), f"the clock cannot go back: {span}"
+        self._now += span
+        return self._now
 
     def advance_to(self, at: datetime) -> datetime:
-        """Move on to an instant."""
-        return self.advance(at - self._at)
+        """Advance the clock to a later time."""
+        return self.advance(at - self._now)

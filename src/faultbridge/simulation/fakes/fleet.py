@@ -1,4 +1,4 @@
-"""Instances and their groups in memory, and the provider that gives them up."""
+"""Fakes of EC2 instances in groups, and of the provider that releases and lists them."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from datetime import datetime, timedelta
 from faultbridge.errors import Misconfigured
 from faultbridge.ports import CallResult, Candidate, Capacity, Clock, Presence, ProviderFailure
 from faultbridge.simulation.fakes.clock import ManualClock
-from faultbridge.simulation.fakes.seams import Seam
+from faultbridge.simulation.fakes.seam import Seam
 
 INSTANCE_TYPE = "p5.48xlarge"
 
 
 @dataclass(frozen=True)
 class Instance:
-    """One instance: in which group, since when; `launched_at` may lie ahead, then it is on its way.
+    """One instance of the fake fleet.
 
-    `case` is the one that it was launched for.
+    It runs from `launched_at` on, which may be in the future. `case` is the case for which it was launched.
     """
 
     instance_id: str
@@ -31,10 +31,10 @@ class Instance:
 
 
 class FakeFleet:
-    """Groups that keep their size (fake): each instance that is given up gets a successor after `launch_delay`.
+    """Groups of constant size (fake): a terminated instance gets a successor after `launch_delay`.
 
-    `spare` bounds how many successors may still be launched (None: any number); a successor that is owed while there
-    is none comes `launch_delay` after `restock`. Groups in `templates` launch nothing by themselves.
+    `capacity_left` limits how many successors can still launch; None means no limit. Without capacity the launch stays
+    pending until `set_capacity`. Groups in `templates` model launch templates and launch no successor.
     """
 
     instance_type = INSTANCE_TYPE
@@ -44,64 +44,65 @@ class FakeFleet:
         clock: Clock | None = None,
         *,
         launch_delay: timedelta = timedelta(minutes=3),
-        spare: int | None = None,
+        capacity_left: int | None = None,
     ) -> None:
         self.clock = clock or ManualClock()
         self.launch_delay = launch_delay
-        self.spare = spare
+        self.capacity_left = capacity_left
         self.instances: dict[str, Instance] = {}
-        self.owed: list[str] = []
+        self.pending_groups: list[str] = []
         self.templates: set[str] = set()
 
     def launch(self, group: str, instance_id: str | None = None, at: datetime | None = None) -> str:
-        """Put an instance into a group, now unless said otherwise."""
+        """Add an instance to a group, at the current time by default; returns its id."""
         name = instance_id or f"i-{len(self.instances) + 1:017x}"
         self.instances[name] = Instance(name, group, at or self.clock.now())
         return name
 
     def terminate(self, instance_id: str) -> None:
-        """Let an instance go for good; its group owes a successor, unless it is a launch template."""
+        """Terminate an instance; an Auto Scaling group then launches a successor."""
         instance = self.instances[instance_id]
         if not instance.alive:
             return
         self.instances[instance_id] = replace(instance, alive=False)
         if instance.group not in self.templates:
-            self.owed.append(instance.group)
-            self._launch_owed()
+            self.pending_groups.append(instance.group)
+            self._launch_pending()
 
     def is_alive(self, instance_id: str) -> bool:
-        """Tell whether a machine is there and was not terminated."""
+        """Return whether the instance exists and is not terminated."""
         found = self.instances.get(instance_id)
         return found is not None and found.alive
 
-    def restock(self, spare: int | None) -> None:
-        """Change how many successors may still be launched."""
-        self.spare = spare
-        self._launch_owed()
+    def set_capacity(self, capacity_left: int | None) -> None:
+        """Set how many successors can still launch, and launch the pending ones."""
+        self.capacity_left = capacity_left
+        self._launch_pending()
 
     def running(self, group: str) -> Iterator[Instance]:
-        """Yield the instances of a group that are up by now."""
+        """Yield the running instances of a group."""
         now = self.clock.now()
         for instance in self.instances.values():
             if instance.group == group and instance.alive and instance.launched_at <= now:
                 yield instance
 
-    def _launch_owed(self) -> None:
-        while self.owed and self.spare != 0:
-            self.launch(self.owed.pop(0), at=self.clock.now() + self.launch_delay)
-            self.spare = None if self.spare is None else self.spare - 1
+    def _launch_pending(self) -> None:
+        """Launch pending successors while there is capacity."""
+        while self.pending_groups and self.capacity_left != 0:
+            self.launch(self.pending_groups.pop(0), at=self.clock.now() + self.launch_delay)
+            self.capacity_left = None if self.capacity_left is None else self.capacity_left - 1
 
 
-def told(at: datetime) -> datetime:
-    """Tell an instant as EC2 tells it: in whole seconds."""
+def whole_seconds(at: datetime) -> datetime:
+    """Round a time down to whole seconds, as EC2 reports launch times."""
     return at.replace(microsecond=0)
 
 
 def as_candidate(instance: Instance, now: datetime) -> Candidate:
-    """Tell an instance as a provider does."""
+    """Convert an instance to the port's `Candidate`."""
     return Candidate(
         instance.instance_id,
-        told(instance.launched_at),
+        whole_seconds(instance.launched_at),
         instance.instance_type,
         f"{instance.instance_id}.internal",
         running=instance.launched_at <= now,
@@ -109,33 +110,46 @@ def as_candidate(instance: Instance, now: datetime) -> Candidate:
 
 
 @dataclass(frozen=True)
-class Failure:
-    """One scripted failure: what is answered, and whether the call had its effect all the same."""
+class ScriptedFailure:
+    """A failure for the next call, and whether that call takes effect all the same."""
 
     failure: ProviderFailure
     effect: bool = False
 
 
-class FakeProvider:
-    """A Provider (fake) over a fleet; scripted failures are answered first, `blind` makes probes find nothing out."""
+class FailingFake:
+    """A fake on a fleet whose next calls can be scripted to fail."""
 
     def __init__(self, fleet: FakeFleet, *, seam: Seam | None = None) -> None:
         self.fleet = fleet
         self.seam = seam or Seam()
-        self.failures: deque[Failure] = deque()
-        self.blind = False
+        self.failures: deque[ScriptedFailure] = deque()
+
+    def fail_next(self, failure: ProviderFailure, *, effect: bool = False) -> None:
+        """Make the next replace, launch or restart call fail."""
+        self.failures.append(ScriptedFailure(failure, effect))
+
+    def _next_failure(self) -> ScriptedFailure | None:
+        return self.failures.popleft() if self.failures else None
+
+
+class FakeProvider(FailingFake):
+    """Implements `Provider` (fake) on a fleet.
+
+    Scripted failures are returned before real answers. With `probe_unknown` every probe returns `UNKNOWN`.
+    """
+
+    def __init__(self, fleet: FakeFleet, *, seam: Seam | None = None) -> None:
+        super().__init__(fleet, seam=seam)
+        self.probe_unknown = False
         self.known_capacity = Capacity()
         self.replaced: list[tuple[str, str]] = []
 
-    def fail_next(self, failure: ProviderFailure, *, effect: bool = False) -> None:
-        """Let the next call to replace fail in this way."""
-        self.failures.append(Failure(failure, effect))
-
     def replace(self, instance_id: str, token: str) -> CallResult:
-        """Give an instance up."""
+        """Terminate an instance, so that its group launches a successor."""
         with self.seam.around("provider", "replace", (instance_id, token)):
             self.replaced.append((instance_id, token))
-            script = self.failures.popleft() if self.failures else None
+            script = self._next_failure()
             if script is not None and not script.effect:
                 return CallResult(script.failure, "scripted")
             if instance_id not in self.fleet.instances:
@@ -144,26 +158,25 @@ class FakeProvider:
             return CallResult(script.failure, "scripted") if script else CallResult(operation=f"give-up-{instance_id}")
 
     def probe(self, instance_id: str) -> Presence:
-        """Tell whether an instance is there."""
+        """Return whether an instance exists: ALIVE, GONE, or UNKNOWN."""
         with self.seam.around("provider", "probe", instance_id):
-            if self.blind:
+            if self.probe_unknown:
                 return Presence.UNKNOWN
-            instance = self.fleet.instances.get(instance_id)
-            return Presence.ALIVE if instance is not None and instance.alive else Presence.GONE
+            return Presence.ALIVE if self.fleet.is_alive(instance_id) else Presence.GONE
 
     def capacity(self, instance_id: str, group: str) -> Capacity:
-        """Tell what a test says is known of capacity."""
+        """Return the capacity evidence that the test set."""
         with self.seam.around("provider", "capacity", (instance_id, group)):
             return self.known_capacity
 
     def candidates(self, group: str, launched_after: datetime) -> tuple[Candidate, ...]:
-        """List what may take a node."""
+        """List the running instances of a group that launched at or after a time, oldest first."""
         with self.seam.around("provider", "candidates", group):
             if all(instance.group != group for instance in self.fleet.instances.values()):
-                raise Misconfigured(f"there is no group {group!r}")
+                raise Misconfigured(f"no such group: {group!r}")
             found = [
                 as_candidate(each, self.fleet.clock.now())
                 for each in self.fleet.running(group)
-                if told(each.launched_at) >= told(launched_after)
+                if whole_seconds(each.launched_at) >= whole_seconds(launched_after)
             ]
             return tuple(sorted(found, key=lambda candidate: (candidate.launched_at, candidate.instance_id)))

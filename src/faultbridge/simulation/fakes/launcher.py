@@ -1,38 +1,32 @@
-"""Launches in memory."""
+"""A fake of instance launches from a launch template."""
 
 from __future__ import annotations
 
-from collections import deque
 from dataclasses import replace
 from datetime import datetime
 
 from faultbridge.ports import CallResult, Candidate, LaunchRequest, ProviderFailure
-from faultbridge.simulation.fakes.fleet import Failure, FakeFleet, as_candidate
-from faultbridge.simulation.fakes.seams import Seam
+from faultbridge.simulation.fakes.fleet import FailingFake, FakeFleet, as_candidate
+from faultbridge.simulation.fakes.seam import Seam
 
 
-class FakeLauncher:
-    """A Launcher (fake) over a fleet: what a token came to, it comes to for ever; scripted failures come first.
+class FakeLauncher(FailingFake):
+    """Implements `Launcher` (fake) on a fleet: the same token always gets the same answer.
 
-    `dry` has the instance types that there is no capacity for; until `hidden_until` nobody is told what was launched.
+    Scripted failures are returned before real answers. Instance types in `types_without_capacity` cannot launch.
+    Before `hidden_until`, `launched` returns nothing, as an eventually consistent API may.
     """
 
     def __init__(self, fleet: FakeFleet, *, seam: Seam | None = None) -> None:
-        self.fleet = fleet
-        self.seam = seam or Seam()
-        self.failures: deque[Failure] = deque()
-        self.dry: set[str] = set()
+        super().__init__(fleet, seam=seam)
+        self.types_without_capacity: set[str] = set()
         self.hidden_until: datetime | None = None
-        self.ended: list[str] = []
-        self.asked: list[tuple[str, str]] = []
+        self.terminated: list[str] = []
+        self.launch_calls: list[tuple[str, str]] = []
         self._answers: dict[str, CallResult] = {}
 
-    def fail_next(self, failure: ProviderFailure, *, effect: bool = False) -> None:
-        """Let the next launch fail in this way."""
-        self.failures.append(Failure(failure, effect))
-
     def launched(self, launch_request: LaunchRequest) -> tuple[Candidate, ...]:
-        """List what was launched for the case and lives."""
+        """List the live instances launched for the case, and its spare, oldest first."""
         with self.seam.around("launcher", "launched", launch_request):
             now = self.fleet.clock.now()
             if self.hidden_until is not None and now < self.hidden_until:
@@ -47,53 +41,58 @@ class FakeLauncher:
             return tuple(sorted(found, key=lambda one: (one.launched_at, one.instance_id)))
 
     def launch(self, launch_request: LaunchRequest) -> CallResult:
-        """Launch an instance, once a token."""
+        """Launch one instance per token."""
         with self.seam.around("launcher", "launch", launch_request):
-            self.asked.append((launch_request.case, launch_request.token))
-            script = self.failures.popleft() if self.failures else None
+            self.launch_calls.append((launch_request.case, launch_request.token))
+            script = self._next_failure()
             if script is not None and not script.effect:
                 return self._scripted(launch_request, script.failure)
             answer = self._launch(launch_request)
-            return CallResult(script.failure, "scripted") if script else self._unless_gone(answer)
+            return CallResult(script.failure, "scripted") if script else self._conflict_if_terminated(answer)
 
     def assign(self, instance_id: str, case: str) -> CallResult:
-        """Mark a machine with the case that took it."""
+        """Tag an instance with the case that uses it."""
         with self.seam.around("launcher", "assign", (instance_id, case)):
             self.fleet.instances[instance_id] = replace(self.fleet.instances[instance_id], case=case)
             return CallResult()
 
     def terminate(self, instance_id: str) -> CallResult:
-        """End a machine that sits in no node."""
+        """Terminate an instance that backs no node."""
         with self.seam.around("launcher", "terminate", instance_id):
-            self.ended.append(instance_id)
+            self.terminated.append(instance_id)
             self.fleet.terminate(instance_id)
             return CallResult()
 
     def _scripted(self, launch_request: LaunchRequest, failure: ProviderFailure) -> CallResult:
-        """CallResult for good where the failure is one for good."""
+        """Return a scripted failure; a permanent one becomes the token's answer from now on."""
         answer = CallResult(failure, "scripted")
-        open_still = failure in {ProviderFailure.AMBIGUOUS, ProviderFailure.TIMEOUT, ProviderFailure.THROTTLED}
-        return answer if open_still else self._answers.setdefault(launch_request.token, answer)
+        retriable = failure in {ProviderFailure.AMBIGUOUS, ProviderFailure.TIMEOUT, ProviderFailure.THROTTLED}
+        return answer if retriable else self._answers.setdefault(launch_request.token, answer)
 
     def _launch(self, launch_request: LaunchRequest) -> CallResult:
+        """Return the token's earlier answer, or launch now."""
         if launch_request.token not in self._answers:
-            self._answers[launch_request.token] = self._begin(launch_request)
+            self._answers[launch_request.token] = self._launch_first_time(launch_request)
         return self._answers[launch_request.token]
 
-    def _begin(self, launch_request: LaunchRequest) -> CallResult:
+    def _launch_first_time(self, launch_request: LaunchRequest) -> CallResult:
+        """Launch the first instance type that has capacity."""
         types = launch_request.instance_types or (self.fleet.instance_type,)
-        free = next((one for one in types if one not in self.dry), None)
-        if free is None or self.fleet.spare == 0:
+        available = next((one for one in types if one not in self.types_without_capacity), None)
+        if available is None or self.fleet.capacity_left == 0:
             return CallResult(ProviderFailure.CAPACITY, "; ".join(f"{one}: no capacity" for one in types))
-        self.fleet.spare = None if self.fleet.spare is None else self.fleet.spare - 1
+        self.fleet.capacity_left = None if self.fleet.capacity_left is None else self.fleet.capacity_left - 1
         at = self.fleet.clock.now() + self.fleet.launch_delay
         name = self.fleet.launch(launch_request.group, at=at)
-        launched = replace(self.fleet.instances[name], case=launch_request.case, instance_type=free)
+        launched = replace(self.fleet.instances[name], case=launch_request.case, instance_type=available)
         self.fleet.instances[name] = launched
         return CallResult(reason=f"{name} was launched", operation=name)
 
-    def _unless_gone(self, answer: CallResult) -> CallResult:
+    def _conflict_if_terminated(self, answer: CallResult) -> CallResult:
+        """Return a conflict if the launched instance has been terminated since."""
         launched = self.fleet.instances.get(answer.operation or "")
         if launched is None or launched.alive:
             return answer
-        return CallResult(ProviderFailure.CONFLICT, f"{launched.instance_id} ended before it served", answer.operation)
+        return CallResult(
+            ProviderFailure.CONFLICT, f"{launched.instance_id} was terminated before it served", answer.operation
+        )

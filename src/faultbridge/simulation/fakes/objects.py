@@ -1,23 +1,84 @@
-"""A bucket in memory."""
+"""Fakes of the object store and the archive: bucket, write-once vault, delivery stream."""
 
 from __future__ import annotations
 
-from faultbridge.simulation.fakes.seams import Seam
+from collections.abc import Callable, Iterator, Sequence
+
+from faultbridge.archive.write import ObjectSink
+from faultbridge.errors import Conflict
+from faultbridge.ports import Clock, Table
+from faultbridge.simulation.fakes.seam import Seam
+from faultbridge.storage.wire.archive_lines import ArchiveLine
 
 
 class FakeObjects:
-    """An ObjectStore (fake)."""
+    """Implements `ObjectStore` (fake) in a dictionary."""
 
     def __init__(self, *, seam: Seam | None = None) -> None:
         self.seam = seam or Seam()
-        self.kept: dict[str, bytes] = {}
+        self.stored: dict[str, bytes] = {}
 
     def put(self, key: str, body: bytes) -> None:
-        """Take it."""
+        """Store an object; replaces an existing one."""
         with self.seam.around("objects", "put", key):
-            self.kept[key] = bytes(body)
+            self.stored[key] = bytes(body)
 
     def get(self, key: str) -> bytes | None:
-        """Read it."""
+        """Return an object's body; None if the key does not exist."""
         with self.seam.around("objects", "get", key):
-            return self.kept.get(key)
+            return self.stored.get(key)
+
+
+class FakeArchive(FakeObjects):
+    """Implements `Archive` (fake): an object store that can list its keys."""
+
+    def list(self, prefix: str) -> Iterator[str]:
+        """Yield the keys with a prefix in sorted order."""
+        with self.seam.around("objects", "list", prefix):
+            yield from sorted(key for key in self.stored if key.startswith(prefix))
+
+
+class FakeVault(FakeArchive):
+    """Implements `Vault` (fake): an archive whose objects cannot be overwritten."""
+
+    def put(self, key: str, body: bytes) -> None:
+        """Store an object; an existing key raises `Conflict`."""
+        with self.seam.around("vault", "put", key):
+            if key in self.stored:
+                raise Conflict(f"the object exists already: {key}")
+            self.stored[key] = bytes(body)
+
+
+class FakeDelivery:
+    """Implements `ArchiveSink` (fake): `misdeliver` may silently drop, duplicate or reorder lines."""
+
+    def __init__(
+        self,
+        archive: FakeArchive,
+        misdeliver: Callable[[Sequence[ArchiveLine]], Sequence[ArchiveLine]] | None = None,
+        *,
+        seam: Seam | None = None,
+    ) -> None:
+        self.seam = seam or Seam()
+        self.misdeliver = misdeliver
+        self._sink = ObjectSink(archive)
+
+    def put(self, lines: Sequence[ArchiveLine]) -> None:
+        """Deliver the lines, changed by `misdeliver` if it is set."""
+        with self.seam.around("sink", "put", len(lines)):
+            self._sink.put(self.misdeliver(lines) if self.misdeliver else lines)
+
+
+class FakeArchivePorts:
+    """The ports of the archive functions (fakes), with a given table and clock."""
+
+    def __init__(self, table: Table, clock: Clock) -> None:
+        self.table = table
+        self.clock = clock
+        self.archive = FakeArchive()
+        self.vault = FakeVault()
+        self.sink = FakeDelivery(self.archive)
+
+    def token_secret(self) -> bytes:
+        """Return the secret that signs page tokens in tests."""
+        return b"a secret of tests"

@@ -1,4 +1,4 @@
-"""A scheduler in memory: what is cordoned, and where work still runs."""
+"""A fake of a scheduler (Slurm, Kubernetes): cordoned nodes and running jobs."""
 
 from __future__ import annotations
 
@@ -7,75 +7,77 @@ from datetime import datetime
 
 from faultbridge.ports import CallResult, Clock, ClusterNode, ProviderFailure
 from faultbridge.simulation.fakes.clock import ManualClock
-from faultbridge.simulation.fakes.seams import Seam
+from faultbridge.simulation.fakes.seam import Seam
 
 
 class FakeOrchestrator:
-    """An Orchestrator (fake). `busy_until` says when a node's work is gone; scripted failures come first.
+    """Implements `Orchestrator` (fake) by node name.
 
-    Up to `silent_until` it answers nobody.
-
-    It goes by names; `kept_off` has the instances that no work may come to, `absent` the nodes that it does not have.
+    `cordoned` holds node names, `cordoned_instances` the instances behind them. A node in `busy_until` runs jobs until
+    that time. Scripted failures are returned first. Every call times out before `unreachable_until`. Nodes in
+    `unknown_nodes` get `NOT_FOUND`.
     """
 
     def __init__(self, clock: Clock | None = None, *, applicable: bool = True, seam: Seam | None = None) -> None:
         self.clock = clock or ManualClock()
         self.seam = seam or Seam()
         self.cordoned: set[str] = set()
-        self.kept_off: set[str | None] = set()
-        self.absent: set[str] = set()
+        self.cordoned_instances: set[str | None] = set()
+        self.unknown_nodes: set[str] = set()
         self.busy_until: dict[str, datetime] = {}
-        self.silent_until: datetime | None = None
+        self.unreachable_until: datetime | None = None
         self.failures: deque[ProviderFailure] = deque()
         self._applicable = applicable
 
     @property
     def applicable(self) -> bool:
-        """Tell whether there is anything to cordon."""
+        """Whether the cluster has an orchestrator at all."""
         return self._applicable
 
     def fail_next(self, *failures: ProviderFailure) -> None:
-        """Let the next calls fail in these ways, without effect."""
+        """Make the next calls fail, one failure per call, without effect."""
         self.failures.extend(failures)
 
     def cordon(self, node: ClusterNode) -> CallResult:
-        """Keep work off a node."""
+        """Cordon a node."""
         with self.seam.around("orchestrator", "cordon", node.node):
             answer = self._answer(node)
             if answer.ok and self._applicable:
                 self.cordoned.add(node.node)
-                self.kept_off.add(node.instance_id)
+                self.cordoned_instances.add(node.instance_id)
             return answer
 
     def uncordon(self, node: ClusterNode) -> CallResult:
-        """Let work on a node."""
+        """Uncordon a node."""
         with self.seam.around("orchestrator", "uncordon", node.node):
             answer = self._answer(node)
             if answer.ok:
                 self.cordoned.discard(node.node)
-                self.kept_off.discard(node.instance_id)
+                self.cordoned_instances.discard(node.instance_id)
             return answer
 
     def drain(self, node: ClusterNode, deadline: datetime) -> CallResult:
-        """Ask work to leave."""
+        """Drain a node; returns TIMEOUT while jobs still run."""
         with self.seam.around("orchestrator", "drain", node.node):
             answer = self._answer(node)
-            if answer.failure is ProviderFailure.NOT_FOUND and node.node in self.absent:
+            if answer.failure is ProviderFailure.NOT_FOUND and node.node in self.unknown_nodes:
                 return CallResult(reason="not a node of the cluster: nothing runs there")
             if answer.ok and self._applicable and self._busy(node.node):
                 return CallResult(ProviderFailure.TIMEOUT, "work is still running")
             return answer
 
     def _busy(self, node: str) -> bool:
+        """Return whether jobs still run on a node."""
         until = self.busy_until.get(node)
         return until is not None and self.clock.now() < until
 
     def _answer(self, node: ClusterNode) -> CallResult:
+        """Return the scripted or configured failure of a call, else success."""
         if self.failures:
             failure = self.failures.popleft()
             return CallResult(failure, "scripted", no_response=failure is ProviderFailure.TIMEOUT)
-        if self.silent_until is not None and self.clock.now() < self.silent_until:
+        if self.unreachable_until is not None and self.clock.now() < self.unreachable_until:
             return CallResult(ProviderFailure.TIMEOUT, "no answer", no_response=True)
-        if self._applicable and node.node in self.absent:
+        if self._applicable and node.node in self.unknown_nodes:
             return CallResult(ProviderFailure.NOT_FOUND, "not a node of the cluster")
         return CallResult(reason="" if self._applicable else "not applicable: the cluster has no orchestrator")

@@ -1,6 +1,7 @@
-"""The state machine in memory: it runs the product's own definition, with the few kinds of state that it uses.
+"""A fake of Step Functions that executes the deployed state machine definition.
 
-Waiting for a task token, choices on text, retries, catches and time-outs behave as Amazon States Language says.
+It supports the states that the definition uses: Task (with task token, Retry, Catch and timeout), Choice on a string,
+and Succeed, each as Amazon States Language specifies.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ from typing import Any
 import yaml
 
 from faultbridge.ports import Clock, ExecutionStatus
-from faultbridge.simulation.fakes.seams import Seam
+from faultbridge.simulation.fakes.seam import Seam
 
-# An installed package carries a copy of what lies in the checkout.
-PACKAGED = Path(__file__).resolve().parents[1] / "replacement.asl.yaml"
-CHECKED_OUT = Path(__file__).resolve().parents[4] / "infra" / "statemachines" / "replacement.asl.yaml"
+# An installed package contains a copy of the file in the repository.
+PACKAGED_DEFINITION = Path(__file__).resolve().parents[1] / "replacement.asl.yaml"
+REPOSITORY_DEFINITION = Path(__file__).resolve().parents[4] / "infra" / "statemachines" / "replacement.asl.yaml"
 CALLBACK = ".waitForTaskToken"
 
 Handler = Callable[[dict[str, Any]], Mapping[str, Any]]
@@ -29,15 +30,18 @@ Handler = Callable[[dict[str, Any]], Mapping[str, Any]]
 
 @cache
 def definition() -> dict[str, Any]:
-    """Read the definition as it is deployed, once; nobody changes it."""
-    source = PACKAGED if PACKAGED.is_file() else CHECKED_OUT
+    """Load the deployed state machine definition once; callers must not modify it."""
+    source = PACKAGED_DEFINITION if PACKAGED_DEFINITION.is_file() else REPOSITORY_DEFINITION
     loaded: dict[str, Any] = yaml.safe_load(source.read_text(encoding="utf-8"))
     return loaded
 
 
 @dataclass
 class Execution:
-    """One execution: where it stands, with what, and what it went through."""
+    """One execution: its current state, its data, and the states it has left.
+
+    `token` is the task token it waits for, `since` when that wait started. `busy` is True while a task of it runs.
+    """
 
     name: str
     data: dict[str, Any]
@@ -51,8 +55,8 @@ class Execution:
     busy: bool = False
 
 
-class TaskFailed(Exception):  # noqa: N818 - the name that Amazon States Language gives it
-    """A task raised or ran out of time."""
+class TaskFailed(Exception):  # noqa: N818 - the error name in Amazon States Language
+    """A task raised an error or timed out."""
 
     def __init__(self, error: str, cause: str) -> None:
         super().__init__(error)
@@ -61,7 +65,7 @@ class TaskFailed(Exception):  # noqa: N818 - the name that Amazon States Languag
 
 
 class FakeStateMachine:
-    """A Workflow (fake) that executes a definition, calling `handler` for each task, at once and in this thread."""
+    """Implements `Workflow` (fake): executes the definition at once, with `handler` as its Lambda."""
 
     def __init__(self, clock: Clock, *, seam: Seam | None = None) -> None:
         self.clock = clock
@@ -73,36 +77,36 @@ class FakeStateMachine:
         self._tokens = 0
 
     def start(self, name: str, payload: Mapping[str, Any]) -> None:
-        """Start an execution, once a name."""
+        """Start an execution; a second start of the same name has no effect."""
         with self.seam.around("workflow", "start", name):
             if name not in self.executions:
                 data = json.loads(json.dumps(payload))
                 self.executions[name] = Execution(name, data, self.definition["StartAt"])
-                self.drive(self.executions[name])
+                self.advance(self.executions[name])
 
     def status(self, name: str) -> ExecutionStatus:
-        """Tell how an execution is doing."""
+        """Return the status of an execution; MISSING if it was never started."""
         with self.seam.around("workflow", "status", name):
             found = self.executions.get(name)
             return found.status if found else ExecutionStatus.MISSING
 
     def resume(self, token: str, output: Mapping[str, Any]) -> bool:
-        """Answer a token."""
+        """Complete a waiting task token; returns False if no running execution waits for it."""
         with self.seam.around("workflow", "resume", token):
             waiting = next((one for one in self.executions.values() if one.token == token), None)
             if waiting is None or waiting.status is not ExecutionStatus.RUNNING:
                 return False
             self._answers[token] = json.loads(json.dumps(output))
-            self.drive(waiting)
+            self.advance(waiting)
             return True
 
     def abort(self, name: str) -> None:
-        """End an execution as an operator or an outage does: no catch runs."""
+        """Fail an execution from outside, as an operator does; no Catch runs."""
         self.executions[name].status = ExecutionStatus.FAILED
         self.executions[name].token = None
 
-    def let_time_out(self) -> None:
-        """Fail every task that has waited for its token longer than it may."""
+    def expire_tokens(self) -> None:
+        """Fail every task that has waited for its task token longer than its TimeoutSeconds."""
         for execution in list(self.executions.values()):
             if execution.token is None or execution.since is None:
                 continue
@@ -110,10 +114,10 @@ class FakeStateMachine:
             if self.clock.now() - execution.since > limit:
                 execution.token = None
                 self._fail(execution, TaskFailed("States.Timeout", ""))
-                self.drive(execution)
+                self.advance(execution)
 
-    def drive(self, execution: Execution) -> None:
-        """Run until the execution waits or ends; a call from within a task changes nothing but the answers."""
+    def advance(self, execution: Execution) -> None:
+        """Run an execution until it waits or ends; a call from within its own task returns at once."""
         if execution.busy:
             return
         execution.busy = True
@@ -124,13 +128,14 @@ class FakeStateMachine:
             execution.busy = False
 
     def _step(self, execution: Execution) -> bool:
+        """Run the current state once; returns whether the execution can continue."""
         state = self.definition["States"][execution.state]
         if state["Type"] == "Succeed":
             execution.visited.append(execution.state)
             execution.status = ExecutionStatus.SUCCEEDED
             return False
         if state["Type"] == "Choice":
-            self._go(execution, choose(state, execution.data))
+            self._enter(execution, choose(state, execution.data))
             return True
         assert state["Type"] == "Task"
         try:
@@ -144,6 +149,7 @@ class FakeStateMachine:
         return True
 
     def _task(self, execution: Execution, state: dict[str, Any]) -> dict[str, Any] | None:
+        """Return the result of a task; None while it waits for its task token."""
         if execution.token is None:
             result = self._invoke(execution, state)
             if CALLBACK not in state["Resource"]:
@@ -153,7 +159,8 @@ class FakeStateMachine:
         return None if answer is None else dict(answer)
 
     def _invoke(self, execution: Execution, state: dict[str, Any]) -> dict[str, Any]:
-        assert self.handler is not None, "tell the machine what its function is"
+        """Call the handler with the state's payload; an exception becomes `TaskFailed`."""
+        assert self.handler is not None, "set `handler` before the first execution"
         context: dict[str, Any] = {}
         if CALLBACK in state["Resource"]:
             self._tokens += 1
@@ -168,6 +175,7 @@ class FakeStateMachine:
             raise TaskFailed(type(error).__name__, str(error)) from error
 
     def _fail(self, execution: Execution, failed: TaskFailed) -> None:
+        """Apply Retry, then Catch, to a failed task; without either the execution fails."""
         state = self.definition["States"][execution.state]
         retrier = matching(state.get("Retry", []), failed.error)
         if retrier is not None and execution.retries < retrier["MaxAttempts"]:
@@ -178,18 +186,19 @@ class FakeStateMachine:
         if catcher is None:
             execution.status = ExecutionStatus.FAILED
             return
-        told = {"Error": failed.error, "Cause": failed.cause}
-        put(execution.data, catcher["ResultPath"], told)
-        self._go(execution, catcher["Next"])
+        put(execution.data, catcher["ResultPath"], {"Error": failed.error, "Cause": failed.cause})
+        self._enter(execution, catcher["Next"])
 
     def _finish(self, execution: Execution, state: dict[str, Any], result: dict[str, Any]) -> None:
+        """Store the result of a task and enter the next state."""
         execution.token = None
         if "ResultSelector" in state:
             result = resolved(state["ResultSelector"], result, {})
         put(execution.data, state["ResultPath"], result)
-        self._go(execution, state["Next"])
+        self._enter(execution, state["Next"])
 
-    def _go(self, execution: Execution, target: str) -> None:
+    def _enter(self, execution: Execution, target: str) -> None:
+        """Leave the current state and enter another one."""
         execution.visited.append(execution.state)
         execution.state = target
         execution.retries = 0
@@ -197,12 +206,12 @@ class FakeStateMachine:
 
 
 def matching(handlers: list[dict[str, Any]], error: str) -> dict[str, Any] | None:
-    """Find the first retrier or catcher that names the error, as the language says."""
+    """Return the first retrier or catcher that matches an error name or has States.ALL."""
     return next((one for one in handlers if {error, "States.ALL"} & set(one["ErrorEquals"])), None)
 
 
 def choose(state: dict[str, Any], data: dict[str, Any]) -> str:
-    """Where a choice leads."""
+    """Return the next state of a Choice state."""
     for choice in state["Choices"]:
         if at(choice["Variable"], data) == choice["StringEquals"]:
             return str(choice["Next"])
@@ -210,20 +219,20 @@ def choose(state: dict[str, Any], data: dict[str, Any]) -> str:
 
 
 def resolved(template: dict[str, Any], data: dict[str, Any], context: dict[str, Any]) -> dict[str, Any]:
-    """Follow the paths of a payload template."""
-    made: dict[str, Any] = {}
+    """Resolve a payload template: replace each `name.$` by the value at its path."""
+    payload: dict[str, Any] = {}
     for name, value in template.items():
         if not name.endswith(".$"):
-            made[name] = copy.deepcopy(value)
+            payload[name] = copy.deepcopy(value)
         elif value.startswith("$$."):
-            made[name[:-2]] = at(value[1:], context)
+            payload[name[:-2]] = at(value[1:], context)
         else:
-            made[name[:-2]] = at(value, data)
-    return made
+            payload[name[:-2]] = at(value, data)
+    return payload
 
 
 def at(path: str, data: dict[str, Any]) -> Any:
-    """Return what stands at a reference path; KeyError where nothing does."""
+    """Return the value at a reference path; KeyError if there is none."""
     found: Any = data
     for part in path.removeprefix("$").split("."):
         found = found[part] if part else found
@@ -231,5 +240,5 @@ def at(path: str, data: dict[str, Any]) -> Any:
 
 
 def put(data: dict[str, Any], path: str, value: Any) -> None:
-    """Put a result where a path of one part says."""
+    """Store a result at a path with one part, such as `$.drain`."""
     data[path.removeprefix("$.")] = value

@@ -1,4 +1,4 @@
-"""The table in memory: conditions, transactions, lagging indexes, a stream; deterministic, and it breaks on demand."""
+"""A fake of the DynamoDB table: conditional writes, transactions, lagging indexes and a stream."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from faultbridge.adapters.dynamodb.values import to_typed_item
 from faultbridge.errors import Conflict, Misconfigured
 from faultbridge.ports import Clock
 from faultbridge.simulation.fakes.clock import ManualClock
-from faultbridge.simulation.fakes.seams import Seam
+from faultbridge.simulation.fakes.seam import Seam
 from faultbridge.simulation.fakes.table_rules import applied, holds, read_item
 from faultbridge.storage.writes import INDEXES, WORK, Index, Item, Key, Page, Write
 
-TOKENS_LAST = timedelta(minutes=10)
-WRITES_AT_ONCE = 100
+TOKEN_LIFETIME = timedelta(minutes=10)
+MAX_TRANSACTION_WRITES = 100
 
-# What the template's INCLUDE projection carries beside the keys; the fourth index carries keys only.
+# The non-key attributes of the template's INCLUDE projection; the fourth index is KEYS_ONLY.
 PROJECTED = frozenset(
     {
         "body", "hash", "type", "severity", "case_id", "device", "recorded_at", "cluster", "node", "sequence",
@@ -29,7 +29,7 @@ PROJECTED = frozenset(
 
 @dataclass(frozen=True)
 class StreamRecord:
-    """One change of one item; `transaction` is the same number for all changes of one write."""
+    """One change of one item; all changes of one write share a `transaction` number."""
 
     event: str
     key: Key
@@ -39,7 +39,7 @@ class StreamRecord:
     at: datetime
 
     def as_lambda_record(self) -> dict[str, Any]:
-        """Spell the change as a Lambda event source mapping does, with the new image."""
+        """Convert the change to a record of a Lambda event source mapping, with the new image."""
         keys = to_typed_item({"pk": self.key.pk, "sk": self.key.sk})
         image = {} if self.new is None else {"NewImage": to_typed_item(self.new)}
         return {
@@ -51,9 +51,9 @@ class StreamRecord:
 
 
 class FakeTable:
-    """A Table (fake). `index_lag` delays what the indexes show; `page_size` cuts every query into small pages.
+    """Implements `Table` (fake): `index_lag` delays the indexes, `page_size` limits every page of a query.
 
-    Reads by key and of the base table are consistent. `stream` holds every change in the order of the writes.
+    Reads by key and queries of the base table are consistent. `stream` holds every change in the order of the writes.
     """
 
     def __init__(
@@ -71,18 +71,18 @@ class FakeTable:
         self.stream: list[StreamRecord] = []
         self._partitions: dict[str, dict[str, Item]] = {}
         self._versions: dict[Key, list[tuple[datetime, Item | None]]] = {}
-        self._ever_in: dict[tuple[str, str], set[Key]] = {}
+        self._index_members: dict[tuple[str, str], set[Key]] = {}
         self._tokens: dict[str, tuple[datetime, tuple[Write, ...]]] = {}
         self._transactions = 0
 
     def get(self, key: Key) -> Item | None:
-        """Read it."""
+        """Return an item; None if it does not exist."""
         with self.seam.around("table", "get", key):
             item = self._at(key)
             return None if item is None else read_item(item)
 
     def get_many(self, keys: Iterable[Key]) -> dict[Key, Item]:
-        """Read items."""
+        """Return the existing items among the given keys."""
         wanted = list(dict.fromkeys(keys))
         with self.seam.around("table", "get_many", wanted):
             return {key: read_item(item) for key in wanted if (item := self._at(key)) is not None}
@@ -99,42 +99,44 @@ class FakeTable:
         index: Index | None = None,
         newest_first: bool = False,
     ) -> Page:
-        """Read a page of a partition or index."""
+        """Return one page of a partition of the table or of an index."""
         with self.seam.around("table", "query", (pk, index)):
             bounded = [
-                (place, item)
-                for place, item in self._rows(pk, index)
-                if place[0].startswith(prefix)
-                and (after is None or place[0] > after)
-                and (up_to is None or place[0] <= up_to)
+                (position, item)
+                for position, item in self._rows(pk, index)
+                if position[0].startswith(prefix)
+                and (after is None or position[0] > after)
+                and (up_to is None or position[0] <= up_to)
             ]
             if not bounded:
-                return _EMPTY
+                return _EMPTY_PAGE
             if start is not None:
                 last = tuple(start.split("\x1f"))
                 bounded = [row for row in bounded if (row[0] < last if newest_first else row[0] > last)]
-            bounded.sort(key=_place, reverse=newest_first)
+            bounded.sort(key=_sort_position, reverse=newest_first)
             return self._page(bounded, limit)
 
     def write(self, write: Write) -> None:
-        """Make one conditional write."""
+        """Perform one conditional write; a failed condition raises `Conflict`."""
         with self.seam.around("table", "write", write):
             self._commit([write])
 
     def transact(self, writes: Sequence[Write], token: str | None = None) -> None:
-        """Make writes, all or nothing."""
+        """Perform several writes, all or none; the same token within ten minutes has no further effect."""
         if not writes:
             return
-        if len(writes) > WRITES_AT_ONCE or len({write.key for write in writes}) < len(writes):
-            raise ValueError(f"{len(writes)} writes: too many at once, or two of the same item")
+        if len(writes) > MAX_TRANSACTION_WRITES or len({write.key for write in writes}) < len(writes):
+            raise ValueError(
+                f"invalid transaction: {len(writes)} writes; at most {MAX_TRANSACTION_WRITES}, one per item"
+            )
         with self.seam.around("table", "transact", tuple(writes)):
-            if token is None or not self._answered(token, tuple(writes)):
+            if token is None or not self._was_committed(token, tuple(writes)):
                 self._commit(writes)
                 if token is not None:
                     self._tokens[token] = (self.clock.now(), tuple(writes))
 
     def items(self) -> Iterator[Item]:
-        """Every item as it stands, in key order; for assertions, which change none (nor does a write)."""
+        """Yield every stored item in key order, without copying; callers must not modify them."""
         for pk in sorted(self._partitions):
             for sk in sorted(self._partitions[pk]):
                 yield self._partitions[pk][sk]
@@ -142,15 +144,17 @@ class FakeTable:
     def _at(self, key: Key) -> Item | None:
         return self._partitions.get(key.pk, {}).get(key.sk)
 
-    def _answered(self, token: str, writes: tuple[Write, ...]) -> bool:
+    def _was_committed(self, token: str, writes: tuple[Write, ...]) -> bool:
+        """Return whether a transaction with this token was committed within the token lifetime."""
         known = self._tokens.get(token)
-        if known is None or self.clock.now() - known[0] > TOKENS_LAST:
+        if known is None or self.clock.now() - known[0] > TOKEN_LIFETIME:
             return False
         if known[1] != writes:
-            raise Misconfigured(f"the token {token} was used for other writes")
+            raise Misconfigured(f"the transaction token was used for other writes: {token}")
         return True
 
     def _commit(self, writes: Sequence[Write]) -> None:
+        """Check all conditions, then apply all writes."""
         olds = [self._at(write.key) for write in writes]
         if not all(holds(write.when, old) for write, old in zip(writes, olds, strict=True)):
             raise Conflict("a condition does not hold")
@@ -161,6 +165,7 @@ class FakeTable:
                 self._store(write.key, old, new)
 
     def _store(self, key: Key, old: Item | None, new: Item | None) -> None:
+        """Store a changed item, remember its version for lagging indexes, and add a stream record."""
         now = self.clock.now()
         partition = self._partitions.setdefault(key.pk, {})
         if new is None:
@@ -169,7 +174,7 @@ class FakeTable:
             partition[key.sk] = new
             for index in INDEXES:
                 if index.pk in new:
-                    self._ever_in.setdefault((index.name, str(new[index.pk])), set()).add(key)
+                    self._index_members.setdefault((index.name, str(new[index.pk])), set()).add(key)
         versions = self._versions.setdefault(key, [(datetime.min.replace(tzinfo=now.tzinfo), None)])
         while len(versions) > 1 and versions[1][0] <= now - self.index_lag:
             del versions[0]
@@ -178,40 +183,43 @@ class FakeTable:
         self.stream.append(StreamRecord(event, key, new, old, self._transactions, now))
 
     def _visible(self, key: Key) -> Item | None:
+        """Return the version of an item that the lagging indexes show."""
         horizon = self.clock.now() - self.index_lag
         versions = self._versions[key]
         return next((item for at, item in reversed(versions) if at <= horizon), versions[0][1])
 
     def _rows(self, pk: str, index: Index | None) -> Iterator[tuple[tuple[str, ...], Item]]:
+        """Yield the rows of a partition of the table or of an index, each with its sort position."""
         if index is None:
             for sk, item in self._partitions.get(pk, {}).items():
                 yield (sk,), item
             return
-        members = self._ever_in.get((index.name, pk), set())
+        members = self._index_members.get((index.name, pk), set())
         for key in tuple(members):
             image = self._visible(key)
             if image is not None and image.get(index.pk) == pk and index.sk in image:
                 yield (str(image[index.sk]), key.pk, key.sk), projected(image, index)
             elif (self._versions[key][-1][1] or {}).get(index.pk) != pk:
-                members.discard(key)  # it left, and everybody sees that it did
+                members.discard(key)  # no visible version is in the index any more
 
     def _page(self, rows: Sequence[tuple[tuple[str, ...], Item]], limit: int | None) -> Page:
+        """Return the first rows as a page, with a start token if more rows follow."""
         sizes = [size for size in (limit, self.page_size) if size is not None]
         size = min(sizes, default=len(rows))
-        shown = rows[:size]
-        more = "\x1f".join(shown[-1][0]) if len(rows) > size and shown else None
-        return Page(tuple(read_item(item) for _, item in shown), more)
+        returned = rows[:size]
+        more = "\x1f".join(returned[-1][0]) if len(rows) > size and returned else None
+        return Page(tuple(read_item(item) for _, item in returned), more)
 
 
-_EMPTY = Page((), None)
+_EMPTY_PAGE = Page((), None)
 
 
-def _place(row: tuple[tuple[str, ...], Item]) -> tuple[str, ...]:
+def _sort_position(row: tuple[tuple[str, ...], Item]) -> tuple[str, ...]:
     return row[0]
 
 
 def projected(item: Mapping[str, Any], index: Index) -> Item:
-    """Return what an index shows of an item."""
+    """Return the attributes of an item that an index contains."""
     keys = {"pk", "sk", index.pk, index.sk}
     wanted = keys if index is WORK else keys | PROJECTED
     return {name: value for name, value in item.items() if name in wanted}

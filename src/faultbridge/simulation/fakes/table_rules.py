@@ -1,4 +1,4 @@
-"""What the fake table's conditions and updates mean, written down apart from the adapter's expressions."""
+"""The semantics of conditions and updates in the fake table, independent of the adapter's expressions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from faultbridge.storage.writes import (
 
 
 def holds(condition: Condition | None, item: Item | None) -> bool:
-    """Tell whether a condition holds for what stands at a key."""
+    """Return whether a condition holds for an item; `item` is None if the key has no item."""
     match condition:
         case None:
             return True
@@ -35,7 +35,7 @@ def holds(condition: Condition | None, item: Item | None) -> bool:
             return item is not None
         case AnyOf(conditions):
             if not conditions:
-                raise ValueError("no condition to choose from")
+                raise ValueError("AnyOf without conditions: at least one is required")
             return any(holds(part, item) for part in conditions)
         case Equals(attribute, value):
             return item is not None and attribute in item and same(item[attribute], value)
@@ -44,19 +44,19 @@ def holds(condition: Condition | None, item: Item | None) -> bool:
 
 
 def same(left: Value, right: Value) -> bool:
-    """Compare as the table does: a value equals only a value of its own type (True is not 1)."""
+    """Compare as DynamoDB does: a value equals only a value of the same type (True is not 1)."""
     return _kind(left) == _kind(right) and left == right
 
 
 def below(left: Value, right: str | int) -> bool:
-    """Compare as the table does: values of two types are in no order."""
+    """Compare as DynamoDB does: values of different types have no order."""
     if isinstance(left, str) and isinstance(right, str):
         return left.encode() < right.encode()
     return _kind(left) == _kind(right) == "int" and left < right  # type: ignore[operator] # both are numbers
 
 
 def applied(write: Write, item: Item | None) -> Item | None:
-    """Return what stands at the key after the write."""
+    """Return the item at the key after the write; None if there is none."""
     match write:
         case Put(new):
             return clone_item(new)
@@ -69,7 +69,7 @@ def applied(write: Write, item: Item | None) -> Item | None:
 
 
 def clone(value: Any) -> Value:
-    """Copy a value; TypeError for one that the table would not give back as it was."""
+    """Copy a value for storage; TypeError if DynamoDB would not return it unchanged."""
     kind = type(value)
     if kind in _PLAIN:
         return value  # type: ignore[no-any-return]  # one of the plain kinds
@@ -81,17 +81,18 @@ def clone(value: Any) -> Value:
 
 
 def _name(name: object) -> str:
+    """Return an attribute name; TypeError if it is not a string."""
     if isinstance(name, str):
         return name
-    raise TypeError(f"{name!r} cannot name anything in the table")
+    raise TypeError(f"invalid attribute name: {name!r}; it must be a string")
 
 
-def read_again(value: Value) -> Value:
-    """Copy a value that is kept already, so that whoever gets it may change it."""
+def clone_stored(value: Value) -> Value:
+    """Copy a stored value, so that the caller can modify the copy."""
     if type(value) is dict:
-        return {name: one if type(one) in _PLAIN else read_again(one) for name, one in value.items()}
+        return {name: one if type(one) in _PLAIN else clone_stored(one) for name, one in value.items()}
     if type(value) is list:
-        return [one if type(one) in _PLAIN else read_again(one) for one in value]
+        return [one if type(one) in _PLAIN else clone_stored(one) for one in value]
     return value
 
 
@@ -99,35 +100,39 @@ _PLAIN = frozenset({str, int, bool, type(None)})
 
 
 def _plain(value: Any) -> Value:
-    """Bring a subclass (an enum) to the kind of value that the table keeps."""
+    """Convert a value of a subclass (an enum, say) to the plain type that DynamoDB stores."""
     if isinstance(value, str):
         return str(value)
     if isinstance(value, int):
         return int(value)
     if isinstance(value, list | dict):
         return clone(list(value) if isinstance(value, list) else dict(value))
-    raise TypeError(f"{value!r} cannot be kept in the table")
+    raise TypeError(
+        f"invalid attribute value: {value!r}; allowed are text, integers, booleans, None, lists and mappings"
+    )
 
 
 def clone_item(item: Item) -> Item:
-    """Copy an item on its way into the table."""
+    """Copy an item before it is stored."""
     return {name: one if type(one) in _PLAIN else clone(one) for name, one in item.items()}
 
 
 def read_item(item: Item) -> Item:
-    """Copy an item on its way out of the table."""
-    return {name: one if type(one) in _PLAIN else read_again(one) for name, one in item.items()}
+    """Copy a stored item before it is returned."""
+    return {name: one if type(one) in _PLAIN else clone_stored(one) for name, one in item.items()}
 
 
 def _kind(value: Value) -> str:
+    """Return the name of a value's DynamoDB type."""
     kinds = (bool, int, str, list, dict)
     return next((kind.__name__ for kind in kinds if isinstance(value, kind)), "null")
 
 
 def _updated(update: Update, item: Item | None) -> Item:
+    """Return the item with an update applied; a missing item is created."""
     paths = sorted([*update.set, *update.remove, *((name,) for name in update.add)])
     if not paths or any(later[: len(earlier)] == earlier for earlier, later in pairwise(paths)):
-        raise ValueError("an update that changes nothing, or one thing twice")
+        raise ValueError(f"invalid update: {paths}; it needs at least one path, and no path within another")
     new: Item = clone_item(item) if item is not None else {"pk": update.key.pk, "sk": update.key.sk}
     for path, value in update.set.items():
         _parent(new, path)[path[-1]] = clone(value)
@@ -136,15 +141,16 @@ def _updated(update: Update, item: Item | None) -> Item:
     for name, number in update.add.items():
         old = new.get(name, 0)
         if type(old) is not int:
-            raise Misconfigured(f"{name} is no number to add to")
+            raise Misconfigured(f"the attribute is not a number: {name}")
         new[name] = old + number
     return new
 
 
 def _parent(item: Item, path: Path) -> Item:
-    place: Value = item
+    """Return the mapping that contains the last part of a path."""
+    parent: Value = item
     for name in path[:-1]:
-        place = place.get(name) if isinstance(place, dict) else None
-    if not isinstance(place, dict):
-        raise Misconfigured(f"{'.'.join(path)} is below no mapping")
-    return place
+        parent = parent.get(name) if isinstance(parent, dict) else None
+    if not isinstance(parent, dict):
+        raise Misconfigured(f"the path has no parent mapping: {'.'.join(path)}")
+    return parent

@@ -1,4 +1,4 @@
-"""The workflow engine in memory: it keeps what was started and who waits, and runs nothing."""
+"""A fake of Step Functions that records executions and task tokens but runs no state."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from faultbridge.ports import ExecutionStatus
-from faultbridge.simulation.fakes.seams import Seam
+from faultbridge.simulation.fakes.seam import Seam
 
 
 class FakeWorkflow:
-    """A Workflow (fake). A test ends executions with `finish` and lets one wait with `wait`."""
+    """Implements `Workflow` (fake): a test adds a task token with `wait`, ends an execution with `finish`."""
 
     def __init__(self, *, seam: Seam | None = None) -> None:
         self.seam = seam or Seam()
@@ -22,21 +22,21 @@ class FakeWorkflow:
         self.resumed: list[tuple[str, Any]] = []
 
     def start(self, name: str, payload: Mapping[str, Any]) -> None:
-        """Start an execution, once a name."""
+        """Start an execution; a second start of the same name has no effect."""
         if not re.fullmatch(r"[A-Za-z0-9_-]{1,80}", name):
-            raise ValueError(f"{name!r} is no name for an execution")
+            raise ValueError(f"invalid execution name: {name!r}; allowed are 1 to 80 letters, digits, _ and -")
         with self.seam.around("workflow", "start", name):
             if name not in self.started:
                 self.started[name] = json.loads(json.dumps(payload))
                 self.statuses[name] = ExecutionStatus.RUNNING
 
     def status(self, name: str) -> ExecutionStatus:
-        """Tell how an execution is doing."""
+        """Return the status of an execution; MISSING if it was never started."""
         with self.seam.around("workflow", "status", name):
             return self.statuses.get(name, ExecutionStatus.MISSING)
 
     def resume(self, token: str, output: Mapping[str, Any]) -> bool:
-        """Answer a token."""
+        """Complete a waiting task token; returns False if no task waits for it."""
         with self.seam.around("workflow", "resume", token):
             if token not in self.waiting:
                 return False
@@ -45,9 +45,9 @@ class FakeWorkflow:
             return True
 
     def wait(self, token: str) -> None:
-        """Let somebody wait with this token."""
+        """Register a task token as waiting."""
         self.waiting.add(token)
 
     def finish(self, name: str, status: ExecutionStatus = ExecutionStatus.SUCCEEDED) -> None:
-        """End an execution, as the machine itself or an operator would."""
+        """Set the final status of an execution."""
         self.statuses[name] = status

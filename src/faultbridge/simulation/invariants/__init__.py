@@ -1,27 +1,6 @@
-"""What must hold when all is quiet, as a list: an invariant is a sentence and a function that finds what breaks it."""
+"""Invariants: what must hold in every simulated run.
 
-from __future__ import annotations
-
-from collections.abc import Iterator
-
-from faultbridge.simulation.invariants import cases, clusters, conditions, nodes, pages, records, repairs, streams
-from faultbridge.simulation.invariants.base import Invariant
-from faultbridge.simulation.view import View
-
-INVARIANTS: tuple[Invariant, ...] = (
-    *records.INVARIANTS,
-    *streams.INVARIANTS,
-    *nodes.INVARIANTS,
-    *cases.INVARIANTS,
-    *repairs.INVARIANTS,
-    *clusters.INVARIANTS,
-    *pages.INVARIANTS,
-    *conditions.INVARIANTS,
-)
-
-
-def check(view: View) -> Iterator[str]:
-    """Yield a line for each thing that breaks an invariant."""
-    for invariant in INVARIANTS:
-        for what in invariant.broken(view):
-            yield f"{invariant.name}: {what}"
+Reading order: `view` (what an invariant reads), `commit_checks` (checked at every commit and call), `catalog` (the list
+of the invariants checked once the system is at rest), then the invariants by subject: `records`, `streams`, `nodes`,
+`cases`, `repairs`, `pages`.
+"""

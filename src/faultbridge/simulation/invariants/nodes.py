@@ -1,4 +1,4 @@
-"""Nodes: legal moves only, in service only when proven, and mirrored truly wherever others look."""
+"""Nodes and clusters: legal status changes, service only after verification, correct index rows."""
 
 from __future__ import annotations
 
@@ -8,36 +8,36 @@ from typing import Any
 
 from faultbridge.domain.edges import NODE_EDGES, Actor, NodeStatus, allowed
 from faultbridge.domain.nodes import Isolation, NodeState
-from faultbridge.simulation.invariants.base import Invariant
-from faultbridge.simulation.view import View
+from faultbridge.pipeline.decide.cluster_status import cluster_status, counted
+from faultbridge.simulation.invariants.view import Invariant, SystemView
 from faultbridge.storage import items, keys
 
 STATUS = "Node Status Change"
 IN_SERVICE = frozenset({NodeStatus.HEALTHY.value, NodeStatus.DEGRADED.value})
-_UNREMARKABLE = frozenset({NodeStatus.HEALTHY, NodeStatus.RETIRED})
+_WITHOUT_ROW = frozenset({NodeStatus.HEALTHY, NodeStatus.RETIRED})
 
 
-def moves(entries: list[dict[str, Any]], kind: str) -> Iterator[tuple[str | None, str, str, int]]:
-    """Yield from, to, actor and sequence of each move that a stream tells."""
+def _status_changes(entries: list[dict[str, Any]]) -> Iterator[tuple[str | None, str, str, int]]:
+    """Yield from, to, actor and sequence of each status change of a node."""
     for body in entries:
-        if body["metadata"]["event_type"] == kind:
-            meta = body["metadata"]
+        meta = body["metadata"]
+        if meta["event_type"] == STATUS:
             yield body["data"]["from"], body["data"]["to"], meta["recorded_by"], meta["sequence"]
 
 
-def _illegal(view: View) -> Iterator[str]:
+def _illegal_changes(view: SystemView) -> Iterator[str]:
     for state in view.nodes:
-        at = None
-        for source, target, actor, sequence in moves(view.entries_of(state), STATUS):
-            if source != at or not allowed(NODE_EDGES, source, target, Actor(actor)):
-                yield f"{state.key.stream} {sequence}: {at} | {source} -> {target} by {actor}"
-            at = target
-        if state.status is not None and at != state.status:
-            yield f"{state.key.stream} is {state.status}, its last entry says {at}"
+        current = None
+        for source, target, actor, sequence in _status_changes(view.entries_of(state)):
+            if source != current or not allowed(NODE_EDGES, source, target, Actor(actor)):
+                yield f"{state.key.stream} {sequence}: {current} | {source} -> {target} by {actor}"
+            current = target
+        if state.status is not None and current != state.status:
+            yield f"{state.key.stream} is {state.status}, its last entry says {current}"
 
 
-def _unproven(view: View) -> Iterator[str]:
-    """Find moves into service from outside that no passed verification of the same attempt stands before."""
+def _unverified(view: SystemView) -> Iterator[str]:
+    """Find changes into service that no passed verification of the same case precedes."""
     for state in view.nodes:
         passed: set[tuple[str, int]] = set()
         for body in view.entries_of(state):
@@ -51,64 +51,65 @@ def _unproven(view: View) -> Iterator[str]:
             passed.clear()
 
 
-def _idle_validation(view: View) -> Iterator[str]:
+def _validating_without_case(view: SystemView) -> Iterator[str]:
     for state in view.nodes:
         if state.status is NodeStatus.VALIDATING and state.live_case is None:
             yield state.key.stream
 
 
-def _shared_instances(view: View) -> Iterator[str]:
-    seated = Counter(state.incarnation.instance_id for state in view.nodes if state.incarnation)
-    yield from (f"{instance} sits {number} times" for instance, number in seated.items() if instance and number > 1)
+def _shared_instances(view: SystemView) -> Iterator[str]:
+    counts = Counter(state.incarnation.instance_id for state in view.nodes if state.incarnation)
+    yield from (f"{instance} backs {count} nodes" for instance, count in counts.items() if instance and count > 1)
 
 
-def _lost_names(view: View) -> Iterator[str]:
+def _wrong_aliases(view: SystemView) -> Iterator[str]:
     for state in view.nodes:
-        sitting = state.incarnation.instance_id if state.incarnation else None
-        found = view.at(*keys.alias("instance", sitting)) if sitting else None
-        if sitting and (found is None or items.read_alias(found).key != state.key or items.read_alias(found).valid_to):
-            yield f"{sitting} does not lead to {state.key.stream}"
+        instance = state.incarnation.instance_id if state.incarnation else None
+        found = view.at(*keys.alias("instance", instance)) if instance else None
+        if instance and (found is None or items.read_alias(found).key != state.key or items.read_alias(found).valid_to):
+            yield f"the alias {instance} does not resolve to {state.key.stream}"
 
 
-def _bad_rows(view: View) -> Iterator[str]:
-    wanted = {(state.key.cluster, state.key.node): _bad(state) for state in view.nodes if _bad(state)}
+def _wrong_rows(view: SystemView) -> Iterator[str]:
+    wanted = {(state.key.cluster, state.key.node): _row(state) for state in view.nodes if _row(state)}
     found = {
         (str(item["pk"]).split("#")[1], str(item["node"])): (item["status"], item["severity"], item["case"])
         for item in view.items
         if str(item["sk"]).startswith("BAD#")
     }
-    for place in sorted(wanted.keys() | found.keys()):
-        if wanted.get(place) != found.get(place):
-            yield f"{place}: the row says {found.get(place)}, the node {wanted.get(place)}"
+    for key in sorted(wanted.keys() | found.keys()):
+        if wanted.get(key) != found.get(key):
+            yield f"{key}: the row says {found.get(key)}, the node's state {wanted.get(key)}"
 
 
-def _bad(state: NodeState) -> tuple[Any, ...] | None:
-    if state.status is None or state.status in _UNREMARKABLE:
+def _row(state: NodeState) -> tuple[Any, ...] | None:
+    """Return the index row that an unhealthy node must have; None for a healthy or retired node."""
+    if state.status is None or state.status in _WITHOUT_ROW:
         return None
     case = state.live_case
     return state.status.value, state.severity.value if state.severity else None, case.id if case else None
 
 
-def _cordons(view: View) -> Iterator[str]:
+def _wrong_cordons(view: SystemView) -> Iterator[str]:
     for state in view.nodes:
         cordoned = state.key.node in view.ports.orchestrator.cordoned
         if cordoned and state.status is not None and state.status.in_service and state.isolation is Isolation.NONE:
             yield f"{state.key.stream} is {state.status} and cordoned"
         if not cordoned and state.isolation is Isolation.CONFIRMED:
             yield f"{state.key.stream} is isolated and not cordoned"
-        # Out of service it may stand: a machine that is proven dead goes on without its orchestrator.
+        # A node out of service may stay REQUESTED: the repair of a dead instance does not wait for the orchestrator.
         if state.isolation is Isolation.REQUESTED and state.status is not None and state.status.in_service:
             yield f"{state.key.stream}: the isolation is still requested"
 
 
-def _dead_machines(view: View) -> Iterator[str]:
+def _missing_instances(view: SystemView) -> Iterator[str]:
     for state in view.nodes:
-        sitting = state.incarnation.instance_id if state.incarnation else None
-        if sitting and state.status and state.status.in_service and not view.ports.fleet.instances[sitting].alive:
-            yield f"{state.key.stream} is {state.status}, its machine {sitting} is gone"
+        instance = state.incarnation.instance_id if state.incarnation else None
+        if instance and state.status and state.status.in_service and not view.ports.fleet.is_alive(instance):
+            yield f"{state.key.stream} is {state.status}, but its instance {instance} is terminated"
 
 
-def _due(view: View) -> Iterator[str]:
+def _overdue_timers(view: SystemView) -> Iterator[str]:
     now = view.ports.clock.now()
     for state in view.nodes:
         if state.due_at is not None and state.due_at <= now:
@@ -116,13 +117,42 @@ def _due(view: View) -> Iterator[str]:
 
 
 INVARIANTS = (
-    Invariant("a node moves along legal edges only, and is what its last entry says", _illegal),
-    Invariant("a node comes into service only verified", _unproven),
-    Invariant("a node under verification has a case", _idle_validation),
-    Invariant("an instance serves one node", _shared_instances),
-    Invariant("the instance in a node leads to it", _lost_names),
-    Invariant("the rows of troubled nodes are what the nodes are", _bad_rows),
-    Invariant("work is kept off the nodes that are isolated, and off no other", _cordons),
-    Invariant("a node in service has a machine", _dead_machines),
-    Invariant("no timer of the past is left", _due),
+    Invariant("a node follows only legal edges, and its status is that of its last entry", _illegal_changes),
+    Invariant("a node enters service only after a passed verification", _unverified),
+    Invariant("a validating node has a live case", _validating_without_case),
+    Invariant("an instance backs at most one node", _shared_instances),
+    Invariant("the alias of an instance resolves to its node", _wrong_aliases),
+    Invariant("the rows of unhealthy nodes match the node states", _wrong_rows),
+    Invariant("exactly the isolated nodes are cordoned", _wrong_cordons),
+    Invariant("a node in service has a live instance", _missing_instances),
+    Invariant("no timer is overdue", _overdue_timers),
+)
+
+
+def _wrong_statuses(view: SystemView) -> Iterator[str]:
+    for item in view.partition(keys.CLUSTERS):
+        cluster = str(item["cluster"])
+        config = items.read_config(view.at(*keys.cluster_config(cluster)) or {})
+        found = items.read_cluster(cluster, view.at(*keys.cluster_state(cluster)))
+        statuses = [state.status for state in view.nodes if state.key.cluster == cluster and state.status is not None]
+        bad: Counter[NodeStatus] = Counter(status for status in statuses if status not in _WITHOUT_ROW)
+        wanted = cluster_status(bad, config.expected), counted(bad, config.expected)
+        if (found.status, dict(found.counts)) != wanted:
+            yield f"{cluster} has {found.status} {dict(found.counts)}, its nodes give {wanted[0]} {wanted[1]}"
+
+
+def _wrong_node_counts(view: SystemView) -> Iterator[str]:
+    for item in view.partition(keys.CLUSTERS):
+        cluster = str(item["cluster"])
+        config = items.read_config(view.at(*keys.cluster_config(cluster)) or {})
+        nodes = sum(state.key.cluster == cluster and state.registered for state in view.nodes)
+        partition = f"CLUSTER#{cluster}#"
+        listed = sum(str(one["pk"]).startswith(partition) and str(one["sk"]).startswith("NODE#") for one in view.items)
+        if not config.expected == nodes == listed:
+            yield f"{cluster} expects {config.expected} nodes, has {nodes}, lists {listed}"
+
+
+CLUSTER_INVARIANTS = (
+    Invariant("a cluster's status follows from its nodes", _wrong_statuses),
+    Invariant("a cluster's node counts are correct", _wrong_node_counts),
 )

@@ -1,4 +1,4 @@
-"""Pages: each that is due, at least once, no other, and every key that was triggered resolved or still live."""
+"""Pages: each due page is sent, no other page is sent, and triggered pages are resolved."""
 
 from __future__ import annotations
 
@@ -7,77 +7,78 @@ from collections.abc import Iterator
 
 from faultbridge.domain.edges import NodeStatus
 from faultbridge.pager.rules import rules_for
-from faultbridge.simulation.invariants.base import Invariant
-from faultbridge.simulation.view import View
+from faultbridge.simulation.invariants.view import Invariant, SystemView
 from faultbridge.storage import keys
 
 TRIGGERED, RESOLVED = "triggered", "resolved"
 SUMMARY = ":summary:"
 
 
-def _expected(view: View) -> dict[str, str]:
-    """Find the keys of all pages that the record asks for, and what each must have said last."""
+def _expected(view: SystemView) -> dict[str, str]:
+    """Return the keys of all pages that the entries require, with the last state of each."""
     last: dict[str, tuple[int, str]] = {}
     for entries in view.bodies.values():
         for body in entries:
             for rule in rules_for(body):
-                place = body["metadata"]["sequence"]
-                last[rule.key(body)] = max(last.get(rule.key(body), (0, "")), (place, rule.state.value))
+                sequence = body["metadata"]["sequence"]
+                last[rule.key(body)] = max(last.get(rule.key(body), (0, "")), (sequence, rule.state.value))
     return {key: state for key, (_, state) in last.items()}
 
 
-def _said(view: View) -> set[tuple[str, str]]:
+def _sent(view: SystemView) -> set[tuple[str, str]]:
+    """Return key and state of every sent page."""
     return {(page.key, page.attributes["state"]) for page in view.ports.pager.sent}
 
 
-def _summarised(view: View) -> set[str]:
-    """Find the keys that summaries spoke for."""
+def _summarized(view: SystemView) -> set[str]:
+    """Return the keys of the pages that summaries contain."""
     bodies = (page.bodies["sqs"] for page in view.ports.pager.sent if SUMMARY in page.key)
     return {member["key"] for body in bodies for member in json.loads(body)["members"]}
 
 
-def _missing(view: View) -> Iterator[str]:
-    """Find what is owed; a trouble that was over before its page was out is told to nobody."""
-    said, summarized = _said(view), _summarised(view)
+def _missing(view: SystemView) -> Iterator[str]:
+    """Find pages that were not sent; a page whose cause ended before it was triggered needs no resolve."""
+    sent, summarized = _sent(view), _summarized(view)
     for key, state in _expected(view).items():
-        if (key, state) in said or (state == TRIGGERED and key in summarized):
+        if (key, state) in sent or (state == TRIGGERED and key in summarized):
             continue
-        if state == TRIGGERED or (key, TRIGGERED) in said:
+        if state == TRIGGERED or (key, TRIGGERED) in sent:
             yield f"{key} {state}"
 
 
-def _surplus(view: View) -> Iterator[str]:
-    asked = _expected(view)
-    yield from sorted({page.key for page in view.ports.pager.sent if SUMMARY not in page.key} - asked.keys())
+def _unexpected(view: SystemView) -> Iterator[str]:
+    expected = _expected(view)
+    yield from sorted({page.key for page in view.ports.pager.sent if SUMMARY not in page.key} - expected.keys())
 
 
-def _unannounced(view: View) -> Iterator[str]:
-    """Find ends without a beginning; one that was tried or cut short may have reached somebody, and is ended."""
-    tried = {(page.key, page.attributes["state"]) for page in view.ports.pager.tried}
-    ended = sorted(key for key, state in _said(view) if state == RESOLVED and (key, TRIGGERED) not in tried)
-    yield from (key for key in ended if not _cut_short(view, key))
+def _resolved_only(view: SystemView) -> Iterator[str]:
+    """Find resolves of pages that were never triggered; an interrupted trigger may have been sent."""
+    attempted = {(page.key, page.attributes["state"]) for page in view.ports.pager.attempted}
+    resolved = sorted(key for key, state in _sent(view) if state == RESOLVED and (key, TRIGGERED) not in attempted)
+    yield from (key for key in resolved if not _was_interrupted(view, key))
 
 
-def _cut_short(view: View, key: str) -> bool:
+def _was_interrupted(view: SystemView, key: str) -> bool:
+    """Return whether the notification log says that a trigger may have been sent."""
     owner, _, transition = key.rpartition(":")
     mark = view.at(*keys.page_mark(owner, transition))
-    return mark is not None and bool(mark["maybe_told"])
+    return mark is not None and bool(mark["possibly_sent"])
 
 
-def _escalations(view: View) -> Iterator[str]:
-    told = {page.key for page in view.ports.pager.sent} | _summarised(view)
+def _unpaged_escalations(view: SystemView) -> Iterator[str]:
+    paged = {page.key for page in view.ports.pager.sent} | _summarized(view)
     for state in view.nodes:
         case = state.live_case
-        waits = case is not None and case.status == "escalated"
-        if waits and case is not None and f"{case.id}:escalated" not in told:
+        escalated = case is not None and case.status == "escalated"
+        if escalated and case is not None and f"{case.id}:escalated" not in paged:
             yield f"{state.key.stream} {case.id}"
-        elif state.status is NodeStatus.FAILED and not waits:
-            yield f"{state.key.stream} failed and nobody has its case"
+        elif state.status is NodeStatus.FAILED and not escalated:
+            yield f"{state.key.stream} failed without an escalated case"
 
 
 INVARIANTS = (
-    Invariant("every page that is due was sent, its last word too", _missing),
-    Invariant("no page is sent that nothing asks for", _surplus),
-    Invariant("no end is told of what nobody tried to tell", _unannounced),
-    Invariant("a case that waits for a person, or whose node failed, has paged one", _escalations),
+    Invariant("every due page is sent, with its last state", _missing),
+    Invariant("no page is sent that no entry requires", _unexpected),
+    Invariant("no resolve is sent for a page that was never triggered", _resolved_only),
+    Invariant("every escalated case and every failed node has paged an operator", _unpaged_escalations),
 )

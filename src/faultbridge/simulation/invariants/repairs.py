@@ -1,28 +1,28 @@
-"""Repairs: at most one at a time a node, and nothing is destroyed that was not named before."""
+"""Repairs: one at a time for a node, releases only with an intent, and a complete spare pool."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from faultbridge.domain.spares import SpareStatus
-from faultbridge.repair.spares.pool import Pool
-from faultbridge.simulation.invariants.base import Invariant
-from faultbridge.simulation.scene import ACTING
-from faultbridge.simulation.view import View
+from faultbridge.repair.spares.pool import SparePool
+from faultbridge.simulation.invariants.view import Invariant, SystemView
+from faultbridge.simulation.simulated_system import REPAIRED
 
 
-def _unintended(view: View) -> Iterator[str]:
-    meant = {
+def _without_intent(view: SystemView) -> Iterator[str]:
+    intended = {
         body["data"]["old_instance"]
         for entries in view.bodies.values()
         for body in entries
-        if body["data"].get("step") == "intent" and body["data"]["repair_action"] == "replace"
+        if body["data"].get("step") == "intent" and body["data"]["repair_action"] == "replace_node"
     }
-    gone = {one.instance_id for one in view.ports.fleet.instances.values() if not one.alive}
-    yield from sorted(gone - meant - view.scene.taken - set(view.ports.launcher.ended))
+    terminated = {one.instance_id for one in view.ports.fleet.instances.values() if not one.alive}
+    explained = intended | view.system.externally_terminated | set(view.ports.launcher.terminated)
+    yield from sorted(terminated - explained)
 
 
-def _attempts(view: View) -> Iterator[str]:
+def _decreasing_attempts(view: SystemView) -> Iterator[str]:
     for pk, entries in view.bodies.items():
         last: dict[str, int] = {}
         for body in entries:
@@ -34,7 +34,7 @@ def _attempts(view: View) -> Iterator[str]:
             last[case] = number
 
 
-def _settled_twice(view: View) -> Iterator[str]:
+def _repeated_results(view: SystemView) -> Iterator[str]:
     once = {
         ("intent", "committed"),
         ("release_instance", "released"),
@@ -48,52 +48,55 @@ def _settled_twice(view: View) -> Iterator[str]:
             data = body["data"]
             if (data.get("step"), data.get("outcome")) not in once:
                 continue
-            mark = (body["metadata"]["case_id"], data["attempt"], data["step"], data["outcome"])
-            if mark in seen:
-                yield f"{pk} {body['metadata']['sequence']}: {mark}"
-            seen.add(mark)
+            result = (body["metadata"]["case_id"], data["attempt"], data["step"], data["outcome"])
+            if result in seen:
+                yield f"{pk} {body['metadata']['sequence']}: {result}"
+            seen.add(result)
 
 
-def _launched(view: View) -> Iterator[str]:
-    seated = {state.incarnation.instance_id for state in view.nodes if state.incarnation}
+def _current_instances(view: SystemView) -> set[str | None]:
+    return {state.incarnation.instance_id for state in view.nodes if state.incarnation}
+
+
+def _unused_launches(view: SystemView) -> Iterator[str]:
     live = {state.live_case.id for state in view.nodes if state.live_case}
-    places = Pool(view.ports.table, view.ports.clock).places(ACTING)
-    seated |= {one.instance_id for one in places}
+    spares = SparePool(view.ports.table, view.ports.clock).spares(REPAIRED)
+    used = _current_instances(view) | {one.instance_id for one in spares}
     waiting: set[str] = set()
     for one in view.ports.fleet.instances.values():
-        if one.case is None or not one.alive or one.instance_id in seated:
+        if one.case is None or not one.alive or one.instance_id in used:
             continue
         if one.case not in live or one.case in waiting:
-            yield f"{one.instance_id} was launched for {one.case[-12:]} and sits nowhere"
+            yield f"{one.instance_id} was launched for {one.case[-12:]} and backs no node"
         waiting.add(one.case)
 
 
-def _claims(view: View) -> Iterator[str]:
-    seated = {state.incarnation.instance_id for state in view.nodes if state.incarnation}
+def _unused_claims(view: SystemView) -> Iterator[str]:
     former = {instance for state in view.nodes for instance in state.former_instances}
+    known = _current_instances(view) | former
     for item in view.items:
-        if item["sk"] == "CLAIM" and str(item["pk"]).removeprefix("INSTANCE#") not in seated | former:
-            yield f"{item['pk']} is claimed for {item['node']} and sits nowhere"
+        if item["sk"] == "CLAIM" and str(item["pk"]).removeprefix("INSTANCE#") not in known:
+            yield f"{item['pk']} is claimed for {item['node']} and backs no node"
 
 
-def _spares(view: View) -> Iterator[str]:
-    places = Pool(view.ports.table, view.ports.clock).places(ACTING)
-    for one in places:
+def _wrong_spares(view: SystemView) -> Iterator[str]:
+    spares = SparePool(view.ports.table, view.ports.clock).spares(REPAIRED)
+    for one in spares:
         if one.status is SpareStatus.READY and not view.ports.fleet.is_alive(str(one.instance_id)):
-            yield f"place {one.number} is ready, and {one.instance_id} is gone"
-    had = [one.instance_id for one in places if one.instance_id]
-    if len(had) != len(set(had)):
-        yield f"a machine is in two places: {sorted(had)}"
-    wanted = view.scene.spares
-    if sum(one.status in {SpareStatus.READY, SpareStatus.TAKEN} for one in places) != wanted:
-        yield f"{wanted} spares are to wait: {[(one.number, one.status.value, one.reason) for one in places]}"
+            yield f"spare {one.number} is ready, but {one.instance_id} is terminated"
+    instances = [one.instance_id for one in spares if one.instance_id]
+    if len(instances) != len(set(instances)):
+        yield f"an instance is two spares: {sorted(instances)}"
+    wanted = view.system.spares
+    if sum(one.status in {SpareStatus.READY, SpareStatus.TAKEN} for one in spares) != wanted:
+        yield f"{wanted} spares are configured: {[(one.number, one.status.value, one.reason) for one in spares]}"
 
 
 INVARIANTS = (
-    Invariant("the pool has as many verified machines as were asked for, each once", _spares),
-    Invariant("every machine that is gone was named by an intent, or taken away by a rival", _unintended),
-    Invariant("attempts of a case only rise", _attempts),
-    Invariant("a step of an attempt is settled once", _settled_twice),
-    Invariant("a machine that was launched sits in a node, or one waits for a case that a person has", _launched),
-    Invariant("a claimed machine sits in a node", _claims),
+    Invariant("the pool has as many verified spares as configured, each instance once", _wrong_spares),
+    Invariant("every terminated instance was named by an intent or terminated by others", _without_intent),
+    Invariant("attempt numbers of a case only increase", _decreasing_attempts),
+    Invariant("a step of an attempt has its result at most once", _repeated_results),
+    Invariant("a launched instance backs a node, is a spare, or waits for an escalated case", _unused_launches),
+    Invariant("a claimed instance backs a node or did so before", _unused_claims),
 )

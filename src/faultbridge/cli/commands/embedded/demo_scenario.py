@@ -20,7 +20,7 @@ from faultbridge.cli.stack.session import Session
 from faultbridge.domain.clusters import ClusterConfig, Mode, RepairOwner
 from faultbridge.domain.edges import CaseStatus
 from faultbridge.ingest.delivery_audit import audit_deliveries
-from faultbridge.ledger.timeline import Line, Wanted, follow
+from faultbridge.ledger.timeline import Line, TimelineQuery, follow
 from faultbridge.local.subscriptions import QueueSubscription, subscribe_to_events, subscribe_to_pages
 from faultbridge.registry.registration import NewNode
 
@@ -77,7 +77,7 @@ class DemoScenario:
 
         print_step(f"creating {NODES} fake GPU instances and registering them as cluster {self.cluster}")
         create_fleet(self.cluster, NODES, stack=self.session.target.stack, environment=self.environment)
-        registration = self.session.application.registration
+        registration = self.session.application.registry.registration
         registration.add_cluster(ClusterConfig(self.cluster, mode=Mode.ACT, repair_owner=RepairOwner.FAULTBRIDGE))
         instances = Ec2Inventory(self.session.clients).machines(ClusterConfig(self.cluster), self.cluster)
         for instance in instances:
@@ -96,7 +96,7 @@ class DemoScenario:
         print_step("timeline (a scheduled minute takes 3 s in this demo):")
         table = LiveTable(ENTRIES, widths=(14, 18, 58))
         lines: list[Line] = []
-        wanted = Wanted(self.cluster)
+        wanted = TimelineQuery(self.cluster)
         for line in follow(
             self.session.timeline, wanted, self.session.ports.clock, self._poll_until_complete(sent, since)
         ):

@@ -76,7 +76,7 @@ def show_status(session: Session) -> None:
 
 def overdue(session: Session) -> int:
     """Count the timers that have been due for more than five minutes."""
-    return session.application.stuck.overdue()
+    return session.application.ops.backlog.overdue()
 
 
 def backlog(session: Session) -> list[dict[str, Any]]:
@@ -94,7 +94,7 @@ def backlog(session: Session) -> list[dict[str, Any]]:
             "stuck": one.stuck,
             "note": one.note,
         }
-        for one in (*session.application.stuck(), _queued_records(session, now))
+        for one in (*session.application.ops.backlog(), _queued_records(session, now))
     ]
 
 

@@ -15,7 +15,7 @@ from faultbridge.cli.render.output import examples
 from faultbridge.cli.stack.command import stack_command
 from faultbridge.cli.stack.session import Session
 from faultbridge.domain.edges import CaseStatus
-from faultbridge.repair.case_orders import CaseOrder
+from faultbridge.repair.case_orders import OperatorOrder
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -58,7 +58,7 @@ def show_case(session: Session, case: CaseArgument) -> None:
 @stack_command
 def approve(session: Session, case: CaseArgument, reason: ReasonOption = "", attempt: AttemptOption = None) -> None:
     """Approve the repair that a case asks for."""
-    session.application.orders.approve(case, CaseOrder(session.operator, reason), attempt)
+    session.application.repair.case_orders.approve(case, OperatorOrder(session.operator, reason), attempt)
     _show(session, case)
 
 
@@ -66,7 +66,7 @@ def approve(session: Session, case: CaseArgument, reason: ReasonOption = "", att
 @stack_command
 def deny(session: Session, case: CaseArgument, reason: ReasonOption = "", attempt: AttemptOption = None) -> None:
     """Deny the repair that a case asks for. The case is then escalated to an operator."""
-    session.application.orders.deny(case, CaseOrder(session.operator, reason), attempt)
+    session.application.repair.case_orders.deny(case, OperatorOrder(session.operator, reason), attempt)
     _show(session, case)
 
 
@@ -74,7 +74,7 @@ def deny(session: Session, case: CaseArgument, reason: ReasonOption = "", attemp
 @stack_command
 def cancel(session: Session, case: CaseArgument, reason: ReasonOption = "") -> None:
     """Cancel the repair of a case. An isolated node is verified and returned to service."""
-    session.application.orders.cancel(case, CaseOrder(session.operator, reason))
+    session.application.repair.case_orders.cancel(case, OperatorOrder(session.operator, reason))
     _show(session, case)
 
 

@@ -122,7 +122,7 @@ def add_cluster(
 ) -> None:
     """Register a cluster. The default mode is observe: Faultbridge records and repairs nothing."""
     _check_parts(session, settings)
-    session.application.registration.add_cluster(ClusterConfig(cluster, shards=shards, **settings))
+    session.application.registry.registration.add_cluster(ClusterConfig(cluster, shards=shards, **settings))
     _show_registered(session, cluster)
 
 
@@ -148,7 +148,7 @@ def set_cluster(
     if not changes:
         raise typer.BadParameter("no setting given; see `faultbridge cluster set --help`")
     _check_parts(session, changes)
-    session.application.registration.set_cluster(cluster, changes)
+    session.application.registry.registration.set_cluster(cluster, changes)
     _show_registered(session, cluster)
 
 
@@ -167,7 +167,7 @@ def maintain_cluster(
     at = parse_future_time(until, session.now())
     if (at is None) is not end:
         raise typer.BadParameter("give one of --until and --end")
-    session.application.registration.set_cluster(cluster, {"maintenance_until": at or session.now()})
+    session.application.registry.registration.set_cluster(cluster, {"maintenance_until": at or session.now()})
     session.show_one(cluster_document(session.directory.cluster(cluster)), CLUSTER)
 
 
@@ -203,7 +203,7 @@ def _check_parts(session: Session, changes: dict[str, Any]) -> None:
     """Check the names of provider, orchestrator, verifier and restarter."""
     ports = session.ports
     for name, allowed in (
-        ("provider", {**session.application.inventories(), **ports.providers}),
+        ("provider", {**session.application.ports.inventories, **ports.providers}),
         ("orchestrator", ports.orchestrators),
         ("verifier", ports.verifiers),
         ("restarter", ports.restarters),

@@ -63,7 +63,7 @@ def set_template(
     changes = {name: value for name, value in given.items() if value is not None}
     if not changes:
         raise typer.BadParameter("no setting given; see `faultbridge cluster template --help`")
-    registration = session.application.registration
+    registration = session.application.registry.registration
     if changes.get("spares") and not (spare_group or registration.cluster(cluster).spare_group):
         raise typer.BadParameter("--spares without --spare-group; name the launch template of the spares")
     registration.set_cluster(cluster, changes)

@@ -17,7 +17,7 @@ from faultbridge.cli.stack.session import Session
 from faultbridge.domain.edges import NodeStatus
 from faultbridge.domain.nodes import NodeKey, NodeState
 from faultbridge.registry.registration import NewNode
-from faultbridge.repair.case_orders import CaseOrder
+from faultbridge.repair.case_orders import OperatorOrder
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -77,7 +77,7 @@ def add_node(
 ) -> None:
     """Register a node. A node with an instance is in service at once, marked as never verified."""
     new = NewNode(node, instance_id, group, instance_type, domain, tuple(alias or ()))
-    session.show_one(node_document(session.application.registration.add_node(cluster, new)), NODE)
+    session.show_one(node_document(session.application.registry.registration.add_node(cluster, new)), NODE)
 
 
 app.command("import", epilog=IMPORT_EXAMPLES)(import_nodes)
@@ -91,14 +91,16 @@ def _add_order(verb: str, summary: str, reason: str) -> None:
     )
     @stack_command
     def give_order(session: Session, node: NodeArgument, cluster: ClusterOption, reason: ReasonOption = "") -> None:
-        node_orders = session.application.node_orders
-        orders: dict[str, Callable[[NodeKey, CaseOrder], NodeState]] = {
+        node_orders = session.application.repair.node_orders
+        orders: dict[str, Callable[[NodeKey, OperatorOrder], NodeState]] = {
             "replace": node_orders.replace,
             "quarantine": node_orders.quarantine,
-            "return": node_orders.give_back,
-            "retire": session.application.retire,
+            "return": node_orders.return_node,
+            "retire": session.application.registry.retirement,
         }
-        session.show_one(node_document(orders[verb](NodeKey(cluster, node), CaseOrder(session.operator, reason))), NODE)
+        session.show_one(
+            node_document(orders[verb](NodeKey(cluster, node), OperatorOrder(session.operator, reason))), NODE
+        )
 
 
 _add_order("replace", "Replace the instance of a node within all repair limits.", "burnt smell")
@@ -124,7 +126,11 @@ def ignore_node(
     end: Annotated[bool, typer.Option("--end", help="Stop ignoring the node now.")] = False,
 ) -> None:
     """Ignore a node: its faults are recorded, and no repair starts."""
-    key, order, ignore = NodeKey(cluster, node), CaseOrder(session.operator, reason), session.application.ignore
+    key, order, ignore = (
+        NodeKey(cluster, node),
+        OperatorOrder(session.operator, reason),
+        session.application.repair.opt_out,
+    )
     at = parse_future_time(until, session.now())
     if at is not None and end:
         raise typer.BadParameter("conflicting options: --until and --end; give one of them")

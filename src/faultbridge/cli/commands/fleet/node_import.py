@@ -55,7 +55,7 @@ def import_nodes(
     if (file is None) == (group is None):
         raise typer.BadParameter("give one of FILE and --group")
     nodes = read_nodes(file) if file is not None else _nodes_of_group(session, cluster, str(group))
-    results = session.application.registration.add_nodes(cluster, nodes)
+    results = session.application.registry.registration.add_nodes(cluster, nodes)
     rows = []
     with progress("registering nodes", len(nodes)) as advance:
         for node, result in zip(nodes, results, strict=True):
@@ -121,8 +121,8 @@ def _node(row: Mapping[str, Any], number: int) -> NewNode:
 
 def _nodes_of_group(session: Session, cluster: str, group: str) -> list[NewNode]:
     """List the instances of a group at the provider of the cluster."""
-    config = session.application.registration.cluster(cluster)
-    inventory = session.application.inventories().get(config.provider)
+    config = session.application.registry.registration.cluster(cluster)
+    inventory = session.application.ports.inventories.get(config.provider)
     if inventory is None:
         raise typer.BadParameter(f"no inventory for provider: {config.provider!r}; give a file instead of --group")
     return [NewNode.of_machine(instance) for instance in inventory.machines(config, group)]

@@ -77,9 +77,9 @@ def show_policy(
 
 
 def _policies(session: Session) -> Any:  # noqa: ANN401 - imported where it is used
-    from faultbridge.rules.policies import Policies
+    from faultbridge.rules.policies import PolicyStore
 
-    return Policies(session.ports.table, session.ports.clock)
+    return PolicyStore(session.ports.table, session.ports.clock)
 
 
 def _read_policy(file: str, output: OutputFormat) -> dict[str, Any]:

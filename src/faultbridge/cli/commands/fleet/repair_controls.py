@@ -56,13 +56,13 @@ def show_breakers(
 
     A breaker opens when too many nodes fail at once. While it is open, no node is taken out of service.
     """
-    controls = session.application.controls
+    controls = session.application.repair.controls
     control = controls.close_breakers(cluster, session.operator) if close else controls.read(cluster)
     session.show(_breaker_documents(control), BREAKERS)
 
 
 def _set_paused(session: Session, cluster: str, *, paused: bool) -> None:
-    session.application.controls.pause(cluster, paused=paused, operator=session.operator)
+    session.application.repair.controls.pause(cluster, paused=paused, operator=session.operator)
     session.show_one(cluster_document(session.directory.cluster(cluster)), CLUSTER)
 
 

@@ -14,10 +14,9 @@ from faultbridge.cli.commands.options import STDIN
 from faultbridge.cli.errors.failures import EXIT_NOT_WELL
 from faultbridge.cli.render.output import Columns, JsonFlag, JsonlFlag, examples, format_of, notice, show
 from faultbridge.errors import Rejected
-from faultbridge.events.models import BY_NAME
+from faultbridge.events.json_schema.build import EVENT_MODELS, closed_form, open_schema
+from faultbridge.events.json_schema.validation import problems
 from faultbridge.events.registry import schema_name
-from faultbridge.events.schemas import close, open_schema
-from faultbridge.events.validation import problems
 
 LIST_COLUMNS: Columns = {
     "EVENT": lambda one: one["event"],
@@ -39,7 +38,7 @@ app = typer.Typer(rich_markup_mode=None)
 @app.command("list", epilog=examples("faultbridge schema list", "faultbridge schema list --json"))
 def list_schemas(as_json: JsonFlag = False, as_jsonl: JsonlFlag = False) -> None:
     """List the events with schema version and description."""
-    show((_row(name) for name in BY_NAME), LIST_COLUMNS, format_of(as_json=as_json, as_jsonl=as_jsonl))
+    show((_row(name) for name in EVENT_MODELS), LIST_COLUMNS, format_of(as_json=as_json, as_jsonl=as_jsonl))
 
 
 @app.command(
@@ -59,7 +58,7 @@ def show_schema(
     """Print the JSON Schema of an event. The output is JSON with or without --json."""
     del as_json
     schema = open_schema(_event_name(event))
-    print(json.dumps(close(schema) if closed else schema, indent=2))
+    print(json.dumps(closed_form(schema) if closed else schema, indent=2))
 
 
 @app.command(
@@ -95,7 +94,7 @@ def _row(name: str) -> dict[str, Any]:
     return {
         "event": name,
         "version": schema["x-schema-version"],
-        "detail_type": BY_NAME[name].event_type or None,
+        "detail_type": EVENT_MODELS[name].event_type or None,
         "description": schema["description"],
         "id": schema["$id"],
     }
@@ -104,9 +103,9 @@ def _row(name: str) -> dict[str, Any]:
 def _event_name(event: str) -> str:
     """Return the name of `EVENT@1` without its version. An unknown name or version is wrong usage."""
     name, at, major = event.partition("@")
-    if name not in BY_NAME:
-        raise typer.BadParameter(f"unknown event: {name!r}; allowed: {', '.join(BY_NAME)}")
-    ours = BY_NAME[name].version.partition(".")[0]
+    if name not in EVENT_MODELS:
+        raise typer.BadParameter(f"unknown event: {name!r}; allowed: {', '.join(EVENT_MODELS)}")
+    ours = EVENT_MODELS[name].version.partition(".")[0]
     if at and major != ours:
         raise typer.BadParameter(f"unknown version of {name}: {major!r}; allowed: {ours}")
     return name

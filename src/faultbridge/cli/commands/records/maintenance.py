@@ -57,8 +57,8 @@ def recover(
     """
     from faultbridge.ledger.recover import RecoverTable
 
-    application, kept = session.application, session.application.keeping
-    restore = RecoverTable(kept.table, kept.vault, kept.clock, application.append, application.stack)
+    application, kept = session.application, session.application.ports
+    restore = RecoverTable(kept.table, kept.vault, kept.clock, application.ledger.append, application.stack)
     done = restore(epoch, by=by)
     session.show_one({"epoch": done.epoch, "streams": done.streams, "already": done.already}, RECOVERED)
 

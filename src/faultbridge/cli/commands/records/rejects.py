@@ -64,7 +64,7 @@ REJECT: Columns = {
 def list_rejects(session: Session, cluster: ClusterFilter = None, reason: ReasonFilter = None) -> None:
     """List rejected records, also of unregistered clusters."""
     session.show(map(_document, _matching(session, cluster, reason)), REJECTS)
-    dropped = sum(session.application.rejects.dropped(name) for name in _partitions(session, cluster))
+    dropped = sum(session.application.ingestion.rejects.dropped(name) for name in _partitions(session, cluster))
     if dropped:
         notice(f"{dropped} more records were counted but not kept: 100 an hour are kept per node, source and reason")
 
@@ -79,7 +79,7 @@ def show_reject(
 ) -> None:
     """Show why a record was rejected, and its first 2000 bytes."""
     reject = _find(session, record, cluster)
-    body = session.application.rejects.raw(reject)
+    body = session.application.ingestion.rejects.raw(reject)
     if raw:
         if body is None:
             raise Rejected("raw_gone", f"raw record no longer stored: {record}")
@@ -121,7 +121,7 @@ def retry_rejects(
 def _retry(session: Session, reject: Reject) -> dict[str, str]:
     """Send one record again and describe the outcome."""
     try:
-        session.application.rejects.retry(reject)
+        session.application.ingestion.rejects.retry(reject)
     except (Rejected, Transient) as error:
         return {"record_id": reject.record_id, "outcome": str(error)}
     return {"record_id": reject.record_id, "outcome": "sent"}
@@ -137,14 +137,14 @@ def _partitions(session: Session, cluster: str | None) -> list[str]:
 def _matching(session: Session, cluster: str | None, reason: str | None) -> Iterator[Reject]:
     """Yield the rejected records of a cluster with a reason; None matches all."""
     for name in _partitions(session, cluster):
-        rejects = session.application.rejects.list(name)
+        rejects = session.application.ingestion.rejects.list(name)
         yield from (reject for reject in rejects if reason in {None, reject.reason})
 
 
 def _find(session: Session, record: str, cluster: str | None) -> Reject:
     """Return the rejected record with this id. Raises `Rejected` where there is none."""
     for name in _partitions(session, cluster):
-        found = session.application.rejects.find(record, name)
+        found = session.application.ingestion.rejects.find(record, name)
         if found is not None:
             return found
     raise Rejected("unknown_reject", f"no rejected record with this id: {record}")

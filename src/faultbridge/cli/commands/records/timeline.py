@@ -20,7 +20,7 @@ from faultbridge.cli.stack.command import stack_command
 from faultbridge.cli.stack.session import Session
 from faultbridge.domain.entries import EntryType
 from faultbridge.domain.faults import Severity
-from faultbridge.ledger.timeline import Line, Wanted, follow, in_order
+from faultbridge.ledger.timeline import Line, TimelineQuery, follow, sort_by_occurrence
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -86,7 +86,7 @@ def show_timeline(
 ) -> None:
     """Show timeline entries, oldest first. An entry that was recorded late is marked as late."""
     now = session.now() if archive is None else datetime.now(UTC)
-    wanted = Wanted(
+    wanted = TimelineQuery(
         cluster=cluster,
         node=node,
         case=case,
@@ -106,7 +106,7 @@ def show_timeline(
         _show(session, *_pages(session, wanted, limit))
 
 
-def _pages(session: Session, wanted: Wanted, limit: int) -> tuple[Sequence[Line], int, str | None]:
+def _pages(session: Session, wanted: TimelineQuery, limit: int) -> tuple[Sequence[Line], int, str | None]:
     """Read entries up to the limit. Returns them, the limit, and a token when there are more."""
     lines: list[Line] = []
     token = None
@@ -119,7 +119,7 @@ def _pages(session: Session, wanted: Wanted, limit: int) -> tuple[Sequence[Line]
 
 
 def _show(session: Session, lines: Sequence[Line], limit: int, more: str | None) -> None:
-    session.show((entry_document(line) for line in in_order(lines[:limit])), ENTRIES)
+    session.show((entry_document(line) for line in sort_by_occurrence(lines[:limit])), ENTRIES)
     if more is not None or len(lines) > limit:
         notice(f"output truncated: more than {limit} entries; narrow with --since and --until, or raise --limit")
 

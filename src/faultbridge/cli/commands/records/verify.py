@@ -76,7 +76,7 @@ def _on_stack(session: Session, cluster: str, node: str | None, *, anchor: bool)
     if anchors is not None and not anchors.anchors:
         notice("no anchor in the vault yet; one is written each hour")
     with progress("verifying streams", None) as advance:
-        for _stream in session.verify.walk(cluster, node, verified, anchors):
+        for _stream in session.verify.stream_by_stream(cluster, node, verified, anchors):
             advance(1)
     return verified
 

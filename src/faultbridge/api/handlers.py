@@ -1,0 +1,221 @@
+"""Handlers: one method per route, from a request to a JSON document."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from datetime import datetime
+
+from faultbridge.api.requests import MAX_LENGTH, Request
+from faultbridge.domain import names
+from faultbridge.domain.cases import APPROVED, DENIED
+from faultbridge.domain.edges import CaseStatus
+from faultbridge.domain.entries import EntryType
+from faultbridge.domain.faults import Severity
+from faultbridge.domain.nodes import NodeKey
+from faultbridge.errors import Rejected
+from faultbridge.ledger.page_tokens import Tokens
+from faultbridge.ledger.timeline import Timeline, TimelineQuery
+from faultbridge.ledger.verify import Verified, Verify
+from faultbridge.ports import Clock
+from faultbridge.registry.documents import (
+    Document,
+    case_document,
+    cluster_document,
+    entry_document,
+    node_document,
+    reject_document,
+)
+from faultbridge.registry.views import CaseView, Views
+from faultbridge.repair.case_orders import CaseOrders, OperatorOrder
+from faultbridge.storage import keys, rejects
+
+DEFAULT_LIMIT, MAX_LIMIT = 100, 500
+MAX_SEQUENCE, MAX_EPOCH, MAX_ATTEMPT = 10**11, 9999, 9999
+MAX_VERIFIED_ENTRIES = 20_000
+CLUSTER_STREAM = "-"
+CASE_ID = re.compile(r"c-[a-z2-7]{26}")
+
+STATUSES = tuple(status.value for status in CaseStatus)
+TYPES = tuple(entry_type.value for entry_type in EntryType)
+SEVERITIES = tuple(severity.value for severity in Severity)
+
+
+@dataclass(frozen=True, slots=True)
+class Handlers:
+    """Handles requests. The server has already checked that the caller may see the cluster."""
+
+    directory: Views
+    timeline: Timeline
+    verify: Verify
+    orders: CaseOrders
+    clock: Clock
+    tokens: Tokens
+
+    def clusters(self, request: Request) -> Document:
+        """List all clusters."""
+        request.check_parameters()
+        return {"items": [cluster_document(view) for view in self.directory.clusters()]}
+
+    def cluster(self, request: Request) -> Document:
+        """Show a cluster."""
+        request.check_parameters()
+        return cluster_document(self.directory.cluster(request.cluster))
+
+    def nodes(self, request: Request) -> Document:
+        """List the nodes of a cluster by name, page by page."""
+        request.check_parameters("limit", "token")
+        limit, last_node = self._page(request, "nodes")
+        nodes = self.directory.page(request.cluster, last_node or "", limit + 1)
+        more = nodes[limit - 1].key.node if len(nodes) > limit else None
+        return self._with_token(request, "nodes", [node_document(state) for state in nodes[:limit]], more)
+
+    def node(self, request: Request) -> Document:
+        """Show a node."""
+        request.check_parameters()
+        return node_document(self.directory.node(self._node(request)))
+
+    def cases(self, request: Request) -> Document:
+        """List cases, oldest first. Without a status: all cases that are not resolved or expired."""
+        request.check_parameters("status")
+        statuses = [CaseStatus(status) for status in _allowed_values(request, "status", STATUSES)]
+        views = self.directory.cases(request.cluster, statuses)
+        return {"items": [case_document(view, self.clock.now()) for view in views]}
+
+    def case(self, request: Request) -> Document:
+        """Show a case of the cluster."""
+        request.check_parameters()
+        return case_document(self._case(request), self.clock.now())
+
+    def entries(self, request: Request) -> Document:
+        """List timeline entries in the order of recording, page by page."""
+        filters = ("node", "case", "device", "job", "code", "type", "severity", "since", "until")
+        request.check_parameters(*filters, "limit", "token")
+        self.directory.cluster(request.cluster)
+        since, until = _window(request)
+        node = request.text("node")
+        wanted = TimelineQuery(
+            cluster=request.cluster,
+            node=names.node_name(node) if node else None,
+            case=request.text("case"),
+            device=request.text("device"),
+            job=request.text("job"),
+            codes=request.texts("code"),
+            types=_allowed_values(request, "type", TYPES),
+            severities=_allowed_values(request, "severity", SEVERITIES),
+            since=since,
+            until=until,
+        )
+        scope = repr(wanted)
+        limit, position = self._page(request, scope)
+        lines, more = self.timeline.page(wanted, limit, position)
+        return self._with_token(request, scope, [entry_document(line) for line in lines], more)
+
+    def stream(self, request: Request) -> Document:
+        """List the entries of one stream after a sequence, so that a consumer can find and fill gaps."""
+        request.check_parameters("after", "epoch", "limit")
+        epoch, last = self._head(request)
+        after = request.integer("after", 0, 0, MAX_SEQUENCE)
+        wanted_epoch = request.integer("epoch", epoch, 1, MAX_EPOCH)
+        limit = request.integer("limit", DEFAULT_LIMIT, 1, MAX_LIMIT)
+        lines = self.timeline.stream(request.cluster, _stream_node(request), (wanted_epoch, after), limit)
+        return {"items": [entry_document(line) for line in lines], "epoch": epoch, "last": last}
+
+    def verified(self, request: Request) -> Document:
+        """Verify one stream. A stream that is too long for one request gives `too_long`."""
+        request.check_parameters()
+        if self._head(request)[1] > MAX_VERIFIED_ENTRIES:
+            raise Rejected(
+                "too_long", f"the stream has more than {MAX_VERIFIED_ENTRIES} entries; use `faultbridge verify`"
+            )
+        node = _stream_node(request)
+        result = self.verify(request.cluster, node) if node else self.verify.cluster_stream(request.cluster)
+        return verification_document(result)
+
+    def rejected(self, request: Request) -> Document:
+        """List the rejected records of a cluster, oldest first."""
+        request.check_parameters("limit")
+        self.directory.cluster(request.cluster)
+        limit = request.integer("limit", DEFAULT_LIMIT, 1, MAX_LIMIT)
+        partition = keys.reject_partition(request.cluster)
+        page = self.directory.table.query(partition, up_to=rejects.COUNTERS, limit=limit)
+        return {"items": [reject_document(rejects.read(found)) for found in page.items]}
+
+    def approve(self, request: Request) -> Document:
+        """Approve the attempt that requires approval."""
+        return self._answer(request, approved=True)
+
+    def deny(self, request: Request) -> Document:
+        """Deny the attempt that requires approval."""
+        return self._answer(request, approved=False)
+
+    def _answer(self, request: Request, *, approved: bool) -> Document:
+        request.check_parameters()
+        view, body = self._case(request), request.json_body()
+        attempt, reason = body.get("attempt"), body.get("reason", "")
+        if type(attempt) is not int or not 1 <= attempt <= MAX_ATTEMPT:
+            raise Rejected("bad_body", f"invalid `attempt`; allowed: 1 to {MAX_ATTEMPT}")
+        if not isinstance(reason, str) or len(reason) > MAX_LENGTH or set(body) - {"attempt", "reason"}:
+            raise Rejected(
+                "bad_body", f"invalid body; allowed: `attempt` and an optional `reason` of {MAX_LENGTH} characters"
+            )
+        answer = self.orders.approve if approved else self.orders.deny
+        answer(view.case.id, OperatorOrder(request.caller.name, reason), attempt)
+        return {"case_id": view.case.id, "attempt": attempt, "answer": APPROVED if approved else DENIED}
+
+    def _page(self, request: Request, scope: str) -> tuple[int, str | None]:
+        """Return the page size, and the position in the page token if there is one."""
+        limit, token = request.integer("limit", DEFAULT_LIMIT, 1, MAX_LIMIT), request.text("token")
+        return limit, self.tokens.read(f"{request.cluster}\n{scope}", token) if token else None
+
+    def _with_token(self, request: Request, scope: str, items: list[Document], more: str | None) -> Document:
+        token = self.tokens.sign(f"{request.cluster}\n{scope}", more) if more else None
+        return {"items": items, "next": token}
+
+    def _node(self, request: Request) -> NodeKey:
+        return NodeKey(request.cluster, names.node_name(request.path["node"]))
+
+    def _case(self, request: Request) -> CaseView:
+        case_id = request.path["case"]
+        view = self.directory.case(case_id) if CASE_ID.fullmatch(case_id) else None
+        if view is None or view.key.cluster != request.cluster:
+            raise Rejected("unknown_case", "unknown case in this cluster; list cases to see their ids")
+        return view
+
+    def _head(self, request: Request) -> tuple[int, int]:
+        """Return the epoch and the last sequence of the stream."""
+        if _stream_node(request) is None:
+            head = self.directory.cluster(request.cluster).state.head
+        else:
+            head = self.directory.node(self._node(request)).head
+        return head.epoch, head.sequence
+
+
+Handler = Callable[[Handlers, Request], Document]
+
+
+def verification_document(verified: Verified) -> Document:
+    """Return the result of a verification as a JSON document."""
+    return {**asdict(verified), "whole": verified.whole, "anchored": False}
+
+
+def _stream_node(request: Request) -> str | None:
+    """Return the node of a stream, or None for the stream of the cluster."""
+    node = request.path["node"]
+    return None if node == CLUSTER_STREAM else names.node_name(node)
+
+
+def _window(request: Request) -> tuple[datetime | None, datetime | None]:
+    since, until = request.instant("since"), request.instant("until")
+    if since and until and since >= until:
+        raise Rejected("bad_parameter", "since is not before until")
+    return since, until
+
+
+def _allowed_values(request: Request, name: str, allowed: tuple[str, ...]) -> tuple[str, ...]:
+    values = request.texts(name)
+    for value in values:
+        if value not in allowed:
+            raise Rejected("bad_parameter", f"unknown {name}: {value[:40]!r}; allowed: {', '.join(allowed)}")
+    return values

@@ -1,0 +1,89 @@
+"""The base of response models, and the models of nodes."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Instant = Annotated[str, Field(json_schema_extra={"format": "date-time"}, description="RFC 3339, UTC, milliseconds.")]
+Count = Annotated[int, Field(ge=0)]
+
+
+class ResponseModel(BaseModel):
+    """A response. Fields may be added later: clients ignore unknown fields."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, json_schema_extra={"additionalProperties": True})
+
+
+class Component(ResponseModel):
+    """A component of a node."""
+
+    type: str
+    pci: str | None
+    uuid: str | None
+    index: int | None
+    serial: str | None
+    link: int | None
+    name: str | None
+
+
+class Condition(ResponseModel):
+    """An active condition of a node."""
+
+    code: str
+    component: Component
+    severity: str
+    action: str
+    message: str
+    since: Instant
+    last_at: Instant
+    count: Count = Field(description="Lower bound of the number of observations.")
+    reporters: list[str]
+    known_incarnation: bool
+
+
+class NodeCase(ResponseModel):
+    """The live case of a node."""
+
+    case_id: str
+    status: str
+
+
+class Ignored(ResponseModel):
+    """An opt-out from repair. `by` is the ARN of an operator, or `label`."""
+
+    by: str
+    since: Instant
+    until: Instant | None
+    reason: str
+
+
+class Node(ResponseModel):
+    """A node with its instance, its active conditions and its live case."""
+
+    cluster: str
+    node: str
+    status: str
+    severity: str | None
+    unverified: bool
+    isolation: str
+    ignored: Ignored | None
+    instance_id: str | None
+    boot_id: str | None
+    instance: Count
+    boot: Count
+    since: Instant | None
+    former_instances: list[str]
+    group: str | None
+    instance_type: str | None
+    domain: str | None
+    domains: dict[str, str]
+    aliases: list[str]
+    conditions: list[Condition]
+    devices: list[Component]
+    case: NodeCase | None
+    last_case: str | None
+    due_at: Instant | None
+    epoch: int
+    entries: Count

@@ -1,0 +1,206 @@
+"""Models of responses and request bodies, for the OpenAPI document. The server does not import them."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from faultbridge.api.node_models import Component, Count, Instant, Node, ResponseModel
+
+
+class Problem(ResponseModel):
+    """The reason why a request failed (RFC 9457)."""
+
+    type: str = Field(description="`urn:faultbridge:` and a stable identifier.")
+    title: str
+    status: int
+    detail: str
+
+
+class Cluster(ResponseModel):
+    """A cluster: its registration, its status, and the cases that hold its repair slots."""
+
+    cluster: str
+    status: str | None
+    counts: dict[str, int]
+    expected: Count
+    mode: str
+    repair_owner: str
+    provider: str
+    orchestrator: str
+    verifier: str
+    restarter: str
+    eks_cluster: str | None
+    hyperpod_cluster: str | None
+    instance_types: list[str]
+    subnets: list[str]
+    spares: Count
+    spare_group: str | None
+    pool: dict[str, int]
+    provider_role: str | None
+    shards: int
+    policy: str | None
+    version: int
+    paused: bool
+    maintenance_until: Instant | None
+    holders: dict[str, Instant]
+
+
+class Approval(ResponseModel):
+    """An approval request for an attempt. `answer` is null until it is answered."""
+
+    attempt: Count
+    asked_at: Instant
+    answer_by: Instant
+    answer: Literal["approved", "denied"] | None
+    operator: str | None
+
+
+class Case(ResponseModel):
+    """A case, with the duration of each phase so far in milliseconds."""
+
+    case_id: str
+    cluster: str
+    node: str
+    status: str
+    waiting_for: str | None
+    resolution: str | None
+    reason: str
+    code: str
+    component: Component
+    severity: str
+    action: str
+    repair_action: str
+    attempt: Count
+    approval: Approval | None
+    opened_at: Instant
+    not_before: Instant | None
+    closed_at: Instant | None
+    age_ms: Count
+    phases: dict[str, int]
+    rule: str
+    policy: str
+    previous_case: str | None
+
+
+class Entry(ResponseModel):
+    """A timeline entry: its event without evidence, and the hash of its stored body."""
+
+    metadata: dict[str, Any] = Field(description="As in `schemas/<event>/v1.json`.")
+    data: dict[str, Any] = Field(description="As in `schemas/<event>/v1.json` of the entry's type.")
+    hash: str
+    late: bool = Field(description="Recorded more than two minutes after it happened.")
+
+
+class Break(ResponseModel):
+    """A break of a stream: the position where verification failed, and why."""
+
+    stream: str
+    epoch: int
+    sequence: int
+    kind: str
+    detail: str
+    object: str | None
+
+
+class StreamVerification(ResponseModel):
+    """The result of a verification without anchors. `faultbridge verify --anchor` also compares anchors."""
+
+    streams: Count
+    entries: Count
+    breaks: list[Break]
+    whole: bool
+    anchored: bool
+
+
+class Reject(ResponseModel):
+    """A rejected record."""
+
+    record_id: str
+    cluster: str
+    node: str | None
+    source: str
+    reason: str
+    detail: str
+    sent_at: Instant
+    rejected_at: Instant
+    size: int | None
+
+
+class Clusters(ResponseModel):
+    """All clusters."""
+
+    items: list[Cluster]
+
+
+class Nodes(ResponseModel):
+    """A page of nodes. `next` is the token of the next page, or null."""
+
+    items: list[Node]
+    next: str | None
+
+
+class Cases(ResponseModel):
+    """Cases, oldest first."""
+
+    items: list[Case]
+
+
+class Entries(ResponseModel):
+    """A page of entries. A short page may have a `next` token; it is null only on the last page."""
+
+    items: list[Entry]
+    next: str | None
+
+
+class Stream(ResponseModel):
+    """Entries of one stream, with its epoch and last sequence.
+
+    A client with all entries up to `last` has the complete stream.
+    """
+
+    items: list[Entry]
+    epoch: int
+    last: Count
+
+
+class Rejects(ResponseModel):
+    """Rejected records, oldest first."""
+
+    items: list[Reject]
+
+
+class ApprovalAnswer(ResponseModel):
+    """The answer to an approval request."""
+
+    attempt: int = Field(ge=1, le=9999, description="The attempt of the approval request.")
+    reason: str = Field(default="", max_length=256)
+
+
+class ApprovalResult(ResponseModel):
+    """The recorded answer to an approval request."""
+
+    case_id: str
+    attempt: int
+    answer: Literal["approved", "denied"]
+
+
+MODELS = {
+    model.__name__: model
+    for model in (
+        Problem,
+        Cluster,
+        Clusters,
+        Node,
+        Nodes,
+        Case,
+        Cases,
+        Entries,
+        Stream,
+        StreamVerification,
+        Rejects,
+        ApprovalAnswer,
+        ApprovalResult,
+    )
+}

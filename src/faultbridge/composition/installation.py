@@ -1,0 +1,141 @@
+"""The installation: ports and settings in, one lazy factory a room out."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cache, cached_property
+from typing import TYPE_CHECKING
+
+from faultbridge.ledger.append import Stack
+from faultbridge.settings import Settings
+
+if TYPE_CHECKING:
+    from faultbridge.adapters.aws.clients import Clients
+    from faultbridge.composition.ports import AllPorts
+    from faultbridge.composition.recording import Gateway, Ingestion, JobTracking, Ledger, PolicyRules, Registry
+    from faultbridge.composition.repairing import Operations, Repair
+    from faultbridge.composition.reporting import ApiAnswers, ArchiveKeeping, Pages
+    from faultbridge.pipeline.normalize.trust import Trust
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Sleep and random sources, replaceable in simulation and tests."""
+
+    pause: Callable[[float], None] = time.sleep
+    random: random.Random = field(default_factory=random.Random)
+
+
+@dataclass(frozen=True)
+class Installation:
+    """One deployment of Faultbridge: every service, built from its ports and settings at first use."""
+
+    ports: AllPorts
+    settings: Settings
+    timing: Timing = field(default_factory=Timing)
+
+    @cached_property
+    def stack(self) -> Stack:
+        """Return the id and name of the stack; event ids derive from the id."""
+        return Stack(self.settings.stack_id, self.settings.stack)
+
+    @cached_property
+    def trust(self) -> Trust:
+        """Return which senders are accepted for which nodes."""
+        from faultbridge.pipeline.normalize.trust import Trust
+
+        settings = self.settings
+        return Trust(settings.sender_proof, settings.own_senders, settings.events_queue)
+
+    @cached_property
+    def ledger(self) -> Ledger:
+        """Return the factory of the ledger."""
+        from faultbridge.composition.recording import Ledger
+
+        return Ledger(self)
+
+    @cached_property
+    def rules(self) -> PolicyRules:
+        """Return the factory of policies and registrations that decisions depend on."""
+        from faultbridge.composition.recording import PolicyRules
+
+        return PolicyRules(self)
+
+    @cached_property
+    def registry(self) -> Registry:
+        """Return the factory of clusters, nodes and inventory."""
+        from faultbridge.composition.recording import Registry
+
+        return Registry(self)
+
+    @cached_property
+    def jobs(self) -> JobTracking:
+        """Return the factory of jobs."""
+        from faultbridge.composition.recording import JobTracking
+
+        return JobTracking(self)
+
+    @cached_property
+    def ingestion(self) -> Ingestion:
+        """Return the factory of ingest and its helpers."""
+        from faultbridge.composition.recording import Ingestion
+
+        return Ingestion(self)
+
+    @cached_property
+    def gateway(self) -> Gateway:
+        """Return the factory of webhooks and log subscriptions."""
+        from faultbridge.composition.recording import Gateway
+
+        return Gateway(self)
+
+    @cached_property
+    def repair(self) -> Repair:
+        """Return the factory of repairs."""
+        from faultbridge.composition.repairing import Repair
+
+        return Repair(self)
+
+    @cached_property
+    def ops(self) -> Operations:
+        """Return the factory of sweep, react and the backlog."""
+        from faultbridge.composition.repairing import Operations
+
+        return Operations(self)
+
+    @cached_property
+    def pager(self) -> Pages:
+        """Return the factory of pages."""
+        from faultbridge.composition.reporting import Pages
+
+        return Pages(self)
+
+    @cached_property
+    def archive(self) -> ArchiveKeeping:
+        """Return the factory of the archive."""
+        from faultbridge.composition.reporting import ArchiveKeeping
+
+        return ArchiveKeeping(self)
+
+    @cached_property
+    def api(self) -> ApiAnswers:
+        """Return the factory of the HTTP API."""
+        from faultbridge.composition.reporting import ApiAnswers
+
+        return ApiAnswers(self)
+
+
+def on_aws(settings: Settings, clients: Clients | None = None) -> Installation:
+    """Build the installation that the settings describe, with `clients` in place of the environment's if given."""
+    from faultbridge.adapters.aws.ports import AwsPorts
+
+    return Installation(AwsPorts(settings, clients), settings)
+
+
+@cache
+def from_environment() -> Installation:
+    """Build the installation that the environment describes, once a process."""
+    return on_aws(Settings.from_environment())

@@ -1,0 +1,221 @@
+"""Factories of the rooms that record facts: ledger, rules, registry, jobs, ingest and gateway."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from faultbridge.composition.installation import Installation
+    from faultbridge.gateway.log_subscription import LogSubscription
+    from faultbridge.gateway.webhooks import Webhooks
+    from faultbridge.ingest.canary import ReceiveCanary, SendCanary
+    from faultbridge.ingest.heartbeat_monitor import HeartbeatMonitor
+    from faultbridge.ingest.ingest import Ingest
+    from faultbridge.ingest.rejects import Rejects
+    from faultbridge.jobs.job_impact import JobImpact
+    from faultbridge.jobs.jobs import Jobs
+    from faultbridge.ledger.append import Append
+    from faultbridge.ledger.publish import Publish
+    from faultbridge.registry.inventory_events import LookAtEvents
+    from faultbridge.registry.inventory_sync import SyncInventory
+    from faultbridge.registry.registration import Registration
+    from faultbridge.registry.retirement import Retirement
+    from faultbridge.rules.rulebook import Rulebook
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """Builds the only writer of nodes, and publication."""
+
+    installation: Installation
+
+    @cached_property
+    def append(self) -> Append:
+        """Return the only writer of nodes."""
+        from faultbridge.ledger.append import Append
+
+        of = self.installation
+        return Append(of.ports.table, of.ports.clock, of.stack, of.timing.pause, of.timing.random)
+
+    @cached_property
+    def publish(self) -> Publish:
+        """Return the publisher of entries on the event bus."""
+        from faultbridge.ledger.publish import Publish
+
+        of = self.installation
+        return Publish(of.ports.table, of.ports.bus, of.stack.id, of.settings.hyperpod_mirror)
+
+
+@dataclass(frozen=True)
+class PolicyRules:
+    """Builds the reader of policies and registrations."""
+
+    installation: Installation
+
+    @cached_property
+    def rulebook(self) -> Rulebook:
+        """Return the reader of registrations and policies."""
+        from faultbridge import data
+        from faultbridge.data.policies import default_policy
+        from faultbridge.rules.rulebook import Rulebook
+
+        of = self.installation
+        return Rulebook(of.ports.table, of.stack.id, data.load_catalog, default_policy, data.gpus_by_instance_type)
+
+
+@dataclass(frozen=True)
+class Registry:
+    """Builds registration, retirement and the inventory."""
+
+    installation: Installation
+
+    @cached_property
+    def registration(self) -> Registration:
+        """Return the registration of clusters and nodes."""
+        from faultbridge.registry.registration import Registration
+
+        of = self.installation
+        return Registration(of.ports.table, of.ledger.append, of.ports.clock)
+
+    @cached_property
+    def retirement(self) -> Retirement:
+        """Return the removal of nodes from their cluster."""
+        from faultbridge.registry.retirement import Retirement
+
+        of = self.installation
+        return Retirement(of.ports.table, of.ledger.append, of.rules.rulebook)
+
+    @cached_property
+    def inventory(self) -> SyncInventory:
+        """Return the comparison of what providers run with what is registered."""
+        from faultbridge.registry.inventory_sync import SyncInventory
+        from faultbridge.registry.replacement_detection import ReplacementDetection
+
+        of = self.installation
+        ports = of.ports
+        detection = ReplacementDetection(ports.table, of.ledger.append, of.rules.rulebook)
+        return SyncInventory(ports.table, self.registration, detection, ports.inventories, ports.roll)
+
+    @cached_property
+    def inventory_events(self) -> LookAtEvents:
+        """Return the handler of cloud events about instances of a group."""
+        from faultbridge.registry.inventory_events import LookAtEvents
+
+        return LookAtEvents(self.installation.ports.table, self.inventory)
+
+
+@dataclass(frozen=True)
+class JobTracking:
+    """Builds job tracking."""
+
+    installation: Installation
+
+    @cached_property
+    def jobs(self) -> Jobs:
+        """Return the record of jobs."""
+        from faultbridge.jobs.jobs import Jobs
+
+        of = self.installation
+        return Jobs(of.ports.table, of.ports.clock, of.stack)
+
+    @cached_property
+    def impact(self) -> JobImpact:
+        """Return the recorder of faults on the jobs of a node."""
+        from faultbridge.jobs.job_impact import JobImpact
+
+        return JobImpact(self.installation.ledger.append, self.jobs)
+
+
+@dataclass(frozen=True)
+class Ingestion:
+    """Builds ingest, rejects, heartbeats and canaries."""
+
+    installation: Installation
+
+    @cached_property
+    def ingest(self) -> Ingest:
+        """Return the processing of raw records."""
+        from faultbridge.decoders import registry
+        from faultbridge.ingest.caches import ItemCache, NodeCache
+        from faultbridge.ingest.canary import RecordCanary
+        from faultbridge.ingest.counter_store import CounterStore
+        from faultbridge.ingest.ingest import Ingest
+        from faultbridge.ingest.mappings import CustomerMappings
+        from faultbridge.ingest.node_lookup import NodeLookup
+        from faultbridge.ingest.poison_messages import PoisonMessages
+        from faultbridge.ingest.record_reader import RecordReader
+
+        of = self.installation
+        table, clock = of.ports.table, of.ports.clock
+        items = ItemCache(table, clock)
+        rulebook = replace(of.rules.rulebook, table=items)
+        return Ingest(
+            node_cache=NodeCache(items),
+            node_lookup=NodeLookup(items, rulebook, of.trust),
+            append=of.ledger.append,
+            rulebook=rulebook,
+            reader=RecordReader(of.ports.objects, registry.decode, of.trust, CustomerMappings(items)),
+            counter_store=CounterStore(table),
+            poison_messages=PoisonMessages(table, clock),
+            heartbeats=replace(self.heartbeats, rulebook=rulebook),
+            reject=self.rejects,
+            canary=RecordCanary(table, clock, of.stack),
+        )
+
+    @cached_property
+    def heartbeats(self) -> HeartbeatMonitor:
+        """Return the monitor of missing heartbeats."""
+        from faultbridge.ingest.heartbeat_monitor import HeartbeatMonitor
+
+        of = self.installation
+        return HeartbeatMonitor(of.ports.table, of.ledger.append, of.rules.rulebook)
+
+    @cached_property
+    def rejects(self) -> Rejects:
+        """Return the store of rejected records."""
+        from faultbridge.ingest.rejects import Rejects
+
+        of = self.installation
+        return Rejects(of.ports.table, of.ports.objects, of.ports.queue, of.ports.clock, of.trust)
+
+    @cached_property
+    def send_canary(self) -> SendCanary:
+        """Return the sender of canary records."""
+        from faultbridge.ingest.canary import SendCanary
+
+        of = self.installation
+        return SendCanary(of.ports.queue, of.registry.registration, of.ports.clock)
+
+    @cached_property
+    def receive_canary(self) -> ReceiveCanary:
+        """Return the recorder of canaries that arrived over the bus."""
+        from faultbridge.ingest.canary import ReceiveCanary
+
+        return ReceiveCanary(self.installation.ports.table, self.installation.ports.clock)
+
+
+@dataclass(frozen=True)
+class Gateway:
+    """Builds the ways onto the queue for senders that cannot use SQS."""
+
+    installation: Installation
+
+    @cached_property
+    def webhooks(self) -> Webhooks:
+        """Return the receiver of signed webhooks."""
+        from faultbridge.gateway.forward import Forward
+        from faultbridge.gateway.webhooks import Webhooks
+
+        ports = self.installation.ports
+        return Webhooks(Forward(ports.queue, ports.objects), ports.table, ports.clock, ports.webhook_senders)
+
+    @cached_property
+    def log_subscription(self) -> LogSubscription:
+        """Return the receiver of CloudWatch Logs subscriptions."""
+        from faultbridge.gateway.forward import Forward
+        from faultbridge.gateway.log_subscription import LogSubscription
+
+        ports = self.installation.ports
+        return LogSubscription(Forward(ports.queue, ports.objects), ports.clock)

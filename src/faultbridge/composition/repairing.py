@@ -1,0 +1,169 @@
+"""Factories of the rooms that act on nodes: repair, and the operations that drive it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from faultbridge.composition.installation import Installation
+    from faultbridge.ops.backlog import Backlog
+    from faultbridge.ops.react import React
+    from faultbridge.ops.sweep import Sweep
+    from faultbridge.repair.attempt.step_runner import StepRunner
+    from faultbridge.repair.breakers import Breakers
+    from faultbridge.repair.case_orders import CaseOrders
+    from faultbridge.repair.cluster_status import ClusterRollup
+    from faultbridge.repair.controls import Controls
+    from faultbridge.repair.dispatch import Dispatch
+    from faultbridge.repair.isolate import Isolate
+    from faultbridge.repair.node_orders import NodeOrders
+    from faultbridge.repair.opt_out import OptOut
+
+
+@dataclass(frozen=True)
+class Repair:
+    """Builds isolation, admission, orders and the steps of repairs."""
+
+    installation: Installation
+
+    @cached_property
+    def controls(self) -> Controls:
+        """Return the limits on repairs: budget, breakers and pauses."""
+        from faultbridge.repair.controls import Controls
+
+        of = self.installation
+        return Controls(of.ports.table, of.ports.clock, of.stack)
+
+    @cached_property
+    def breakers(self) -> Breakers:
+        """Return the evaluation of breakers."""
+        from faultbridge.repair.breakers import Breakers
+
+        of = self.installation
+        return Breakers(of.ports.table, of.rules.rulebook, self.controls)
+
+    @cached_property
+    def isolate(self) -> Isolate:
+        """Return the isolation of nodes from new work."""
+        from faultbridge.repair.isolate import Isolate
+
+        of = self.installation
+        return Isolate(of.ledger.append, of.rules.rulebook, of.ports.orchestrators, self.controls)
+
+    @cached_property
+    def cluster_status(self) -> ClusterRollup:
+        """Return the computation of cluster status."""
+        from faultbridge.repair.cluster_status import ClusterRollup
+
+        of = self.installation
+        return ClusterRollup(of.ports.table, of.ports.clock, of.stack, of.rules.rulebook)
+
+    @cached_property
+    def dispatch(self) -> Dispatch:
+        """Return the admission of cases to repair."""
+        from faultbridge.repair.dispatch import Dispatch
+
+        of = self.installation
+        ports = of.ports
+        return Dispatch(ports.table, ports.clock, of.ledger.append, self.isolate, ports.workflow, of.rules.rulebook)
+
+    @cached_property
+    def case_orders(self) -> CaseOrders:
+        """Return what operators decide about cases."""
+        from faultbridge.repair.case_orders import CaseOrders
+
+        of = self.installation
+        return CaseOrders(of.ports.table, of.ledger.append, of.rules.rulebook)
+
+    @cached_property
+    def node_orders(self) -> NodeOrders:
+        """Return what operators order about nodes."""
+        from faultbridge.repair.node_orders import NodeOrders
+
+        return NodeOrders(self.installation.ledger.append, self.installation.rules.rulebook)
+
+    @cached_property
+    def opt_out(self) -> OptOut:
+        """Return the exclusion of nodes from automation."""
+        from faultbridge.repair.opt_out import OptOut
+
+        return OptOut(self.installation.ledger.append, self.installation.rules.rulebook)
+
+    @cached_property
+    def step_runner(self) -> StepRunner:
+        """Return the runner of repair steps."""
+        from faultbridge.repair.attempt.step_runner import StepRunner
+        from faultbridge.repair.attempt.step_tools import StepTools
+
+        of, ports = self.installation, self.installation.ports
+        tools = StepTools(
+            table=ports.table,
+            clock=ports.clock,
+            append=of.ledger.append,
+            workflow=ports.workflow,
+            rulebook=of.rules.rulebook,
+            objects=ports.objects,
+            providers=ports.providers,
+            launchers=ports.launchers,
+            restarters=ports.restarters,
+            collector=ports.collector,
+            orchestrators=ports.orchestrators,
+            verifiers=ports.verifiers,
+            compute_in_account=ports.for_role,
+            probe_interval=timedelta(seconds=of.settings.probe_seconds),
+        )
+        return StepRunner(tools)
+
+
+@dataclass(frozen=True)
+class Operations:
+    """Builds what runs on every entry and every minute."""
+
+    installation: Installation
+
+    @cached_property
+    def react(self) -> React:
+        """Return the reaction to new entries."""
+        from faultbridge.ops.react import React
+
+        of = self.installation
+        repair = of.repair
+        return React(repair.breakers, repair.isolate, repair.cluster_status, repair.dispatch, of.jobs.impact)
+
+    @cached_property
+    def sweep(self) -> Sweep:
+        """Return the work of each minute: due timers and unfinished work."""
+        from faultbridge.ops.sweep import Sweep
+        from faultbridge.repair.attempt.leaked_slots import ReleaseLeakedSlots
+        from faultbridge.repair.attempt.recovery import RecoverAttempts
+        from faultbridge.repair.spares.pool import SparePool
+        from faultbridge.repair.spares.reconcile import ReconcileSpares
+
+        of, ports, repair = self.installation, self.installation.ports, self.installation.repair
+        return Sweep(
+            table=ports.table,
+            clock=ports.clock,
+            append=of.ledger.append,
+            rulebook=of.rules.rulebook,
+            guard=repair.breakers,
+            isolate=repair.isolate,
+            rollup=repair.cluster_status,
+            dispatch=repair.dispatch,
+            poke=RecoverAttempts(repair.step_runner),
+            silence=of.ingestion.heartbeats,
+            job_impact=of.jobs.impact,
+            release=ReleaseLeakedSlots(ports.table),
+            reconcile_spares=ReconcileSpares(SparePool(ports.table, ports.clock), repair.step_runner.tools),
+            publish=of.ledger.publish.from_table,
+            retry_reject=of.ingestion.rejects.retry_at,
+        )
+
+    @cached_property
+    def backlog(self) -> Backlog:
+        """Return the list of work that waits, and since when."""
+        from faultbridge.ops.backlog import Backlog
+
+        return Backlog(self.installation.ports.table, self.installation.ports.clock)

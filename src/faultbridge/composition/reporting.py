@@ -1,0 +1,106 @@
+"""Factories of the rooms that inform people and keep the record: pager, archive and HTTP API."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from faultbridge.api.handlers import Handlers
+    from faultbridge.archive.schedule import ArchiveSchedule
+    from faultbridge.archive.write import WriteArchive
+    from faultbridge.composition.installation import Installation
+    from faultbridge.pager.deliver import Paging
+    from faultbridge.pager.page import PagerSettings
+    from faultbridge.pager.remind import Remind
+
+
+@dataclass(frozen=True)
+class Pages:
+    """Builds pages, summaries and reminders."""
+
+    installation: Installation
+
+    @cached_property
+    def settings(self) -> PagerSettings:
+        """Return the links and limits of pages."""
+        from faultbridge.pager.page import Links, PagerSettings
+
+        settings = self.installation.settings
+        return PagerSettings(
+            links=Links(settings.runbook_url, settings.timeline_url),
+            max_per_hour=settings.max_pages_per_hour,
+            remind_after=timedelta(hours=settings.reminder_hours),
+        )
+
+    @cached_property
+    def page(self) -> Paging:
+        """Return the conversion of events to pages."""
+        from faultbridge.pager.deliver import Paging
+
+        ports = self.installation.ports
+        return Paging(ports.table, ports.pager, ports.clock, self.settings)
+
+    @cached_property
+    def remind(self) -> Remind:
+        """Return the sender of summaries and reminders."""
+        from faultbridge.pager.remind import Remind
+
+        ports = self.installation.ports
+        return Remind(ports.table, ports.pager, ports.clock, self.settings)
+
+
+@dataclass(frozen=True)
+class ArchiveKeeping:
+    """Builds the writing, sealing and anchoring of the record."""
+
+    installation: Installation
+
+    @cached_property
+    def write(self) -> WriteArchive:
+        """Return the writer of entries to the archive."""
+        from faultbridge.archive.write import WriteArchive
+
+        return WriteArchive(self.installation.ports.sink)
+
+    @cached_property
+    def schedule(self) -> ArchiveSchedule:
+        """Return the hourly anchors and daily seals."""
+        from faultbridge.archive.anchor import Anchor, RecordAnchor
+        from faultbridge.archive.schedule import ArchiveSchedule
+        from faultbridge.archive.seal import Seal
+
+        of = self.installation
+        kept, stack, days = of.ports, of.stack, of.settings.entry_days
+        anchor = Anchor(kept.table, kept.vault, kept.clock, stack)
+        seal = Seal(kept.table, kept.archive, kept.vault, kept.clock, stack, timedelta(days=days) if days else None)
+        return ArchiveSchedule(kept.table, kept.clock, anchor, RecordAnchor(kept.table, kept.clock, stack), seal)
+
+
+@dataclass(frozen=True)
+class ApiAnswers:
+    """Builds the answers of the HTTP API."""
+
+    installation: Installation
+
+    @cached_property
+    def answers(self) -> Handlers:
+        """Return the answers to queries about the record."""
+        from faultbridge.api.handlers import Handlers
+        from faultbridge.ledger.page_tokens import Tokens
+        from faultbridge.ledger.timeline import Timeline
+        from faultbridge.ledger.verify import Verify
+        from faultbridge.registry.views import Views
+
+        of = self.installation
+        table = of.ports.table
+        return Handlers(
+            directory=Views(table),
+            timeline=Timeline(table),
+            verify=Verify(table, of.stack),
+            orders=of.repair.case_orders,
+            clock=of.ports.clock,
+            tokens=Tokens(of.ports.token_secret),
+        )

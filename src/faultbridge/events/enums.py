@@ -1,0 +1,194 @@
+"""Open enumerations of node and case events. Each docstring states how to treat an unknown value."""
+
+from __future__ import annotations
+
+from faultbridge.events.base import OpenEnum
+
+
+class Severity(OpenEnum):
+    """The severity of a fault.
+
+    `error`: repair the node after draining it. `fatal`: the node is unusable now.
+    Treat an unknown value as `error`.
+    """
+
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+    FATAL = "fatal"
+    UNKNOWN = "unknown"
+
+
+class Action(OpenEnum):
+    """Recommended action against a fault, mildest first. Treat an unknown value as `contact_support`."""
+
+    NONE = "none"
+    RESTART_APP = "restart_app"
+    RUN_DIAGNOSTICS = "run_diagnostics"
+    RESET_GPU = "reset_gpu"
+    REBOOT_NODE = "reboot_node"
+    REPLACE_NODE = "replace_node"
+    CONTACT_SUPPORT = "contact_support"
+    UNKNOWN = "unknown"
+
+
+class ComponentType(OpenEnum):
+    """The type of a component. Treat an unknown value as a component without a runbook."""
+
+    GPU = "gpu"
+    NVSWITCH = "nvswitch"
+    NVLINK = "nvlink"
+    NIC = "nic"
+    NODE = "node"
+    DISK = "disk"
+    MEMORY = "memory"
+    CPU = "cpu"
+    JOB = "job"
+    UNKNOWN = "unknown"
+
+
+class NodeStatus(OpenEnum):
+    """The status of a node. Only `healthy` and `degraded` nodes are in service.
+
+    Treat an unknown value as not in service.
+    """
+
+    PROVISIONING = "provisioning"
+    VALIDATING = "validating"
+    HEALTHY = "healthy"
+    DEGRADED = "degraded"
+    QUARANTINED = "quarantined"
+    DRAINING = "draining"
+    REPAIRING = "repairing"
+    REPLACING = "replacing"
+    FAILED = "failed"
+    RETIRED = "retired"
+    UNKNOWN = "unknown"
+
+
+class Isolation(OpenEnum):
+    """Whether the orchestrator keeps new work off a node. Treat an unknown value as `requested`."""
+
+    NONE = "none"
+    REQUESTED = "requested"
+    CONFIRMED = "confirmed"
+    NOT_APPLICABLE = "not_applicable"
+    UNKNOWN = "unknown"
+
+
+class ClusterStatus(OpenEnum):
+    """The status of a cluster. Treat an unknown value as `degraded`."""
+
+    HEALTHY = "healthy"
+    DEGRADED = "degraded"
+    RECOVERING = "recovering"
+    CRITICAL = "critical"
+    UNKNOWN = "unknown"
+
+
+class CaseStatus(OpenEnum):
+    """The status of a case. `resolved` and `expired` are final. Treat an unknown value as not final."""
+
+    OPEN = "open"
+    QUEUED = "queued"
+    IN_PROGRESS = "in_progress"
+    ESCALATED = "escalated"
+    ABSORBED = "absorbed"
+    RESOLVED = "resolved"
+    EXPIRED = "expired"
+    UNKNOWN = "unknown"
+
+
+class WaitingFor(OpenEnum):
+    """Why a case waits. Treat an unknown value as `wait`."""
+
+    WAIT = "wait"
+    APPROVAL = "approval"
+    WINDOW = "window"
+    BUDGET = "budget"
+    BREAKER = "breaker"
+    CAPACITY = "capacity"
+    INCIDENT = "incident"
+    PAUSE = "pause"
+    UNKNOWN = "unknown"
+
+
+class Resolution(OpenEnum):
+    """The result of a closed case. Treat an unknown value as `by_operator`: closed, reason to be checked."""
+
+    REPAIRED = "repaired"
+    REPLACED = "replaced"
+    RECOVERED = "recovered"
+    BY_OPERATOR = "by_operator"
+    EXTERNAL = "external"
+    CANCELLED = "cancelled"
+    DRY_RUN = "dry_run"
+    RETIRED = "retired"
+    UNKNOWN = "unknown"
+
+
+class RepairAction(OpenEnum):
+    """A repair action, mildest first. Treat an unknown value as `replace_node`, the strongest one."""
+
+    VERIFY = "verify"
+    RESET_GPU = "reset_gpu"
+    REBOOT_NODE = "reboot_node"
+    REPLACE_NODE = "replace_node"
+    UNKNOWN = "unknown"
+
+
+class Actor(OpenEnum):
+    """The part of Faultbridge that recorded an entry; `cli` is an operator.
+
+    Treat an unknown value as a new part of Faultbridge.
+    """
+
+    INGEST = "ingest"
+    SWEEP = "sweep"
+    ISOLATE = "react:isolate"
+    DISPATCH = "react:dispatch"
+    ROLLUP = "react:rollup"
+    CORRELATE = "react:correlate"
+    STEP = "step"
+    CLOSE = "step:close"
+    INVENTORY = "inventory"
+    ARCHIVE = "archive"
+    CLI = "cli"
+    UNKNOWN = "unknown"
+
+
+class FailureReason(OpenEnum):
+    """Why a step failed. Treat an unknown value as `PROVIDER_ERROR`."""
+
+    CAPACITY = "CAPACITY"
+    THROTTLED = "THROTTLED"
+    PERMISSION_DENIED = "PERMISSION_DENIED"
+    NOT_FOUND = "NOT_FOUND"
+    CONFLICT = "CONFLICT"
+    TIMEOUT = "TIMEOUT"
+    AMBIGUOUS = "AMBIGUOUS"
+    VERIFY_FAILED = "VERIFY_FAILED"
+    PROVIDER_ERROR = "PROVIDER_ERROR"
+    UNKNOWN = "unknown"
+
+
+class NoteKind(OpenEnum):
+    """The kind of a note. Treat an unknown value as `information`.
+
+    `late_fault`: a fault that arrived too late to change anything. `refused`: a refused admission or order. `shadow`: a
+    result of a rule on trial. `operator`: a comment or order of an operator. `would_have_done`: the result of a dry
+    run. `anchor`: a record of the heads of all streams. `canary`: proof that records pass from the queue to the bus.
+    """
+
+    INFORMATION = "information"
+    LATE_FAULT = "late_fault"
+    REFUSED = "refused"
+    SHADOW = "shadow"
+    OPERATOR = "operator"
+    WOULD_HAVE_DONE = "would_have_done"
+    ISOLATION = "isolation"
+    APPROVAL = "approval"
+    INVENTORY = "inventory"
+    ANCHOR = "anchor"
+    CANARY = "canary"
+    UNKNOWN = "unknown"

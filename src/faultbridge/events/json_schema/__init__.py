@@ -1,0 +1,14 @@
+"""JSON Schemas of the events: how they are built, validated, released and kept compatible.
+
+Read in this order:
+
+- `build`: the schema of an event from its model, in an open and a closed form
+- `validation`: validates events against the schemas, formats included
+- `folder`: the folder schemas/ with generated and released files
+- `compatibility`: the changes between two schemas, and which of them are allowed
+- `gate`: everything that must hold before a change of the schemas is merged
+- `reference_page`: docs/reference/events.md from the schemas
+
+These modules need jsonschema and are not imported in Lambda functions. `faultbridge.events.generate` is the command.
+Tests: tests/events.
+"""

@@ -1,0 +1,101 @@
+"""The compatibility gate: what must hold for the folder of schemas before a change is merged.
+
+The current models read every released sample. The last released schemas accept the current samples. Only allowed
+changes were made since the last release. Released files are unchanged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from faultbridge.events.envelope import Event, EventStub, UntypedEvent
+from faultbridge.events.json_schema.build import EVENT_MODELS, open_schema
+from faultbridge.events.json_schema.compatibility import breaking_changes
+from faultbridge.events.json_schema.folder import SchemaFolder, digest, load
+from faultbridge.events.json_schema.validation import error_line, problems, validator_of
+from faultbridge.events.reading import read, upcast
+
+REQUIRED_SAMPLES = ("minimal", "ordinary", "largest")
+
+
+def gate(folder: SchemaFolder) -> list[str]:
+    """Return every problem that would break a consumer, one line each."""
+    checks = (
+        outdated_schemas,
+        changed_releases,
+        unreadable_samples,
+        missing_samples,
+        samples_refused_by_last_release,
+        incompatible_changes,
+    )
+    return [problem for check in checks for problem in check(folder)]
+
+
+def outdated_schemas(folder: SchemaFolder) -> Iterator[str]:
+    """Find schema files that differ from the models."""
+    for path, text in folder.generated():
+        if not path.is_file() or path.read_text(encoding="utf-8") != text:
+            yield f"{folder.key(path)}: differs from the models; run python -m faultbridge.events.generate"
+
+
+def changed_releases(folder: SchemaFolder) -> Iterator[str]:
+    """Find released files that were changed or removed, and files that are not in the manifest."""
+    manifest = folder.manifest()
+    for key, expected in manifest.items():
+        path = folder.root / key
+        if not path.is_file():
+            yield f"{key}: was released and is missing"
+        elif digest(path) != expected:
+            yield f"{key}: was released and has changed"
+    for path in folder.frozen():
+        if folder.key(path) not in manifest:
+            yield f"{folder.key(path)}: is not in the manifest; run python -m faultbridge.events.generate --release"
+
+
+def unreadable_samples(folder: SchemaFolder) -> Iterator[str]:
+    """Find samples of any version that the current models or schemas do not accept."""
+    for name, model in EVENT_MODELS.items():
+        for path in folder.samples(name):
+            yield from (f"{folder.key(path)}: {problem}" for problem in _reading_problems(path, model))
+
+
+def _reading_problems(path: Path, model: type[Event]) -> Iterator[str]:
+    detail = load(path)
+    try:
+        event = read(detail)
+    except ValueError as error:
+        yield f"the current model refuses it: {' '.join(str(error).split())}"
+        return
+    if not isinstance(event, UntypedEvent if model is EventStub else model):
+        yield f"is read as {type(event).__name__}"
+    yield from problems(upcast(detail), closed=False)
+
+
+def missing_samples(folder: SchemaFolder) -> Iterator[str]:
+    """Find events without their required samples, and samples that no producer may write."""
+    for name, model in EVENT_MODELS.items():
+        samples = folder.samples(name, model.version)
+        missing = set(REQUIRED_SAMPLES) - {path.stem for path in samples} if model is not EventStub else set()
+        yield from (f"{name}: has no sample {stem!r} of version {model.version}" for stem in sorted(missing))
+        for path in samples:
+            yield from (f"{folder.key(path)}: {problem}" for problem in problems(load(path), closed=True))
+
+
+def samples_refused_by_last_release(folder: SchemaFolder) -> Iterator[str]:
+    """Find current samples that a consumer with the last released schema would refuse."""
+    for name, model in EVENT_MODELS.items():
+        released = folder.last_released(name)
+        if released is None:
+            continue
+        for path in folder.samples(name, model.version):
+            for error in validator_of(released).iter_errors(load(path)):
+                yield f"{folder.key(path)}: a reader of the last release refuses it: {error_line(error)}"
+
+
+def incompatible_changes(folder: SchemaFolder) -> Iterator[str]:
+    """Find changes since the last release that are not allowed."""
+    for name in EVENT_MODELS:
+        released = folder.last_released(name)
+        if released is not None:
+            yield from (f"{name}: {change}" for change in breaking_changes(released, open_schema(name)))

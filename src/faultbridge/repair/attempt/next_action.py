@@ -1,0 +1,43 @@
+"""Escalation of the repair action: what one action did not fix is retried with the next permitted one."""
+
+from __future__ import annotations
+
+from faultbridge.domain.cases import RepairAction, WaitingFor
+from faultbridge.domain.entries import Draft
+from faultbridge.pipeline import entry_builder
+from faultbridge.pipeline.decide.repair_actions import above, next_repair_action
+from faultbridge.repair.attempt.step_context import StepContext
+from faultbridge.repair.attempt.step_contract import StepResult
+
+
+def fail_step(context: StepContext, step: str, outcome: str, reason: str, failure: str) -> StepResult:
+    """Record a step that had no effect, end the attempt, and continue with the next repair action."""
+    attempt = context.attempt
+    draft = entry_builder.step(
+        context.case,
+        step,
+        outcome,
+        context.now,
+        reason=reason,
+        failure=failure,
+        operation=attempt.operation,
+        new_instance=context.instance_id,
+    )
+    return try_next_action(context, f"{failure}: {reason}", draft)
+
+
+def try_next_action(
+    context: StepContext, reason: str, draft: Draft, *, at_least: RepairAction | None = None
+) -> StepResult:
+    """Queue the case for the next permitted repair action, or escalate it to an operator if there is none.
+
+    After the strongest action, the same action is tried again until the attempts of the policy are used up.
+    """
+    case, policy = context.case, context.rules.policy
+    action = next_repair_action(case, policy, at_least=at_least or above(case.repair_action) or case.repair_action)
+    same = action is case.repair_action
+    if action is None or case.cancelled or (same and case.tried >= policy.limits.attempts):
+        return context.escalate_to_operator(reason, draft)
+    reason = f"{reason}; {f'{action.value} is tried again' if same else f'next repair action: {action.value}'}"
+    # There are few repair actions, so the policy limits only retries of the same action.
+    return context.requeue(WaitingFor.BUDGET, reason, draft, repair_action=action, delay=False, counts=same)

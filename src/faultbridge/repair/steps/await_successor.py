@@ -1,0 +1,59 @@
+"""State AwaitSuccessor: wait for a new instance of the group and claim it for the node."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from faultbridge.domain.cases import Phase, RepairAction
+from faultbridge.errors import Misconfigured
+from faultbridge.pipeline import entry_builder
+from faultbridge.ports import Candidate
+from faultbridge.repair.attempt.step_context import StepContext
+from faultbridge.repair.attempt.step_contract import StepOutcome, StepResult, waiting
+from faultbridge.repair.successor import launch
+from faultbridge.repair.successor.claim import InstanceTaken, claim
+
+NAME = "await_successor"
+
+
+def await_successor(context: StepContext) -> StepResult:
+    """Claim the oldest free instance that the group launched after the intent, or wait for one."""
+    group = context.state.placement.group
+    if group is None:
+        raise Misconfigured(f"no group to find a successor in: node {context.state.key.stream}; set the node's group")
+    for candidate in _candidates(context, group):
+        if not candidate.running or candidate.instance_id == context.instance_id:
+            continue
+        try:
+            return context.finish(StepOutcome.DONE, Phase.AWAITING, claim(context, candidate))
+        except InstanceTaken as taken:
+            context.log("successor_skipped", str(taken), instance_id=candidate.instance_id)
+            continue  # the next candidate may be free
+    refusal = launch.launch_again(context)
+    return waiting(f"no successor yet in {group}" + (f": {refusal}" if refusal else ""))
+
+
+def on_timeout(context: StepContext, reason: str) -> StepResult:
+    """After the deadline: escalate the case, because the node has no successor and no old instance."""
+    old = context.attempt.intent.instance_id if context.attempt.intent else context.instance_id
+    draft = entry_builder.step(
+        context.case, NAME, "timed_out", context.now, reason=reason, failure="TIMEOUT", old_instance=old
+    )
+    return context.escalate_to_operator(f"TIMEOUT: {reason}", draft)
+
+
+def _candidates(context: StepContext, group: str) -> tuple[Candidate, ...]:
+    launcher = context.launcher
+    if launcher is not None:
+        return launcher.launched(launch.launch_request(context, group))
+    return context.provider.candidates(group, _launched_after(context))
+
+
+def _launched_after(context: StepContext) -> datetime:
+    """Return the earliest launch time of a successor: the intent, or the start of the current instance."""
+    intent, incarnation = context.attempt.intent, context.state.incarnation
+    if intent is not None and intent.repair_action is RepairAction.REPLACE_NODE:
+        return intent.at.replace(microsecond=0)
+    if incarnation is None:
+        raise Misconfigured(f"no intent and no instance to date a successor by: node {context.state.key.stream}")
+    return incarnation.since

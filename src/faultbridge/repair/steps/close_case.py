@@ -1,0 +1,91 @@
+"""State CloseCase: return the node to service, resolve its case and release its slot at once."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+
+from faultbridge.domain.case_transitions import Transition
+from faultbridge.domain.cases import EXTERNAL, Attempt, Case, RepairAction, Resolution
+from faultbridge.domain.edges import Actor, CaseStatus, NodeStatus
+from faultbridge.domain.faults import Severity
+from faultbridge.domain.nodes import Isolation, NodeState
+from faultbridge.errors import Transient
+from faultbridge.pipeline.decide.decide import move_case
+from faultbridge.repair.attempt.progress import live_attempt, move_node, stop_timers
+from faultbridge.repair.attempt.step_context import StepContext
+from faultbridge.repair.attempt.step_contract import StepOutcome, StepResult
+from faultbridge.repair.steps import return_to_service, verify_instance
+from faultbridge.repair.successor import launch
+
+NAME = "close"
+RESOLUTIONS = {
+    RepairAction.VERIFY: Resolution.RECOVERED,
+    RepairAction.RESET_GPU: Resolution.REPAIRED,
+    RepairAction.REBOOT_NODE: Resolution.REPAIRED,
+    RepairAction.REPLACE_NODE: Resolution.REPLACED,
+}
+
+
+class _FaultAfterVerification(Exception):  # noqa: N818 - an expected situation, not an error
+    """A fault was observed on the node after its verification started."""
+
+
+def close_case(context: StepContext) -> StepResult:
+    """Resolve the case of a node that was verified and returned to service."""
+    if context.attempt.steps.get(return_to_service.NAME) != StepOutcome.DONE:
+        return context.escalate_to_operator("close was requested before the node returned to service")
+    launch.terminate_unclaimed(context)
+    try:
+        context.commit(_close, Actor.CLOSE)
+    except _FaultAfterVerification:
+        return _cordon_again(context)
+    return StepResult(StepOutcome.DONE)
+
+
+def _cordon_again(context: StepContext) -> StepResult:
+    """Cordon the returned node again, because its verification no longer counts."""
+    context = replace(context, state=context.tools.append.read(context.state.key))
+    if context.rules.config.follows:
+        return verify_instance.revoke(context, verify_instance.faults_since_start(context.state))
+    answer = context.orchestrator.cordon(context.member)
+    if not answer.ok:
+        raise Transient(f"the node was uncordoned and cannot be cordoned again: {answer.reason}")
+    isolation = Isolation.CONFIRMED if context.orchestrator.applicable else Isolation.NOT_APPLICABLE
+    context = context.commit(lambda state, _: Transition(replace(state, isolation=isolation)))
+    return verify_instance.revoke(context, verify_instance.faults_since_start(context.state))
+
+
+def _close(state: NodeState, now: datetime) -> Transition:
+    case, attempt = live_attempt(state)
+    if verify_instance.faults_since_start(state):
+        raise _FaultAfterVerification
+    degraded = state.severity is not None and state.severity.rank >= Severity.WARNING.rank
+    target = NodeStatus.DEGRADED if degraded else NodeStatus.HEALTHY
+    reason = "verification passed, a condition remains" if degraded else "verification passed"
+    state, draft = move_node(replace(state, isolation=Isolation.NONE, unverified=False), target, now, reason)
+    resolution = _resolution(case)
+    resolved = replace(
+        case,
+        status=CaseStatus.RESOLVED,
+        resolution=resolution,
+        attempt=stop_timers(attempt),
+        waiting_for=None,
+        reason="",
+        closed_at=now,
+    )
+    return move_case(Transition(state, (draft,)), resolved, now, resolution.value)
+
+
+def _resolution(case: Case) -> Resolution:
+    if case.cancelled:
+        return Resolution.CANCELLED
+    # If another controller replaced the instance, Faultbridge only verified it.
+    attempt = case.attempt
+    taken_over = attempt is not None and attempt.successor is not None and not _replaced_by_us(attempt)
+    external = EXTERNAL in case.marks and (case.repair_action is RepairAction.VERIFY or taken_over)
+    return Resolution.EXTERNAL if external else RESOLUTIONS[case.repair_action]
+
+
+def _replaced_by_us(attempt: Attempt) -> bool:
+    return attempt.intent is not None and attempt.intent.repair_action is RepairAction.REPLACE_NODE

@@ -1,0 +1,133 @@
+"""State DrainNode: wait until running work has left the node, before anything is done to its instance."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+
+from faultbridge.domain.case_transitions import Transition
+from faultbridge.domain.cases import Phase, RepairAction, WaitingFor
+from faultbridge.domain.edges import NodeStatus
+from faultbridge.domain.faults import Severity
+from faultbridge.domain.nodes import Isolation, NodeState
+from faultbridge.pipeline import entry_builder
+from faultbridge.pipeline.decide.orchestrator_reach import impatient, proceeds
+from faultbridge.ports import CallResult, Orchestrator, ProviderFailure
+from faultbridge.repair.attempt.progress import enter_phase, move_node
+from faultbridge.repair.attempt.step_context import StepContext
+from faultbridge.repair.attempt.step_contract import StepOutcome, StepResult, waiting
+from faultbridge.repair.isolation_backoff import end_backoff, page_overdue
+from faultbridge.repair.steps.follow_provider import finish_if_gone
+
+NAME = "drain"
+IN_PLACE = frozenset({RepairAction.RESET_GPU, RepairAction.REBOOT_NODE})
+
+
+def drain_node(context: StepContext) -> StepResult:
+    """Drain the node. In a cluster without an orchestrator, finish the step as `not_applicable`."""
+    if context.rules.config.follows:
+        return _leave_to_provider(context)
+    ended = context.stop_if_canceled() or finish_if_gone(context, NAME)
+    if ended is not None:
+        return ended
+    if context.state.status is NodeStatus.QUARANTINED:
+        context = context.commit(_start_draining)
+    orchestrator = context.orchestrator
+    if not orchestrator.applicable:
+        return _finish_drained(context, "not_applicable", "the cluster has no orchestrator")
+    return _result_of(*_cordon_and_drain(context, orchestrator))
+
+
+def on_timeout(context: StepContext, reason: str) -> StepResult:
+    """After the deadline: continue if the fault is fatal, because no work can run; else queue the case."""
+    if context.state.orchestrator_lost_at is not None:
+        return _hold(context, reason)
+    if context.case.severity is Severity.FATAL:
+        return _finish_drained(context, "forced", f"not drained in time, but the node is unusable: {reason}")
+    draft = entry_builder.step(context.case, NAME, "held", context.now, reason=reason, failure="TIMEOUT")
+    return context.retry_or_escalate(WaitingFor.WAIT, f"TIMEOUT: work did not leave in time: {reason}", draft)
+
+
+def _result_of(context: StepContext, answer: CallResult) -> StepResult:
+    if answer.no_response:
+        return _without_orchestrator(context, answer.reason)
+    if answer.failure is None:
+        return _finish_drained(context, "drained", answer.reason)
+    if answer.failure.retriable:
+        return waiting(answer.reason)
+    failure = answer.failure.value
+    draft = entry_builder.step(context.case, NAME, "failed", context.now, reason=answer.reason, failure=failure)
+    return context.escalate_to_operator(f"{failure}: {answer.reason}", draft)
+
+
+def _leave_to_provider(context: StepContext) -> StepResult:
+    """Leave the node to the provider's own repair; a node that is already repaired is only verified."""
+    if context.state.status is NodeStatus.VALIDATING:
+        return context.finish(StepOutcome.DIAGNOSE, Phase.VERIFYING, lambda state, _: Transition(state))
+
+    def finished(state: NodeState, now: datetime) -> Transition:
+        step = entry_builder.step(context.case, NAME, "not_applicable", now, reason="the provider repairs the node")
+        if state.status is not NodeStatus.QUARANTINED:
+            return Transition(state, (step,))
+        draining = _start_draining(state, now)
+        return Transition(draining.state, (*draining.drafts, step))
+
+    return context.finish(StepOutcome.FOLLOW, Phase.DRAINING, finished)
+
+
+def _cordon_and_drain(context: StepContext, orchestrator: Orchestrator) -> tuple[StepContext, CallResult]:
+    """Drain the node; cordon it first if an earlier attempt may have uncordoned it."""
+    recheck = context.state.isolation is Isolation.CONFIRMED and context.case.attempts > 1
+    if recheck or context.state.isolation is Isolation.REQUESTED:
+        answer = orchestrator.cordon(context.member)
+        if not answer.ok and answer.failure is not ProviderFailure.NOT_FOUND:
+            return context, answer
+        if answer.ok and context.state.isolation is Isolation.REQUESTED:
+            context = context.commit(lambda state, _: Transition(replace(state, isolation=Isolation.CONFIRMED)))
+    answer = orchestrator.drain(context.member, context.attempt.deadline or context.now)
+    if not answer.no_response and context.state.orchestrator_lost_at is not None:
+        context = context.commit(lambda state, now: Transition(*end_backoff(state, now)))
+    return context, answer
+
+
+def _without_orchestrator(context: StepContext, reason: str) -> StepResult:
+    """Wait for the orchestrator to answer. Continue without it only if the instance is proven dead."""
+    if context.state.orchestrator_lost_at is None:
+        context.log("orchestrator_unavailable", reason)
+        context = context.commit(lambda state, now: Transition(replace(state, orchestrator_lost_at=now)))
+    policy, now = context.rules.policy, context.now
+    proof = proceeds(context.state, policy, now)
+    if proof is not None:
+        context.log("drain_forced", proof)
+        return _finish_drained(context, "forced", proof)
+    return _hold(context, reason) if impatient(context.state, policy, now) else waiting(reason)
+
+
+def _hold(context: StepContext, reason: str) -> StepResult:
+    """Release the slot until the orchestrator answers, and page an operator; the attempt does not count."""
+    text = f"the orchestrator does not answer: {reason}"
+    if not context.state.isolation_overdue:
+        context = context.commit(lambda state, now: page_overdue(state, now, text))
+    draft = entry_builder.step(context.case, NAME, "held", context.now, reason=text, failure="TIMEOUT")
+    return context.requeue(WaitingFor.WAIT, f"TIMEOUT: {text}", draft, counts=False)
+
+
+def _start_draining(state: NodeState, now: datetime) -> Transition:
+    state, draft = move_node(state, NodeStatus.DRAINING, now, "attempt admitted")
+    return Transition(enter_phase(state, Phase.DRAINING, now), (draft,))
+
+
+def _finish_drained(context: StepContext, outcome: str, reason: str) -> StepResult:
+    diagnosis = context.case.repair_action is RepairAction.VERIFY
+
+    def finished(state: NodeState, now: datetime) -> Transition:
+        step = entry_builder.step(context.case, NAME, outcome, now, reason=reason)
+        if not diagnosis or state.status is NodeStatus.VALIDATING:
+            return Transition(state, (step,))  # another controller attached an instance: it is already `validating`
+        state, draft = move_node(state, NodeStatus.VALIDATING, now, "diagnosis only")
+        return Transition(state, (step, draft))
+
+    if diagnosis:
+        return context.finish(StepOutcome.DIAGNOSE, Phase.VERIFYING, finished)
+    next_step = StepOutcome.REPAIR if context.case.repair_action in IN_PLACE else StepOutcome.DONE
+    return context.finish(next_step, Phase.DRAINING, finished)

@@ -1,0 +1,114 @@
+"""State FollowProvider: wait for the provider's own repair; escalate it if there is no progress.
+
+This step changes nothing on the node. The wait ends when the node has another instance, another boot, or no fault that
+needs a repair. Ingest and the inventory record these changes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+
+from faultbridge.domain.case_transitions import Transition
+from faultbridge.domain.cases import EXTERNAL, Phase
+from faultbridge.domain.catalog import Scope
+from faultbridge.domain.edges import Actor, NodeStatus
+from faultbridge.domain.nodes import NodeState
+from faultbridge.domain.times import latest
+from faultbridge.pipeline import entry_builder
+from faultbridge.pipeline.decide.decide import decide
+from faultbridge.pipeline.decide.provider_repair import FOLLOW
+from faultbridge.pipeline.fold.expire import end_scopes
+from faultbridge.ports import Presence
+from faultbridge.repair.attempt.progress import live_attempt, move_node, update_attempt
+from faultbridge.repair.attempt.step_context import StepContext
+from faultbridge.repair.attempt.step_contract import StepOutcome, StepResult, waiting
+
+NAME = FOLLOW
+
+
+def follow_provider(context: StepContext) -> StepResult:
+    """Continue when the provider has repaired the node. While the fault is reported, keep waiting."""
+    change = _provider_change(context)
+    if change is not None:
+        return _finish_followed(context, change)
+    _extend_deadline(context)
+    return waiting("the provider has not repaired the node yet")
+
+
+def on_timeout(context: StepContext, reason: str) -> StepResult:
+    """After the deadline: escalate the case, because the provider did not repair the node."""
+    draft = entry_builder.step(
+        context.case, NAME, "stalled", context.now, reason=reason, failure="TIMEOUT", old_instance=context.instance_id
+    )
+    return context.escalate_to_operator(f"TIMEOUT: the provider makes no progress: {reason}", draft)
+
+
+def _provider_change(context: StepContext) -> str | None:
+    """Describe the change by which the provider repaired the node, or return None."""
+    state, since = context.state, context.attempt.since
+    if state.status is NodeStatus.VALIDATING:
+        return "another instance backs the node"
+    if state.status is NodeStatus.PROVISIONING or since is None:
+        return None
+    if state.incarnation is not None and state.incarnation.since > since:
+        return "the instance was rebooted"
+    if not any(condition.action.opens_case for condition in state.active()):
+        return "the node has no fault that needs a repair"
+    return None
+
+
+def _finish_followed(context: StepContext, change: str) -> StepResult:
+    def finished(state: NodeState, now: datetime) -> Transition:
+        case, _ = live_attempt(state)
+        step = entry_builder.step(case, NAME, "repaired", now, reason=change, new_instance=context.instance_id)
+        state = replace(state, case=replace(case, marks={**case.marks, EXTERNAL: case.marks.get(EXTERNAL, now)}))
+        if state.status is NodeStatus.VALIDATING:
+            return Transition(state, (step,))
+        state, draft = move_node(state, NodeStatus.VALIDATING, now, change)
+        return Transition(state, (step, draft))
+
+    return context.finish(StepOutcome.DONE, Phase.AWAITING, finished)
+
+
+def _extend_deadline(context: StepContext) -> None:
+    """Restart the provider's deadline at the latest report of the fault."""
+    attempt, limit = context.attempt, context.rules.policy.limits.follow_deadline
+    reported_at = latest(attempt.since, *(condition.last_at for condition in context.state.active()))
+    if reported_at is None or attempt.deadline is None:
+        return
+    deadline = max(attempt.deadline, reported_at + limit)
+    context.commit(lambda state, _: Transition(update_attempt(state, deadline=deadline)))
+
+
+def finish_if_gone(context: StepContext, step: str) -> StepResult | None:
+    """Finish a step as `gone` if another controller terminated the instance; return None otherwise."""
+    if not is_gone(context):
+        return None
+    reason = gone_reason(context)
+
+    def finished(state: NodeState, now: datetime) -> Transition:
+        case, _ = live_attempt(state)
+        entry = entry_builder.step(case, step, "gone", now, reason=reason, old_instance=context.instance_id)
+        state = replace(state, case=replace(case, marks={**case.marks, EXTERNAL: now}))
+        ended = end_scopes(state, Scope, at=now, reason=reason)
+        decided = decide(ended.state, ended.changes, context.rules, now)
+        state, draft = move_node(decided.state, NodeStatus.PROVISIONING, now, reason)
+        return Transition(state, (entry, *decided.drafts, draft))
+
+    # The inventory is the actor that may write this change; the step only detects it earlier.
+    result = context.finish(StepOutcome.GONE, Phase.AWAITING, finished, Actor.INVENTORY)
+    context.log("instance_gone", reason, instance_id=context.instance_id)
+    return result
+
+
+def is_gone(context: StepContext) -> bool:
+    """Return whether the instance that backs the node is gone; False if the probe has no answer."""
+    if context.instance_id is None or context.state.placement.group is None or context.rules.config.follows:
+        return False
+    return context.provider.probe(context.instance_id) is Presence.GONE
+
+
+def gone_reason(context: StepContext) -> str:
+    """Return the recorded reason for an instance that another controller terminated."""
+    return f"{EXTERNAL}: another controller terminated {context.instance_id}"

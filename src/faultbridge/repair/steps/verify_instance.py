@@ -1,0 +1,208 @@
+"""State VerifyInstance: run diagnostics; a node returns to service only if they pass.
+
+A verification without a result is not a failed one: it is started again until the deadline.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+
+from faultbridge.decoders.common.gpu_count import missing_gpus
+from faultbridge.domain.case_transitions import Transition
+from faultbridge.domain.cases import Attempt, Case, Phase, RepairAction, WaitingFor
+from faultbridge.domain.conditions import Condition
+from faultbridge.domain.faults import Severity
+from faultbridge.domain.nodes import Isolation, NodeState
+from faultbridge.errors import Misconfigured
+from faultbridge.pipeline import entry_builder
+from faultbridge.pipeline.decide.decide import decide
+from faultbridge.pipeline.decide.repair_actions import wanted
+from faultbridge.pipeline.fold.expire import end_verified, outdate
+from faultbridge.ports import ProviderFailure, Verdict, Verification
+from faultbridge.repair.attempt.evidence import store_report
+from faultbridge.repair.attempt.next_action import try_next_action
+from faultbridge.repair.attempt.progress import enter_phase, live_attempt, update_attempt
+from faultbridge.repair.attempt.step_context import StepContext
+from faultbridge.repair.attempt.step_contract import StepOutcome, StepResult, waiting
+from faultbridge.repair.isolation_backoff import end_backoff
+from faultbridge.repair.steps.follow_provider import gone_reason, is_gone
+
+NAME = "verify"
+FAILED = ProviderFailure.VERIFY_FAILED.value
+
+
+def verify_instance(context: StepContext) -> StepResult:
+    """Start one verification of the instance, then probe it until it has a result."""
+    if context.instance_id is None:
+        raise Misconfigured(f"no known instance to verify: node {context.state.key.stream}")
+    if context.attempt.operation is None:
+        return _requeue_if_gone(context) or _start(context, context.instance_id)
+    found = context.verifier.status(context.instance_id, context.attempt.operation, _level(context))
+    if found.verdict is Verdict.PENDING:
+        return waiting("the verification is running")
+    if found.verdict is Verdict.UNKNOWN:
+        return _requeue_if_gone(context) or _start_again(context, found)
+    faults = (*faults_since_start(context.state), *_missing_gpus(context, found))
+    if found.verdict is not Verdict.PASSED or faults:
+        return _finish_failed(context, found, (*found.findings, *faults))
+    stronger = _stronger_action(context)
+    if stronger is None:
+        return _finish_passed(context, found)
+    finding = f"diagnostics passed, but a remaining condition needs {stronger.value}"
+    return _finish_failed(context, found, (finding,), at_least=stronger)
+
+
+def on_timeout(context: StepContext, reason: str) -> StepResult:
+    """After the deadline: escalate a node that could not be verified; it stays out of service."""
+    draft = entry_builder.step(context.case, NAME, "inconclusive", context.now, reason=reason, failure="TIMEOUT")
+    return context.escalate_to_operator(f"TIMEOUT: could not be verified: {reason}", draft, fails=False)
+
+
+def faults_since_start(state: NodeState) -> tuple[str, ...]:
+    """List the faults observed since the verification started, one line each."""
+    case, attempt = live_attempt(state)
+    found = _conditions_since(state, case.repair_action, _watched_since(case, attempt))
+    return tuple(f"{condition.code}: {condition.message}" for condition in found)
+
+
+def revoke(context: StepContext, findings: tuple[str, ...]) -> StepResult:
+    """Fail a verification that passed earlier, because of faults that were observed since."""
+    return _finish_failed(context, Verification(Verdict.FAILED), findings)
+
+
+def _watched_since(case: Case, attempt: Attempt) -> datetime | None:
+    """Return the time from which observed faults count against the verification."""
+    return attempt.watched_since or case.marks.get(Phase.VERIFYING.value, attempt.since)
+
+
+def _missing_gpus(context: StepContext, found: Verification) -> tuple[str, ...]:
+    """Compare the number of GPUs with the instance type: diagnostics pass if only some GPUs are present."""
+    finding = missing_gpus(found.gpus, context.state.placement.instance_type)
+    return (finding,) if finding else ()
+
+
+def _stronger_action(context: StepContext) -> RepairAction | None:
+    """Return the stronger action that remaining conditions need, or None. A canceled case needs none."""
+    remaining = end_verified(context.state, context.case.repair_action, at=context.now).state
+    action = wanted(remaining, context.case, context.rules.policy)
+    return None if action is context.case.repair_action or context.case.cancelled else action
+
+
+def _start(context: StepContext, instance_id: str) -> StepResult:
+    if context.attempt.successor is not None and context.orchestrator.applicable:
+        # A successor joins its cluster like any instance; it must not run work before its verification.
+        cordoned = context.orchestrator.cordon(context.member)
+        if not cordoned.ok:
+            return waiting(f"the successor cannot be cordoned yet: {cordoned.reason}")
+        if context.state.isolation is Isolation.REQUESTED:
+            context = context.commit(_confirm_isolation)
+    # The token contains the number of probes so far: a retry after a crash finds the verification that it started.
+    token = f"{context.case.execution}-{context.attempt.tries}"
+    operation = context.verifier.start(instance_id, token, _level(context))
+
+    def revise(state: NodeState, now: datetime) -> Transition:
+        case, attempt = live_attempt(state)
+        if attempt.operation is not None:
+            return Transition(state)
+        step = entry_builder.step(case, NAME, "begun", now, operation=operation, new_instance=instance_id)
+        started = update_attempt(state, operation=operation, watched_since=attempt.watched_since or now)
+        return Transition(enter_phase(started, Phase.VERIFYING, now), (step,))
+
+    context.commit(revise)
+    return waiting("the verification has started")
+
+
+def _requeue_if_gone(context: StepContext) -> StepResult | None:
+    """End the attempt if another controller terminated the instance. The next one awaits a successor."""
+    if not is_gone(context):
+        return None
+    reason = gone_reason(context)
+    draft = entry_builder.step(context.case, NAME, "gone", context.now, reason=reason, new_instance=context.instance_id)
+    return context.retry_or_escalate(WaitingFor.WAIT, reason, draft)
+
+
+def _confirm_isolation(state: NodeState, now: datetime) -> Transition:
+    return Transition(*end_backoff(replace(state, isolation=Isolation.CONFIRMED), now))
+
+
+def _level(context: StepContext) -> int | None:
+    return context.rules.policy.rule_named(context.case.rule).verify_level
+
+
+def _start_again(context: StepContext, found: Verification) -> StepResult:
+    reason = "; ".join(found.findings) or "the verification left no result"
+    context.commit(lambda state, _: Transition(update_attempt(state, operation=None)))
+    context.log("verification_restarted", reason, instance_id=context.instance_id)
+    return waiting(reason)
+
+
+def _finish_passed(context: StepContext, found: Verification) -> StepResult:
+    evidence, facts = store_report(context.tools.objects, context.state.key, found.report, context.now)
+
+    def finished(state: NodeState, now: datetime) -> Transition:
+        case, attempt = live_attempt(state)
+        step = entry_builder.step(
+            case,
+            NAME,
+            "passed",
+            now,
+            operation=attempt.operation,
+            new_instance=context.instance_id,
+            facts=facts | {"findings": list(found.findings)},
+            evidence=evidence,
+        )
+        ended = end_verified(state, case.repair_action, at=now)
+        since = _watched_since(case, attempt) if _is_successor(state, case) else None
+        verified = ended.state if since is None else outdate(ended.state, before=since)
+        decided = decide(verified, ended.changes, context.rules, now)
+        return Transition(decided.state, (step, *decided.drafts))
+
+    return context.finish(StepOutcome.DONE, Phase.VERIFYING, finished)
+
+
+def _is_successor(state: NodeState, case: Case) -> bool:
+    """Return whether the node got another instance after its case was opened, from any controller."""
+    incarnation = state.incarnation
+    attached = incarnation is not None and (
+        incarnation.since >= case.opened_at or (state.unverified and incarnation.instance > 1)
+    )
+    return attached or case.repair_action is RepairAction.REPLACE_NODE
+
+
+def _finish_failed(
+    context: StepContext, found: Verification, findings: tuple[str, ...], *, at_least: RepairAction | None = None
+) -> StepResult:
+    now = context.now
+    evidence, facts = store_report(context.tools.objects, context.state.key, found.report, now)
+    reason = "; ".join(findings) or "the verification failed"
+    draft = entry_builder.step(
+        context.case,
+        NAME,
+        "failed",
+        now,
+        reason=reason,
+        failure=FAILED,
+        operation=context.attempt.operation,
+        new_instance=context.instance_id,
+        facts=facts | {"findings": list(findings)},
+        evidence=evidence,
+    )
+    if context.rules.config.follows:
+        text = f"{FAILED}: the instance failed its verification after the provider's repair: {reason}"
+        return context.escalate_to_operator(text, draft)
+    return try_next_action(context, f"{FAILED}: {reason}", draft, at_least=at_least)
+
+
+def _conditions_since(state: NodeState, action: RepairAction, since: datetime | None) -> list[Condition]:
+    """List the conditions of severity `error` or worse observed since the verification started.
+
+    For a replacement, everything since the successor was attached counts.
+    """
+    incarnation = state.incarnation
+    start = incarnation.since if action is RepairAction.REPLACE_NODE and incarnation else since
+    return [
+        condition
+        for condition in state.active()
+        if start is not None and condition.last_at > start and condition.severity.rank >= Severity.ERROR.rank
+    ]

@@ -1,0 +1,79 @@
+"""The plan of external actions: drawn from the seed before anything runs.
+
+Actions carry numbers instead of names; a number selects an instance only when the action runs. A shorter plan of the
+same seed is the beginning of a longer one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from random import Random
+
+from faultbridge.simulation.environment.samples import SAMPLES
+
+
+@dataclass(frozen=True, slots=True)
+class ExternalAction:
+    """One external action: its kind, and the seconds since the action before it.
+
+    `subject` is a sample or a port, `selector` chooses one of several objects, `fraction` lies between 0 and 1.
+    """
+
+    gap: float
+    kind: str
+    subject: str = ""
+    selector: int = 0
+    fraction: float = 0.0
+
+
+_KIND_WEIGHTS: Mapping[str, int] = {
+    "report": 46,
+    "repeated_report": 6,
+    "late_report": 3,
+    "unregistered_report": 3,
+    "malformed_message": 3,
+    "redrive": 4,
+    "register_node": 2,
+    "pause_repairs": 2,
+    "resume_repairs": 2,
+    "change_limits": 1,
+    "provider_failure": 5,
+    "restart_failure": 3,
+    "external_termination": 2,
+    "verification_result": 4,
+    "orchestrator_failure": 4,
+    "capacity_change": 2,
+    "bad_arrival": 3,
+    "running_job": 2,
+    "abort_execution": 3,
+    "port_outage": 3,
+    "days_pass": 1,
+    "retry_rejects": 1,
+}
+"""The kinds of actions with their weights; `Environment` has a method for each kind."""
+
+_PORTS = (
+    "table", "bus", "queue", "objects", "workflow", "pager", "provider", "restarter", "collector", "orchestrator",
+    "verifier", "receipts",
+)  # fmt: skip
+
+
+def draw_plan(seed: int, steps: int, mean_gap: float) -> tuple[ExternalAction, ...]:
+    """Draw a number of actions; `mean_gap` is the mean time between two of them, in seconds."""
+    random = Random(f"plan {seed}")
+    kinds, samples = _expand(_KIND_WEIGHTS), _expand({name: sample.weight for name, sample in SAMPLES.items()})
+    return tuple(_draw_action(random, kinds, samples, mean_gap) for _ in range(steps))
+
+
+def _draw_action(random: Random, kinds: list[str], samples: list[str], mean_gap: float) -> ExternalAction:
+    """Draw one action; one in five follows the action before it at once."""
+    kind = random.choice(kinds)
+    gap = random.expovariate(1 / mean_gap) if random.random() < 0.8 else 0.0  # noqa: PLR2004 - share of single actions
+    subject = random.choice(_PORTS) if kind == "port_outage" else random.choice(samples)
+    return ExternalAction(round(gap, 3), kind, subject, random.randrange(1000), round(random.random(), 4))
+
+
+def _expand(weights: Mapping[str, int]) -> list[str]:
+    """Repeat each name as often as its weight, so that `random.choice` respects the weights."""
+    return [name for name, weight in weights.items() for _ in range(weight)]

@@ -1,0 +1,138 @@
+"""Actions of the cloud, one method each: failing calls, bad instances, aborted executions, outages."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from faultbridge.domain.edges import NodeStatus
+from faultbridge.domain.nodes import NodeState
+from faultbridge.ports import ProviderFailure, Restart, RestartState, Verdict, Verification
+from faultbridge.simulation.environment.action_plan import ExternalAction
+from faultbridge.simulation.fault_injection import Outage
+from faultbridge.simulation.invariants.view import SystemView
+from faultbridge.simulation.journal import Kind
+from faultbridge.simulation.simulated_system import SimulatedSystem
+
+HOUR = 3600.0
+CAPACITY_SHORTAGE = 2 * HOUR
+_PROVIDER_FAILURES = (
+    ProviderFailure.CAPACITY,
+    ProviderFailure.THROTTLED,
+    ProviderFailure.CONFLICT,
+    ProviderFailure.TIMEOUT,
+    ProviderFailure.AMBIGUOUS,
+    ProviderFailure.PROVIDER_ERROR,
+)
+_ORCHESTRATOR_FAILURES = (ProviderFailure.THROTTLED, ProviderFailure.TIMEOUT, ProviderFailure.CONFLICT)
+
+
+def pick(items: Any, number: int) -> Any:
+    """Return one of several items, selected by a number of any size."""
+    return items[number % len(items)]
+
+
+class CloudActions:
+    """Carries out the actions of the cloud in a simulated system."""
+
+    def __init__(self, system: SimulatedSystem) -> None:
+        self.system = system
+
+    def _log(self, text: str) -> None:
+        """Add an external action to the journal."""
+        self.system.journal.add(Kind.ACTION, text)
+
+    def _provider_failure(self, action: ExternalAction) -> None:
+        """Make the next replace or launch call fail; one time in five, probes also return UNKNOWN."""
+        failure = pick(_PROVIDER_FAILURES, action.selector)
+        effect = _takes_effect(failure, action)
+        self._log(f"the provider's next call fails: {failure.value}{', with effect' if effect else ''}")
+        ports = self.system.ports
+        port = ports.launcher if self.system.by_template and action.selector % 2 else ports.provider
+        port.fail_next(failure, effect=effect)
+        ports.provider.probe_unknown = action.fraction > 0.8  # noqa: PLR2004 - one time in five
+
+    def _restart_failure(self, action: ExternalAction) -> None:
+        """Make the next restart call fail; one time in three, an instance's restarts also end as failed."""
+        failure = pick((*_PROVIDER_FAILURES, ProviderFailure.NOT_FOUND), action.selector)
+        self._log(f"the next restart fails: {failure.value}")
+        restarter = self.system.ports.restarter
+        restarter.fail_next(failure, effect=_takes_effect(failure, action))
+        restarter.status_unknown = action.fraction > 0.8  # noqa: PLR2004 - one time in five
+        if action.selector % 3 == 0:
+            failing = pick([*self.system.fleet.instances], action.selector)
+            restarter.results[failing] = Restart(RestartState.FAILED, "scripted")
+
+    def _external_termination(self, action: ExternalAction) -> None:
+        """Terminate an instance under repair from outside, before Faultbridge releases or verifies it."""
+        found = [state for state in SystemView(self.system).nodes if _is_being_repaired(state)]
+        if found:
+            instance = pick(found, action.selector).incarnation.instance_id
+            self._log(f"another tool terminates {instance}")
+            self.system.externally_terminated.add(instance)
+            self.system.fleet.terminate(instance)
+
+    def _verification_result(self, action: ExternalAction) -> None:
+        """Set the result of an instance's verifications to UNKNOWN or FAILED."""
+        verdict = Verdict.UNKNOWN if action.selector % 2 else Verdict.FAILED
+        instance = pick([*self.system.fleet.instances], action.selector)
+        self._log(f"the verification of {instance} will return {verdict.value}")
+        self.system.ports.verifier.results[instance] = Verification(verdict, ("scripted",))
+
+    def _orchestrator_failure(self, action: ExternalAction) -> None:
+        """Make the next calls to the scheduler fail."""
+        failure = pick(_ORCHESTRATOR_FAILURES, action.selector)
+        self._log(f"the scheduler's next calls fail: {failure.value}")
+        self.system.ports.orchestrator.fail_next(*[failure] * (1 + action.selector % 4))
+
+    def _capacity_change(self, action: ExternalAction) -> None:
+        """Limit the instances that can still launch to none or one."""
+        left = action.selector % 2
+        self._log(f"capacity is left for {left} instances")
+        self.system.fleet.set_capacity(left)
+        if self.system.by_template:
+            # A case without capacity keeps every sweep busy; weeks of that test no more than hours.
+            self.system.schedule.after(CAPACITY_SHORTAGE, "cloud", lambda: self.system.fleet.set_capacity(None))
+
+    def _bad_arrival(self, _action: ExternalAction) -> None:
+        """Make the next new instance a bad one."""
+        self._log("the next new instance is bad")
+        self.system.bad_arrivals += 1
+
+    def _running_job(self, action: ExternalAction) -> None:
+        """Run a job on a node for up to an hour, so that drains take longer."""
+        node = f"node-{action.selector % 4 + 1}"
+        until = self.system.clock.now() + timedelta(seconds=action.fraction * HOUR)
+        self._log(f"a job runs on {node} until {until:%H:%M}")
+        self.system.ports.orchestrator.busy_until[node] = until
+
+    def _abort_execution(self, action: ExternalAction) -> None:
+        """Abort a running execution of the state machine."""
+        running = self.system.ports.workflow.running()
+        if running:
+            name = pick(running, action.selector)
+            self._log(f"execution {name[-8:]} is aborted")
+            self.system.ports.workflow.abort(name)
+
+    def _port_outage(self, action: ExternalAction) -> None:
+        """Make a port unavailable for up to an hour."""
+        start = self.system.clock.now()
+        end = start + timedelta(seconds=60 + action.fraction * HOUR)
+        self._log(f"{action.subject} does not answer until {end:%H:%M:%S}")
+        self.system.injector.outages.append(Outage(action.subject, start, end))
+
+    def _days_pass(self, action: ExternalAction) -> None:
+        """Let 1 to 18 days pass without any other action."""
+        days = 1 + action.selector % 18
+        self._log(f"{days} days pass")
+        self.system.pass_time(timedelta(days=days))
+
+
+def _is_being_repaired(state: NodeState) -> bool:
+    return state.status in {NodeStatus.DRAINING, NodeStatus.REPAIRING} and state.incarnation is not None
+
+
+def _takes_effect(failure: ProviderFailure, action: ExternalAction) -> bool:
+    """Return whether a failed call takes effect all the same: half of the ambiguous failures and timeouts."""
+    uncertain = failure in {ProviderFailure.AMBIGUOUS, ProviderFailure.TIMEOUT}
+    return uncertain and action.fraction < 0.5  # noqa: PLR2004 - half of them

@@ -1,0 +1,61 @@
+"""A provider that repairs its own instances: a fake of HyperPod's repair.
+
+The provider replaces a bad instance after some time, or never. Faultbridge only follows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from faultbridge.errors import Transient
+from faultbridge.registry.instances import Synced
+from faultbridge.simulation.fakes import FakeFleet
+from faultbridge.simulation.fault_injection import Crash
+from faultbridge.simulation.journal import Journal, Kind
+from faultbridge.simulation.schedule import Schedule
+
+MIN_DELAY, MAX_DELAY = 30.0, 5400.0
+"""Seconds from fault to replacement. After `follow_deadline` Faultbridge has escalated the case."""
+
+
+@dataclass(slots=True)
+class ProviderRepair:
+    """Replaces bad instances of one group; `replaced` gets their ids, `sync` runs the product's inventory."""
+
+    group: str
+    fleet: FakeFleet
+    schedule: Schedule
+    journal: Journal
+    replaced: set[str]
+    sync: Callable[[], tuple[Synced, ...]]
+    _synced_instances: tuple[object, ...] = ()
+    _detected: set[str] = field(default_factory=set)
+
+    def detect(self, instance: str, fraction: float) -> None:
+        """Schedule the replacement of a bad instance; one in four is never replaced."""
+        if instance in self._detected:
+            return
+        self._detected.add(instance)
+        if fraction < 0.75:  # noqa: PLR2004 - operators must repair the others
+            seconds = MIN_DELAY + fraction * (MAX_DELAY - MIN_DELAY)
+            self.schedule.after(seconds, "provider", lambda: self._replace(instance))
+
+    def sync_if_changed(self) -> None:
+        """Run the inventory if the group's instances have changed since its last run without news."""
+        now = tuple(one.instance_id for one in self.fleet.running(self.group))
+        if now == self._synced_instances:
+            return
+        try:
+            found = self.sync()
+        except (Crash, Transient):
+            return  # the next call runs it again
+        if all(one.quiet for one in found):
+            self._synced_instances = now
+
+    def _replace(self, instance: str) -> None:
+        """Terminate an instance, so that its group launches a successor."""
+        if self.fleet.instances[instance].alive:
+            self.journal.add(Kind.ACTION, f"the provider replaces {instance}")
+            self.replaced.add(instance)
+            self.fleet.terminate(instance)

@@ -1,0 +1,219 @@
+"""Actions of sources (agents that send records) and of operators. One method per kind of action."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from faultbridge.composition.installation import Installation
+from faultbridge.errors import Rejected
+from faultbridge.ingest.send import RawInput
+from faultbridge.registry.registration import NewNode
+from faultbridge.rules.policies import PolicyStore
+from faultbridge.simulation.environment.action_plan import ExternalAction
+from faultbridge.simulation.environment.cloud_actions import CloudActions, pick
+from faultbridge.simulation.environment.samples import HARDWARE_FAULTS, SAMPLES, impaired_instance_status
+from faultbridge.simulation.fakes.fleet import Instance
+from faultbridge.simulation.fault_injection import Crash
+from faultbridge.simulation.simulated_system import FOLLOWED, GROUPS, REPAIRED, WATCHED, SimulatedSystem
+from faultbridge.storage import keys
+from faultbridge.storage.codec import dump
+from faultbridge.storage.wire.message import decode_message, encode_message
+from faultbridge.storage.writes import Update
+
+TICK = timedelta(milliseconds=1)
+TRUE_ALARM_SHARE = 0.8
+"""The share of hardware faults with a bad instance; the others are false alarms."""
+
+_CLOCK_SKEWS = (0.0, 0.0, 0.0, 0.0, 30.0, -90.0, 1800.0, -7200.0)
+
+
+class Environment(CloudActions):
+    """Carries out every kind of external action in a simulated system."""
+
+    def __init__(self, system: SimulatedSystem) -> None:
+        super().__init__(system)
+        self.sent: list[tuple[str, str, datetime]] = []
+
+    def perform(self, action: ExternalAction) -> None:
+        """Perform one action now."""
+        getattr(self, f"_{action.kind}")(action)
+
+    # ------------------------------------------------------------------ sources
+
+    def _report(self, action: ExternalAction) -> None:
+        """Send a record from a running instance; most hardware faults also make the instance bad."""
+        repaired = [*self.system.fleet.running(GROUPS[REPAIRED])]
+        watched = [*self.system.fleet.running(GROUPS[WATCHED])]
+        followed = [*self.system.fleet.running(GROUPS[FOLLOWED])]
+        instance = pick([*repaired, *repaired, *watched, *followed], action.selector)
+        if action.subject in HARDWARE_FAULTS and action.fraction < TRUE_ALARM_SHARE:
+            self.system.mark_bad(instance.instance_id)
+            if self.system.provider_repair is not None and instance in followed:
+                self.system.provider_repair.detect(instance.instance_id, action.fraction / TRUE_ALARM_SHARE)
+        self._send(instance, action)
+
+    def _orchestrator_failure(self, action: ExternalAction) -> None:
+        """Make calls to the scheduler fail; two times in five it also becomes unreachable and a host fails."""
+        super()._orchestrator_failure(action)
+        if action.fraction > 0.6:  # noqa: PLR2004 - two times in five
+            minutes = 5 + 150 * (action.fraction - 0.6)
+            self._log(f"the scheduler is unreachable for {minutes:.0f} minutes")
+            self.system.ports.orchestrator.unreachable_until = self.system.clock.now() + timedelta(minutes=minutes)
+            if running := [*self.system.fleet.running(GROUPS[REPAIRED])]:
+                self._fail_host(pick(running, action.selector))
+
+    def _fail_host(self, instance: Instance) -> None:
+        """Make the host of an instance fail, which EC2 reports as impaired."""
+        self.system.mark_bad(instance.instance_id)
+        self.system.checks.dead_instances.add(instance.instance_id)
+        name = self._node_name(instance)
+        self._log(f"EC2 reports the host of {instance.instance_id} ({name}) as impaired")
+        body = impaired_instance_status(instance.instance_id)
+        self._send_until_accepted(
+            RawInput("ec2-status", REPAIRED, body, node=name, instance_id=instance.instance_id), 0.0, 3
+        )
+
+    def _node_name(self, instance: Instance) -> str:
+        """Return the node name of an instance; a new instance is known by its DNS name."""
+        return self.system.node_names.get(instance.instance_id, f"{instance.instance_id}.internal")
+
+    def _repeated_report(self, action: ExternalAction) -> None:
+        """Send the same record two to five times."""
+        for _ in range(2 + action.selector % 4):
+            self._report(replace(action, fraction=1.0))
+
+    def _late_report(self, action: ExternalAction) -> None:
+        """Send a record from a terminated instance."""
+        terminated = [one for one in self.system.fleet.instances.values() if not one.alive]
+        if terminated:
+            self._send(pick(terminated, action.selector), action)
+
+    def _send(self, instance: Instance, action: ExternalAction) -> None:
+        """Send the action's sample from an instance, with a clock skew, maybe without timestamp or instance id."""
+        cluster = next(cluster for cluster, group in GROUPS.items() if group == instance.group)
+        if cluster == WATCHED:
+            # The replay check orders the records of this cluster by time: no two of them may share a millisecond.
+            self.system.pass_time(TICK)
+        name = self._node_name(instance)
+        known = instance.instance_id if action.selector % 3 else None
+        now = self.system.clock.now()
+        source, _, make = SAMPLES[action.subject]
+        at = now - timedelta(seconds=action.selector % 5) if action.selector % 2 else None
+        self._log(f"{instance.instance_id} ({name}) reports: {action.subject}")
+        raw_input = RawInput(source, cluster, make(action.selector // 7, at), node=name, instance_id=known)
+        self._send_until_accepted(raw_input, _CLOCK_SKEWS[action.selector % len(_CLOCK_SKEWS)], 3)
+
+    def _send_until_accepted(self, raw_input: RawInput, skew: float, tries: int) -> None:
+        """Send a record; without acceptance, send it again after 20 seconds, a limited number of times."""
+        before = len(self.system.ports.queue.messages)
+        try:
+            accepted = bool(self.system.workers.send(raw_input, skew))
+        except (Crash, Exception):  # noqa: BLE001 - an agent without an answer sends the record again
+            accepted = False
+        messages = self.system.ports.queue.messages
+        self.sent += [(message.group, message.body, message.sent_at) for message in messages[before:]]
+        self.system.queue.poll_soon()
+        if not accepted and tries:
+            self.system.schedule.after(20, "agent", lambda: self._send_until_accepted(raw_input, skew, tries - 1))
+
+    def _unregistered_report(self, action: ExternalAction) -> None:
+        """Send a record from a node that is not registered."""
+        name = f"new-{action.selector % 3}"
+        self._log(f"unregistered node {name} reports: {action.subject}")
+        source, _, make = SAMPLES[action.subject]
+        self._send_until_accepted(RawInput(source, REPAIRED, make(0, None), node=name), 0.0, 2)
+
+    def _malformed_message(self, action: ExternalAction) -> None:
+        """Put a message on the raw queue that cannot be decoded."""
+        text = ('{"v": 1', '{"v": 9}', "", '{"v": 1, "record_id": "x", "source": "kernel-log", "body": 3}')[
+            action.selector % 4
+        ]
+        self._log(f"a malformed message arrives: {text!r}")
+        self._queue_message("train/noise", text)
+
+    def _redrive(self, action: ExternalAction) -> None:
+        """Put an earlier record on the raw queue again, as the product's redrive does."""
+        if self.sent:
+            self._log("an old record is redriven")
+            group, text, at = self.sent[action.selector % len(self.sent)]
+            try:
+                message = decode_message(text)
+            except Rejected:
+                return
+            # The redrive keeps the first time of receipt; without it a fast clock would make the record newer.
+            self._queue_message(group, encode_message(replace(message, received_at=message.received_at or at)))
+
+    def _queue_message(self, group: str, text: str) -> None:
+        self.system.ports.queue.send([(group, text)])
+        self.system.queue.poll_soon()
+
+    # ------------------------------------------------------------------ operators
+
+    def _register_node(self, action: ExternalAction) -> None:
+        """Launch an instance and register it as a new node."""
+        name = f"new-{action.selector % 3}"
+        self._log(f"an operator registers {name}")
+        instance = self.system.fleet.launch(GROUPS[REPAIRED])
+        self.system.node_names[instance] = name
+        self._run_command(lambda app: _register(app, NewNode(name, instance, GROUPS[REPAIRED])))
+
+    def _pause_repairs(self, _action: ExternalAction) -> None:
+        """Pause the repairs of the repaired cluster."""
+        self._set_paused(paused=True)
+
+    def _resume_repairs(self, _action: ExternalAction) -> None:
+        """Resume the repairs of the repaired cluster."""
+        self._set_paused(paused=False)
+
+    def _set_paused(self, *, paused: bool) -> None:
+        """Write the pause flag of the repaired cluster."""
+        self._log("an operator pauses repairs" if paused else "an operator resumes repairs")
+        key = keys.cluster_control(REPAIRED)
+        update = Update(key, set={("paused",): paused}, add={"version": 1})
+        self._run_command(lambda app: app.ports.table.write(update))
+
+    def _change_limits(self, action: ExternalAction) -> None:
+        """Store a policy with other limits of concurrent repairs, repairs an hour, and attempts."""
+        limits = replace(
+            self.system.policy.limits,
+            concurrent=1 + action.selector % 3,
+            per_hour=1 + action.selector % 7,
+            attempts=1 + action.selector % 4,
+        )
+        version = f"policy-{action.selector % 84}"
+        self._log(f"{version}: {limits.concurrent} at a time, {limits.per_hour} an hour, {limits.attempts} attempts")
+        document: Any = dump(replace(self.system.policy, version=version, limits=limits))
+        self.system.checks.limits.append(limits)
+        self._run_command(lambda app: PolicyStore(app.ports.table, app.ports.clock).put(document))
+
+    def _retry_rejects(self, _action: ExternalAction) -> None:
+        """Retry all rejected records."""
+        self._log("an operator retries the rejects")
+        self._run_command(_retry_all)
+        self.system.queue.poll_soon()
+
+    def _run_command(self, command: Callable[[Installation], object], tries: int = 20) -> None:
+        """Run an operator's command; after a failure, run it again in 30 seconds, a limited number of times."""
+        try:
+            self.system.workers.operate(command)
+        except (Crash, Exception):  # noqa: BLE001 - an operator without an answer runs the command again
+            if tries:
+                self.system.schedule.after(30, "operator", lambda: self._run_command(command, tries - 1))
+
+
+def _register(app: Installation, node: NewNode) -> None:
+    """Register a node; an existing node or alias is not an error."""
+    try:
+        app.registry.registration.add_node(REPAIRED, node)
+    except Rejected as error:
+        if error.reason not in {"node_exists", "alias_taken"}:
+            raise
+
+
+def _retry_all(app: Installation) -> None:
+    """Retry the rejects of the repaired cluster, and those without a cluster."""
+    for reject in [*app.ingestion.rejects.list(REPAIRED), *app.ingestion.rejects.list(keys.NO_CLUSTER)]:
+        app.ingestion.rejects.retry(reject)

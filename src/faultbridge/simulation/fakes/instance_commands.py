@@ -1,0 +1,147 @@
+"""Fakes of commands on instances: resets and reboots, verifications, log bundles."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+
+from faultbridge.domain.cases import RepairAction
+from faultbridge.ports import (
+    Bundle,
+    BundleState,
+    CallResult,
+    Clock,
+    ProviderFailure,
+    Restart,
+    RestartState,
+    Verdict,
+    Verification,
+)
+from faultbridge.simulation.fakes.clock import ManualClock
+from faultbridge.simulation.fakes.fleet import FailingFake, FakeFleet
+from faultbridge.simulation.fakes.seam import Seam
+
+PASSED = Verification(Verdict.PASSED, report=b'{"verdict": "passed"}')
+
+
+class FakeRestarter(FailingFake):
+    """Implements `Restarter` (fake) on a fleet: each token starts one restart, which takes `duration`.
+
+    Scripted failures are returned first. `results` replaces the result `done` per instance. `on_restart` is called for
+    each restart, so that a test can repair the instance. With `status_unknown` every status is UNKNOWN.
+    """
+
+    def __init__(
+        self, fleet: FakeFleet, *, seam: Seam | None = None, duration: timedelta = timedelta(minutes=4)
+    ) -> None:
+        super().__init__(fleet, seam=seam)
+        self.duration = duration
+        self.results: dict[str, Restart] = {}
+        self.status_unknown = False
+        self.restarted: list[tuple[RepairAction, str, str]] = []
+        self.on_restart: Callable[[RepairAction, str], None] = lambda repair_action, instance: None
+        self._started: dict[tuple[RepairAction, str, str], datetime] = {}
+
+    def restart(self, repair_action: RepairAction, instance_id: str, token: str) -> CallResult:
+        """Start a restart, once per token."""
+        with self.seam.around("restarter", "restart", (repair_action, instance_id, token)):
+            script = self._next_failure()
+            if script is not None and not script.effect:
+                return CallResult(script.failure, "scripted")
+            if not self.fleet.is_alive(instance_id):
+                return CallResult(ProviderFailure.NOT_FOUND, "the agent does not answer")
+            operation = self._start(repair_action, instance_id, token)
+            return CallResult(script.failure, "scripted") if script else CallResult(operation=operation)
+
+    def status(self, repair_action: RepairAction, instance_id: str, token: str) -> Restart:
+        """Return the status of a restart."""
+        with self.seam.around("restarter", "status", (repair_action, instance_id, token)):
+            if self.status_unknown:
+                return Restart(RestartState.UNKNOWN, "the agent does not answer")
+            started = self._started.get((repair_action, instance_id, token))
+            if started is None:
+                return Restart(RestartState.ABSENT)
+            operation = _operation(repair_action, token)
+            if not self.fleet.is_alive(instance_id) or self.fleet.clock.now() < started + self.duration:
+                return Restart(RestartState.RUNNING, operation=operation)
+            boot = f"boot-{token}" if repair_action is RepairAction.REBOOT_NODE else None
+            return self.results.get(instance_id, Restart(RestartState.DONE, operation=operation, boot_id=boot))
+
+    def _start(self, repair_action: RepairAction, instance_id: str, token: str) -> str:
+        """Start a restart unless the token has one; returns the operation id."""
+        if (repair_action, instance_id, token) not in self._started:
+            self._started[repair_action, instance_id, token] = self.fleet.clock.now()
+            self.restarted.append((repair_action, instance_id, token))
+            self.on_restart(repair_action, instance_id)
+        return _operation(repair_action, token)
+
+
+def _operation(repair_action: RepairAction, token: str) -> str:
+    return f"{repair_action.value}-{token}"
+
+
+class FakeVerifier:
+    """Implements `Verifier` (fake): one verification per token; it takes `duration` and passes by default.
+
+    `results` sets the result per instance. A terminated instance (`alive` returns False) gives UNKNOWN.
+    """
+
+    def __init__(
+        self,
+        clock: Clock | None = None,
+        *,
+        seam: Seam | None = None,
+        duration: timedelta = timedelta(minutes=1),
+        result: Verification = PASSED,
+        alive: Callable[[str], bool] = lambda _instance: True,
+    ) -> None:
+        self.clock = clock or ManualClock()
+        self.seam = seam or Seam()
+        self.duration = duration
+        self.result = result
+        self.alive = alive
+        self.results: dict[str, Verification] = {}
+        self.started: dict[str, tuple[str, datetime]] = {}
+        self._by_token: dict[tuple[str, str], str] = {}
+
+    def start(self, instance_id: str, token: str, level: int | None = None) -> str:
+        """Start a verification, once per token; returns the operation id."""
+        with self.seam.around("verifier", "start", (instance_id, token, level)):
+            operation = self._by_token.setdefault((instance_id, token), f"verify-{len(self._by_token) + 1}")
+            self.started.setdefault(operation, (instance_id, self.clock.now()))
+            return operation
+
+    def status(self, instance_id: str, operation: str, level: int | None = None) -> Verification:
+        """Return the status or the result of a verification."""
+        with self.seam.around("verifier", "status", (instance_id, operation)):
+            owner, at = self.started.get(operation, ("", self.clock.now()))
+            if owner != instance_id:
+                return Verification(Verdict.UNKNOWN, ("no such verification",))
+            if self.clock.now() < at + self.duration:
+                return Verification(Verdict.PENDING)
+            if not self.alive(instance_id):
+                return Verification(Verdict.UNKNOWN, ("the command ended as Undeliverable",))
+            return self.results.get(instance_id, self.result)
+
+
+class FakeCollector:
+    """Implements `Collector` (fake): a log bundle takes `duration`, or fails with `failure_reason`."""
+
+    def __init__(
+        self, clock: Clock | None = None, *, seam: Seam | None = None, duration: timedelta = timedelta(0)
+    ) -> None:
+        self.clock = clock or ManualClock()
+        self.seam = seam or Seam()
+        self.duration = duration
+        self.failure_reason = ""
+        self.started: dict[tuple[str, str], datetime] = {}
+
+    def collect(self, instance_id: str, token: str) -> Bundle:
+        """Start a log bundle on the first call; returns its status and its location."""
+        with self.seam.around("collector", "collect", (instance_id, token)):
+            location = f"s3://bundles/{instance_id}/{token}"
+            if self.failure_reason:
+                return Bundle(BundleState.FAILED, location, self.failure_reason)
+            started = self.started.setdefault((instance_id, token), self.clock.now())
+            finished = self.clock.now() >= started + self.duration
+            return Bundle(BundleState.KEPT if finished else BundleState.RUNNING, location)

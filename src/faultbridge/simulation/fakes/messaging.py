@@ -1,0 +1,180 @@
+"""Fakes of the event bus, the record queue, the pager and the receipts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import count, islice
+from typing import Any
+
+from faultbridge.ports import BusEvent, Clock, FailedEvent, PageMessage, ReceivedMessage, RecordQueueDepth
+from faultbridge.simulation.fakes.clock import ManualClock
+from faultbridge.simulation.fakes.seam import Seam
+
+MAX_EVENT_BYTES = 256 * 1024
+MAX_MESSAGE_BYTES = 256 * 1024
+MAX_MESSAGES_PER_RECEIVE = 10
+
+
+def _accept_all(event: BusEvent) -> FailedEvent | None:
+    return None
+
+
+class FakeBus:
+    """Implements `EventBus` (fake): keeps all accepted events; `refuse` may refuse an event."""
+
+    def __init__(
+        self, *, seam: Seam | None = None, refuse: Callable[[BusEvent], FailedEvent | None] = _accept_all
+    ) -> None:
+        self.seam = seam or Seam()
+        self.refuse = refuse
+        self.accepted: list[BusEvent] = []
+
+    def put(self, events: Sequence[BusEvent]) -> tuple[FailedEvent, ...]:
+        """Publish events; returns the refusals."""
+        with self.seam.around("bus", "put", tuple(events)):
+            refusals = []
+            for event in events:
+                refusal = self._validation_error(event) or self.refuse(event)
+                if refusal is None:
+                    self.accepted.append(event)
+                else:
+                    refusals.append(refusal)
+            return tuple(refusals)
+
+    @property
+    def ids(self) -> list[str]:
+        """The ids of all accepted events in order, including duplicates."""
+        return [event.event_id for event in self.accepted]
+
+    def _validation_error(self, event: BusEvent) -> FailedEvent | None:
+        """Return a permanent refusal if the event is too large or its detail is not a JSON object."""
+        size = len(event.detail.encode()) + len(event.detail_type.encode())
+        size += sum(len(resource.encode()) for resource in event.resources)
+        if size > MAX_EVENT_BYTES:
+            return FailedEvent(event.event_id, "too large", permanent=True)
+        try:
+            valid = isinstance(json.loads(event.detail), dict)
+        except ValueError:
+            valid = False
+        return None if valid else FailedEvent(event.event_id, "no JSON object", permanent=True)
+
+
+@dataclass
+class QueuedMessage:
+    """One message in the queue, and when a receive may return it next."""
+
+    number: int
+    group: str
+    body: str
+    sent_at: datetime
+    visible_at: datetime
+    receive_count: int = 0
+
+
+class FakeQueue:
+    """Implements `RecordQueue` (fake): at-least-once delivery, visibility timeout, dead letters.
+
+    A message that was received `max_receives` times moves to `dead` on the next receive.
+    """
+
+    def __init__(
+        self,
+        clock: Clock | None = None,
+        *,
+        seam: Seam | None = None,
+        visibility: timedelta = timedelta(minutes=6),
+        max_receives: int = 1000,
+    ) -> None:
+        self.clock = clock or ManualClock()
+        self.seam = seam or Seam()
+        self.visibility = visibility
+        self.max_receives = max_receives
+        self.messages: list[QueuedMessage] = []
+        self.dead: list[QueuedMessage] = []
+        self._numbers = count(1)
+
+    def send(self, messages: Sequence[tuple[str, str]]) -> tuple[str, ...]:
+        """Queue messages given as (group, body); returns the bodies that are too large."""
+        with self.seam.around("queue", "send", tuple(messages)):
+            now = self.clock.now()
+            for group, body in messages:
+                if len(body.encode()) <= MAX_MESSAGE_BYTES:
+                    self.messages.append(QueuedMessage(next(self._numbers), group, body, now, now))
+            return tuple(body for _, body in messages if len(body.encode()) > MAX_MESSAGE_BYTES)
+
+    def depth(self) -> RecordQueueDepth:
+        """Count the waiting, in-flight and dead messages."""
+        with self.seam.around("queue", "depth"):
+            waiting = sum(message.visible_at <= self.clock.now() for message in self.messages)
+            return RecordQueueDepth(waiting, len(self.messages) - waiting, len(self.dead))
+
+    def receive(self) -> tuple[ReceivedMessage, ...]:
+        """Receive up to ten visible messages."""
+        with self.seam.around("queue", "receive"):
+            now = self.clock.now()
+            self.dead += [message for message in self.messages if self._is_exhausted(message)]
+            self.messages = [message for message in self.messages if not self._is_exhausted(message)]
+            visible = (message for message in self.messages if message.visible_at <= now)
+            return tuple(self._received(message) for message in islice(visible, MAX_MESSAGES_PER_RECEIVE))
+
+    def delete(self, message: ReceivedMessage) -> None:
+        """Delete a received message."""
+        with self.seam.around("queue", "delete", message):
+            number = int(message.handle.partition("-")[0])
+            self.messages = [one for one in self.messages if one.number != number]
+
+    def _is_exhausted(self, message: QueuedMessage) -> bool:
+        """Return whether a visible message has reached its maximum number of receives."""
+        return message.receive_count >= self.max_receives and message.visible_at <= self.clock.now()
+
+    def _received(self, message: QueuedMessage) -> ReceivedMessage:
+        """Count a receive, start the visibility timeout, and return the message with its receipt handle."""
+        message.receive_count += 1
+        message.visible_at = self.clock.now() + self.visibility
+        handle = f"{message.number}-{message.receive_count}"
+        return ReceivedMessage(message.body, message.group, handle, message.sent_at, message.receive_count)
+
+
+class FakePager:
+    """Implements `Pager` (fake): `sent` holds every sent page, `attempted` also those whose call failed."""
+
+    def __init__(self, *, seam: Seam | None = None) -> None:
+        self.seam = seam or Seam()
+        self.sent: list[PageMessage] = []
+        self.attempted: list[PageMessage] = []
+
+    def send(self, page: PageMessage) -> str:
+        """Send a page; returns its message id."""
+        if "default" not in page.bodies:
+            raise ValueError(f"page without a default body: {page.key}; add bodies['default']")
+        self.attempted.append(page)
+        with self.seam.around("pager", "send", page):
+            self.sent.append(page)
+            return f"message-{len(self.sent)}"
+
+    @property
+    def keys(self) -> list[str]:
+        """The keys of all sent pages in order, including duplicates."""
+        return [page.key for page in self.sent]
+
+
+class FakeReceipts:
+    """Stores the receipt lines of senders and of ingest (fake)."""
+
+    def __init__(self, clock: Clock | None = None, *, seam: Seam | None = None) -> None:
+        self.clock = clock or ManualClock()
+        self.seam = seam or Seam()
+        self.lines: list[tuple[datetime, dict[str, Any]]] = []
+
+    def write(self, line: Mapping[str, Any]) -> None:
+        """Append one receipt line with the current time."""
+        with self.seam.around("receipts", "write", line):
+            self.lines.append((self.clock.now(), json.loads(json.dumps(line))))
+
+    def read(self, since: datetime) -> Iterator[Mapping[str, Any]]:
+        """Yield the lines written at or after a time."""
+        with self.seam.around("receipts", "read", since):
+            yield from (line for at, line in self.lines if at >= since)

@@ -1,0 +1,71 @@
+"""Fault injection into fakes: hooks that run before and after each call and may raise an error."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(slots=True)
+class Call:
+    """One call to a fake: port, operation, argument, and the name `port.operation`."""
+
+    port: str
+    operation: str
+    argument: Any = None
+    name: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Build the name once, because one simulated run reads the names of tens of thousands of calls."""
+        self.name = f"{self.port}.{self.operation}"
+
+
+Hook = Callable[[Call], None]
+
+
+def _do_nothing(call: Call) -> None:
+    """Inject no fault: the default hook."""
+
+
+@dataclass
+class Seam:
+    """Runs hooks around every call of the fakes that share it; a hook injects a fault by raising.
+
+    An error from `before` means that the call had no effect (outage, throttling, crash before the call). An error from
+    `after` means that the call took effect but the caller got no answer. `calls` records every call in order.
+    """
+
+    before: Hook = _do_nothing
+    after: Hook = _do_nothing
+    calls: list[Call] = field(default_factory=list)
+
+    def around(self, port: str, operation: str, argument: Any = None) -> AbstractContextManager[None]:
+        """Return a context manager that runs the hooks before and after one call."""
+        return self._around(port, operation, argument)
+
+    @contextmanager
+    def _around(self, port: str, operation: str, argument: Any) -> Iterator[None]:
+        call = Call(port, operation, argument)
+        self.calls.append(call)
+        self.before(call)
+        yield
+        self.after(call)
+
+    def named(self, name: str) -> list[Call]:
+        """Return the recorded calls with a name such as `table.transact`."""
+        return [call for call in self.calls if call.name == name]
+
+
+def raise_once(*faults: tuple[str, Exception]) -> Hook:
+    """Return a hook that raises each given error once, on the next call with the given name."""
+    pending = list(faults)
+
+    def hook(call: Call) -> None:
+        for number, (name, error) in enumerate(pending):
+            if name == call.name:
+                del pending[number]
+                raise error
+
+    return hook

@@ -1,0 +1,230 @@
+"""Fault injection: draws fault rates from the seed and makes calls of the Lambda workers fail."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from random import Random
+
+from faultbridge.errors import Conflict, Transient
+from faultbridge.simulation.fakes.seam import Call, Seam
+from faultbridge.simulation.journal import Journal, Kind
+from faultbridge.simulation.schedule import Schedule
+
+
+class FaultKind(StrEnum):
+    """How a call from a worker to a port fails."""
+
+    CRASH_BEFORE = "crash before"
+    CRASH_AFTER = "crash after"
+    TRANSIENT = "no answer, no effect"
+    LOST_ANSWER = "no answer, but effect"
+    CONFLICT = "conflict"
+
+
+@dataclass(frozen=True, slots=True)
+class FaultProfile:
+    """Fault probabilities (per call or per delivery) and delays (in seconds) of one run.
+
+    `race_rate` is the probability that other handlers run during a call, for at most `max_race_seconds`.
+    """
+
+    fault_rates: Mapping[FaultKind, float] = field(default_factory=dict)
+    race_rate: float = 0.0
+    max_race_seconds: float = 2.0
+    duplicate_rate: float = 0.0
+    mean_delay: float = 0.5
+    index_lag: float = 0.0
+    max_batch: int = 10
+    max_retries: int = 10
+    visibility: float = 180.0
+    mean_gap: float = 60.0
+
+
+NO_FAULTS = FaultProfile()
+
+
+def draw_fault_profile(seed: int) -> FaultProfile:
+    """Draw the fault profile of a seed; a quarter of the seeds inject no call faults."""
+    random = Random(f"weather {seed}")  # another text gives other histories for the same seeds
+    scale = random.choice((0.0, 0.002, 0.01, 0.03))
+    weights = {kind: random.choice((0.0, 1.0, 1.0, 2.0)) for kind in FaultKind}
+    return FaultProfile(
+        fault_rates={kind: scale * weight for kind, weight in weights.items() if scale * weight},
+        race_rate=random.choice((0.0, 0.02, 0.05)),
+        max_race_seconds=random.choice((0.5, 5.0, 45.0)),
+        duplicate_rate=random.choice((0.0, 0.02, 0.1)),
+        mean_delay=random.choice((0.1, 2.0, 60.0)),
+        index_lag=random.choice((0.0, 1.0, 30.0)),
+        max_batch=random.choice((1, 3, 10, 100)),
+        max_retries=random.choice((0, 2, 10)),
+        visibility=random.choice((30.0, 180.0)),
+        mean_gap=random.choice((5.0, 60.0, 300.0)),
+    )
+
+
+class Crash(BaseException):
+    """Raised in place of a worker's call when the worker is killed; no code of the product catches it."""
+
+
+class CallLimitExceeded(BaseException):
+    """Raised when a run makes more calls than its limit, so that it would never end."""
+
+
+MAX_CALLS, MAX_CALLS_PER_ACTION, MAX_CALLS_FOR_SPARES = 40_000, 500, 20_000
+"""Call limits. A run of 40 actions makes about 5,000 calls; three nodes that each waited eight hours made 41,000.
+
+A spare pool adds calls because it requests instances again and again while there is no capacity.
+"""
+
+EFFECTS = frozenset(
+    {
+        "table.write", "table.transact", "bus.put", "queue.send", "objects.put", "receipts.write", "pager.send",
+        "provider.replace", "verifier.start", "orchestrator.cordon", "orchestrator.uncordon", "orchestrator.drain",
+        "workflow.start", "workflow.resume", "restarter.restart", "collector.collect", "launcher.launch",
+        "launcher.assign", "launcher.terminate",
+    }
+)  # fmt: skip
+"""The calls with side effects."""
+
+_AFTER_EFFECT = frozenset({FaultKind.CRASH_AFTER, FaultKind.LOST_ANSWER})
+
+
+@dataclass(frozen=True, slots=True)
+class Outage:
+    """A time span in which a port does not answer."""
+
+    port: str
+    start: datetime
+    end: datetime
+
+    def covers(self, now: datetime) -> bool:
+        """Return whether the outage includes a time."""
+        return self.start <= now < self.end
+
+
+@dataclass(slots=True)
+class FaultInjector:
+    """Makes calls of workers fail at random; `without` skips faults by number, which shrinking uses.
+
+    No fault is injected while `enabled` is False.
+    """
+
+    profile: FaultProfile
+    random: Random
+    schedule: Schedule
+    journal: Journal
+    without: frozenset[int] = frozenset()
+    outages: list[Outage] = field(default_factory=list)
+    enabled: bool = False
+    injected: int = 0
+    _workers: list[str] = field(default_factory=list)
+    _thresholds: list[tuple[float, FaultKind]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        """Add the fault rates up to thresholds, so that one random number selects the kind."""
+        total = 0.0
+        for kind, probability in self.profile.fault_rates.items():
+            total += probability
+            self._thresholds.append((total, kind))
+
+    def before(self, call: Call) -> FaultKind | None:
+        """Raise a fault before a call, or return the kind to raise after it (None for no fault)."""
+        if not self._workers or not self.enabled:
+            return None
+        now = self.schedule.clock.now()
+        if self.outages and any(one.port == call.port and one.covers(now) for one in self.outages):
+            raise Transient(f"{call.name}: outage")
+        if self.random.random() < self.profile.race_rate:
+            workers, self._workers = self._workers, []
+            self.schedule.run_others(self.random.uniform(0, self.profile.max_race_seconds))
+            self._workers = workers
+        kind = self._draw_kind(call)
+        if kind is None:
+            return None
+        self.injected += 1
+        if self.injected in self.without:
+            return None
+        self.journal.add(Kind.FAULT, f"#{self.injected} {self._workers[-1]}: {call.name} {kind.value}")
+        if kind in _AFTER_EFFECT:
+            return kind
+        raise fault_error(kind, call)
+
+    def after(self, kind: FaultKind, call: Call) -> None:
+        """Raise a fault after the call took effect."""
+        raise fault_error(kind, call)
+
+    @contextmanager
+    def worker(self, name: str) -> Iterator[None]:
+        """Mark the calls within the context as calls of a worker; only these can fail."""
+        self._workers.append(name)
+        try:
+            yield
+        finally:
+            self._workers.pop()
+
+    def _draw_kind(self, call: Call) -> FaultKind | None:
+        """Draw the fault of a call; None if there is none or if this kind cannot occur in this call."""
+        drawn = self.random.random()
+        if not self._thresholds or drawn >= self._thresholds[-1][0]:
+            return None
+        kind = next((kind for limit, kind in self._thresholds if drawn < limit), None)
+        if kind is FaultKind.CONFLICT and call.name not in {"table.write", "table.transact"}:
+            return None
+        return None if kind in _AFTER_EFFECT and call.name not in EFFECTS else kind
+
+
+def fault_error(kind: FaultKind, call: Call) -> BaseException:
+    """Return the exception that a call raises for a kind of fault."""
+    if kind in {FaultKind.CRASH_BEFORE, FaultKind.CRASH_AFTER}:
+        return Crash(call.name)
+    if kind is FaultKind.CONFLICT:
+        return Conflict(f"{call.name}: conflict with another transaction")
+    return Transient(f"{call.name}: {kind.value}")
+
+
+CallObserver = Callable[[Call], None]
+
+
+class FaultInjectingSeam(Seam):
+    """A seam that asks the fault injector before each call and records no calls.
+
+    `observers` see every call that is executed; `calls_left` limits the calls of a run.
+    """
+
+    def __init__(self, injector: FaultInjector) -> None:
+        super().__init__()
+        self._injector = injector
+        self.calls_left = MAX_CALLS
+        self.observers: list[CallObserver] = []
+
+    def around(self, port: str, operation: str, argument: object = None) -> AbstractContextManager[None]:
+        """Execute one call; the injector may make it fail before or after its effect."""
+        call = Call(port, operation, argument)
+        self.calls_left -= 1
+        if self.calls_left < 0:
+            raise CallLimitExceeded(call.name)
+        kind = self._injector.before(call)
+        for observe in self.observers:
+            observe(call)
+        return _CallContext(self._injector, kind, call)
+
+
+@dataclass(frozen=True, slots=True)
+class _CallContext:
+    """Raises the drawn fault after a call; a class, because a generator is too slow for so many calls."""
+
+    injector: FaultInjector
+    kind: FaultKind | None
+    call: Call
+
+    def __enter__(self) -> None:
+        """Do nothing: the call takes effect in the body of the context."""
+
+    def __exit__(self, kind: type[BaseException] | None, error: object, trace: object) -> None:
+        """Raise the fault unless the call raised an error itself."""
+        if self.kind is not None and kind is None:
+            self.injector.after(self.kind, self.call)

@@ -1,0 +1,26 @@
+"""The list of all invariants that must hold once the system is at rest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from faultbridge.simulation.invariants import cases, nodes, pages, records, repairs, streams
+from faultbridge.simulation.invariants.view import Invariant, SystemView
+
+INVARIANTS: tuple[Invariant, ...] = (
+    *records.INVARIANTS,
+    *streams.INVARIANTS,
+    *nodes.INVARIANTS,
+    *cases.INVARIANTS,
+    *repairs.INVARIANTS,
+    *nodes.CLUSTER_INVARIANTS,
+    *pages.INVARIANTS,
+    *records.REPLAY_INVARIANTS,
+)
+
+
+def check(view: SystemView) -> Iterator[str]:
+    """Yield one line for each violation: the invariant's name and the details."""
+    for invariant in INVARIANTS:
+        for details in invariant.violations(view):
+            yield f"{invariant.name}: {details}"

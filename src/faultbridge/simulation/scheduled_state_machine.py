@@ -1,0 +1,66 @@
+"""The Step Functions fake on simulated time: each state is a scheduled call, and retries wait."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from faultbridge.ports import ExecutionStatus
+from faultbridge.simulation.fakes.seam import Seam
+from faultbridge.simulation.fakes.state_machine import Execution, FakeStateMachine, TaskFailed, matching
+from faultbridge.simulation.schedule import Schedule
+
+STATE_DELAY = 0.2
+"""Seconds between two states of an execution."""
+
+
+class ScheduledStateMachine(FakeStateMachine):
+    """Implements `Workflow` (fake): executions run as scheduled calls, not within the starting call."""
+
+    def __init__(self, schedule: Schedule, *, seam: Seam | None = None) -> None:
+        super().__init__(schedule.clock, seam=seam)
+        self.schedule = schedule
+        self._started: dict[str, datetime] = {}
+
+    def advance(self, execution: Execution) -> None:
+        """Schedule the next state of an execution."""
+        self._started.setdefault(execution.name, self.clock.now())
+        self._schedule(execution, STATE_DELAY)
+
+    def expire(self) -> None:
+        """Abort executions older than the definition's TimeoutSeconds (no Catch runs), and expire task tokens."""
+        limit = timedelta(seconds=self.definition["TimeoutSeconds"])
+        for name, at in self._started.items():
+            if self.executions[name].status is ExecutionStatus.RUNNING and self.clock.now() - at > limit:
+                self.abort(name)
+        self.expire_tokens()
+
+    def running(self) -> list[str]:
+        """Return the names of the running executions."""
+        return [name for name, one in self.executions.items() if one.status is ExecutionStatus.RUNNING]
+
+    def _run_state(self, execution: Execution) -> None:
+        """Run the current state of an execution and schedule the next one."""
+        if execution.status is not ExecutionStatus.RUNNING:
+            return
+        if execution.busy:
+            self._schedule(execution, STATE_DELAY)
+            return
+        execution.busy = True
+        retries = execution.retries
+        try:
+            continues = self._step(execution)
+        finally:
+            execution.busy = False
+        if continues:
+            self._schedule(execution, self._retry_delay(execution) if execution.retries > retries else STATE_DELAY)
+        elif execution.token in self._answers:
+            self._schedule(execution, STATE_DELAY)
+
+    def _schedule(self, execution: Execution, seconds: float) -> None:
+        self.schedule.after(seconds, f"execution {execution.name[-6:]}", lambda: self._run_state(execution))
+
+    def _retry_delay(self, execution: Execution) -> float:
+        """Return the seconds before the current retry, by IntervalSeconds and BackoffRate of the state."""
+        retrier = matching(self.definition["States"][execution.state].get("Retry", []), TaskFailed.__name__) or {}
+        first, rate = retrier.get("IntervalSeconds", 1), retrier.get("BackoffRate", 2)
+        return float(first * rate ** (execution.retries - 1))

@@ -1,0 +1,60 @@
+"""All fake ports of a simulated system, on one clock and one seam."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from faultbridge.domain.clusters import ProviderRole
+from faultbridge.errors import Misconfigured
+from faultbridge.repair.attempt.step_tools import ComputeAccess
+from faultbridge.simulation import fakes
+from faultbridge.simulation.fakes.objects import FakeArchivePorts
+from faultbridge.simulation.fault_injection import FaultProfile
+from faultbridge.simulation.schedule import Schedule
+from faultbridge.simulation.scheduled_state_machine import ScheduledStateMachine
+
+PROVIDER, VERIFIER, RESTARTER = "ec2-auto-scaling", "ssm-dcgm", "ssm"
+LAUNCH_TEMPLATE = "ec2-launch-template"
+PROVIDER_REPAIR = "hyperpod"
+NO_SCHEDULER, SCHEDULER = "none", "slurm"
+
+
+class SimulatedPorts:
+    """Every port as a fake; `fleet` holds the true state of the instances behind the provider."""
+
+    def __init__(self, clock: fakes.ManualClock, seam: fakes.Seam, schedule: Schedule, profile: FaultProfile) -> None:
+        self.clock = clock
+        self.table = fakes.FakeTable(clock, seam=seam, index_lag=timedelta(seconds=profile.index_lag))
+        self.bus = fakes.FakeBus(seam=seam)
+        self.queue = fakes.FakeQueue(clock, seam=seam, visibility=timedelta(seconds=profile.visibility))
+        self.objects = fakes.FakeObjects(seam=seam)
+        self.receipts = fakes.FakeReceipts(clock, seam=seam)
+        self.workflow = ScheduledStateMachine(schedule, seam=seam)
+        self.pager = fakes.FakePager(seam=seam)
+        self.fleet = fakes.FakeFleet(clock, launch_delay=timedelta(minutes=4))
+        self.provider = fakes.FakeProvider(self.fleet, seam=seam)
+        self.collector = fakes.FakeCollector(clock, seam=seam, duration=timedelta(minutes=2))
+        self.restarter = fakes.FakeRestarter(self.fleet, seam=seam, duration=timedelta(minutes=6))
+        self.orchestrator = fakes.FakeOrchestrator(clock, seam=seam)
+        self.verifier = fakes.FakeVerifier(clock, seam=seam, duration=timedelta(minutes=12), alive=self.fleet.is_alive)
+        self.launcher = fakes.FakeLauncher(self.fleet, seam=seam)
+        self.providers = {PROVIDER: self.provider, LAUNCH_TEMPLATE: self.provider}
+        self.launchers = {LAUNCH_TEMPLATE: self.launcher}
+        self.restarters = {RESTARTER: self.restarter}
+        self.orchestrators = {
+            NO_SCHEDULER: fakes.FakeOrchestrator(clock, applicable=False, seam=seam),
+            SCHEDULER: self.orchestrator,
+        }
+        self.verifiers = {VERIFIER: self.verifier}
+        self.inventories = {PROVIDER_REPAIR: fakes.FakeInventory(self.fleet, seam=seam)}
+        self.roll = None
+        kept = FakeArchivePorts(self.table, clock)
+        self.archive, self.vault, self.sink, self.token_secret = kept.archive, kept.vault, kept.sink, kept.token_secret
+
+    def webhook_senders(self) -> bytes:
+        """Return an empty document: nobody may post webhooks."""
+        return b"{}"
+
+    def for_role(self, role: ProviderRole) -> ComputeAccess:
+        """Refuse: the simulation has one account."""
+        raise Misconfigured(f"no role can be assumed here: {role.arn}")

@@ -1,0 +1,237 @@
+"""The simulated system: one installation with up to three clusters, its ports, workers and deliveries.
+
+Faultbridge repairs the first cluster, only watches the second, and follows the provider's own repair in the third.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime, timedelta
+from random import Random
+from typing import Any
+
+from faultbridge.data.policies import default_policy
+from faultbridge.domain.cases import RepairAction
+from faultbridge.domain.clusters import ClusterConfig, Mode, RepairOwner
+from faultbridge.domain.nodes import NodeState
+from faultbridge.domain.policy import OrchestratorUnreachable
+from faultbridge.ports import Capacity, CapacityEvidence, Verdict, Verification
+from faultbridge.registry.registration import NewNode
+from faultbridge.rules.policies import PolicyStore
+from faultbridge.simulation.deliveries import REACT_ENTRY_TYPES, BusRule, DeliveryContext, QueueMapping, StreamMapping
+from faultbridge.simulation.environment.provider_repair import ProviderRepair
+from faultbridge.simulation.fakes import START, FakeFleet, ManualClock
+from faultbridge.simulation.fakes.instance_commands import PASSED
+from faultbridge.simulation.fault_injection import Crash, FaultInjectingSeam, FaultInjector, FaultProfile
+from faultbridge.simulation.invariants.commit_checks import CommitChecks
+from faultbridge.simulation.journal import Journal, Kind
+from faultbridge.simulation.schedule import Schedule
+from faultbridge.simulation.simulated_ports import (
+    LAUNCH_TEMPLATE,
+    NO_SCHEDULER,
+    PROVIDER_REPAIR,
+    SCHEDULER,
+    SimulatedPorts,
+)
+from faultbridge.simulation.workers import Workers
+from faultbridge.storage.codec import dump
+from faultbridge.storage.writes import Item
+
+REPAIRED, WATCHED, FOLLOWED = "train-a", "watch-b", "follow-c"
+"""The clusters: repaired by Faultbridge, only watched, repaired by the provider."""
+
+GROUPS = {REPAIRED: "gpu-workers", WATCHED: "gpu-watched", FOLLOWED: "gpu-followed"}
+NODE_PREFIXES = {REPAIRED: "node", WATCHED: "worker", FOLLOWED: "host"}
+MINUTE = 60.0
+MAX_SWEEP_PAUSE = 900.0
+SWEEP = "sweep"
+CURES = (RepairAction.REBOOT_NODE, RepairAction.RESET_GPU, RepairAction.REPLACE_NODE)
+"""The repair action that fixes a bad instance, by the instance's number modulo three."""
+
+FAILED = Verification(Verdict.FAILED, ("memory: the test of this instance fails",))
+
+MakeInjector = Callable[[FaultProfile, Random, Schedule, Journal], FaultInjector]
+
+
+class SimulatedSystem:
+    """Everything that one run needs; the product's part is its own composition root.
+
+    `node_names` maps an instance to the node name that it was registered with. `bad_instances` would fail a
+    verification. `externally_terminated` were terminated by others than Faultbridge. `bad_arrivals` counts how many of
+    the next new instances are bad. `idle_sweeps` counts the sweeps in a row after which nothing had changed.
+    """
+
+    def __init__(self, seed: int, profile: FaultProfile, *, make_injector: MakeInjector = FaultInjector) -> None:
+        self.clock = ManualClock(START)
+        self.journal = Journal(self.clock, START)
+        self.schedule = Schedule(
+            self.clock, after_each=self.deliver_changes, on_call=lambda name: self.journal.add(Kind.STEP, name)
+        )
+        # The texts of the seeds are fixed: another text gives another history for the same seed.
+        self.injector = make_injector(profile, Random(f"chaos {seed}"), self.schedule, self.journal)
+        self.seam = FaultInjectingSeam(self.injector)
+        self.ports = SimulatedPorts(self.clock, self.seam, self.schedule, profile)
+        self.fleet: FakeFleet = self.ports.fleet
+        self.workers = Workers(self.ports, self.injector, self.journal, Random(f"jitter {seed}"))
+        self.ports.workflow.handler = self.workers.step
+        self.ports.restarter.on_restart = self._restarted
+        context = DeliveryContext(self.ports, self.schedule, Random(f"carrier {seed}"), profile, self.journal)
+        self.queue = QueueMapping(context, self.workers.ingest)
+        self.streams = (
+            StreamMapping(context, "publish", self.workers.publish),
+            StreamMapping(context, "react", self.workers.react, REACT_ENTRY_TYPES),
+        )
+        self.rule = BusRule(context, self.workers.page)
+        self.checks = CommitChecks(self.ports, self.journal)
+        self.seam.observers.append(self.checks.before_call)
+        self.node_names: dict[str, str] = {}
+        self.bad_instances: set[str] = set()
+        self.state_cache: dict[str, tuple[Item, NodeState]] = {}
+        self.externally_terminated: set[str] = set()
+        self.policy = default_policy()
+        self.provider_repair: ProviderRepair | None = None
+        self.bad_arrivals = 0
+        self.idle_sweeps = 0
+        self.by_template, self.spares = False, 0
+        self.max_sweep_pause = MAX_SWEEP_PAUSE
+        self._streamed = 0
+        self._arrivals_seen = 0
+        self._sweep_number = 0
+        self._sweep_pause = MINUTE
+        self._sweep_at: datetime | None = None
+
+    def build(self, *, nodes: int, watched: int, scheduler: bool, followed: int = 0) -> None:
+        """Register the clusters with their numbers of nodes, each node with an instance."""
+        orchestrator = SCHEDULER if scheduler else NO_SCHEDULER
+        repaired = ClusterConfig(
+            REPAIRED, repair_owner=RepairOwner.FAULTBRIDGE, mode=Mode.ACT, orchestrator=orchestrator
+        )
+        follow = ClusterConfig(
+            FOLLOWED,
+            repair_owner=RepairOwner.PROVIDER,
+            mode=Mode.ACT,
+            orchestrator=orchestrator,
+            provider=PROVIDER_REPAIR,
+        )
+        for config, number in ((repaired, nodes), (ClusterConfig(WATCHED), watched), (follow, followed)):
+            if number:
+                self.workers.application().registry.registration.add_cluster(config)
+            for place in range(1, number + 1):
+                self._add_node(config.cluster, f"{NODE_PREFIXES[config.cluster]}-{place}")
+        if followed:
+            group, sync = GROUPS[FOLLOWED], self.workers.sync_inventory
+            names = (f"{NODE_PREFIXES[FOLLOWED]}-{one + 1}" for one in range(followed))
+            self.checks.followed = frozenset({group, *names})
+            self.provider_repair = ProviderRepair(
+                group, self.fleet, self.schedule, self.journal, self.externally_terminated, sync
+            )
+        self.checks.has_scheduler = scheduler
+        self.deliver_changes()
+
+    def launch_from_templates(self, spares: int) -> None:
+        """Configure the repaired cluster to launch from a launch template, with a number of spares."""
+        self.by_template, self.spares = True, spares
+        self.fleet.templates.add(GROUPS[REPAIRED])
+        self.ports.provider.known_capacity = Capacity(CapacityEvidence.LAUNCH_FIRST)
+        self.workers.application().registry.registration.set_cluster(
+            REPAIRED, {"provider": LAUNCH_TEMPLATE, "spares": spares, "spare_group": GROUPS[REPAIRED]}
+        )
+        self.deliver_changes()
+
+    def proceed_without_orchestrator(self) -> None:
+        """Set a policy that repairs without the orchestrator's answer if the instance is proven dead."""
+        rules = tuple(
+            replace(rule, orchestrator_unreachable=OrchestratorUnreachable.PROCEED) for rule in self.policy.rules
+        )
+        self.policy = replace(self.policy, version="proceeding", rules=rules)
+        document: Any = dump(self.policy)
+        self.workers.operate(lambda app: PolicyStore(app.ports.table, app.ports.clock).put(document))
+
+    def _add_node(self, cluster: str, name: str) -> None:
+        """Launch an instance, as of yesterday, and register it as a node."""
+        yesterday = self.clock.now() - timedelta(days=1)
+        instance = self.fleet.launch(GROUPS[cluster], at=yesterday)
+        self.node_names[instance] = name
+        self.workers.application().registry.registration.add_node(
+            cluster, NewNode(name, instance, GROUPS[cluster], since=yesterday)
+        )
+
+    def sweep_within_a_minute(self) -> None:
+        """Schedule the sweep within a minute, unless it is scheduled earlier."""
+        soon = self.clock.now() + timedelta(seconds=MINUTE)
+        if self._sweep_at is None or self._sweep_at > soon:
+            self._schedule_sweep(MINUTE)
+
+    def _schedule_sweep(self, seconds: float) -> None:
+        self._sweep_number += 1
+        number = self._sweep_number
+        self._sweep_pause = seconds
+        self._sweep_at = self.clock.now() + timedelta(seconds=seconds)
+        self.schedule.after(seconds, SWEEP, lambda: self._sweep(number))
+
+    def _sweep(self, number: int) -> None:
+        """Run the functions of the minute's schedule, and schedule the next sweep."""
+        if number != self._sweep_number:
+            return  # an earlier sweep has replaced this one
+        self._sweep_at = None
+        before = self.checks.activity
+        self.ports.workflow.expire()
+        if self.provider_repair is not None:
+            self.provider_repair.sync_if_changed()
+        for function in (self.workers.sweep, self.workers.remind):
+            try:
+                function()
+            except (Crash, Exception) as error:  # noqa: BLE001 - the next sweep repeats the work
+                self.journal.add(Kind.STEP, f"{function.__name__} ended: {type(error).__name__}")
+        if self.ports.queue.messages:
+            self.queue.poll_soon()
+        self.idle_sweeps = self.idle_sweeps + 1 if self.checks.activity == before else 0
+        # Idle sweeps back off, because they change nothing and only cost time.
+        self._schedule_sweep(min(self._sweep_pause * 2, self.max_sweep_pause) if self.idle_sweeps else MINUTE)
+
+    def pass_time(self, span: timedelta) -> None:
+        """Run everything that is due within a time span, without any new external action."""
+        self.max_sweep_pause = 6 * 3600.0
+        self.schedule.run_until(self.clock.now() + span)
+        self.max_sweep_pause = MAX_SWEEP_PAUSE
+
+    def mark_bad(self, instance: str) -> None:
+        """Mark an instance as bad, so that its verifications fail."""
+        self.bad_instances.add(instance)
+        self.ports.verifier.results[instance] = FAILED
+
+    def true_verification(self, instance: str) -> Verification:
+        """Return the result of a verification of an instance without injected faults."""
+        return FAILED if instance in self.bad_instances else PASSED
+
+    def _restarted(self, repair_action: RepairAction, instance: str) -> None:
+        """Fix a bad instance if this repair action is its cure."""
+        number = list(self.fleet.instances).index(instance)
+        if instance in self.bad_instances and CURES[number % len(CURES)] is repair_action:
+            self.bad_instances.discard(instance)
+            self.ports.verifier.results[instance] = PASSED
+
+    def deliver_changes(self) -> None:
+        """Pass on what was written and published since the last call, and make due arrivals bad."""
+        stream = self.ports.table.stream
+        before = self.checks.activity
+        while self._streamed < len(stream):
+            record = stream[self._streamed]
+            self._streamed += 1
+            self.checks.item_changed(record)
+            for mapping in self.streams:
+                mapping.accept(record)
+        if self.checks.activity != before:
+            self.sweep_within_a_minute()
+        self.rule.deliver_new_events()
+        self._mark_bad_arrivals()
+
+    def _mark_bad_arrivals(self) -> None:
+        """Mark new instances as bad while `bad_arrivals` is positive."""
+        instances = list(self.fleet.instances)
+        for instance in instances[self._arrivals_seen :]:
+            if self.bad_arrivals and instance not in self.node_names:
+                self.bad_arrivals -= 1
+                self.mark_bad(instance)
+        self._arrivals_seen = len(instances)

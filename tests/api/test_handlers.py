@@ -1,0 +1,367 @@
+"""Responses of the API, and the requests that it refuses."""
+
+from __future__ import annotations
+
+import base64
+import logging
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from faultbridge.api.problems import MEDIA_TYPE
+from faultbridge.api.response_models import MODELS
+from faultbridge.domain.cases import RepairAction
+from faultbridge.domain.clusters import ClusterConfig
+from faultbridge.domain.nodes import NodeKey
+from faultbridge.domain.policy import Policy, Rule
+from faultbridge.errors import Misconfigured, Rejected, Transient
+from faultbridge.ledger.page_tokens import Tokens
+from faultbridge.registry.registration import NewNode
+from faultbridge.simulation.fakes import Call
+from faultbridge.storage import items, keys
+from faultbridge.storage.codec import dump
+from faultbridge.storage.writes import Put
+from tests.api.gateway import Gateway, Response
+
+C = "/clusters/train-a"
+N1, N2 = NodeKey("train-a", "n-1"), NodeKey("train-a", "n-2")
+
+
+@pytest.fixture
+def gateway() -> Gateway:
+    """Return two clusters; the first has a node with a fatal fault and a case."""
+    made = Gateway()
+    app = made.world.app
+    app.registry.registration.add_cluster(ClusterConfig("secret-b"))
+    app.registry.registration.add_node("secret-b", NewNode("b-1", "i-0bbbbbbbbbbbbbbb1"))
+    app.ingestion.ingest([made.world.message(node="n-1")])
+    app.repair.cluster_status("train-a")
+    return made
+
+
+def case_of(gateway: Gateway, key: NodeKey = N1) -> str:
+    case = gateway.world.node(key).live_case
+    assert case is not None
+    return case.id
+
+
+def refused(response: Response, status: int, reason: str) -> None:
+    assert (response.status, response.media_type) == (status, MEDIA_TYPE), response.text
+    assert response.json["type"] == f"urn:faultbridge:{reason}"
+    MODELS["Problem"].model_validate_json(response.text)
+    assert "secret-b" not in response.text
+    assert "Traceback" not in response.text
+
+
+PATH_BY_MODEL = {
+    "Clusters": "/clusters",
+    "Cluster": C,
+    "Nodes": f"{C}/nodes",
+    "Node": f"{C}/nodes/n-1",
+    "Cases": f"{C}/cases",
+    "Entries": f"{C}/entries",
+    "Stream": f"{C}/streams/n-1/entries",
+    "StreamVerification": f"{C}/streams/-/verify",
+    "Rejects": f"{C}/rejects",
+}
+
+
+@pytest.mark.parametrize("model", PATH_BY_MODEL)
+def test_a_response_matches_its_model(gateway: Gateway, model: str) -> None:
+    gateway.world.app.ingestion.ingest([gateway.world.message("unknown content", node="n-1")])
+    answer = gateway.get(PATH_BY_MODEL[model])
+    assert answer.status == 200, answer.text
+    MODELS[model].model_validate_json(answer.text)
+    assert answer.json.get("items", ["one"]) or model == "Rejects"
+
+
+def test_a_case_contains_its_phases(gateway: Gateway) -> None:
+    answer = gateway.get(f"{C}/cases/{case_of(gateway)}")
+    MODELS["Case"].model_validate_json(answer.text)
+    assert answer.json["node"] == "n-1"
+
+
+def test_entries_are_paged_and_returned_once(gateway: Gateway) -> None:
+    whole = [one["hash"] for one in gateway.get(f"{C}/entries").json["items"]]
+    read, token = [], None
+    while True:
+        answer = gateway.get(f"{C}/entries", limit=2, **({"token": token} if token else {}))
+        read += [one["hash"] for one in answer.json["items"]]
+        token = answer.json["next"]
+        if token is None:
+            break
+    assert read == whole
+    assert len(whole) > 4
+
+
+def test_nodes_are_paged(gateway: Gateway) -> None:
+    first = gateway.get(f"{C}/nodes", limit=1).json
+    second = gateway.get(f"{C}/nodes", limit=1, token=first["next"]).json
+    assert [one["node"] for one in (*first["items"], *second["items"])] == ["n-1", "n-2"]
+    assert second["next"] is None
+
+
+def test_the_sequences_of_a_stream_have_no_gap(gateway: Gateway) -> None:
+    whole = gateway.get(f"{C}/streams/n-1/entries").json
+    numbers = [one["metadata"]["sequence"] for one in whole["items"]]
+    assert numbers == list(range(1, whole["last"] + 1))
+    rest = gateway.get(f"{C}/streams/n-1/entries", after=2, limit=1).json
+    assert [one["metadata"]["sequence"] for one in rest["items"]] == [3]
+    own = gateway.get(f"{C}/streams/-/entries").json
+    assert [one["metadata"]["node"] for one in own["items"]] == [None]
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        ({"code": "xid.79"}, True),
+        ({"code": "xid.48"}, False),
+        ({"severity": "fatal"}, True),
+        ({"type": ["Case Status Change", "Node Fault Detected"]}, True),
+        ({"since": "2027-01-01T00:00:00Z"}, False),
+        ({"job": "4711"}, False),
+        ({"device": "1320923"}, False),
+    ],
+)
+def test_filters_select_matching_entries(gateway: Gateway, given: dict[str, Any], kept: bool) -> None:
+    answer = gateway.get(f"{C}/entries", **given)
+    assert answer.status == 200, answer.text
+    assert bool(answer.json["items"]) is kept
+
+
+PATHS = ["", "/nodes", "/nodes/b-1", "/cases", "/entries", "/streams/b-1/entries", "/streams/-/verify", "/rejects"]
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_token_for_one_cluster_reveals_nothing_about_another(gateway: Gateway, path: str) -> None:
+    there = gateway.get(f"/clusters/secret-b{path}", clusters=["train-a"])
+    no_other_accounts = gateway.get(f"/clusters/no-such{path}", clusters=["train-a"])
+    refused(there, 403, "forbidden")
+    assert there.text == no_other_accounts.text
+
+
+def test_listing_clusters_requires_access_to_all_clusters(gateway: Gateway) -> None:
+    refused(gateway.get("/clusters", clusters=["train-a"]), 403, "forbidden")
+    assert gateway.get("/clusters", clusters=["*"]).status == 200
+
+
+@pytest.mark.parametrize("claims", [[], ["train"], ["train-ab"], ["TRAIN-A"]])
+def test_a_token_must_name_the_cluster_exactly(gateway: Gateway, claims: list[str]) -> None:
+    refused(gateway.get(C, clusters=claims), 403, "forbidden")
+
+
+def test_an_iam_caller_was_already_checked_by_the_gateway(gateway: Gateway) -> None:
+    assert gateway.get(C, clusters=None).status == 200
+
+
+def test_nodes_entries_and_cases_of_another_cluster_are_not_found(gateway: Gateway) -> None:
+    refused(gateway.get(f"{C}/nodes/b-1"), 404, "unknown_node")
+    case = case_of(gateway)
+    refused(gateway.get(f"/clusters/secret-b/cases/{case}"), 404, "unknown_case")
+    assert gateway.get("/clusters/secret-b/entries", case=case).json["items"] == []
+
+
+def page_token(gateway: Gateway, **query: Any) -> str:
+    token = gateway.get(f"{C}/entries", limit=2, **query).json["next"]
+    assert token
+    return str(token)
+
+
+def forged(token: str) -> str:
+    raw = bytearray(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)))
+    raw[-1] ^= 1
+    return base64.urlsafe_b64encode(bytes(raw)).decode().rstrip("=")
+
+
+def test_a_forged_token_is_refused(gateway: Gateway) -> None:
+    refused(gateway.get(f"{C}/entries", token=forged(page_token(gateway))), 400, "bad_token")
+
+
+def test_a_token_signed_with_another_secret_is_refused(gateway: Gateway) -> None:
+    token = Tokens(lambda: b"another").sign("train-a\n", "2026")
+    refused(gateway.get(f"{C}/entries", token=token), 400, "bad_token")
+
+
+def test_a_truncated_token_is_refused(gateway: Gateway) -> None:
+    token = page_token(gateway)
+    for end in range(1, len(token)):
+        refused(gateway.get(f"{C}/entries", token=token[:end]), 400, "bad_token")
+
+
+def test_a_token_is_valid_only_for_its_cluster_and_parameters(gateway: Gateway) -> None:
+    token = page_token(gateway)
+    assert gateway.get(f"{C}/entries", limit=2, token=token).status == 200
+    for path, query in (("/clusters/secret-b/entries", {}), (f"{C}/entries", {"node": "n-1"}), (f"{C}/nodes", {})):
+        answer = gateway.get(path, token=token, **query)
+        assert (answer.status, answer.json["type"]) == (400, "urn:faultbridge:bad_token")
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        {"since": "2026-02-04T00:00:00Z", "until": "2026-02-03T00:00:00Z"},
+        {"since": "2026-02-03T00:00:00Z", "until": "2026-02-03T00:00:00Z"},
+        {"since": "0001-01-01T00:00:00Z"},
+        {"until": "9999-12-31T23:59:59.999Z"},
+        {"until": "0001-01-01T00:00:00+23:59"},
+        {"since": "yesterday"},
+        {"since": "2026-02-03T00:00:00"},
+        {"limit": 0},
+        {"limit": 501},
+        {"limit": -1},
+        {"limit": "1e3"},
+        {"limit": "٣"},
+        {"limit": 10**30},
+        {"type": "No Such Type"},
+        {"severity": "deadly"},
+        {"node": "n-1", "nodes": "n-2"},
+        {"node": ["n-1", "n-2"]},
+        {"device": ""},
+        {"job": "a\x00b"},
+        {"node": "n#1"},
+    ],
+)
+def test_invalid_parameters_are_refused(gateway: Gateway, query: dict[str, Any]) -> None:
+    answer = gateway.get(f"{C}/entries", **query)
+    assert (answer.status, answer.media_type) == (400, MEDIA_TYPE), answer.text
+
+
+@pytest.mark.parametrize(
+    "name", ["node", "case", "device", "job", "code", "type", "severity", "since", "until", "limit", "token"]
+)
+def test_a_very_long_parameter_is_refused_and_not_echoed(gateway: Gateway, name: str) -> None:
+    answer = gateway.get(f"{C}/entries", **{name: "x" * 10_000})
+    assert answer.status == 400
+    assert len(answer.text) < 1_000
+
+
+@pytest.mark.parametrize(
+    "path", [f"/clusters/{'x' * 10_000}", f"{C}/nodes/{'x' * 10_000}", f"{C}/cases/{'x' * 10_000}"]
+)
+def test_a_very_long_name_is_refused(gateway: Gateway, path: str) -> None:
+    answer = gateway.get(path)
+    assert answer.status in {400, 404}
+    assert len(answer.text) < 1_000
+
+
+def test_a_refused_request_is_logged_with_its_reason(gateway: Gateway, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    gateway.get(C, clusters=[])
+    (line,) = (vars(record) for record in caplog.records if record.message == "request refused")
+    assert (line["reason"], line["status"]) == ("forbidden", 403)
+
+
+def test_a_query_with_a_thousand_fields_is_refused(gateway: Gateway) -> None:
+    refused(gateway.send("GET", f"{C}/entries", "&".join(["code=x"] * 1000)), 400, "bad_parameter")
+
+
+@pytest.mark.parametrize(("method", "path"), [("GET", "/"), ("GET", "/nodes"), ("DELETE", C), ("POST", f"{C}/entries")])
+def test_an_unknown_route_is_not_found(gateway: Gateway, method: str, path: str) -> None:
+    refused(gateway.send(method, path), 404, "unknown_route")
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (Transient("the table named faultbridge-Table-1 throttles"), 503),
+        (Misconfigured("arn:aws:secret"), 500),
+        (KeyError("arn"), 500),
+    ],
+)
+def test_internal_errors_are_not_revealed(gateway: Gateway, error: Exception, status: int) -> None:
+    def fail(call: Call) -> None:
+        raise error
+
+    gateway.world.ports.seam.before = fail
+    answer = gateway.get(C)
+    assert (answer.status, answer.media_type) == (status, MEDIA_TYPE)
+    assert "arn" not in answer.text
+    assert "Table-1" not in answer.text
+
+
+BY_APPROVAL = Policy("by-approval", (Rule("careful", approval=tuple(RepairAction)),))
+
+
+def waiting(gateway: Gateway) -> str:
+    """Return the case of another node, under a policy that requires approval for every repair action."""
+    app, world = gateway.world.app, gateway.world
+    world.ports.table.write(Put(items.item(keys.policy(BY_APPROVAL.version), world.now, {"policy": dump(BY_APPROVAL)})))
+    app.registry.registration.set_cluster("train-a", {"policy": BY_APPROVAL.version})
+    world.ports.clock.advance(timedelta(hours=1))
+    app.ingestion.ingest([world.message(node="n-2")])
+    app.ops.sweep()
+    return case_of(gateway, N2)
+
+
+@pytest.mark.parametrize(("verb", "answer"), [("approve", "approved"), ("deny", "denied")])
+def test_an_approval_answer_is_recorded_with_its_operator(gateway: Gateway, verb: str, answer: str) -> None:
+    case = waiting(gateway)
+    question = gateway.get(f"{C}/cases/{case}").json["approval"]
+    assert (question["attempt"], question["answer"]) == (1, None)
+    answered = gateway.post(f"{C}/cases/{case}/{verb}", {"attempt": question["attempt"], "reason": "known bad batch"})
+    assert answered.json == {"case_id": case, "attempt": 1, "answer": answer}
+    MODELS["ApprovalResult"].model_validate_json(answered.text)
+    entries = gateway.get(f"{C}/entries", case=case).json["items"]
+    (note,) = [entry["data"] for entry in entries if entry["data"].get("operator")]
+    assert (note["operator"], note["text"]) == ("an-operator", f"{answer}: known bad batch")
+    kept = gateway.get(f"{C}/cases/{case}").json["approval"]
+    assert (kept["answer"], kept["operator"]) == (answer, "an-operator")
+
+
+def test_an_approved_attempt_starts(gateway: Gateway) -> None:
+    case = waiting(gateway)
+    gateway.post(f"{C}/cases/{case}/approve", {"attempt": 1})
+    gateway.world.app.ops.sweep()
+    assert gateway.get(f"{C}/cases/{case}").json["status"] == "in_progress"
+
+
+def test_a_denied_attempt_escalates_the_case(gateway: Gateway) -> None:
+    case = waiting(gateway)
+    gateway.post(f"{C}/cases/{case}/deny", {"attempt": 1})
+    gateway.world.app.ops.sweep()
+    assert gateway.get(f"{C}/cases/{case}").json["status"] == "escalated"
+
+
+def test_a_repeated_answer_is_accepted_and_another_one_is_refused(gateway: Gateway) -> None:
+    case = waiting(gateway)
+    before = gateway.post(f"{C}/cases/{case}/approve", {"attempt": 1})
+    count = len(gateway.get(f"{C}/entries", case=case).json["items"])
+    assert gateway.post(f"{C}/cases/{case}/approve", {"attempt": 1}).text == before.text
+    refused(gateway.post(f"{C}/cases/{case}/deny", {"attempt": 1}), 409, "answered")
+    assert len(gateway.get(f"{C}/entries", case=case).json["items"]) == count
+
+
+def test_an_answer_without_a_matching_approval_request_is_refused(gateway: Gateway) -> None:
+    refused(gateway.post(f"{C}/cases/{case_of(gateway)}/approve", {"attempt": 1}), 409, "not_asked")
+    case = waiting(gateway)
+    refused(gateway.post(f"{C}/cases/{case}/approve", {"attempt": 2}), 409, "not_asked")
+    refused(gateway.post(f"/clusters/secret-b/cases/{case}/approve", {"attempt": 1}), 404, "unknown_case")
+
+
+def test_a_late_answer_is_refused(gateway: Gateway) -> None:
+    case = waiting(gateway)
+    gateway.world.ports.clock.advance(timedelta(days=8))
+    refused(gateway.post(f"{C}/cases/{case}/approve", {"attempt": 1}), 409, "too_late")
+
+
+@pytest.mark.parametrize(
+    "body",
+    ["", "[]", "{", "null", '{"attempt": "1"}', '{"attempt": true}', '{"attempt": -1}', '{"attempt": 0}',
+     '{"attempt": 1, "x": 1}',
+     '{"attempt": 1, "reason": 1}', '{"attempt": 1, "reason": "' + "x" * 257 + '"}', "[" * 5000],
+)  # fmt: skip
+def test_an_invalid_answer_is_refused(gateway: Gateway, body: str) -> None:
+    refused(gateway.post(f"{C}/cases/{waiting(gateway)}/approve", body), 400, "bad_body")
+
+
+def test_a_get_approves_nothing(gateway: Gateway) -> None:
+    refused(gateway.get(f"{C}/cases/{waiting(gateway)}/approve"), 404, "unknown_route")
+
+
+def test_a_token_can_be_read_for_its_scope_only() -> None:
+    tokens = Tokens(lambda: b"secret")
+    token = tokens.sign("a", "place é")
+    assert tokens.read("a", token) == "place é"
+    with pytest.raises(Rejected, match="bad_token"):
+        tokens.read("ab", token)

@@ -1,0 +1,73 @@
+"""Reading events needs only pydantic; publishing them does not even need pydantic."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import faultbridge.events as kit
+from tests.architecture.project import PACKAGE, imports
+from tests.events.minimal_install import link_pydantic, python
+from tests.events.samples import FILES, SCHEMAS
+
+READ = """
+import json, pathlib
+from faultbridge.events import read, read_envelope
+for path in sys.argv[1:]:
+    detail = pathlib.Path(path).read_text(encoding="utf-8")
+    print(type(read(detail)).__name__, type(read_envelope({"detail": json.loads(detail)})).__name__)
+ours = {name.split(".")[1] for name in sys.modules if name.startswith("faultbridge.")}
+assert ours == {"events"}, ours
+"""
+WIRE = """
+from faultbridge.events.wire import body_of, detail_of
+assert body_of(detail_of('{"data":{},"metadata":{}}', "raw")) == '{"data":{},"metadata":{}}'
+assert "pydantic" not in sys.modules
+"""
+KIT = (
+    "__init__",
+    "base",
+    "case",
+    "cluster",
+    "cluster_enums",
+    "enums",
+    "envelope",
+    "node",
+    "parts",
+    "reading",
+    "registry",
+)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with the packages of a customer's Lambda function."""
+    return link_pydantic(tmp_path_factory.mktemp("alone"))
+
+
+def test_a_function_with_only_pydantic_reads_every_sample(folder: Path) -> None:
+    lines = python(folder, READ, *map(str, FILES)).splitlines()
+    assert len(lines) == len(FILES)
+    assert {line.split()[0] for line in lines} == set(kit.__all__) & {line.split()[0] for line in lines}
+
+
+def test_publishing_needs_no_models(folder: Path) -> None:
+    python(folder, WIRE)
+
+
+@pytest.mark.parametrize("name", KIT)
+def test_the_consumer_kit_imports_only_itself_and_pydantic(name: str) -> None:
+    ours = {one for one in imports(PACKAGE / "events" / f"{name}.py") if one.startswith("faultbridge")}
+    assert {one for one in ours if not one.startswith("faultbridge.events")} == set()
+
+
+def test_the_kit_exports_its_names_and_rejects_others() -> None:
+    assert [name for name in kit.__all__ if not isinstance(getattr(kit, name), object)] == []
+    assert set(kit._MODULE_OF) == set(kit.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'NodeMoodChange'"):
+        _ = kit.NodeMoodChange  # type: ignore[attr-defined]  # the point of the test
+
+
+def test_the_folder_of_samples_exists() -> None:
+    assert SCHEMAS.root.is_dir()

@@ -1,0 +1,142 @@
+"""Webhooks: a signed post is queued unchanged; every other post is refused with a reason."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+
+import pytest
+
+from faultbridge.api.problems import MEDIA_TYPE
+from faultbridge.decoders import registry
+from faultbridge.domain.records import Outcome
+from faultbridge.entrypoints.intake import intake
+from faultbridge.errors import Misconfigured, Transient
+from faultbridge.gateway.signature import sign
+from faultbridge.gateway.webhooks import MAX_BYTES, SENDERS_TTL, senders_of
+from faultbridge.simulation.fakes import raise_once
+from faultbridge.storage.wire.message import decode_message
+from tests.builders import KEY
+from tests.gateway.requests import ALERT, NEXT_SECRET, SECRET, IntakeClient
+from tests.world import World
+
+
+@pytest.fixture
+def client():
+    return IntakeClient()
+
+
+def reason(answer) -> tuple[int, str]:
+    return answer["statusCode"], json.loads(answer["body"])["type"].rpartition(":")[2]
+
+
+def test_the_body_of_a_signed_post_is_queued_unchanged(client):
+    assert client.post()["statusCode"] == 202
+    (message,) = [decode_message(one.body) for one in client.received()]
+    assert (message.cluster, message.source, message.body) == (KEY.cluster, "faultbridge", ALERT.encode())
+    assert registry.decode(message.source, message.body) == registry.decode("faultbridge", ALERT.encode())
+
+
+def test_a_signed_post_is_recorded_on_the_node_that_it_names(client):
+    client.post()
+    assert client.outcomes() == [Outcome.RECORDED]
+    assert client.world.node().conditions
+
+
+@pytest.mark.parametrize(
+    ("request_", "answer"),
+    [
+        ({"secret": NEXT_SECRET}, (401, "unauthorised")),
+        ({"sender": "unknown"}, (401, "unauthorised")),
+        ({"ago": 301}, (401, "unauthorised")),
+        ({"ago": -301}, (401, "unauthorised")),
+        ({"headers": {"X-Faultbridge-Timestamp": "now"}}, (401, "unauthorised")),
+        ({"headers": {"X-Faultbridge-Timestamp": "9" * 40}}, (401, "unauthorised")),
+        ({"headers": {"X-Faultbridge-Timestamp": "\u0663"}}, (401, "unauthorised")),
+        ({"headers": {"X-Faultbridge-Signature": ""}}, (401, "unauthorised")),
+        ({"headers": {"X-Faultbridge-Signature": "\u00e9"}}, (401, "unauthorised")),
+        ({"source": "grafana"}, (403, "forbidden")),
+        ({"body": b"x" * 10_000_000}, (413, "too_large")),
+        ({"body": b"x" * (MAX_BYTES + 1)}, (413, "too_large")),
+        ({"body": b"  "}, (400, "empty")),
+    ],
+    ids=str,
+)
+def test_an_invalid_or_forbidden_post_is_refused_and_logged_and_not_queued(client, request_, answer, caplog):
+    refused = client.post(**request_)
+    assert reason(refused) == answer
+    (logged,) = [record for record in caplog.records if record.message == "webhook_refused"]
+    assert logged.reason.startswith(f"{answer[1]}: ")
+    assert logged.sender == request_.get("sender", "prometheus")
+    assert refused["headers"]["Content-Type"] == MEDIA_TYPE
+    assert client.received() == []
+
+
+def test_a_post_signed_for_another_body_is_refused(client):
+    at = str(int(client.world.now.timestamp()))
+    other = {"X-Faultbridge-Signature": sign(at, b"another body", SECRET.encode())}
+    assert reason(client.post(headers=other)) == (401, "unauthorised")
+
+
+def test_a_replayed_post_is_refused_and_queued_once(client):
+    client.post()
+    client.world.ports.clock.advance(timedelta(seconds=20))
+    assert reason(client.post(ago=20)) == (409, "replayed")
+    assert len(client.received()) == 1
+
+
+def test_a_post_that_the_queue_refused_can_be_sent_again(client, caplog):
+    client.world.ports.seam.before = raise_once(("queue.send", Transient("throttled")))
+    assert reason(client.post()) == (503, "try_again")
+    assert client.post()["statusCode"] == 202
+    assert len(client.received()) == 1
+
+
+def test_a_secret_is_rotated_without_lost_posts(client):
+    client.post()
+    client.senders["prometheus"]["secrets"] = [NEXT_SECRET, SECRET]
+    client.world.ports.clock.advance(SENDERS_TTL)
+    assert client.post(secret=NEXT_SECRET)["statusCode"] == 202
+    assert client.post(ago=1)["statusCode"] == 202
+    client.senders["prometheus"]["secrets"] = [NEXT_SECRET]
+    client.world.ports.clock.advance(SENDERS_TTL)
+    assert reason(client.post()) == (401, "unauthorised")
+
+
+def test_without_configured_senders_every_post_is_refused():
+    world = World()
+    event = {"pathParameters": {"sender": "a", "source": "faultbridge"}, "body": "x", "headers": {}}
+    assert reason(intake(event, world.app)) == (401, "unauthorised")
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        b"",
+        b"[]",
+        b'{"a": {}}',
+        b'{"a": {"cluster": "c", "sources": ["x"], "secrets": ["0123456789abcdef"]}}',
+        b'{"a": {"cluster": "c", "sources": ["gpud"], "secrets": ["short"]}}',
+        b'{"a": {"cluster": "c/d", "sources": ["gpud"], "secrets": ["0123456789abcdef"]}}',
+    ],
+)
+def test_an_invalid_senders_document_is_reported_without_its_secrets(document):
+    with pytest.raises(Misconfigured) as raised:
+        senders_of(document)
+    assert "0123456789abcdef" not in str(raised.value)
+    assert "short" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("source", "pattern"),
+    [("alertmanager", "alertmanager-v4__*"), ("gpud", "gpud__v1-*"), ("grafana", "grafana-webhook__*")],
+)
+def test_captures_through_the_webhook_give_the_same_faults_as_decoded_directly(client, shared, source, pattern):
+    client.senders["prometheus"]["sources"] = [source]
+    captures = sorted((shared / "samples").glob(pattern))
+    assert captures
+    for capture in captures:
+        body = capture.read_bytes()
+        assert client.post(body, source=source)["statusCode"] == 202
+        (message,) = [decode_message(one.body) for one in client.received()]
+        assert registry.decode(source, message.body) == registry.decode(source, body)

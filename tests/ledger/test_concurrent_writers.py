@@ -1,0 +1,153 @@
+"""Another writer commits between the read and the write of a service: its change is never overwritten."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from faultbridge.domain.aliases import Alias, AliasRow
+from faultbridge.domain.clusters import Mode
+from faultbridge.domain.edges import NodeStatus
+from faultbridge.domain.nodes import NodeKey
+from faultbridge.domain.times import to_text
+from faultbridge.errors import Conflict, Rejected
+from faultbridge.ingest.canary import CLUSTER as CANARIES
+from faultbridge.ingest.canary import LAST_RECORDED
+from faultbridge.ingest.record_reader import Delivery
+from faultbridge.ledger.timeline import Timeline, TimelineQuery
+from faultbridge.registry.aliases import Renaming, renamed
+from faultbridge.registry.registration import NewNode
+from faultbridge.repair.case_orders import OperatorOrder
+from faultbridge.storage import items, keys
+from faultbridge.storage.writes import Put
+from tests.builders import KEY
+from tests.races import run_after_read, run_before_write, writes_to
+from tests.world import World
+
+OTHER = NodeKey(KEY.cluster, "other")
+NAME = Alias("name", f"{KEY.cluster}/node7")
+
+
+def take_name(world: World, key: NodeKey, alias: Alias = NAME) -> Callable[[], None]:
+    """Return an action that makes a name belong to a node, starting in one minute."""
+    row = AliasRow(key, None, world.now + timedelta(minutes=1))
+    return lambda: world.ports.table.write(Put(items.alias_item(alias, row, world.now)))
+
+
+def owner_of(world: World, alias: Alias = NAME) -> NodeKey:
+    found = world.ports.table.get(keys.alias(*alias))
+    assert found is not None
+    return items.read_alias(found).key
+
+
+def heartbeat(world: World, seconds: int = 0) -> Callable[[], object]:
+    """Return an action that delivers a heartbeat of the node, sent some seconds from now."""
+    at = world.now + timedelta(seconds=seconds)
+    body = json.dumps({"heartbeat": 1, "at": to_text(at)})
+    return lambda: world.app.ingestion.ingest([world.message(body, source="heartbeat", sent_at=at)])
+
+
+@pytest.mark.parametrize("owned", [False, True])
+def test_a_name_that_another_node_took_meanwhile_is_not_taken_from_that_node(owned: bool) -> None:
+    world = World()
+    if owned:
+        take_name(world, KEY)()
+    renaming = Renaming(KEY, "i-0123456789abcdef0", world.now, begin=("node7",))
+    writes = list(renamed(world.ports.table, renaming, world.now))
+    world.ports.clock.advance(1)
+    take_name(world, OTHER)()
+    with pytest.raises(Conflict):
+        world.ports.table.transact(writes)
+    assert owner_of(world) == OTHER
+
+
+def test_the_name_of_another_node_is_not_ended() -> None:
+    world = World()
+    take_name(world, KEY)()
+    renaming = Renaming(KEY, "i-0123456789abcdef0", world.now, begin=(), end=("node7",), former="i-0fffffffffffffff0")
+    writes = list(renamed(world.ports.table, renaming, world.now))
+    world.ports.clock.advance(1)
+    take_name(world, OTHER)()
+    with pytest.raises(Conflict):
+        world.ports.table.transact(writes)
+    assert owner_of(world) == OTHER
+
+
+@pytest.mark.parametrize("closed", [False, True])
+def test_a_node_is_not_registered_with_a_name_that_another_node_took_meanwhile(closed: bool) -> None:
+    world = World()
+    if closed:
+        row = AliasRow(KEY, None, world.now - timedelta(days=1), valid_to=world.now)
+        world.ports.table.write(Put(items.alias_item(NAME, row, world.now)))
+    run_before_write(world.ports.seam, writes_to(keys.node_state(OTHER)), take_name(world, KEY))
+    with pytest.raises(Rejected, match="alias_taken"):
+        world.app.registry.registration.add_node(KEY.cluster, NewNode(OTHER.node, aliases=("node7",)))
+    assert owner_of(world) == KEY
+
+
+def test_of_two_concurrent_changes_of_a_cluster_neither_is_lost() -> None:
+    world = World(mode=Mode.OBSERVE)
+    registration, config = world.app.registry.registration, keys.cluster_config(KEY.cluster)
+    act = {"mode": Mode.ACT}
+    run_before_write(world.ports.seam, writes_to(config), lambda: registration.set_cluster(KEY.cluster, act))
+    with pytest.raises(Conflict):
+        registration.set_cluster(KEY.cluster, {"expected": 9})
+    assert registration.cluster(KEY.cluster).mode is Mode.ACT
+
+
+def test_a_retired_node_does_not_end_a_name_that_another_node_took_meanwhile() -> None:
+    world = World()
+    world.app.registry.registration.add_node(KEY.cluster, NewNode(OTHER.node, aliases=("node7",)))
+    run_before_write(world.ports.seam, writes_to(keys.node_state(OTHER)), take_name(world, KEY))
+    assert world.app.registry.retirement(OTHER, OperatorOrder()).status is NodeStatus.RETIRED
+    assert owner_of(world) == KEY
+
+
+def test_retiring_a_node_does_not_revert_a_change_of_its_cluster() -> None:
+    world = World(nodes=(KEY.node, OTHER.node), mode=Mode.OBSERVE)
+    registration = world.app.registry.registration
+    act = {"mode": Mode.ACT}
+    run_before_write(
+        world.ports.seam, writes_to(keys.node_state(OTHER)), lambda: registration.set_cluster(KEY.cluster, act)
+    )
+    world.app.registry.retirement(OTHER, OperatorOrder())
+    config = registration.cluster(KEY.cluster)
+    assert (config.mode, config.expected) == (Mode.ACT, 1)
+
+
+def test_a_canary_that_two_workers_process_at_once_is_recorded_once() -> None:
+    world = World()
+    world.app.ingestion.send_canary()
+    (sent,) = world.ports.queue.messages
+    delivery = Delivery("m-1", sent.body, world.now)
+    run_after_read(world.ports.seam, LAST_RECORDED, lambda: world.app.ingestion.ingest([replace(delivery, id="m-2")]))
+    assert set(world.app.ingestion.ingest([delivery]).failed) == {"m-1"}
+    notes = [
+        line.event["metadata"]["event_type"] for line in Timeline(world.ports.table).entries(TimelineQuery(CANARIES))
+    ]
+    assert notes.count("Node Note Recorded") == 1
+
+
+def test_a_heartbeat_is_not_overwritten_by_an_older_one() -> None:
+    world = World()
+    run_before_write(world.ports.seam, writes_to(keys.seen(KEY)), heartbeat(world, seconds=30))
+    heartbeat(world)()
+    seen = world.ports.table.get(keys.seen(KEY))
+    assert seen is not None
+    assert seen["last_at"] == to_text(world.now + timedelta(seconds=30))
+
+
+def test_a_heartbeat_that_arrives_during_the_check_prevents_a_fault() -> None:
+    world = World()
+    heartbeat(world)()
+    world.ports.clock.advance(timedelta(minutes=10))
+    run_before_write(world.ports.seam, writes_to(keys.node_state(KEY)), heartbeat(world))
+    world.app.ops.sweep()
+    assert world.node().conditions == {}
+    seen = world.ports.table.get(keys.seen(KEY))
+    assert seen is not None
+    assert (seen["last_at"], "gsi4pk" in seen) == (to_text(world.now), True)

@@ -1,0 +1,223 @@
+"""After the table is restored from a backup, a new epoch begins and no event id is used twice."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from typing import Any
+
+import pytest
+
+from faultbridge.archive.read import ReadArchive
+from faultbridge.domain.clusters import ClusterStatus
+from faultbridge.domain.nodes import NodeKey
+from faultbridge.errors import Conflict, Rejected, Transient
+from faultbridge.ledger.recover import RecoverTable
+from faultbridge.ledger.timeline import Timeline, TimelineQuery
+from faultbridge.simulation.fakes import Call, FakeTable
+from faultbridge.simulation.fakes.objects import FakeVault
+from faultbridge.storage import items, keys
+from faultbridge.storage.wire import archive_lines as layout
+from faultbridge.storage.writes import Delete, Item, Put
+from tests.archive.world import N1, ArchiveWorld
+from tests.races import run_before_write, writes_to
+
+N2 = NodeKey("train-a", "n-2")
+
+
+def anchored_world() -> ArchiveWorld:
+    world = ArchiveWorld()
+    world.record_history()
+    world.anchor(world.config)
+    return world
+
+
+def backup(world: ArchiveWorld) -> list[Item]:
+    return list(world.table.items())
+
+
+def restored_from(world: ArchiveWorld, backup_items: list[Item]) -> ArchiveWorld:
+    """Return the same stack on a table with the backup's items; archive, vault and clock keep their state."""
+    restored = ArchiveWorld()
+    restored.clock.advance_to(world.clock.now())
+    restored.table = FakeTable(restored.clock)
+    for item in backup_items:
+        restored.table.write(Put(item))
+    restored.archive, restored.vault = world.archive, world.vault
+    for name in ("append", "registration", "rollup", "anchor", "seal", "archive_schedule"):
+        setattr(restored, name, _with_ports_of(restored, getattr(restored, name)))
+    restored._published = len(restored.table.stream)
+    return restored
+
+
+def _with_ports_of(world: ArchiveWorld, service: Any) -> Any:
+    replacements = {"table": world.table, "archive": world.archive, "vault": world.vault}
+    replacements |= {"append": world.append, "anchor": world.anchor, "seal": world.seal}
+    names = {field.name for field in fields(service)}
+    return replace(service, **{name: value for name, value in replacements.items() if name in names})
+
+
+def recover(world: ArchiveWorld) -> RecoverTable:
+    return RecoverTable(world.table, world.vault, world.clock, world.append, world.stack)
+
+
+def event_ids(*worlds: ArchiveWorld) -> list[str]:
+    lines = [line for world in worlds for line in Timeline(world.table).entries(TimelineQuery("train-a"))]
+    return list({line.hash: line.event["metadata"]["event_id"] for line in lines}.values())
+
+
+def test_after_recover_no_event_id_is_used_again() -> None:
+    world = anchored_world()
+    backup_items = backup(world)
+    world.note(N1, "lost with the table")
+    restored = restored_from(world, backup_items)
+    recovered = recover(restored)()
+    assert (recovered.epoch, recovered.streams) == (2, 3)
+    restored.note(N1, "after the restore")
+    ids = event_ids(world, restored)
+    assert len(ids) == len(set(ids))
+
+
+def test_without_recover_an_event_id_would_be_used_again() -> None:
+    world = anchored_world()
+    backup_items = backup(world)
+    world.note(N1, "lost with the table")
+    restored = restored_from(world, backup_items)
+    restored.note(N1, "after the restore")
+    ids = event_ids(world, restored)
+    assert len(ids) == len(set(ids)) + 1
+
+
+def test_a_second_restore_of_the_same_backup_begins_another_epoch() -> None:
+    world = anchored_world()
+    backup_items = backup(world)
+    first = restored_from(world, backup_items)
+    assert recover(first)().epoch == 2
+    first.note(N1, "seen by customers")
+    second = restored_from(first, backup_items)
+    assert recover(second)().epoch == 3
+    second.note(N1, "another")
+    ids = event_ids(world, first, second)
+    assert len(ids) == len(set(ids))
+
+
+def test_the_largest_epoch_number_is_used_and_none_after_it() -> None:
+    restored = restored_from(anchored_world(), backup(anchored_world()))
+    restored.vault.put(f"{layout.EPOCHS}9998.json", b"{}")
+    assert recover(restored)().epoch == 9999
+    with pytest.raises(Rejected, match="no_epoch_left"):
+        recover(restored)()
+
+
+@pytest.mark.parametrize("anchor", [False, True])
+def test_a_recovered_record_has_no_breaks_and_names_its_last_restored_entry(anchor: bool) -> None:
+    world = anchored_world()
+    backup_items = backup(world)
+    world.note(N1, "lost with the table")
+    world.pass_time(hours=1)
+    world.anchor(world.config)
+    restored = restored_from(world, backup_items)
+    recover(restored)(by="arn:aws:iam::1:user/a")
+    assert restored.verify(anchor=anchor).breaks == []
+    (note,) = [
+        one
+        for one in Timeline(restored.table).entries(TimelineQuery("train-a", "n-1"))
+        if one.event["metadata"]["epoch"] == 2
+    ]
+    assert "entry 5 are in the archive only" in note.event["data"]["text"]
+    assert note.event["data"]["operator"] == "arn:aws:iam::1:user/a"
+
+
+def test_a_restore_without_recover_is_reported_with_the_anchors() -> None:
+    world = anchored_world()
+    backup_items = backup(world)
+    world.note(N1, "to be hidden")
+    world.pass_time(hours=1)
+    world.anchor(world.config)
+    tampered = restored_from(world, backup_items)
+    breaks = tampered.verify(anchor=True).breaks
+    assert [(one.stream, one.sequence) for one in breaks] == [("train-a/n-1", 6)]
+
+
+def test_a_forged_recovery_without_a_claim_in_the_vault_is_reported() -> None:
+    world = anchored_world()
+    backup_items = backup(world)
+    world.note(N1, "to be hidden")
+    world.pass_time(hours=1)
+    world.anchor(world.config)
+    tampered = restored_from(world, backup_items)
+    RecoverTable(tampered.table, FakeVault(), tampered.clock, tampered.append, tampered.stack)()
+    breaks = tampered.verify(anchor=True).breaks
+    assert [(one.stream, one.epoch, one.sequence) for one in breaks] == [("train-a/n-1", 1, 6)]
+
+
+def test_the_archive_still_contains_entries_that_the_table_lost() -> None:
+    world = anchored_world()
+    backup_items = backup(world)
+    world.note(N1, "lost with the table")
+    world.publish()
+    restored = restored_from(world, backup_items)
+    recover(restored)()
+    restored.publish()
+    table = Timeline(restored.table).entries(TimelineQuery("train-a", "n-1"))
+    texts = [
+        line.event["data"].get("text")
+        for line in ReadArchive(restored.archive).entries(TimelineQuery("train-a", "n-1"), table)
+    ]
+    assert "lost with the table" in texts
+    assert restored.verify_archive(anchor=True).breaks == []
+
+
+def test_an_interrupted_recover_is_finished_with_the_same_epoch() -> None:
+    world = anchored_world()
+    restored = restored_from(world, backup(world))
+    calls = [0]
+
+    def stop(call: Call) -> None:
+        calls[0] += call.name == "table.transact"
+        if calls[0] == 2:
+            raise Transient("stopped")
+
+    restored.table.seam.after = stop
+    with pytest.raises(Transient):
+        recover(restored)()
+    restored.table.seam.after = lambda call: None
+    recovered = recover(restored)(2)
+    assert (recovered.epoch, recovered.streams, recovered.already) == (2, 1, 2)
+    with pytest.raises(Rejected, match="unknown_epoch"):
+        recover(restored)(7)
+    assert restored.append.read(N2).head.epoch == 2
+
+
+def test_recover_does_not_overwrite_what_a_cluster_recorded_meanwhile() -> None:
+    restored = restored_from(anchored_world(), backup(anchored_world()))
+    key = keys.cluster_state("train-a")
+
+    def record_more() -> None:
+        restored.observe_faults(N1)
+        restored.rollup("train-a")
+
+    run_before_write(restored.table.seam, writes_to(key), record_more)
+    with pytest.raises(Conflict):
+        recover(restored)()
+    current = items.read_cluster("train-a", restored.table.get(key))
+    assert (current.status, current.head.epoch) == (ClusterStatus.DEGRADED, 1)
+    recovered = recover(restored)(2)
+    assert (recovered.epoch, recovered.streams, recovered.already) == (2, 3, 0)
+
+
+def test_recover_does_not_overwrite_an_existing_entry() -> None:
+    restored = restored_from(anchored_world(), backup(anchored_world()))
+    key = keys.entry(keys.cluster_partition("train-a"), 2, 1)
+    restored.table.write(Put(items.item(key, restored.clock.now(), {"body": "another writer's"})))
+    with pytest.raises(Conflict):
+        recover(restored)()
+    entry = restored.table.get(key)
+    assert entry is not None
+    assert entry["body"] == "another writer's"
+
+
+def test_recover_stops_at_a_cluster_that_is_listed_but_not_registered() -> None:
+    restored = restored_from(anchored_world(), backup(anchored_world()))
+    restored.table.write(Delete(keys.cluster_config("train-a")))
+    with pytest.raises(Conflict, match="listed and not registered"):
+        recover(restored)()

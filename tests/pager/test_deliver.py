@@ -1,0 +1,292 @@
+"""Pages are sent at least once, under one key, and never without the table."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from faultbridge.domain.entries import EntryType
+from faultbridge.domain.times import from_text
+from faultbridge.errors import Conflict, Misconfigured, Transient
+from faultbridge.pager.deliver import MAX_EVENT_AGE, Paging
+from faultbridge.pager.notification_log import PageOutcome
+from faultbridge.pager.open_pages import OpenPages
+from faultbridge.pager.page import PagerSettings
+from faultbridge.ports import PageUrgency
+from faultbridge.simulation.fakes import START, Call, FakePager, FakeTable, ManualClock, raise_once
+from faultbridge.storage import keys
+from tests.pager.sending import new_paging, outcomes, sent, states
+from tests.pages import BREAKER, CASE, CLOSED, ESCALATED, OPENED, QUEUED, case_event, event
+from tests.races import run_after_read
+
+URGENT_KEY = f"{CASE}:escalated"
+
+
+def failing(error: Exception) -> Callable[[Call], None]:
+    """Return a hook that breaks every call."""
+
+    def hook(_call: Call) -> None:
+        raise error
+
+    return hook
+
+
+def reasons(caplog: pytest.LogCaptureFixture, decision: str) -> list[str]:
+    """Return the reasons of the log lines of a decision."""
+    return [vars(record)["reason"] for record in caplog.records if record.message == decision]
+
+
+def test_a_case_has_one_open_key_at_a_time() -> None:
+    failed = event(EntryType.NODE_STATUS, 11, **{"from": "validating", "to": "failed", "reason": "VERIFY_FAILED"})
+    again = case_event("queued", 30, **{"from": "escalated", "reason": "an operator tries again"})
+    open_keys: set[str] = set()
+    history: list[str] = []
+    for page in sent(OPENED, QUEUED, failed, ESCALATED, again, case_event("resolved", 40, resolution="replaced")):
+        (open_keys.add if page.attributes["state"] == "triggered" else open_keys.remove)(page.key)
+        assert len(open_keys) <= 1
+        history.append(f"{page.key.removeprefix(CASE)} {page.attributes['state']}")
+    assert history == [
+        ":opened triggered",
+        ":opened resolved",
+        ":escalated triggered",
+        ":escalated resolved",
+        ":opened triggered",
+        ":opened resolved",
+    ]
+
+
+def test_a_redelivered_event_sends_one_page(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    paging, pager, _ = new_paging()
+    assert outcomes(paging, ESCALATED) == [PageOutcome.SENT]
+    caplog.clear()
+    assert outcomes(paging, ESCALATED) == [PageOutcome.REPEATED]
+    assert pager.keys == [URGENT_KEY]
+    assert "the event was processed before" in reasons(caplog, "page not sent")
+
+
+def test_a_case_that_is_escalated_again_sends_a_page_again() -> None:
+    again = case_event("escalated", 40)
+    back = case_event("queued", 30, **{"from": "escalated"})
+    urgent = [page for page in sent(ESCALATED, back, again) if page.urgency is PageUrgency.URGENT]
+    assert states(urgent) == ["triggered", "resolved", "triggered"]
+
+
+def test_a_case_that_closed_before_its_page_was_sent_sends_no_page() -> None:
+    assert sent(CLOSED, QUEUED) == []
+
+
+def test_a_page_is_not_sent_again_in_the_same_state() -> None:
+    half_open = event(EntryType.CLUSTER_SAFETY, 6, None, kind="breaker", to="half_open", reason="tries some")
+    paging, pager, _ = new_paging()
+    found = [one.outcome for given in (BREAKER, half_open) for one in paging(given)]
+    assert found == [PageOutcome.SENT, PageOutcome.KNOWN]
+    assert [one.outcome for one in paging(BREAKER)] == [PageOutcome.OVERTAKEN]
+    assert pager.keys == ["train-a:breaker"]
+
+
+@pytest.mark.parametrize("kind", ["approval", "isolation"])
+def test_a_case_that_closes_resolves_its_approval_and_isolation_pages(kind: str) -> None:
+    begun = event(EntryType.NOTE, 9, kind=kind, stage="begun" if kind == "approval" else "overdue", text="asked")
+    assert states(sent(begun, CLOSED)) == ["triggered", "resolved"]
+
+
+def test_a_resolve_that_a_crash_prevented_is_sent_at_the_next_delivery() -> None:
+    paging, pager, _ = new_paging()
+    paging(QUEUED)
+    pager.seam.before = raise_once(("pager.send", KeyboardInterrupt()))  # type: ignore[arg-type]  # a process that dies
+    with pytest.raises(KeyboardInterrupt):
+        paging(CLOSED)
+    paging(CLOSED)
+    assert states(pager.sent) == ["triggered", "resolved"]
+
+
+def test_a_crash_after_a_page_repeats_it_once_under_the_same_key() -> None:
+    paging, pager, _ = new_paging()
+    pager.seam.after = raise_once(("pager.send", KeyboardInterrupt()))  # type: ignore[arg-type]  # a process that dies
+    with pytest.raises(KeyboardInterrupt):
+        paging(ESCALATED)
+    paging(ESCALATED)
+    paging(ESCALATED)
+    assert pager.keys == [URGENT_KEY] * 2
+
+
+def test_a_page_that_the_pager_did_not_accept_is_sent_at_the_next_delivery(caplog: pytest.LogCaptureFixture) -> None:
+    paging, pager, _ = new_paging()
+    pager.seam.before = raise_once(("pager.send", Transient("throttled")))
+    with pytest.raises(Transient):
+        paging(ESCALATED)
+    assert reasons(caplog, "page failed; the event is retried") == ["throttled"]
+    assert outcomes(paging, ESCALATED) == [PageOutcome.SENT]
+
+
+@pytest.mark.parametrize("error", [Transient("down"), Misconfigured("no such table")], ids=str)
+@pytest.mark.parametrize("given", [ESCALATED, CLOSED, BREAKER], ids=["trigger", "resolve", "cluster"])
+def test_without_the_table_no_page_is_sent_and_the_event_is_retried(given: dict[str, Any], error: Exception) -> None:
+    paging, pager, table = new_paging()
+    table.seam.before = failing(error)
+    for _ in range(3):
+        with pytest.raises(type(error)):
+            paging(given)
+    assert pager.attempted == []
+
+
+def test_a_page_is_sent_once_after_an_outage_of_the_table() -> None:
+    paging, pager, table = new_paging()
+    table.seam.before = failing(Transient("down"))
+    with pytest.raises(Transient):
+        paging(ESCALATED)
+    table.seam.before = lambda _: None
+    assert outcomes(paging, ESCALATED) == [PageOutcome.SENT]
+    paging(CLOSED)
+    assert states(pager.sent) == ["triggered", "resolved"]
+
+
+def test_a_failed_page_does_not_hold_back_the_other_pages_of_its_event() -> None:
+    paging, pager, _ = new_paging()
+    paging(QUEUED)
+    pager.seam.before = raise_once(("pager.send", Misconfigured("no such topic")))
+    with pytest.raises(Misconfigured):
+        paging(ESCALATED)
+    assert [f"{page.key} {page.attributes['state']}" for page in pager.sent[1:]] == [f"{URGENT_KEY} triggered"]
+
+
+def paging_with_full_hour() -> tuple[Paging, FakePager, FakeTable]:
+    """Return a pager with a limit of one page an hour, which another case has used."""
+    paging, pager, table = new_paging(PagerSettings(max_per_hour=1))
+    paging(case_event("escalated", 3, case="c-" + "z" * 26))
+    del pager.sent[:], pager.attempted[:]
+    return paging, pager, table
+
+
+def test_a_page_that_a_crash_may_have_sent_is_resolved_even_if_it_is_withheld_later() -> None:
+    paging, pager, _ = new_paging(PagerSettings(max_per_hour=1))
+    pager.seam.after = raise_once(("pager.send", KeyboardInterrupt()))  # type: ignore[arg-type]  # a process that dies
+    with pytest.raises(KeyboardInterrupt):
+        paging(ESCALATED)
+    assert outcomes(paging, ESCALATED) == [PageOutcome.WITHHELD]
+    paging(CLOSED)
+    assert states(pager.sent) == ["triggered", "resolved"]
+
+
+def test_two_pages_that_are_counted_at_the_same_time_do_not_fill_the_hour() -> None:
+    paging, pager, table = new_paging()
+    counter = keys.page_tally("train-a", PageUrgency.URGENT, START)
+
+    def busy(call: Call) -> None:
+        if call.name == "table.write" and call.argument.key == counter:
+            table.seam.before = lambda _: None
+            raise Conflict("another transaction is at it")
+
+    table.seam.before = busy
+    assert outcomes(paging, ESCALATED) == [PageOutcome.SENT]
+    assert pager.keys == [URGENT_KEY]
+
+
+def test_a_page_that_only_a_summary_lists_has_no_resolve_of_its_own(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    paging, pager, _ = paging_with_full_hour()
+    assert outcomes(paging, ESCALATED) == [PageOutcome.WITHHELD]
+    assert "hourly limit reached; the next summary lists the page" in reasons(caplog, "page not sent")
+    assert PageOutcome.QUIET in outcomes(paging, CLOSED)
+    assert pager.sent == []
+
+
+def test_a_log_that_fails_before_the_page_does_not_send_it_twice() -> None:
+    paging, pager, table = new_paging()
+    table.seam.before = raise_once(("table.get", Transient("x")), ("table.write", Transient("x")))
+    with pytest.raises(Transient):
+        paging(ESCALATED)
+    paging(ESCALATED)
+    assert pager.keys.count(URGENT_KEY) == 1
+
+
+def test_a_sent_page_that_cannot_be_recorded_is_logged_and_not_retried(caplog: pytest.LogCaptureFixture) -> None:
+    paging, _, table = new_paging()
+    table.seam.before = raise_once(("table.transact", Transient("throttled")))
+    (delivery,) = (one for one in paging(ESCALATED) if one.key == URGENT_KEY)
+    assert (delivery.outcome, delivery.recorded) == (PageOutcome.SENT, False)
+    assert reasons(caplog, "page not recorded") == ["throttled"]
+
+
+def test_two_processes_with_one_event_send_a_page_twice_rather_than_never() -> None:
+    paging, pager, table = new_paging()
+    first = iter([True])
+
+    def other_process(call: Any) -> None:
+        if call.name == "table.get" and next(first, False):
+            paging(ESCALATED)
+
+    table.seam.after = other_process
+    paging(ESCALATED)
+    assert set(pager.keys) == {URGENT_KEY}
+
+
+def test_a_case_that_closes_before_its_page_is_recorded_sends_no_page() -> None:
+    paging, pager, table = new_paging()
+    run_after_read(table.seam, keys.page_mark(CASE, "escalated"), lambda: paging(CLOSED))
+    assert outcomes(paging, ESCALATED) == [PageOutcome.OVERTAKEN]
+    assert pager.keys == []
+
+
+def test_a_case_that_closes_while_its_page_is_sent_leaves_no_open_page() -> None:
+    paging, pager, table = new_paging()
+
+    def close(_call: Call) -> None:
+        pager.seam.after = lambda _: None
+        paging(CLOSED)
+
+    pager.seam.after = close
+    (delivery,) = (one for one in paging(ESCALATED) if one.key == URGENT_KEY)
+    assert (delivery.outcome, delivery.recorded) == (PageOutcome.SENT, False)
+    assert states(pager.sent) == ["triggered", "resolved"]
+    assert list(OpenPages(table, paging.clock, 100).read_all("train-a", PageUrgency.URGENT)) == []
+
+
+def test_a_reminder_does_not_reopen_a_page_that_was_resolved(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    paging, _, table = new_paging()
+    paging(ESCALATED)
+    pages = OpenPages(table, paging.clock, 100)
+    (opened,) = pages.read_all("train-a", PageUrgency.URGENT)
+    paging(CLOSED)
+    pages.update(replace(opened, sent_count=2))
+    assert list(pages.read_all("train-a", PageUrgency.URGENT)) == []
+    assert reasons(caplog, "open page not updated") == ["resolved in the meantime"]
+
+
+def test_an_event_older_than_16_days_sends_no_page() -> None:
+    paging, pager, _ = new_paging()
+    assert isinstance(paging.clock, ManualClock)
+    paging.clock.advance(timedelta(days=16, seconds=1))
+    assert set(outcomes(paging, ESCALATED)) == {PageOutcome.TOO_OLD}
+    assert pager.sent == []
+
+
+def test_an_event_of_exactly_16_days_still_sends_a_page() -> None:
+    paging, pager, _ = new_paging()
+    assert isinstance(paging.clock, ManualClock)
+    paging.clock.advance_to(from_text(ESCALATED["metadata"]["recorded_at"]) + MAX_EVENT_AGE)
+    assert PageOutcome.TOO_OLD not in outcomes(paging, ESCALATED)
+    assert pager.keys == [URGENT_KEY]
+
+
+def test_a_record_of_the_notification_log_expires_after_30_days() -> None:
+    paging, _, table = new_paging()
+    paging(ESCALATED)
+    record = table.get(keys.page_mark(CASE, "escalated"))
+    assert record is not None
+    assert (record["state"], record["expires_at"]) == ("sent", int((START + timedelta(days=30)).timestamp()))
+
+
+def test_two_domains_on_hold_are_two_pages() -> None:
+    held = [
+        event(EntryType.CLUSTER_SAFETY, number, None, kind="hold", to="held", domain=domain, reason="incident")
+        for number, domain in enumerate(("rack-1", "rack-2"), 1)
+    ]
+    assert [page.key for page in sent(*held)] == ["train-a:hold:rack-1", "train-a:hold:rack-2"]

@@ -1,0 +1,63 @@
+"""Which events send a page, how urgent it is, and which runbook it names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from faultbridge.domain.entries import EntryType
+from faultbridge.pager.compose import runbook_of
+from faultbridge.pager.page import PageState
+from faultbridge.pager.rules import RULES
+from faultbridge.ports import PageUrgency, ProviderFailure
+from tests.pager.sending import sent
+from tests.pages import ESCALATED, QUEUED, case_event, event
+
+RUNBOOKS = Path(__file__).parents[2] / "docs" / "runbooks"
+
+
+@pytest.mark.parametrize(
+    "quiet",
+    [
+        case_event("open"),
+        case_event("queued", severity="error", **{"from": "open"}),
+        case_event("queued", action="contact_support", **{"from": "open"}),
+        case_event("queued", **{"from": "in_progress"}),
+        case_event("absorbed", **{"from": "open"}),
+        event(EntryType.NODE_STATUS, **{"from": "validating", "to": "failed", "reason": "its case is escalated"}),
+        event(EntryType.FAULT_DETECTED, severity="fatal"),
+        event(EntryType.CASE_STATUS),
+    ],
+)
+def test_an_event_that_needs_no_operator_sends_no_page(quiet: dict[str, Any]) -> None:
+    assert sent(quiet) == []
+
+
+def test_an_automatic_repair_sends_a_notice_and_an_escalation_sends_an_urgent_page() -> None:
+    assert [(page.urgency, page.attributes["state"]) for page in sent(QUEUED, ESCALATED)] == [
+        (PageUrgency.NOTICE, "triggered"),
+        (PageUrgency.NOTICE, "resolved"),
+        (PageUrgency.URGENT, "triggered"),
+    ]
+
+
+def test_every_kind_of_page_has_a_trigger_and_a_resolve() -> None:
+    by_state = {state: {rule.kind for rule in RULES if rule.state == state} for state in ("triggered", "resolved")}
+    assert by_state["triggered"] == by_state["resolved"]
+
+
+def test_every_rule_names_an_existing_runbook() -> None:
+    for rule in RULES:
+        assert (RUNBOOKS / f"{rule.runbook}.md").is_file(), rule.runbook
+
+
+@pytest.mark.parametrize("failure", ProviderFailure)
+def test_an_escalation_names_the_runbook_of_its_failure_reason(failure: ProviderFailure) -> None:
+    (rule,) = (one for one in RULES if one.kind == "escalated" and one.state is PageState.TRIGGERED)
+    name = f"reason-{failure.value.lower().replace('_', '-')}"
+    assert runbook_of(rule, {"reason": f"{failure.value}: its words"}) == name
+    assert runbook_of(rule, {"reason": "no repair is known to help"}) == rule.runbook
+    page = (RUNBOOKS / f"{name}.md").read_text(encoding="utf-8")
+    assert page.startswith(f"# {failure.value}: ")

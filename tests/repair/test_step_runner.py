@@ -1,0 +1,226 @@
+"""The step runner: malformed, late, repeated and out-of-order calls, and errors of dependencies."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from faultbridge.domain.edges import CaseStatus, NodeStatus
+from faultbridge.errors import Misconfigured, Rejected, Transient
+from faultbridge.ports import ProviderFailure
+from faultbridge.registry.registration import Registration
+from faultbridge.repair.attempt.step_contract import StepRequest
+from faultbridge.simulation.fakes import Call
+from tests.scenarios.world import World
+
+
+def started(**others) -> World:
+    world = World(**others)
+    world.fault()
+    world.process_entries()
+    return world
+
+
+def payload(world: World, step: str = "drain", **others) -> dict:
+    case = world.case()
+    given = {"v": 1, "cluster": "train-a", "node": "node-1", "case": case.id, "attempt": case.attempts}
+    return given | {"step": step} | others
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [{"v": 2}, {"v": None}, {"attempt": "many"}, {"step": "dance"}],
+)
+def test_a_malformed_payload_is_rejected(broken):
+    world = started()
+    with pytest.raises(Rejected):
+        world.machine(payload(world) | broken)
+
+
+def test_a_payload_without_a_case_is_rejected():
+    with pytest.raises(Rejected, match="case"):
+        StepRequest.read({"v": 1, "cluster": "c", "node": "n", "step": "drain", "attempt": 1})
+
+
+def test_a_case_never_closes_before_its_node_is_verified_and_returned():
+    world = started()
+    assert world.status() is NodeStatus.PROVISIONING
+    assert world.machine(payload(world, "close"))["outcome"] == "failed"
+    assert world.status() is NodeStatus.FAILED
+
+
+def test_a_node_never_returns_to_service_before_it_is_verified():
+    world = started()
+    assert world.machine(payload(world, "return_to_service"))["outcome"] == "failed"
+    assert not world.node().status.in_service
+
+
+def returning() -> World:
+    """Return a verified node whose orchestrator does not answer the uncordon call."""
+    world = World(orchestrated=True)
+    world.fault()
+    world.seam.before = outage_of("orchestrator.uncordon", Transient("unreachable"), times=999)
+    world.process_entries()
+    world.until(lambda: "verify passed" in world.story())
+    world.until(lambda: bool(world.seam.named("orchestrator.uncordon")))
+    world.seam.before = lambda _: None
+    world.seam.calls.clear()
+    return world
+
+
+def test_a_late_failure_of_an_earlier_attempt_does_not_cordon_a_returning_node():
+    world = returning()
+    earlier = payload(world, "fail", attempt=world.case().attempts - 1)
+    assert world.machine(earlier)["outcome"] == "superseded"
+    assert world.seam.named("orchestrator.cordon") == []
+
+
+def test_a_failed_return_is_recorded_only_after_the_node_is_cordoned_again():
+    world = returning()
+    world.orchestrator.fail_next(ProviderFailure.TIMEOUT)
+    with pytest.raises(Transient, match="may be uncordoned"):
+        world.machine(payload(world, "fail"))
+    assert world.case().status is CaseStatus.IN_PROGRESS
+    assert world.machine(payload(world, "fail"))["outcome"] == "failed"
+    assert world.orchestrator.cordoned == {"node-1"}
+
+
+def test_a_slow_call_that_fails_after_another_one_returned_the_node_leaves_it_in_service():
+    world = returning()
+    call = payload(world, "return_to_service")
+
+    def faster_call(seen: Call) -> None:
+        if seen.name == "orchestrator.uncordon":
+            world.seam.before = lambda _: None
+            world.machine(call)
+            raise Misconfigured("no permission to uncordon")
+
+    world.seam.before = faster_call
+    assert world.machine(call)["outcome"] == "done"
+    assert world.orchestrator.cordoned == set()
+
+
+def test_a_step_waits_until_an_outage_of_a_dependency_ends():
+    world = World()
+    world.fault()
+    world.seam.before = outage_of("provider.candidates", Transient("unreachable"), times=5)
+    world.process_entries()
+    world.until(world.case_is(CaseStatus.RESOLVED))
+    assert world.case().attempts == 1
+
+
+def test_a_provider_outage_before_the_intent_costs_an_attempt_and_is_not_ambiguous():
+    world = World()
+    world.fault()
+    world.seam.before = outage_of("provider.capacity", Transient("unreachable"), times=8)
+    world.process_entries()
+    world.until(world.case_is(CaseStatus.RESOLVED))
+    assert world.case().attempts == 2
+    assert not [line for line in world.story() if "AMBIGUOUS" in line or "inconclusive" in line]
+    assert world.story().count("intent committed") == 1
+
+
+def test_a_configuration_error_is_recorded_and_escalated():
+    world = World()
+    world.fault()
+    world.seam.before = outage_of("provider.candidates", Misconfigured("no such group"), times=99)
+    world.process_entries()
+    assert world.case().status is CaseStatus.ESCALATED
+    assert "no such group" in world.case().reason
+
+
+def test_a_bug_in_a_step_before_the_intent_is_retried_until_the_attempts_are_used_up():
+    world = World(orchestrated=True)
+    world.fault()
+    world.seam.before = outage_of("orchestrator.drain", RuntimeError("a bug"), times=999)
+    world.process_entries()
+    assert (world.case().status, world.status()) == (CaseStatus.QUEUED, NodeStatus.QUARANTINED)
+    world.until(world.case_is(CaseStatus.ESCALATED))
+    assert world.case().attempts == 3
+    assert "RuntimeError" in world.case().reason
+    assert world.released_instances() == []
+
+
+def test_a_bug_in_a_step_after_the_intent_is_escalated():
+    world = World()
+    world.fault()
+    world.seam.before = outage_of("provider.replace", RuntimeError("a bug"), times=999)
+    world.process_entries()
+    assert world.case().status is CaseStatus.ESCALATED
+    assert world.story().count("intent committed") == 1
+    assert world.control().holders == {}
+
+
+def outage_of(name: str, error: Exception, *, times: int):
+    left = [times]
+
+    def hook(call: Call) -> None:
+        if call.name == name and left[0] > 0:
+            left[0] -= 1
+            raise error
+
+    return hook
+
+
+def test_the_interval_between_probes_grows_to_ten_minutes():
+    world = started()
+    world.fleet.instances.clear()
+    world.fleet.launch("gpu-workers", "i-0000000000000000f", world.clock.now() - timedelta(days=2))
+    intervals = []
+    for _ in range(90):
+        attempt = world.node().case.attempt
+        intervals.append(attempt.probe_at - world.clock.now())
+        world.advance_minutes()
+    assert max(intervals) == timedelta(minutes=10)
+    assert world.node().case.attempt.tries < 15
+
+
+def test_the_task_token_is_never_recorded_in_an_entry():
+    world = started()
+    token = world.node().case.attempt.task_token
+    assert token is not None
+    assert not [body for body in world.bodies() if token in str(body)]
+
+
+def test_a_long_report_is_stored_whole_outside_the_entry():
+    from faultbridge.ports import Verdict, Verification
+
+    world = World()
+    world.verifier.result = Verification(Verdict.PASSED, report=b"x" * 10_000)
+    world.fault()
+    world.process_entries()
+    world.until(world.case_is(CaseStatus.RESOLVED))
+    (passed,) = [body["data"] for body in world.bodies() if body["data"].get("outcome") == "passed"]
+    object_key = passed["facts"]["report"]
+    assert object_key.startswith("raw/train-a/2026-02-03/")
+    assert world.objects.stored[object_key] == b"x" * 10_000
+
+
+def test_the_instance_of_a_node_without_a_group_is_not_released():
+    from dataclasses import replace
+
+    from faultbridge.domain.case_transitions import Transition
+    from faultbridge.domain.edges import Actor
+
+    world = World()
+    config = world.rulebook.config("train-a")
+    world.append(
+        world.key(),
+        lambda state, _: Transition(replace(state, placement=replace(state.placement, group=None))),
+        actor=Actor.CLI,
+        config=config,
+    )
+    world.fault()
+    world.process_entries()
+    assert (world.case().status, world.released_instances()) == (CaseStatus.ESCALATED, [])
+    assert world.case().reason.startswith("NOT_FOUND")
+
+
+def test_an_unknown_provider_is_named_in_the_reason_of_the_escalated_case():
+    world = World()
+    Registration(world.table, world.append, world.clock).set_cluster("train-a", {"provider": "abacus"})
+    world.fault()
+    world.process_entries()
+    world.until(world.case_is(CaseStatus.ESCALATED))
+    assert "unknown provider: 'abacus'; known: ec2-auto-scaling, ec2-launch-template" in world.case().reason

@@ -1,0 +1,170 @@
+"""Breakers: many failures at once stop repairs until it is clear that not all nodes are affected."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from faultbridge.domain.breakers import BreakerLimit, BreakerScope, BreakerState
+from faultbridge.domain.case_transitions import Transition
+from faultbridge.domain.cases import WaitingFor
+from faultbridge.domain.edges import Actor, CaseStatus, NodeStatus
+from tests.scenarios.world import CLUSTER, World, limits
+
+RESOLVED, QUEUED = CaseStatus.RESOLVED, CaseStatus.QUEUED
+CLUSTER_LIMIT = BreakerLimit(nodes=5, percent=20)
+RACK_LIMIT = BreakerLimit(BreakerScope.DOMAIN, nodes=4, percent=50)
+
+
+def rack(number: int) -> str:
+    return f"rack-{(number - 1) // 8 + 1}"
+
+
+def world_of(nodes: int, *breakers: BreakerLimit, **others) -> World:
+    return World(nodes=nodes, breakers=breakers or (CLUSTER_LIMIT, RACK_LIMIT), domain=rack, **others)
+
+
+def fail(world: World, *nodes: int) -> None:
+    for node in nodes:
+        world.fault(node)
+    world.process_entries()
+
+
+def states(world: World) -> dict[str, BreakerState]:
+    return {name: breaker.state for name, breaker in world.control().breakers.items()}
+
+
+def safety(world: World) -> list[str]:
+    return [line for line in world.record_history(None) if line.startswith("breaker")]
+
+
+def test_a_breaker_of_one_rack_blocks_only_that_rack_and_closes_by_itself():
+    world = world_of(40)
+    fail(world, 1, 2, 3, 4, 5)
+    assert states(world) == {"domain:rack-1": BreakerState.OPEN}
+    assert [world.status(node) for node in range(1, 6)] == [NodeStatus.DEGRADED] * 5
+    assert {world.case(node).waiting_for for node in range(1, 6)} == {WaitingFor.BREAKER}
+    fail(world, 30)
+    assert world.released_instances() == ["i-0000000000000001e"]
+    world.advance_minutes()
+    for node in range(1, 6):
+        world.clear(node)
+    world.process_entries()
+    world.advance_minutes(11)
+    assert states(world) == {"domain:rack-1": BreakerState.CLOSED}
+    assert [world.status(node) for node in range(1, 6)] == [NodeStatus.HEALTHY] * 5
+    assert safety(world) == ["breaker None -> open", "breaker open -> closed"]
+
+
+def test_a_half_open_breaker_admits_one_repair_at_a_time():
+    world = world_of(40, limits=limits(concurrent=4))
+    fail(world, 1, 2, 3, 4, 5)
+    world.advance_minutes(9)
+    assert world.released_instances() == []
+    most = 0
+    for _ in range(200):
+        world.advance_minutes()
+        if states(world)["domain:rack-1"] is BreakerState.HALF_OPEN:
+            most = max(most, len(world.control().holders))
+    assert most == 1
+    assert {world.case(node).status for node in range(1, 6)} == {RESOLVED}
+    assert safety(world) == ["breaker None -> open", "breaker open -> half_open", "breaker half_open -> closed"]
+
+
+def test_a_new_failure_reopens_a_half_open_breaker():
+    world = world_of(40)
+    fail(world, 1, 2, 3, 4, 5, 6)
+    world.until(lambda: states(world)["domain:rack-1"] is BreakerState.HALF_OPEN)
+    world.clock.advance(1)
+    fail(world, 7)
+    assert states(world)["domain:rack-1"] is BreakerState.OPEN
+    assert world.status(7) is NodeStatus.DEGRADED
+
+
+def test_the_cluster_breaker_blocks_every_rack():
+    world = world_of(40, CLUSTER_LIMIT)
+    fail(world, *range(1, 33, 4))
+    assert states(world) == {"cluster": BreakerState.OPEN}
+    fail(world, 40)
+    assert (world.status(40), world.case(40).waiting_for) == (NodeStatus.DEGRADED, WaitingFor.BREAKER)
+
+
+def test_nodes_without_an_instance_yet_do_not_open_the_breaker():
+    world = world_of(20, CLUSTER_LIMIT)
+    for node in range(1, 7):
+
+        def gone(state, now):
+            from dataclasses import replace
+
+            from faultbridge.pipeline import entry_builder
+
+            draft = entry_builder.status_change(state, NodeStatus.PROVISIONING, now, "growing")
+            return Transition(replace(state, status=NodeStatus.PROVISIONING), (draft,))
+
+        world.append(world.key(node), gone, actor=Actor.INVENTORY, config=world.rulebook.config(CLUSTER))
+    fail(world, 20)
+    assert states(world) == {}
+    world.until(world.case_is(RESOLVED, 20))
+
+
+def test_verified_nodes_are_uncordoned_while_the_breaker_is_open():
+    world = world_of(40, CLUSTER_LIMIT, orchestrated=True)
+    fail(world, 1)
+    world.until(lambda: world.status(1) is NodeStatus.VALIDATING)
+    fail(world, *range(2, 12))
+    assert states(world) == {"cluster": BreakerState.OPEN}
+    assert world.orchestrator.cordoned == {"node-1"}
+    world.until(world.case_is(RESOLVED, 1))
+    assert "node-1" not in world.orchestrator.cordoned
+    assert world.record_history().index("return_to_service returned") > 0
+
+
+def test_after_an_operator_closes_the_breaker_only_other_nodes_open_it_again():
+    world = world_of(40, CLUSTER_LIMIT, limits=limits(concurrent=40, per_hour=40))
+    fail(world, *range(1, 9))
+    world.controls.close_breakers(CLUSTER, "arn:aws:iam::123456789012:user/ada")
+    world.advance_minutes(2)
+    assert states(world) == {"cluster": BreakerState.CLOSED}
+    assert not [node for node in range(1, 9) if world.node(node).status.in_service]
+    closing = world.bodies(None)[-1]
+    last = next(body for body in reversed(world.bodies(None)) if body["data"].get("kind") == "breaker")
+    assert (last["data"]["operator"], last["metadata"]["recorded_by"]) == ("arn:aws:iam::123456789012:user/ada", "cli")
+    assert closing["metadata"]["sequence"] >= last["metadata"]["sequence"]
+
+
+def test_forty_of_four_hundred_nodes_are_isolated_within_a_minute_and_two_repaired_at_a_time():
+    world = World(nodes=400, breakers=(CLUSTER_LIMIT,), orchestrated=True, limits=limits(concurrent=2, per_hour=100))
+    fail(world, *range(1, 41))
+    world.advance_minutes()
+    assert world.orchestrator.cordoned == {f"node-{node}" for node in range(1, 41)}
+    for _ in range(30):
+        world.advance_minutes()
+        assert len(world.control().holders) <= 2
+    assert len(world.released_instances()) >= 2
+
+
+@pytest.mark.parametrize("lost", ["gone", "over"])
+def test_a_leaked_slot_is_released(lost):
+    world = World()
+    if lost == "over":
+        world.fault_until_resolved()
+        case = world.case().id
+    else:
+        case = "c-of-nobody"
+    from faultbridge.storage import keys
+    from faultbridge.storage.writes import Update
+
+    held = {("holders", case): "2026-02-03T12:00:00.000Z"}
+    world.table.write(Update(keys.cluster_control(CLUSTER), set=held, add={"version": 1}))
+    assert world.advance_minutes().released == 1
+    assert world.control().holders == {}
+
+
+def test_a_slot_in_use_is_never_released():
+    world = World()
+    world.fault_and_react()
+    for _ in range(10):
+        assert world.advance_minutes().released == 0
+    assert list(world.control().holders) == [world.case().id]
+    assert timedelta(0) <= world.clock.now() - world.control().starts[0]

@@ -1,0 +1,52 @@
+"""The hourly repair budget: its exhaustion is recorded and paged once, until it is available again."""
+
+from __future__ import annotations
+
+from faultbridge.domain.cases import WaitingFor
+from faultbridge.pager.deliver import Paging
+from faultbridge.simulation.fakes import FakePager
+from tests.scenarios.world import CLUSTER, World, limits
+
+
+def budget(world: World) -> list[str]:
+    return [line for line in world.record_history(None) if line.startswith("budget")]
+
+
+def exhausted() -> World:
+    """Return a world whose hourly budget is exhausted, while one more case waits."""
+    world = World(nodes=4, limits=limits(concurrent=4, per_hour=2))
+    for node in (1, 2, 3):
+        world.fault(node)
+    world.process_entries()
+    world.advance_minutes(2)
+    return world
+
+
+def test_an_exhausted_budget_is_recorded_once_and_so_is_its_end() -> None:
+    world = exhausted()
+    waiting = [world.case(node).waiting_for for node in (1, 2, 3)]
+    assert waiting.count(WaitingFor.BUDGET) == 1
+    assert budget(world) == ["budget available -> used_up"]
+    world.advance_minutes(20)
+    assert budget(world) == ["budget available -> used_up"]
+    world.advance_minutes(60)
+    assert budget(world) == ["budget available -> used_up", "budget used_up -> available"]
+
+
+def test_an_exhausted_budget_pages_and_the_page_is_resolved() -> None:
+    world = exhausted()
+    world.advance_minutes(80)
+    pager = FakePager()
+    paging = Paging(world.table, pager, world.clock)
+    for body in world.bodies(None):
+        paging(body)
+    told = [(page.key, page.attributes["state"]) for page in pager.sent if page.key.endswith(":budget")]
+    assert told == [(f"{CLUSTER}:budget", "triggered"), (f"{CLUSTER}:budget", "resolved")]
+    assert "2 repairs started within an hour; the limit is 2" in pager.sent[0].bodies["email"]
+
+
+def test_a_budget_that_is_not_exhausted_is_not_recorded() -> None:
+    world = World(nodes=2, limits=limits(concurrent=2, per_hour=3))
+    world.fault_and_react(1)
+    world.advance_minutes(5)
+    assert budget(world) == []

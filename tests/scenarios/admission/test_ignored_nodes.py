@@ -1,0 +1,79 @@
+"""Ignored nodes and clusters under maintenance: faults are recorded, repairs start afterwards."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from faultbridge.domain.cases import WaitingFor
+from faultbridge.domain.edges import CaseStatus, NodeStatus
+from faultbridge.registry.registration import Registration
+from faultbridge.repair.case_orders import OperatorOrder
+from faultbridge.repair.opt_out import OptOut
+from tests.scenarios.world import CLUSTER, World
+
+ADA = OperatorOrder("arn:aws:iam::123456789012:user/ada", "her experiment")
+
+
+def ignore(world: World) -> OptOut:
+    return OptOut(world.append, world.rulebook)
+
+
+def test_a_fault_of_an_ignored_node_is_only_recorded() -> None:
+    world = World(orchestrated=True)
+    ignore(world)(world.key(), ADA)
+    world.fault()
+    world.advance_minutes(90)
+    assert (world.status(), world.node().case) == (NodeStatus.DEGRADED, None)
+    assert world.record_history()[-2:] == ["detected xid.79", "node healthy -> degraded"]
+    assert world.orchestrator.cordoned == set()
+    assert world.released_instances() == []
+
+
+def test_a_node_is_repaired_after_its_ignore_period() -> None:
+    world = World()
+    ignore(world)(world.key(), ADA, world.clock.now() + timedelta(hours=3))
+    world.fault()
+    world.advance_minutes(179)
+    assert world.node().case is None
+    world.until(lambda: world.node().case is not None and not world.case().status.live, minutes=240)
+    assert (world.status(), len(world.released_instances())) == (NodeStatus.HEALTHY, 1)
+
+
+def test_an_operator_can_end_the_ignore_period_early() -> None:
+    world = World()
+    ignore(world)(world.key(), ADA)
+    world.fault()
+    world.advance_minutes(10)
+    ignore(world).end(world.key(), ADA)
+    world.until(lambda: world.node().live_case is not None, minutes=2)
+
+
+def test_a_waiting_case_keeps_waiting_while_its_node_is_ignored() -> None:
+    world = World()
+    world.pause_repairs(paused=True)
+    world.fault()
+    world.until(lambda: world.case().status is CaseStatus.QUEUED, minutes=5)
+    ignore(world)(world.key(), ADA)
+    world.pause_repairs(paused=False)
+    world.advance_minutes(30)
+    assert (world.case().status, world.case().waiting_for) == (CaseStatus.QUEUED, WaitingFor.PAUSE)
+    assert world.released_instances() == []
+    ignore(world).end(world.key(), ADA)
+    world.until(lambda: not world.case().status.live, minutes=120)
+    assert world.status() is NodeStatus.HEALTHY
+
+
+def test_a_cluster_under_maintenance_is_not_repaired_until_the_maintenance_ends() -> None:
+    world = World(nodes=2)
+    over = world.clock.now() + timedelta(hours=2)
+    registration = Registration(world.table, world.append, world.clock)
+    registration.set_cluster(CLUSTER, {"maintenance_until": over})
+    world.fault(1)
+    world.advance_minutes(60)
+    world.fault(2)
+    world.advance_minutes()
+    world.clear(2)
+    world.advance_minutes(57)
+    assert (world.node(1).case, world.node(2).case) == (None, None)
+    world.until(lambda: world.node(1).case is not None and not world.case(1).status.live, minutes=240)
+    assert (world.status(1), world.status(2), world.node(2).case) == (NodeStatus.HEALTHY, NodeStatus.HEALTHY, None)

@@ -1,0 +1,72 @@
+"""Batches of `react`: nodes are read together, and a node is read again before an action."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import timedelta
+
+from faultbridge.domain.edges import NodeStatus
+from faultbridge.domain.nodes import Isolation
+from faultbridge.ports import ProviderFailure
+from faultbridge.repair.isolate import IsolationResult
+from tests.scenarios.admission.test_breaker import CLUSTER_LIMIT, fail
+from tests.scenarios.world import CLUSTER, World
+
+
+def node_names(number: int) -> list[str]:
+    return [f"node-{node}" for node in range(1, number + 1)]
+
+
+def table_calls(number: int) -> Counter[str]:
+    """Count the table calls of one `react` batch of nodes that all wait for an open breaker."""
+    world = World(nodes=number, breakers=(CLUSTER_LIMIT,))
+    fail(world, *range(1, number + 1))
+    world.advance_minutes(4)
+    before = len(world.seam.calls)
+    world.react({(CLUSTER, name) for name in node_names(number)})
+    assert world.control().breakers
+    return Counter(call.name for call in world.seam.calls[before:])
+
+
+def test_nodes_kept_in_service_by_an_open_breaker_cost_no_extra_calls():
+    few, many = table_calls(20), table_calls(80)
+    for name in ("table.get", "table.get_many", "table.query"):
+        assert many[name] <= few[name] + 1, name
+
+
+def test_a_node_that_recovered_after_the_read_is_not_cordoned():
+    world = World(nodes=2, orchestrated=True)
+    world.fault(1)
+    world.fault(2)
+    isolating = world.isolate.for_nodes(CLUSTER, node_names(2))
+    world.clock.advance(5)
+    world.clear(2)
+    assert isolating["node-1"]() is IsolationResult.DONE
+    assert isolating["node-2"]() is IsolationResult.NOTHING
+    assert world.orchestrator.cordoned == {"node-1"}
+    assert (world.node(2).isolation, world.status(2)) == (Isolation.NONE, NodeStatus.HEALTHY)
+
+
+def test_a_node_is_read_again_before_the_orchestrator_is_called_again():
+    world = World(orchestrated=True)
+    world.orchestrator.fail_next(ProviderFailure.TIMEOUT)
+    world.fault_and_react()
+    isolating = world.isolate.for_nodes(CLUSTER, node_names(1))
+    world.orchestrator.failures.clear()
+    world.clock.advance(5)
+    world.clear()
+    world.advance_minutes()
+    assert world.node().isolation is Isolation.NONE
+    world.clock.advance(timedelta(minutes=10))
+    assert isolating["node-1"]() is IsolationResult.NOTHING
+    assert world.orchestrator.cordoned == set()
+
+
+def test_a_breaker_that_opened_after_the_read_keeps_the_other_nodes_in_service():
+    world = World(nodes=10, breakers=(CLUSTER_LIMIT,))
+    world.fault(1)
+    isolating = world.isolate.for_nodes(CLUSTER, node_names(1), world.control())
+    fail(world, *range(2, 10))
+    assert world.control().breakers
+    assert isolating["node-1"]() is IsolationResult.HELD
+    assert {world.status(node) for node in range(1, 10)} == {NodeStatus.DEGRADED}

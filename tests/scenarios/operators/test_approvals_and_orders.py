@@ -1,0 +1,227 @@
+"""Approvals and orders of operators: denial, cancellation, maintenance windows, capacity evidence."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from faultbridge.domain.cases import RepairAction, Resolution, WaitingFor
+from faultbridge.domain.edges import CaseStatus, NodeStatus
+from faultbridge.domain.faults import Action, Severity
+from faultbridge.domain.policy import Match, Rule
+from faultbridge.domain.windows import Window
+from faultbridge.errors import Rejected
+from faultbridge.pager.rules import rules_for
+from faultbridge.ports import Capacity, CapacityEvidence, ProviderFailure
+from faultbridge.repair.case_orders import OperatorOrder
+from tests.scenarios.world import World, limits
+
+RESOLVED, QUEUED, ESCALATED = CaseStatus.RESOLVED, CaseStatus.QUEUED, CaseStatus.ESCALATED
+ADA = OperatorOrder("arn:aws:iam::123456789012:user/ada", "seen in the rack")
+BY_APPROVAL = Rule("careful", approval=(RepairAction.REPLACE_NODE,), approval_deadline=timedelta(hours=2))
+
+
+def pages(world: World, node: int = 1) -> list[str]:
+    return [f"{rule.kind} {rule.state}" for body in world.bodies(node) for rule in rules_for(body)]
+
+
+def asked(**others) -> World:
+    world = World(rules=(BY_APPROVAL,), **others)
+    world.fault_and_react()
+    return world
+
+
+def facts(world: World, step: str) -> dict:
+    return next(body["data"]["facts"] for body in world.bodies() if body["data"].get("step") == step)
+
+
+def test_a_repair_that_needs_approval_isolates_at_once_and_requests_approval_once():
+    world = asked()
+    world.advance_minutes(30)
+    assert (world.status(), world.case().waiting_for, world.released_instances()) == (
+        NodeStatus.QUARANTINED,
+        WaitingFor.APPROVAL,
+        [],
+    )
+    assert world.record_history().count("note approval begun") == 1
+    assert "approval triggered" in pages(world)
+    world.orders.approve(world.case().id, ADA)
+    world.until(world.case_is(RESOLVED))
+    note = next(body["data"] for body in world.bodies() if body["data"].get("stage") == "over")
+    assert (note["operator"], note["facts"]["attempt"]) == (ADA.operator, 1)
+    assert "approval resolved" in pages(world)
+    assert world.case().resolution is Resolution.REPLACED
+
+
+def test_an_approval_is_valid_only_for_its_attempt():
+    world = asked(limits=limits(attempts=3))
+    case = world.case().id
+    with pytest.raises(Rejected, match="attempt 2"):
+        world.orders.approve(case, ADA, attempt=2)
+    world.provider.fail_next(ProviderFailure.THROTTLED)
+    world.orders.approve(case, ADA, attempt=1)
+    world.until(lambda: world.record_history().count("note approval begun") == 2)
+    world.advance_minutes(10)
+    assert (world.case().waiting_for, len(world.released_instances())) == (WaitingFor.APPROVAL, 1)
+    world.orders.approve(case, ADA, attempt=2)
+    world.until(world.case_is(RESOLVED))
+
+
+def test_a_denied_repair_escalates_and_the_node_stays_out_of_service():
+    world = asked()
+    world.orders.deny(world.case().id, ADA)
+    world.advance_minutes(5)
+    assert (world.case().status, world.status(), world.released_instances()) == (ESCALATED, NodeStatus.QUARANTINED, [])
+    assert world.case().reason == "denied: seen in the rack"
+    with pytest.raises(Rejected, match="no approval is requested"):
+        world.orders.approve(world.case().id, ADA)
+
+
+def test_an_approval_that_times_out_escalates_the_case():
+    world = asked()
+    assert 119 <= world.until(world.case_is(ESCALATED)) <= 121
+    assert world.record_history()[-2:] == ["note approval over", "case queued -> escalated"]
+    assert world.released_instances() == []
+
+
+def test_a_repair_starts_only_within_a_maintenance_window_of_its_rule():
+    # Noon in UTC is 13:00 in Berlin in winter.
+    window = Window("0 22 * * mon-fri", timedelta(hours=4), "Europe/Berlin")
+    rule = Rule("at-night", windows=(window,), release_without_capacity=True)
+    world = World(rules=(rule,))
+    world.fault_and_react()
+    assert (world.status(), world.case().waiting_for) == (NodeStatus.QUARANTINED, WaitingFor.WINDOW)
+    minutes = world.until(lambda: bool(world.released_instances()), 24 * 60)
+    assert minutes == 9 * 60
+    world.until(world.case_is(RESOLVED))
+
+
+def test_a_case_canceled_before_any_action_closes_and_leaves_the_node_unchanged():
+    world = World(rules=(Rule("gentle", isolate=False, wait_seconds=600),))
+    world.fault_and_react()
+    world.orders.cancel(world.case().id, ADA)
+    world.advance_minutes(20)
+    assert (world.case().resolution, world.status()) == (Resolution.CANCELLED, NodeStatus.DEGRADED)
+    assert world.released_instances() == []
+
+
+@pytest.mark.parametrize("draining", [False, True])
+def test_canceling_the_case_of_an_isolated_node_releases_nothing_and_returns_the_node_verified(draining):
+    world = World(orchestrated=True)
+    world.orchestrator.busy_until["node-1"] = world.clock.now() + timedelta(minutes=30)
+    if not draining:
+        world.pause_repairs(paused=True)
+    world.fault_and_react()
+    world.orders.cancel(world.case().id, ADA)
+    world.pause_repairs(paused=False)
+    world.until(world.case_is(RESOLVED))
+    assert world.released_instances() == []
+    assert "intent committed" not in world.record_history()
+    assert world.case().resolution is Resolution.CANCELLED
+    assert world.status().in_service
+    assert world.orchestrator.cordoned == set()
+
+
+def test_a_case_cannot_be_canceled_after_its_intent():
+    world = World()
+    world.fault_and_react()
+    assert "intent committed" in world.record_history()
+    with pytest.raises(Rejected, match="past its intent"):
+        world.orders.cancel(world.case().id, ADA)
+    world.until(world.case_is(RESOLVED))
+
+
+def test_a_working_node_without_capacity_evidence_is_released_only_after_approval():
+    world = World(rules=(Rule("mild", Match(codes=("xid.48",)), severity=Severity.ERROR),))
+    world.fault_and_react(code="xid.48")
+    assert (world.case().waiting_for, world.released_instances()) == (WaitingFor.APPROVAL, [])
+    assert "capacity unproven" in world.record_history()
+    world.orders.approve(world.case().id, ADA)
+    world.until(world.case_is(RESOLVED))
+    assert facts(world, "intent")["capacity_evidence"] == "none"
+
+
+def test_an_unusable_node_without_capacity_evidence_is_kept_unless_a_rule_allows_its_release():
+    world = World(rules=(Rule("says-nothing"),))
+    world.fault_and_react()
+    assert (world.case().waiting_for, world.released_instances()) == (WaitingFor.APPROVAL, [])
+
+
+@pytest.mark.parametrize("evidence", [one for one in CapacityEvidence if one is not CapacityEvidence.NONE])
+def test_the_capacity_evidence_is_recorded_with_the_intent(evidence):
+    rule = Rule("never-blind", release_without_capacity=False)
+    world = World(rules=(rule,))
+    world.provider.known_capacity = Capacity(evidence)
+    world.fault_until_resolved()
+    told = facts(world, "intent")
+    assert (told["capacity_evidence"], told["rule"], told["policy"]) == (evidence.value, "never-blind", "test-policy")
+
+
+def test_without_capacity_for_eight_hours_all_nodes_are_kept_and_one_case_probes():
+    world = World(nodes=6, limits=limits(concurrent=6, per_hour=500))
+    world.provider.known_capacity = Capacity(CapacityEvidence.RESERVATION, free=False)
+    for node in range(1, 7):
+        world.fault(node)
+    world.process_entries()
+    world.advance_minutes(60)
+    seen = len(world.seam.named("provider.capacity"))
+    world.advance_minutes(7 * 60)
+    assert world.released_instances() == []
+    assert {world.case(node).status for node in range(1, 7)} == {QUEUED}
+    assert len(world.seam.named("provider.capacity")) - seen <= 7 * 12
+    assert world.control().holders == {}
+    world.provider.known_capacity = Capacity(CapacityEvidence.RESERVATION)
+    for node in range(1, 7):
+        world.until(world.case_is(RESOLVED, node))
+    assert len(world.released_instances()) == len(set(world.released_instances())) == 6
+
+
+def test_an_isolation_that_fails_for_five_minutes_pages_and_resolves_the_page_on_success():
+    world = World(orchestrated=True)
+    world.orchestrator.fail_next(*[ProviderFailure.TIMEOUT] * 100)
+    world.fault_and_react()
+    world.advance_minutes(4)
+    assert "isolation triggered" not in pages(world)
+    world.advance_minutes(3)
+    assert pages(world).count("isolation triggered") == 1
+    world.orchestrator.failures.clear()
+    world.advance_minutes(6)
+    assert pages(world).count("isolation resolved") == 1
+    world.until(world.case_is(RESOLVED))
+
+
+def test_a_dry_run_rule_takes_no_action():
+    world = World(rules=(Rule("trial", Match(codes=("xid.48",)), dry_run=True, isolate=False),), nodes=2)
+    world.fault(1, code="xid.48")
+    world.fault_and_react(2)
+    assert (world.case(1).resolution, world.status(1)) == (Resolution.DRY_RUN, NodeStatus.DEGRADED)
+    world.until(world.case_is(RESOLVED, 2))
+    assert world.released_instances() == ["i-00000000000000002"]
+
+
+def test_a_frequent_fault_is_raised_in_severity():
+    often = Rule(
+        "often",
+        Match(codes=("xid.92",), count=3, hours=2),
+        severity=Severity.FATAL,
+        action=Action.REPLACE_NODE,
+        release_without_capacity=True,
+    )
+    world = World(rules=(often,))
+    world.fault(code="xid.92")
+    world.advance_minutes(2)
+    world.fault(code="xid.92")
+    assert world.node().case is None
+    world.advance_minutes(2)
+    world.fault_and_react(code="xid.92")
+    assert (world.case().rule, world.case().severity) == ("often", Severity.FATAL)
+    world.until(world.case_is(RESOLVED))
+    assert facts(world, "intent")["rule"] == "often"
+
+
+def test_a_rule_sets_the_verification_level():
+    world = World(rules=(Rule("thorough", verify_level=4, release_without_capacity=True),))
+    world.fault_until_resolved()
+    (begun,) = world.seam.named("verifier.start")
+    assert begun.argument[2] == 4

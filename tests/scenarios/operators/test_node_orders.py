@@ -1,0 +1,119 @@
+"""Orders of operators for nodes: replacement, quarantine, and return after a manual fix."""
+
+from __future__ import annotations
+
+import pytest
+
+from faultbridge.domain.cases import RepairAction, Resolution, WaitingFor
+from faultbridge.domain.clusters import Mode
+from faultbridge.domain.edges import CaseStatus, NodeStatus
+from faultbridge.domain.policy import Match, Rule
+from faultbridge.errors import Rejected
+from faultbridge.repair.case_orders import OperatorOrder
+from faultbridge.repair.node_orders import QUARANTINE, REPLACE
+from tests.scenarios.world import World
+
+RESOLVED, ESCALATED = CaseStatus.RESOLVED, CaseStatus.ESCALATED
+ADA = OperatorOrder("arn:aws:iam::123456789012:user/ada", "burnt smell")
+
+
+def codes(world: World) -> list[str]:
+    return [condition.code for condition in world.node().active()]
+
+
+def operators(world: World) -> list[tuple[str, str]]:
+    data = (body["data"] for body in world.bodies())
+    return [(one["operator"], one["text"]) for one in data if one.get("kind") == "operator"]
+
+
+def test_an_operator_can_replace_a_healthy_node_and_is_recorded() -> None:
+    world = World()
+    world.node_orders.replace(world.key(), ADA)
+    world.process_entries()
+    world.until(world.case_is(RESOLVED))
+    assert (world.case().resolution, world.status(), codes(world)) == (Resolution.REPLACED, NodeStatus.HEALTHY, [])
+    assert operators(world) == [(ADA.operator, "replace: burnt smell")]
+    assert world.case().code == REPLACE
+
+
+def test_an_ordered_replacement_obeys_the_limits_and_may_need_approval() -> None:
+    world = World(rules=(Rule("two-people", Match(codes=("operator.*",)), approval=(RepairAction.REPLACE_NODE,)),))
+    world.node_orders.replace(world.key(), ADA)
+    world.process_entries()
+    world.advance_minutes(5)
+    assert (world.case().waiting_for, world.released_instances()) == (WaitingFor.APPROVAL, [])
+    assert world.case().rule == "two-people"
+
+
+def test_a_second_order_for_the_same_node_releases_no_second_instance() -> None:
+    world = World()
+    world.node_orders.replace(world.key(), ADA)
+    world.node_orders.replace(world.key(), ADA)
+    world.process_entries()
+    world.until(world.case_is(RESOLVED))
+    assert len(world.released_instances()) == 1
+
+
+def test_a_quarantined_node_stays_out_until_an_operator_returns_it_and_it_is_verified() -> None:
+    world = World(orchestrated=True)
+    world.node_orders.quarantine(world.key(), ADA)
+    world.process_entries()
+    world.advance_minutes(60)
+    assert (world.case().status, world.status(), codes(world)) == (ESCALATED, NodeStatus.QUARANTINED, [QUARANTINE])
+    world.node_orders.return_node(world.key(), OperatorOrder(ADA.operator, "cable changed"))
+    world.process_entries()
+    world.until(world.case_is(RESOLVED))
+    assert (world.status(), codes(world), world.released_instances()) == (NodeStatus.HEALTHY, [], [])
+    assert [text for _, text in operators(world)] == ["quarantine: burnt smell", "return: cable changed"]
+
+
+def test_a_quarantined_node_can_be_replaced_by_order() -> None:
+    world = World()
+    world.node_orders.quarantine(world.key(), ADA)
+    world.process_entries()
+    world.node_orders.replace(world.key(), ADA)
+    world.process_entries()
+    world.until(world.case_is(RESOLVED))
+    assert (world.case().resolution, codes(world), len(world.released_instances())) == (Resolution.REPLACED, [], 1)
+
+
+def test_an_escalated_case_returned_to_automation_keeps_its_attempt_numbers() -> None:
+    world = World(rules=(Rule("ask", approval=(RepairAction.REPLACE_NODE,)),))
+    world.fault_and_react()
+    world.orders.deny(world.case().id, ADA)
+    world.process_entries()
+    world.node_orders.replace(world.key(), ADA)
+    assert (world.case().status, world.case().repair_action, world.case().tried) == (
+        CaseStatus.QUEUED,
+        RepairAction.REPLACE_NODE,
+        0,
+    )
+
+
+def test_an_escalated_node_that_still_serves_is_returned_without_verification() -> None:
+    world = World(rules=(Rule("look", Match(codes=("xid.79",)), isolate=False, repair_actions=()),))
+    world.fault_and_react()
+    assert world.case().status is ESCALATED
+    world.node_orders.return_node(world.key(), ADA)
+    assert (world.case().resolution, world.status()) == (Resolution.BY_OPERATOR, NodeStatus.DEGRADED)
+
+
+def test_impossible_orders_are_rejected_with_a_reason() -> None:
+    world = World()
+    with pytest.raises(Rejected, match="no escalated case"):
+        world.node_orders.return_node(world.key(), ADA)
+    with pytest.raises(Rejected, match="not registered"):
+        world.node_orders.replace(world.key(9), ADA)
+    world.node_orders.replace(world.key(), ADA)
+    world.process_entries()
+    with pytest.raises(Rejected, match="already out of service"):
+        world.node_orders.quarantine(world.key(), ADA)
+    world.until(lambda: world.status() is NodeStatus.PROVISIONING)
+    with pytest.raises(Rejected, match="no instance"):
+        world.node_orders.replace(world.key(), ADA)
+
+
+def test_orders_are_rejected_in_a_cluster_in_observe_mode() -> None:
+    world = World(mode=Mode.OBSERVE)
+    with pytest.raises(Rejected, match="does not repair"):
+        world.node_orders.quarantine(world.key(), ADA)

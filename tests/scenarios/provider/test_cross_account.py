@@ -1,0 +1,37 @@
+"""A cluster in another AWS account is repaired there, through its role."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from faultbridge.domain.clusters import ProviderRole
+from faultbridge.domain.edges import NodeStatus
+from faultbridge.registry.registration import Registration
+from faultbridge.repair.attempt.recovery import RecoverAttempts
+from faultbridge.repair.attempt.step_runner import StepRunner
+from faultbridge.simulation.fakes import FakeProvider
+from tests.scenarios.world import CLUSTER, World
+
+ROLE = ProviderRole("arn:aws:iam::222233334444:role/faultbridge", "agreed")
+
+
+def test_the_instance_is_released_and_verified_in_its_own_account() -> None:
+    world = World()
+    Registration(world.table, world.append, world.clock).set_cluster(CLUSTER, {"provider_role": ROLE})
+    tools = world.machine.tools
+    ours = FakeProvider(world.fleet)
+    asked: list[ProviderRole] = []
+
+    def elsewhere(role: ProviderRole):
+        asked.append(role)
+        return tools
+
+    machine = StepRunner(replace(tools, providers={"ec2-auto-scaling": ours}, compute_in_account=elsewhere))
+    world.workflow.handler = machine
+    world.sweep = replace(world.sweep, poke=RecoverAttempts(machine))
+    world.fault()
+    world.until(lambda: world.node().case is not None and not world.case().status.live, minutes=120)
+    assert world.status() is NodeStatus.HEALTHY
+    assert len(world.released_instances()) == 1
+    assert ours.replaced == []
+    assert set(asked) == {ROLE}

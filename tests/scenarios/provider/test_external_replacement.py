@@ -1,0 +1,79 @@
+"""Others replace an instance: the new one is verified before it serves, and nothing is replaced twice."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from faultbridge.domain.cases import RepairAction, Resolution, WaitingFor
+from faultbridge.domain.edges import CaseStatus, NodeStatus
+from faultbridge.ports import Verdict, Verification
+from faultbridge.registry.inventory_sync import SyncInventory
+from faultbridge.registry.registration import Registration
+from faultbridge.registry.replacement_detection import ReplacementDetection
+from faultbridge.simulation.fakes import FakeInventory
+from tests.scenarios.world import CLUSTER, GROUP, World
+
+
+class ExternalReplacement:
+    """Another tool that replaces an instance of the group, and the inventory that detects the change."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        registration = Registration(world.table, world.append, world.clock)
+        seating = ReplacementDetection(world.table, world.append, world.rulebook)
+        self.sync = SyncInventory(world.table, registration, seating, {"ec2-auto-scaling": FakeInventory(world.fleet)})
+        self.config = registration.cluster(CLUSTER)
+
+    def replace_instance(self) -> str:
+        incarnation = self.world.node().incarnation
+        assert incarnation is not None
+        assert incarnation.instance_id is not None
+        fleet = self.world.fleet
+        fleet.instances[incarnation.instance_id] = replace(fleet.instances[incarnation.instance_id], alive=False)
+        return fleet.launch(GROUP)
+
+    def run_inventory(self) -> list[str]:
+        found = self.sync.sync(self.config)
+        self.world.process_entries()
+        return found.reseated
+
+
+@pytest.mark.parametrize("orchestrated", [False, True])
+def test_an_external_replacement_is_verified_and_serves_and_nothing_is_released(orchestrated: bool) -> None:
+    world = World(orchestrated=orchestrated)
+    external = ExternalReplacement(world)
+    new = external.replace_instance()
+    assert external.run_inventory() == ["node-1"]
+    assert world.status() is NodeStatus.VALIDATING
+    world.until(lambda: not world.case().status.live, minutes=60)
+    state = world.node()
+    assert (world.status(), world.case().resolution) == (NodeStatus.HEALTHY, Resolution.EXTERNAL)
+    assert (state.incarnation.instance_id, state.unverified) == (new, False)
+    assert world.released_instances() == []
+    assert world.control().holders == {}
+
+
+def test_a_bad_external_replacement_never_serves_and_is_repaired() -> None:
+    world = World()
+    external = ExternalReplacement(world)
+    new = external.replace_instance()
+    world.verifier.results[new] = Verification(Verdict.FAILED, ("memory: fail",))
+    external.run_inventory()
+    world.until(lambda: world.case().waiting_for is WaitingFor.APPROVAL, minutes=60)
+    assert (world.status(), world.case().repair_action) == (NodeStatus.QUARANTINED, RepairAction.REPLACE_NODE)
+    assert "node validating -> healthy" not in world.record_history()
+
+
+def test_a_repair_in_progress_ignores_an_external_replacement() -> None:
+    world = World()
+    world.fault()
+    world.until(lambda: world.case().status is CaseStatus.IN_PROGRESS, minutes=10)
+    external = ExternalReplacement(world)
+    external.run_inventory()
+    before = world.node()
+    assert external.run_inventory() == []
+    assert world.node().case == before.case
+    world.until(lambda: not world.case().status.live, minutes=120)
+    assert world.status() is NodeStatus.HEALTHY

@@ -1,0 +1,240 @@
+"""Launch templates: one successor is launched before the release, of the first type with capacity."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from faultbridge.domain.cases import Resolution, WaitingFor
+from faultbridge.domain.edges import CaseStatus, NodeStatus
+from faultbridge.errors import Transient
+from faultbridge.ports import ProviderFailure, Verdict, Verification
+from faultbridge.repair.case_orders import OperatorOrder
+from faultbridge.simulation.fakes.seam import Call, raise_once
+from tests.builders import NOON
+from tests.scenarios.world import GROUP, World
+
+RESOLVED, QUEUED, ESCALATED = CaseStatus.RESOLVED, CaseStatus.QUEUED, CaseStatus.ESCALATED
+OLD, NEW = "i-00000000000000001", "i-00000000000000002"
+
+
+def faulty(*instance_types: str) -> World:
+    world = World()
+    world.launch_from_template(*instance_types)
+    world.fault()
+    return world
+
+
+def test_the_old_instance_is_released_only_when_its_successor_runs() -> None:
+    world = faulty()
+    world.process_entries()
+    while world.case().status is not RESOLVED:
+        running = {one.instance_id for one in world.fleet.running(GROUP)}
+        assert OLD in running or NEW in running
+        assert (OLD in running) is (world.released_instances() == [])
+        world.advance_minutes()
+        assert world.clock.now() < NOON + timedelta(hours=1)
+    assert world.live_instances() == [NEW]
+    assert world.record_history()[9:] == [
+        "collect kept",
+        "intent committed",
+        "node draining -> replacing",
+        "release_instance released",
+        "node replacing -> provisioning",
+        "await_successor claimed",
+        "node provisioning -> validating",
+        "verify begun",
+        "verify passed",
+        "cleared xid.79",
+        "return_to_service not_applicable",
+        "node validating -> healthy",
+        "case in_progress -> resolved (replaced)",
+    ]
+    (intent,) = [body["data"] for body in world.bodies() if body["data"].get("step") == "intent"]
+    assert intent["facts"]["capacity_evidence"] == "launch_first"
+
+
+def test_an_execution_with_a_launch_needs_far_fewer_than_thirty_transitions() -> None:
+    world = faulty()
+    world.process_entries()
+    world.until(world.case_is(RESOLVED))
+    (execution,) = world.workflow.executions.values()
+    assert execution.transitions <= 15
+
+
+def test_without_capacity_for_the_first_type_the_second_type_is_launched_and_recorded() -> None:
+    world = faulty("p5.48xlarge", "p5e.48xlarge")
+    world.launcher.types_without_capacity = {"p5.48xlarge"}
+    world.process_entries()
+    world.until(world.case_is(RESOLVED))
+    assert world.node().placement.instance_type == "p5e.48xlarge"
+    claimed = next(body["data"] for body in world.bodies() if body["data"].get("outcome") == "claimed")
+    assert claimed["facts"]["instance_type"] == "p5e.48xlarge"
+
+
+def test_a_type_with_another_number_of_gpus_is_never_launched() -> None:
+    world = faulty("p5.4xlarge", "p5.48xlarge", "g5.48xlarge")
+    world.launcher.types_without_capacity = {"p5.48xlarge"}
+    world.process_entries()
+    world.until(world.case_is(RESOLVED))
+    assert world.node().placement.instance_type == "g5.48xlarge"
+
+
+def test_without_a_type_with_as_many_gpus_nothing_is_released_and_the_case_is_escalated() -> None:
+    world = faulty("p5.4xlarge")
+    world.process_entries()
+    world.until(world.case_is(ESCALATED))
+    assert (world.released_instances(), world.live_instances()) == ([], [OLD])
+    assert "as many GPUs" in world.case().reason
+    assert "intent committed" not in world.record_history()
+
+
+def test_without_capacity_for_any_type_the_node_is_kept_and_the_case_waits() -> None:
+    world = faulty("p5.48xlarge", "p5e.48xlarge")
+    world.launcher.types_without_capacity = {"p5.48xlarge", "p5e.48xlarge"}
+    world.process_entries()
+    world.advance_minutes(8 * 60)
+    assert (world.released_instances(), world.live_instances()) == ([], [OLD])
+    assert (world.status(), world.case().status) == (NodeStatus.QUARANTINED, QUEUED)
+    assert world.case().waiting_for is WaitingFor.CAPACITY
+    assert world.control().holders == {}
+    asked = len(world.launcher.launch_calls)
+    assert asked == len({token for _, token in world.launcher.launch_calls}) <= 8 * 60 / 10
+    world.launcher.types_without_capacity = set()
+    world.until(world.case_is(RESOLVED))
+    assert len(world.live_instances()) == 1
+
+
+@pytest.mark.parametrize("failure", [ProviderFailure.AMBIGUOUS, ProviderFailure.TIMEOUT])
+@pytest.mark.parametrize("effect", [True, False])
+def test_an_uncertain_launch_is_retried_with_the_same_token_and_launches_once(
+    failure: ProviderFailure, effect: bool
+) -> None:
+    world = faulty()
+    world.launcher.fail_next(failure, effect=effect)
+    world.process_entries()
+    world.until(world.case_is(RESOLVED))
+    assert world.live_instances() == [NEW]
+    assert len({token for _, token in world.launcher.launch_calls}) == 1
+
+
+def test_a_launch_that_ec2_does_not_list_yet_is_not_repeated() -> None:
+    world = faulty()
+    world.launcher.fail_next(ProviderFailure.AMBIGUOUS, effect=True)
+    world.launcher.hidden_until = world.clock.now() + timedelta(minutes=12)
+    world.process_entries()
+    world.advance_minutes(12)
+    assert len(world.launcher.launch_calls) > 1
+    assert len(world.live_instances()) == 2, "the old one and its successor"
+    world.until(world.case_is(RESOLVED))
+    assert world.live_instances() == [NEW]
+
+
+def test_an_instance_that_ec2_lists_too_late_is_found_by_the_next_attempt() -> None:
+    world = faulty()
+    world.launcher.hidden_until = world.clock.now() + timedelta(hours=2)
+    world.process_entries()
+    world.until(world.case_is(ESCALATED))
+    assert (world.released_instances(), world.live_instances()) == ([], [OLD, NEW])
+    world.clock.advance(timedelta(hours=2))
+    world.node_orders.replace(
+        world.key(), OperatorOrder("arn:aws:iam::111122223333:user/operator", "there is some again")
+    )
+    world.process_entries()
+    world.until(world.case_is(RESOLVED))
+    assert world.live_instances() == [NEW]
+
+
+def test_an_instance_launched_for_a_node_that_an_operator_fixed_is_terminated_with_the_case() -> None:
+    world = faulty()
+    world.provider.fail_next(ProviderFailure.PERMISSION_DENIED)
+    world.process_entries()
+    world.until(world.case_is(ESCALATED))
+    assert world.live_instances() == [OLD, NEW]
+    world.launch_from_template("p5.4xlarge")
+    world.node_orders.return_node(world.key(), OperatorOrder("an operator", "mended by hand"))
+    world.process_entries()
+    world.until(world.case_is(RESOLVED))
+    assert (world.live_instances(), world.launcher.terminated) == ([OLD], [NEW])
+
+
+@pytest.mark.parametrize("call", ["launcher.launch", "launcher.launched"])
+def test_a_lost_answer_launches_no_second_instance(call: str) -> None:
+    world = faulty()
+    world.seam.after = raise_once((call, Transient("the answer was lost")))
+    world.process_entries()
+    world.until(world.case_is(RESOLVED))
+    assert world.live_instances() == [NEW]
+
+
+def test_a_successor_that_terminates_early_is_replaced_and_the_old_instance_is_kept_meanwhile() -> None:
+    world = faulty()
+    world.process_entries()
+    world.until(lambda: NEW in world.fleet.instances)
+    world.fleet.terminate(NEW)
+    world.advance_minutes(2)
+    assert world.released_instances() == []
+    world.until(world.case_is(RESOLVED))
+    (serving,) = world.live_instances()
+    assert serving not in {OLD, NEW}
+
+
+def test_a_bad_launched_successor_is_replaced() -> None:
+    world = faulty()
+    world.verifier.results[NEW] = Verification(Verdict.FAILED, ("pcie: fail",), b"{}")
+    world.process_entries()
+    world.until(world.case_is(RESOLVED))
+    assert world.released_instances() == [OLD, NEW]
+    assert len(world.live_instances()) == 1
+    assert world.case().resolution is Resolution.REPLACED
+
+
+def test_an_externally_terminated_instance_gets_a_launched_successor() -> None:
+    world = faulty()
+    world.orchestrator.busy_until["node-1"] = world.clock.now() + timedelta(minutes=20)
+    world.process_entries()
+    world.fleet.terminate(OLD)
+    world.until(world.case_is(RESOLVED))
+    assert (world.released_instances(), len(world.live_instances())) == ([], 1)
+    assert world.case().resolution in {Resolution.EXTERNAL, Resolution.REPLACED}
+
+
+def test_a_successor_that_terminates_after_the_release_is_replaced_once_there_is_capacity() -> None:
+    world = faulty()
+
+    def ends(call: Call) -> None:
+        if call.name == "provider.replace":
+            world.seam.after = lambda _: None
+            world.fleet.terminate(NEW)
+            world.launcher.types_without_capacity = {world.fleet.instance_type}
+
+    world.seam.after = ends
+    world.process_entries()
+    world.until(lambda: world.released_instances() == [OLD])
+    world.advance_minutes(5)
+    assert world.live_instances() == []
+    world.launcher.types_without_capacity = set()
+    world.until(world.case_is(RESOLVED))
+    assert len(world.live_instances()) == 1
+
+
+def test_a_pending_successor_is_launched_once() -> None:
+    world = World(launch_delay=timedelta(minutes=10))
+    world.launch_from_template()
+    world.fault_until_resolved()
+    assert (len(world.launcher.launch_calls), world.live_instances()) == (1, [NEW])
+
+
+def test_two_nodes_get_one_instance_each() -> None:
+    world = World(nodes=2)
+    world.launch_from_template()
+    for node in (1, 2):
+        world.fault(node)
+    world.process_entries()
+    for node in (1, 2):
+        world.until(world.case_is(RESOLVED, node))
+    current = [world.node(node).incarnation.instance_id for node in (1, 2)]  # type: ignore[union-attr]
+    assert sorted(current) == world.live_instances()
+    launched_for = {one.instance_id: one.case for one in world.fleet.instances.values()}
+    assert [launched_for[one] for one in current] == [world.case(node).id for node in (1, 2)]

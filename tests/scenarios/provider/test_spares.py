@@ -1,0 +1,312 @@
+"""The spare pool: instances launched and verified before a repair needs them."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from faultbridge.domain.cases import Resolution
+from faultbridge.domain.edges import CaseStatus, NodeStatus
+from faultbridge.domain.spares import VERIFIED_FOR, Spare, SpareStatus
+from faultbridge.errors import Transient
+from faultbridge.ports import ProviderFailure, Verdict, Verification
+from faultbridge.registry.registration import Registration
+from faultbridge.repair.case_orders import OperatorOrder
+from faultbridge.repair.spares.pool import SparePool
+from faultbridge.repair.spares.reconcile import LAUNCH_TIMEOUT
+from faultbridge.simulation.fakes import raise_once
+from tests.scenarios.world import CLUSTER, GROUP, World
+
+RESOLVED, READY = CaseStatus.RESOLVED, SpareStatus.READY
+OLD, NEW = "i-00000000000000001", "i-00000000000000002"
+BAD = Verification(Verdict.FAILED, ("pcie: fail",), b"{}")
+
+
+def pool(world: World) -> tuple[Spare, ...]:
+    return SparePool(world.table, world.clock).spares(CLUSTER)
+
+
+def ready(world: World) -> list[str]:
+    return [str(one.instance_id) for one in pool(world) if one.status is READY]
+
+
+def configure(world: World, **changes: Any) -> None:
+    Registration(world.table, world.append, world.clock).set_cluster(CLUSTER, changes)
+
+
+def world_with(spares: int, *, nodes: int = 1, orchestrated: bool = False) -> World:
+    world = World(nodes=nodes, orchestrated=orchestrated)
+    world.launch_from_template()
+    configure(world, spares=spares, spare_group=GROUP)
+    return world
+
+
+def world_with_ready(spares: int, *, nodes: int = 1, orchestrated: bool = False) -> World:
+    world = world_with(spares, nodes=nodes, orchestrated=orchestrated)
+    world.until(lambda: len(ready(world)) == spares, minutes=60)
+    return world
+
+
+def steps(world: World, node: int = 1) -> dict[str, dict[str, Any]]:
+    return {body["data"]["outcome"]: body["data"] for body in world.bodies(node) if "step" in body["data"]}
+
+
+def test_exactly_the_configured_number_of_spares_is_launched_and_verified() -> None:
+    world = world_with_ready(2)
+    world.advance_minutes(60)
+    assert len(ready(world)) == 2
+    assert sorted(world.live_instances()) == sorted([OLD, *ready(world)])
+    assert {instance for instance, _ in world.verifier.started.values()} >= set(ready(world))
+
+
+def test_a_verified_spare_becomes_the_successor_and_the_pool_is_refilled() -> None:
+    world = world_with_ready(1)
+    (spare,) = ready(world)
+    world.fault_until_resolved()
+    assert world.node().incarnation is not None
+    assert world.node().incarnation.instance_id == spare
+    facts = steps(world)
+    assert facts["committed"]["facts"]["capacity_evidence"] == "spare"
+    assert facts["committed"]["facts"]["spare"] == spare
+    assert facts["claimed"]["facts"]["spare"] is True
+    assert world.fleet.instances[spare].case == world.case().id
+    world.until(lambda: len(ready(world)) == 1, minutes=60)
+    assert sorted(world.live_instances()) == sorted([spare, *ready(world)])
+
+
+def test_a_node_gets_a_spare_although_there_is_no_other_capacity() -> None:
+    world = world_with_ready(1)
+    world.fleet.capacity_left = 0
+    world.fault_and_react()
+    assert world.until(world.case_is(RESOLVED)) <= 30
+    world.fleet.set_capacity(None)
+    world.until(lambda: len(ready(world)) == 1, minutes=60)
+
+
+def test_two_cases_with_one_spare_get_two_instances() -> None:
+    world = world_with_ready(1, nodes=2)
+    (spare,) = ready(world)
+    for node in (1, 2):
+        world.fault(node)
+    world.process_entries()
+    for node in (1, 2):
+        world.until(world.case_is(RESOLVED, node))
+    current = [world.node(node).incarnation.instance_id for node in (1, 2)]  # type: ignore[union-attr]
+    assert len(set(current)) == 2
+    assert spare in current
+    evidence = [steps(world, node)["committed"]["facts"]["capacity_evidence"] for node in (1, 2)]
+    assert sorted(evidence) == ["launch_first", "spare"]
+
+
+def test_one_of_two_concurrent_cases_gets_the_spare() -> None:
+    world = world_with_ready(1)
+    places = SparePool(world.table, world.clock)
+    (place,) = places.spares(CLUSTER)
+    assert places.change(place, status=SpareStatus.TAKEN, case="c-1") is not None
+    assert places.change(place, status=SpareStatus.TAKEN, case="c-2") is None
+    assert places.take(CLUSTER, GROUP, "c-2", None) is None
+    assert places.taken_by(CLUSTER, "c-1", ()) == place.instance_id
+    assert places.taken_by(CLUSTER, "c-1", (place.instance_id,)) is None
+
+
+def test_a_bad_spare_is_never_ready_and_is_replaced() -> None:
+    world = world_with(1)
+    world.verifier.results["i-00000000000000002"] = BAD
+    world.until(lambda: len(ready(world)) == 1, minutes=120)
+    assert ready(world) == ["i-00000000000000003"]
+    assert sorted(world.live_instances()) == [OLD, "i-00000000000000003"]
+    assert world.launcher.terminated == ["i-00000000000000002"]
+
+
+def test_a_spare_with_a_missing_gpu_is_never_ready() -> None:
+    world = world_with(1)
+    world.verifier.results["i-00000000000000002"] = Verification(Verdict.PASSED, gpus=7)
+    world.until(lambda: len(ready(world)) == 1, minutes=120)
+    assert ready(world) == ["i-00000000000000003"]
+
+
+def test_a_spare_that_became_bad_is_detected_before_it_serves() -> None:
+    world = world_with_ready(1)
+    (spare,) = ready(world)
+    world.verifier.results[spare] = BAD
+    world.fault_until_resolved()
+    assert world.released_instances() == [OLD, spare]
+    assert world.case().resolution is Resolution.REPLACED
+
+
+def test_a_spare_verification_is_valid_for_a_day_and_then_repeated() -> None:
+    world = world_with_ready(1)
+    (spare,) = ready(world)
+    before = [instance for instance, _ in world.verifier.started.values()].count(spare)
+    world.clock.advance(VERIFIED_FOR)
+    assert SparePool(world.table, world.clock).take(CLUSTER, GROUP, "c-1", None) is None
+    world.until(lambda: ready(world) == [], minutes=5)
+    world.until(lambda: ready(world) == [spare], minutes=60)
+    assert [instance for instance, _ in world.verifier.started.values()].count(spare) == before + 1
+
+
+def test_a_spare_with_another_number_of_gpus_is_not_used() -> None:
+    world = world_with(1)
+    configure(world, instance_types=("p5.4xlarge",))
+    world.until(lambda: len(ready(world)) == 1, minutes=60)
+    configure(world, instance_types=())
+    world.fault_until_resolved()
+    assert steps(world)["committed"]["facts"]["capacity_evidence"] == "launch_first"
+
+
+def test_a_spare_stays_cordoned_until_it_is_verified_as_a_node() -> None:
+    world = world_with_ready(1, orchestrated=True)
+    (spare,) = ready(world)
+    assert spare in world.orchestrator.cordoned
+    world.fault_until_resolved()
+    assert "node-1" not in world.orchestrator.cordoned
+
+
+def test_a_case_with_a_running_successor_takes_no_spare() -> None:
+    world = world_with(0)
+    world.fault()
+    world.provider.fail_next(ProviderFailure.THROTTLED)
+    world.process_entries()
+    world.until(world.case_is(CaseStatus.QUEUED))
+    configure(world, spares=1)
+    world.controls.pause(CLUSTER, paused=True)
+    world.until(lambda: len(ready(world)) == 1, minutes=60)
+    (spare,) = ready(world)
+    world.controls.pause(CLUSTER, paused=False)
+    world.until(world.case_is(RESOLVED))
+    current = world.node().incarnation
+    assert current is not None
+    assert (ready(world), current.instance_id) == ([spare], "i-00000000000000002")
+    assert steps(world)["committed"]["facts"]["capacity_evidence"] == "launch_first"
+    assert sorted(world.live_instances()) == ["i-00000000000000002", spare]
+
+
+def test_a_taken_spare_that_was_not_needed_becomes_ready_again() -> None:
+    world = world_with_ready(1)
+    (spare,) = ready(world)
+    world.fault()
+    world.provider.fail_next(ProviderFailure.PERMISSION_DENIED)
+    world.process_entries()
+    world.until(world.case_is(CaseStatus.ESCALATED))
+    assert (pool(world)[0].status, ready(world)) == (SpareStatus.TAKEN, [])
+    world.node_orders.return_node(world.key(), OperatorOrder("an operator", "repaired by hand"))
+    world.process_entries()
+    world.until(world.case_is(RESOLVED))
+    world.advance_minutes()
+    assert (ready(world), world.status()) == ([spare], NodeStatus.DEGRADED)
+    assert world.live_instances() == [OLD, spare]
+
+
+def test_a_terminated_spare_is_replaced() -> None:
+    world = world_with_ready(1)
+    (spare,) = ready(world)
+    world.fleet.terminate(spare)
+    world.until(lambda: ready(world) == [], minutes=5)
+    world.until(lambda: len(ready(world)) == 1, minutes=60)
+    assert ready(world) != [spare]
+
+
+def test_a_smaller_pool_terminates_its_surplus_spares() -> None:
+    world = world_with_ready(2)
+    configure(world, spares=0)
+    world.advance_minutes(5)
+    assert (pool(world), world.live_instances()) == ((), [OLD])
+
+
+def test_a_cluster_without_repair_permission_has_no_pool() -> None:
+    from faultbridge.domain.clusters import Mode
+
+    world = world_with(2)
+    world.set_mode(Mode.DRY_RUN)
+    world.advance_minutes(30)
+    assert (pool(world), world.live_instances()) == ((), [OLD])
+
+
+CALLS = (
+    "launcher.launch",
+    "launcher.launched",
+    "launcher.terminate",
+    "verifier.start",
+    "verifier.status",
+    "table.write",
+)
+
+
+@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize("side", ["before", "after"])
+def test_a_failed_call_delays_the_pool_and_loses_no_instance(call: str, side: str) -> None:
+    world = world_with(1)
+    world.verifier.results["i-00000000000000002"] = BAD
+    setattr(world.seam, side, raise_once(*[(call, Transient("lost"))] * 3))
+    world.until(lambda: len(ready(world)) == 1, minutes=180)
+    assert sorted(world.live_instances()) == sorted([OLD, *ready(world)])
+
+
+@pytest.mark.parametrize("failure", [ProviderFailure.AMBIGUOUS, ProviderFailure.TIMEOUT])
+def test_an_uncertain_launch_launches_once(failure: ProviderFailure) -> None:
+    world = world_with(1)
+    world.launcher.fail_next(failure, effect=True)
+    world.launcher.hidden_until = world.clock.now() + timedelta(minutes=10)
+    world.until(lambda: len(ready(world)) == 1, minutes=60)
+    assert sorted(world.live_instances()) == sorted([OLD, *ready(world)])
+
+
+def test_without_capacity_the_pool_retries_at_intervals() -> None:
+    world = world_with(1)
+    world.fleet.capacity_left = 0
+    world.advance_minutes(60)
+    assert 2 <= len(world.launcher.launch_calls) <= 7
+    world.fleet.set_capacity(1)
+    world.until(lambda: len(ready(world)) == 1, minutes=60)
+
+
+def test_a_spare_filled_concurrently_is_kept() -> None:
+    world = World()
+    places = SparePool(world.table, world.clock)
+    empty = places.change(Spare(CLUSTER, 1, GROUP), reason="no capacity")
+    assert empty is not None
+    places.change(empty, status=SpareStatus.LAUNCHING)
+    places.drop(empty)
+    assert [one.status for one in pool(world)] == [SpareStatus.LAUNCHING]
+
+
+def world_with_unreachable_orchestrator(spares: int) -> World:
+    """Return a world whose first spare cannot be cordoned because the orchestrator is unreachable."""
+    world = world_with(spares, orchestrated=True)
+    world.orchestrator.unreachable_until = world.clock.now() + timedelta(hours=2)
+    world.until(lambda: len(world.live_instances()) == 2, minutes=5)
+    return world
+
+
+def test_a_spare_that_cannot_be_cordoned_is_terminated_after_half_an_hour() -> None:
+    world = world_with_unreachable_orchestrator(1)
+    world.until(lambda: pool(world)[0].status is SpareStatus.ENDING, minutes=60)
+    assert world.clock.now() - world.fleet.instances[NEW].launched_at == LAUNCH_TIMEOUT
+    world.advance_minutes()
+    assert world.live_instances() == [OLD]
+
+
+def test_a_launch_for_a_pool_that_became_smaller_is_terminated_at_once() -> None:
+    world = world_with_unreachable_orchestrator(1)
+    configure(world, spares=0)
+    world.advance_minutes(3)
+    assert (world.live_instances(), pool(world)) == ([OLD], ())
+
+
+def test_after_a_failed_launch_the_pool_waits_ten_minutes() -> None:
+    world = world_with(1)
+    world.launcher.types_without_capacity = {world.fleet.instance_type}
+    minutes = [
+        world.until(lambda count=count: len(world.launcher.launch_calls) == count, minutes=60) for count in (1, 2)
+    ]
+    assert minutes[1] == 11
+
+
+def test_a_verification_without_result_is_restarted() -> None:
+    world = world_with(1)
+    world.verifier.results[NEW] = Verification(Verdict.UNKNOWN)
+    world.until(lambda: [instance for instance, _ in world.verifier.started.values()].count(NEW) > 1, minutes=60)
+    world.verifier.results.pop(NEW)
+    world.until(lambda: ready(world) == [NEW], minutes=60)

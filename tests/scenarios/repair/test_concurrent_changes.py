@@ -1,0 +1,153 @@
+"""Concurrent changes between the decision of a repair and its write."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from faultbridge.domain.aliases import Alias, AliasRow
+from faultbridge.domain.case_transitions import Transition
+from faultbridge.domain.cases import WaitingFor
+from faultbridge.domain.edges import Actor, CaseStatus, NodeStatus
+from faultbridge.domain.faults import Action, Severity
+from faultbridge.domain.nodes import Isolation, NodeKey
+from faultbridge.domain.policy import Match, Rule
+from faultbridge.domain.times import to_text
+from faultbridge.errors import Transient
+from faultbridge.ports import Capacity, CapacityEvidence, ProviderFailure
+from faultbridge.simulation.fakes import Call, raise_once
+from faultbridge.storage import items, keys
+from faultbridge.storage.writes import Put, Update
+from tests.races import run_before_write
+from tests.scenarios.world import CLUSTER, GROUP, World
+
+CONTROL = keys.cluster_control(CLUSTER)
+
+
+def test_a_successor_registered_for_another_node_during_the_claim_stays_there() -> None:
+    world = World(launch_delay=timedelta(minutes=1))
+    world.fault_and_react()
+    world.clock.advance(timedelta(minutes=2))
+    (first,) = [one.instance_id for one in world.fleet.running(GROUP)]
+    second = world.fleet.launch(GROUP)
+    row = AliasRow(NodeKey(CLUSTER, "node-9"), first, world.clock.now())
+    register = Put(items.alias_item(Alias("instance", first), row, world.clock.now()))
+    run_before_write(world.seam, lambda write: write.key.sk == "CLAIM", lambda: world.table.write(register))
+    world.advance_minutes()
+    assert world.node().incarnation.instance_id == second
+    assert items.read_alias(world.table.get(keys.alias("instance", first))).key.node == "node-9"
+
+
+def test_a_group_found_without_capacity_by_two_repairs_at_once_stays_marked() -> None:
+    world = World()
+    world.provider.known_capacity = Capacity(CapacityEvidence.RESERVATION, free=False)
+    world.fault()
+    until = to_text(world.clock.now() + timedelta(hours=1))
+    others = Update(CONTROL, set={("dry",): {"another-group": until}}, add={"version": 1})
+    run_before_write(
+        world.seam,
+        lambda write: isinstance(write, Update) and write.key == CONTROL and ("dry",) in write.set,
+        lambda: world.table.write(others),
+    )
+    world.process_entries()
+    assert "another-group" in world.control().dry
+
+
+def test_a_node_that_failed_again_stays_out_although_the_scheduler_fails_at_first() -> None:
+    world = World(orchestrated=True)
+    world.fault()
+
+    def breaks_again(call: Call) -> None:
+        if call.name == "orchestrator.uncordon":
+            world.seam.after = lambda _: None
+            world.fault(code="xid.48")
+            world.orchestrator.fail_next(*[ProviderFailure.THROTTLED] * 2)
+
+    world.seam.after = breaks_again
+    world.until(lambda: world.case().attempts > 1 or world.case().status is CaseStatus.ESCALATED, minutes=120)
+    assert world.node().isolation is Isolation.CONFIRMED
+    assert world.orchestrator.cordoned == {"node-1"}
+
+
+def record_outcomes(world: World, step: str) -> list[str]:
+    """Return a list that gets the outcome of each later call of a step."""
+    found: list[str] = []
+    handler = world.workflow.handler
+
+    def recording_handler(payload: Any) -> Any:
+        answer = handler(payload)
+        if answer["step"] == step:
+            found.append(answer["outcome"])
+        return answer
+
+    world.workflow.handler = recording_handler
+    return found
+
+
+def test_without_capacity_the_attempt_is_stopped_before_any_intent() -> None:
+    world = World()
+    world.provider.known_capacity = Capacity(CapacityEvidence.RESERVATION, free=False)
+    answers = record_outcomes(world, "release_instance")
+    world.fault_and_react()
+    assert answers == ["stopped"]
+
+
+def test_a_node_without_a_known_instance_is_escalated() -> None:
+    world = World()
+    world.append(
+        world.key(),
+        lambda state, _: Transition(replace(state, incarnation=replace(state.incarnation, instance_id=None))),
+        actor=Actor.CLI,
+        config=world.rulebook.config(CLUSTER),
+    )
+    world.fault_and_react()
+    assert (world.case().status, world.released_instances()) == (CaseStatus.ESCALATED, [])
+    assert world.case().reason == "NOT_FOUND: the node has no known instance"
+
+
+@pytest.mark.parametrize("severity", [Severity.WARNING, Severity.FATAL])
+def test_a_node_that_returns_with_an_active_fault_is_degraded(severity: Severity) -> None:
+    mild = Rule("mild", Match(codes=("xid.92",)), severity=severity, action=Action.NONE)
+    look = Rule("look", Match(codes=("xid.48",)), action=Action.RUN_DIAGNOSTICS)
+    world = World(rules=(mild, look))
+    world.fault(code="xid.92")
+    world.fault_until_resolved(code="xid.48")
+    assert (world.node().severity, world.status()) == (severity, NodeStatus.DEGRADED)
+
+
+def test_an_accepted_replacement_continues_although_probes_are_unknown() -> None:
+    world = World()
+    world.provider.probe_unknown = True
+    world.fault_and_react()
+    assert world.status() is NodeStatus.PROVISIONING
+    assert world.record_history().count("release_instance released") == 1
+
+
+@pytest.mark.parametrize("failure", [ProviderFailure.PROVIDER_ERROR, ProviderFailure.CONFLICT])
+def test_an_error_is_no_refusal_if_the_instance_is_gone(failure: ProviderFailure) -> None:
+    world = World()
+    world.provider.fail_next(failure, effect=True)
+    world.fault_and_react()
+    assert world.status() is NodeStatus.PROVISIONING
+    assert "release_instance refused" not in world.record_history()
+    assert len(world.released_instances()) == 1
+
+
+def test_a_capacity_refusal_marks_the_group_and_costs_no_attempt() -> None:
+    world = World()
+    world.provider.fail_next(ProviderFailure.CAPACITY)
+    world.fault_and_react()
+    case = world.case()
+    assert (case.status, case.waiting_for, case.tried) == (CaseStatus.QUEUED, WaitingFor.CAPACITY, 0)
+    assert set(world.control().dry) == {GROUP}
+
+
+def test_the_sweep_delivers_a_step_result_that_the_execution_did_not_get() -> None:
+    world = World()
+    world.fault_and_react()
+    world.seam.before = raise_once(("workflow.resume", Transient("no answer")))
+    world.until(world.case_is(CaseStatus.RESOLVED), minutes=60)
+    assert (world.case().attempts, len(world.workflow.executions)) == (1, 1)

@@ -1,0 +1,363 @@
+"""A crash before or after any side effect of a replacement only delays it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+import pytest
+
+from faultbridge.domain.case_transitions import Transition
+from faultbridge.domain.edges import Actor, CaseStatus, NodeStatus
+from faultbridge.domain.nodes import NodeState
+from faultbridge.errors import Transient
+from faultbridge.ports import ExecutionStatus, ProviderFailure
+from faultbridge.registry.registration import NewNode, Registration
+from faultbridge.repair.attempt.failed_attempts import escalate_case
+from faultbridge.simulation.fakes import Call, raise_once
+from faultbridge.storage import items, keys
+from faultbridge.storage.writes import Put
+from tests.races import run_before_call, run_before_write
+from tests.scenarios.world import World
+
+RESOLVED = CaseStatus.RESOLVED
+EFFECTS = {"write", "transact", "replace", "restart", "begin", "start", "resume", "cordon", "uncordon", "drain"}
+EXACTLY_ONCE = {
+    "intent committed",
+    "release_instance released",
+    "await_successor claimed",
+    "verify passed",
+    "node validating -> healthy",
+    "case in_progress -> resolved (replaced)",
+}
+
+
+class Crash(Exception):  # noqa: N818 - it models a crash, not an error
+    """Raised when the process crashes."""
+
+
+class CrashAt:
+    """A hook that crashes the process once, at the n-th side effect; it also counts the side effects."""
+
+    def __init__(self, number: int | None) -> None:
+        self.number = number
+        self.seen = 0
+
+    def __call__(self, call: Call) -> None:
+        if call.operation not in EFFECTS:
+            return
+        self.seen += 1
+        if self.seen == self.number:
+            raise Crash(call.name)
+
+
+def world_with_a_fault(*, orchestrated: bool = False) -> World:
+    world = World(launch_delay=timedelta(minutes=1), orchestrated=orchestrated)
+    world.verifier.duration = timedelta(minutes=1)
+    world.fault()
+    return world
+
+
+def run(world: World) -> None:
+    world.process_entries()
+    world.until(world.case_is(RESOLVED), minutes=60)
+    world.advance_minutes(4)
+
+
+def count_effects(*, orchestrated: bool) -> int:
+    world = world_with_a_fault(orchestrated=orchestrated)
+    counter = CrashAt(None)
+    world.seam.before = counter
+    run(world)
+    return counter.seen
+
+
+def check_single_replacement(world: World) -> None:
+    story = Counter(world.record_history())
+    assert world.status() is NodeStatus.HEALTHY
+    assert {line: story[line] for line in EXACTLY_ONCE} == dict.fromkeys(EXACTLY_ONCE, 1)
+    assert set(world.released_instances()) == {"i-00000000000000001"}
+    assert sum(not one.alive for one in world.fleet.instances.values()) == 1
+    assert world.control().holders == {}
+    assert world.orchestrator.cordoned == set()
+    sequences = [body["metadata"]["sequence"] for body in world.bodies()]
+    assert sequences == list(range(1, len(sequences) + 1))
+    for execution in world.workflow.executions.values():
+        assert execution.status is ExecutionStatus.SUCCEEDED
+        assert execution.transitions <= 30
+
+
+@pytest.mark.parametrize("orchestrated", [False, True])
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_a_crash_at_any_side_effect_ends_in_exactly_one_replacement(moment: str, orchestrated: bool) -> None:
+    total = count_effects(orchestrated=orchestrated)
+    assert total > 20
+    for number in range(1, total + 1):
+        world = world_with_a_fault(orchestrated=orchestrated)
+        crash = CrashAt(number)
+        setattr(world.seam, moment, crash)
+        run(world)
+        try:
+            check_single_replacement(world)
+        except AssertionError as error:
+            message = f"crash {moment} effect {number}: {world.record_history()}"
+            raise AssertionError(message) from error
+
+
+def test_the_provider_is_called_once_although_the_step_crashes_after_the_call() -> None:
+    world = world_with_a_fault()
+    world.seam.after = raise_once(("provider.replace", Crash()))
+    run(world)
+    assert world.released_instances() == ["i-00000000000000001"]
+
+
+@pytest.mark.parametrize("failure", [ProviderFailure.AMBIGUOUS, ProviderFailure.TIMEOUT])
+def test_an_ambiguous_answer_with_effect_causes_no_second_replacement(failure: ProviderFailure) -> None:
+    world = world_with_a_fault()
+    world.provider.fail_next(failure, effect=True)
+    run(world)
+    assert world.released_instances() == ["i-00000000000000001"]
+    check_single_replacement(world)
+
+
+def test_an_ambiguous_answer_without_effect_is_retried_only_after_a_probe() -> None:
+    world = world_with_a_fault()
+    world.provider.fail_next(ProviderFailure.AMBIGUOUS)
+    world.provider.probe_unknown = True
+    world.process_entries()
+    world.advance_minutes(10)
+    assert world.status() is NodeStatus.REPLACING
+    assert len(world.released_instances()) == 1
+    world.provider.probe_unknown = False
+    world.until(world.case_is(RESOLVED))
+    assert world.released_instances() == ["i-00000000000000001"] * 2
+    assert len({token for _, token in world.provider.replaced}) == 1
+
+
+def test_a_call_that_no_probe_can_resolve_escalates_the_case_and_does_not_requeue_it() -> None:
+    world = world_with_a_fault()
+    world.provider.fail_next(ProviderFailure.AMBIGUOUS)
+    world.provider.probe_unknown = True
+    world.process_entries()
+    world.until(world.case_is(CaseStatus.ESCALATED))
+    assert world.status() is NodeStatus.FAILED
+    assert world.case().reason.startswith("AMBIGUOUS")
+
+
+@pytest.mark.parametrize("failure", [ProviderFailure.CAPACITY, ProviderFailure.THROTTLED])
+def test_a_refusal_without_effect_keeps_the_node_and_retries_later(failure: ProviderFailure) -> None:
+    world = world_with_a_fault()
+    world.provider.fail_next(failure)
+    world.process_entries()
+    assert (world.status(), world.case().status) == (NodeStatus.QUARANTINED, CaseStatus.QUEUED)
+    assert world.control().holders == {}
+    assert world.case().attempt is None
+    world.until(world.case_is(RESOLVED))
+    assert world.case().attempts == 2
+
+
+def test_repeated_refusals_escalate_the_case_after_the_last_attempt() -> None:
+    world = world_with_a_fault()
+    for _ in range(3):
+        world.provider.fail_next(ProviderFailure.THROTTLED)
+    world.process_entries()
+    world.until(world.case_is(CaseStatus.ESCALATED))
+    assert (world.status(), world.case().attempts) == (NodeStatus.FAILED, 3)
+    assert world.control().holders == {}
+
+
+def test_a_permanent_refusal_escalates_the_case_at_once() -> None:
+    world = world_with_a_fault()
+    world.provider.fail_next(ProviderFailure.PERMISSION_DENIED)
+    world.process_entries()
+    assert world.case().status is CaseStatus.ESCALATED
+    assert world.case().reason.startswith("PERMISSION_DENIED")
+    assert world.fleet.instances["i-00000000000000001"].alive
+
+
+def test_a_start_whose_answer_was_lost_starts_no_second_execution() -> None:
+    world = world_with_a_fault()
+    world.seam.after = raise_once(("workflow.start", Transient("the answer was lost")))
+    run(world)
+    assert list(world.workflow.executions) == [f"{world.case().id}-1"]
+    check_single_replacement(world)
+
+
+def test_the_sweep_starts_an_execution_whose_start_failed() -> None:
+    world = world_with_a_fault()
+    world.seam.before = raise_once(("workflow.start", Transient("throttled")))
+    world.process_entries()
+    assert (world.case().status, world.workflow.executions) == (CaseStatus.IN_PROGRESS, {})
+    world.advance_minutes(3)
+    assert list(world.workflow.executions) == [f"{world.case().id}-1"]
+    world.until(world.case_is(RESOLVED))
+
+
+def test_an_execution_lost_after_the_intent_is_continued_by_the_next_one() -> None:
+    world = world_with_a_fault()
+    world.fleet.launch_delay = timedelta(minutes=30)
+    world.process_entries()
+    world.workflow.abort(f"{world.case().id}-1")
+    world.until(world.case_is(RESOLVED))
+    assert world.released_instances() == ["i-00000000000000001"]
+    assert world.case().attempts == 2
+    assert "await_successor lost" in world.record_history()
+    assert world.record_history().count("intent committed") == 1
+
+
+def test_an_execution_lost_before_the_intent_releases_its_slot() -> None:
+    world = world_with_a_fault(orchestrated=True)
+    world.orchestrator.busy_until["node-1"] = world.clock.now() + timedelta(minutes=12)
+    world.process_entries()
+    world.workflow.abort(f"{world.case().id}-1")
+    world.until(lambda: world.case().status is CaseStatus.QUEUED)
+    assert (world.status(), world.control().holders) == (NodeStatus.QUARANTINED, {})
+    world.until(world.case_is(RESOLVED))
+    assert len(world.released_instances()) == 1
+
+
+def test_an_execution_that_hangs_between_two_steps_is_treated_as_lost_and_fenced() -> None:
+    world = world_with_a_fault()
+    world.workflow.handler = lambda _: {}  # returns nothing, as a function that crashes at its start
+    world.process_entries()
+    world.workflow.handler = world.machine
+    hanging = world.workflow.executions[f"{world.case().id}-1"]
+    world.until(world.case_is(RESOLVED), minutes=60)
+    assert world.case().attempts == 2
+    assert world.released_instances() == ["i-00000000000000001"]
+    world.clock.advance(timedelta(hours=5))
+    world.workflow.expire_tokens()
+    assert hanging.visited[-1] == "Stopped"
+    assert world.case().status is RESOLVED
+
+
+def test_a_step_of_a_finished_attempt_returns_superseded_and_writes_nothing() -> None:
+    world = world_with_a_fault()
+    world.process_entries()
+    case = world.case()
+    payload = {
+        "v": 1,
+        "cluster": "train-a",
+        "node": "node-1",
+        "case": case.id,
+        "attempt": 7,
+        "step": "release_instance",
+    }
+    before = world.bodies()
+    assert world.machine(payload)["outcome"] == "superseded"
+    assert world.machine(payload | {"case": "c-other", "attempt": 1})["outcome"] == "superseded"
+    assert world.bodies() == before
+
+
+def test_a_repeated_step_returns_the_same_answer_and_writes_nothing() -> None:
+    world = world_with_a_fault()
+    world.process_entries()
+    case = world.case()
+    payload = {"v": 1, "cluster": "train-a", "node": "node-1", "case": case.id, "attempt": 1}
+    before = world.bodies()
+    for step in ("drain", "release_instance"):
+        assert world.machine(payload | {"step": step})["outcome"] == "done"
+    assert (world.bodies(), len(world.released_instances())) == (before, 1)
+
+
+def test_a_repeated_close_returns_done() -> None:
+    world = world_with_a_fault()
+    run(world)
+    case = world.case()
+    payload = {"v": 1, "cluster": "train-a", "node": "node-1", "case": case.id, "attempt": 1, "step": "close"}
+    assert world.machine(payload)["outcome"] == "done"
+
+
+def test_a_successor_claimed_by_another_node_is_left_to_it_and_the_next_one_is_claimed() -> None:
+    world = world_with_a_fault()
+    world.process_entries()
+    world.clock.advance(timedelta(minutes=2))
+    (first,) = [one.instance_id for one in world.fleet.running("gpu-workers")]
+    second = world.fleet.launch("gpu-workers")
+    claim = {"cluster": "train-a", "node": "node-9", "case": "c-other", "attempt": 1}
+    put = Put(items.item(keys.claim(first), world.clock.now(), claim))
+    run_before_write(world.seam, lambda write: write.key.sk == "CLAIM", lambda: world.table.write(put))
+    world.advance_minutes()
+    assert world.node().incarnation.instance_id == second
+    assert world.table.get(keys.claim(first))["case"] == "c-other"
+    assert world.table.get(keys.claim(second))["case"] == world.case().id
+
+
+def test_an_instance_registered_for_another_node_is_no_successor() -> None:
+    world = world_with_a_fault()
+    world.fleet.capacity_left = 0
+    world.process_entries()
+    grown = world.fleet.launch("gpu-workers", at=world.clock.now() + timedelta(seconds=5))
+    world.clock.advance(10)
+    registration = Registration(world.table, world.append, world.clock)
+    registration.add_node("train-a", NewNode("node-7", grown, "gpu-workers"))
+    world.advance_minutes(10)
+    assert world.status() is NodeStatus.PROVISIONING
+
+
+def test_a_step_that_loses_its_attempt_writes_nothing() -> None:
+    world = world_with_a_fault()
+    world.process_entries()
+    world.clock.advance(timedelta(minutes=2))
+    run_before_call(
+        world.seam,
+        "provider.candidates",
+        lambda: world.append(
+            world.key(),
+            lambda state, now: escalate_case(state, now, "an operator took over"),
+            actor=Actor.STEP,
+            config=world.rulebook.config("train-a"),
+        ),
+    )
+    world.sweep()
+    assert world.case().reason == "an operator took over"
+    assert world.status() is NodeStatus.FAILED
+    assert "await_successor claimed" not in world.record_history()
+
+
+def test_a_step_in_progress_is_not_started_a_second_time() -> None:
+    world = world_with_a_fault()
+    world.fleet.capacity_left = 0
+    world.process_entries()
+    world.clock.advance(timedelta(minutes=2))
+    world.seam.calls.clear()
+    run_before_call(world.seam, "provider.candidates", world.sweep)
+    world.sweep()
+    assert len(world.seam.named("provider.candidates")) == 1
+
+
+def test_a_slow_step_of_a_lost_execution_leaves_the_node_to_the_next_attempt() -> None:
+    world = world_with_a_fault()
+    world.process_entries()
+    world.clock.advance(timedelta(minutes=2))
+
+    def next_attempt(state: NodeState, now: datetime) -> Transition:
+        attempt = replace(state.case.attempt, number=2, step=None, task_token=None, probe_at=now)
+        return Transition(replace(state, case=replace(state.case, attempts=2, attempt=attempt), due_at=now))
+
+    config = world.rulebook.config("train-a")
+    run_before_call(
+        world.seam,
+        "provider.candidates",
+        lambda: world.append(world.key(), next_attempt, actor=Actor.SWEEP, config=config),
+    )
+    world.sweep()
+    assert world.status() is NodeStatus.PROVISIONING
+    assert "await_successor claimed" not in world.record_history()
+    world.until(world.case_is(RESOLVED))
+    assert world.case().attempts == 2
+
+
+def test_a_return_that_fails_after_the_uncordon_cordons_the_node_again() -> None:
+    world = world_with_a_fault(orchestrated=True)
+
+    def crash(call: Call) -> None:
+        if call.name == "orchestrator.uncordon":
+            raise Crash(call.name)
+
+    world.seam.after = crash
+    world.process_entries()
+    world.until(world.case_is(CaseStatus.ESCALATED))
+    assert world.status() is NodeStatus.FAILED
+    assert world.orchestrator.cordoned == {"node-1"}

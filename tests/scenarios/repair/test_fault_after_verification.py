@@ -1,0 +1,92 @@
+"""A fault between verification and return keeps the node out of service."""
+
+from __future__ import annotations
+
+import pytest
+
+from faultbridge.domain.edges import CaseStatus, NodeStatus
+from faultbridge.errors import Transient
+from faultbridge.simulation.fakes import Call
+from tests.scenarios.world import World
+
+
+class FaultAtUncordon:
+    """A hook that reports a fault on the node at the first uncordon call."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.seen = False
+
+    def __call__(self, call: Call) -> None:
+        if call.name == "orchestrator.uncordon" and not self.seen:
+            self.seen = True
+            self.world.fault(code="xid.48")
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_a_fault_after_the_verification_keeps_the_node_out_of_service(moment: str) -> None:
+    world = World(orchestrated=True)
+    world.fault()
+    hook = FaultAtUncordon(world)
+    setattr(world.seam, moment, hook)
+    world.until(lambda: hook.seen, minutes=120)
+    assert world.status() is NodeStatus.QUARANTINED or world.case().status is not CaseStatus.RESOLVED
+    assert world.orchestrator.cordoned == {"node-1"}
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_a_node_that_fails_again_is_repaired_or_escalated(moment: str) -> None:
+    world = World(orchestrated=True)
+    world.fault()
+    setattr(world.seam, moment, FaultAtUncordon(world))
+    world.until(lambda: not world.case().status.live or world.case().status is CaseStatus.ESCALATED, minutes=240)
+    assert world.case().status is CaseStatus.ESCALATED or not any(
+        one.action.opens_case for one in world.node().active()
+    )
+    assert world.control().holders == {}
+
+
+def test_a_node_uncordoned_without_record_is_cordoned_again_before_its_drain() -> None:
+    world = World(orchestrated=True)
+    world.fault()
+    hook = FaultAtUncordon(world)
+
+    def lose_the_answer(call: Call) -> None:
+        if call.name == "orchestrator.uncordon" and not hook.seen:
+            hook(call)
+            raise Transient("the answer was lost")
+
+    world.seam.after = lose_the_answer
+    world.until(lambda: hook.seen, minutes=120)
+    closed_at_give_up = []
+
+    def look(call: Call) -> None:
+        if call.name == "provider.replace":
+            closed_at_give_up.append(set(world.orchestrator.cordoned))
+
+    world.seam.before = look
+    world.until(world.case_is(CaseStatus.RESOLVED), minutes=240)
+    assert closed_at_give_up == [{"node-1"}]
+
+
+def test_a_late_report_from_before_the_verification_opens_no_case() -> None:
+    world = World()
+    world.fault()
+    world.until(lambda: world.status() is NodeStatus.VALIDATING, minutes=120)
+    before = world.clock.now()
+    world.until(world.case_is(CaseStatus.RESOLVED), minutes=120)
+    world.advance_minutes(120)
+    world.fault(code="xid.48", seen=before)
+    world.advance_minutes()
+    assert (list(world.node().active()), world.status()) == ([], NodeStatus.HEALTHY)
+
+
+def test_a_late_report_from_during_the_verification_counts() -> None:
+    world = World()
+    world.fault()
+    world.until(lambda: "verify begun" in world.record_history(), minutes=120)
+    world.advance_minutes(2)
+    during = world.clock.now()
+    world.until(world.case_is(CaseStatus.RESOLVED), minutes=120)
+    world.fault(code="xid.48", seen=during)
+    assert [one.code for one in world.node().active()] == ["xid.48"]

@@ -1,0 +1,73 @@
+"""Log bundles: logs are collected before a restart or release, and never delay a repair for long."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from faultbridge.domain.edges import CaseStatus, NodeStatus
+from faultbridge.domain.faults import Action
+from faultbridge.domain.policy import Match, Rule
+from faultbridge.errors import Misconfigured
+from faultbridge.simulation.fakes import Call
+from tests.scenarios.world import World
+
+RESOLVED = CaseStatus.RESOLVED
+FIRST = "i-00000000000000001"
+
+
+def bundles(world: World) -> list[dict[str, object]]:
+    return [body["data"] for body in world.bodies() if body["data"].get("step") == "collect"]
+
+
+def test_the_timeline_records_the_log_location_before_the_intent() -> None:
+    world = World()
+    world.fault_until_resolved()
+    (kept,) = bundles(world)
+    assert kept["facts"] == {"bundle": f"s3://bundles/{FIRST}/{world.case().id}-1"}
+    story = world.record_history()
+    assert story.index("collect kept") < story.index("intent committed")
+
+
+def test_a_repair_waits_for_slow_logs_at_most_five_minutes() -> None:
+    world = World()
+    world.collector.duration = timedelta(hours=1)
+    world.fault_and_react()
+    world.advance_minutes(4)
+    assert (world.status(), world.released_instances()) == (NodeStatus.DRAINING, [])
+    world.until(lambda: bool(world.released_instances()), minutes=10)
+    assert [one["outcome"] for one in bundles(world)] == ["timed_out"]
+    world.until(world.case_is(RESOLVED))
+
+
+def test_a_failed_log_bundle_does_not_stop_the_repair() -> None:
+    world = World()
+    world.collector.failure_reason = "the agent does not answer"
+    world.fault_until_resolved()
+    (failed,) = bundles(world)
+    assert (failed["outcome"], failed["reason"]) == ("failed", "the agent does not answer")
+    assert world.case().attempts == 1
+
+
+def test_a_collector_without_permission_does_not_stop_the_repair() -> None:
+    world = World()
+
+    def refuse(call: Call) -> None:
+        if call.port == "collector":
+            raise Misconfigured("no right to send commands")
+
+    world.seam.before = refuse
+    world.fault_until_resolved()
+    assert [one["outcome"] for one in bundles(world)] == ["failed"]
+
+
+def test_a_restart_collects_logs_and_a_verification_alone_does_not() -> None:
+    rules = (
+        Rule("reboot", Match(codes=("xid.79",)), action=Action.REBOOT_NODE),
+        Rule("look", Match(codes=("xid.48",)), action=Action.RUN_DIAGNOSTICS),
+    )
+    world = World(nodes=2, rules=rules)
+    world.fault(1)
+    world.fault_and_react(2, code="xid.48")
+    for node in (1, 2):
+        world.until(world.case_is(RESOLVED, node))
+    assert [instance for instance, _ in world.collector.started] == [FIRST]

@@ -1,0 +1,47 @@
+"""Simulated runs in parallel on all cores."""
+
+from __future__ import annotations
+
+import gc
+import os
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from typing import TypeVar
+
+from faultbridge.simulation.exhaustive import SCENARIOS, Exploration, explore
+from faultbridge.simulation.history import run
+
+A = TypeVar("A")
+B = TypeVar("B")
+
+
+def parallel_map(function: Callable[[A], B], items: Iterable[A], chunk: int = 5) -> Iterator[B]:
+    """Apply a function to items on all cores; yields the results in order.
+
+    Under xdist it runs in this process, because the test processes already use all cores.
+    """
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        yield from map(function, items)
+        return
+    with ProcessPoolExecutor(os.cpu_count(), mp_context=get_context("spawn"), initializer=_collect_less) as pool:
+        yield from pool.map(function, items, chunksize=chunk)
+
+
+def _collect_less() -> None:
+    """Collect garbage less often and never in modules; this saves a third of a run's time."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(300_000, 1, 1)
+
+
+def violations_of(seed: int) -> list[str]:
+    """Return the violations of a seed's run, with the command that repeats it."""
+    found = run(seed)
+    return [f"{line}\n    replay: {found.replay}" for line in found.broken]
+
+
+def explore_part(part: tuple[str, int, int, int]) -> Exploration:
+    """Run the orderings with one first fault; `part` is (scenario, points, faults, first point)."""
+    name, points, faults, first = part
+    return explore(SCENARIOS[name], points=points, faults=faults, first=first)
