@@ -31,7 +31,7 @@ def codes(found: Compared) -> list[str]:
 
 
 def kept_at(samples: CounterStore) -> str:
-    kept = samples.table.get(keys.reading(KEY, SOURCE))
+    kept = samples.table.get(keys.counter_samples(KEY, SOURCE))
     assert kept is not None
     return str(kept["at"])
 

@@ -102,7 +102,7 @@ def test_a_node_that_is_not_in_service_is_not_missed() -> None:
 def test_a_heartbeat_of_a_former_instance_is_no_sign_of_life() -> None:
     world = World()
     beat(world, instance_id="i-0000000000000dead")
-    assert world.ports.table.get(keys.seen(KEY)) is None
+    assert world.ports.table.get(keys.heartbeat(KEY)) is None
 
 
 def test_most_heartbeats_write_nothing() -> None:
@@ -169,7 +169,7 @@ def test_a_node_is_silent_from_the_very_instant_of_its_limit(early: timedelta, e
 def reads(world: World) -> int:
     """How often it was read when somebody was heard last."""
     calls = world.ports.seam.named("table.get_many")
-    return sum(any(keys.is_seen(key.sk) for key in call.argument) for call in calls)
+    return sum(any(keys.is_heartbeat(key.sk) for key in call.argument) for call in calls)
 
 
 def test_a_sign_of_life_is_stored_again_when_more_than_a_quarter_of_the_limit_has_passed() -> None:
@@ -179,7 +179,7 @@ def test_a_sign_of_life_is_stored_again_when_more_than_a_quarter_of_the_limit_ha
     for later, stored in ((quarter, NOON), (timedelta(milliseconds=1), NOON + quarter + timedelta(milliseconds=1))):
         world.ports.clock.advance(later)
         beat(world)
-        seen = world.ports.table.get(keys.seen(KEY))
+        seen = world.ports.table.get(keys.heartbeat(KEY))
         assert seen is not None
         assert seen["last_at"] == to_text(stored)
 

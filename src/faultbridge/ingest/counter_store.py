@@ -67,9 +67,9 @@ class CounterStore:
                 by_source.setdefault(arrival.observation.source, []).append(arrival)
         if not by_source:
             return Compared()
-        found = self.table.get_many(keys.reading(state.key, source) for source in by_source)
+        found = self.table.get_many(keys.counter_samples(state.key, source) for source in by_source)
         parts = [
-            _compare_source(keys.reading(state.key, source), state, came, found, now)
+            _compare_source(keys.counter_samples(state.key, source), state, came, found, now)
             for source, came in by_source.items()
         ]
         return Compared(

@@ -12,17 +12,16 @@ from datetime import datetime, timedelta
 
 from faultbridge.decoders.native.heartbeat import SILENT
 from faultbridge.decoders.native.heartbeat import SOURCE as HEARTBEAT
-from faultbridge.domain.aliases import AliasRow
 from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.edges import Actor
 from faultbridge.domain.faults import NODE_COMPONENT, Fault
-from faultbridge.domain.nodes import NodeKey, NodeState
+from faultbridge.domain.nodes import AliasRow, NodeKey, NodeState
 from faultbridge.domain.times import from_text, to_text
 from faultbridge.errors import Conflict
 from faultbridge.ingest.record_reader import Part
 from faultbridge.ledger.append import Append
 from faultbridge.pipeline.fold.changes import Arrival
-from faultbridge.pipeline.normalize.resolve import Sits, sits
+from faultbridge.pipeline.normalize.resolve import IncarnationMatch, match_incarnation
 from faultbridge.pipeline.observe import observe
 from faultbridge.ports import Table
 from faultbridge.rules.rulebook import Rulebook, rules_of
@@ -48,7 +47,7 @@ class HeartbeatMonitor:
     def heard(self, lives: Mapping[NodeKey, datetime]) -> None:
         """Note signs of life; most come so soon after a stored one that nothing is written, or even read."""
         news = {node: at for node, at in lives.items() if self._is_news(node, at, self._stored.get(node))}
-        places = {keys.seen(node): node for node in news}
+        places = {keys.heartbeat(node): node for node in news}
         found = self.table.get_many(places) if places else {}
         for place, node in places.items():
             known = _last(found.get(place))
@@ -88,7 +87,7 @@ class HeartbeatMonitor:
         limit = rules.policy.limits.heartbeat_timeout
 
         def revise(state: NodeState, now: datetime) -> Transition:
-            seen = _last(self.table.get(keys.seen(node)))
+            seen = _last(self.table.get(keys.heartbeat(node)))
             if seen is None or seen + limit > now:
                 return Transition(state)
             done = Put(_item(node, seen), when=Equals("last_at", to_text(seen)))
@@ -108,19 +107,22 @@ class HeartbeatMonitor:
             for timer in keys.TIMERS
             for row in self.table.query(timer, after=now, index=WORK, limit=MAX_LOOKED_AT).items
         )
-        return sum(keys.is_seen(str(row["sk"])) for row in rows)
+        return sum(keys.is_heartbeat(str(row["sk"])) for row in rows)
 
 
 def beats(node: NodeKey, state: NodeState, found: Iterable[tuple[Part, AliasRow]]) -> Iterator[tuple[NodeKey, Part]]:
     """Yield the heartbeats among a node's records that its present incarnation sent."""
     for part, row in found:
         record = part.record
-        if record.source == HEARTBEAT and sits(state, record, row.instance_id, record.sent_at) is not Sits.EARLIER:
+        if (
+            record.source == HEARTBEAT
+            and match_incarnation(state, record, row.instance_id, record.sent_at) is not IncarnationMatch.EARLIER
+        ):
             yield node, part
 
 
 def _item(node: NodeKey, at: datetime) -> Item:
-    return items.item(keys.seen(node), at, {"last_at": to_text(at)})
+    return items.item(keys.heartbeat(node), at, {"last_at": to_text(at)})
 
 
 def _last(found: Mapping[str, object] | None) -> datetime | None:

@@ -7,10 +7,9 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from faultbridge.decoders.common.gpu_count import add_gpu_count_check
-from faultbridge.domain.aliases import AliasRow
 from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.catalog import Catalog
-from faultbridge.domain.nodes import NodeState
+from faultbridge.domain.nodes import AliasRow, NodeState
 from faultbridge.domain.records import Outcome
 from faultbridge.domain.times import truncate
 from faultbridge.ingest.caches import Known
@@ -18,9 +17,9 @@ from faultbridge.ingest.counter_store import Compared, CounterStore
 from faultbridge.ingest.record_reader import Part
 from faultbridge.pipeline.decide.open_case import Rules
 from faultbridge.pipeline.fold.changes import Arrival
-from faultbridge.pipeline.fold.write_filter import worth_writing
-from faultbridge.pipeline.normalize.limit import MAX_FAULTS, weight
-from faultbridge.pipeline.normalize.resolve import MARGIN, learn_boot, sits
+from faultbridge.pipeline.fold.write_filter import must_write
+from faultbridge.pipeline.normalize.oversized_records import MAX_FAULTS, count_conditions
+from faultbridge.pipeline.normalize.resolve import INCARNATION_MARGIN, match_incarnation, record_boot
 from faultbridge.pipeline.observe import observe
 
 Chunk = Sequence[tuple[Part, AliasRow]]
@@ -47,7 +46,7 @@ class ReviseByChunk:
         """Revise the node as it was read, or as it was known beyond that."""
         learnt = state
         for part, _ in self.chunk:
-            learnt = learn_boot(learnt, part.record)
+            learnt = record_boot(learnt, part.record)
         arrivals = [arrival for part, row in self.chunk for arrival in _arrivals(part, row, learnt)]
         self.compared = self.readings.compare(learnt, arrivals, now)
         passed = observe(
@@ -63,7 +62,7 @@ class ReviseByChunk:
         if (
             passed.drafts
             or self.compared.with_faults
-            or worth_writing(stored, passed.state, self.rules.policy, self.catalog)
+            or must_write(stored, passed.state, self.rules.policy, self.catalog)
         ):
             self.known = None
             return Transition(passed.state, passed.drafts, self.compared.with_faults)
@@ -76,7 +75,7 @@ def chunks(placed: Chunk, state: NodeState) -> Iterator[Chunk]:
     chunk: list[tuple[Part, AliasRow]] = []
     weighs = 0
     for part, row in ((_counted(part, state), row) for part, row in placed):
-        heavy = weight(part.observations)
+        heavy = count_conditions(part.observations)
         if chunk and weighs + heavy > MAX_FAULTS:
             yield chunk
             chunk, weighs = [], 0
@@ -88,7 +87,7 @@ def chunks(placed: Chunk, state: NodeState) -> Iterator[Chunk]:
 def _counted(part: Part, state: NodeState) -> Part:
     """Compare what a look at the node saw with the GPUs of its instance type, once the node has had time to boot."""
     instance_type, sitting = state.placement.instance_type, state.incarnation
-    if instance_type is None or sitting is None or part.record.sent_at < sitting.since + MARGIN:
+    if instance_type is None or sitting is None or part.record.sent_at < sitting.since + INCARNATION_MARGIN:
         return part
     return replace(part, observations=add_gpu_count_check(part.observations, instance_type))
 
@@ -100,4 +99,6 @@ def _boot(state: NodeState) -> int:
 def _arrivals(part: Part, row: AliasRow, state: NodeState) -> Iterator[Arrival]:
     for observation in part.observations:
         at = truncate(observation.observed_at or part.record.sent_at)
-        yield Arrival(observation, at, part.record.record_id, sits(state, part.record, row.instance_id, at))
+        yield Arrival(
+            observation, at, part.record.record_id, match_incarnation(state, part.record, row.instance_id, at)
+        )

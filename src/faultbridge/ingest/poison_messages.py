@@ -31,7 +31,7 @@ class PoisonMessages:
 
     def begin(self, message: str) -> bool:
         """Note that a suspect is about to be worked; False when it began three times and never ended."""
-        key = keys.suspect(message)
+        key = keys.poison_message(message)
         expires = to_milliseconds(self.clock.now() + REMEMBERED_FOR) // 1000
         counted = Update(
             key,
@@ -50,4 +50,4 @@ class PoisonMessages:
 
     def clear(self, message: str) -> None:
         """Forget a suspect that ended alive."""
-        self.table.write(Delete(keys.suspect(message)))
+        self.table.write(Delete(keys.poison_message(message)))

@@ -12,10 +12,10 @@ from faultbridge.decoders.common.decoder import READ_WITH_MAPPINGS, Hints
 from faultbridge.domain.faults import Observation
 from faultbridge.domain.records import CANARY, RawRecord
 from faultbridge.errors import Rejected
-from faultbridge.pipeline.normalize.limit import any_cut, keep_whole, limit
-from faultbridge.pipeline.normalize.mask import mask
-from faultbridge.pipeline.normalize.timestamp import settle
-from faultbridge.pipeline.normalize.trust import BELIEVE_ALL, Trust
+from faultbridge.pipeline.normalize.mask_secrets import mask
+from faultbridge.pipeline.normalize.oversized_records import add_evidence_object, any_truncated, limit_faults
+from faultbridge.pipeline.normalize.timestamp import assign_times
+from faultbridge.pipeline.normalize.trust import TRUST_ALL, Trust
 from faultbridge.ports import ObjectStore
 from faultbridge.storage.wire.message import Message, decode_message, raw_key
 
@@ -49,19 +49,19 @@ class Reader:
 
     objects: ObjectStore
     decode: Decode
-    trust: Trust = BELIEVE_ALL
+    trust: Trust = TRUST_ALL
     words: Callable[[], Mapping[str, Mapping[str, Any]]] = dict
 
     def read(self, delivery: Delivery) -> Sequence[Part]:
         """Read a delivery; raises Rejected when it cannot be read, Transient when its body cannot be fetched now."""
-        record = self.trust.proven(self._record(delivery, decode_message(delivery.text)))
+        record = self.trust.with_sender_instance(self._record(delivery, decode_message(delivery.text)))
         if record.source == CANARY:
             return (Part(delivery, record, None, ()),)
         words = self.words() if record.source in READ_WITH_MAPPINGS else {}
         hints = Hints(record.received_at, record.node, record.cluster, words)
-        decoded = limit(self.decode(record.source, record.body, hints), record.source)
-        kept = keep_whole(decoded, self._put_aside(record, decoded))
-        observations = settle(kept, sent_at=record.sent_at, received_at=record.received_at)
+        decoded = limit_faults(self.decode(record.source, record.body, hints), record.source)
+        kept = add_evidence_object(decoded, self._put_aside(record, decoded))
+        observations = assign_times(kept, sent_at=record.sent_at, received_at=record.received_at)
         if record.node or record.instance_id or not observations:
             return (Part(delivery, record, None, tuple(observations)),)
         by_name: dict[str | None, list[Observation]] = {}
@@ -71,7 +71,7 @@ class Reader:
 
     def _put_aside(self, record: RawRecord, observations: tuple[Observation, ...]) -> str | None:
         """Keep the whole record where an excerpt of it was cut; its content names it, so twice is once."""
-        if not any_cut(observations):
+        if not any_truncated(observations):
             return None
         key = raw_key(record.cluster, record.sent_at, record.body)
         self.objects.put(key, record.body)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from faultbridge.domain import names
 from faultbridge.errors import Transient
 from faultbridge.ingest.delivery_audit import sent_lines
-from faultbridge.pipeline.normalize.mask import mask
+from faultbridge.pipeline.normalize.mask_secrets import mask
 from faultbridge.ports import Clock, ObjectStore, Receipts, RecordQueue
 from faultbridge.storage.wire.message import Message, encode_message, fits, raw_key
 
