@@ -11,6 +11,7 @@ from faultbridge.domain.cases import Intent, Phase, RepairAction, WaitingFor
 from faultbridge.domain.edges import NodeStatus
 from faultbridge.domain.nodes import NodeState
 from faultbridge.pipeline import entry_builder
+from faultbridge.pipeline.decide.repair_actions import required_repair_action
 from faultbridge.repair.attempt.progress import enter_phase, live_attempt, move_node, update_attempt
 from faultbridge.repair.attempt.step_context import StepContext
 from faultbridge.repair.attempt.step_contract import StepResult

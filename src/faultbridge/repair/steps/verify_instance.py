@@ -17,6 +17,7 @@ from faultbridge.domain.nodes import Isolation, NodeState
 from faultbridge.errors import Misconfigured
 from faultbridge.pipeline import entry_builder
 from faultbridge.pipeline.decide.decide import decide
+from faultbridge.pipeline.decide.repair_actions import required_repair_action
 from faultbridge.pipeline.fold.expire import end_verified, ignore_observations
 from faultbridge.ports import ProviderFailure, Verdict, Verification
 from faultbridge.repair.attempt.evidence import store_report
