@@ -52,7 +52,7 @@ def _transitions(state: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 def drawn(page: str) -> str:
     """Return the page with every generated block updated."""
-    external = [edge for edge in NODE_EDGES if edge.on in {"changed without our intent", "node removed"}]
+    external = [edge for edge in NODE_EDGES if edge.on in {"instance replaced by another system", "node removed"}]
     blocks = {
         "node-diagram": diagram(edge for edge in NODE_EDGES if edge not in external),
         "node-table": table(NODE_EDGES),

@@ -14,7 +14,7 @@ from faultbridge.domain.nodes import Head, Incarnation, NodeKey, NodeState, Plac
 from faultbridge.domain.policy import Policy, Rule
 from faultbridge.pipeline.decide.decide import Rules
 from faultbridge.pipeline.fold.changes import Arrival
-from faultbridge.pipeline.normalize.resolve import Sits
+from faultbridge.pipeline.normalize.resolve import IncarnationMatch
 
 NOON = datetime(2026, 2, 3, 12, 0, tzinfo=UTC)
 STACK_ID = "arn:aws:cloudformation:us-east-1:123456789012:stack/faultbridge/11111111-2222-3333-4444-555555555555"
@@ -60,9 +60,14 @@ def fault(code: str = "xid.79", component: Component = GPU, **others: Any) -> Fa
     return Fault(code=code, component=component, **given)
 
 
-def arrival(observation: Any, at: datetime = NOON, record_id: str = "r-1", sits: Sits = Sits.CURRENT) -> Arrival:
+def arrival(
+    observation: Any,
+    at: datetime = NOON,
+    record_id: str = "r-1",
+    incarnation: IncarnationMatch = IncarnationMatch.CURRENT,
+) -> Arrival:
     """Build the arrival of an observation at a time."""
-    return Arrival(observation, at, record_id, sits)
+    return Arrival(observation, at, record_id, incarnation)
 
 
 def node(status: NodeStatus | None = NodeStatus.HEALTHY, **others: Any) -> NodeState:

@@ -15,7 +15,7 @@ BOX_HEIGHT = 30
 LAYER_HEIGHT = 84
 LETTER = 7.4
 PADDING = 18
-MARGIN = 26
+INCARNATION_MARGIN = 26
 START, END = "[*]", "[end]"
 STYLE = (
     ".state{fill:var(--diagram-box,#eef3fb);stroke:var(--diagram-line,#3b5b8c);stroke-width:1.3}"
@@ -48,8 +48,8 @@ def draw(diagram: str, title: str) -> str:
     names = dict.fromkeys(name for source, target, _ in arrows for name in (source, target))
     widths = {name: 22.0 if name in {START, END} else len(name) * LETTER + PADDING for name in names}
     layout = arrange([(a, b) for a, b, _ in arrows], widths)
-    width = max(layout.x[name] + widths.get(name, 0) / 2 for name in layout.x) + 2 * MARGIN
-    height = len(layout.layers) * LAYER_HEIGHT - LAYER_HEIGHT + BOX_HEIGHT + 2 * MARGIN
+    width = max(layout.x[name] + widths.get(name, 0) / 2 for name in layout.x) + 2 * INCARNATION_MARGIN
+    height = len(layout.layers) * LAYER_HEIGHT - LAYER_HEIGHT + BOX_HEIGHT + 2 * INCARNATION_MARGIN
     tip = f"tip-{crc32(diagram.encode()):x}"  # one page may have several drawings
     shapes = [*_arrows(arrows, layout, tip), *_states(layout, widths)]
     return (
@@ -63,7 +63,7 @@ def draw(diagram: str, title: str) -> str:
 
 def _center(layout: Layout, name: str) -> Point:
     layer = next(index for index, names in enumerate(layout.layers) if name in names)
-    return layout.x[name] + MARGIN, layer * LAYER_HEIGHT + MARGIN + BOX_HEIGHT / 2
+    return layout.x[name] + INCARNATION_MARGIN, layer * LAYER_HEIGHT + INCARNATION_MARGIN + BOX_HEIGHT / 2
 
 
 def _states(layout: Layout, widths: dict[str, float]) -> Iterator[str]:

@@ -18,8 +18,8 @@ from faultbridge import data
 from faultbridge.decoders import registry
 from faultbridge.decoders.common.decoder import Hints
 from faultbridge.pipeline.fold.changes import Arrival
-from faultbridge.pipeline.normalize.limit import limit
-from faultbridge.pipeline.normalize.timestamp import settle
+from faultbridge.pipeline.normalize.oversized_records import limit_faults
+from faultbridge.pipeline.normalize.timestamp import assign_times
 from faultbridge.pipeline.observe import observe
 from tests.bench.decoders import best
 from tests.bench.report import Row, report
@@ -59,8 +59,8 @@ def core(source: str, records: list[Record]) -> None:
         arrivals: list[Arrival] = []
         at = records[start][1]
         for name, at, body in records[start : start + BATCH]:
-            decoded = limit(registry.decode(source, body, Hints(at, "n", "c")), source)
-            seen = settle(decoded, sent_at=at, received_at=at)
+            decoded = limit_faults(registry.decode(source, body, Hints(at, "n", "c")), source)
+            seen = assign_times(decoded, sent_at=at, received_at=at)
             arrivals += [Arrival(one, one.observed_at or at, name) for one in seen]
         state = observe(state, arrivals, rebooted=False, rules=used_rules, catalog=catalog, now=at).state
 

@@ -13,7 +13,7 @@ from faultbridge.decoders import registry
 from faultbridge.decoders.common.decoder import Hints
 from faultbridge.domain.faults import Observation
 from faultbridge.pipeline.normalize.compare import differences
-from faultbridge.pipeline.normalize.timestamp import settle
+from faultbridge.pipeline.normalize.timestamp import assign_times
 from tests.bench.decoders import best
 
 NOON = datetime(2026, 2, 3, 12, 0, tzinfo=UTC)
@@ -48,7 +48,7 @@ def measure(source: str, make: Callable[[int], bytes], samples: int = 50) -> dic
         seen: list[Observation] = []
         for number, body in enumerate(bodies):
             at = NOON + timedelta(minutes=number)
-            seen += settle(registry.decode(source, body, Hints(at)), received_at=at)
+            seen += assign_times(registry.decode(source, body, Hints(at)), received_at=at)
         differences(seen)
 
     act()

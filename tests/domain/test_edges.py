@@ -1,4 +1,4 @@
-"""The edge tables: what the design forbids is nowhere in them."""
+"""The transition tables contain no transition that the design forbids."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ from faultbridge.domain.edges import CASE_EDGES, NODE_EDGES, Actor, CaseStatus, 
 OUT_OF_SERVICE = [status for status in NodeStatus if not status.in_service and status is not NodeStatus.RETIRED]
 
 
-def test_a_node_comes_into_service_only_through_validation_or_the_import_of_a_serving_fleet() -> None:
-    ways_in = {
+def test_a_node_enters_service_only_by_validation_or_by_an_import() -> None:
+    transitions = {
         (edge.source, edge.target)
         for edge in NODE_EDGES
         if edge.target in {"healthy", "degraded"} and edge.source not in {"healthy", "degraded"}
     }
-    assert ways_in == {("validating", "healthy"), ("validating", "degraded"), (None, "healthy")}
+    assert transitions == {("validating", "healthy"), ("validating", "degraded"), (None, "healthy")}
 
 
 def test_only_admission_starts_an_attempt() -> None:
-    starters = {actor for edge in CASE_EDGES if edge.target == "in_progress" for actor in edge.actors}
-    assert starters == {Actor.DISPATCH}
+    actors = {actor for edge in CASE_EDGES if edge.target == "in_progress" for actor in edge.actors}
+    assert actors == {Actor.DISPATCH}
 
 
-def test_a_final_case_stays_final() -> None:
+def test_a_closed_case_stays_closed() -> None:
     assert not [edge for edge in CASE_EDGES if edge.source in {"resolved", "expired"}]
 
 
-def test_ingest_never_creates_a_node_nor_drains_one() -> None:
+def test_ingest_neither_creates_nor_drains_a_node() -> None:
     assert not [edge for edge in NODE_EDGES if edge.source is None and Actor.INGEST in edge.actors]
     assert not allowed(NODE_EDGES, "quarantined", "draining", Actor.INGEST)
 

@@ -1,4 +1,4 @@
-"""Entries: their place in the stream, and what changing one does to the chain."""
+"""Entries: their position in the stream, their ids and the hash chain."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ def sealed(*drafts: Draft) -> tuple[tuple[Entry, ...], Head]:
     return seal(STREAM, Head(), drafts, actor=Actor.CLI, severity=Severity.ERROR, recorded_at=after(seconds=1))
 
 
-def test_entries_follow_each_other_without_a_gap() -> None:
+def test_sequences_have_no_gap() -> None:
     entries, head = sealed(draft("one"), draft("two"))
     assert [entry.sequence for entry in entries] == [1, 2]
     assert json.loads(entries[1].body)["metadata"]["previous_event_id"] == entries[0].event_id
     assert (head.sequence, head.hash, head.event_id) == (2, entries[1].hash, entries[1].event_id)
 
 
-def test_the_chain_can_be_recomputed_from_the_stored_bytes_alone() -> None:
+def test_the_hash_chain_can_be_computed_from_the_stored_bodies_alone() -> None:
     entries, _ = sealed(draft("one"), draft("two"))
     first = chain(STREAM.genesis(1), entries[0].body)
     assert (entries[0].hash, entries[1].hash) == (first, chain(first, entries[1].body))
@@ -46,7 +46,7 @@ def test_evidence_is_hashed_and_not_part_of_the_body() -> None:
     assert len(json.loads(entry.body)["data"]["evidence_sha256"]) == 64
 
 
-def test_the_same_place_in_the_same_stack_has_the_same_id_for_ever() -> None:
+def test_an_entry_of_a_stream_always_has_the_same_id() -> None:
     assert STREAM.event_id(1, 7) == STREAM.event_id(1, 7)
     others = [replace(STREAM, stack_id="other"), replace(STREAM, node="other"), replace(STREAM, node=None)]
     ids = {STREAM.event_id(1, 7), STREAM.event_id(2, 7), STREAM.event_id(1, 8)} | {one.event_id(1, 7) for one in others}
@@ -59,7 +59,7 @@ def test_a_case_id_fits_an_execution_name_with_its_attempt() -> None:
     assert name.startswith("c-")
 
 
-def test_a_value_that_json_cannot_keep_exactly_has_no_place_in_an_entry() -> None:
+def test_a_value_that_json_cannot_store_exactly_is_refused() -> None:
     with pytest.raises(TypeError):
         canonical_json({"at": NOON})
     with pytest.raises(TypeError):
@@ -72,6 +72,6 @@ def test_a_value_that_json_cannot_keep_exactly_has_no_place_in_an_entry() -> Non
         lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
     )
 )
-def test_canonical_json_is_one_text_a_value(value) -> None:
+def test_canonical_json_has_exactly_one_text_for_each_value(value) -> None:
     text = canonical_json(value)
     assert canonical_json(json.loads(text)) == text

@@ -1,4 +1,4 @@
-"""Component names: one device has one name, however it was written."""
+"""Component names: one device has one canonical name."""
 
 from __future__ import annotations
 
@@ -20,28 +20,28 @@ from faultbridge.domain.faults import Component, ComponentType, normalize_pci
         ("000d:00:00", "000d:00:00"),
     ],
 )
-def test_every_spelling_of_a_pci_address_is_one_address(written, canonical) -> None:
+def test_every_spelling_of_a_pci_address_has_one_canonical_form(written, canonical) -> None:
     assert normalize_pci(written) == canonical
 
 
 @pytest.mark.parametrize("written", ["", "53", "xx:yy", "0000:53:00:11:22"])
-def test_what_is_no_pci_address_is_refused(written) -> None:
+def test_an_invalid_pci_address_is_refused(written) -> None:
     with pytest.raises(ValueError):  # noqa: PT011 - the text is Python's own
         normalize_pci(written)
 
 
-def test_a_known_device_lends_its_other_names() -> None:
+def test_a_component_gets_the_other_identifiers_of_its_device() -> None:
     known = Component(ComponentType.GPU, pci="0000:53:00", uuid="GPU-1", index=3, serial="16")
     assert identity(Component(ComponentType.GPU, index=3), [known]) == known
     assert identity(Component(ComponentType.GPU, uuid="GPU-1"), [known]) == known
 
 
-def test_a_shared_serial_is_no_proof_of_identity() -> None:
+def test_an_equal_serial_number_does_not_identify_a_device() -> None:
     known = Component(ComponentType.GPU, pci="0000:53:00", serial="16")
-    stranger = Component(ComponentType.GPU, serial="16")
-    assert identity(stranger, [known]) == stranger
+    other = Component(ComponentType.GPU, serial="16")
+    assert identity(other, [known]) == other
 
 
-def test_a_link_is_part_of_a_component() -> None:
+def test_the_link_is_part_of_a_component_key() -> None:
     link = Component(ComponentType.NVLINK, pci="0000:53:00", link=4)
     assert component_key(link) == "nvlink/pci=0000:53:00/link=4"

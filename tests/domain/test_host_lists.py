@@ -1,4 +1,4 @@
-"""Host lists: what few characters stand for."""
+"""Host lists: expansion of Slurm's short form into node names."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faultbridge.domain.host_lists import MAX_HOSTS, expand
+from faultbridge.domain.names import MAX_HOSTS, expand_host_list
 from faultbridge.errors import Rejected
 
 
@@ -23,27 +23,27 @@ from faultbridge.errors import Rejected
         ("", ""),
     ],
 )
-def test_a_host_list_stands_for_names_in_its_order(text: str, names: str) -> None:
-    assert expand(text) == tuple(names.split())
+def test_a_host_list_expands_to_its_names_in_order(text: str, names: str) -> None:
+    assert expand_host_list(text) == tuple(names.split())
 
 
 @pytest.mark.parametrize(
     "text",
     ["gpu-[", "gpu-]", "gpu-[1-", "gpu-[2-1]", "gpu-[a]", "a,,b", f"a[0-{MAX_HOSTS}]", "a[0-99]b[0-99]", "x" * 20_000],
 )
-def test_what_is_no_host_list_or_stands_for_too_many_is_rejected(text: str) -> None:
+def test_an_invalid_or_too_long_host_list_is_rejected(text: str) -> None:
     with pytest.raises(Rejected, match="bad_host_list"):
-        expand(text)
+        expand_host_list(text)
 
 
 @given(st.integers(0, 500), st.integers(0, 100), st.integers(1, 5))
-def test_each_number_of_a_range_is_there_as_wide_as_it_is_written(first: int, more: int, width: int) -> None:
-    names = expand(f"n[{first:0{width}}-{first + more}]")
+def test_a_range_expands_to_every_number_with_its_leading_zeros(first: int, more: int, width: int) -> None:
+    names = expand_host_list(f"n[{first:0{width}}-{first + more}]")
     assert [int(name[1:]) for name in names] == list(range(first, first + more + 1))
     assert all(len(name) > width for name in names)
 
 
 @given(st.text(alphabet="ab[]-,0123", max_size=40))
-def test_any_text_ends_in_names_or_in_a_rejection(text: str) -> None:
+def test_any_text_is_expanded_or_rejected(text: str) -> None:
     with contextlib.suppress(Rejected):
-        assert len(expand(text)) <= MAX_HOSTS
+        assert len(expand_host_list(text)) <= MAX_HOSTS

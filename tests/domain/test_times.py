@@ -1,4 +1,4 @@
-"""Instants as text."""
+"""Times: parsing and formatting of timestamps."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import pytest
 from faultbridge.domain.times import from_text, to_text
 
 
-def test_an_instant_with_an_offset_is_read_as_utc() -> None:
+def test_a_time_with_an_offset_is_converted_to_utc() -> None:
     assert from_text("2026-02-03T05:05:06+01:00") == datetime(2026, 2, 3, 4, 5, 6, tzinfo=UTC)
 
 
 @pytest.mark.parametrize("text", ["", "yesterday", "2026-02-03T04:05:06", "0001-01-01T00:00:00+14:00"])
-def test_what_is_no_instant_is_one_kind_of_error(text: str) -> None:
-    with pytest.raises(ValueError):  # noqa: PT011 - the text is for the caller to word
+def test_an_invalid_time_raises_value_error(text: str) -> None:
+    with pytest.raises(ValueError):  # noqa: PT011 - the caller writes its own text
         from_text(text)
 
 
-def test_a_fraction_is_cut_to_milliseconds_so_that_text_order_is_time_order() -> None:
+def test_a_fraction_is_cut_to_milliseconds() -> None:
     assert to_text(datetime(2026, 2, 3, 4, 5, 6, 999_999, tzinfo=UTC)) == "2026-02-03T04:05:06.999Z"

@@ -15,14 +15,14 @@ from random import Random
 
 import pytest
 
+from faultbridge.domain.clusters import QueuedCase
 from faultbridge.domain.edges import CaseStatus, NodeStatus
-from faultbridge.domain.queue import QueuedCase
 from faultbridge.domain.times import from_text
 from faultbridge.ingest.send import RawInput
 from faultbridge.ledger.queries import shard_rows
 from faultbridge.local import environment
 from faultbridge.repair.cluster_status import UNHEALTHY_ROWS
-from faultbridge.storage.queue import QUEUE, read_queued
+from faultbridge.storage.projections import QUEUE, read_queued
 from tests.e2e.conftest import observe
 from tests.e2e.harness.installation import Installation
 from tests.e2e.harness.large_clusters import put_policy, register_large_cluster

@@ -74,7 +74,7 @@ DRAFTS = {
     "another source's code for it": changed(ChangeKind.BEGAN, fault=fault("smi.gpu_lost")),
     "a component with every name": changed(ChangeKind.BEGAN, replace(CONDITION, component=ALL_NAMES)),
     "an unknown incarnation": changed(ChangeKind.BEGAN, replace(CONDITION, known_incarnation=False)),
-    "a condition changes": changed(ChangeKind.UPDATED, what=("count", "reporters")),
+    "a condition changes": changed(ChangeKind.UPDATED, changed_parts=("count", "reporters")),
     "a condition ends": changed(ChangeKind.ENDED, fault=None, reason="no longer present"),
     "information": changed(ChangeKind.NOTED, None),
     "a late fault": changed(ChangeKind.LATE, None, reason="two hours old"),

@@ -22,7 +22,7 @@ def assert_valid_event(detail: Mapping[str, Any]) -> None:
 
 def watch_entries(monkeypatch: pytest.MonkeyPatch) -> None:
     """Check every entry that is sealed from now on: its event is valid, and its body can be computed from the event."""
-    original = entries._place
+    original = entries._seal_one
 
     def watched(*arguments: Any) -> entries.Entry:
         entry = original(*arguments)
@@ -31,4 +31,4 @@ def watch_entries(monkeypatch: pytest.MonkeyPatch) -> None:
         assert body_of(detail) == entry.body
         return entry
 
-    monkeypatch.setattr(entries, "_place", watched)
+    monkeypatch.setattr(entries, "_seal_one", watched)

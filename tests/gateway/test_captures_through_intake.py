@@ -15,7 +15,7 @@ from faultbridge.domain.faults import Observation
 from faultbridge.errors import Rejected
 from faultbridge.ingest.record_reader import Delivery, RecordReader
 from faultbridge.ingest.send import RawInput, Send
-from faultbridge.pipeline.normalize.limit import limit
+from faultbridge.pipeline.normalize.oversized_records import limit_faults
 from faultbridge.pipeline.normalize.trust import EVENT_BUS
 from faultbridge.simulation.fakes import FakeObjects, FakeQueue, FakeReceipts
 from faultbridge.storage.wire.cloud_event import SOURCES
@@ -75,7 +75,7 @@ def by_event(_: Capture, body: bytes, __: Path) -> Found:
 
 def directly(capture: Capture, body: bytes) -> Found:
     """Return the faults of a capture that is decoded directly, limited as for any record."""
-    observations: tuple[Observation, ...] = limit(registry.decode(capture.source, body), capture.source)
+    observations: tuple[Observation, ...] = limit_faults(registry.decode(capture.source, body), capture.source)
     return held(observations)
 
 

@@ -32,7 +32,7 @@ def codes(found: ComparedSamples) -> list[str]:
 
 
 def stored_at(samples: CounterStore) -> str:
-    found = samples.table.get(keys.reading(KEY, SOURCE))
+    found = samples.table.get(keys.counter_samples(KEY, SOURCE))
     assert found is not None
     return str(found["at"])
 

@@ -107,7 +107,7 @@ def test_a_node_out_of_service_is_not_silent() -> None:
 def test_a_heartbeat_of_an_earlier_instance_is_not_stored() -> None:
     world = World()
     beat(world, instance_id="i-0000000000000dead")
-    assert world.ports.table.get(keys.seen(KEY)) is None
+    assert world.ports.table.get(keys.heartbeat(KEY)) is None
 
 
 def test_most_heartbeats_write_nothing() -> None:
@@ -174,7 +174,7 @@ def test_a_node_is_silent_exactly_when_its_timeout_ends(early: timedelta, expect
 def reads(world: World) -> int:
     """Count the reads of stored heartbeats."""
     calls = world.ports.seam.named("table.get_many")
-    return sum(any(keys.is_seen(key.sk) for key in call.argument) for call in calls)
+    return sum(any(keys.is_heartbeat(key.sk) for key in call.argument) for call in calls)
 
 
 def test_a_heartbeat_is_stored_again_after_a_quarter_of_the_timeout() -> None:
@@ -184,7 +184,7 @@ def test_a_heartbeat_is_stored_again_after_a_quarter_of_the_timeout() -> None:
     for later, stored in ((quarter, NOON), (timedelta(milliseconds=1), NOON + quarter + timedelta(milliseconds=1))):
         world.ports.clock.advance(later)
         beat(world)
-        seen = world.ports.table.get(keys.seen(KEY))
+        seen = world.ports.table.get(keys.heartbeat(KEY))
         assert seen is not None
         assert seen["last_at"] == to_text(stored)
 
@@ -215,9 +215,9 @@ def test_a_newer_heartbeat_of_another_process_stays_and_is_logged(caplog: pytest
     monitors = [
         HeartbeatMonitor(world.ports.table, world.app.ledger.append, world.app.rules.rulebook) for _ in range(2)
     ]
-    run_before_write(world.ports.seam, writes_to(keys.seen(KEY)), lambda: monitors[1].record({KEY: later}))
+    run_before_write(world.ports.seam, writes_to(keys.heartbeat(KEY)), lambda: monitors[1].record({KEY: later}))
     monitors[0].record({KEY: world.now})
-    seen = world.ports.table.get(keys.seen(KEY))
+    seen = world.ports.table.get(keys.heartbeat(KEY))
     assert seen is not None
     assert seen["last_at"] == to_text(later)
     (line,) = [vars(record) for record in caplog.records if record.message == "heartbeat_not_stored"]

@@ -14,7 +14,7 @@ from faultbridge.domain.times import to_text
 from faultbridge.errors import Conflict, Transient
 from faultbridge.ingest.poison_messages import ALONE_FROM_RECEIVES, MAX_ATTEMPTS
 from faultbridge.ingest.record_reader import Delivery
-from faultbridge.pipeline.normalize.limit import MAX_FAULTS
+from faultbridge.pipeline.normalize.oversized_records import MAX_FAULTS
 from faultbridge.registry.registration import NewNode
 from faultbridge.simulation.fakes import raise_once
 from faultbridge.storage import keys
@@ -200,12 +200,12 @@ def test_a_counter_sample_delivered_again_is_not_compared():
 def test_a_heartbeat_that_could_not_be_stored_is_given_back():
     world = World()
     beat = world.message(json.dumps({"heartbeat": 1, "at": to_text(NOON)}), source="heartbeat")
-    run_before_write(world.ports.seam, writes_to(keys.seen(KEY)), throttled)
+    run_before_write(world.ports.seam, writes_to(keys.heartbeat(KEY)), throttled)
     ingested = world.app.ingestion.ingest([beat, world.message(SMI_NOISE)])
     assert ingested.failed == {beat.id: "heartbeats_unavailable"}
-    assert world.ports.table.get(keys.seen(KEY)) is None
+    assert world.ports.table.get(keys.heartbeat(KEY)) is None
     assert world.app.ingestion.ingest([beat]).failed == {}
-    assert world.ports.table.get(keys.seen(KEY)) is not None
+    assert world.ports.table.get(keys.heartbeat(KEY)) is not None
 
 
 def throttled():

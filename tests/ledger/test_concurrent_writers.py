@@ -9,10 +9,9 @@ from datetime import timedelta
 
 import pytest
 
-from faultbridge.domain.aliases import Alias, AliasRow
 from faultbridge.domain.clusters import Mode
 from faultbridge.domain.edges import NodeStatus
-from faultbridge.domain.nodes import NodeKey
+from faultbridge.domain.nodes import Alias, AliasRow, NodeKey
 from faultbridge.domain.times import to_text
 from faultbridge.errors import Conflict, Rejected
 from faultbridge.ingest.canary import CLUSTER as CANARIES
@@ -134,9 +133,9 @@ def test_a_canary_that_two_workers_process_at_once_is_recorded_once() -> None:
 
 def test_a_heartbeat_is_not_overwritten_by_an_older_one() -> None:
     world = World()
-    run_before_write(world.ports.seam, writes_to(keys.seen(KEY)), heartbeat(world, seconds=30))
+    run_before_write(world.ports.seam, writes_to(keys.heartbeat(KEY)), heartbeat(world, seconds=30))
     heartbeat(world)()
-    seen = world.ports.table.get(keys.seen(KEY))
+    seen = world.ports.table.get(keys.heartbeat(KEY))
     assert seen is not None
     assert seen["last_at"] == to_text(world.now + timedelta(seconds=30))
 
@@ -148,6 +147,6 @@ def test_a_heartbeat_that_arrives_during_the_check_prevents_a_fault() -> None:
     run_before_write(world.ports.seam, writes_to(keys.node_state(KEY)), heartbeat(world))
     world.app.ops.sweep()
     assert world.node().conditions == {}
-    seen = world.ports.table.get(keys.seen(KEY))
+    seen = world.ports.table.get(keys.heartbeat(KEY))
     assert seen is not None
     assert (seen["last_at"], "gsi4pk" in seen) == (to_text(world.now), True)

@@ -176,7 +176,7 @@ def test_a_page_that_a_crash_may_have_sent_is_resolved_even_if_it_is_withheld_la
 
 def test_two_pages_that_are_counted_at_the_same_time_do_not_fill_the_hour() -> None:
     paging, pager, table = new_paging()
-    counter = keys.page_tally("train-a", PageUrgency.URGENT, START)
+    counter = keys.page_count("train-a", PageUrgency.URGENT, START)
 
     def busy(call: Call) -> None:
         if call.name == "table.write" and call.argument.key == counter:
@@ -229,7 +229,7 @@ def test_two_processes_with_one_event_send_a_page_twice_rather_than_never() -> N
 
 def test_a_case_that_closes_before_its_page_is_recorded_sends_no_page() -> None:
     paging, pager, table = new_paging()
-    run_after_read(table.seam, keys.page_mark(CASE, "escalated"), lambda: paging(CLOSED))
+    run_after_read(table.seam, keys.page_notification(CASE, "escalated"), lambda: paging(CLOSED))
     assert outcomes(paging, ESCALATED) == [PageOutcome.OVERTAKEN]
     assert pager.keys == []
 
@@ -279,7 +279,7 @@ def test_an_event_of_exactly_16_days_still_sends_a_page() -> None:
 def test_a_record_of_the_notification_log_expires_after_30_days() -> None:
     paging, _, table = new_paging()
     paging(ESCALATED)
-    record = table.get(keys.page_mark(CASE, "escalated"))
+    record = table.get(keys.page_notification(CASE, "escalated"))
     assert record is not None
     assert (record["state"], record["expires_at"]) == ("sent", int((START + timedelta(days=30)).timestamp()))
 

@@ -1,4 +1,4 @@
-"""Admission: a pure answer to who may be repaired now."""
+"""Admit: which queued cases may start, and why the others wait."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 
 from faultbridge.domain.breakers import CLUSTER_BREAKER, Breaker, BreakerState
 from faultbridge.domain.cases import RepairAction, WaitingFor
-from faultbridge.domain.clusters import Control
+from faultbridge.domain.clusters import Control, QueuedCase
 from faultbridge.domain.nodes import NodeKey
 from faultbridge.domain.policy import Limits, Policy, Rule
-from faultbridge.domain.queue import QueuedCase
 from faultbridge.domain.windows import Window
 from faultbridge.pipeline.decide.admit import MAX_PICKS, admit
 from tests.builders import NOON, after
@@ -37,12 +36,12 @@ def picked(admission) -> list[str]:
     return [pick.case for pick in admission.picks]
 
 
-def test_the_most_urgent_go_first_then_the_oldest():
+def test_the_most_urgent_case_is_picked_first_and_then_the_oldest():
     waiting = [queued(1, priority=1), queued(2, since=after(minutes=1)), queued(3)]
     assert picked(admit(control(), Policy("p", limits=Limits(concurrent=2)), waiting, NOON)) == ["c-3", "c-2"]
 
 
-def test_a_slot_that_is_held_is_not_given_twice():
+def test_a_slot_in_use_is_not_assigned_again():
     admission = admit(
         control(holders={"c-9": NOON}), Policy("p", limits=Limits(concurrent=2)), [queued(1), queued(2)], NOON
     )
@@ -50,7 +49,7 @@ def test_a_slot_that_is_held_is_not_given_twice():
     assert [refused.waiting_for for refused in admission.refusals] == [WaitingFor.BUDGET]
 
 
-def test_a_start_counts_for_an_hour():
+def test_a_repair_start_counts_for_one_hour():
     starts = (NOON - timedelta(minutes=59),)
     limits = Limits(concurrent=5, per_hour=1)
     assert picked(admit(control(starts=starts), Policy("p", limits=limits), [queued()], NOON)) == []
@@ -64,19 +63,19 @@ def test_a_pause_refuses_every_repair_action():
     assert not admission.picks
 
 
-def test_a_case_whose_time_has_not_come_keeps_what_it_waits_for():
+def test_a_case_before_its_start_time_keeps_its_waiting_reason():
     later = queued(not_before=after(minutes=1), waiting_for=WaitingFor.CAPACITY)
     (refused,) = admit(control(), Policy("p", limits=Limits()), [later], NOON).refusals
     assert refused.waiting_for is WaitingFor.CAPACITY
     assert picked(admit(control(), Policy("p", limits=Limits()), [later], after(minutes=1))) == ["c-1"]
 
 
-def test_a_verification_needs_no_slot_and_takes_none():
+def test_a_verification_needs_no_slot():
     waiting = [queued(1, repair_action=RepairAction.VERIFY), queued(2)]
     assert picked(admit(control(), Policy("p", limits=Limits(concurrent=1)), waiting, NOON)) == ["c-1", "c-2"]
 
 
-def test_one_admission_is_bounded_and_those_behind_it_are_not_refused():
+def test_an_admission_picks_a_limited_number_and_does_not_refuse_the_rest():
     waiting = [queued(number) for number in range(40)]
     admission = admit(control(), Policy("p", limits=Limits(concurrent=40, per_hour=40)), waiting, NOON)
     assert (len(admission.picks), admission.refusals) == (MAX_PICKS, ())
@@ -100,7 +99,7 @@ cases = st.builds(
     per_hour=st.integers(0, 6),
 )
 @settings(deadline=None)
-def test_no_limit_is_ever_passed_and_nobody_is_passed_over(waiting, held, begun, concurrent, per_hour):
+def test_no_limit_is_exceeded_and_no_older_case_is_skipped(waiting, held, begun, concurrent, per_hour):
     now = after(minutes=45)
     slots = control(holders={f"c-h{n}": NOON for n in range(held)}, starts=(now,) * begun)
     admission = admit(slots, Policy("p", limits=Limits(concurrent=concurrent, per_hour=per_hour)), waiting, now)
@@ -113,57 +112,59 @@ def test_no_limit_is_ever_passed_and_nobody_is_passed_over(waiting, held, begun,
     assert not refused & {pick.case for pick in admission.picks}
     for pick in taking:
         ahead = [one for one in waiting if (one.priority, one.since) < (pick.priority, pick.since)]
-        free = [one for one in ahead if one.not_before is None or one.not_before <= now]
-        assert {one.case for one in free} <= {one.case for one in admission.picks}
+        due = [one for one in ahead if one.not_before is None or one.not_before <= now]
+        assert {one.case for one in due} <= {one.case for one in admission.picks}
 
 
 ROOM = Policy("p", limits=Limits(concurrent=9, per_hour=9))
 
 
-def guarded(state: BreakerState, *, trial: int = 1, **others) -> Control:
+def with_breaker(state: BreakerState, *, trial: int = 1, **others) -> Control:
     return control(breakers={CLUSTER_BREAKER: Breaker(state, NOON, trial)}, **others)
 
 
-def test_an_open_breaker_lets_no_repair_through_and_says_so():
-    admission = admit(guarded(BreakerState.OPEN), ROOM, [queued(1), queued(2, repair_action=RepairAction.VERIFY)], NOON)
+def test_an_open_breaker_refuses_every_repair_but_no_verification():
+    admission = admit(
+        with_breaker(BreakerState.OPEN), ROOM, [queued(1), queued(2, repair_action=RepairAction.VERIFY)], NOON
+    )
     assert picked(admission) == ["c-2"]
     assert [(one.waiting_for, "is open" in one.reason) for one in admission.refusals] == [(WaitingFor.BREAKER, True)]
 
 
-def test_a_half_open_breaker_lets_as_many_through_as_it_tries():
+def test_a_half_open_breaker_permits_its_number_of_trial_repairs():
     waiting = [queued(number) for number in range(1, 5)]
-    assert picked(admit(guarded(BreakerState.HALF_OPEN, trial=2), ROOM, waiting, NOON)) == ["c-1", "c-2"]
+    assert picked(admit(with_breaker(BreakerState.HALF_OPEN, trial=2), ROOM, waiting, NOON)) == ["c-1", "c-2"]
     verified = [queued(5, repair_action=RepairAction.VERIFY), *waiting]
-    assert picked(admit(guarded(BreakerState.HALF_OPEN), ROOM, verified, NOON)) == ["c-1", "c-5"]
+    assert picked(admit(with_breaker(BreakerState.HALF_OPEN), ROOM, verified, NOON)) == ["c-1", "c-5"]
 
 
-def test_a_trial_is_what_began_since_the_breaker_is_half_open():
+def test_a_trial_repair_is_one_that_started_since_the_breaker_is_half_open():
     before, since = {"c-8": after(minutes=-1)}, {"c-9": NOON}
-    assert picked(admit(guarded(BreakerState.HALF_OPEN, holders=before), ROOM, [queued()], NOON)) == ["c-1"]
-    assert picked(admit(guarded(BreakerState.HALF_OPEN, holders=since), ROOM, [queued()], NOON)) == []
+    assert picked(admit(with_breaker(BreakerState.HALF_OPEN, holders=before), ROOM, [queued()], NOON)) == ["c-1"]
+    assert picked(admit(with_breaker(BreakerState.HALF_OPEN, holders=since), ROOM, [queued()], NOON)) == []
 
 
-def test_a_dry_group_is_left_alone_until_its_time_and_then_looked_at_by_one():
+def test_a_group_without_capacity_waits_and_then_one_replacement_tries_again():
     waiting = [
         queued(1, group="a"),
         queued(2, group="a"),
         queued(3, group="b"),
         queued(4, group="a", repair_action=RepairAction.VERIFY),
     ]
-    dry = control(dry={"a": after(minutes=1)})
-    assert picked(admit(dry, ROOM, waiting, NOON)) == ["c-3", "c-4"]
-    admission = admit(dry, ROOM, waiting, after(minutes=1))
+    exhausted = control(no_capacity_until={"a": after(minutes=1)})
+    assert picked(admit(exhausted, ROOM, waiting, NOON)) == ["c-3", "c-4"]
+    admission = admit(exhausted, ROOM, waiting, after(minutes=1))
     assert picked(admission) == ["c-1", "c-3", "c-4"]
     assert [one.waiting_for for one in admission.refusals] == [WaitingFor.CAPACITY]
 
 
-def test_the_starts_of_the_picks_before_count_for_the_hour():
+def test_the_cases_picked_before_count_for_the_hourly_limit():
     limits = Limits(concurrent=9, per_hour=2)
     admission = admit(control(starts=(NOON,)), Policy("p", limits=limits), [queued(1), queued(2)], NOON)
     assert picked(admission) == ["c-1"]
 
 
-def test_a_full_cluster_still_lets_a_verification_through():
+def test_a_verification_is_admitted_when_all_slots_are_in_use():
     full = control(holders={"c-8": NOON, "c-9": NOON}, starts=(NOON, NOON))
     admission = admit(
         full,
@@ -174,16 +175,19 @@ def test_a_full_cluster_still_lets_a_verification_through():
     assert picked(admission) == ["c-2"]
 
 
-def test_a_repair_action_that_begins_by_approval_waits_until_a_person_said_yes():
+def test_a_repair_action_that_requires_approval_waits_for_the_approval():
     policy = replace(ROOM, rules=(Rule("ask", approval=(RepairAction.REPLACE_NODE,)),))
-    asking = queued(1, rule="ask")
-    (refused,) = admit(control(), policy, [asking], NOON).refusals
+    unapproved = queued(1, rule="ask")
+    (refused,) = admit(control(), policy, [unapproved], NOON).refusals
     assert (refused.waiting_for, "ask" in refused.reason) == (WaitingFor.APPROVAL, True)
-    others = [replace(asking, approved=True), replace(asking, case="c-2", repair_action=RepairAction.REBOOT_NODE)]
+    others = [
+        replace(unapproved, approved=True),
+        replace(unapproved, case="c-2", repair_action=RepairAction.REBOOT_NODE),
+    ]
     assert picked(admit(control(), policy, others, NOON)) == ["c-1", "c-2"]
 
 
-def test_a_rule_with_windows_repairs_in_one_of_them_and_verifies_at_any_time():
+def test_a_rule_with_windows_permits_repairs_only_in_a_window_but_verifications_always():
     window = Window(cron="0 12 * * *", duration=timedelta(hours=2))
     policy = replace(ROOM, rules=(Rule("at-noon", windows=(window,)),))
     waiting = [queued(1, rule="at-noon"), queued(2, rule="at-noon", repair_action=RepairAction.VERIFY)]

@@ -1,4 +1,4 @@
-"""The status of a cluster, from how many of its nodes are in which status."""
+"""The status of a cluster, from the number of its nodes in each status."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ N, C = NodeStatus, ClusterStatus
         ({N.VALIDATING: 3, N.DEGRADED: 1}, 10, C.DEGRADED),
     ],
 )
-def test_a_cluster_is_as_its_nodes_are(bad, expected, status):
+def test_the_cluster_status_follows_from_its_nodes(bad, expected, status):
     assert cluster_status(bad, expected) is status
 
 
-def test_a_share_of_an_unknown_number_is_no_share():
+def test_a_cluster_with_an_unknown_number_of_nodes_is_never_critical():
     assert cluster_status({N.FAILED: 1}, 0) is C.DEGRADED
 
 
-def test_what_is_critical_is_a_threshold_and_no_law():
+def test_the_threshold_of_critical_is_configurable():
     assert cluster_status({N.FAILED: 2}, 10, Thresholds(critical_percent=50)) is C.DEGRADED
 
 
-def test_who_is_not_in_trouble_is_healthy_and_nobody_is_counted_twice():
+def test_the_remaining_nodes_count_as_healthy():
     assert counted({N.FAILED: 2}, 10) == {"failed": 2, "healthy": 8}
     assert counted({N.FAILED: 2}, 1) == {"failed": 2}

@@ -1,4 +1,4 @@
-"""Compare: only what changed between two readings of one port is a fault."""
+"""Compare: only a difference between two samples of one port is a fault."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ def sample(values: dict[str, int | str], component: Component = GPU, minutes: in
         ({"carrier": 1}, {"carrier": 0}, "net.link_down"),
     ],
 )
-def test_a_change_for_the_worse_is_a_fault(before: dict[str, int | str], now: dict[str, int | str], code: str) -> None:
+def test_a_worse_value_than_before_is_a_fault(
+    before: dict[str, int | str], now: dict[str, int | str], code: str
+) -> None:
     (fault,) = compare(sample(before), sample(now, minutes=1))
     assert (fault.code, fault.component, fault.node) == (code, GPU, "node-1")
     assert fault.observed_at == NOON + timedelta(minutes=1)
@@ -48,29 +50,29 @@ def test_a_change_for_the_worse_is_a_fault(before: dict[str, int | str], now: di
         ({"operstate": "UP"}, {"operstate": "DOWN"}),
     ],
 )
-def test_what_stays_or_was_reset_is_no_fault(before: dict[str, int | str], now: dict[str, int | str]) -> None:
+def test_an_unchanged_or_reset_value_is_no_fault(before: dict[str, int | str], now: dict[str, int | str]) -> None:
     assert compare(sample(before), sample(now)) == ()
 
 
-def test_each_port_is_compared_with_itself_only() -> None:
+def test_each_port_is_compared_only_with_itself() -> None:
     found = differences([sample({XID: 0}), sample({XID: 79}, NIC), sample({XID: 48})])
     assert [one.code for one in found if isinstance(one, Fault)] == ["xid.48"]
 
 
-def test_a_fault_that_the_snapshot_beside_it_shows_is_not_told_twice() -> None:
+def test_a_fault_in_a_snapshot_of_the_same_record_is_not_reported_twice() -> None:
     shown = Fault("link-state", "net.link_down", NIC, "ens5 is DOWN")
-    looks: list[Observation] = [
+    observations: list[Observation] = [
         sample({"carrier": 1}, NIC),
         Snapshot("link-state", {}, (shown,)),
         sample({"carrier": 0}, NIC),
     ]
-    assert [one for one in differences(looks) if isinstance(one, Fault)] == []
+    assert [one for one in differences(observations) if isinstance(one, Fault)] == []
 
 
 PORT = Component(ComponentType.NIC, name="mlx5_0")
 
 
-def counted(counter: str, value: int, *, minutes: float = 0, source: str = "rdma-counters") -> CounterSample:
+def port_sample(counter: str, value: int, *, minutes: float = 0, source: str = "rdma-counters") -> CounterSample:
     return CounterSample(source, PORT, {counter: value}, NOON + timedelta(minutes=minutes), "node-1")
 
 
@@ -88,7 +90,7 @@ def counted(counter: str, value: int, *, minutes: float = 0, source: str = "rdma
 def test_a_counter_that_rises_above_its_threshold_is_a_fault(
     counter: str, before: int, now: int, minutes: float, code: str
 ) -> None:
-    (fault,) = compare(counted(counter, before), counted(counter, now, minutes=minutes))
+    (fault,) = compare(port_sample(counter, before), port_sample(counter, now, minutes=minutes))
     assert (fault.code, fault.component, fault.node) == (code, PORT, "node-1")
     assert (fault.attributes["counter"], fault.attributes["before"]) == (counter, str(before))
 
@@ -107,27 +109,27 @@ def test_a_counter_that_rises_above_its_threshold_is_a_fault(
         ("bw_in_allowance_exceeded", 0, 10**6, 1),
     ],
 )
-def test_what_is_full_was_reset_or_stays_below_its_threshold_is_none(
-    counter: str, before: int, now: int, minutes: float
-) -> None:
-    assert compare(counted(counter, before), counted(counter, now, minutes=minutes)) == ()
+def test_a_full_reset_or_small_counter_is_no_fault(counter: str, before: int, now: int, minutes: float) -> None:
+    assert compare(port_sample(counter, before), port_sample(counter, now, minutes=minutes)) == ()
 
 
-def test_a_first_counter_sample_is_no_fault_however_high_it_is() -> None:
+def test_a_first_counter_sample_is_never_a_fault() -> None:
     first = CounterSample("rdma-counters", PORT, {}, NOON)
-    assert compare(first, counted("link_downed", 255, minutes=1)) == ()
+    assert compare(first, port_sample("link_downed", 255, minutes=1)) == ()
 
 
-def test_a_counter_that_filled_up_says_that_it_counted_at_least_so_much() -> None:
-    (fault,) = compare(counted("link_downed", 250), counted("link_downed", 255, minutes=1))
+def test_a_counter_at_its_maximum_is_marked_as_a_lower_bound() -> None:
+    (fault,) = compare(port_sample("link_downed", 250), port_sample("link_downed", 255, minutes=1))
     assert fault.attributes["lower_bound"] == "true"
 
 
-def test_what_a_healthy_port_counts_when_its_peer_fails_names_the_other_side() -> None:
-    (fault,) = compare(counted("unresponsive_remote_events", 0), counted("unresponsive_remote_events", 9, minutes=1))
+def test_a_counter_of_remote_errors_names_the_remote_side() -> None:
+    (fault,) = compare(
+        port_sample("unresponsive_remote_events", 0), port_sample("unresponsive_remote_events", 9, minutes=1)
+    )
     assert (fault.code, fault.attributes["side"]) == ("net.remote_trouble", "remote")
 
 
-def test_a_counter_of_another_source_is_not_judged() -> None:
-    before, now = (counted("link_downed", value, source="ethtool-stats") for value in (0, 9))
+def test_a_counter_of_a_source_without_thresholds_is_no_fault() -> None:
+    before, now = (port_sample("link_downed", value, source="ethtool-stats") for value in (0, 9))
     assert compare(before, now) == ()

@@ -1,4 +1,4 @@
-"""Fold: what one node's conditions become of observations, whatever their order and number."""
+"""Fold: the effect of observations on a node's conditions, in any order and number."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from faultbridge.domain.records import Outcome
 from faultbridge.pipeline.fold.changes import Arrival, ChangeKind, Folded
 from faultbridge.pipeline.fold.expire import end_scopes, expire
 from faultbridge.pipeline.fold.fold import fold
-from faultbridge.pipeline.fold.folding import MAX_CONDITIONS, MAX_TOMBSTONES, OVERFLOW
-from faultbridge.pipeline.normalize.resolve import Sits
+from faultbridge.pipeline.fold.node_conditions import MAX_CONDITIONS, MAX_TOMBSTONES, OVERFLOW
+from faultbridge.pipeline.normalize.resolve import IncarnationMatch
 from tests.builders import CATALOG, GPU, NOON, OTHER_GPU, after, arrival, fault, node
 
 KEY_OF_79 = "xid.79@gpu/pci=0000:c1:00"
@@ -28,7 +28,7 @@ def folded(state: NodeState, *arrivals: Arrival, now=NOON) -> Folded:
     return fold(state, arrivals, now=now, catalog=CATALOG, limits=Limits())
 
 
-def test_a_fault_begins_a_condition_and_its_record_is_recorded() -> None:
+def test_a_fault_opens_a_condition_and_its_record_is_recorded() -> None:
     result = folded(node(), arrival(fault()))
     condition = result.state.conditions[KEY_OF_79]
     assert (condition.severity, condition.count, condition.since) == (Severity.FATAL, 1, NOON)
@@ -36,7 +36,7 @@ def test_a_fault_begins_a_condition_and_its_record_is_recorded() -> None:
     assert result.outcomes == {"r-1": Outcome.RECORDED}
 
 
-def test_the_same_observation_again_changes_nothing() -> None:
+def test_a_duplicate_observation_changes_nothing() -> None:
     first = folded(node(), arrival(fault()))
     again = folded(first.state, arrival(fault(), record_id="r-2"), now=after(days=3))
     assert again.state == first.state
@@ -50,17 +50,17 @@ def test_an_older_observation_of_the_same_reporter_changes_nothing() -> None:
     assert older.state == first.state
 
 
-def test_two_observations_of_one_instant_count_twice_when_they_differ() -> None:
+def test_two_different_observations_of_one_instant_count_twice() -> None:
     result = folded(node(), arrival(fault(evidence="one")), arrival(fault(evidence="two"), record_id="r-2"))
     assert result.state.conditions[KEY_OF_79].count == 2
     assert result.outcomes["r-2"] is Outcome.FOLDED
 
 
-def test_a_repeat_is_worth_an_entry_at_each_power_of_ten() -> None:
+def test_a_repeated_fault_gives_an_entry_at_each_power_of_ten() -> None:
     arrivals = [arrival(fault(), at=after(seconds=second)) for second in range(12)]
     result = folded(node(), *arrivals)
     assert [change.kind for change in result.changes] == [ChangeKind.BEGAN, ChangeKind.UPDATED]
-    assert result.changes[1].what == ("count",)
+    assert result.changes[1].changed_parts == ("count",)
 
 
 def test_a_second_reporter_joins_the_condition_under_its_canonical_code() -> None:
@@ -68,10 +68,10 @@ def test_a_second_reporter_joins_the_condition_under_its_canonical_code() -> Non
     result = folded(node(), arrival(fault()), arrival(seen_by_smi, at=after(seconds=1)))
     assert set(result.state.conditions) == {KEY_OF_79}
     assert set(result.state.conditions[KEY_OF_79].reporters) == {"kernel-log", "nvidia-smi-xml"}
-    assert result.changes[-1].what == ("reporters",)
+    assert result.changes[-1].changed_parts == ("reporters",)
 
 
-def test_a_condition_stays_until_its_last_reporter_withdraws() -> None:
+def test_a_condition_is_active_until_its_last_reporter_withdraws() -> None:
     both = folded(node(), arrival(fault()), arrival(fault("smi.gpu_lost", source="nvidia-smi-xml")))
     clear = Clear("nvidia-smi-xml", "smi.gpu_lost", GPU, "found again")
     one_left = folded(both.state, arrival(clear, at=after(minutes=1)))
@@ -81,7 +81,7 @@ def test_a_condition_stays_until_its_last_reporter_withdraws() -> None:
     assert gone.changes[-1].kind is ChangeKind.ENDED
 
 
-def test_an_observation_older_than_the_end_of_a_condition_opens_nothing() -> None:
+def test_an_observation_from_before_the_end_of_a_condition_opens_nothing() -> None:
     begun = folded(node(), arrival(fault()))
     ended = folded(begun.state, arrival(Clear("kernel-log", "xid.79", GPU, "over"), at=after(minutes=2)))
     late = folded(ended.state, arrival(fault(source="dcgm-health", evidence="late"), at=after(minutes=1)))
@@ -89,14 +89,14 @@ def test_an_observation_older_than_the_end_of_a_condition_opens_nothing() -> Non
     assert set(late.outcomes.values()) == {Outcome.STALE}
 
 
-def test_an_observation_newer_than_the_end_opens_the_condition_again() -> None:
+def test_an_observation_from_after_the_end_opens_the_condition_again() -> None:
     begun = folded(node(), arrival(fault()))
     ended = folded(begun.state, arrival(Clear("kernel-log", "xid.79", GPU, "over"), at=after(minutes=2)))
     again = folded(ended.state, arrival(fault(), at=after(minutes=3)))
     assert again.state.conditions[KEY_OF_79].since == after(minutes=3)
 
 
-def test_the_floor_keeps_what_an_evicted_tombstone_remembered() -> None:
+def test_an_evicted_tombstone_raises_the_floor() -> None:
     state = node()
     for number in range(MAX_TOMBSTONES + 1):
         code = f"host.test_{number}"
@@ -108,7 +108,7 @@ def test_the_floor_keeps_what_an_evicted_tombstone_remembered() -> None:
     assert replayed.state.conditions == {}
 
 
-def test_an_observation_that_nobody_remembers_any_more_is_stale() -> None:
+def test_an_observation_older_than_the_retention_is_stale() -> None:
     old = folded(node(), arrival(fault(), at=after(days=-20)))
     assert old.state == node()
     assert set(old.outcomes.values()) == {Outcome.STALE}
@@ -127,7 +127,7 @@ def snapshot(*present: Fault, covers=None, source="nvidia-smi-xml") -> Snapshot:
     return Snapshot(source, covers, present)
 
 
-def test_a_snapshot_clears_what_its_source_saw_before_and_does_not_see_now() -> None:
+def test_a_snapshot_withdraws_faults_of_its_source_that_it_no_longer_contains() -> None:
     pending = fault("smi.row_remap_pending", source="nvidia-smi-xml")
     begun = folded(node(), arrival(snapshot(pending)))
     assert begun.state.conditions
@@ -136,17 +136,19 @@ def test_a_snapshot_clears_what_its_source_saw_before_and_does_not_see_now() -> 
     assert clean.outcomes == {"r-1": Outcome.RECORDED}
 
 
-def test_a_snapshot_clears_nothing_that_it_could_not_read() -> None:
+def test_a_snapshot_withdraws_nothing_that_it_could_not_read() -> None:
     pending = fault("smi.row_remap_pending", source="nvidia-smi-xml")
     begun = folded(node(), arrival(snapshot(pending)))
-    blind = folded(begun.state, arrival(snapshot(covers={"smi.row_remap_pending": (OTHER_GPU,)}), at=after(minutes=1)))
-    assert blind.state.conditions.keys() == begun.state.conditions.keys()
+    unreadable = folded(
+        begun.state, arrival(snapshot(covers={"smi.row_remap_pending": (OTHER_GPU,)}), at=after(minutes=1))
+    )
+    assert unreadable.state.conditions.keys() == begun.state.conditions.keys()
 
 
-def test_a_snapshot_does_not_withdraw_the_word_of_another_source() -> None:
+def test_a_snapshot_does_not_withdraw_the_report_of_another_source() -> None:
     begun = folded(node(), arrival(fault()))
-    looked = folded(begun.state, arrival(snapshot(), at=after(minutes=1)))
-    assert looked.state.conditions[KEY_OF_79].active
+    after_snapshot = folded(begun.state, arrival(snapshot(), at=after(minutes=1)))
+    assert after_snapshot.state.conditions[KEY_OF_79].active
 
 
 def test_a_snapshot_older_than_the_last_one_of_its_source_changes_nothing() -> None:
@@ -156,7 +158,7 @@ def test_a_snapshot_older_than_the_last_one_of_its_source_changes_nothing() -> N
     assert not older.state.conditions
 
 
-def test_a_device_learnt_later_joins_two_conditions_and_the_older_since_wins() -> None:
+def test_a_device_list_merges_two_conditions_of_one_device_and_keeps_the_older_start() -> None:
     by_index = fault("xid.48", component=type(GPU)(GPU.type, index=3), source="dcgm-health")
     state = folded(node(), arrival(by_index), arrival(fault("xid.48"), at=after(minutes=1))).state
     assert len(state.conditions) == 2
@@ -168,18 +170,18 @@ def test_a_device_learnt_later_joins_two_conditions_and_the_older_since_wins() -
 
 
 def test_a_fault_of_an_earlier_incarnation_is_a_note_and_no_condition() -> None:
-    late = folded(node(), arrival(fault(), sits=Sits.EARLIER))
+    late = folded(node(), arrival(fault(), incarnation=IncarnationMatch.EARLIER))
     assert not late.state.conditions
     assert [change.kind for change in late.changes] == [ChangeKind.LATE]
 
 
-def test_a_reboot_ends_what_clings_to_the_boot_and_leaves_the_device() -> None:
+def test_a_reboot_ends_conditions_of_the_boot_but_not_of_the_device() -> None:
     state = folded(node(), arrival(fault("smi.row_remap_pending")), arrival(fault("xid.48"))).state
     after_reboot = end_scopes(state, (Scope.PROCESS, Scope.BOOT), at=after(minutes=9), reason="reboot").state
     assert [condition.code for condition in after_reboot.conditions.values()] == ["xid.48"]
 
 
-def test_silence_ends_only_what_the_catalog_lets_it_end() -> None:
+def test_a_quiet_period_ends_only_conditions_with_one_in_the_catalog() -> None:
     state = folded(node(), arrival(fault("xid.92")), arrival(fault("xid.48"))).state
     assert expire(state, now=after(minutes=59)).state.conditions.keys() == state.conditions.keys()
     quiet = expire(state, now=after(hours=1))
@@ -187,7 +189,7 @@ def test_silence_ends_only_what_the_catalog_lets_it_end() -> None:
     assert expire(quiet.state, now=after(hours=2)).changes == ()
 
 
-def test_a_node_holds_64_conditions_and_a_worse_one_takes_the_place_of_the_mildest():
+def test_a_node_holds_64_conditions_and_a_worse_one_evicts_the_mildest():
     links = [fault("xid.92", component=replace(GPU, link=number)) for number in range(MAX_CONDITIONS)]
     full = folded(node(), *(arrival(one, at=after(seconds=number)) for number, one in enumerate(links)))
     mild = folded(full.state, arrival(fault("xid.92", component=OTHER_GPU), at=after(minutes=5)))
@@ -200,7 +202,7 @@ def test_a_node_holds_64_conditions_and_a_worse_one_takes_the_place_of_the_milde
 
 
 @st.composite
-def stories(draw: st.DrawFn) -> list[Arrival]:
+def histories(draw: st.DrawFn) -> list[Arrival]:
     codes = st.sampled_from(["xid.79", "smi.gpu_lost", "xid.48", "xid.31", "xid.92"])
     sources = st.sampled_from(["kernel-log", "nvidia-smi-xml", "dcgm-health"])
     arrivals = []
@@ -216,19 +218,19 @@ def stories(draw: st.DrawFn) -> list[Arrival]:
     return arrivals
 
 
-@given(stories(), st.randoms(use_true_random=False))
-def test_a_whole_story_told_again_in_any_order_changes_nothing(story: list[Arrival], random: Random) -> None:
-    told = folded(node(), *story, now=after(hours=1))
-    retold = [*story, *story]
-    random.shuffle(retold)
-    state = told.state
-    for one in retold:
+@given(histories(), st.randoms(use_true_random=False))
+def test_a_history_replayed_in_any_order_changes_nothing(history: list[Arrival], random: Random) -> None:
+    first = folded(node(), *history, now=after(hours=1))
+    replayed = [*history, *history]
+    random.shuffle(replayed)
+    state = first.state
+    for one in replayed:
         state = folded(state, one, now=after(days=3)).state
-    assert state.conditions.keys() == told.state.conditions.keys()
+    assert state.conditions.keys() == first.state.conditions.keys()
     for key, condition in state.conditions.items():
-        assert condition.since == told.state.conditions[key].since
+        assert condition.since == first.state.conditions[key].since
 
 
-@given(stories())
-def test_every_record_of_a_batch_has_exactly_one_outcome(story: list[Arrival]) -> None:
-    assert set(folded(node(), *story).outcomes) == {one.record_id for one in story}
+@given(histories())
+def test_every_record_of_a_batch_has_exactly_one_outcome(history: list[Arrival]) -> None:
+    assert set(folded(node(), *history).outcomes) == {one.record_id for one in history}

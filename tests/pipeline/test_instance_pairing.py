@@ -1,4 +1,4 @@
-"""Which machine sits in which node: nobody takes what a repair waits for, nobody sits twice."""
+"""Instance pairing: no instance is taken from a repair, and none is assigned twice."""
 
 from __future__ import annotations
 
@@ -7,52 +7,58 @@ from datetime import timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faultbridge.pipeline.decide.instance_pairing import Newcomer, Vacancy, pair
+from faultbridge.pipeline.decide.instance_pairing import UnassignedInstance, VacantNode, pair
 from tests.builders import NOON
 
 
-def newcomers(number: int, **others: str) -> list[Newcomer]:
-    return [Newcomer(f"i-{one}", NOON + timedelta(minutes=one), **others) for one in range(number)]
+def unassigned(number: int, **others: str) -> list[UnassignedInstance]:
+    return [UnassignedInstance(f"i-{one}", NOON + timedelta(minutes=one), **others) for one in range(number)]
 
 
-def test_the_youngest_machine_is_left_to_a_repair_the_oldest_takes_the_free_node() -> None:
-    pairing = pair([Vacancy("free"), Vacancy("under-repair", held=True)], newcomers(2))
-    assert pairing.seated == (("free", "i-0"),)
+def test_the_oldest_instance_is_assigned_and_the_youngest_is_left_for_a_repair() -> None:
+    pairing = pair([VacantNode("free"), VacantNode("under-repair", under_repair=True)], unassigned(2))
+    assert pairing.assigned == (("free", "i-0"),)
     assert pairing.waiting == ("i-1",)
 
 
-def test_what_nobody_waits_for_makes_a_node_of_its_own() -> None:
-    assert pair([Vacancy("free")], newcomers(3)).added == ("i-1", "i-2")
+def test_an_instance_without_a_vacant_node_becomes_a_new_node() -> None:
+    assert pair([VacantNode("free")], unassigned(3)).added == ("i-1", "i-2")
 
 
-def test_a_machine_takes_the_node_in_its_own_zone_first() -> None:
-    free = [Vacancy("a", zone="z-1"), Vacancy("b", zone="z-2")]
-    machines = [Newcomer("i-1", NOON, "z-2"), Newcomer("i-2", NOON + timedelta(minutes=1), "z-1")]
-    assert dict(pair(free, machines).seated) == {"a": "i-2", "b": "i-1"}
+def test_an_instance_is_assigned_to_a_node_of_its_own_zone_first() -> None:
+    free = [VacantNode("a", zone="z-1"), VacantNode("b", zone="z-2")]
+    instances = [UnassignedInstance("i-1", NOON, "z-2"), UnassignedInstance("i-2", NOON + timedelta(minutes=1), "z-1")]
+    assert dict(pair(free, instances).assigned) == {"a": "i-2", "b": "i-1"}
 
 
-def test_a_node_that_the_provider_itself_names_gets_only_its_own_machine() -> None:
-    seats = [Vacancy("a", slot="s-1"), Vacancy("b", slot="s-2", held=True)]
-    machines = [Newcomer("i-1", slot="s-1"), Newcomer("i-2", slot="s-2"), Newcomer("i-3", slot="s-3")]
-    pairing = pair(seats, machines)
-    assert (pairing.seated, pairing.waiting, pairing.added) == ((("a", "i-1"),), ("i-2",), ("i-3",))
+def test_a_node_with_a_provider_slot_gets_only_the_instance_of_that_slot() -> None:
+    nodes = [VacantNode("a", slot="s-1"), VacantNode("b", slot="s-2", under_repair=True)]
+    instances = [
+        UnassignedInstance("i-1", slot="s-1"),
+        UnassignedInstance("i-2", slot="s-2"),
+        UnassignedInstance("i-3", slot="s-3"),
+    ]
+    pairing = pair(nodes, instances)
+    assert (pairing.assigned, pairing.waiting, pairing.added) == ((("a", "i-1"),), ("i-2",), ("i-3",))
 
 
 vacancies = st.lists(
-    st.builds(Vacancy, st.text("abcdef", min_size=1), held=st.booleans(), proven=st.booleans()),
+    st.builds(VacantNode, st.text("abcdef", min_size=1), under_repair=st.booleans(), confirmed_gone=st.booleans()),
     max_size=8,
     unique_by=lambda one: one.node,
 )
 
 
 @given(vacancies, st.integers(0, 12))
-def test_every_machine_goes_one_way_and_every_node_under_repair_keeps_its_chance(seats: list[Vacancy], number: int):
-    pairing = pair(seats, newcomers(number))
-    seated = [machine for _, machine in pairing.seated]
-    assert sorted([*seated, *pairing.added, *pairing.waiting]) == sorted(f"i-{one}" for one in range(number))
-    open_ = {placement.node for placement in seats if placement.open}
-    assert {node for node, _ in pairing.seated} <= open_
-    assert len(pairing.seated) == len({node for node, _ in pairing.seated})
-    assert len(pairing.waiting) == min(len(seats) - len(open_), number)
+def test_every_instance_has_one_result_and_one_is_left_for_each_node_that_is_not_open(
+    nodes: list[VacantNode], number: int
+):
+    pairing = pair(nodes, unassigned(number))
+    assigned = [instance for _, instance in pairing.assigned]
+    assert sorted([*assigned, *pairing.added, *pairing.waiting]) == sorted(f"i-{one}" for one in range(number))
+    open_nodes = {node.node for node in nodes if node.open}
+    assert {node for node, _ in pairing.assigned} <= open_nodes
+    assert len(pairing.assigned) == len({node for node, _ in pairing.assigned})
+    assert len(pairing.waiting) == min(len(nodes) - len(open_nodes), number)
     if pairing.added:
-        assert {node for node, _ in pairing.seated} == open_
+        assert {node for node, _ in pairing.assigned} == open_nodes

@@ -1,4 +1,4 @@
-"""Secrets leave a record before it is kept, and nothing else does."""
+"""Secrets are removed from a record before it is stored, and nothing else is."""
 
 from __future__ import annotations
 
@@ -8,38 +8,38 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from faultbridge.pipeline.normalize.mask import MASKED, PATTERNS, mask
+from faultbridge.pipeline.normalize.mask_secrets import MASKED, PATTERNS, mask
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 UPPER = "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 
 
-def word(alphabet: str, size: int, most: int | None = None) -> st.SearchStrategy[str]:
-    return st.text(alphabet, min_size=size, max_size=most or size)
+def text_of(alphabet: str, size: int, max_size: int | None = None) -> st.SearchStrategy[str]:
+    return st.text(alphabet, min_size=size, max_size=max_size or size)
 
 
 # Each template holds one secret, made up by the test, where `{}` stands.
 TEMPLATES = {
-    "NVRM: loader AWS_ACCESS_KEY_ID=AKIA{} x": word(UPPER, 16),
-    "export AWS_SECRET_ACCESS_KEY={}": word(LETTERS + "/+", 40),
-    '{{"aws_secret_access_key": "{}"}}': word(LETTERS + "/+", 40),
-    "cloning https://user:{}@git.example.com/repo": word(LETTERS, 8, 40),
-    "Authorization: Bearer {}": word(LETTERS + "-._~+", 20, 60),
-    "curl -H 'authorization: Basic {}'": word(LETTERS, 12, 60),
-    "python train.py --api-key {} --lr 0.1": word(LETTERS, 8, 40),
-    "WANDB_API_KEY={} torchrun": word("0123456789abcdef", 40),
-    "token hf_{} found": word(LETTERS, 30),
-    "pushing with ghp_{} now": word(LETTERS, 36),
-    "hook xoxb-{}": word("0123456789", 24),
-    "jwt eyJhbGciOiJI.eyJ{}.c2lnbmF0dXJl": word(LETTERS, 20, 60),
-    "-----BEGIN RSA PRIVATE KEY-----\n{}\n-----END RSA PRIVATE KEY-----": word(LETTERS, 64, 200),
-    "db password: {} host": word(LETTERS, 8, 30),
-    r"{{\"password\":\"{}\"}}": word(LETTERS, 8, 30),
+    "NVRM: loader AWS_ACCESS_KEY_ID=AKIA{} x": text_of(UPPER, 16),
+    "export AWS_SECRET_ACCESS_KEY={}": text_of(LETTERS + "/+", 40),
+    '{{"aws_secret_access_key": "{}"}}': text_of(LETTERS + "/+", 40),
+    "cloning https://user:{}@git.example.com/repo": text_of(LETTERS, 8, 40),
+    "Authorization: Bearer {}": text_of(LETTERS + "-._~+", 20, 60),
+    "curl -H 'authorization: Basic {}'": text_of(LETTERS, 12, 60),
+    "python train.py --api-key {} --lr 0.1": text_of(LETTERS, 8, 40),
+    "WANDB_API_KEY={} torchrun": text_of("0123456789abcdef", 40),
+    "token hf_{} found": text_of(LETTERS, 30),
+    "pushing with ghp_{} now": text_of(LETTERS, 36),
+    "hook xoxb-{}": text_of("0123456789", 24),
+    "jwt eyJhbGciOiJI.eyJ{}.c2lnbmF0dXJl": text_of(LETTERS, 20, 60),
+    "-----BEGIN RSA PRIVATE KEY-----\n{}\n-----END RSA PRIVATE KEY-----": text_of(LETTERS, 64, 200),
+    "db password: {} host": text_of(LETTERS, 8, 30),
+    r"{{\"password\":\"{}\"}}": text_of(LETTERS, 8, 30),
 }
 
 
 @pytest.mark.parametrize("template", TEMPLATES)
-def test_a_secret_is_gone_and_what_stands_around_it_stays(template: str) -> None:
+def test_a_secret_is_removed_and_the_text_around_it_stays(template: str) -> None:
     @given(TEMPLATES[template])
     def holds(secret: str) -> None:
         before, after = template.format("\0").split("\0")
@@ -54,13 +54,13 @@ def test_a_secret_is_gone_and_what_stands_around_it_stays(template: str) -> None
 
 
 @given(st.binary(max_size=400))
-def test_masking_twice_is_masking_once(body: bytes) -> None:
+def test_masking_twice_changes_nothing(body: bytes) -> None:
     once = mask(body)
     assert mask(once) == once
 
 
 @given(st.sampled_from(sorted(TEMPLATES)), st.data(), st.binary(max_size=60), st.binary(max_size=60))
-def test_a_secret_is_gone_between_whatever_lines(
+def test_a_secret_is_removed_between_any_other_lines(
     template: str, data: st.DataObject, before: bytes, after: bytes
 ) -> None:
     secret = data.draw(TEMPLATES[template]).encode()
@@ -82,7 +82,7 @@ HARMLESS = (
 
 
 @pytest.mark.parametrize("text", HARMLESS)
-def test_what_is_no_secret_stays_to_the_byte(text: str) -> None:
+def test_text_without_a_secret_is_unchanged(text: str) -> None:
     assert mask(text.encode()) == text.encode()
 
 
@@ -97,13 +97,13 @@ def test_what_is_no_secret_stays_to_the_byte(text: str) -> None:
         b"key_" * 50_000,
     ],
 )
-def test_a_hostile_record_costs_no_more_than_its_size(hostile: bytes) -> None:
+def test_a_hostile_record_takes_no_excessive_time(hostile: bytes) -> None:
     started = time.process_time()
     mask(hostile)
     assert time.process_time() - started < 2.0
 
 
-def test_every_pattern_masks_a_group_of_its_own() -> None:
+def test_every_pattern_has_a_group_named_secret_and_lower_case_hints() -> None:
     for pattern in PATTERNS:
         assert "secret" in pattern.expression.groupindex, pattern.name
         assert pattern.hints == tuple(hint.lower() for hint in pattern.hints)

@@ -1,4 +1,4 @@
-"""At which repair action an attempt begins, and what a passed verification proves gone."""
+"""The repair action of an attempt, and the conditions that end with a passed verification after it."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from faultbridge.domain.conditions import Condition, Reporter
 from faultbridge.domain.edges import CaseStatus
 from faultbridge.domain.faults import Action, Severity
 from faultbridge.domain.policy import Policy, Rule
-from faultbridge.pipeline.decide.repair_actions import above, choose
+from faultbridge.pipeline.decide.repair_actions import choose_repair_action, next_higher
 from faultbridge.pipeline.fold.expire import end_verified
 from tests.builders import GPU, NOON, after, node
 
 
 def condition(action: Action = Action.REPLACE_NODE, scope: Scope = Scope.DEVICE, ends_on: tuple[str, ...] = ()):
     reporters = {"kernel-log": Reporter(True, NOON)}
-    return Condition("xid.1", GPU, Severity.FATAL, action, scope, ends_on, NOON, NOON, "it broke", reporters=reporters)
+    return Condition("xid.1", GPU, Severity.FATAL, action, scope, ends_on, NOON, NOON, "a fault", reporters=reporters)
 
 
 def case(repair_action: RepairAction, **others) -> Case:
@@ -42,11 +42,11 @@ def policy(*repair_actions: RepairAction) -> Policy:
     return Policy("p", (Rule("rule", repair_actions=repair_actions),))
 
 
-ILL = node(conditions={"xid.1@gpu": condition()})
+FAULTY = node(conditions={"xid.1@gpu": condition()})
 
 
 @pytest.mark.parametrize(
-    ("wanted", "repair_actions", "chosen"),
+    ("requested", "permitted", "chosen"),
     [
         (RepairAction.REPLACE_NODE, tuple(RepairAction), RepairAction.REPLACE_NODE),
         (RepairAction.VERIFY, tuple(RepairAction), RepairAction.VERIFY),
@@ -55,21 +55,26 @@ ILL = node(conditions={"xid.1@gpu": condition()})
         (RepairAction.REBOOT_NODE, (RepairAction.RESET_GPU,), None),
     ],
 )
-def test_a_repair_action_that_is_not_permitted_climbs_as_far_as_the_policy_permits(wanted, repair_actions, chosen):
-    assert choose(ILL, case(wanted), policy(*repair_actions)).repair_action is chosen
+def test_a_forbidden_repair_action_is_replaced_by_the_next_permitted_one(requested, permitted, chosen):
+    assert choose_repair_action(FAULTY, case(requested), policy(*permitted)).repair_action is chosen
 
 
-def test_a_node_that_recovered_is_verified_before_the_first_attempt_only():
-    well = node(conditions={})
-    assert choose(well, case(RepairAction.REPLACE_NODE), policy(*RepairAction)).repair_action is RepairAction.VERIFY
+def test_a_recovered_node_is_only_verified_in_its_first_attempt():
+    recovered = node(conditions={})
     assert (
-        choose(well, case(RepairAction.REPLACE_NODE, attempts=1), policy(*RepairAction)).repair_action
+        choose_repair_action(recovered, case(RepairAction.REPLACE_NODE), policy(*RepairAction)).repair_action
+        is RepairAction.VERIFY
+    )
+    assert (
+        choose_repair_action(
+            recovered, case(RepairAction.REPLACE_NODE, attempts=1), policy(*RepairAction)
+        ).repair_action
         is RepairAction.REPLACE_NODE
     )
 
 
-def test_the_ladder_ends_at_replace():
-    assert [above(repair_action) for repair_action in RepairAction] == [
+def test_no_repair_action_follows_the_replacement():
+    assert [next_higher(repair_action) for repair_action in RepairAction] == [
         RepairAction.RESET_GPU,
         RepairAction.REBOOT_NODE,
         RepairAction.REPLACE_NODE,
@@ -91,7 +96,7 @@ def test_the_ladder_ends_at_replace():
         (RepairAction.REPLACE_NODE, condition(Action.CONTACT_SUPPORT, scope=Scope.INSTANCE), True),
     ],
 )
-def test_a_passed_verification_ends_what_the_repair_action_before_it_puts_right(repair_action, given, ended):
+def test_a_passed_verification_ends_the_conditions_that_the_repair_action_fixes(repair_action, given, ended):
     folded = end_verified(node(conditions={"one": given}), repair_action, at=after(hours=1))
     assert bool(folded.changes) is ended
     assert ("one" not in folded.state.conditions) is ended

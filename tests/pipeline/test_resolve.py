@@ -1,4 +1,4 @@
-"""Which incarnation a record is about, at the very instants at which the answer changes."""
+"""The incarnation that a record is about, tested exactly at the times where the answer changes."""
 
 from __future__ import annotations
 
@@ -7,19 +7,18 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from faultbridge.domain.aliases import Alias, AliasRow
-from faultbridge.domain.nodes import Incarnation, NodeKey, NodeState
+from faultbridge.domain.nodes import Alias, AliasRow, Incarnation, NodeKey, NodeState
 from faultbridge.domain.records import RawRecord
-from faultbridge.pipeline.fold.changes import Sits
-from faultbridge.pipeline.normalize.resolve import MARGIN, learn_boot, resolve, sits
+from faultbridge.pipeline.fold.changes import IncarnationMatch
+from faultbridge.pipeline.normalize.resolve import INCARNATION_MARGIN, match_incarnation, record_boot, resolve
 from tests.builders import NOON, node
 
 MILLISECOND = timedelta(milliseconds=1)
-SITTING = Incarnation(2, 2, None, "boot-2", NOON)
+CURRENT = Incarnation(2, 2, None, "boot-2", NOON)
 
 
-def seated(sitting: Incarnation = SITTING, *, former: tuple[str, ...] = ("i-former",)) -> NodeState:
-    return replace(node(), incarnation=sitting, former_instances=former)
+def backed_by(incarnation: Incarnation = CURRENT, *, former: tuple[str, ...] = ("i-former",)) -> NodeState:
+    return replace(node(), incarnation=incarnation, former_instances=former)
 
 
 def record(sent_at: datetime = NOON, **others: str | None) -> RawRecord:
@@ -29,41 +28,53 @@ def record(sent_at: datetime = NOON, **others: str | None) -> RawRecord:
 @pytest.mark.parametrize(
     ("moved", "expected"),
     [
-        (-MARGIN - MILLISECOND, Sits.EARLIER),
-        (-MARGIN, Sits.UNKNOWN),
-        (MARGIN - MILLISECOND, Sits.UNKNOWN),
-        (MARGIN, Sits.CURRENT),
+        (-INCARNATION_MARGIN - MILLISECOND, IncarnationMatch.EARLIER),
+        (-INCARNATION_MARGIN, IncarnationMatch.UNKNOWN),
+        (INCARNATION_MARGIN - MILLISECOND, IncarnationMatch.UNKNOWN),
+        (INCARNATION_MARGIN, IncarnationMatch.CURRENT),
     ],
 )
-def test_without_any_id_the_time_decides_and_near_the_change_nothing_does(moved: timedelta, expected: Sits) -> None:
-    assert sits(seated(), record(), None, NOON + moved) is expected
+def test_without_an_id_the_time_decides_except_near_the_change(moved: timedelta, expected: IncarnationMatch) -> None:
+    assert match_incarnation(backed_by(), record(), None, NOON + moved) is expected
 
 
-@pytest.mark.parametrize(("boot", "former", "expected"), [(1, (), Sits.CURRENT), (2, (), Sits.EARLIER)])
-def test_whatever_is_older_than_the_first_boot_of_the_first_instance_is_about_it(
-    boot: int, former: tuple[str, ...], expected: Sits
+@pytest.mark.parametrize(
+    ("boot", "former", "expected"), [(1, (), IncarnationMatch.CURRENT), (2, (), IncarnationMatch.EARLIER)]
+)
+def test_every_older_record_is_about_the_first_boot_of_the_first_instance(
+    boot: int, former: tuple[str, ...], expected: IncarnationMatch
 ) -> None:
-    sitting = replace(SITTING, boot=boot)
-    assert sits(seated(sitting, former=former), record(), None, NOON - timedelta(days=1)) is expected
-    assert sits(seated(sitting), record(), None, NOON - timedelta(days=1)) is Sits.EARLIER
+    incarnation = replace(CURRENT, boot=boot)
+    assert (
+        match_incarnation(backed_by(incarnation, former=former), record(), None, NOON - timedelta(days=1)) is expected
+    )
+    assert (
+        match_incarnation(backed_by(incarnation), record(), None, NOON - timedelta(days=1)) is IncarnationMatch.EARLIER
+    )
 
 
-def test_the_boot_that_sits_is_known_by_its_id_however_old_the_observation() -> None:
-    assert sits(seated(), record(boot_id="boot-2"), None, NOON - timedelta(days=1)) is Sits.CURRENT
-    assert sits(seated(), record(boot_id="boot-1"), None, NOON - timedelta(days=1)) is Sits.EARLIER
+def test_the_current_boot_id_decides_for_an_observation_of_any_age() -> None:
+    assert (
+        match_incarnation(backed_by(), record(boot_id="boot-2"), None, NOON - timedelta(days=1))
+        is IncarnationMatch.CURRENT
+    )
+    assert (
+        match_incarnation(backed_by(), record(boot_id="boot-1"), None, NOON - timedelta(days=1))
+        is IncarnationMatch.EARLIER
+    )
 
 
 @pytest.mark.parametrize(("moved", "boot"), [(-MILLISECOND, 2), (timedelta(0), 3)])
 def test_a_new_boot_is_learned_from_what_was_sent_since_the_instance_sits_there(moved: timedelta, boot: int) -> None:
-    learned = learn_boot(seated(), record(NOON + moved, boot_id="boot-3")).incarnation
+    learned = record_boot(backed_by(), record(NOON + moved, boot_id="boot-3")).incarnation
     assert learned is not None
     assert learned.boot == boot
 
 
 def test_the_same_boot_is_nothing_new_and_the_first_id_of_a_boot_names_it() -> None:
-    same = seated()
-    assert learn_boot(same, record(NOON + timedelta(hours=1), boot_id="boot-2")) is same
-    named = learn_boot(seated(replace(SITTING, boot_id=None)), record(boot_id="boot-9")).incarnation
+    same = backed_by()
+    assert record_boot(same, record(NOON + timedelta(hours=1), boot_id="boot-2")) is same
+    named = record_boot(backed_by(replace(CURRENT, boot_id=None)), record(boot_id="boot-9")).incarnation
     assert named is not None
     assert (named.boot, named.boot_id, named.since) == (2, "boot-9", NOON)
 

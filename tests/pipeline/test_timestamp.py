@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from faultbridge.domain.faults import Clear, Component, ComponentType, CounterSample, Fault, Snapshot
-from faultbridge.pipeline.normalize.timestamp import settle
+from faultbridge.pipeline.normalize.timestamp import assign_times
 
 NOON = datetime(2026, 2, 3, 12, 0, tzinfo=UTC)
 GPU = Component(ComponentType.GPU, pci="0000:c1:00")
@@ -20,67 +20,65 @@ def fault(at: datetime | None) -> Fault:
     return Fault("kernel-log", "xid.79", GPU, "gone", at, attributes={"pid": "1"})
 
 
-def settled(at: datetime | None, *, sent_at: datetime | None = None) -> Fault:
-    (found,) = settle([fault(at)], received_at=NOON, sent_at=sent_at)
+def with_time(at: datetime | None, *, sent_at: datetime | None = None) -> Fault:
+    (found,) = assign_times([fault(at)], received_at=NOON, sent_at=sent_at)
     assert isinstance(found, Fault)
     return found
 
 
-def test_a_missing_time_is_when_the_sender_sent_it() -> None:
-    found = settled(None, sent_at=NOON - MINUTE)
+def test_a_missing_time_becomes_the_time_of_sending() -> None:
+    found = with_time(None, sent_at=NOON - MINUTE)
     assert found.observed_at == NOON - MINUTE
     assert found.attributes == {"pid": "1", "time_source": "sent"}
 
 
-def test_a_missing_time_without_a_sender_is_when_it_came_in() -> None:
-    found = settled(None)
+def test_a_missing_time_without_a_sender_time_becomes_the_receipt() -> None:
+    found = with_time(None)
     assert (found.observed_at, found.attributes["time_source"]) == (NOON, "received")
 
 
-def test_a_sender_ahead_of_the_cloud_does_not_date_into_the_future() -> None:
-    assert settled(None, sent_at=NOON + HOUR).observed_at == NOON
+def test_a_sender_clock_ahead_gives_no_time_in_the_future() -> None:
+    assert with_time(None, sent_at=NOON + HOUR).observed_at == NOON
 
 
-def test_a_time_of_its_own_is_kept() -> None:
-    assert settled(NOON - HOUR, sent_at=NOON) == fault(NOON - HOUR)
+def test_a_given_time_is_kept() -> None:
+    assert with_time(NOON - HOUR, sent_at=NOON) == fault(NOON - HOUR)
 
 
-def test_a_clock_ahead_is_shifted_back_by_as_much_as_it_is_ahead() -> None:
-    found = settled(NOON + HOUR - MINUTE, sent_at=NOON + HOUR)
+def test_a_time_is_shifted_back_by_the_offset_of_the_sender_clock() -> None:
+    found = with_time(NOON + HOUR - MINUTE, sent_at=NOON + HOUR)
     assert found.observed_at == NOON - MINUTE
     assert found.attributes["time_source"] == "shifted"
     assert found.attributes["time_claimed"] == "2026-02-03T12:59:00.000Z"
 
 
-def test_a_time_in_2038_becomes_no_later_than_now() -> None:
-    assert settled(datetime(2038, 1, 19, tzinfo=UTC)).observed_at == NOON
+def test_a_time_in_2038_becomes_the_receipt() -> None:
+    assert with_time(datetime(2038, 1, 19, tzinfo=UTC)).observed_at == NOON
 
 
-def test_a_time_that_lies_behind_is_old_and_never_now() -> None:
-    assert settled(datetime(1970, 1, 2, tzinfo=UTC), sent_at=datetime(1970, 1, 2, tzinfo=UTC)).observed_at is not None
-    assert settled(NOON - 24 * HOUR, sent_at=NOON - HOUR).observed_at == NOON - 24 * HOUR
+def test_a_time_in_the_past_is_kept() -> None:
+    assert with_time(datetime(1970, 1, 2, tzinfo=UTC), sent_at=datetime(1970, 1, 2, tzinfo=UTC)).observed_at is not None
+    assert with_time(NOON - 24 * HOUR, sent_at=NOON - HOUR).observed_at == NOON - 24 * HOUR
 
 
-def test_every_kind_of_observation_gets_its_time_and_a_snapshot_its_faults_too() -> None:
+def test_every_kind_of_observation_and_every_fault_of_a_snapshot_gets_a_time() -> None:
     snapshot = Snapshot("nvidia-smi-xml", {}, (fault(None),))
     clear = Clear("kernel-log", "xid.154", GPU, "over")
-    found = settle([snapshot, clear, CounterSample("link-state", GPU, {"carrier": 1})], received_at=NOON)
+    found = assign_times([snapshot, clear, CounterSample("link-state", GPU, {"carrier": 1})], received_at=NOON)
     assert [one.observed_at for one in found] == [NOON, NOON, NOON]
     assert isinstance(found[0], Snapshot)
     assert found[0].present[0].observed_at == NOON
 
 
 @given(claimed=st.none() | instants, sent_at=st.none() | instants)
-def test_no_time_is_ever_later_than_receipt_nor_later_than_claimed(
-    claimed: datetime | None, sent_at: datetime | None
-) -> None:
-    at = settled(claimed, sent_at=sent_at).observed_at
+def test_no_time_is_later_than_the_receipt_or_than_claimed(claimed: datetime | None, sent_at: datetime | None) -> None:
+    at = with_time(claimed, sent_at=sent_at).observed_at
     assert at is not None
     assert at <= NOON
     assert claimed is None or at <= claimed
 
 
 @given(claimed=st.none() | instants, sent_at=st.none() | instants)
-def test_settling_twice_is_settling_once(claimed: datetime | None, sent_at: datetime | None) -> None:
-    once = settle([fault(claimed)], received_at=NOON, sent_at=sent_at)
-    assert settle(once, received_at=NOON, sent_at=sent_at) == once
+def test_assigning_times_twice_changes_nothing(claimed: datetime | None, sent_at: datetime | None) -> None:
+    once = assign_times([fault(claimed)], received_at=NOON, sent_at=sent_at)
+    assert assign_times(once, received_at=NOON, sent_at=sent_at) == once

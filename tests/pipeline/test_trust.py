@@ -1,11 +1,10 @@
-"""Trust: a node speaks of itself, a collector of its cluster, and nobody of a neighbour."""
+"""Trust: an instance reports only about itself, a listed collector about its cluster."""
 
 from __future__ import annotations
 
 import pytest
 
-from faultbridge.domain.aliases import AliasRow
-from faultbridge.domain.nodes import NodeKey
+from faultbridge.domain.nodes import AliasRow, NodeKey
 from faultbridge.domain.records import RawRecord
 from faultbridge.pipeline.normalize.trust import EVENT_BUS, Trust, instance_of
 from tests.builders import KEY, NOON, config
@@ -15,60 +14,62 @@ NODE = f"AROANODEROLE:{OWN}"
 COLLECTOR = "AROACOLLECTOR:dcgm-exporter"
 STRICT = Trust(required=True, own=frozenset({"AROASWEEP"}))
 ROW = AliasRow(KEY, OWN, NOON)
-NEIGHBOUR = AliasRow(NodeKey("train-a", "ip-10-0-0-8"), OTHER, NOON)
+OTHER_ROW = AliasRow(NodeKey("train-a", "ip-10-0-0-8"), OTHER, NOON)
 
 
 def record(sender: str | None, instance_id: str | None = None) -> RawRecord:
     return RawRecord("r-1", "kernel-log", "train-a", None, b"", NOON, NOON, instance_id=instance_id, sender=sender)
 
 
-def objection(sender, *, claims=None, row=ROW, others=(), trusted=(), trust=STRICT):
-    proven = trust.proven(record(sender, claims))
-    return trust.objection(proven, config(trusted_senders=trusted), row, others)
+def refusal(sender, *, claims=None, row=ROW, others=(), trusted=(), trust=STRICT):
+    sent = trust.with_sender_instance(record(sender, claims))
+    return trust.refusal(sent, config(trusted_senders=trusted), row, others)
 
 
-def test_an_instance_speaks_of_itself_and_need_not_say_so():
-    assert objection(NODE) is None
-    assert objection(NODE, claims=OWN) is None
-    assert STRICT.proven(record(NODE)).instance_id == OWN
+def test_an_instance_may_report_about_itself_without_naming_itself():
+    assert refusal(NODE) is None
+    assert refusal(NODE, claims=OWN) is None
+    assert STRICT.with_sender_instance(record(NODE)).instance_id == OWN
 
 
-def test_an_instance_does_not_speak_of_a_neighbour_by_any_name():
-    assert objection(NODE, claims=OTHER, row=NEIGHBOUR) == f"{OWN} speaks of {OTHER}"
-    assert objection(NODE, others=[ROW, NEIGHBOUR]) == f"{OWN} speaks of train-a/ip-10-0-0-8"
+def test_an_instance_may_not_report_about_another_node_by_any_name():
+    assert refusal(NODE, claims=OTHER, row=OTHER_ROW) == f"{OWN} may report only about itself, not about {OTHER}"
+    assert (
+        refusal(NODE, others=[ROW, OTHER_ROW]) == f"{OWN} may report only about itself, not about train-a/ip-10-0-0-8"
+    )
 
 
 @pytest.mark.parametrize(
     "sender", [None, "", "123456789012", "AIDAUSER", COLLECTOR, "AROASWEEPX:faultbridge-sweep", ":"]
 )
-def test_whoever_is_neither_a_node_nor_listed_is_not_believed(sender):
-    assert objection(sender) is not None
+def test_a_sender_that_is_neither_an_instance_nor_listed_is_refused(sender):
+    assert refusal(sender) is not None
 
 
 @pytest.mark.parametrize("listed", [COLLECTOR, "AROACOLLECTOR:*"])
-def test_a_listed_collector_speaks_of_every_node_of_its_cluster(listed):
-    assert objection(COLLECTOR, claims=OTHER, row=NEIGHBOUR, trusted=(listed,)) is None
+def test_a_listed_collector_may_report_about_every_node_of_its_cluster(listed):
+    assert refusal(COLLECTOR, claims=OTHER, row=OTHER_ROW, trusted=(listed,)) is None
 
 
-def test_a_list_means_what_it_says_and_nothing_that_looks_like_it():
-    assert objection("AROACOLLECTOR:dcgm", trusted=(COLLECTOR,)) is not None
-    assert objection("AROACOLLECTOR2:x", trusted=("AROACOLLECTOR:*",)) is not None
-    assert objection("AIDAUSER", trusted=("*", "AIDAUSER:*")) is not None
+def test_a_listed_sender_must_match_exactly():
+    assert refusal("AROACOLLECTOR:dcgm", trusted=(COLLECTOR,)) is not None
+    assert refusal("AROACOLLECTOR2:x", trusted=("AROACOLLECTOR:*",)) is not None
+    assert refusal("AIDAUSER", trusted=("*", "AIDAUSER:*")) is not None
 
 
-def test_a_user_or_a_federated_session_named_as_an_instance_is_no_instance():
+def test_a_user_or_session_named_like_an_instance_is_no_instance():
     assert instance_of(f"AIDAUSER:{OWN}") is None
     assert instance_of(f"AROAROLE:x{OWN}") is None
 
 
-def test_the_event_bus_is_believed_and_so_is_what_our_own_functions_send_again_for_whom_they_say():
-    assert objection(EVENT_BUS) is None
+def test_the_event_bus_and_records_sent_again_by_our_own_functions_are_accepted():
+    assert refusal(EVENT_BUS) is None
     assert STRICT.sender("AROASWEEP:faultbridge-sweep", NODE) == NODE
     assert STRICT.sender(f"AROANODEROLE:{OTHER}", NODE) == f"AROANODEROLE:{OTHER}"
     assert STRICT.sender(f"AROANODEROLE:{OTHER}", EVENT_BUS) == f"AROANODEROLE:{OTHER}"
 
 
-def test_where_no_proof_is_asked_for_nothing_is_checked_or_filled_in():
+def test_without_required_checks_nothing_is_refused_or_filled_in():
     off = Trust()
-    assert objection(None, claims=OTHER, row=NEIGHBOUR, trust=off) is None
-    assert off.proven(record(NODE)).instance_id is None
+    assert refusal(None, claims=OTHER, row=OTHER_ROW, trust=off) is None
+    assert off.with_sender_instance(record(NODE)).instance_id is None

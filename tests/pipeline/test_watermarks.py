@@ -1,4 +1,4 @@
-"""Watermarks at their edges: the very instant at which an observation stops to count, on both sides of it."""
+"""Watermarks at their exact limits: the last observation that is ignored and the first that counts."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.policy import Limits
 from faultbridge.domain.records import Outcome
 from faultbridge.pipeline.fold.changes import Arrival, Folded
-from faultbridge.pipeline.fold.expire import end_scopes, outdate, quiet_until
+from faultbridge.pipeline.fold.expire import end_scopes, ignore_observations, quiet_until
 from faultbridge.pipeline.fold.fold import fold
-from faultbridge.pipeline.fold.folding import MAX_CONDITIONS, MAX_NOTED, MAX_SURVEYS, MAX_TOMBSTONES
+from faultbridge.pipeline.fold.node_conditions import MAX_CONDITIONS, MAX_DAILY_NOTES, MAX_SNAPSHOTS, MAX_TOMBSTONES
 from tests.builders import CATALOG, GPU, NOON, OTHER_GPU, after, arrival, fault, node
 
 KEY_OF_79 = "xid.79@gpu/pci=0000:c1:00"
@@ -31,70 +31,72 @@ def outcome(state: NodeState, *arrivals: Arrival, now=NOON) -> Outcome:
     return only
 
 
-def relapsed() -> NodeState:
-    """A node whose condition ended at noon and began again a minute later."""
+def reopened() -> NodeState:
+    """Return a node whose condition ended at noon and began again a minute later."""
     first = folded(node(), arrival(fault(), at=after(minutes=-1)))
     ended = end_scopes(first.state, (Scope.INSTANCE,), at=NOON, reason="replaced")
     return folded(ended.state, arrival(fault(evidence="again"), at=after(minutes=1)), now=after(minutes=1)).state
 
 
-def test_a_repeat_of_a_relapse_counts() -> None:
-    state = relapsed()
+def test_a_repeated_fault_of_a_reopened_condition_counts() -> None:
+    state = reopened()
     repeated = folded(state, arrival(fault(), at=after(minutes=2)), now=after(minutes=2))
     assert set(repeated.outcomes.values()) == {Outcome.FOLDED}
     assert repeated.state.conditions[KEY_OF_79].count == 2
 
 
 @pytest.mark.parametrize(("seconds", "expected"), [(-1, Outcome.STALE), (0, Outcome.STALE), (1, Outcome.RECORDED)])
-def test_what_another_reporter_saw_up_to_the_end_belongs_to_the_former_life(seconds: int, expected: Outcome) -> None:
+def test_an_observation_from_before_the_end_does_not_count_for_the_reopened_condition(
+    seconds: int, expected: Outcome
+) -> None:
     late = arrival(fault("smi.gpu_lost", source="nvidia-smi-xml"), at=after(seconds=seconds))
-    assert outcome(relapsed(), late, now=after(minutes=5)) is expected
+    assert outcome(reopened(), late, now=after(minutes=5)) is expected
 
 
 @pytest.mark.parametrize(("moved", "expected"), [(timedelta(0), Outcome.STALE), (MILLISECOND, Outcome.RECORDED)])
-def test_what_a_proven_successor_said_before_is_past_though_the_same_had_ended_before_that(moved, expected) -> None:
+def test_observations_from_before_a_passed_verification_are_stale_despite_a_tombstone(moved, expected) -> None:
     known = folded(node(), arrival(fault(), at=after(minutes=-60)))
     ended = end_scopes(known.state, (Scope.INSTANCE,), at=after(minutes=-50), reason="replaced").state
-    proven = outdate(ended, before=NOON)
-    assert outcome(proven, arrival(fault(), at=NOON + moved), now=after(minutes=5)) is expected
+    verified = ignore_observations(ended, before=NOON)
+    assert outcome(verified, arrival(fault(), at=NOON + moved), now=after(minutes=5)) is expected
 
 
 @pytest.mark.parametrize(("moved", "remembered"), [(timedelta(0), 0), (-MILLISECOND, 1)])
-def test_only_what_ended_after_a_successors_proof_began_is_remembered_as_before(moved, remembered) -> None:
+def test_only_tombstones_from_after_the_verification_are_kept(moved, remembered) -> None:
     at = after(minutes=2)
-    ended = end_scopes(relapsed(), (Scope.INSTANCE,), at=at, reason="replaced").state
+    ended = end_scopes(reopened(), (Scope.INSTANCE,), at=at, reason="replaced").state
     assert len(ended.tombstones) == 1
-    assert len(outdate(ended, before=at + moved).tombstones) == remembered
+    assert len(ignore_observations(ended, before=at + moved).tombstones) == remembered
 
 
 @pytest.mark.parametrize(("moved", "expected"), [(-MILLISECOND, Outcome.STALE), (timedelta(0), Outcome.RECORDED)])
-def test_what_is_remembered_for_sixteen_days_is_forgotten_a_millisecond_later(moved, expected) -> None:
+def test_an_observation_one_millisecond_beyond_the_retention_is_stale(moved, expected) -> None:
     at = NOON - Limits().remember_for + moved
     assert outcome(node(), arrival(fault(), at=at)) is expected
 
 
 @pytest.mark.parametrize(("moved", "expected"), [(timedelta(0), Outcome.STALE), (MILLISECOND, Outcome.RECORDED)])
-def test_the_end_of_a_condition_covers_its_own_instant(moved, expected) -> None:
+def test_an_observation_exactly_at_the_end_of_a_condition_is_stale(moved, expected) -> None:
     first = folded(node(), arrival(fault(), at=after(minutes=-1)))
     ended = end_scopes(first.state, (Scope.INSTANCE,), at=NOON, reason="replaced")
     assert outcome(ended.state, arrival(fault(evidence="new"), at=NOON + moved), now=after(minutes=1)) is expected
 
 
-def test_exactly_as_many_tombstones_and_notes_are_kept_as_there_is_room_for() -> None:
+def test_tombstones_and_notes_are_kept_up_to_their_limits() -> None:
     state = node()
     for number in range(MAX_TOMBSTONES):
         begun = folded(state, arrival(fault(f"xid.{1000 + number}"), at=NOON))
         state = end_scopes(begun.state, tuple(Scope), at=NOON, reason="gone").state
     assert len(state.tombstones) == MAX_TOMBSTONES
     assert state.floor is None
-    noted = node()
-    for number in range(MAX_NOTED):
+    state = node()
+    for number in range(MAX_DAILY_NOTES):
         component = OTHER_GPU.__class__(OTHER_GPU.type, pci=f"0000:{number:02x}:00")
-        noted = folded(noted, arrival(fault("xid.31", component=component), at=NOON)).state
-    assert len(noted.noted) == MAX_NOTED
+        state = folded(state, arrival(fault("xid.31", component=component), at=NOON)).state
+    assert len(state.noted) == MAX_DAILY_NOTES
 
 
-def test_a_quiet_condition_ends_at_the_instant_at_which_its_time_is_over() -> None:
+def test_a_quiet_condition_ends_exactly_at_the_end_of_its_quiet_period() -> None:
     from faultbridge.pipeline.fold.expire import expire
 
     state = folded(node(), arrival(fault("xid.92"), at=NOON)).state
@@ -105,7 +107,7 @@ def test_a_quiet_condition_ends_at_the_instant_at_which_its_time_is_over() -> No
     assert len(expire(state, now=until).changes) == 1
 
 
-def test_every_observation_of_one_instant_is_known_when_it_comes_again() -> None:
+def test_every_observation_of_one_instant_is_recognized_as_a_duplicate() -> None:
     first, second = fault(evidence="one"), fault(evidence="two")
     state = folded(node(), arrival(first), arrival(second, record_id="r-2")).state
     assert outcome(state, arrival(first, record_id="r-3")) is Outcome.DUPLICATE
@@ -113,50 +115,50 @@ def test_every_observation_of_one_instant_is_known_when_it_comes_again() -> None
 
 
 @pytest.mark.parametrize(("seconds", "expected"), [(0, Outcome.DUPLICATE), (-1, Outcome.STALE)])
-def test_a_snapshot_told_again_is_a_duplicate_and_an_older_one_is_stale(seconds: int, expected: Outcome) -> None:
-    look = Snapshot("nvidia-smi-xml", {"smi.row_remap_pending": (OTHER_GPU,)}, ())
-    state = folded(node(), arrival(look)).state
-    assert outcome(state, arrival(look, at=after(seconds=seconds), record_id="r-2")) is expected
+def test_a_repeated_snapshot_is_a_duplicate_and_an_older_one_is_stale(seconds: int, expected: Outcome) -> None:
+    snapshot = Snapshot("nvidia-smi-xml", {"smi.row_remap_pending": (OTHER_GPU,)}, ())
+    state = folded(node(), arrival(snapshot)).state
+    assert outcome(state, arrival(snapshot, at=after(seconds=seconds), record_id="r-2")) is expected
 
 
-def test_what_one_check_said_last_makes_no_other_checks_word_of_that_source_old() -> None:
+def test_a_snapshot_of_one_check_does_not_make_another_check_of_the_source_stale() -> None:
     seen = [fault(source="nvsentinel", component=GPU), fault("xid.95", source="nvsentinel", component=OTHER_GPU)]
     begun = folded(node(), *(arrival(one) for one in seen))
-    looks = [
+    snapshots = [
         Snapshot("nvsentinel", {"xid.95": (OTHER_GPU,)}, part="GpuMemWatch"),
         Snapshot("nvsentinel", {"xid.79": (GPU,)}, part="SysLogsXIDError"),
     ]
-    newer = folded(begun.state, arrival(looks[0], after(minutes=10), "r-1"))
-    older = folded(newer.state, arrival(looks[1], after(minutes=9), "r-2"))
+    newer = folded(begun.state, arrival(snapshots[0], after(minutes=10), "r-1"))
+    older = folded(newer.state, arrival(snapshots[1], after(minutes=9), "r-2"))
     assert older.state.conditions == {}
-    again = folded(older.state, arrival(looks[1], after(minutes=9), "r-3"))
+    again = folded(older.state, arrival(snapshots[1], after(minutes=9), "r-3"))
     assert again.outcomes == {"r-3": Outcome.DUPLICATE}
 
 
-def test_the_looks_that_are_remembered_are_bounded() -> None:
-    looks = [
+def test_the_number_of_stored_snapshot_times_is_limited() -> None:
+    snapshots = [
         arrival(Snapshot("nvsentinel", {}, part=f"check-{number}"), after(minutes=number), f"r-{number}")
-        for number in range(MAX_SURVEYS + 5)
+        for number in range(MAX_SNAPSHOTS + 5)
     ]
-    state = folded(node(), *looks).state
-    assert len(state.snapshots) == MAX_SURVEYS
+    state = folded(node(), *snapshots).state
+    assert len(state.snapshots) == MAX_SNAPSHOTS
     assert "nvsentinel#check-0" not in state.snapshots
 
 
 @pytest.mark.parametrize(("moved", "expected"), [(timedelta(0), Outcome.STALE), (MILLISECOND, Outcome.RECORDED)])
-def test_the_floor_covers_its_own_instant(moved, expected) -> None:
-    floored = replace(node(), floor=NOON)
-    assert outcome(floored, arrival(fault(), at=NOON + moved), now=after(minutes=1)) is expected
+def test_an_observation_exactly_at_the_floor_is_stale(moved, expected) -> None:
+    with_floor = replace(node(), floor=NOON)
+    assert outcome(with_floor, arrival(fault(), at=NOON + moved), now=after(minutes=1)) is expected
 
 
 @pytest.mark.parametrize(("moved", "active"), [(timedelta(0), True), (MILLISECOND, False)])
-def test_a_word_of_the_same_instant_does_not_take_back_what_was_said_then(moved, active) -> None:
+def test_a_clear_ends_a_condition_only_if_it_is_later_than_the_fault(moved, active) -> None:
     begun = folded(node(), arrival(fault()))
     over = folded(begun.state, arrival(Clear("kernel-log", "xid.79", GPU, "over"), at=NOON + moved))
     assert bool(list(over.state.active())) is active
 
 
-def test_a_fault_no_worse_than_those_of_a_full_node_takes_the_place_of_none() -> None:
+def test_a_fault_no_worse_than_the_conditions_of_a_full_node_evicts_none() -> None:
     links = [fault("xid.92", component=replace(GPU, link=number)) for number in range(MAX_CONDITIONS)]
     full = folded(node(), *(arrival(one, at=after(seconds=number)) for number, one in enumerate(links)))
     one_more = folded(full.state, arrival(fault("xid.92", component=OTHER_GPU), at=after(minutes=5)))

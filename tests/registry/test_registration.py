@@ -109,7 +109,7 @@ def test_a_node_without_an_instance_is_provisioning_and_not_well() -> None:
     registration = with_cluster()
     state = registration.add_node("train-a", NewNode("ip-10-0-0-7"))
     assert (state.status, state.unverified, state.incarnation) == (NodeStatus.PROVISIONING, False, None)
-    assert registration.table.get(keys.bad("train-a", 0, "ip-10-0-0-7")) is not None
+    assert registration.table.get(keys.unhealthy_node("train-a", 0, "ip-10-0-0-7")) is not None
 
 
 def test_every_name_of_a_node_leads_to_it() -> None:

@@ -25,7 +25,7 @@ from faultbridge.jobs.jobs import Jobs
 from faultbridge.ledger.append import Append, Stack
 from faultbridge.ops.react import React
 from faultbridge.ops.sweep import Sweep, Swept
-from faultbridge.pipeline.normalize.resolve import learn_boot
+from faultbridge.pipeline.normalize.resolve import record_boot
 from faultbridge.pipeline.observe import observe
 from faultbridge.ports import Capacity, CapacityEvidence
 from faultbridge.registry.registration import NewNode, Registration
@@ -196,7 +196,7 @@ class World:
         record = RawRecord("r-boot", "kernel-log", CLUSTER, key.node, b"", now, now, boot_id=boot_id)
         rules = rules_of(self.rulebook, CLUSTER)
         self.append(
-            key, lambda state, _: Transition(learn_boot(state, record)), actor=Actor.INGEST, config=rules.config
+            key, lambda state, _: Transition(record_boot(state, record)), actor=Actor.INGEST, config=rules.config
         )
 
     def process_entries(self) -> None:

@@ -1,4 +1,4 @@
-"""The codec: every state reads back as it was written, and an older or newer one still reads."""
+"""Codec: a stored state is loaded unchanged, also one of an older or newer release."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def busy_state() -> NodeState:
     ).state
 
 
-def test_a_state_reads_back_as_it_was_written() -> None:
+def test_a_stored_state_is_loaded_unchanged() -> None:
     state = busy_state()
     assert load(NodeState, json.loads(json.dumps(dump(state)))) == state
 
 
-def test_what_is_empty_costs_nothing() -> None:
+def test_an_empty_mapping_is_not_stored() -> None:
     assert "conditions" not in dump(node())
 
 
@@ -40,13 +40,13 @@ def test_attributes_of_a_newer_writer_are_ignored() -> None:
     assert load(NodeState, {**dump(busy_state()), "from_the_future": 1}) == busy_state()
 
 
-def test_what_an_older_writer_left_out_has_its_default() -> None:
+def test_a_missing_attribute_of_an_older_writer_gets_its_default() -> None:
     written = dump(config())
     del written["verifier"]
     assert load(ClusterConfig, written) == config()
 
 
-def test_a_policy_keeps_its_durations() -> None:
+def test_the_durations_of_a_policy_are_loaded_unchanged() -> None:
     policy = Policy("v", (Rule("r", Match(codes=("xid.*",)), wait_seconds=5),))
     read = load(Policy, json.loads(json.dumps(dump(policy))))
     assert read == policy
@@ -54,11 +54,11 @@ def test_a_policy_keeps_its_durations() -> None:
 
 
 @pytest.mark.parametrize("value", [1.5, b"bytes", {1, 2}])
-def test_what_would_not_come_back_is_refused(value) -> None:
+def test_an_unsupported_type_is_refused(value) -> None:
     with pytest.raises(TypeError):
         dump({"value": value})
 
 
-def test_a_value_that_may_be_text_or_a_number_reads_back_as_what_it_was() -> None:
+def test_a_value_of_type_text_or_number_keeps_its_type() -> None:
     last = LastSample(NOON, GPU, {"operstate": "UP", "carrier": 1})
     assert load(LastSample, json.loads(json.dumps(dump(last)))) == last

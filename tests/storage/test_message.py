@@ -1,4 +1,4 @@
-"""A record reaches the other end of the queue as it was, and nothing else is taken for one."""
+"""Messages: a record is decoded unchanged, and any other text is rejected."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ RECORD = Message("r-1", "kernel-log", "train-a", SENT, node="ip-10-0-0-7", body=
 
 
 def frame(**changes: Any) -> str:
-    """A good message with some fields changed; None takes a field away."""
+    """Return a valid message with some fields changed; None removes a field."""
     fields = json.loads(encode_message(RECORD)) | changes
     return json.dumps({name: value for name, value in fields.items() if value is not None})
 
@@ -32,22 +32,22 @@ def frame(**changes: Any) -> str:
     instance=st.none() | st.just("i-0123456789abcdef0"),
     first=st.none() | st.just(SENT + timedelta(seconds=1)),
 )
-def test_any_record_comes_back_as_it_was_sent(body: bytes, node: str | None, instance: str | None, first: Any) -> None:
+def test_any_message_is_decoded_unchanged(body: bytes, node: str | None, instance: str | None, first: Any) -> None:
     message = Message("r-1", "kernel-log", "train-a", SENT, node, instance, "boot-1", first, body)
     assert decode_message(encode_message(message)) == message
 
 
-def test_a_pointer_comes_back_without_a_body() -> None:
+def test_a_pointer_is_decoded_without_a_body() -> None:
     pointer = raw_key("train-a", SENT, b"much")
     message = Message("r-1", "kernel-log", "train-a", SENT, pointer=pointer)
     assert decode_message(encode_message(message)) == message
 
 
-def test_text_is_carried_as_text_so_that_people_can_read_the_queue() -> None:
+def test_a_text_body_is_sent_as_readable_text() -> None:
     assert json.loads(encode_message(RECORD))["body"] == "NVRM: Xid"
 
 
-def test_a_long_text_is_packed_before_it_is_put_elsewhere() -> None:
+def test_a_long_text_is_compressed_if_it_then_fits() -> None:
     long = Message("r-1", "nvidia-smi-xml", "train-a", SENT, body=b"<gpu>healthy</gpu>\n" * 50_000)
     text = encode_message(long)
     assert json.loads(text)["encoding"] == "gzip+base64"
@@ -55,7 +55,7 @@ def test_a_long_text_is_packed_before_it_is_put_elsewhere() -> None:
     assert decode_message(text) == long
 
 
-def test_what_no_message_can_carry_is_said_to_not_fit() -> None:
+def test_a_body_too_large_for_a_message_does_not_fit() -> None:
     incompressible = Random(1).randbytes(400_000)
     assert not fits(Message("r-1", "kernel-log", "train-a", SENT, body=incompressible))
     assert fits(RECORD)
@@ -95,20 +95,20 @@ def test_what_no_message_can_carry_is_said_to_not_fit() -> None:
         (frame(pointer="raw/train-a/2026-02-03/../../x"), "bad_pointer"),
     ],
 )
-def test_nonsense_is_rejected_with_a_stable_reason(text: str, reason: str) -> None:
+def test_an_invalid_message_is_rejected_with_a_stable_reason(text: str, reason: str) -> None:
     with pytest.raises(Rejected) as caught:
         decode_message(text)
     assert caught.value.reason == reason
 
 
 @given(st.text(max_size=300) | st.binary(max_size=300).map(lambda raw: raw.decode("latin-1")))
-def test_no_text_breaks_the_reader(text: str) -> None:
+def test_any_other_text_is_rejected(text: str) -> None:
     with pytest.raises(Rejected):
         decode_message(text)
 
 
-def test_a_bomb_is_refused_before_it_bursts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("faultbridge.storage.wire.message.MOST_BODY_BYTES", 1000)
+def test_a_compression_bomb_is_rejected_before_it_is_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("faultbridge.storage.wire.message.MAX_BODY_BYTES", 1000)
     bomb = frame(encoding="gzip+base64", body=base64.b64encode(gzip.compress(b"0" * 100_000)).decode())
     with pytest.raises(Rejected, match="too_large"):
         decode_message(bomb)

@@ -1,4 +1,4 @@
-"""Upcasts: what an earlier release wrote reads today; what a later one wrote is not guessed at."""
+"""Upcasts: items of earlier releases are converted, and items of later releases are refused."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ import pytest
 from faultbridge.errors import Misconfigured
 from faultbridge.storage.upcasts import LATEST, STEPS, upcast
 
-STORY = {
+STEPS_TO_3 = {
     1: lambda item: {**item, "state": {**item["state"], "name": item["state"]["title"]}},
     2: lambda item: {**item, "state": {"name": item["state"]["name"].upper()}},
 }
 
 
-def test_an_item_passes_every_step_between_its_version_and_ours():
-    assert upcast({"schema": 1, "state": {"title": "n"}}, STORY, 3) == {"schema": 3, "state": {"name": "N"}}
-    assert upcast({"schema": 2, "state": {"name": "n"}}, STORY, 3) == {"schema": 3, "state": {"name": "N"}}
+def test_an_item_is_converted_by_every_step_up_to_the_latest_version():
+    assert upcast({"schema": 1, "state": {"title": "n"}}, STEPS_TO_3, 3) == {"schema": 3, "state": {"name": "N"}}
+    assert upcast({"schema": 2, "state": {"name": "n"}}, STEPS_TO_3, 3) == {"schema": 3, "state": {"name": "N"}}
 
 
-def test_an_item_of_our_own_version_is_left_alone():
+def test_an_item_of_the_latest_version_is_unchanged():
     item = {"schema": LATEST, "state": {}}
     assert upcast(item) is item
 
 
-def test_an_item_of_a_newer_release_is_refused_and_says_so():
+def test_an_item_of_a_newer_release_is_refused():
     with pytest.raises(Misconfigured, match="newer release"):
         upcast({"pk": "NODE#a#b", "schema": LATEST + 1})
 
 
-def test_there_is_a_step_from_every_earlier_version():
+def test_every_earlier_version_has_a_step():
     assert set(STEPS) == set(range(1, LATEST))

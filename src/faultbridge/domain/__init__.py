@@ -1,1 +1,19 @@
-"""What Faultbridge is about, as frozen values and pure rules; imports the standard library only."""
+"""Domain: the terms of Faultbridge as frozen values and pure rules, standard library only.
+
+Reading order:
+
+- `faults`: the four kinds of observations, their severity, action and component.
+- `catalog`: the meaning of each fault code: severity, action, and what ends the fault.
+- `conditions`: faults that are active on a node, and the sources that report them.
+- `edges`: node and case statuses, and the table of legal transitions between them.
+- `cases`: one fault of one node from detection to closure, with its repair attempts.
+- `nodes`: a node's complete state, its names, placement and current instance.
+- `clusters`: a cluster's registration, status, repair slots and queue.
+- `breakers`: circuit breakers that stop repairs when too many nodes fail at once.
+- `policy`, `windows`: customer rules, limits and maintenance windows.
+- `entries`, `case_transitions`: timeline entries, and what one decision changes.
+- `records`, `jobs`, `spares`: raw records, training jobs and spare instances.
+- `names`, `times`: validation of names, and timestamps as text.
+
+Nothing here reads a clock, a file or a network. Tests: tests/domain.
+"""

@@ -1,4 +1,4 @@
-"""Breakers: when too many nodes of a cluster or a failure domain fail at once, nothing more is taken out of service."""
+"""Circuit breakers: stop new repairs when too many nodes of a cluster or failure domain fail at once."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ _DOMAIN = "domain:"
 
 
 class BreakerScope(StrEnum):
-    """What a breaker watches: the whole cluster, or each failure domain by itself."""
+    """The nodes that a breaker counts: the whole cluster, or each failure domain separately."""
 
     CLUSTER = "cluster"
     DOMAIN = "domain"
 
 
 class BreakerState(StrEnum):
-    """`closed` lets everything through, `half_open` a few, `open` nothing."""
+    """Breaker states, least strict first: `closed` permits all repairs, `half_open` a few, `open` none."""
 
     CLOSED = "closed"
     HALF_OPEN = "half_open"
@@ -27,9 +27,10 @@ class BreakerState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class BreakerLimit:
-    """When a breaker trips: at least `nodes` nodes are failing and they are at least `percent` of the nodes.
+    """Settings of a breaker: it opens when at least `nodes` nodes and at least `percent` of all nodes fail.
 
-    An open breaker lets `trial` repairs at a time through once no node began to fail for `quiet`.
+    An open breaker becomes half open when no further node has failed for `quiet`. A half-open breaker permits `trial`
+    repairs at a time.
     """
 
     scope: BreakerScope = BreakerScope.CLUSTER
@@ -41,9 +42,10 @@ class BreakerLimit:
 
 @dataclass(frozen=True, slots=True)
 class Breaker:
-    """Where a breaker stands, since when, and by how many failing nodes of how many nodes it was judged.
+    """The state of one breaker, when it was entered, and the node counts at that time.
 
-    Cases that opened up to `ignored_before` do not count: a person closed the breaker in spite of them.
+    `failing` of `of` nodes failed. Cases opened up to `ignored_before` do not count: an operator closed the breaker
+    although they were open.
     """
 
     state: BreakerState
@@ -55,10 +57,10 @@ class Breaker:
 
 
 def breaker_name(scope: BreakerScope, domain: str | None = None) -> str:
-    """Name the breaker of the cluster, or the one of a failure domain."""
+    """Return the name of the cluster's breaker, or of the breaker of one failure domain."""
     return CLUSTER_BREAKER if scope is BreakerScope.CLUSTER else f"{_DOMAIN}{domain}"
 
 
 def domain_of(name: str) -> str | None:
-    """Return the failure domain that a breaker of this name watches, or None for the cluster's."""
+    """Return the failure domain in a breaker's name, or None for the cluster's breaker."""
     return name.removeprefix(_DOMAIN) if name.startswith(_DOMAIN) else None

@@ -1,4 +1,4 @@
-"""Transitions: what one decision changes about a node and its case, as one value that is committed whole."""
+"""Transition: the changes of one decision to a node and its case, committed in one transaction."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from faultbridge.domain.records import Outcome
 
 @dataclass(frozen=True, slots=True)
 class Transition:
-    """A node's next state and the entries that record the change, in order.
+    """A node's next state and the draft entries that record the change, in order.
 
     `writes` are table writes (`storage.writes.Write`) that commit in the same transaction; pure code never reads them.
     `outcomes` holds the outcome of each raw record by its id; it is empty when no record caused the change.

@@ -1,4 +1,4 @@
-"""Cases: everything of one trouble of one node, and the attempts to repair it."""
+"""Cases: the record of one fault of one node from detection to closure, with its repair attempts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ APPROVED, DENIED = "approved", "denied"
 
 
 class RepairAction(StrEnum):
-    """A step of the repair list of repair actions, mildest first."""
+    """The repair actions, least disruptive first."""
 
     VERIFY = "verify"
     RESET_GPU = "reset_gpu"
@@ -25,7 +25,7 @@ class RepairAction(StrEnum):
 
     @property
     def needs_slot(self) -> bool:
-        """Tell whether an attempt at this repair action counts against the repair budget."""
+        """Return whether an attempt with this repair action takes one of the cluster's repair slots."""
         return self is not RepairAction.VERIFY
 
 
@@ -38,7 +38,7 @@ REPAIR_ACTION_OF: Mapping[Action, RepairAction] = {
 
 
 class WaitingFor(StrEnum):
-    """What a queued case waits for."""
+    """The reason why a queued case does not start."""
 
     WAIT = "wait"
     APPROVAL = "approval"
@@ -51,7 +51,7 @@ class WaitingFor(StrEnum):
 
 
 class Resolution(StrEnum):
-    """How a case ended."""
+    """The result of a closed case."""
 
     REPAIRED = "repaired"
     REPLACED = "replaced"
@@ -64,11 +64,11 @@ class Resolution(StrEnum):
 
 
 EXTERNAL = "external"
-"""The mark of a case whose node was replaced by somebody else before Faultbridge gave anything up."""
+"""The key in `Case.marks` that is set when another system replaced the instance before Faultbridge released it."""
 
 
 class Phase(StrEnum):
-    """How far the live attempt has come; everything right of `intent` goes only forward."""
+    """The phases of a repair attempt in order; after `intent` an attempt cannot be canceled."""
 
     ADMITTED = "admitted"
     DRAINING = "draining"
@@ -81,7 +81,10 @@ class Phase(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """The point of no return: which instance is given up, at which repair action, under which idempotency token."""
+    """The committed decision to repair or release one instance: the attempt's point of no return.
+
+    `token` is the idempotency token of the call to the provider; `generation` counts the node's instances.
+    """
 
     repair_action: RepairAction
     instance_id: str
@@ -92,12 +95,14 @@ class Intent:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One admitted try; `steps` keeps each step's outcome so that a repeated call answers the same.
+    """One admitted repair attempt of a case and its progress.
 
-    `step` is the one under way since `since`, looked at `tries` times and waited for with `task_token` until
-    `deadline`; `probe_at` is when somebody looks after the attempt in any case. What is seen on the node after
-    `watched_since` speaks against its repair. `launches` counts those of a successor that came to nothing: the next one
-    has another token; `spare` is the machine that it took out of the pool.
+    `steps` holds the outcome of each finished step, so that a repeated call returns the same outcome.
+    `step` is the current step: it started at `since`, has run `tries` times, and Step Functions waits for it with
+    `task_token` until `deadline`. At `probe_at` the sweep checks the attempt, whatever else happens.
+    A fault observed after `watched_since` proves that the repair failed.
+    `launches` counts failed launches of a successor; each launch uses a new token. `spare` is the spare instance that
+    the attempt claimed.
     """
 
     number: int
@@ -120,7 +125,7 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class Approval:
-    """What a person is asked about one attempt, until when, and what the answer was (None: none yet)."""
+    """A request to an operator to approve one attempt, and the answer; `granted` is None until it is answered."""
 
     attempt: int
     asked_at: datetime
@@ -130,18 +135,18 @@ class Approval:
 
     @property
     def answer(self) -> str | None:
-        """Return the answer in a word; None where there is none yet."""
+        """Return `approved` or `denied`, or None while the request is unanswered."""
         return None if self.granted is None else APPROVED if self.granted else DENIED
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """The live case of a node, kept inside its state: at most one, by construction.
+    """The latest case of a node, stored inside the node's state: a node has at most one live case.
 
-    `marks` says when the case first reached each status or phase; the closing entry turns it into durations.
-    `uncounted` attempts ended for want of capacity, by a pause or at a repair action that another follows, and are none of those
-    that the policy allows;
-    `cancelled` cases give nothing up any more and only bring their node back.
+    `marks` holds when the case first reached each status or phase; the closing entry reports the durations.
+    `uncounted` attempts do not count against the policy's limit: they ended without capacity, by a pause, or with a
+    repair action that a stronger one follows.
+    A `cancelled` case releases no instance: its attempt only returns the node to service.
     """
 
     id: str
@@ -171,34 +176,33 @@ class Case:
 
     @property
     def execution(self) -> str:
-        """Return the name under which the live attempt's execution runs."""
+        """Return the name of the Step Functions execution of the current attempt."""
         return f"{self.id}-{self.attempts}"
 
     @property
-    def tried(self) -> int:
-        """Return how many attempts count against those that the policy allows."""
+    def counted_attempts(self) -> int:
+        """Return the number of attempts that count against the policy's limit."""
         return self.attempts - self.uncounted
 
     @property
-    def asking(self) -> Approval | None:
-        """Return what a person is asked and has not answered yet."""
+    def pending_approval(self) -> Approval | None:
+        """Return the approval request that is still unanswered, or None."""
         unanswered = self.approval is not None and self.approval.granted is None
         return self.approval if unanswered and self.status is CaseStatus.QUEUED else None
 
     @property
     def approved_attempt(self) -> int | None:
-        """Return which attempt a person let begin last."""
-        found = self.approval
-        return found.attempt if found is not None and found.granted is True else None
+        """Return the number of the attempt that an operator approved last, or None."""
+        return self.approval.attempt if self.approval is not None and self.approval.granted else None
 
     @property
     def approved(self) -> bool:
-        """Tell whether a person let the next attempt begin."""
+        """Return whether an operator approved the next attempt."""
         return self.approved_attempt == self.attempts + 1
 
 
 def case_id(stack_id: str, cluster: str, node: str, epoch: int, sequence: int) -> str:
-    """Derive the id of the case that opens with the entry of this sequence: `c-` and 26 base32 characters."""
+    """Derive a case id from the entry that opens the case: `c-` and 26 base32 characters."""
     text = "/".join((stack_id, cluster, node, str(epoch), str(sequence)))
     digest = hashlib.sha256(text.encode()).digest()
     return "c-" + base64.b32encode(digest).decode().lower()[:26]

@@ -1,4 +1,4 @@
-"""What a fault code means: public recommendations, ours and why; what the fault clings to and what ends it."""
+"""The fault catalog: severity, action, scope and end of each fault code, and the recommendations behind them."""
 
 from __future__ import annotations
 
@@ -10,14 +10,17 @@ from faultbridge.domain.faults import Action, Fault, Severity
 
 
 class Kind(StrEnum):
-    """Whether a code reports a moment (`edge`, an Xid) or a lasting state (`level`, a remap pending)."""
+    """Whether a code reports an event (`edge`: an Xid) or a lasting state (`level`: a pending row remap)."""
 
     EDGE = "edge"
     LEVEL = "level"
 
 
 class Scope(StrEnum):
-    """What a fault clings to, shortest-lived first: it ends at the latest when that is replaced."""
+    """The part of a node that a fault belongs to; the fault ends when that part is restarted or replaced.
+
+    Shortest-lived first.
+    """
 
     PROCESS = "process"
     BOOT = "boot"
@@ -27,7 +30,7 @@ class Scope(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Recommendation:
-    """What one public source says to do about a code, in that source's own word."""
+    """The recommendation of one public source for a code, in the source's own words."""
 
     source: str
     says: str
@@ -38,8 +41,9 @@ class Row:
     """One code of the catalog.
 
     `ends_on` holds any of `reset_gpu`, `reboot_node`, `replace_node`, `verified`, `snapshot:<source>`, `quiet:<seconds>`.
-    `same_as` names the code under which this one is counted (a lost GPU seen by nvidia-smi is `xid.79`), `stands_for`
-    the codes and families (`xid.*`) of which this one is but a word, as when an agent calls a node unhealthy.
+    `same_as` is the code under which conditions of this code are stored: a lost GPU in nvidia-smi is `xid.79`.
+    `stands_for` holds the codes and families (`xid.*`) that this unspecific code can report, as when an agent reports
+    only that a node is unhealthy.
     """
 
     code: str
@@ -58,61 +62,61 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Catalog:
-    """All known codes of one version; an unknown code is an error for support, never dropped and never guessed."""
+    """All codes of one catalog version; an unknown code is an `error` with action `contact_support`."""
 
     version: str
     rows: Mapping[str, Row] = field(default_factory=dict)
 
     def row(self, code: str) -> Row:
-        """Return the row of a code, or the row of codes that nobody has described."""
-        known = self.rows.get(code)
-        return known or Row(code, "not in the catalog", Severity.ERROR, Action.CONTACT_SUPPORT)
+        """Return the row of a code, or the default row for an unknown code."""
+        return self.rows.get(code) or Row(code, "not in the catalog", Severity.ERROR, Action.CONTACT_SUPPORT)
 
     def canonical(self, code: str) -> str:
-        """Return the code under which conditions of this code are kept."""
+        """Return the code under which conditions of this code are stored."""
         return self.row(code).same_as or code
 
     def row_of(self, fault: Fault) -> Row:
-        """Return the row that fits a fault best: by what its source told in detail, else by its code.
+        """Return the most specific row for a fault: by its attributes, else by its code.
 
         NVLink5 errors (Xid 144 to 150) have rows `code:unit:errorstatus[:cause]` and `code:Fatal`, Xid 74 has rows
-        `code:finding`; all others one by code. Where several bits of a status are set, the gravest row counts; an
-        `exception` leaves the driver's own word.
+        `code:finding`; every other code has one row. When several bits of a status are set, the worst row applies.
+        With the attribute `exception` only the driver's own severity selects the row.
         """
-        for details in _details(fault.attributes):
-            rows = [row for detail in details if (row := self.rows.get(f"{fault.code}:{detail}")) is not None]
+        for suffixes in _row_suffixes(fault.attributes):
+            rows = [row for suffix in suffixes if (row := self.rows.get(f"{fault.code}:{suffix}")) is not None]
             if rows:
                 return max(rows, key=lambda row: (row.severity.rank, row.action.rank))
         return self.row(fault.code)
 
     def classify(self, fault: Fault) -> Fault:
-        """Give a fault the catalog's severity and action where its source stated none."""
+        """Return a fault with the catalog's severity and action where its source stated none."""
         row = self.row_of(fault)
         return fault.classified(row.severity, row.action)
 
 
-def _details(told: Mapping[str, str]) -> Iterator[tuple[str, ...]]:
-    """Yield the endings of the rows that may fit, the most exact first."""
-    if "findings" in told:
-        yield (told["findings"].partition(",")[0],)
-    if "unit" not in told:
+def _row_suffixes(attributes: Mapping[str, str]) -> Iterator[tuple[str, ...]]:
+    """Yield the row suffixes that match a fault's attributes, most specific first."""
+    if "findings" in attributes:
+        yield (attributes["findings"].partition(",")[0],)
+    if "unit" not in attributes:
         return
-    if "exception" not in told:
-        for unit in (told["unit"], told.get("decoded_unit")):
-            yield from _details_of_unit(unit, told)
-    yield (told.get("severity", ""),)
+    if "exception" not in attributes:
+        for unit in (attributes["unit"], attributes.get("decoded_unit")):
+            yield from _unit_suffixes(unit, attributes)
+    yield (attributes.get("severity", ""),)
 
 
-def _details_of_unit(unit: str | None, told: Mapping[str, str]) -> Iterator[tuple[str, ...]]:
-    status = told.get("errorstatus", "")
-    yield (f"{unit}:{status}:{told.get('cause')}",)
+def _unit_suffixes(unit: str | None, attributes: Mapping[str, str]) -> Iterator[tuple[str, ...]]:
+    status = attributes.get("errorstatus", "")
+    yield (f"{unit}:{status}:{attributes.get('cause')}",)
     yield (f"{unit}:{status}",)
     yield tuple(f"{unit}:{bit:#010x}" for bit in _set_bits(status))
 
 
-def _set_bits(word: str) -> tuple[int, ...]:
+def _set_bits(status: str) -> tuple[int, ...]:
+    """Return each set bit of a hexadecimal status as a number; empty for any other text."""
     try:
-        number = int(word, 16)
+        number = int(status, 16)
     except ValueError:
         return ()
-    return tuple(1 << place for place in range(32) if number >> place & 1)
+    return tuple(1 << position for position in range(32) if number >> position & 1)

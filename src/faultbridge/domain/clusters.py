@@ -1,4 +1,4 @@
-"""Clusters: how one is registered, how it is doing, and the one truth about what is being repaired in it."""
+"""Clusters: registration, status, repair slots and the queue of cases that wait for a slot."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ from enum import StrEnum
 from zlib import crc32
 
 from faultbridge.domain.breakers import Breaker, BreakerScope, BreakerState, breaker_name
-from faultbridge.domain.nodes import Head
+from faultbridge.domain.cases import RepairAction, WaitingFor
+from faultbridge.domain.nodes import Head, NodeKey
 from faultbridge.errors import Rejected
 
 EKS = "eks"
-"""The orchestrator of clusters that Amazon EKS runs."""
+"""The orchestrator name of clusters that run on Amazon EKS."""
 
 
 class Mode(StrEnum):
-    """How far Faultbridge goes in a cluster: look only, say what it would do, or do it."""
+    """What Faultbridge does in a cluster: only observe, only report its decisions, or act on them."""
 
     OBSERVE = "observe"
     DRY_RUN = "dry_run"
@@ -25,7 +26,7 @@ class Mode(StrEnum):
 
 
 class RepairOwner(StrEnum):
-    """Who repairs: Faultbridge, the provider's own automation, or nobody."""
+    """The owner of repairs: Faultbridge, the provider's automation, or no automation."""
 
     FAULTBRIDGE = "faultbridge"
     PROVIDER = "provider"
@@ -33,7 +34,7 @@ class RepairOwner(StrEnum):
 
 
 class ClusterStatus(StrEnum):
-    """How a cluster is doing, as its nodes are."""
+    """The status of a cluster, derived from the statuses of its nodes."""
 
     HEALTHY = "healthy"
     DEGRADED = "degraded"
@@ -43,7 +44,7 @@ class ClusterStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ProviderRole:
-    """A role through which the machines of another account are reached; its trust asks for the external id."""
+    """The IAM role for a cluster in another account; its trust policy requires the external id."""
 
     arn: str
     external_id: str | None = None
@@ -51,13 +52,15 @@ class ProviderRole:
 
 @dataclass(frozen=True, slots=True)
 class ClusterConfig:
-    """How a cluster was registered; `expected` is the number of its nodes, `shards` is fixed for ever.
+    """The registration of a cluster.
 
-    `trusted_senders` may speak of any of its nodes: `<role id>:<session>`, or `<role id>:*`. `eks_cluster` and
-    `hyperpod_cluster` are what AWS calls it there; `provider_role` reaches it where it is in another account. Until
-    `maintenance_until` its nodes are left alone. `instance_types` are launched in this order, each where there is no
-    capacity for those before it, in any of the `subnets`; without them the launch template says which and where.
-    `spares` machines of the launch template `spare_group` wait in its pool.
+    `expected` is the number of nodes. `shards` cannot change after registration.
+    `trusted_senders` may send records about every node of the cluster: `<role id>:<session>`, or `<role id>:*`.
+    `eks_cluster` and `hyperpod_cluster` are the names in those services. `provider_role` is set when the cluster is
+    in another account. Until `maintenance_until` Faultbridge repairs no node.
+    `instance_types` are launched in this order: the next one when the previous one has no capacity, in any of the
+    `subnets`. Without them the launch template decides. `spares` is the number of spare instances to keep, launched
+    from the launch template `spare_group`.
     """
 
     cluster: str
@@ -81,40 +84,42 @@ class ClusterConfig:
     spares: int = 0
     spare_group: str | None = None
 
-    def checked(self) -> ClusterConfig:
-        """Return the registration if it says all that its parts need; `no_eks_cluster` when it does not."""
+    def validated(self) -> ClusterConfig:
+        """Return this registration; raises `no_eks_cluster` when the EKS cluster name is missing."""
         if self.orchestrator == EKS and not self.eks_cluster:
-            raise Rejected("no_eks_cluster", f"{self.cluster} has orchestrator {EKS}: say what EKS calls it")
+            raise Rejected(
+                "no_eks_cluster", f"the EKS cluster name is missing: {self.cluster}; orchestrator {EKS} requires it"
+            )
         return self
 
     @property
     def acts(self) -> bool:
-        """Tell whether Faultbridge repairs here, or would say that it does."""
+        """Return whether Faultbridge repairs here, or reports in dry run what it would repair."""
         return self.repair_owner is RepairOwner.FAULTBRIDGE and self.mode is not Mode.OBSERVE
 
     @property
-    def follows(self) -> bool:
-        """Tell whether the provider's own automation repairs here, and Faultbridge follows it to a verified node."""
+    def follows_provider(self) -> bool:
+        """Return whether the provider's automation repairs here and Faultbridge only verifies the result."""
         return self.repair_owner is RepairOwner.PROVIDER and self.mode is Mode.ACT
 
     @property
-    def attends(self) -> bool:
-        """Tell whether a fault here opens a case, whoever repairs."""
-        return self.acts or self.follows
+    def opens_cases(self) -> bool:
+        """Return whether a fault in this cluster opens a case."""
+        return self.acts or self.follows_provider
 
     def shard(self, node: str) -> int:
-        """Return the shard of the cluster's rows in which a node is kept."""
+        """Return the shard that holds the rows of a node."""
         return shard_of(node, self.shards)
 
 
 def shard_of(name: str, shards: int) -> int:
-    """Spread names evenly and for ever the same over a number of shards."""
+    """Return the shard of a name: evenly distributed, and always the same for the same name."""
     return crc32(name.encode()) % shards
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterState:
-    """What the cluster's own stream last said: status and counts of nodes by status."""
+    """The last recorded status of a cluster, and the number of its nodes in each status."""
 
     cluster: str
     head: Head = field(default_factory=Head)
@@ -124,10 +129,11 @@ class ClusterState:
 
 @dataclass(frozen=True, slots=True)
 class Control:
-    """Who holds a repair slot since when, and what forbids new ones; every admission commits on its version.
+    """The repair slots of a cluster and everything that blocks new repairs; admissions commit on its `version`.
 
-    `breakers` has those that tripped once, by name; `dry` the groups that had no capacity, and until when each is
-    left alone.
+    `holders` maps each case with a slot to the time since which it holds the slot. `starts` are recent repair starts.
+    `breakers` holds every breaker that has opened before, by name. `no_capacity_until` maps each group without
+    provider capacity to the time of the next try.
     """
 
     cluster: str
@@ -136,14 +142,36 @@ class Control:
     starts: tuple[datetime, ...] = ()
     paused: bool = False
     breakers: Mapping[str, Breaker] = field(default_factory=dict)
-    dry: Mapping[str, datetime] = field(default_factory=dict)
+    no_capacity_until: Mapping[str, datetime] = field(default_factory=dict)
     budget_used_up: bool = False
 
     def breaker(self, domain: str | None) -> Breaker | None:
-        """Return the strictest breaker that is not closed and watches nodes of a failure domain, or None."""
+        """Return the strictest open or half-open breaker for nodes of a failure domain, or None."""
         names = [breaker_name(BreakerScope.CLUSTER)]
         names += [breaker_name(BreakerScope.DOMAIN, domain)] if domain else []
         tripped = [self.breakers[name] for name in names if name in self.breakers]
         order = list(BreakerState)
-        strictest = max(tripped, key=lambda one: order.index(one.state), default=None)
+        strictest = max(tripped, key=lambda breaker: order.index(breaker.state), default=None)
         return None if strictest is None or strictest.state is BreakerState.CLOSED else strictest
+
+
+@dataclass(frozen=True, slots=True)
+class QueuedCase:
+    """One case in the repair queue, as admission reads it.
+
+    `priority` 0 is the most urgent; `since` is when the case was first queued. `approved` is set when an operator
+    approved the next attempt, `approval_pending` while the approval request is unanswered.
+    """
+
+    key: NodeKey
+    case: str
+    repair_action: RepairAction
+    priority: int
+    since: datetime
+    waiting_for: WaitingFor | None = None
+    not_before: datetime | None = None
+    rule: str = ""
+    domain: str | None = None
+    group: str | None = None
+    approved: bool = False
+    approval_pending: bool = False

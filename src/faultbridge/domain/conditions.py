@@ -1,4 +1,4 @@
-"""Conditions: a canonical code on a canonical component, active while a reporter asserts it."""
+"""Conditions: active faults of a node, one per canonical code and component, with their reporters."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _HOUR = len("2026-02-03T12")
 
 @dataclass(frozen=True, slots=True)
 class Reporter:
-    """What one source last said about one condition.
+    """The latest report of one source about one condition.
 
-    `last_at` is its watermark: an older observation changes nothing. `digests` are those of the observations made
-    at exactly `last_at` (at most 8), so that a repetition of one of them changes nothing either. `word` is the key
-    under which it spoke, where that was a word without a code or a device.
+    `last_at` is the watermark: an older observation changes nothing. `digests` identify the observations made exactly
+    at `last_at` (at most 8), so that a duplicate of one of them changes nothing either. `word` is the key of the
+    source's own report when that named no specific code or no device (see `pipeline.fold.attribution`).
     """
 
     active: bool
@@ -30,12 +30,13 @@ class Reporter:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """Something that is wrong with a node; `count` is a lower bound of how often it was observed.
+    """One fault that is active on a node; `count` is a lower bound of its observations.
 
-    `severity` and `action` are those that hold, after the policy had its say; `reported_severity` and `reported_action` those
-    of the catalog and the source, which the policy judges anew each time. `ended_before` is when the same trouble
-    last ended: what was observed up to then belongs to its former life. `hours` counts its observations by the hour in
-    which they were made, for the last day.
+    `severity` and `action` are in effect after the policy. `reported_severity` and `reported_action` come from the
+    catalog and the source; the policy applies to these each time.
+    `ended_before` is when the same condition last ended: observations up to then belong to the ended condition.
+    `hours` counts the observations of the last day by hour. `known_incarnation` is false while no observation is
+    certain to be about the current instance and boot.
     """
 
     code: str
@@ -58,7 +59,7 @@ class Condition:
 
     @property
     def as_reported(self) -> Condition:
-        """Return the condition as it was before any policy."""
+        """Return the condition with its severity and action before the policy."""
         severity, action = self.reported_severity or self.severity, self.reported_action or self.action
         if (severity, action) == (self.severity, self.action):
             return self
@@ -66,44 +67,44 @@ class Condition:
 
     @property
     def active(self) -> bool:
-        """Tell whether any reporter still asserts it."""
+        """Return whether at least one reporter asserts the condition."""
         return any(reporter.active for reporter in self.reporters.values())
 
     @property
     def sources(self) -> frozenset[str]:
-        """Return who asserts it."""
+        """Return the sources that assert the condition."""
         return frozenset(source for source, reporter in self.reporters.items() if reporter.active)
 
     def counted_within(self, hours: int) -> int:
-        """Return how often it was observed at least, in whole hours of the clock up to its last observation."""
+        """Return the number of observations within whole clock hours up to the last observation."""
         earliest = hour_of(self.last_at - timedelta(hours=hours - 1))
-        return sum(number for hour, number in self.hours.items() if hour >= earliest)
+        return sum(count for hour, count in self.hours.items() if hour >= earliest)
 
 
 def hour_of(at: datetime) -> str:
-    """Name the hour of an instant so that later ones sort behind."""
+    """Return the hour of an instant as text that sorts by time: `2026-02-03T12`."""
     return at.isoformat(timespec="hours")[:_HOUR]
 
 
 def counted_at(hours: Mapping[str, int], at: datetime, count: int) -> dict[str, int]:
-    """Count an observation in its hour, and forget with a new hour what is older than a day."""
+    """Add observations to the counter of their hour; a new hour drops the counters older than a day."""
     hour = hour_of(at)
     if hour in hours:
         return {**hours, hour: hours[hour] + count}
     earliest = hour_of(at - timedelta(hours=HOURS_KEPT - 1))
-    return {one: number for one, number in hours.items() if one >= earliest} | {hour: count}
+    return {recent: number for recent, number in hours.items() if recent >= earliest} | {hour: count}
 
 
 @dataclass(frozen=True, slots=True)
 class Tombstone:
-    """What is remembered of an ended condition: until when each reporter's observations are already counted."""
+    """The record of an ended condition: when it ended, and the watermark of each reporter."""
 
     ended_at: datetime
     reporters: Mapping[str, datetime] = field(default_factory=dict)
 
 
 def identity(component: Component, devices: Iterable[Component]) -> Component:
-    """Complete a component's names from the devices known to sit in the node."""
+    """Return a component with the identifiers of the same device in the node's device list."""
     for device in devices:
         if device.type == component.type and _same_device(device, component):
             return Component(
@@ -119,7 +120,7 @@ def identity(component: Component, devices: Iterable[Component]) -> Component:
 
 
 def _same_device(device: Component, component: Component) -> bool:
-    # The serial is no proof: two GPUs of a Grace-Blackwell module share one.
+    # A serial number does not identify a device: two GPUs of a Grace-Blackwell module share one.
     if component.pci is not None:
         return device.pci == component.pci
     if component.uuid is not None:
@@ -128,24 +129,24 @@ def _same_device(device: Component, component: Component) -> bool:
 
 
 def component_key(component: Component) -> str:
-    """Name a component canonically: by PCI address where known, else by UUID, index or name."""
+    """Return the canonical name of a component: by PCI address if known, else UUID, index, name or serial."""
     if component.type is ComponentType.NODE:
         return "node"
     name = "any"
-    for kind in ("pci", "uuid", "index", "name", "serial"):
-        value = getattr(component, kind)
+    for identifier in ("pci", "uuid", "index", "name", "serial"):
+        value = getattr(component, identifier)
         if value is not None:
-            name = f"{kind}={value}"
+            name = f"{identifier}={value}"
             break
     link = "" if component.link is None else f"/link={component.link}"
     return f"{component.type.value}/{name}{link}"
 
 
 def condition_key(code: str, component: Component) -> str:
-    """Name a condition: one canonical code on one canonical component."""
+    """Return the key of a condition: `<canonical code>@<canonical component>`."""
     return f"{code}@{component_key(component)}"
 
 
 def worst_severity(conditions: Iterable[Condition]) -> Severity | None:
-    """Return the worst severity among the conditions, or None where there are none."""
-    return max((condition.severity for condition in conditions), key=lambda one: one.rank, default=None)
+    """Return the worst severity among the conditions, or None without any."""
+    return max((condition.severity for condition in conditions), key=lambda severity: severity.rank, default=None)

@@ -1,6 +1,6 @@
-"""The legal moves of nodes and cases, as data; `append` refuses every other one.
+"""The legal transitions of nodes and cases, as data; `append` refuses every other transition.
 
-Tests, the diagrams in the docs and the check in `append` are all made from these two tables.
+The check in `append`, the tests and the diagrams in docs/state-machine.md all read these two tables.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 
 class NodeStatus(StrEnum):
-    """What a node is doing."""
+    """The status of a node."""
 
     PROVISIONING = "provisioning"
     VALIDATING = "validating"
@@ -26,12 +26,12 @@ class NodeStatus(StrEnum):
 
     @property
     def in_service(self) -> bool:
-        """Tell whether work may run on the node."""
+        """Return whether jobs may run on a node with this status."""
         return self in {NodeStatus.HEALTHY, NodeStatus.DEGRADED}
 
 
 class CaseStatus(StrEnum):
-    """How far one trouble of one node has come."""
+    """The status of a case."""
 
     OPEN = "open"
     QUEUED = "queued"
@@ -43,12 +43,12 @@ class CaseStatus(StrEnum):
 
     @property
     def live(self) -> bool:
-        """Tell whether the case still needs somebody."""
+        """Return whether a case with this status is not closed."""
         return self not in {CaseStatus.RESOLVED, CaseStatus.EXPIRED}
 
 
 class Actor(StrEnum):
-    """Who writes; ownership of a move is a column of the tables below."""
+    """The component that writes a transition; the tables below list the actors of each transition."""
 
     INGEST = "ingest"
     SWEEP = "sweep"
@@ -64,7 +64,7 @@ class Actor(StrEnum):
 
 
 class Edge(NamedTuple):
-    """One legal move; `source` is None where the node or case begins."""
+    """One legal transition: `on` states its cause in words; `source` is None for the first status."""
 
     source: str | None
     target: str
@@ -74,82 +74,77 @@ class Edge(NamedTuple):
 
 _A = Actor
 _NODE_ROWS = (
-    (None, "provisioning", (_A.INVENTORY, _A.CLI), "node registered, no instance"),
-    (None, "validating", (_A.INVENTORY, _A.CLI), "node registered, new instance"),
-    (None, "healthy", (_A.CLI, _A.INVENTORY), "import of a serving fleet, unverified"),
-    ("provisioning", "validating", (_A.STEP, _A.INVENTORY), "successor claimed, generation raised"),
+    (None, "provisioning", (_A.INVENTORY, _A.CLI), "node registered without an instance"),
+    (None, "validating", (_A.INVENTORY, _A.CLI), "node registered with a new instance"),
+    (None, "healthy", (_A.CLI, _A.INVENTORY), "node imported while in service, not verified"),
+    ("provisioning", "validating", (_A.STEP, _A.INVENTORY), "new instance attached, generation raised"),
     ("provisioning", "replacing", (_A.STEP,), "launch failed, attempts left"),
-    ("provisioning", "failed", (_A.STEP, _A.SWEEP), "deadline or attempts used"),
-    ("validating", "healthy", (_A.STEP, _A.CLOSE), "verification passed, nothing active"),
-    ("validating", "degraded", (_A.STEP, _A.CLOSE), "verification passed, a warning remains"),
+    ("provisioning", "failed", (_A.STEP, _A.SWEEP), "deadline passed, or no attempts left"),
+    ("validating", "healthy", (_A.STEP, _A.CLOSE), "verification passed, no active condition"),
+    ("validating", "degraded", (_A.STEP, _A.CLOSE), "verification passed, a warning is still active"),
     ("validating", "repairing", (_A.STEP,), "verification failed, attempts left"),
     ("validating", "replacing", (_A.STEP,), "verification failed, attempts left"),
     ("validating", "quarantined", (_A.INGEST, _A.STEP), "fatal fault, or verification impossible"),
-    ("validating", "failed", (_A.STEP, _A.SWEEP), "verification failed, attempts used"),
-    ("healthy", "degraded", (_A.INGEST, _A.SWEEP, _A.CLI), "first condition of warning or worse"),
-    ("degraded", "healthy", (_A.INGEST, _A.SWEEP), "last condition of warning or worse gone"),
-    (
-        "degraded",
-        "quarantined",
-        (_A.ISOLATE,),
-        "isolation confirmed, no orchestrator, or proven dead",
-    ),
-    ("healthy", "quarantined", (_A.CLI, _A.ISOLATE), "ordered by an operator or a finding"),
+    ("validating", "failed", (_A.STEP, _A.SWEEP), "verification failed, no attempts left"),
+    ("healthy", "degraded", (_A.INGEST, _A.SWEEP, _A.CLI), "first condition of severity warning or worse"),
+    ("degraded", "healthy", (_A.INGEST, _A.SWEEP), "last condition of severity warning or worse ended"),
+    ("degraded", "quarantined", (_A.ISOLATE,), "isolation confirmed, no orchestrator, or instance proven unusable"),
+    ("healthy", "quarantined", (_A.CLI, _A.ISOLATE), "quarantine ordered by an operator or by a finding"),
     ("quarantined", "draining", (_A.STEP,), "attempt admitted"),
-    ("quarantined", "validating", (_A.ISOLATE, _A.CLI), "cause gone before repair"),
-    ("quarantined", "failed", (_A.ISOLATE, _A.CLI), "no automatic action, denied or exhausted"),
-    ("draining", "repairing", (_A.STEP,), "drained; intent committed"),
-    ("draining", "replacing", (_A.STEP,), "drained; intent committed"),
-    ("draining", "validating", (_A.STEP,), "diagnosis only"),
-    ("draining", "quarantined", (_A.STEP, _A.SWEEP), "stopped before the intent"),
+    ("quarantined", "validating", (_A.ISOLATE, _A.CLI), "fault ended before the repair"),
+    ("quarantined", "failed", (_A.ISOLATE, _A.CLI), "no automatic repair, approval denied, or no attempts left"),
+    ("draining", "repairing", (_A.STEP,), "node drained, intent committed"),
+    ("draining", "replacing", (_A.STEP,), "node drained, intent committed"),
+    ("draining", "validating", (_A.STEP,), "node drained, diagnostics only"),
+    ("draining", "quarantined", (_A.STEP, _A.SWEEP), "attempt stopped before the intent"),
     ("draining", "failed", (_A.STEP, _A.SWEEP), "drain impossible"),
-    ("repairing", "validating", (_A.STEP,), "device or node back"),
-    ("repairing", "replacing", (_A.STEP,), "repair action failed; new intent"),
-    ("repairing", "quarantined", (_A.STEP, _A.SWEEP), "no effect proven, or the next repair action is due"),
-    ("repairing", "failed", (_A.STEP, _A.SWEEP), "not retriable"),
+    ("repairing", "validating", (_A.STEP,), "device or node back after the repair"),
+    ("repairing", "replacing", (_A.STEP,), "repair action failed, new intent committed"),
+    ("repairing", "quarantined", (_A.STEP, _A.SWEEP), "repair had no effect, or the next repair action is due"),
+    ("repairing", "failed", (_A.STEP, _A.SWEEP), "repair failed and cannot be retried"),
     ("replacing", "provisioning", (_A.STEP,), "old instance released"),
-    ("replacing", "validating", (_A.STEP,), "a spare took the node"),
-    ("replacing", "quarantined", (_A.STEP, _A.SWEEP), "refused before effect"),
-    ("replacing", "failed", (_A.STEP, _A.SWEEP), "not retriable, old instance alive"),
-    ("failed", "validating", (_A.CLI, _A.INVENTORY), "returned, or mended elsewhere"),
-    ("failed", "quarantined", (_A.CLI,), "an operator tries again"),
-    ("retired", "provisioning", (_A.INVENTORY, _A.CLI), "node used again, epoch + 1"),
+    ("replacing", "validating", (_A.STEP,), "spare instance attached"),
+    ("replacing", "quarantined", (_A.STEP, _A.SWEEP), "replacement refused before it had an effect"),
+    ("replacing", "failed", (_A.STEP, _A.SWEEP), "replacement failed and cannot be retried, old instance still runs"),
+    ("failed", "validating", (_A.CLI, _A.INVENTORY), "returned by an operator, or repaired by another system"),
+    ("failed", "quarantined", (_A.CLI,), "repair retried by an operator"),
+    ("retired", "provisioning", (_A.INVENTORY, _A.CLI), "node registered again, new epoch"),
 )
-_GONE_FROM = ("validating", "healthy", "degraded", "quarantined", "draining", "repairing", "failed")
-_RETIRED_FROM = (*_GONE_FROM, "provisioning", "replacing")
+_WITH_INSTANCE = ("validating", "healthy", "degraded", "quarantined", "draining", "repairing", "failed")
+_BEFORE_RETIRED = (*_WITH_INSTANCE, "provisioning", "replacing")
 
 NODE_EDGES: tuple[Edge, ...] = (
     *(Edge(source, target, frozenset(actors), on) for source, target, actors, on in _NODE_ROWS),
     *(
-        Edge(source, "provisioning", frozenset({_A.INGEST, _A.INVENTORY}), "changed without our intent")
-        for source in _GONE_FROM
+        Edge(source, "provisioning", frozenset({_A.INGEST, _A.INVENTORY}), "instance replaced by another system")
+        for source in _WITH_INSTANCE
     ),
-    *(Edge(source, "retired", frozenset({_A.INVENTORY, _A.CLI}), "node removed") for source in _RETIRED_FROM),
+    *(Edge(source, "retired", frozenset({_A.INVENTORY, _A.CLI}), "node removed") for source in _BEFORE_RETIRED),
 )
 
 _CASE_ROWS = (
-    (None, "open", (_A.INGEST, _A.SWEEP, _A.CLI, _A.INVENTORY), "actionable fault, no live case"),
-    ("open", "queued", (_A.INGEST, _A.SWEEP, _A.CLI, _A.INVENTORY), "wait over"),
+    (None, "open", (_A.INGEST, _A.SWEEP, _A.CLI, _A.INVENTORY), "fault that needs a repair, no live case"),
+    ("open", "queued", (_A.INGEST, _A.SWEEP, _A.CLI, _A.INVENTORY), "waiting period over"),
     ("open", "resolved", (_A.INGEST, _A.SWEEP, _A.CLI), "all conditions ended"),
+    ("open", "escalated", (_A.INGEST, _A.SWEEP, _A.CLI), "support needed, unknown code, or no repair action permitted"),
+    ("open", "absorbed", (_A.CORRELATE,), "case joined to a cluster incident"),
+    ("open", "expired", (_A.SWEEP,), "no new observation, nothing left to repair"),
+    ("queued", "in_progress", (_A.DISPATCH,), "attempt admitted"),
+    ("queued", "resolved", (_A.INGEST, _A.SWEEP, _A.CLI, _A.DISPATCH), "node recovered, case canceled, or dry run"),
     (
-        "open",
+        "queued",
         "escalated",
-        (_A.INGEST, _A.SWEEP, _A.CLI),
-        "support needed, unknown code or empty list of repair actions",
+        (_A.CLI, _A.SWEEP, _A.DISPATCH),
+        "approval denied or timed out, or no repair action permitted",
     ),
-    ("open", "absorbed", (_A.CORRELATE,), "a cluster incident takes it"),
-    ("open", "expired", (_A.SWEEP,), "nothing new and nothing actionable left"),
-    ("queued", "in_progress", (_A.DISPATCH,), "admitted"),
-    ("queued", "resolved", (_A.INGEST, _A.SWEEP, _A.CLI, _A.DISPATCH), "recovered, cancelled or dry run"),
-    ("queued", "escalated", (_A.CLI, _A.SWEEP, _A.DISPATCH), "denied, time over, or no repair action permitted"),
-    ("queued", "absorbed", (_A.CORRELATE,), "a cluster incident takes it"),
-    ("queued", "expired", (_A.SWEEP,), "approval over, policy drops it"),
-    ("in_progress", "resolved", (_A.CLOSE, _A.STEP), "back in service, or cancelled before the intent"),
-    ("in_progress", "queued", (_A.STEP, _A.SWEEP), "tried again later"),
-    ("in_progress", "escalated", (_A.STEP, _A.SWEEP), "exhausted, not retriable or inconclusive"),
-    ("escalated", "queued", (_A.CLI, _A.INVENTORY), "an operator tries again, or mended elsewhere"),
-    ("absorbed", "queued", (_A.CORRELATE,), "the incident hands it back"),
-    ("absorbed", "resolved", (_A.CORRELATE,), "node fine, never isolated"),
+    ("queued", "absorbed", (_A.CORRELATE,), "case joined to a cluster incident"),
+    ("queued", "expired", (_A.SWEEP,), "approval timed out, and the policy drops the case"),
+    ("in_progress", "resolved", (_A.CLOSE, _A.STEP), "node back in service, or case canceled before the intent"),
+    ("in_progress", "queued", (_A.STEP, _A.SWEEP), "attempt ended, to be retried later"),
+    ("in_progress", "escalated", (_A.STEP, _A.SWEEP), "no attempts left, not retriable, or result unknown"),
+    ("escalated", "queued", (_A.CLI, _A.INVENTORY), "retried by an operator, or repaired by another system"),
+    ("absorbed", "queued", (_A.CORRELATE,), "case released by the cluster incident"),
+    ("absorbed", "resolved", (_A.CORRELATE,), "node healthy, and never isolated"),
 )
 _LIVE = tuple(status.value for status in CaseStatus if status.live)
 
@@ -160,5 +155,5 @@ CASE_EDGES: tuple[Edge, ...] = (
 
 
 def allowed(edges: Iterable[Edge], source: str | None, target: str, actor: Actor) -> bool:
-    """Tell whether a table has this move for this actor."""
+    """Return whether a table permits this transition to this actor."""
     return any(edge.source == source and edge.target == target and actor in edge.actors for edge in edges)

@@ -1,7 +1,7 @@
-"""Entries: immutable lines of a stream, audit record, outbox row and event in one.
+"""Entries: the immutable lines of a node's or cluster's timeline, each also an outbox row and an event.
 
-A `Draft` is what the pure stages want on the record. Sealing gives it its place in the stream: sequence, event id,
-the exact JSON text of its body and a hash over the text and the entry before it.
+The pure stages produce a `Draft`. Sealing adds its position in the stream: the sequence, the event id, the exact
+JSON text of the body, and a hash over that text and the hash of the previous entry.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SCHEMA_VERSION = "1.0"
 
 
 class EntryType(StrEnum):
-    """What an entry says; also the detail-type of its event."""
+    """The type of an entry; also the EventBridge detail-type of its event."""
 
     FAULT_DETECTED = "Node Fault Detected"
     FAULT_UPDATED = "Node Fault Updated"
@@ -41,9 +41,10 @@ class EntryType(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """An entry without its place. `data` is JSON without floats; `evidence` is raw text of at most 4 KB.
+    """An entry before it has a position in its stream.
 
-    `device` is the serial number or UUID under which a hardware fault can be found again on another node.
+    `data` is JSON without floats; `evidence` is raw text of at most 4 KB. `device` is the serial number or UUID of the
+    faulty device, so that its faults can be found on every node that contained it.
     """
 
     type: EntryType
@@ -57,7 +58,7 @@ class Draft:
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """Whose entries they are: `node` is None for those of the cluster itself."""
+    """The entry stream of a node, or of the cluster itself when `node` is None."""
 
     stack_id: str
     stack: str
@@ -66,23 +67,23 @@ class Stream:
 
     @property
     def name(self) -> str:
-        """Return `cluster/node`, or `cluster` for the cluster's own."""
+        """Return the stream name: `cluster/node`, or `cluster` for the cluster's own stream."""
         return self.cluster if self.node is None else f"{self.cluster}/{self.node}"
 
     def genesis(self, epoch: int) -> str:
-        """Return what the first entry of an epoch hashes in place of a predecessor."""
+        """Return the hash that stands for the previous entry in the first entry of an epoch."""
         parts = (self.stack_id, str(epoch), self.cluster, self.node or "")
         return hashlib.sha256("/".join(parts).encode()).hexdigest()
 
     def event_id(self, epoch: int, sequence: int) -> str:
-        """Return the id of one entry: the same whenever and by whomever it is computed."""
+        """Return the id of one entry: a UUIDv5, so that every computation returns the same id."""
         namespace = uuid.uuid5(uuid.NAMESPACE_URL, self.stack_id)
         return str(uuid.uuid5(namespace, f"{self.name}/{epoch}/{sequence}"))
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One line of a stream. `body` is the exact JSON text of the event without its evidence; `hash` covers it."""
+    """One line of a stream; `body` is the event's exact JSON text without evidence, and `hash` covers it."""
 
     stream: Stream
     epoch: int
@@ -99,9 +100,9 @@ class Entry:
 
 
 def canonical_json(value: object) -> str:
-    """Render JSON in the one form that is hashed: sorted keys, no blanks, UTF-8 as it is.
+    """Return the JSON text that is hashed: sorted keys, no spaces, unescaped UTF-8.
 
-    Raises TypeError on anything that is not JSON, and on floats: those do not come back from a table as they went in.
+    Raises TypeError for values outside JSON and for floats, because DynamoDB does not return floats unchanged.
     """
     _refuse_floats(value)
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=_refuse)
@@ -111,20 +112,20 @@ def _refuse_floats(value: object) -> None:
     if isinstance(value, float):
         _refuse(value)
     elif isinstance(value, Mapping):
-        for one in value.values():
-            _refuse_floats(one)
+        for item in value.values():
+            _refuse_floats(item)
     elif isinstance(value, list | tuple):
-        for one in value:
-            _refuse_floats(one)
+        for item in value:
+            _refuse_floats(item)
 
 
 def _refuse(value: object) -> str:
-    message = f"{type(value).__name__} has no place in an entry"
+    message = f"unsupported type in an entry: {type(value).__name__}; allowed: JSON without floats"
     raise TypeError(message)
 
 
 def chain(previous: str, body: str) -> str:
-    """Hash a body together with the hash of the entry before it."""
+    """Return the hash of a body and the hash of the previous entry."""
     return hashlib.sha256((previous + body).encode()).hexdigest()
 
 
@@ -137,16 +138,16 @@ def seal(
     severity: Severity | None,
     recorded_at: datetime,
 ) -> tuple[tuple[Entry, ...], Head]:
-    """Give drafts their places after the head of their stream; returns the entries and the new head."""
+    """Append drafts after the head of their stream; return the sealed entries and the new head."""
     entries: list[Entry] = []
     for draft in drafts:
-        entry = _place(stream, head, draft, actor, severity, recorded_at)
+        entry = _seal_one(stream, head, draft, actor, severity, recorded_at)
         entries.append(entry)
         head = replace(head, sequence=entry.sequence, hash=entry.hash, event_id=entry.event_id)
     return tuple(entries), head
 
 
-def _place(
+def _seal_one(
     stream: Stream, head: Head, draft: Draft, actor: Actor, severity: Severity | None, recorded_at: datetime
 ) -> Entry:
     sequence = head.sequence + 1

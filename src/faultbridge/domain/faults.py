@@ -1,7 +1,8 @@
-"""Observations: what a decoder makes of raw text, before anybody judges it.
+"""Observations: the decoded content of raw records, before the catalog and the policy apply.
 
-Four kinds: a `Fault` says something is wrong, a `Clear` that a named thing is right again, a `Snapshot` what one
-full look could read and what of that was wrong, a `CounterSample` counters that mean something only beside the last ones.
+A `Fault` reports that something is wrong, a `Clear` that a named fault is over. A `Snapshot` is one complete health
+check: everything it could read, and the faults among it. A `CounterSample` holds counters of a port or device; only
+the difference from the previous sample can be a fault.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from enum import StrEnum
 
 
 class Severity(StrEnum):
-    """How bad a fault is for the node, mildest first: noted, watch, repair when drained, unusable now."""
+    """The effect of a fault on the node, mildest first: record, watch, repair after a drain, unusable now."""
 
     INFO = "info"
     WARNING = "warning"
@@ -22,7 +23,7 @@ class Severity(StrEnum):
 
     @property
     def rank(self) -> int:
-        """Return 0 for the mildest, rising with harm."""
+        """Return 0 for the mildest severity; worse severities have higher ranks."""
         return _SEVERITY_RANK[self]
 
 
@@ -30,7 +31,7 @@ _SEVERITY_RANK = {severity: rank for rank, severity in enumerate(Severity)}
 
 
 class Action(StrEnum):
-    """What helps against a fault, weakest first."""
+    """The recommended response to a fault, least disruptive first."""
 
     NONE = "none"
     RESTART_APP = "restart_app"
@@ -42,12 +43,12 @@ class Action(StrEnum):
 
     @property
     def rank(self) -> int:
-        """Return 0 for the weakest, rising with how much it takes from the job."""
+        """Return 0 for the least disruptive action; more disruptive actions have higher ranks."""
         return _ACTION_RANK[self]
 
     @property
     def opens_case(self) -> bool:
-        """Tell whether the action concerns the node: restarting an application does not."""
+        """Return whether the action needs a case: restarting an application does not."""
         return self.rank >= _ACTION_RANK[Action.RUN_DIAGNOSTICS]
 
 
@@ -55,7 +56,7 @@ _ACTION_RANK = {action: rank for rank, action in enumerate(Action)}
 
 
 class ComponentType(StrEnum):
-    """What part of a node a fault is about."""
+    """The kind of component that a fault affects."""
 
     GPU = "gpu"
     NVSWITCH = "nvswitch"
@@ -70,9 +71,9 @@ class ComponentType(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Component:
-    """A part of a node, by whichever of its names the source knew.
+    """A component of a node, with the identifiers that the source reported.
 
-    `pci` is `dddd:bb:dd` in lower case, the function appended only when it is not 0.
+    `pci` is `dddd:bb:dd` in lower case; the PCI function is appended only when it is not 0.
     """
 
     type: ComponentType
@@ -91,8 +92,8 @@ NODE_COMPONENT = Component(ComponentType.NODE)
 class Fault:
     """One observation that something is wrong.
 
-    A decoder leaves `severity` and `action` empty unless the source itself states them for this very event;
-    `classify` fills what is empty from the catalog. `observed_at` is None where the input carries no time.
+    A decoder leaves `severity` and `action` empty unless the source states them for this event; `classify` fills
+    empty ones from the catalog. `observed_at` is None when the input has no time.
     """
 
     source: str
@@ -108,8 +109,8 @@ class Fault:
     count: int = 1
 
     def classified(self, severity: Severity, action: Action) -> Fault:
-        """Fill in what the source left open."""
-        # Every fault passes here; replace() takes five times as long as the plain constructor.
+        """Return the fault with this severity and action where the source stated none."""
+        # Runs for every fault; dataclasses.replace takes five times as long as the constructor.
         return Fault(
             self.source,
             self.code,
@@ -127,7 +128,7 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class Clear:
-    """One observation that a named fault is over (a recovery action back to none, an alert resolved)."""
+    """One observation that a named fault is over: a recovery action back to none, or a resolved alert."""
 
     source: str
     code: str
@@ -141,12 +142,12 @@ class Clear:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """One full look by one source at a node.
+    """One complete health check of a node by one source.
 
-    `covers` maps each code that the source is authoritative for to the components on which it could be read:
-    a component whose field said N/A, or that was absent or lost, is not listed, and so clears nothing.
-    `present` are the faults that this look did see. `part` names the one of several checks that looked, where a
-    source lets each of them speak for itself: what one of them says last is no news of another.
+    `covers` maps each code that the check can decide to the components on which it could read the value. A component
+    that was absent, lost or N/A is not listed, so the snapshot clears nothing on it.
+    `present` holds the faults that the check found. `part` names the check when a source reports several checks
+    separately; a snapshot of one check does not make a snapshot of another check outdated.
     """
 
     source: str
@@ -158,14 +159,14 @@ class Snapshot:
     part: str = ""
 
     @property
-    def looker(self) -> str:
-        """Name who looked, for whom the time of the last look is kept."""
+    def reporter_key(self) -> str:
+        """Return the key under which the time of the last snapshot is stored: source, and check if any."""
         return f"{self.source}#{self.part}" if self.part else self.source
 
 
 @dataclass(frozen=True, slots=True)
 class CounterSample:
-    """Counters and states of one port or device; only a difference to the reading before can be a fault."""
+    """Counters and states of one port or device; only a difference from the previous sample can be a fault."""
 
     source: str
     component: Component
@@ -178,16 +179,16 @@ Observation = Fault | Clear | Snapshot | CounterSample
 
 
 def faults_of(observation: Observation) -> tuple[Fault, ...]:
-    """Return the faults that an observation asserts: itself, or those that a health snapshot saw."""
+    """Return the faults in an observation: the fault itself, or the faults of a health snapshot."""
     if isinstance(observation, Snapshot):
         return observation.present
     return (observation,) if isinstance(observation, Fault) else ()
 
 
 def normalize_pci(text: str) -> str:
-    """Turn any spelling of a PCI address into `dddd:bb:dd[.f]`; raises ValueError on anything else.
+    """Return a PCI address as `dddd:bb:dd[.f]`; raises ValueError for any other text.
 
-    Accepts `53:00.0`, `0000:53:00`, `00000000:53:00.0`, `PCI:0000:53:00`; the domain keeps at least four digits.
+    Accepts `53:00.0`, `0000:53:00`, `00000000:53:00.0`, `PCI:0000:53:00`; the domain has at least four digits.
     """
     *domains, bus, rest = text.strip().lower().removeprefix("pci:").split(":")
     (domain,) = domains or ("0",)

@@ -1,4 +1,4 @@
-"""Jobs: what runs on a cluster, and where."""
+"""Jobs: training jobs on a cluster, and the nodes on which they run."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from datetime import datetime
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A job as it is known: `ended_at` and `outcome` are None while it runs; `hits` names the last troubles it met."""
+    """A job as it was reported: `ended_at` and `outcome` are None while it runs.
+
+    `hits` identifies the latest faults of its nodes that were already reported for the job.
+    """
 
     cluster: str
     id: str
@@ -22,5 +25,5 @@ class Job:
 
     @property
     def runs(self) -> bool:
-        """Tell whether it has not ended."""
+        """Return whether the job has not ended."""
         return self.ended_at is None

@@ -1,12 +1,18 @@
-"""What clusters and nodes may be called: every name that the table, events and topics can carry as it is."""
+"""Names: which names of clusters, nodes, records and instances are valid, and Slurm host lists.
+
+A valid name fits unchanged into table keys, events and SNS topics. A host list is Slurm's short form of many node
+names: `gpu-[001-004,007],login-1`.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from itertools import islice, product
 
 from faultbridge.errors import Rejected
 
-# As Amazon EKS, HyperPod and ParallelCluster name clusters; nothing that a key of the table would split at.
+# As Amazon EKS, HyperPod and ParallelCluster name clusters, without the separators of table keys.
 CLUSTER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
 # Host, Kubernetes, Slurm and HyperPod names, and instance ids.
 NODE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@-]{0,252}")
@@ -14,28 +20,82 @@ NODE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@-]{0,252}")
 RECORD_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@+=-]{0,127}")
 INSTANCE_ID = re.compile(r"m?i-[0-9a-f]{8,17}")
 
+MAX_HOSTS = 5000
+_MAX_HOST_LIST_CHARACTERS = 16_384
+_PART = re.compile(r"[^\[\],]|\[[0-9,-]{1,4096}\]")
+_HOST_PATTERN = re.compile(r"(?:[^\[\],]|\[[0-9,-]{1,4096}\])+")
+_RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
+
 
 def cluster_name(text: str) -> str:
-    """Return the name of a cluster; `bad_cluster_name` when it is none."""
+    """Return a valid cluster name; raises `bad_cluster_name` for any other text."""
     return _matching(CLUSTER_NAME, text, "bad_cluster_name", "letters, digits, - and _, at most 100")
 
 
 def node_name(text: str) -> str:
-    """Return the name of a node; `bad_node_name` when it is none."""
+    """Return a valid node name; raises `bad_node_name` for any other text."""
     return _matching(NODE_NAME, text, "bad_node_name", "letters, digits and . _ : @ -, at most 253")
 
 
 def record_id(text: str) -> str:
-    """Return the id of a record; `bad_record_id` when it is none."""
+    """Return a valid record id; raises `bad_record_id` for any other text."""
     return _matching(RECORD_ID, text, "bad_record_id", "letters, digits and . _ : @ + = -, at most 128")
 
 
 def instance_id(text: str) -> str:
-    """Return the id of an EC2 or managed instance; `bad_instance_id` when it is none."""
-    return _matching(INSTANCE_ID, text, "bad_instance_id", "i- and 8 to 17 hexadecimal digits")
+    """Return a valid EC2 or managed instance id; raises `bad_instance_id` for any other text."""
+    return _matching(INSTANCE_ID, text, "bad_instance_id", "i- or mi- and 8 to 17 hexadecimal digits")
 
 
-def _matching(pattern: re.Pattern[str], text: str, reason: str, expected: str) -> str:
+def _matching(pattern: re.Pattern[str], text: str, reason: str, allowed: str) -> str:
     if pattern.fullmatch(text) is None:
-        raise Rejected(reason, f"{text[:80]!r} is not made of {expected}")
+        raise Rejected(reason, f"invalid name: {text[:80]!r}; allowed: {allowed}")
     return text
+
+
+def expand_host_list(text: str) -> tuple[str, ...]:
+    """Return the node names of a Slurm host list in order; raises `bad_host_list` when invalid or too long.
+
+    >>> expand_host_list("gpu-[01-02],login-1")
+    ('gpu-01', 'gpu-02', 'login-1')
+    """
+    if len(text) > _MAX_HOST_LIST_CHARACTERS:
+        raise Rejected(
+            "bad_host_list", f"host list too long: {len(text)} characters; allowed: {_MAX_HOST_LIST_CHARACTERS}"
+        )
+    names = tuple(islice(_host_names(text), MAX_HOSTS + 1))
+    if len(names) > MAX_HOSTS:
+        raise Rejected("bad_host_list", f"too many names in the host list: {text[:64]}; allowed: {MAX_HOSTS}")
+    return names
+
+
+def _host_names(text: str) -> Iterator[str]:
+    position = 0
+    while position < len(text):
+        pattern = _HOST_PATTERN.match(text, position)
+        if pattern is None:
+            raise Rejected("bad_host_list", f"invalid host list: {text[:64]!r}; example: gpu-[001-004,007],login-1")
+        choices = [_choices(part) for part in _PART.findall(pattern[0])]
+        yield from map("".join, product(*choices))
+        position = pattern.end()
+        if position < len(text) and text[position] != ",":
+            raise Rejected("bad_host_list", f"invalid host list: {text[:64]!r}; separate names with commas")
+        position += 1
+
+
+def _choices(part: str) -> list[str]:
+    """Return the texts that one part stands for: a character itself, or the zero-padded numbers of a bracket."""
+    if not part.startswith("["):
+        return [part]
+    choices: list[str] = []
+    for written in part[1:-1].split(","):
+        numbers = _RANGE.fullmatch(written)
+        if numbers is None:
+            raise Rejected("bad_host_list", f"invalid number range: {written[:32]!r}; example: 001-004")
+        first, last = int(numbers[1]), int(numbers[2] or numbers[1])
+        if not 0 <= last - first < MAX_HOSTS:
+            raise Rejected("bad_host_list", f"invalid number range: {written[:32]!r}; allowed: {MAX_HOSTS} numbers")
+        choices += [str(number).zfill(len(numbers[1])) for number in range(first, last + 1)]
+        if len(choices) > MAX_HOSTS:
+            raise Rejected("bad_host_list", f"too many numbers in a bracket: {part[:64]}; allowed: {MAX_HOSTS}")
+    return choices

@@ -1,4 +1,4 @@
-"""Nodes: a node in a cluster and the incarnation that sits in it now."""
+"""Nodes: a node's complete state, its aliases, its placement and the instance that backs it."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from faultbridge.domain.faults import Component, Severity
 
 
 class NodeKey(NamedTuple):
-    """Which node."""
+    """The identity of a node: cluster name and node name."""
 
     cluster: str
     node: str
 
     @property
     def stream(self) -> str:
-        """Return the name of the node's stream of entries."""
+        """Return the name of the node's entry stream, `cluster/node`."""
         return f"{self.cluster}/{self.node}"
 
 
 class Isolation(StrEnum):
-    """Whether new work is kept off a node; separate from repair.
+    """Whether the orchestrator keeps new work off a node; independent of repair.
 
-    `not_applicable` is a node taken out of service where no orchestrator exists that could keep work off it.
+    `not_applicable` is a node out of service in a cluster without an orchestrator that could cordon it.
     """
 
     NONE = "none"
@@ -40,7 +40,10 @@ class Isolation(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Incarnation:
-    """The instance and boot in a node; `instance` and `boot` count from 1, `since` is when it was first known."""
+    """The instance and boot that back a node; `instance` and `boot` count from 1.
+
+    `since` is when Faultbridge first knew this instance or boot.
+    """
 
     instance: int
     boot: int
@@ -51,7 +54,7 @@ class Incarnation:
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """Where a stream stands: its last sequence, hash and event id within an epoch, and the version of its owner."""
+    """The end of an entry stream: last sequence, hash and event id of the epoch, and the owner's item version."""
 
     version: int = 0
     epoch: int = 1
@@ -62,10 +65,11 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """What is known of the place a node fills, whoever sits in it.
+    """The placement of a node: group, instance type, failure domains and other names.
 
-    `domains` are its failure domains by kind, `domain` the narrowest of them; `host_names` are names of the machine
-    that sits there now and go with it, `aliases` stay; `slot` is the provider's own lasting name of the node.
+    `domains` holds the failure domains by kind, and `domain` the narrowest of them.
+    `host_names` belong to the current instance and change with it; `aliases` belong to the node and stay.
+    `slot` is the provider's own permanent name of the node.
     """
 
     group: str | None = None
@@ -79,7 +83,7 @@ class Placement:
 
 @dataclass(frozen=True, slots=True)
 class Ignored:
-    """That a node is to be left alone: who said so (a person's ARN, or `label`), since and until when, and why."""
+    """The request to ignore a node: requester (an operator's ARN, or `label`), period and reason."""
 
     by: str
     since: datetime
@@ -89,15 +93,18 @@ class Ignored:
 
 @dataclass(frozen=True, slots=True)
 class NodeState:
-    """Everything that decides what happens next to one node.
+    """The complete state of one node; the input of every decision about it.
 
-    `conditions` is keyed by `condition_key`; `tombstones` and `floor` keep a late observation of an ended one from
-    counting again; `snapshots` holds the time of the last health snapshot of each looker; `noted` the day on which an
-    informational code was last put on the record. `case` is the latest one, live or not: at most one live case a
-    node, by construction. `isolation_since` is when isolation was asked for, `isolation_overdue` says that a person
-    was told how long it takes. A call that failed is made again at `isolation_again_at`, after `isolation_tries` calls.
-    `orchestrator_lost_at` is since when no call about the node was answered.
-    `put_off_until` is when a case may be opened that was put off because the node was to be left alone.
+    Conditions: `conditions` is keyed by `condition_key`. `tombstones` and `floor` prevent a late observation of an
+    ended condition from opening it again. `snapshots` holds the time of the last health snapshot of each reporter.
+    `noted` holds the day on which an informational code was last recorded.
+
+    Case: `case` is the latest case, live or closed; a node has at most one live case. While the node is ignored or
+    under maintenance, no case is opened before `case_deferred_until`.
+
+    Isolation: `isolation_since` is when isolation was requested. `isolation_overdue` is set once operators were
+    notified that isolation takes too long. A failed call is repeated at `isolation_again_at`; `isolation_tries` counts
+    the calls. `orchestrator_lost_at` is the start of the period in which no call about the node was answered.
     """
 
     key: NodeKey
@@ -121,24 +128,59 @@ class NodeState:
     orchestrator_lost_at: datetime | None = None
     unverified: bool = False
     ignored: Ignored | None = None
-    put_off_until: datetime | None = None
+    case_deferred_until: datetime | None = None
     due_at: datetime | None = None
 
     @property
     def registered(self) -> bool:
-        """Tell whether the node exists; ingest never creates one."""
+        """Return whether the node is registered; ingest never registers a node."""
         return self.status is not None
 
     @property
     def live_case(self) -> Case | None:
-        """Return the case that still needs somebody."""
+        """Return the case that is not closed, or None."""
         return self.case if self.case is not None and self.case.status.live else None
 
     @property
     def severity(self) -> Severity | None:
-        """Return the worst severity active on the node."""
+        """Return the worst severity of the active conditions, or None without any."""
         return worst_severity(self.active())
 
     def active(self) -> Iterator[Condition]:
-        """Return the conditions that a reporter still asserts."""
+        """Return the conditions that at least one reporter still asserts."""
         return (condition for condition in self.conditions.values() if condition.active)
+
+
+class Alias(NamedTuple):
+    """One name of a node: of kind `instance` unique everywhere, of kind `name` unique within a cluster."""
+
+    kind: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class AliasRow:
+    """The node that an alias refers to, and the period in which it did."""
+
+    key: NodeKey
+    instance_id: str | None
+    valid_from: datetime
+    valid_to: datetime | None = None
+
+
+class DomainKind(StrEnum):
+    """Kinds of failure domains, narrowest first: resources that several instances share and lose together.
+
+    `network_node` is the switch nearest to the instance.
+    """
+
+    ULTRASERVER = "ultraserver"
+    NETWORK_NODE = "network_node"
+    ZONE = "zone"
+    CAPACITY_BLOCK = "capacity_block"
+    PLACEMENT_GROUP = "placement_group"
+
+
+def narrowest(domains: Mapping[str, str]) -> str | None:
+    """Return the narrowest known failure domain, or None."""
+    return next((domains[kind] for kind in DomainKind if domains.get(kind)), None)

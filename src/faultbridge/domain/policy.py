@@ -1,4 +1,4 @@
-"""Policy: declarative rules that say what a condition means for the node, and the limits of what may be done."""
+"""Policy: the customer's rules for conditions, and the limits on repairs."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ from faultbridge.domain.windows import Window
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """Which conditions a rule is about; an empty field matches all. `codes` are shell patterns (`xid.*`).
+    """The conditions that a rule applies to; an empty field matches all.
 
-    `count` is how often a condition must have been observed within `hours` hours (1 to 24) up to its last observation.
+    `codes`, `clusters` and `instance_types` are shell patterns (`xid.*`). `count` is the minimum number of
+    observations within `hours` hours (1 to 24) up to the last observation.
     """
 
     codes: tuple[str, ...] = ()
@@ -32,31 +33,31 @@ class Match:
     hours: int = 24
 
     def covers(self, condition: Condition, cluster: str, instance_type: str | None = None) -> bool:
-        """Tell whether the rule is about this condition of a node of this type in this cluster."""
+        """Return whether the rule applies to this condition of a node of this type in this cluster."""
         return (
-            (not self.codes or _any(condition.code, self.codes))
+            (not self.codes or _matches_any(condition.code, self.codes))
             and (not self.severities or condition.severity in self.severities)
             and (not self.actions or condition.action in self.actions)
             and (not self.components or condition.component.type in self.components)
-            and (not self.clusters or _any(cluster, self.clusters))
+            and (not self.clusters or _matches_any(cluster, self.clusters))
             and (not self.sources or not condition.sources.isdisjoint(self.sources))
-            and (not self.instance_types or _any(instance_type or "", self.instance_types))
+            and (not self.instance_types or _matches_any(instance_type or "", self.instance_types))
             and (self.count == 1 or condition.counted_within(self.hours) >= self.count)
         )
 
-    def awaits(self, condition: Condition, at: datetime) -> bool:
-        """Tell whether the rule may be about this condition once it was observed more often than it was by `at`."""
-        if self.count == 1 or (self.codes and not _any(condition.code, self.codes)):
+    def below_count(self, condition: Condition, at: datetime) -> bool:
+        """Return whether the rule may apply once the condition has more observations than it had at `at`."""
+        if self.count == 1 or (self.codes and not _matches_any(condition.code, self.codes)):
             return False
         return replace(condition, last_at=at).counted_within(self.hours) < self.count
 
 
-def _any(text: str, patterns: tuple[str, ...]) -> bool:
+def _matches_any(text: str, patterns: tuple[str, ...]) -> bool:
     return any(fnmatchcase(text, pattern) for pattern in patterns)
 
 
 class OrchestratorUnreachable(StrEnum):
-    """What a repair does while the node's orchestrator does not answer."""
+    """The behavior of a repair while the node's orchestrator does not respond: wait, or proceed without it."""
 
     HOLD = "hold"
     PROCEED = "proceed"
@@ -64,14 +65,15 @@ class OrchestratorUnreachable(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What to do about the conditions it matches; the first rule that matches decides.
+    """The response to the conditions that it matches; the first matching rule applies.
 
-    `wait_seconds` is the time a case stays open before it may be queued; `severity`, `action` and `repair_action` override
-    the catalog's when given. `repair_actions` holds the repair actions that may be used, mildest first; those in `approval` begin
-    only when a person said so within `approval_deadline`, and with `windows` only while one of them is open.
-    Only a rule with `release_without_capacity` lets an unusable instance go although nothing proves that there is another; by
-    any other a person is asked. `dry_run` only says what would have been done. An orchestrator that does not answer
-    is waited for, unless `orchestrator_unreachable` says to proceed and a cloud reporter proves the machine dead.
+    `severity` and `action` override the catalog. `wait_seconds` is the time for which a case stays open before it is
+    queued. `repair_actions` lists the permitted repair actions, least disruptive first. The ones in `approval` start
+    only after an operator approves them within `approval_deadline`. With `windows`, repairs start only while a
+    maintenance window is open. `release_without_capacity` permits the release of an unusable instance without proof
+    that a replacement can be launched; without it an operator decides. `dry_run` only reports the decision.
+    While the orchestrator does not respond, a repair waits; with `orchestrator_unreachable` set to `proceed` it
+    continues once EC2 reports that the instance is gone or impaired.
     """
 
     name: str
@@ -95,24 +97,18 @@ class Rule:
     dry_run: bool = False
 
     def repair_action(self, action: Action) -> RepairAction | None:
-        """Return the mildest permitted repair action that is at least what the action asks for, or None: a person must act."""
-        wanted = REPAIR_ACTION_OF.get(action)
-        if wanted is None:
+        """Return the least disruptive permitted repair action that covers an action; None: an operator must act."""
+        required = REPAIR_ACTION_OF.get(action)
+        if required is None:
             return None
         order = list(RepairAction)
-        return next(
-            (
-                repair_action
-                for repair_action in self.repair_actions
-                if order.index(repair_action) >= order.index(wanted)
-            ),
-            None,
-        )
+        sufficient = order[order.index(required) :]
+        return next((permitted for permitted in self.repair_actions if permitted in sufficient), None)
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much may be done at once, how old a fault may be and still count, how long a heartbeat may stay away."""
+    """The limits of a policy: concurrent repairs, attempts, ages of faults, and deadlines of each step."""
 
     concurrent: int = 2
     per_hour: int = 20
@@ -129,7 +125,7 @@ class Limits:
     verify_level: int = 3
 
 
-_EVERYTHING = Rule("default")
+_DEFAULT_RULE = Rule("default")
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,15 +138,15 @@ class Policy:
     breakers: tuple[BreakerLimit, ...] = ()
 
     def rule_for(self, condition: Condition, cluster: str, instance_type: str | None = None) -> Rule:
-        """Return the first rule that matches, or the one that leaves all to the catalog."""
-        told = condition.as_reported
-        matching = (rule for rule in self.rules if rule.match.covers(told, cluster, instance_type))
-        return next(matching, _EVERYTHING)
+        """Return the first rule that applies to a condition, or the default rule, which overrides nothing."""
+        reported = condition.as_reported
+        matching = (rule for rule in self.rules if rule.match.covers(reported, cluster, instance_type))
+        return next(matching, _DEFAULT_RULE)
 
-    def counts(self, condition: Condition, at: datetime) -> bool:
-        """Tell whether some rule asks how often such a condition was observed and had not seen enough by an instant."""
-        return any(rule.match.awaits(condition, at) for rule in self.rules)
+    def needs_count(self, condition: Condition, at: datetime) -> bool:
+        """Return whether a rule with a minimum count was not yet satisfied by the observations at `at`."""
+        return any(rule.match.below_count(condition, at) for rule in self.rules)
 
     def rule_named(self, name: str) -> Rule:
-        """Return the rule under which a case was opened; one that is not there any more leaves all to the catalog."""
+        """Return the rule of this name; a rule that no longer exists is treated as one that overrides nothing."""
         return next((rule for rule in self.rules if rule.name == name), Rule(name))

@@ -1,4 +1,4 @@
-"""Raw records: what a source sent, before anybody read it, and what became of it."""
+"""Raw records as sources send them, and the outcome of each."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from datetime import datetime
 from enum import StrEnum
 
 CANARY = "canary"
-"""The source of the records that an installation sends to itself."""
+"""The source name of the test records that an installation sends to itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class RawRecord:
-    """One message of one source.
+    """One message of one source, not yet decoded.
 
-    `sent_at` is the sender's clock at sending, `received_at` the cloud's (SQS SentTimestamp of the first delivery).
-    `node` is what the sender calls the node: a host name, an instance id, a Slurm or Kubernetes name, or nothing.
+    `sent_at` is the time of the sender's clock, `received_at` the SQS SentTimestamp of the first delivery. `node` is
+    the sender's name for the node: a host name, an instance id, a Slurm or Kubernetes name, or None.
     """
 
     record_id: str
@@ -31,7 +31,7 @@ class RawRecord:
 
 
 class Outcome(StrEnum):
-    """What became of a delivered record; each has exactly one, the strongest that applies (strongest last)."""
+    """The result of processing a record: the strongest that applies, weakest first in this list."""
 
     CLEAN = "clean"
     DUPLICATE = "duplicate"
@@ -42,7 +42,7 @@ class Outcome(StrEnum):
 
     @property
     def rank(self) -> int:
-        """Return 0 for the weakest, rising."""
+        """Return 0 for the weakest outcome; stronger outcomes have higher ranks."""
         return _OUTCOME_RANK[self]
 
 

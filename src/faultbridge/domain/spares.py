@@ -1,4 +1,4 @@
-"""Spares: machines that were launched and verified before anybody needs them, one in each place of a cluster's pool."""
+"""Spares: instances that are launched and verified in advance, so that a replacement needs no launch."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 SPARE = "spare-"
-"""How the owners of machines are called that no case has yet."""
+"""The prefix of a spare's owner name, used in place of a case id until a case claims the spare."""
 
 VERIFIED_FOR = timedelta(hours=24)
-"""How long a passed verification counts for a machine that nothing runs on."""
+"""The validity of a passed verification of an idle spare."""
 
 
 class SpareStatus(StrEnum):
-    """What is done about one place of the pool."""
+    """The status of one slot of the spare pool."""
 
     EMPTY = "empty"
     LAUNCHING = "launching"
@@ -26,9 +26,10 @@ class SpareStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Spare:
-    """One place of the pool and who is in it; `round` counts the machines that it had, and `looks` their verifications.
+    """One slot of a cluster's spare pool and its current instance.
 
-    A `ready` one passed its verification at `verified_at`; a `taken` one belongs to `case` until it sits in a node.
+    `round` counts the instances of this slot, `verifications` those of the current instance. A `ready` spare passed
+    its verification at `verified_at`. A `taken` spare belongs to `case` until it is attached to a node.
     """
 
     cluster: str
@@ -37,7 +38,7 @@ class Spare:
     status: SpareStatus = SpareStatus.EMPTY
     since: datetime | None = None
     round: int = 0
-    looks: int = 0
+    verifications: int = 0
     instance_id: str | None = None
     instance_type: str | None = None
     operation: str | None = None
@@ -48,10 +49,10 @@ class Spare:
 
     @property
     def owner(self) -> str:
-        """Return what its machine is launched for, as a case would be named."""
+        """Return the owner name for launching an instance, used like a case id."""
         return f"{SPARE}{self.cluster}-{self.number}-{self.round}"
 
     def serves(self, group: str, now: datetime) -> bool:
-        """Tell whether it may take a node of a group now."""
+        """Return whether this spare can replace an instance of a group now."""
         fresh = self.verified_at is not None and now - self.verified_at < VERIFIED_FOR
         return self.status is SpareStatus.READY and self.group == group and fresh

@@ -68,9 +68,9 @@ class CounterStore:
                 by_source.setdefault(arrival.observation.source, []).append(arrival)
         if not by_source:
             return ComparedSamples()
-        found = self.table.get_many(keys.reading(state.key, source) for source in by_source)
+        found = self.table.get_many(keys.counter_samples(state.key, source) for source in by_source)
         results = [
-            _compare_source(keys.reading(state.key, source), state, samples, found, now)
+            _compare_source(keys.counter_samples(state.key, source), state, samples, found, now)
             for source, samples in by_source.items()
         ]
         return ComparedSamples(

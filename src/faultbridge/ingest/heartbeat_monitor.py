@@ -13,18 +13,17 @@ from datetime import datetime, timedelta
 
 from faultbridge.decoders.native.heartbeat import SILENT
 from faultbridge.decoders.native.heartbeat import SOURCE as HEARTBEAT
-from faultbridge.domain.aliases import AliasRow
 from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.edges import Actor
 from faultbridge.domain.faults import NODE_COMPONENT, Fault
-from faultbridge.domain.nodes import NodeKey, NodeState
+from faultbridge.domain.nodes import AliasRow, NodeKey, NodeState
 from faultbridge.domain.times import from_text, to_text
 from faultbridge.errors import Conflict
 from faultbridge.ingest.record_reader import RecordPart
 from faultbridge.ledger.append import Append
 from faultbridge.log import log_cause
 from faultbridge.pipeline.fold.changes import Arrival
-from faultbridge.pipeline.normalize.resolve import Sits, sits
+from faultbridge.pipeline.normalize.resolve import IncarnationMatch, match_incarnation
 from faultbridge.pipeline.observe import observe
 from faultbridge.ports import Table
 from faultbridge.rules.rulebook import Rulebook, rules_of
@@ -50,7 +49,7 @@ class HeartbeatMonitor:
     def record(self, heartbeats: Mapping[NodeKey, datetime]) -> None:
         """Store heartbeats. Most follow a stored one so closely that they are neither read nor written."""
         due = {node: at for node, at in heartbeats.items() if self._must_store(node, at, self._stored.get(node))}
-        nodes = {keys.seen(node): node for node in due}
+        nodes = {keys.heartbeat(node): node for node in due}
         found = self.table.get_many(nodes) if nodes else {}
         for key, node in nodes.items():
             last = _last(found.get(key))
@@ -81,7 +80,7 @@ class HeartbeatMonitor:
         timeout = rules.policy.limits.heartbeat_timeout
 
         def revise(state: NodeState, now: datetime) -> Transition:
-            last = _last(self.table.get(keys.seen(node)))
+            last = _last(self.table.get(keys.heartbeat(node)))
             if last is None or last + timeout > now:
                 return Transition(state)
             without_timer = Put(_item(node, last), when=Equals("last_at", to_text(last)))
@@ -129,7 +128,7 @@ class HeartbeatMonitor:
             for timer in keys.TIMERS
             for row in self.table.query(timer, after=now, index=WORK, limit=MAX_TIMERS_READ).items
         )
-        return sum(keys.is_seen(str(row["sk"])) for row in rows)
+        return sum(keys.is_heartbeat(str(row["sk"])) for row in rows)
 
 
 def current_heartbeats(
@@ -138,12 +137,15 @@ def current_heartbeats(
     """Yield the heartbeats among a node's records. Those of an earlier instance or boot are left out."""
     for part, row in parts:
         record = part.record
-        if record.source == HEARTBEAT and sits(state, record, row.instance_id, record.sent_at) is not Sits.EARLIER:
+        if (
+            record.source == HEARTBEAT
+            and match_incarnation(state, record, row.instance_id, record.sent_at) is not IncarnationMatch.EARLIER
+        ):
             yield node, part
 
 
 def _item(node: NodeKey, at: datetime) -> Item:
-    return items.item(keys.seen(node), at, {"last_at": to_text(at)})
+    return items.item(keys.heartbeat(node), at, {"last_at": to_text(at)})
 
 
 def _last(found: Mapping[str, object] | None) -> datetime | None:

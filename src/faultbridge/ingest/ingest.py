@@ -11,10 +11,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from faultbridge.domain.aliases import AliasRow
 from faultbridge.domain.clusters import ClusterConfig
 from faultbridge.domain.edges import Actor
-from faultbridge.domain.nodes import NodeKey
+from faultbridge.domain.nodes import AliasRow, NodeKey
 from faultbridge.domain.records import CANARY, Outcome, RawRecord
 from faultbridge.errors import Conflict, Rejected, Transient
 from faultbridge.ingest.caches import CachedNode, NodeCache

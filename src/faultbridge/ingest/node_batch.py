@@ -10,10 +10,9 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from faultbridge.decoders.common.gpu_count import add_gpu_count_check
-from faultbridge.domain.aliases import AliasRow
 from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.catalog import Catalog
-from faultbridge.domain.nodes import NodeState
+from faultbridge.domain.nodes import AliasRow, NodeState
 from faultbridge.domain.records import Outcome
 from faultbridge.domain.times import truncate
 from faultbridge.ingest.caches import CachedNode
@@ -22,9 +21,9 @@ from faultbridge.ingest.record_reader import RecordPart
 from faultbridge.ledger.append import Appended
 from faultbridge.pipeline.decide.open_case import Rules
 from faultbridge.pipeline.fold.changes import Arrival
-from faultbridge.pipeline.fold.write_filter import worth_writing
-from faultbridge.pipeline.normalize.limit import MAX_FAULTS, weight
-from faultbridge.pipeline.normalize.resolve import MARGIN, learn_boot, sits
+from faultbridge.pipeline.fold.write_filter import must_write
+from faultbridge.pipeline.normalize.oversized_records import MAX_FAULTS, count_conditions
+from faultbridge.pipeline.normalize.resolve import INCARNATION_MARGIN, match_incarnation, record_boot
 from faultbridge.pipeline.observe import observe
 from faultbridge.storage.writes import Key, Write
 
@@ -57,7 +56,7 @@ class NodeBatch:
         """Return the transition that the records cause. It is empty when the changes need no write."""
         booted = state
         for part, _ in self.parts:
-            booted = learn_boot(booted, part.record)
+            booted = record_boot(booted, part.record)
         arrivals = [arrival for part, row in self.parts for arrival in _arrivals(part, row, booted)]
         self.compared = self.counter_store.compare(booted, arrivals, now)
         observed = observe(
@@ -73,7 +72,7 @@ class NodeBatch:
         if (
             observed.drafts
             or self.compared.with_faults
-            or worth_writing(stored, observed.state, self.rules.policy, self.catalog)
+            or must_write(stored, observed.state, self.rules.policy, self.catalog)
         ):
             self.unwritten = None
             return Transition(observed.state, observed.drafts, self.compared.with_faults)
@@ -95,7 +94,7 @@ def split_records(parts: ResolvedParts, state: NodeState) -> Iterator[ResolvedPa
     selected: list[tuple[RecordPart, AliasRow]] = []
     faults = 0
     for part, row in ((_with_gpu_count_check(part, state), row) for part, row in parts):
-        added = weight(part.observations)
+        added = count_conditions(part.observations)
         if selected and faults + added > MAX_FAULTS:
             yield selected
             selected, faults = [], 0
@@ -130,7 +129,7 @@ def group_commits(drafts: Iterable[DraftedBatch]) -> Iterator[list[DraftedBatch]
 def _with_gpu_count_check(part: RecordPart, state: NodeState) -> RecordPart:
     """Compare the reported number of GPUs with the instance type, unless the node has just booted."""
     instance_type, incarnation = state.placement.instance_type, state.incarnation
-    if instance_type is None or incarnation is None or part.record.sent_at < incarnation.since + MARGIN:
+    if instance_type is None or incarnation is None or part.record.sent_at < incarnation.since + INCARNATION_MARGIN:
         return part
     return replace(part, observations=add_gpu_count_check(part.observations, instance_type))
 
@@ -142,4 +141,6 @@ def _boot(state: NodeState) -> int:
 def _arrivals(part: RecordPart, row: AliasRow, state: NodeState) -> Iterator[Arrival]:
     for observation in part.observations:
         at = truncate(observation.observed_at or part.record.sent_at)
-        yield Arrival(observation, at, part.record.record_id, sits(state, part.record, row.instance_id, at))
+        yield Arrival(
+            observation, at, part.record.record_id, match_incarnation(state, part.record, row.instance_id, at)
+        )

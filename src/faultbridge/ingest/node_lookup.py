@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from faultbridge.domain.aliases import Alias, AliasRow
 from faultbridge.domain.clusters import ClusterConfig
+from faultbridge.domain.nodes import Alias, AliasRow
 from faultbridge.errors import Rejected
 from faultbridge.ingest.caches import ItemCache
 from faultbridge.ingest.record_reader import RecordPart
@@ -51,7 +51,7 @@ class NodeLookup:
             return Rejected("unknown_cluster", cluster)
         if config is not None:
             others = [rows[alias] for alias in candidates if alias in rows]
-            objection = self.trust.objection(part.record, config, row, others)
+            objection = self.trust.refusal(part.record, config, row, others)
             if objection is not None:
                 return Rejected("untrusted", objection)
         if row is not None and config is not None:

@@ -35,7 +35,7 @@ class PoisonMessages:
 
     def start_attempt(self, message: str) -> bool:
         """Count a new attempt. Return False when three attempts started and none finished."""
-        key = keys.suspect(message)
+        key = keys.poison_message(message)
         expires = to_milliseconds(self.clock.now() + COUNT_TTL) // 1000
         counted = Update(
             key,
@@ -54,4 +54,4 @@ class PoisonMessages:
 
     def clear(self, message: str) -> None:
         """Delete the count of a message whose attempt finished."""
-        self.table.write(Delete(keys.suspect(message)))
+        self.table.write(Delete(keys.poison_message(message)))

@@ -12,10 +12,10 @@ from faultbridge.decoders.common.decoder import READ_WITH_MAPPINGS, Hints
 from faultbridge.domain.faults import Observation
 from faultbridge.domain.records import CANARY, RawRecord
 from faultbridge.errors import Rejected
-from faultbridge.pipeline.normalize.limit import any_cut, keep_whole, limit
-from faultbridge.pipeline.normalize.mask import mask
-from faultbridge.pipeline.normalize.timestamp import settle
-from faultbridge.pipeline.normalize.trust import BELIEVE_ALL, Trust
+from faultbridge.pipeline.normalize.mask_secrets import mask
+from faultbridge.pipeline.normalize.oversized_records import add_evidence_object, any_truncated, limit_faults
+from faultbridge.pipeline.normalize.timestamp import assign_times
+from faultbridge.pipeline.normalize.trust import TRUST_ALL, Trust
 from faultbridge.ports import ObjectStore
 from faultbridge.storage.wire.message import Message, decode_message, raw_key
 
@@ -73,7 +73,7 @@ class RecordReader:
 
     objects: ObjectStore
     decode: Decode
-    trust: Trust = BELIEVE_ALL
+    trust: Trust = TRUST_ALL
     mappings: Callable[[], Mapping[str, Mapping[str, Any]]] = dict
 
     def read(self, delivery: Delivery) -> Sequence[RecordPart]:
@@ -81,14 +81,14 @@ class RecordReader:
 
         Raises Rejected when the message is invalid, and Transient when its body cannot be read now.
         """
-        record = self.trust.proven(self._record(delivery, decode_message(delivery.text)))
+        record = self.trust.with_sender_instance(self._record(delivery, decode_message(delivery.text)))
         if record.source == CANARY:
             return (RecordPart(delivery, record, None, ()),)
         mappings = self.mappings() if record.source in READ_WITH_MAPPINGS else {}
         hints = Hints(record.received_at, record.node, record.cluster, mappings)
-        decoded = limit(self.decode(record.source, record.body, hints), record.source)
-        complete = keep_whole(decoded, self._store_shortened(record, decoded))
-        observations = settle(complete, sent_at=record.sent_at, received_at=record.received_at)
+        decoded = limit_faults(self.decode(record.source, record.body, hints), record.source)
+        complete = add_evidence_object(decoded, self._store_shortened(record, decoded))
+        observations = assign_times(complete, sent_at=record.sent_at, received_at=record.received_at)
         if record.node or record.instance_id or not observations:
             return (RecordPart(delivery, record, None, tuple(observations)),)
         by_name: dict[str | None, list[Observation]] = {}
@@ -98,7 +98,7 @@ class RecordReader:
 
     def _store_shortened(self, record: RawRecord, observations: tuple[Observation, ...]) -> str | None:
         """Store the full record if an excerpt was shortened, and return its key. A repetition has the same key."""
-        if not any_cut(observations):
+        if not any_truncated(observations):
             return None
         key = raw_key(record.cluster, record.sent_at, record.body)
         self.objects.put(key, record.body)

@@ -16,8 +16,8 @@ from faultbridge.domain.times import to_text
 from faultbridge.errors import Conflict, Rejected, Transient
 from faultbridge.ingest.record_reader import UNREADABLE_PREFIX, Delivery, unreadable_id
 from faultbridge.log import log_cause
-from faultbridge.pipeline.normalize.mask import mask
-from faultbridge.pipeline.normalize.trust import BELIEVE_ALL, Trust
+from faultbridge.pipeline.normalize.mask_secrets import mask
+from faultbridge.pipeline.normalize.trust import TRUST_ALL, Trust
 from faultbridge.ports import Clock, ObjectStore, RecordQueue, Table
 from faultbridge.storage import keys, rejects
 from faultbridge.storage.rejects import Reject
@@ -41,7 +41,7 @@ class Rejects:
     objects: ObjectStore
     queue: RecordQueue
     clock: Clock
-    trust: Trust = BELIEVE_ALL
+    trust: Trust = TRUST_ALL
 
     def __call__(self, delivery: Delivery, record: RawRecord | None, error: Rejected) -> None:
         """Store a rejected record with its reason. The same record again replaces the stored one.

@@ -9,7 +9,7 @@ from faultbridge.domain import names
 from faultbridge.errors import Transient
 from faultbridge.ingest.outcomes import sent_lines
 from faultbridge.log import log_cause
-from faultbridge.pipeline.normalize.mask import mask
+from faultbridge.pipeline.normalize.mask_secrets import mask
 from faultbridge.ports import Clock, ObjectStore, Receipts, RecordQueue
 from faultbridge.storage.wire.message import Message, encode_message, fits, raw_key
 

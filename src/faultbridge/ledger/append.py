@@ -24,7 +24,7 @@ from faultbridge.ledger.transition_guard import check_moves
 from faultbridge.log import log_cause
 from faultbridge.ports import Clock, Table
 from faultbridge.storage import items, keys
-from faultbridge.storage.projections import links, mirror
+from faultbridge.storage.projections import index_rows, projection_writes
 from faultbridge.storage.writes import Absent, Condition, Equals, Put, Write
 
 MAX_TRIES = 20
@@ -124,8 +124,8 @@ class Append:
         writes: list[Write] = [Put(items.state_item(after, now), when=_unchanged(before))]
         instance_id = after.incarnation.instance_id if after.incarnation else None
         writes += [Put(items.entry_item(entry, partition, shard, instance_id), when=Absent()) for entry in entries]
-        writes += links(transition.drafts, entries, partition, now)
-        writes += [*mirror(before, after, config, now), *transition.writes]
+        writes += index_rows(transition.drafts, entries, partition, now)
+        writes += [*projection_writes(before, after, config, now), *transition.writes]
         return Appended(after, entries), tuple(writes)
 
     def draft(

@@ -15,7 +15,7 @@ from faultbridge.errors import Conflict
 from faultbridge.ledger.append import MAX_TRIES, Stack
 from faultbridge.log import log_cause
 from faultbridge.storage import items, keys
-from faultbridge.storage.projections import links
+from faultbridge.storage.projections import index_rows
 from faultbridge.storage.writes import Absent, Equals, Put, Write
 
 Result = TypeVar("Result")
@@ -50,5 +50,5 @@ def cluster_writes(
     writes: list[Write] = [Put(items.cluster_item(after, now), when=unchanged)]
     partition = keys.cluster_partition(before.cluster)
     writes += [Put(items.entry_item(entry, partition, shard=0), when=Absent()) for entry in entries]
-    writes += links(drafts, entries, partition, now)
+    writes += index_rows(drafts, entries, partition, now)
     return after, writes

@@ -114,7 +114,7 @@ class Sweep:
                 with failures.of(f"retrying {key.pk} {key.sk}"):
                     self.retry_reject(key)
                     swept.rejects += 1
-            elif keys.is_seen(key.sk):
+            elif keys.is_heartbeat(key.sk):
                 _, cluster, node = key.pk.split("#", 2)
                 silent.append(NodeKey(cluster, node))
             elif key.pk.startswith(NODE):

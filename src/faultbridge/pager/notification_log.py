@@ -116,7 +116,7 @@ class NotificationLog:
 
 def _record_key(page_key: str) -> Key:
     owner, _, kind = page_key.rpartition(":")
-    return keys.page_mark(owner, kind)
+    return keys.page_notification(owner, kind)
 
 
 def _is_new(record: Item | None, state: PageState) -> bool:

@@ -55,7 +55,7 @@ class OpenPages:
         if page.location.node is None:
             return True
         now = self.clock.now()
-        counter = keys.page_tally(page.location.cluster, page.urgency, now)
+        counter = keys.page_count(page.location.cluster, page.urgency, now)
         expires_at = to_milliseconds(now + COUNTER_TTL) // 1000
         below_limit = AnyOf((Absent(), Below("sent", self.max_per_hour)))
         for _ in range(MAX_TRIES):

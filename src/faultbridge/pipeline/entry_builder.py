@@ -1,4 +1,8 @@
-"""Narrate: what changed, as drafts of entries. The shapes of `data` are those of the published schemas."""
+"""Entry builder: build the draft entries of faults, node and case transitions, notes and repair steps.
+
+Each `data` has the shape of a published event schema (docs/events.md). Texts are read by operators on the timeline, in
+pages and in tickets.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +29,7 @@ _FAULT_TYPES = {
 
 
 def component_data(component: Component) -> dict[str, Any]:
-    """Describe a component in the contract's shape."""
+    """Return a component as event data."""
     return {
         "type": component.type.value,
         "pci": component.pci,
@@ -38,7 +42,7 @@ def component_data(component: Component) -> dict[str, Any]:
 
 
 def incarnation_data(incarnation: Incarnation | None) -> dict[str, Any] | None:
-    """Describe who sits in the node: instance id, and the numbers of instance and boot."""
+    """Return the instance and boot of a node as event data, or None for a node without an instance."""
     if incarnation is None:
         return None
     return {
@@ -49,12 +53,12 @@ def incarnation_data(incarnation: Incarnation | None) -> dict[str, Any] | None:
 
 
 def placement_data(placement: Placement) -> dict[str, Any]:
-    """Describe the place that a node fills."""
+    """Return the placement of a node as event data."""
     return {"group": placement.group, "instance_type": placement.instance_type, "domain": placement.domain}
 
 
 def fault_change(change: Change, state: NodeState, catalog: str, policy: Policy) -> Draft:
-    """Draft the entry of a condition that began, changed or ended, or of a fault that changed nothing."""
+    """Draft the entry of a condition that began, changed or ended; a change without a condition becomes a note."""
     if change.condition is None:
         return note(
             kind="information" if change.kind is ChangeKind.NOTED else "late_fault",
@@ -69,7 +73,7 @@ def fault_change(change: Change, state: NodeState, catalog: str, policy: Policy)
         "source": fault.source if fault else None,
         "reported_code": fault.code if fault and fault.code != condition.code else None,
         "attributes": dict(fault.attributes if fault else condition.attributes),
-        "changed": list(change.what),
+        "changed": list(change.changed_parts),
         "reason": change.reason or None,
         "catalog": catalog,
     }
@@ -93,7 +97,7 @@ def _condition_data(condition: Condition, state: NodeState, policy: Policy) -> d
         "message": condition.message,
         "since": to_text(condition.since),
         "count": condition.count,
-        "reporters": sorted(source for source, reporter in condition.reporters.items() if reporter.active),
+        "reporters": sorted(condition.sources),
         "incarnation": incarnation_data(state.incarnation) if condition.known_incarnation else None,
         "placement": placement_data(state.placement),
         "rule": policy.rule_for(condition, state.key.cluster, state.placement.instance_type).name,
@@ -102,7 +106,7 @@ def _condition_data(condition: Condition, state: NodeState, policy: Policy) -> d
 
 
 def status_change(state: NodeState, target: NodeStatus, at: datetime, reason: str, case_id: str | None = None) -> Draft:
-    """Draft a node's move to another status."""
+    """Draft the entry of a node's transition to another status."""
     return Draft(
         type=EntryType.NODE_STATUS,
         occurred_at=at,
@@ -122,10 +126,12 @@ def status_change(state: NodeState, target: NodeStatus, at: datetime, reason: st
 def case_change(
     before: CaseStatus | None, case: Case, at: datetime, reason: str, state: NodeState | None = None
 ) -> Draft:
-    """Draft a case's move; the closing one carries the duration of each phase in milliseconds.
+    """Draft the entry of a case's transition; the closing entry has the milliseconds of each phase.
 
-    `state` is the node's, so that who reads the event alone knows whom to look for and what broke.
+    With the node's `state` the entry also has the fault message, the instance and the placement, so that a consumer
+    of this one event knows where to look and what failed.
     """
+    closing, request = not case.status.live, case.pending_approval
     return Draft(
         type=EntryType.CASE_STATUS,
         occurred_at=at,
@@ -135,11 +141,7 @@ def case_change(
             "reason": reason,
             "waiting_for": case.waiting_for.value if case.waiting_for else None,
             "resolution": case.resolution.value if case.resolution else None,
-            "cause": {
-                "code": case.code,
-                "component": component_data(case.component),
-                "message": _message(case, state) if state else None,
-            },
+            "cause": _cause_data(case, state),
             "severity": case.severity.value,
             "action": case.action.value,
             "repair_action": case.repair_action.value,
@@ -147,10 +149,10 @@ def case_change(
             "opened_at": to_text(case.opened_at),
             "detected_at": to_text(case.marks["detected"]) if "detected" in case.marks else None,
             "not_before": to_text(case.not_before) if case.not_before else None,
-            "answer_by": to_text(case.asking.answer_by) if case.asking else None,
-            "phases": {} if case.status.live else durations(case, at),
+            "answer_by": to_text(request.answer_by) if request else None,
+            "phases": durations(case, at) if closing else {},
             "gpus": case.gpus,
-            "gpu_time_lost": None if case.status.live else gpu_time_lost(case, at),
+            "gpu_time_lost": gpu_time_lost(case, at) if closing else None,
             "previous_case": case.previous_case,
             "rule": case.rule,
             "policy": case.policy,
@@ -161,10 +163,14 @@ def case_change(
     )
 
 
-def _message(case: Case, state: NodeState) -> str | None:
-    """Find what a source said of the fault behind a case, as long as its condition is remembered."""
-    condition = state.conditions.get(condition_key(case.code, case.component))
-    return condition.message if condition else None
+def _cause_data(case: Case, state: NodeState | None) -> dict[str, Any]:
+    """Return the fault behind a case as event data; its message is known only while the condition is active."""
+    condition = state.conditions.get(condition_key(case.code, case.component)) if state else None
+    return {
+        "code": case.code,
+        "component": component_data(case.component),
+        "message": condition.message if condition else None,
+    }
 
 
 def note(
@@ -179,9 +185,10 @@ def note(
     operator: str | None = None,
     stage: str | None = None,
 ) -> Draft:
-    """Draft what changed nothing but belongs on the record; `operator` is the ARN of a person who gave an order.
+    """Draft a note: information for the timeline that changes no status.
 
-    `stage` tells where something stands that a note begins and another ends, such as a question to a person.
+    `operator` is the ARN of the operator who gave an order. `stage` is `begun`, `overdue` or `over` for notes about
+    something that lasts, such as an approval request.
     """
     about = None if fault is None else {"code": fault.code, "component": component_data(fault.component)}
     return Draft(
@@ -215,7 +222,7 @@ def step(
     facts: Mapping[str, Any] | None = None,
     evidence: str = "",
 ) -> Draft:
-    """Draft what one step of an attempt came to."""
+    """Draft the entry of one step of a repair attempt and its outcome."""
     return Draft(
         type=EntryType.REPLACEMENT_STEP,
         occurred_at=at,

@@ -1,4 +1,8 @@
-"""The stages in the order in which a node's observations pass them; the diagram in the docs is this file."""
+"""The stages of the pipeline for one node, in order: `observe` for new observations, `tick` for the passing of time.
+
+observe: end conditions of the previous boot -> fold (classifies each fault) -> decide
+tick:    end quiet conditions                                                -> decide -> expire approval
+"""
 
 from __future__ import annotations
 
@@ -9,14 +13,14 @@ from datetime import datetime
 from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.catalog import Catalog, Scope
 from faultbridge.domain.nodes import NodeState
-from faultbridge.pipeline.decide.approval_timeout import lapse
+from faultbridge.pipeline.decide.case_moves import expire_approval
 from faultbridge.pipeline.decide.decide import decide
 from faultbridge.pipeline.decide.open_case import Rules
 from faultbridge.pipeline.fold.changes import Arrival
 from faultbridge.pipeline.fold.expire import end_scopes, expire
 from faultbridge.pipeline.fold.fold import fold
 
-REBOOT_ENDS = (Scope.PROCESS, Scope.BOOT)
+SCOPES_ENDED_BY_REBOOT = (Scope.PROCESS, Scope.BOOT)
 
 
 def observe(
@@ -28,15 +32,15 @@ def observe(
     catalog: Catalog,
     now: datetime,
 ) -> Transition:
-    """Pass observations of one node through classify, fold and decide; classify runs inside fold, once a fault."""
-    ended = end_scopes(state, REBOOT_ENDS if rebooted else (), at=now, reason="reboot")
+    """Apply new observations to a node; with `rebooted` the conditions of the previous boot end first."""
+    ended = end_scopes(state, SCOPES_ENDED_BY_REBOOT if rebooted else (), at=now, reason="reboot")
     folded = fold(ended.state, arrivals, now=now, catalog=catalog, limits=rules.policy.limits)
     decided = decide(folded.state, ended.changes + folded.changes, rules, now)
     return replace(decided, outcomes=folded.outcomes)
 
 
 def tick(state: NodeState, *, rules: Rules, now: datetime) -> Transition:
-    """Pass time alone through the same stages: quiet conditions end, waits and questions are over."""
+    """Apply the passing of time to a node: quiet conditions, waiting periods and approval requests end."""
     expired = expire(state, now=now)
     decided = decide(expired.state, expired.changes, rules, now)
-    return lapse(decided, now)
+    return expire_approval(decided, now)

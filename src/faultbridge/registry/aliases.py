@@ -10,8 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from faultbridge.domain import names
-from faultbridge.domain.aliases import Alias, AliasRow
-from faultbridge.domain.nodes import NodeKey, NodeState
+from faultbridge.domain.nodes import Alias, AliasRow, NodeKey, NodeState
 from faultbridge.errors import Rejected
 from faultbridge.ports import Table
 from faultbridge.storage import items, keys

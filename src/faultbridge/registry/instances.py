@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Protocol
 
 from faultbridge.domain.clusters import ClusterConfig
-from faultbridge.domain.failure_domains import narrowest
+from faultbridge.domain.nodes import narrowest
 from faultbridge.storage.writes import Item
 
 OPT_OUT_TAG = "faultbridge:opt-out"

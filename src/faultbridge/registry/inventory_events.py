@@ -9,8 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from faultbridge.domain.aliases import Alias
-from faultbridge.domain.nodes import NodeKey
+from faultbridge.domain.nodes import Alias, NodeKey
 from faultbridge.ports import Table
 from faultbridge.registry.instances import Synced
 from faultbridge.registry.inventory_sync import SyncInventory

@@ -9,15 +9,18 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from faultbridge.domain.aliases import Alias, AliasRow
 from faultbridge.domain.clusters import ClusterConfig
 from faultbridge.domain.edges import Actor, NodeStatus
-from faultbridge.domain.failure_domains import DomainKind
-from faultbridge.domain.nodes import NodeKey, NodeState
+from faultbridge.domain.nodes import Alias, AliasRow, DomainKind, NodeKey, NodeState
 from faultbridge.errors import Misconfigured, Rejected, Transient
 from faultbridge.ledger.queries import query_all, shard_rows
-from faultbridge.pipeline.decide.instance_pairing import Newcomer, Pairing, Vacancy, pair
-from faultbridge.pipeline.decide.provider_repair import may_change_instance
+from faultbridge.pipeline.decide.instance_pairing import (
+    Pairing,
+    UnassignedInstance,
+    VacantNode,
+    may_change_instance,
+    pair,
+)
 from faultbridge.ports import Table
 from faultbridge.registry.instances import (
     NO_NAMES,
@@ -129,7 +132,7 @@ class SyncInventory:
         pairing = pair(vacancies, [_newcomer(one) for one in machines.values()])
         synced.waiting += pairing.waiting
         self._seat(config, pairing, machines, called, synced)
-        seated = {node for node, _ in pairing.seated}
+        seated = {node for node, _ in pairing.assigned}
         instances = {str(row["node"]): row.get("instance") for row in missing}
         for vacancy in vacancies:
             if vacancy.open and instances[vacancy.node] and vacancy.node not in seated:
@@ -143,7 +146,7 @@ class SyncInventory:
         called: Mapping[str, Called],
         synced: Synced,
     ) -> None:
-        for node, instance in pairing.seated:
+        for node, instance in pairing.assigned:
             sitter = sitter_of(machines[instance], called.get(instance, NO_NAMES))
             try:
                 if self.seating.replace_instance(config, node, sitter):
@@ -172,7 +175,7 @@ class SyncInventory:
         else:
             synced.added.append(machine.name)
 
-    def _vacancies(self, config: ClusterConfig, missing: Sequence[Item]) -> list[Vacancy]:
+    def _vacancies(self, config: ClusterConfig, missing: Sequence[Item]) -> list[VacantNode]:
         if not missing:
             return []
         places = {str(row["node"]): keys.node_state(NodeKey(config.cluster, str(row["node"]))) for row in missing}
@@ -204,16 +207,18 @@ def _new(members: Mapping[str, Member], seated: set[str]) -> dict[str, Member]:
     return {one: member for one, member in members.items() if member.serving and one not in seated}
 
 
-def _newcomer(machine: Machine) -> Newcomer:
-    return Newcomer(machine.instance_id, machine.launched_at, machine.domains.get(DomainKind.ZONE), machine.slot)
+def _newcomer(machine: Machine) -> UnassignedInstance:
+    return UnassignedInstance(
+        machine.instance_id, machine.launched_at, machine.domains.get(DomainKind.ZONE), machine.slot
+    )
 
 
-def _vacancy(row: Item, state: NodeState, gone: Collection[str]) -> Vacancy:
+def _vacancy(row: Item, state: NodeState, gone: Collection[str]) -> VacantNode:
     instance = row.get("instance")
-    return Vacancy(
+    return VacantNode(
         node=str(row["node"]),
         zone=str(row["zone"]) if row.get("zone") else None,
         slot=str(row["slot"]) if row.get("slot") else None,
-        proven=not instance or str(instance) in gone,
-        held=not may_change_instance(state),
+        confirmed_gone=not instance or str(instance) in gone,
+        under_repair=not may_change_instance(state),
     )

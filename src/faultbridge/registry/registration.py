@@ -8,12 +8,10 @@ from datetime import datetime
 from typing import Any
 
 from faultbridge.domain import names
-from faultbridge.domain.aliases import Alias, AliasRow
 from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.clusters import ClusterConfig, ClusterState, Control
 from faultbridge.domain.edges import Actor, NodeStatus
-from faultbridge.domain.failure_domains import DomainKind
-from faultbridge.domain.nodes import Head, Incarnation, NodeKey, NodeState, Placement
+from faultbridge.domain.nodes import Alias, AliasRow, DomainKind, Head, Incarnation, NodeKey, NodeState, Placement
 from faultbridge.domain.times import to_text, truncate
 from faultbridge.errors import Conflict, Rejected
 from faultbridge.ledger.append import Append
@@ -88,7 +86,7 @@ class Registration:
         names.cluster_name(config.cluster)
         if not 1 <= config.shards <= MAX_SHARDS:
             raise Rejected("bad_shards", f"{config.shards} is not 1 to {MAX_SHARDS}")
-        now, config = self.clock.now(), replace(config.checked(), version=1)
+        now, config = self.clock.now(), replace(config.validated(), version=1)
         listed = items.item(keys.cluster_listed(config.cluster), now, {"cluster": config.cluster})
         made = (
             items.config_item(config, now),
@@ -122,7 +120,7 @@ class Registration:
             if name not in SETTABLE:
                 raise Rejected("not_settable", f"{name} is none of {', '.join(sorted(SETTABLE))}")
         config = self.cluster(cluster)
-        changed = replace(config, **changes).checked()
+        changed = replace(config, **changes).validated()
         if changed != config:
             changed = replace(changed, version=config.version + 1)
             self.table.write(self._put_config(changed, self.clock.now()))

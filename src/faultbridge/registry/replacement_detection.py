@@ -16,16 +16,24 @@ from faultbridge.domain.catalog import Scope
 from faultbridge.domain.clusters import ClusterConfig
 from faultbridge.domain.edges import Actor, CaseStatus, NodeStatus
 from faultbridge.domain.entries import Draft
-from faultbridge.domain.failure_domains import DomainKind, narrowest
 from faultbridge.domain.faults import Action, Component, ComponentType, Severity
-from faultbridge.domain.nodes import Ignored, Incarnation, Isolation, NodeKey, NodeState, Placement
+from faultbridge.domain.nodes import (
+    DomainKind,
+    Ignored,
+    Incarnation,
+    Isolation,
+    NodeKey,
+    NodeState,
+    Placement,
+    narrowest,
+)
 from faultbridge.domain.times import truncate
 from faultbridge.ledger.append import Append
 from faultbridge.pipeline import entry_builder
-from faultbridge.pipeline.decide.decide import due_at, move_case
+from faultbridge.pipeline.decide.case_moves import due_at, move_case
+from faultbridge.pipeline.decide.instance_pairing import may_change_instance, waits_for_provider
 from faultbridge.pipeline.decide.open_case import Cause, Rules, open_case
-from faultbridge.pipeline.decide.opt_out import heeding, ignoring
-from faultbridge.pipeline.decide.provider_repair import is_followed, may_change_instance
+from faultbridge.pipeline.decide.opt_out import start_ignoring, stop_ignoring
 from faultbridge.pipeline.fold.expire import end_scopes
 from faultbridge.ports import Table
 from faultbridge.registry.aliases import Renaming, renamed, usable
@@ -70,7 +78,7 @@ class ReplacementDetection:
         """Take a node out of service whose instance went without our intent; False where that is not for us to do."""
 
         def revise(state: NodeState, now: datetime) -> Transition:
-            held = state.live_case is not None and not is_followed(state)
+            held = state.live_case is not None and not waits_for_provider(state)
             if not _sits(state, instance_id) or held or state.status is NodeStatus.PROVISIONING:
                 return Transition(state)
             draft = entry_builder.status_change(
@@ -130,7 +138,7 @@ def _changed(state: NodeState, seated: NodeState, former: str | None, rules: Rul
     ended = end_scopes(seated, Scope, at=now, reason=reason)
     faults = tuple(entry_builder.fault_change(one, ended.state, rules.catalog, rules.policy) for one in ended.changes)
     told = Transition(ended.state, (*faults, _note(seated, former, reason, now)))
-    if state.status is not None and state.status.in_service and not rules.config.attends:
+    if state.status is not None and state.status.in_service and not rules.config.opens_cases:
         return told
     if state.status is not NodeStatus.PROVISIONING:
         told = _to(told, NodeStatus.PROVISIONING, reason, now)
@@ -209,7 +217,7 @@ def _labelled(state: NodeState, sitter: Sitter, now: datetime) -> tuple[NodeStat
         return state, ()
     word = "opted out by its label" if sitter.opted_out else "its label opts it out no more"
     note = entry_builder.note(kind="inventory", text=word, at=now, facts={"opted_out": sitter.opted_out})
-    labelled = ignoring(state, Ignored(LABEL, now)) if sitter.opted_out else heeding(state, now)
+    labelled = start_ignoring(state, Ignored(LABEL, now)) if sitter.opted_out else stop_ignoring(state, now)
     return labelled, (note,)
 
 

@@ -6,17 +6,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from faultbridge.domain.aliases import Alias
 from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.cases import Case, Resolution
 from faultbridge.domain.catalog import Scope
 from faultbridge.domain.edges import Actor, CaseStatus, NodeStatus
 from faultbridge.domain.entries import Draft
-from faultbridge.domain.nodes import NodeKey, NodeState
+from faultbridge.domain.nodes import Alias, NodeKey, NodeState
 from faultbridge.errors import Rejected
 from faultbridge.ledger.append import Append
 from faultbridge.pipeline import entry_builder
-from faultbridge.pipeline.decide.decide import move_case
+from faultbridge.pipeline.decide.case_moves import move_case
 from faultbridge.pipeline.decide.open_case import Rules
 from faultbridge.pipeline.fold.expire import end_scopes
 from faultbridge.ports import Table

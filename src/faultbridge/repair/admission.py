@@ -14,8 +14,8 @@ from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.policy import Rule
 from faultbridge.domain.times import to_text
 from faultbridge.pipeline import entry_builder
-from faultbridge.pipeline.decide.admit import Refused, recent
-from faultbridge.pipeline.decide.decide import due_at, move_case
+from faultbridge.pipeline.decide.admit import Refused, recent_starts
+from faultbridge.pipeline.decide.case_moves import due_at, move_case
 from faultbridge.storage import keys
 from faultbridge.storage.writes import Equals, Path, Update, Value
 
@@ -69,11 +69,11 @@ def take_slots(control: Control, ready: Sequence[ReadyCase], now: datetime) -> U
     holding = [one for one in ready if one.repair_action.needs_slot]
     taken: dict[Path, Value] = {("holders", one.case.id): to_text(now) for one in holding}
     if holding:
-        starts = [*recent(control, now), *(now for _ in holding)]
+        starts = [*recent_starts(control, now), *(now for _ in holding)]
         taken["starts",] = [to_text(start) for start in starts]
     dry = _updated_dry_groups(control, holding, now)
-    if dry != control.dry:
-        taken["dry",] = {group: to_text(until) for group, until in dry.items()}
+    if dry != control.no_capacity_until:
+        taken["no_capacity_until",] = {group: to_text(until) for group, until in dry.items()}
     return Update(
         keys.cluster_control(control.cluster),
         set=taken,
@@ -84,7 +84,7 @@ def take_slots(control: Control, ready: Sequence[ReadyCase], now: datetime) -> U
 
 def _updated_dry_groups(control: Control, holding: Sequence[ReadyCase], now: datetime) -> dict[str, datetime]:
     """Extend the wait of groups that an admitted repair checks now; drop those not checked recently."""
-    kept = {group: until for group, until in control.dry.items() if until > now - FORGET_DRY_AFTER}
+    kept = {group: until for group, until in control.no_capacity_until.items() if until > now - FORGET_DRY_AFTER}
     checked = {one.state.placement.group for one in holding if one.repair_action is RepairAction.REPLACE_NODE}
     return {group: now + CAPACITY_CHECK_TIME if group in checked else until for group, until in kept.items()}
 
@@ -102,7 +102,7 @@ def record_refusal(state: NodeState, refusal: Refused, rule: Rule, now: datetime
         facts={"waiting_for": refusal.waiting_for.value, "rule": case.rule, "policy": case.policy},
     )
     waiting = replace(case, waiting_for=refusal.waiting_for, reason=refusal.reason)
-    if refusal.waiting_for is WaitingFor.APPROVAL and case.asking is None:
+    if refusal.waiting_for is WaitingFor.APPROVAL and case.pending_approval is None:
         return ask_operator(replace(state, case=waiting), refusal.reason, now, now + rule.approval_deadline)
     return Transition(replace(state, case=waiting), (draft,))
 

@@ -14,8 +14,8 @@ from faultbridge.domain.entries import Draft
 from faultbridge.domain.policy import Limits
 from faultbridge.domain.times import from_text
 from faultbridge.ledger.queries import shard_rows
-from faultbridge.pipeline.decide.admit import HOUR, recent
-from faultbridge.pipeline.decide.breaker import Failing, judge
+from faultbridge.pipeline.decide.admit import HOUR, recent_starts
+from faultbridge.pipeline.decide.breaker import FailingNode, evaluate_breakers
 from faultbridge.pipeline.decide.open_case import Rules
 from faultbridge.ports import Table
 from faultbridge.repair.cluster_status import UNHEALTHY_ROWS, highest_severity
@@ -48,7 +48,7 @@ class Breakers:
             nonlocal counts
             if counts is None:
                 counts = self._node_counts(rules, failing, control)
-            moved = judge(control.breakers, rules.policy.breakers, failing, counts, now)
+            moved = evaluate_breakers(control.breakers, rules.policy.breakers, failing, counts, now)
             breakers = {**control.breakers, **{one.name: one.breaker for one in moved}}
             drafts = tuple(breaker_draft(one.name, one.before, one.breaker, one.reason) for one in moved)
             used_up, budget_drafts = _update_budget(control, rules.policy.limits, now)
@@ -57,7 +57,7 @@ class Breakers:
 
         return self.controls.change(cluster, revise, Actor.DISPATCH)
 
-    def _node_counts(self, rules: Rules, failing: Sequence[Failing], control: Control) -> dict[str | None, int]:
+    def _node_counts(self, rules: Rules, failing: Sequence[FailingNode], control: Control) -> dict[str | None, int]:
         """Count the cluster's nodes, and those per failure domain if a breaker of a domain could change."""
         counts: dict[str | None, int] = {None: rules.config.expected}
         limits = [limit.nodes for limit in rules.policy.breakers if limit.scope is BreakerScope.DOMAIN]
@@ -69,7 +69,7 @@ class Breakers:
 
 def _update_budget(control: Control, limits: Limits, now: datetime) -> tuple[bool, tuple[Draft, ...]]:
     """Return whether the hourly budget is used up, and the entry that records it if that changed."""
-    starts = list(recent(control, now))
+    starts = list(recent_starts(control, now))
     used_up = len(starts) >= limits.per_hour
     if used_up is control.budget_used_up:
         return used_up, ()
@@ -87,6 +87,6 @@ def _count_by_domain(table: Table, config: ClusterConfig) -> dict[str | None, in
     return dict(counts)
 
 
-def _failing(row: Item) -> Failing:
+def _failing(row: Item) -> FailingNode:
     domain, opened = row.get("domain"), row.get("opened") or row["updated_at"]
-    return Failing(NodeStatus(str(row["status"])), str(domain) if domain else None, from_text(str(opened)))
+    return FailingNode(NodeStatus(str(row["status"])), str(domain) if domain else None, from_text(str(opened)))

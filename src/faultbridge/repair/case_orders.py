@@ -17,7 +17,7 @@ from faultbridge.domain.nodes import NodeKey, NodeState
 from faultbridge.errors import Rejected
 from faultbridge.ledger.append import Append
 from faultbridge.pipeline import entry_builder
-from faultbridge.pipeline.decide.decide import due_at, move_case
+from faultbridge.pipeline.decide.case_moves import due_at, move_case
 from faultbridge.ports import Table
 from faultbridge.rules.rulebook import Rulebook, rules_of
 from faultbridge.storage import keys
@@ -146,7 +146,7 @@ def _already_answered(case: Case, attempt: int | None, *, granted: bool) -> bool
 
 
 def _open_approval(case: Case, attempt: int | None, now: datetime) -> Approval:
-    approval = case.asking
+    approval = case.pending_approval
     if approval is None or attempt not in {None, approval.attempt}:
         which = f"attempt {attempt} of {case.id}" if attempt else case.id
         raise Rejected("not_asked", f"no approval is requested: {which}; run 'faultbridge case show {case.id}'")

@@ -19,7 +19,7 @@ from faultbridge.errors import Rejected
 from faultbridge.ledger.append import Stack
 from faultbridge.ledger.cluster_stream import append_to_cluster, cluster_writes
 from faultbridge.log import log_cause
-from faultbridge.pipeline.decide.breaker import closed_by_hand
+from faultbridge.pipeline.decide.breaker import close_manually
 from faultbridge.ports import Clock, Table
 from faultbridge.storage import items, keys
 from faultbridge.storage.codec import dump
@@ -82,7 +82,7 @@ class Controls:
 
         def revise(control: Control, now: datetime) -> ControlChange:
             tripped = {name: one for name, one in control.breakers.items() if one.state is not BreakerState.CLOSED}
-            closed = {name: closed_by_hand(one, now) for name, one in tripped.items()}
+            closed = {name: close_manually(one, now) for name, one in tripped.items()}
             drafts = tuple(
                 breaker_draft(name, tripped[name].state, one, "closed by an operator", operator)
                 for name, one in closed.items()

@@ -13,11 +13,10 @@ from itertools import islice
 
 from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.cases import WaitingFor
-from faultbridge.domain.clusters import Control, Mode
+from faultbridge.domain.clusters import Control, Mode, QueuedCase
 from faultbridge.domain.edges import Actor, CaseStatus
 from faultbridge.domain.nodes import NodeKey, NodeState
 from faultbridge.domain.policy import Rule
-from faultbridge.domain.queue import QueuedCase
 from faultbridge.domain.times import to_text, truncate
 from faultbridge.errors import Conflict, Misconfigured, Transient
 from faultbridge.ledger.append import Append, transaction_token
@@ -25,8 +24,8 @@ from faultbridge.ledger.queries import shard_rows
 from faultbridge.log import log_cause
 from faultbridge.pipeline.decide.admit import Refused, admit
 from faultbridge.pipeline.decide.open_case import Rules
-from faultbridge.pipeline.decide.opt_out import FOREVER, left_alone_until
-from faultbridge.pipeline.decide.repair_actions import choose
+from faultbridge.pipeline.decide.opt_out import FOREVER, opted_out_until
+from faultbridge.pipeline.decide.repair_actions import choose_repair_action
 from faultbridge.ports import Clock, Table, Workflow
 from faultbridge.repair.admission import (
     AdmittedBatch,
@@ -41,7 +40,7 @@ from faultbridge.repair.attempt.step_contract import execution_input
 from faultbridge.repair.isolate import Isolate
 from faultbridge.rules.rulebook import Rulebook, rules_of
 from faultbridge.storage import items, keys
-from faultbridge.storage.queue import QUEUE, read_queued
+from faultbridge.storage.projections import QUEUE, read_queued
 
 MAX_REFUSALS = 30
 """How many refusals one call records; the next call records the others."""
@@ -72,7 +71,7 @@ class Dispatch:
     def __call__(self, cluster: str) -> DispatchResult:
         """Admit all cases that may start. Raises Misconfigured if the cluster is unknown or has no slots."""
         rules = rules_of(self.rulebook, cluster)
-        if not rules.config.attends:
+        if not rules.config.opens_cases:
             return DispatchResult()
         queued = self._queued(rules)
         if rules.config.mode is Mode.DRY_RUN:
@@ -150,7 +149,7 @@ class Dispatch:
         case = state.live_case
         if case is None or case.id != pick.case or case.status is not CaseStatus.QUEUED:
             return None
-        until = left_alone_until(state, rules.config, self.clock.now())
+        until = opted_out_until(state, rules.config, self.clock.now())
         if until is not None:
             reason = "the node is ignored or its cluster is under maintenance"
             reason = f"{reason} until {to_text(until)}" if until < FOREVER else reason
@@ -158,7 +157,7 @@ class Dispatch:
             return None
         if state.status is None or state.status.in_service:
             return None
-        choice = choose(state, case, rules.policy)
+        choice = choose_repair_action(state, case, rules.policy)
         if choice.repair_action is None:
             self._escalate(pick, choice.reason, rules)
             return None
@@ -238,7 +237,7 @@ class Dispatch:
                 case = state.live_case
                 if case is None:
                     return Transition(state)
-                choice = choose(state, case, rules.policy)
+                choice = choose_repair_action(state, case, rules.policy)
                 return resolve_dry_run(state, queued.case, choice.repair_action, choice.reason, now)
 
             self.append(queued.key, revise, actor=Actor.DISPATCH, config=rules.config)

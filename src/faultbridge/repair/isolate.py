@@ -24,8 +24,8 @@ from faultbridge.ledger.append import Append
 from faultbridge.log import log_cause
 from faultbridge.pipeline import entry_builder
 from faultbridge.pipeline.decide.open_case import Rules
-from faultbridge.pipeline.decide.opt_out import left_alone_until
-from faultbridge.pipeline.decide.orchestrator_reach import proceeds
+from faultbridge.pipeline.decide.opt_out import opted_out_until
+from faultbridge.pipeline.decide.orchestrator_unreachable import reason_to_proceed
 from faultbridge.ports import CallResult, ClusterNode, Orchestrator
 from faultbridge.repair.controls import Controls
 from faultbridge.repair.isolation_backoff import end_backoff, isolation_note, record_failed_call
@@ -89,8 +89,8 @@ class Isolate:
         self, state: NodeState, rules: Rules, control: Control | None = None, *, ordered: bool = False
     ) -> IsolationResult:
         config = rules.config
-        permitted = state.registered and left_alone_until(state, config, self.append.clock.now()) is None
-        if permitted and config.follows:
+        permitted = state.registered and opted_out_until(state, config, self.append.clock.now()) is None
+        if permitted and config.follows_provider:
             return self._confirm_for_provider(state, config, ordered=ordered)
         if not permitted or config.mode is not Mode.ACT or not config.acts:
             return IsolationResult.NOTHING
@@ -136,11 +136,11 @@ class Isolate:
 
         The drain step calls the orchestrator again.
         """
-        if proceeds(state, rules.policy, self.append.clock.now()) is None:
+        if reason_to_proceed(state, rules.policy, self.append.clock.now()) is None:
             return IsolationResult.FAILED
 
         def revise(now: NodeState, at: datetime) -> Transition:
-            proof = proceeds(now, rules.policy, at)
+            proof = reason_to_proceed(now, rules.policy, at)
             if proof is None or not _needs_isolation(now, ordered=ordered):
                 return Transition(now)
             return _quarantine(now, at, f"isolation not confirmed: {proof}")

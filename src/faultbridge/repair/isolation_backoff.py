@@ -11,7 +11,7 @@ from faultbridge.domain.entries import Draft
 from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.policy import Limits
 from faultbridge.pipeline import entry_builder
-from faultbridge.pipeline.fold.folding import Folding
+from faultbridge.pipeline.fold.node_conditions import NodeConditions
 from faultbridge.ports import CallResult
 
 MINUTE = timedelta(minutes=1)
@@ -34,7 +34,7 @@ def record_failed_call(state: NodeState, at: datetime, answer: CallResult, limit
     if is_overdue(scheduled, at):
         text = f"the orchestrator has failed for {OVERDUE_AFTER // MINUTE} minutes: {reason}"
         return page_overdue(scheduled, at, text, failure)
-    folding = Folding(scheduled, Catalog(""))
+    folding = NodeConditions(scheduled, Catalog(""))
     if not folding.first_of_the_day(f"isolation:{failure}", at):
         return Transition(scheduled)
     draft = isolation_note(scheduled, f"the orchestrator failed and is called again: {reason}", at, failure)

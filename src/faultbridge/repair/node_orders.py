@@ -17,7 +17,7 @@ from faultbridge.domain.nodes import NodeKey, NodeState
 from faultbridge.errors import Rejected
 from faultbridge.ledger.append import Append
 from faultbridge.pipeline import entry_builder
-from faultbridge.pipeline.decide.decide import move_case
+from faultbridge.pipeline.decide.case_moves import move_case
 from faultbridge.pipeline.decide.open_case import Rules
 from faultbridge.pipeline.fold.changes import Arrival
 from faultbridge.pipeline.observe import observe

@@ -10,7 +10,7 @@ from faultbridge.domain.edges import Actor
 from faultbridge.domain.nodes import Ignored, NodeKey, NodeState
 from faultbridge.errors import Rejected
 from faultbridge.ledger.append import Append, Revise
-from faultbridge.pipeline.decide.opt_out import heeding, ignoring
+from faultbridge.pipeline.decide.opt_out import start_ignoring, stop_ignoring
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.rules.rulebook import Rulebook, rules_of
 
@@ -27,7 +27,7 @@ class OptOut:
 
         def revise(state: NodeState, now: datetime) -> Transition:
             ignored = Ignored(order.operator or "", now, until, order.reason)
-            return Transition(ignoring(state, ignored), (order.note("ignore", now),))
+            return Transition(start_ignoring(state, ignored), (order.note("ignore", now),))
 
         return self._write(key, revise)
 
@@ -37,7 +37,7 @@ class OptOut:
         def revise(state: NodeState, now: datetime) -> Transition:
             if state.ignored is None:
                 return Transition(state)
-            return Transition(heeding(state, now), (order.note("heed", now),))
+            return Transition(stop_ignoring(state, now), (order.note("heed", now),))
 
         return self._write(key, revise)
 

@@ -1,1 +1,15 @@
-"""The one table, described without AWS: items, keys, indexes and conditions as values."""
+"""Storage: the items, keys, indexes and conditional writes of the one DynamoDB table, as plain values.
+
+Nothing here calls AWS: `adapters/dynamodb` executes the writes, and a fake table does in tests. Reading order:
+
+- `writes`: puts, updates, deletes, checks and their conditions.
+- `keys`: the key of every kind of item, and the shards of the indexes.
+- `codec`: converts domain values to item attributes and back.
+- `items`: the items of nodes, entries, cases, clusters, aliases and spares.
+- `projections`: rows derived from a node's state: unhealthy nodes, repair queue, case index.
+- `jobs`, `rejects`: the items of training jobs and of rejected records.
+- `upcasts`: reads items that earlier releases wrote.
+- `wire/`: formats outside the table: queue messages, EventBridge events, archive lines.
+
+Tests: tests/storage.
+"""

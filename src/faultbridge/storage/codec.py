@@ -1,7 +1,8 @@
-"""Domain values to items and back: frozen dataclasses, enums, instants, tuples and mappings, by their annotations.
+"""Codec: converts domain values to item attributes and back, by the type annotations of their fields.
 
-None, empty tuples and empty mappings are left out, so that a state costs what it holds. Reading ignores what it does
-not know and fills what is missing from the defaults: an older writer's item stays readable.
+Supported are frozen dataclasses, named tuples, enums, times, durations, tuples and mappings. None, empty tuples and
+empty mappings are not stored, to keep items small. Unknown attributes are ignored and missing ones get their defaults,
+so that items of older and newer releases stay readable.
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ _LOADERS: dict[Any, _Load] = {}
 _Dump = Callable[[Any], Value]
 _DUMPERS: dict[type, _Dump] = {}
 _PLAIN = frozenset({str, int, bool, types.NoneType})
-"""What an item holds as it is. Asked first, for most fields are such: states are written and read all day."""
+"""Types that are stored unchanged. Checked first, because most fields have such a type and this code is hot."""
 
 
 def dump(value: Any) -> Value:
-    """Turn a domain value into what an item may hold; raises TypeError on what it may not."""
+    """Return a domain value as an item attribute; raises TypeError for an unsupported type."""
     kind = type(value)
     dumper = _DUMPERS.get(kind)
     if dumper is None:
@@ -46,12 +47,12 @@ def _make_dumper(kind: type) -> _Dump:
     if is_dataclass(kind):
         return _fields_dumper(tuple(field.name for field in fields(kind)))
     if issubclass(kind, Mapping):
-        return lambda value: {str(key): dump(one) for key, one in value.items()}
+        return lambda value: {str(key): dump(item) for key, item in value.items()}
     if issubclass(kind, tuple) and hasattr(kind, "_fields"):
-        return lambda value: {name: dump(one) for name, one in zip(value._fields, value, strict=True)}
+        return lambda value: {name: dump(item) for name, item in zip(value._fields, value, strict=True)}
     if issubclass(kind, tuple | list):
-        return lambda value: [dump(one) for one in value]
-    message = f"{kind.__name__} cannot be stored"
+        return lambda value: [dump(item) for item in value]
+    message = f"unsupported type in an item: {kind.__name__}; allowed: dataclasses, enums, times, text and integers"
     raise TypeError(message)
 
 
@@ -59,20 +60,20 @@ def _fields_dumper(names: tuple[str, ...]) -> _Dump:
     def write(value: Any) -> Item:
         item: Item = {}
         for name in names:
-            one = getattr(value, name)
-            if type(one) not in _PLAIN:
-                one = dump(one)
-                if not one and isinstance(one, dict | list):
+            attribute = getattr(value, name)
+            if type(attribute) not in _PLAIN:
+                attribute = dump(attribute)
+                if not attribute and isinstance(attribute, dict | list):
                     continue
-            if one is not None:
-                item[name] = one
+            if attribute is not None:
+                item[name] = attribute
         return item
 
     return write
 
 
 def load(kind: type[T], value: Mapping[str, Any]) -> T:
-    """Read a domain value back; raises KeyError or ValueError on an item that is none."""
+    """Return the domain value of this type in an item attribute; raises KeyError or ValueError if it is invalid."""
     loaded: T = _loader(kind)(value)
     return loaded
 
@@ -86,72 +87,72 @@ def _loader(kind: Any) -> _Load:
 def _make_loader(kind: Any) -> _Load:
     origin = get_origin(kind)
     if origin in {Union, types.UnionType}:
-        return _union([one for one in get_args(kind) if one is not type(None)])
+        return _union_loader([member for member in get_args(kind) if member is not type(None)])
     if origin is tuple:
-        return _sequence(get_args(kind)[0])
+        return _tuple_loader(get_args(kind)[0])
     if origin is not None and issubclass(origin, Mapping):
-        return _mapping(get_args(kind)[1])
+        return _mapping_loader(get_args(kind)[1])
     if isinstance(kind, type):
-        return _scalar(kind)
+        return _class_loader(kind)
     return lambda value: value
 
 
-def _scalar(kind: type) -> _Load:
+def _class_loader(kind: type) -> _Load:
     if kind is datetime:
         return from_text
     if kind is timedelta:
         return lambda value: timedelta(milliseconds=value)
     if issubclass(kind, Enum):
-        return _member(kind)
+        return _enum_loader(kind)
     if is_dataclass(kind) or hasattr(kind, "_fields"):
-        return _record(kind)
+        return _fields_loader(kind)
     return kind
 
 
-def _member(kind: type[Enum]) -> _Load:
-    members = {one.value: one for one in kind}
-    # The class itself, asked for what it does not know, says so.
+def _enum_loader(kind: type[Enum]) -> _Load:
+    members = {member.value: member for member in kind}
+    # For an unknown value, calling the class raises the usual ValueError.
     return lambda value: members.get(value) or kind(value)
 
 
-def _union(kinds: list[Any]) -> _Load:
+def _union_loader(kinds: list[Any]) -> _Load:
     if len(kinds) > 1:
-        return lambda value: value  # text or number: what is kept says itself which of them it is
+        return lambda value: value  # text or number: stored and loaded unchanged
     inner = _loader(kinds[0])
     return lambda value: None if value is None else inner(value)
 
 
-def _sequence(kind: Any) -> _Load:
+def _tuple_loader(kind: Any) -> _Load:
     inner = _loader(kind)
-    return lambda value: tuple(inner(one) for one in value)
+    return lambda value: tuple(inner(item) for item in value)
 
 
-def _mapping(kind: Any) -> _Load:
+def _mapping_loader(kind: Any) -> _Load:
     inner = _loader(kind)
-    return lambda value: {key: inner(one) for key, one in value.items()}
+    return lambda value: {key: inner(item) for key, item in value.items()}
 
 
-def _record(kind: Any) -> _Load:
+def _fields_loader(kind: Any) -> _Load:
     hints = get_type_hints(kind)
     names = [field.name for field in fields(kind)] if is_dataclass(kind) else list(kind._fields)
-    loaders = [(name, _loader(hints[name]), _empty(kind, name, hints[name])) for name in names]
+    loaders = [(name, _loader(hints[name]), _make_empty(kind, name, hints[name])) for name in names]
 
     def read(value: Mapping[str, Any]) -> Any:
-        given = {}
-        for name, inner, empty in loaders:
+        arguments = {}
+        for name, inner, make_empty in loaders:
             if name in value:
-                given[name] = inner(value[name])
-            elif empty is not None:
-                given[name] = empty()
-        return kind(**given)
+                arguments[name] = inner(value[name])
+            elif make_empty is not None:
+                arguments[name] = make_empty()
+        return kind(**arguments)
 
     return read
 
 
-def _empty(kind: Any, name: str, hint: Any) -> Callable[[], Any] | None:
-    """Say what a left-out field means where the class has no default of its own."""
+def _make_empty(kind: Any, name: str, hint: Any) -> Callable[[], Any] | None:
+    """Return the function that creates the value of a field that was not stored; None if the class has a default."""
     if is_dataclass(kind):
-        field = next(one for one in fields(kind) if one.name == name)
+        field = next(field for field in fields(kind) if field.name == name)
         if field.default is not MISSING or field.default_factory is not MISSING:
             return None
     origin = get_origin(hint)

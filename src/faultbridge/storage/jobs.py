@@ -1,4 +1,4 @@
-"""Items of jobs: the job itself, and the row by which it is found while it runs."""
+"""Job items: a training job, the row that lists it while it runs, and links to the entries about it."""
 
 from __future__ import annotations
 
@@ -12,39 +12,63 @@ from faultbridge.storage import items
 from faultbridge.storage.keys import cluster_partition
 from faultbridge.storage.writes import Absent, Delete, Equals, Key, Put, Write
 
+RUNNING = "RUNNING#"
+LAST_LINK = ":"
+"""A sort key after every link of a job (they start with a time) and before the job's own item."""
+
+
+def job_key(cluster: str, job_id: str) -> Key:
+    """Return the key of a job."""
+    return Key(job_partition(cluster, job_id), "JOB")
+
+
+def running_job_key(cluster: str, job_id: str) -> Key:
+    """Return the key of the row that lists a running job."""
+    return Key(cluster_partition(cluster), f"{RUNNING}{job_id}")
+
+
+def job_partition(cluster: str, job_id: str) -> str:
+    """Return the partition of a job and of the links to its entries."""
+    return f"JOB#{cluster}#{job_id}"
+
+
+def job_link(cluster: str, job_id: str, position: str) -> Key:
+    """Return the key of the link from a job to one entry."""
+    return Key(job_partition(cluster, job_id), position)
+
 
 def job_writes(job: Job, before: Job | None, now: datetime) -> tuple[Write, ...]:
-    """Return the writes that keep a job, if nobody wrote it meanwhile."""
-    mine = Equals("version", before.version) if before else Absent()
-    kept = Put(items.item(job_key(job.cluster, job.id), now, _stored(job)), when=mine)
-    row = running_job_key(job.cluster, job.id)
+    """Return the writes that store a job; they fail if the stored version is not `before`."""
+    unchanged = Equals("version", before.version) if before else Absent()
+    stored = Put(items.item(job_key(job.cluster, job.id), now, _attributes(job)), when=unchanged)
+    running = running_job_key(job.cluster, job.id)
     if not job.runs:
-        return kept, Delete(row)
-    return kept, Put(items.item(row, now, {"job_id": job.id, "nodes": list(job.nodes)}))
+        return stored, Delete(running)
+    return stored, Put(items.item(running, now, {"job_id": job.id, "nodes": list(job.nodes)}))
 
 
-def read_job(found: Mapping[str, Any]) -> Job:
-    """Read a job back."""
-    ended_at = found["ended_at"]
+def read_job(row: Mapping[str, Any]) -> Job:
+    """Return the job in an item."""
+    ended_at = row["ended_at"]
     return Job(
-        cluster=found["cluster"],
-        id=found["job_id"],
-        nodes=tuple(found["nodes"]),
-        started_at=from_text(found["started_at"]),
-        name=found["name"],
+        cluster=row["cluster"],
+        id=row["job_id"],
+        nodes=tuple(row["nodes"]),
+        started_at=from_text(row["started_at"]),
+        name=row["name"],
         ended_at=from_text(ended_at) if ended_at else None,
-        outcome=found["outcome"],
-        version=int(found["version"]),
-        hits=tuple(found.get("hits", ())),
+        outcome=row["outcome"],
+        version=int(row["version"]),
+        hits=tuple(row.get("hits", ())),
     )
 
 
 def nodes_of(row: Mapping[str, Any]) -> tuple[str, ...]:
-    """Read from the row of a running job where it runs."""
+    """Return the nodes in the row of a running job."""
     return tuple(row["nodes"])
 
 
-def _stored(job: Job) -> dict[str, Any]:
+def _attributes(job: Job) -> dict[str, Any]:
     return {
         "cluster": job.cluster,
         "job_id": job.id,
@@ -56,28 +80,3 @@ def _stored(job: Job) -> dict[str, Any]:
         "version": job.version,
         "hits": list(job.hits),
     }
-
-
-RUNNING = "RUNNING#"
-LAST_LINK = ":"
-"""Sorts behind every link, which begin with a time, and before the job itself."""
-
-
-def job_key(cluster: str, job_id: str) -> Key:
-    """Return the key of a job: where it runs and since when."""
-    return Key(job_partition(cluster, job_id), "JOB")
-
-
-def running_job_key(cluster: str, job_id: str) -> Key:
-    """Return the key of the row by which a job is found while it runs."""
-    return Key(cluster_partition(cluster), f"{RUNNING}{job_id}")
-
-
-def job_partition(cluster: str, job_id: str) -> str:
-    """Return the partition of what is known to concern a job."""
-    return f"JOB#{cluster}#{job_id}"
-
-
-def job_link(cluster: str, job_id: str, place: str) -> Key:
-    """Return the key of the link from a job to one entry."""
-    return Key(job_partition(cluster, job_id), place)

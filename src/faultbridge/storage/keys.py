@@ -1,4 +1,4 @@
-"""Where each item of the one table stands, and the shards that keep an index from having one hot key."""
+"""Keys: the key of every kind of item in the table, and the shards that prevent hot index partitions."""
 
 from __future__ import annotations
 
@@ -13,11 +13,13 @@ WORK_SHARDS = 16
 ENTRY = "ENTRY#"
 SPARE = "SPARE#"
 NO_CLUSTER = "-"
-_SEEN = "SEEN"
+CLUSTERS = "CLUSTERS"
+LIVE_PAGE = "LIVE#"
+_HEARTBEAT = "SEEN"
 
 
 def node_partition(key: NodeKey) -> str:
-    """Return the partition of a node's state, entries and devices."""
+    """Return the partition of a node: its state, entries, heartbeat and counter samples."""
     return f"NODE#{key.cluster}#{key.node}"
 
 
@@ -26,23 +28,23 @@ def node_state(key: NodeKey) -> Key:
     return Key(node_partition(key), "STATE")
 
 
-def seen(key: NodeKey) -> Key:
-    """Return the key of a node's last sign of life."""
-    return Key(node_partition(key), _SEEN)
+def heartbeat(key: NodeKey) -> Key:
+    """Return the key of a node's last heartbeat."""
+    return Key(node_partition(key), _HEARTBEAT)
 
 
-def is_seen(sort_key: str) -> bool:
-    """Tell whether a sort key is that of a last sign of life."""
-    return sort_key == _SEEN
+def is_heartbeat(sort_key: str) -> bool:
+    """Return whether a sort key is that of a heartbeat."""
+    return sort_key == _HEARTBEAT
 
 
-def reading(key: NodeKey, source: str) -> Key:
-    """Return the key of the last readings of one source, of all its ports."""
+def counter_samples(key: NodeKey, source: str) -> Key:
+    """Return the key of the last counter samples of one source, for all ports of a node."""
     return Key(node_partition(key), f"READING#{source}")
 
 
 def entry(partition: str, epoch: int, sequence: int) -> Key:
-    """Return the key of one entry of a stream; the epoch keeps a reused node from meeting its past."""
+    """Return the key of one entry; the epoch separates the entries of a node name that is used again."""
     return Key(partition, f"{ENTRY}{epoch:04d}#{sequence:012d}")
 
 
@@ -52,7 +54,7 @@ def cluster_partition(cluster: str) -> str:
 
 
 def cluster_state(cluster: str) -> Key:
-    """Return the key of what a cluster's stream last said."""
+    """Return the key of a cluster's status and the head of its stream."""
     return Key(cluster_partition(cluster), "STATE")
 
 
@@ -66,36 +68,33 @@ def cluster_config(cluster: str) -> Key:
     return Key(cluster_partition(cluster), "CONFIG")
 
 
-CLUSTERS = "CLUSTERS"
-
-
 def cluster_listed(cluster: str) -> Key:
-    """Return the key under which a cluster is found when all are listed."""
+    """Return the key of a cluster in the list of all clusters."""
     return Key(CLUSTERS, cluster)
 
 
 def shard_partition(cluster: str, shard: int) -> str:
-    """Return the partition of one shard of a cluster's rows: unhealthy nodes, roster and queue."""
+    """Return the partition of one shard of a cluster: unhealthy nodes, node list and repair queue."""
     return f"CLUSTER#{cluster}#{shard}"
 
 
-def bad(cluster: str, shard: int, node: str) -> Key:
-    """Return the key of the row that says a node is not healthy."""
+def unhealthy_node(cluster: str, shard: int, node: str) -> Key:
+    """Return the key of the row of an unhealthy node."""
     return Key(shard_partition(cluster, shard), f"BAD#{node}")
 
 
 def spare(cluster: str, number: int) -> Key:
-    """Return the key of one place of a cluster's pool of spares."""
+    """Return the key of one slot of a cluster's spare pool."""
     return Key(cluster_partition(cluster), f"{SPARE}{number:04d}")
 
 
 def roster(cluster: str, shard: int, node: str) -> Key:
-    """Return the key of a node in its cluster's roster."""
+    """Return the key of a node in its cluster's node list."""
     return Key(shard_partition(cluster, shard), f"NODE#{node}")
 
 
 def queue(cluster: str, shard: int, priority: int, since: datetime, case: str) -> Key:
-    """Return the key of a waiting case: the most urgent and oldest sorts first."""
+    """Return the key of a queued case; keys sort by urgency, then by age."""
     return Key(shard_partition(cluster, shard), f"QUEUE#{priority}#{to_text(since)}#{case}")
 
 
@@ -104,66 +103,63 @@ def case(case_id: str) -> Key:
     return Key(f"CASE#{case_id}", "CASE")
 
 
-def page_mark(case_id: str, page: str) -> Key:
-    """Return the key of the mark that a page is being or was sent."""
+def page_notification(case_id: str, page: str) -> Key:
+    """Return the key of the record that a page of a case is being sent or was sent."""
     return Key(f"CASE#{case_id}", f"PAGE#{page}")
 
 
-LIVE_PAGE = "LIVE#"
-
-
 def pages(cluster: str, urgency: str) -> str:
-    """Return the partition of what is live among a cluster's pages of one urgency."""
+    """Return the partition of a cluster's open pages of one urgency."""
     return f"PAGES#{cluster}#{urgency}"
 
 
 def live_page(cluster: str, urgency: str, key: str) -> Key:
-    """Return the key under which a page stands from its trigger to its end."""
+    """Return the key of an open page, which exists from its trigger to its resolve."""
     return Key(pages(cluster, urgency), f"{LIVE_PAGE}{key}")
 
 
 def summary_page(cluster: str, urgency: str) -> Key:
-    """Return the key of the page that speaks for those which had none of their own."""
+    """Return the key of the summary page, which replaces pages above the hourly limit."""
     return Key(pages(cluster, urgency), "SUMMARY")
 
 
-def page_tally(cluster: str, urgency: str, now: datetime) -> Key:
-    """Return the key of the count of pages in a clock hour."""
+def page_count(cluster: str, urgency: str, now: datetime) -> Key:
+    """Return the key of the number of pages sent in a clock hour."""
     return Key(pages(cluster, urgency), f"HOUR#{to_text(now)[:13]}")
 
 
 def alias(kind: str, value: str) -> Key:
-    """Return the key of one name of a node."""
+    """Return the key of one alias of a node."""
     return Key(f"ALIAS#{kind}#{value}", "ALIAS")
 
 
 def is_alias(key: Key) -> bool:
-    """Tell whether a key is that of a name of a node."""
+    """Return whether a key is that of an alias."""
     return key.sk == "ALIAS"
 
 
 def claim(instance_id: str) -> Key:
-    """Return the key of the claim of a successor: one instance serves one node."""
+    """Return the key of the claim on an instance: at most one node can claim it."""
     return Key(f"INSTANCE#{instance_id}", "CLAIM")
 
 
-def suspect(message: str) -> Key:
-    """Return the key of the count of a message that may be killing its worker."""
+def poison_message(message: str) -> Key:
+    """Return the key of the attempt counter of a message that may crash its worker."""
     return Key(f"TRY#{message}", "TRY")
 
 
 def webhook(record: str) -> Key:
-    """Return the key of the note that a post was taken, so that it is taken once."""
+    """Return the key of the record that a webhook request was accepted, for deduplication."""
     return Key(f"WEBHOOK#{record}", "WEBHOOK")
 
 
 def reject(cluster: str, at: datetime, record_id: str) -> Key:
-    """Return the key of a rejected record; the same record rejected again stands in the same place."""
+    """Return the key of a rejected record; the same record always has the same key."""
     return Key(reject_partition(cluster), f"{to_text(at)}#{record_id}")
 
 
 def reject_partition(cluster: str) -> str:
-    """Return the partition of a cluster's rejects; `-` keeps those of clusters that nobody registered."""
+    """Return the partition of a cluster's rejects; `-` is for records of unregistered clusters."""
     return f"CLUSTER#{cluster}#REJECT"
 
 
@@ -176,7 +172,7 @@ CURRENT_POLICY = Key("POLICY", "CURRENT")
 
 
 def mapping(version: str) -> Key:
-    """Return the key of one immutable version of a customer's own words for faults."""
+    """Return the key of one immutable version of the customer's alert mappings."""
     return Key(f"MAPPING#{version}", "MAPPING")
 
 
@@ -184,12 +180,12 @@ CURRENT_MAPPING = Key("MAPPING", "CURRENT")
 
 
 def outbox(name: str) -> str:
-    """Return the shard of the outbox in which the entries of a node or cluster wait to be published."""
+    """Return the outbox shard of a stream: its entries stay there until they are published."""
     return f"OUT#{shard_of(name, WORK_SHARDS)}"
 
 
 def due(name: str) -> str:
-    """Return the shard of the timers in which a node, cluster or reject waits for its time."""
+    """Return the timer shard of a node, cluster or reject."""
     return f"DUE#{shard_of(name, WORK_SHARDS)}"
 
 
@@ -198,35 +194,35 @@ TIMERS = tuple(f"DUE#{shard}" for shard in range(WORK_SHARDS))
 
 
 def timeline(cluster: str, shard: int) -> str:
-    """Return the timeline index's partition for one shard of a cluster."""
+    """Return the partition in the timeline index for one shard of a cluster."""
     return f"T#{cluster}#{shard}"
 
 
 def cases_of(cluster: str, shard: int) -> str:
-    """Return the case index's partition for one shard of a cluster."""
+    """Return the partition in the case index for one shard of a cluster."""
     return f"CASES#{cluster}#{shard}"
 
 
 def device(name: str) -> str:
-    """Return the device index's partition for a serial number or UUID."""
+    """Return the partition in the device index for a serial number or UUID."""
     return f"DEV#{name}"
 
 
 def device_link(uuid: str) -> Key:
-    """Return the key under which a device's UUID leads to its serial number."""
+    """Return the key of the row with the serial number of a device's UUID."""
     return Key(device(uuid), "DEVICE")
 
 
 def stream_anchor(partition: str) -> Key:
-    """Return the key that says up to which entry a stream is sealed in the archive."""
+    """Return the key of the last entry of a stream that is sealed in the archive."""
     return Key(partition, "ANCHOR")
 
 
 def cluster_anchored(cluster: str) -> Key:
-    """Return the key that says which anchor of a cluster is on its record last."""
+    """Return the key of the last archive anchor recorded on a cluster's stream."""
     return Key(cluster_partition(cluster), "ANCHORED")
 
 
 def cluster_sealed(cluster: str) -> Key:
-    """Return the key that says up to which day a cluster's record is sealed."""
+    """Return the key of the last day of a cluster that is sealed in the archive."""
     return Key(cluster_partition(cluster), "SEALED")

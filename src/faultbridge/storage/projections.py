@@ -1,4 +1,8 @@
-"""Rows that mirror a node where others look for it, derived from its state before and after."""
+"""Projections: rows derived from a node's state and its new entries, written in the same transaction.
+
+The unhealthy-node row, the repair queue row and the case item follow the node's state. Index rows lead from a job to
+the entries about it, and from a device's UUID to its serial number.
+"""
 
 from __future__ import annotations
 
@@ -6,32 +10,32 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
-from faultbridge.domain.cases import Case
-from faultbridge.domain.clusters import ClusterConfig
+from faultbridge.domain.cases import Case, RepairAction, WaitingFor
+from faultbridge.domain.clusters import ClusterConfig, QueuedCase
 from faultbridge.domain.edges import CaseStatus, NodeStatus
 from faultbridge.domain.entries import Draft, Entry, EntryType
 from faultbridge.domain.faults import Severity
-from faultbridge.domain.nodes import NodeState
-from faultbridge.domain.times import to_text
+from faultbridge.domain.nodes import NodeKey, NodeState
+from faultbridge.domain.times import from_text, to_text
 from faultbridge.storage import items, jobs, keys
 from faultbridge.storage.writes import Delete, Item, Key, Put, Update, Write
 
-_UNREMARKABLE = frozenset({None, NodeStatus.HEALTHY, NodeStatus.RETIRED})
-MILDEST_PRIORITY = len(Severity) - 1
+QUEUE = "QUEUE#"
+_WITHOUT_ROW = frozenset({None, NodeStatus.HEALTHY, NodeStatus.RETIRED})
 
 
-def mirror(before: NodeState, after: NodeState, config: ClusterConfig, now: datetime) -> tuple[Write, ...]:
-    """List the writes that bring a node's mirrors from one state to the next."""
+def projection_writes(before: NodeState, after: NodeState, config: ClusterConfig, now: datetime) -> tuple[Write, ...]:
+    """Return the writes that update the rows derived from a node's state."""
     writes: list[Write] = []
     if after.case is not None and after.case != before.case:
         writes.append(Put(items.case_item(after.case, after.key, config.shard(after.key.node), now)))
-    writes += _replace_row(_bad_row(before, config, now), _bad_row(after, config, now))
-    writes += _replace_row(_queue_row(before, config, now), _queue_row(after, config, now))
-    writes += _release(before, after)
+    writes += _row_writes(_unhealthy_row(before, config, now), _unhealthy_row(after, config, now))
+    writes += _row_writes(_queue_row(before, config, now), _queue_row(after, config, now))
+    writes += _slot_release(before, after)
     return tuple(writes)
 
 
-def _replace_row(old: Item | None, new: Item | None) -> list[Write]:
+def _row_writes(old: Item | None, new: Item | None) -> list[Write]:
     writes: list[Write] = []
     if old is not None and (new is None or _key(old) != _key(new)):
         writes.append(Delete(_key(old)))
@@ -48,12 +52,13 @@ def _content(row: Item) -> Item:
     return {name: value for name, value in row.items() if name != "updated_at"}
 
 
-def _bad_row(state: NodeState, config: ClusterConfig, now: datetime) -> Item | None:
-    if state.status in _UNREMARKABLE:
+def _unhealthy_row(state: NodeState, config: ClusterConfig, now: datetime) -> Item | None:
+    """Return the row of a node that is registered, not healthy and not retired, or None."""
+    if state.status in _WITHOUT_ROW:
         return None
     case = state.live_case
     return items.item(
-        keys.bad(state.key.cluster, config.shard(state.key.node), state.key.node),
+        keys.unhealthy_node(state.key.cluster, config.shard(state.key.node), state.key.node),
         now,
         {
             "node": state.key.node,
@@ -67,6 +72,7 @@ def _bad_row(state: NodeState, config: ClusterConfig, now: datetime) -> Item | N
 
 
 def _queue_row(state: NodeState, config: ClusterConfig, now: datetime) -> Item | None:
+    """Return the row of a queued case, or None; `read_queued` reads it back."""
     case = state.live_case
     if case is None or case.status is not CaseStatus.QUEUED:
         return None
@@ -84,54 +90,80 @@ def _queue_row(state: NodeState, config: ClusterConfig, now: datetime) -> Item |
             "domain": state.placement.domain,
             "group": state.placement.group,
             "approved": case.approved,
-            "asking": case.asking is not None,
+            "approval_pending": case.pending_approval is not None,
         },
     )
 
 
+def read_queued(cluster: str, row: Mapping[str, Any]) -> QueuedCase:
+    """Return the queued case in a row; priority and time are part of its sort key, so that the queue is sorted."""
+    _, priority_text, since, _ = str(row["sk"]).split("#", 3)
+    waiting_for, not_before = row.get("waiting_for"), row.get("not_before")
+    return QueuedCase(
+        key=NodeKey(cluster, str(row["node"])),
+        case=str(row["case"]),
+        repair_action=RepairAction(row["repair_action"]),
+        priority=int(priority_text),
+        since=from_text(since),
+        waiting_for=WaitingFor(waiting_for) if waiting_for else None,
+        not_before=from_text(not_before) if not_before else None,
+        rule=str(row.get("rule", "")),
+        domain=_optional_text(row, "domain"),
+        group=_optional_text(row, "group"),
+        approved=bool(row.get("approved")),
+        approval_pending=bool(row.get("approval_pending")),
+    )
+
+
+def _optional_text(row: Mapping[str, Any], name: str) -> str | None:
+    value = row.get(name)
+    return None if value is None else str(value)
+
+
 def priority(case: Case) -> int:
-    """Return 0 for what must be repaired first."""
-    return MILDEST_PRIORITY - case.severity.rank
+    """Return the queue priority of a case: 0 for the worst severity, the most urgent."""
+    return len(Severity) - 1 - case.severity.rank
 
 
-def _release(before: NodeState, after: NodeState) -> list[Write]:
-    held = before.live_case
-    if held is None or held.status is not CaseStatus.IN_PROGRESS:
+def _slot_release(before: NodeState, after: NodeState) -> list[Write]:
+    """Return the write that frees a case's repair slot when the case is no longer in progress."""
+    case = before.live_case
+    if case is None or case.status is not CaseStatus.IN_PROGRESS:
         return []
-    now = after.live_case
-    if now is not None and now.id == held.id and now.status is CaseStatus.IN_PROGRESS:
+    current = after.live_case
+    if current is not None and current.id == case.id and current.status is CaseStatus.IN_PROGRESS:
         return []
     control = keys.cluster_control(before.key.cluster)
-    return [Update(control, remove=(("holders", held.id),), add={"version": 1})]
+    return [Update(control, remove=(("holders", case.id),), add={"version": 1})]
 
 
-def links(drafts: tuple[Draft, ...], entries: tuple[Entry, ...], partition: str, now: datetime) -> tuple[Put, ...]:
-    """List the rows that lead to new entries: from the job that each names, and from a UUID to its serial number."""
-    made: dict[tuple[str, str], Put] = {}
+def index_rows(drafts: tuple[Draft, ...], entries: tuple[Entry, ...], partition: str, now: datetime) -> tuple[Put, ...]:
+    """Return the index rows of new entries: from their job to each entry, and from a UUID to its serial number."""
+    rows: dict[tuple[str, str], Put] = {}
     for draft, entry in zip(drafts, entries, strict=True):
-        for put in (*_job(draft.data, entry, partition, now), *_device(draft, now)):
-            made[put.key] = put
-    return tuple(made.values())
+        for row in (*_job_rows(draft.data, entry, partition, now), *_device_rows(draft, now)):
+            rows[row.key] = row
+    return tuple(rows.values())
 
 
 def is_of_device(data: Mapping[str, Any], device: str) -> bool:
-    """Tell whether an entry found under a device's names is of it: boards of several GPUs share a serial number."""
+    """Return whether an entry in a device's index is about that device: GPUs of one board share a serial number."""
     component = data.get("component") or {}
     uuid = component.get("uuid")
     return uuid is None or device in {uuid, component.get("serial")}
 
 
-def _job(data: Mapping[str, Any], entry: Entry, partition: str, now: datetime) -> Iterator[Put]:
+def _job_rows(data: Mapping[str, Any], entry: Entry, partition: str, now: datetime) -> Iterator[Put]:
     job = data.get("job_id")
     if not job:
         return
-    place = f"{to_text(entry.recorded_at)}#{entry.stream.node or ''}#{entry.epoch:04d}#{entry.sequence:012d}"
+    position = f"{to_text(entry.recorded_at)}#{entry.stream.node or ''}#{entry.epoch:04d}#{entry.sequence:012d}"
     entry_key = keys.entry(partition, entry.epoch, entry.sequence)
     row = {"entry_pk": entry_key.pk, "entry_sk": entry_key.sk}
-    yield Put(items.item(jobs.job_link(entry.stream.cluster, str(job), place), now, row))
+    yield Put(items.item(jobs.job_link(entry.stream.cluster, str(job), position), now, row))
 
 
-def _device(draft: Draft, now: datetime) -> Iterator[Put]:
+def _device_rows(draft: Draft, now: datetime) -> Iterator[Put]:
     component = draft.data.get("component") or {}
     uuid, serial = component.get("uuid"), component.get("serial")
     if draft.type is EntryType.FAULT_DETECTED and draft.device and uuid and serial:

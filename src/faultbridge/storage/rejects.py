@@ -1,4 +1,4 @@
-"""Items of rejected records: one row a record, one counter an hour, node, source and reason."""
+"""Reject items: one row per rejected record, and counters per hour, node, source and reason."""
 
 from __future__ import annotations
 
@@ -14,16 +14,17 @@ from faultbridge.storage.upcasts import LATEST
 from faultbridge.storage.wire.message import Message
 from faultbridge.storage.writes import Item, Key, Path, Value
 
-KEPT_FOR = timedelta(days=30)
+RETENTION = timedelta(days=30)
 COUNTERS = "HOUR#"
-_END = "#REJECT"
+_PARTITION_SUFFIX = "#REJECT"
 
 
 @dataclass(frozen=True, slots=True)
 class Reject:
-    """One record that nobody could use: its message without the body, which lies at `message.pointer`.
+    """One rejected record: its message without the body, and the reason; the body is stored at `message.pointer`.
 
-    `cluster` is where it is listed; `unread` when the message itself was none, so that its text is the record.
+    `cluster` is the cluster in whose list it appears. `unread` is set when the message itself was invalid; the stored
+    body is then the text of the message.
     """
 
     cluster: str
@@ -38,64 +39,64 @@ class Reject:
 
     @property
     def record_id(self) -> str:
-        """Return the record's id."""
+        """Return the id of the record."""
         return self.message.record_id
 
     @property
     def raw(self) -> str:
-        """Return where the record's bytes are kept."""
+        """Return the S3 key of the record's bytes."""
         return str(self.message.pointer)
 
 
 def key(reject: Reject) -> Key:
-    """Return where a reject stands: the same record again stands in the same place."""
+    """Return the key of a reject; the same record always has the same key."""
     return keys.reject(reject.cluster, reject.message.sent_at, reject.record_id)
 
 
 def is_reject(partition: str) -> bool:
-    """Tell whether a partition is one of rejects, for whoever walks the timers."""
-    return partition.endswith(_END)
+    """Return whether a partition key is one of rejects; the sweep finds rejects and nodes by the same timers."""
+    return partition.endswith(_PARTITION_SUFFIX)
 
 
 def item(reject: Reject) -> Item:
-    """Make the item of a reject; the table forgets it after 30 days."""
-    made = items.item(
+    """Return the item of a reject; DynamoDB deletes it after 30 days."""
+    row = items.item(
         key(reject),
         reject.rejected_at,
         {
             "reason": reject.reason,
             "rejected_at": to_text(reject.rejected_at),
             "reject": dump(reject),
-            "expires_at": to_milliseconds(reject.rejected_at + KEPT_FOR) // 1000,
+            "expires_at": to_milliseconds(reject.rejected_at + RETENTION) // 1000,
         },
     )
     if reject.due_at is not None:
-        made |= {"gsi4pk": keys.due(reject.record_id), "gsi4sk": to_text(reject.due_at)}
-    return made
+        row |= {"gsi4pk": keys.due(reject.record_id), "gsi4sk": to_text(reject.due_at)}
+    return row
 
 
-def read(found: Mapping[str, Any]) -> Reject:
-    """Read a reject back."""
-    return load(Reject, found["reject"])
+def read(row: Mapping[str, Any]) -> Reject:
+    """Return the reject in an item."""
+    return load(Reject, row["reject"])
 
 
 def counter(reject: Reject, now: datetime) -> Key:
-    """Return where rejects of one hour, node, source and reason are counted.
+    """Return the key of the counter for a reject: by hour, node, source and reason.
 
-    Whoever may not speak of a node can name a thousand of them, so that sender itself is counted.
+    Untrusted records are counted by their sender, because one sender can name any number of nodes.
     """
-    about = reject.sender if reject.reason == "untrusted" else reject.message.node
-    who = f"{now:%Y-%m-%dT%H}#{about or '-'}#{reject.message.source}#{reject.reason}"
-    return Key(keys.reject_partition(reject.cluster), COUNTERS + who)
+    counted = reject.sender if reject.reason == "untrusted" else reject.message.node
+    label = f"{now:%Y-%m-%dT%H}#{counted or '-'}#{reject.message.source}#{reject.reason}"
+    return Key(keys.reject_partition(reject.cluster), COUNTERS + label)
 
 
 def counter_label(reject: Reject) -> Mapping[Path, Value]:
-    """Return what a counter says of itself besides its number."""
+    """Return the attributes of a counter besides its number."""
     hour = truncate(reject.rejected_at)
     return {
         ("reason",): reject.reason,
         ("source",): reject.message.source,
         ("schema",): LATEST,
         ("updated_at",): to_text(hour),
-        ("expires_at",): to_milliseconds(hour + KEPT_FOR) // 1000,
+        ("expires_at",): to_milliseconds(hour + RETENTION) // 1000,
     }

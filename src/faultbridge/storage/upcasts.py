@@ -1,7 +1,7 @@
-"""Upcasts: how items of earlier releases are read today, one step a version, on plain mappings.
+"""Upcasts: convert items of earlier releases to the current schema version, one function per version.
 
-A reader knows every shape that was ever written; a writer writes only the latest. The shape rises one release after
-every reader of the stack knows it, so that old and new code can run side by side.
+A release reads every earlier version and writes only the latest. A new version is written only one release after every
+reader supports it, so that old and new code can run at the same time during a deployment.
 """
 
 from __future__ import annotations
@@ -14,18 +14,19 @@ from faultbridge.errors import Misconfigured
 Step = Callable[[Mapping[str, Any]], dict[str, Any]]
 
 LATEST = 1
-"""The shape in which items are written."""
+"""The schema version of new items."""
 
 STEPS: Mapping[int, Step] = {}
-"""From which version each step leads to the next; the first release has none."""
+"""The function that converts each version to the next one; empty in the first release."""
 
 
 def upcast(item: Mapping[str, Any], steps: Mapping[int, Step] = STEPS, latest: int = LATEST) -> Mapping[str, Any]:
-    """Bring an item to the latest shape; raises Misconfigured on one that a newer release wrote."""
+    """Return an item in the latest schema version; raises Misconfigured for an item of a newer release."""
     version = int(item.get("schema", 1))
     if version > latest:
         raise Misconfigured(
-            f"{item.get('pk')} was written by a newer release (schema {version}, this one knows {latest})"
+            f"item written by a newer release: {item.get('pk')} has schema {version};"
+            f" this release reads up to {latest}, upgrade it"
         )
     while version < latest:
         item = {**steps[version](item), "schema": version + 1}

@@ -1,7 +1,7 @@
-"""Writes and their conditions as values, so that a fake, an adapter and a mutant can all read them.
+"""Conditional writes of the table as values, executed by the DynamoDB adapter and by the fake table of the tests.
 
-An item is a flat or nested mapping of strings, whole numbers, booleans, None, lists and mappings: no floats, no
-bytes, no sets, because none of those comes back from the table as it went in.
+An item is a mapping of strings, integers, booleans, None, lists and mappings. Floats, bytes and sets are excluded,
+because DynamoDB does not return them unchanged.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Item: TypeAlias = dict[str, Value]
 
 
 class Key(NamedTuple):
-    """Where an item stands."""
+    """The primary key of an item: partition key and sort key."""
 
     pk: str
     sk: str
@@ -23,17 +23,17 @@ class Key(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Absent:
-    """No item stands at the key."""
+    """Condition: no item exists at the key."""
 
 
 @dataclass(frozen=True, slots=True)
 class Present:
-    """An item stands at the key."""
+    """Condition: an item exists at the key."""
 
 
 @dataclass(frozen=True, slots=True)
 class Equals:
-    """The item's attribute has exactly this value; false where there is no item."""
+    """Condition: the item's attribute has exactly this value; false without an item."""
 
     attribute: str
     value: str | int
@@ -41,7 +41,7 @@ class Equals:
 
 @dataclass(frozen=True, slots=True)
 class Below:
-    """The item's attribute is less than this value; false where there is no item or attribute."""
+    """Condition: the item's attribute is less than this value; false without the item or the attribute."""
 
     attribute: str
     value: str | int
@@ -49,7 +49,7 @@ class Below:
 
 @dataclass(frozen=True, slots=True)
 class AnyOf:
-    """At least one of the conditions holds."""
+    """Condition: at least one of these conditions is true."""
 
     conditions: tuple[Condition, ...]
 
@@ -59,20 +59,20 @@ Condition: TypeAlias = Absent | Present | Equals | Below | AnyOf
 
 @dataclass(frozen=True, slots=True)
 class Put:
-    """Write the whole item."""
+    """Write: store the complete item."""
 
     item: Item
     when: Condition | None = None
 
     @property
     def key(self) -> Key:
-        """Return where the item goes."""
+        """Return the key of the item."""
         return Key(str(self.item["pk"]), str(self.item["sk"]))
 
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """Remove the item; removing what is not there is no error."""
+    """Write: delete the item; deleting an item that does not exist is no error."""
 
     key: Key
     when: Condition | None = None
@@ -83,9 +83,9 @@ Path: TypeAlias = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """Change some attributes: set, remove or add to the ones at these paths (`("holders", "c-1")`).
+    """Write: set or remove the attributes at these paths (`("holders", "c-1")`), and add to numbers.
 
-    `add` creates a missing top-level number at 0 first. A set or remove below a mapping needs that mapping.
+    `add` treats a missing top-level number as 0. To set or remove a key of a mapping, the mapping must exist.
     """
 
     key: Key
@@ -97,7 +97,7 @@ class Update:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """Write nothing, but let the transaction fail unless the condition holds."""
+    """Write nothing, but fail the transaction unless the condition is true."""
 
     key: Key
     when: Condition
@@ -108,14 +108,14 @@ Write: TypeAlias = Put | Delete | Update | Check
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Items of one query in key order, and where the next page begins (None at the end)."""
+    """Items of one query in key order, and the token of the next page, None after the last page."""
 
     items: tuple[Item, ...]
     next: str | None = None
 
 
 class Index(NamedTuple):
-    """One of the four overloaded indexes, by name and key attributes."""
+    """One of the four global secondary indexes: its name and its key attributes."""
 
     name: str
     pk: str

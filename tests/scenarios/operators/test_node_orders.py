@@ -83,7 +83,7 @@ def test_an_escalated_case_returned_to_automation_keeps_its_attempt_numbers() ->
     world.orders.deny(world.case().id, ADA)
     world.process_entries()
     world.node_orders.replace(world.key(), ADA)
-    assert (world.case().status, world.case().repair_action, world.case().tried) == (
+    assert (world.case().status, world.case().repair_action, world.case().counted_attempts) == (
         CaseStatus.QUEUED,
         RepairAction.REPLACE_NODE,
         0,

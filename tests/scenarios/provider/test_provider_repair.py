@@ -129,7 +129,7 @@ def test_an_escalated_case_gets_a_new_attempt_when_the_provider_replaces_the_ins
     external.replace_instance()
     run_inventory_until(world, external, world.case_is(RESOLVED))
     case = world.case()
-    assert (case.attempts, case.tried) == (2, 1)
+    assert (case.attempts, case.counted_attempts) == (2, 1)
     assert list(world.workflow.executions) == [f"{case.id}-1", f"{case.id}-2"]
     assert "admission lost" not in world.record_history()
 

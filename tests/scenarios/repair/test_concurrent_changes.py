@@ -8,12 +8,11 @@ from typing import Any
 
 import pytest
 
-from faultbridge.domain.aliases import Alias, AliasRow
 from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.cases import WaitingFor
 from faultbridge.domain.edges import Actor, CaseStatus, NodeStatus
 from faultbridge.domain.faults import Action, Severity
-from faultbridge.domain.nodes import Isolation, NodeKey
+from faultbridge.domain.nodes import Alias, AliasRow, Isolation, NodeKey
 from faultbridge.domain.policy import Match, Rule
 from faultbridge.domain.times import to_text
 from faultbridge.errors import Transient
@@ -46,14 +45,14 @@ def test_a_group_found_without_capacity_by_two_repairs_at_once_stays_marked() ->
     world.provider.known_capacity = Capacity(CapacityEvidence.RESERVATION, free=False)
     world.fault()
     until = to_text(world.clock.now() + timedelta(hours=1))
-    others = Update(CONTROL, set={("dry",): {"another-group": until}}, add={"version": 1})
+    others = Update(CONTROL, set={("no_capacity_until",): {"another-group": until}}, add={"version": 1})
     run_before_write(
         world.seam,
-        lambda write: isinstance(write, Update) and write.key == CONTROL and ("dry",) in write.set,
+        lambda write: isinstance(write, Update) and write.key == CONTROL and ("no_capacity_until",) in write.set,
         lambda: world.table.write(others),
     )
     world.process_entries()
-    assert "another-group" in world.control().dry
+    assert "another-group" in world.control().no_capacity_until
 
 
 def test_a_node_that_failed_again_stays_out_although_the_scheduler_fails_at_first() -> None:
@@ -141,8 +140,8 @@ def test_a_capacity_refusal_marks_the_group_and_costs_no_attempt() -> None:
     world.provider.fail_next(ProviderFailure.CAPACITY)
     world.fault_and_react()
     case = world.case()
-    assert (case.status, case.waiting_for, case.tried) == (CaseStatus.QUEUED, WaitingFor.CAPACITY, 0)
-    assert set(world.control().dry) == {GROUP}
+    assert (case.status, case.waiting_for, case.counted_attempts) == (CaseStatus.QUEUED, WaitingFor.CAPACITY, 0)
+    assert set(world.control().no_capacity_until) == {GROUP}
 
 
 def test_the_sweep_delivers_a_step_result_that_the_execution_did_not_get() -> None:

@@ -241,7 +241,7 @@ def test_approval_is_requested_when_escalation_reaches_the_action_that_needs_it(
     world = World(rules=(asks,))
     world.verifier.results[FIRST] = FAILED
     world.fault_and_react(code="xid.48")
-    world.until(lambda: world.case().asking is not None)
+    world.until(lambda: world.case().pending_approval is not None)
     assert (restarts(world), world.released_instances()) == ([("reboot_node", FIRST)], [])
     assert world.case().repair_action is RepairAction.REPLACE_NODE
 

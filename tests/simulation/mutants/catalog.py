@@ -24,8 +24,8 @@ WRITERS = tuple(
 )
 WATERMARKS = (
     "pipeline/fold/fold.py",
-    "pipeline/fold/folding.py",
-    "pipeline/fold/joining.py",
+    "pipeline/fold/node_conditions.py",
+    "pipeline/fold/condition_updates.py",
     "pipeline/normalize/resolve.py",
     "pipeline/fold/expire.py",
     "pipeline/normalize/timestamp.py",
@@ -62,7 +62,7 @@ GUARDED = (
     "repair/spares/pool.py",
     "repair/spares/reconcile.py",
     "pipeline/decide/admit.py",
-    "pipeline/decide/orchestrator_reach.py",
+    "pipeline/decide/orchestrator_unreachable.py",
 )
 COMPARED = (*WATERMARKS, *GUARDED, "pipeline/decide/breaker.py")
 # Calls that record something as done, failed or known; without them the caller assumes the opposite.

@@ -10,7 +10,7 @@ from botocore.exceptions import ClientError
 from faultbridge.adapters.aws.clients import Clients
 from faultbridge.adapters.aws.errors import code_of, translated
 from faultbridge.domain.clusters import ClusterConfig
-from faultbridge.domain.failure_domains import DomainKind
+from faultbridge.domain.nodes import DomainKind
 from faultbridge.errors import Misconfigured, Rejected, Transient
 from faultbridge.registry.instances import OPT_OUT_TAG, Machine, Member
 

@@ -12,7 +12,7 @@ from typing import Any
 from faultbridge.adapters.aws.clients import Clients
 from faultbridge.adapters.aws.errors import translated
 from faultbridge.domain.clusters import ClusterConfig
-from faultbridge.domain.failure_domains import DomainKind
+from faultbridge.domain.nodes import DomainKind
 from faultbridge.errors import Misconfigured, Rejected
 from faultbridge.registry.instances import Machine, Member
 

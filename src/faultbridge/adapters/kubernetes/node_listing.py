@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from faultbridge.adapters.aws.clients import Clients
 from faultbridge.domain.clusters import ClusterConfig, ProviderRole
-from faultbridge.domain.failure_domains import DomainKind
+from faultbridge.domain.nodes import DomainKind
 from faultbridge.registry.instances import Called
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import Any
 from faultbridge.decoders.common.clock import iso_time
 from faultbridge.decoders.common.documents import objects
 from faultbridge.decoders.common.fields import elements, objects_in, text
-from faultbridge.domain.host_lists import expand
+from faultbridge.domain.names import expand_host_list
 
 _NODE = re.compile(r"^\s{0,64}NodeName=(\S{1,253})", re.MULTILINE)
 _STATE = re.compile(r"(?:^|\s)State=(\S{1,256})")
@@ -118,7 +118,7 @@ def _of_table(body: str) -> Iterator[SlurmNode]:
 def _row(row: Mapping[str, Any]) -> Iterator[SlurmNode]:
     name = next((row[item] for item in ("NODELIST", "HOSTNAMES", "NODE_NAME") if row.get(item)), None)
     if name and row.get("STATE"):
-        for item in expand(name):
+        for item in expand_host_list(name):
             yield SlurmNode(
                 item[:253], row["STATE"][:256], row.get("REASON", ""), row.get("USER"), row.get("TIMESTAMP")
             )

@@ -1,1 +1,23 @@
-"""decide."""
+"""Decide: derives node status, case transitions, timers and admissions from state, policy and time.
+
+Rules for one node, in reading order:
+
+- `decide`: the entry point after every change of a node's conditions.
+- `policy_override`: applies the policy's severity and action to each condition.
+- `opt_out`: until when a node or its cluster is excluded from repairs.
+- `open_case`: creates a case.
+- `escalation`: raises the repair action of a waiting case when a worse fault joins it.
+- `repair_actions`: chooses the repair action of the next attempt.
+- `case_moves`: changes the status of a case and computes the node's next timer.
+- `phase_durations`: the durations that the closing entry reports.
+- `orchestrator_unreachable`: whether a repair may proceed without the orchestrator.
+
+Rules for a cluster:
+
+- `admit`: which queued cases may start.
+- `breaker`: when too many failing nodes stop new repairs.
+- `cluster_status`: the cluster's status from the statuses of its nodes.
+- `instance_pairing`: which unassigned instance belongs to which node.
+
+The rooms `repair` and `registry` apply these rules to the table. Tests: tests/pipeline.
+"""

@@ -1,6 +1,6 @@
-"""Admit: which waiting cases may be repaired now, and what each of the others waits for.
+"""Admit: decide which queued cases may start a repair now, and why each other case must wait.
 
-A function of the cluster's slots, the limits, the queue and the time; nothing here is written or read elsewhere.
+The pure rule: its input is the cluster's slots, the policy, the queue and the time. `repair/admission.py` applies it.
 """
 
 from __future__ import annotations
@@ -11,19 +11,18 @@ from datetime import datetime, timedelta
 
 from faultbridge.domain.breakers import Breaker, BreakerState
 from faultbridge.domain.cases import RepairAction, WaitingFor
-from faultbridge.domain.clusters import Control
+from faultbridge.domain.clusters import Control, QueuedCase
 from faultbridge.domain.policy import Policy, Rule
-from faultbridge.domain.queue import QueuedCase
 
 MAX_PICKS = 15
-"""One transaction admits all picks, with the rows of each: 100 writes are the service's limit."""
+"""Maximum cases of one admission: one transaction admits them with all their rows, and DynamoDB permits 100 writes."""
 
 HOUR = timedelta(hours=1)
 
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A case that must wait on, and why; the reason is the same text for as long as it is the same reason."""
+    """A case that must wait, and why; the reason text stays the same while the reason is the same."""
 
     queued: QueuedCase
     waiting_for: WaitingFor
@@ -32,17 +31,17 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """The cases to admit, most urgent first, and those to leave where they are."""
+    """The cases to admit, most urgent first, and the refused cases; cases in neither list wait for the next run."""
 
     picks: tuple[QueuedCase, ...] = ()
     refusals: tuple[Refused, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """One case before the court: the cluster's slots, the policy and the case's rule, and the cases picked before.
+class AdmissionRequest:
+    """The input of every admission check for one case.
 
-    `begun` is how many repairs began within the hour.
+    `picks` are the cases picked before it in the same run; `started` is the number of repairs of the last hour.
     """
 
     control: Control
@@ -50,28 +49,29 @@ class Asked:
     queued: QueuedCase
     rule: Rule
     picks: tuple[QueuedCase, ...]
-    begun: int
+    started: int
     now: datetime
 
     @property
-    def taken(self) -> int:
-        """Return how many slots the cases picked before will hold."""
+    def picked_slots(self) -> int:
+        """Return the number of slots that the cases picked before will hold."""
         return sum(pick.repair_action.needs_slot for pick in self.picks)
 
     @property
     def breaker(self) -> Breaker | None:
-        """Return the strictest breaker over the case's node that is not closed."""
+        """Return the strictest open or half-open breaker for the case's node, or None."""
         return self.control.breaker(self.queued.domain)
 
 
 def admit(control: Control, policy: Policy, waiting: Iterable[QueuedCase], now: datetime) -> Admission:
-    """Pick the most urgent and oldest cases for which there is room; a case behind the last pick waits its turn."""
+    """Pick the most urgent and oldest cases that no check refuses, at most `MAX_PICKS`."""
     picks: list[QueuedCase] = []
     refusals: list[Refused] = []
-    begun = sum(1 for _ in recent(control, now))
-    for queued in sorted(waiting, key=lambda one: (one.priority, one.since, one.case)):
-        asked = Asked(control, policy, queued, policy.rule_named(queued.rule), tuple(picks), begun, now)
-        refused = next((refusal for judge in JUDGES if (refusal := judge(asked))), None)
+    started = sum(1 for _ in recent_starts(control, now))
+    for queued in sorted(waiting, key=lambda case: (case.priority, case.since, case.case)):
+        rule = policy.rule_named(queued.rule)
+        request = AdmissionRequest(control, policy, queued, rule, tuple(picks), started, now)
+        refused = next((refusal for check in CHECKS if (refusal := check(request))), None)
         if refused is not None:
             refusals.append(refused)
         elif len(picks) < MAX_PICKS:
@@ -79,82 +79,84 @@ def admit(control: Control, policy: Policy, waiting: Iterable[QueuedCase], now: 
     return Admission(tuple(picks), tuple(refusals))
 
 
-def recent(control: Control, now: datetime) -> Iterator[datetime]:
-    """List the repairs begun within the last hour, oldest first."""
+def recent_starts(control: Control, now: datetime) -> Iterator[datetime]:
+    """Return the start times of the repairs that started within the last hour, oldest first."""
     return (start for start in control.starts if start > now - HOUR)
 
 
-def _paused(asked: Asked) -> Refused | None:
-    if asked.control.paused:
-        return Refused(asked.queued, WaitingFor.PAUSE, "repairs of this cluster are paused")
+def _check_pause(request: AdmissionRequest) -> Refused | None:
+    if request.control.paused:
+        return Refused(request.queued, WaitingFor.PAUSE, "repairs of this cluster are paused")
     return None
 
 
-def _early(asked: Asked) -> Refused | None:
-    queued = asked.queued
-    if queued.not_before is not None and queued.not_before > asked.now:
-        return Refused(queued, queued.waiting_for or WaitingFor.WAIT, "its time has not come")
+def _check_not_before(request: AdmissionRequest) -> Refused | None:
+    queued = request.queued
+    if queued.not_before is not None and queued.not_before > request.now:
+        return Refused(queued, queued.waiting_for or WaitingFor.WAIT, "the waiting period is not over")
     return None
 
 
-def _broken(asked: Asked) -> Refused | None:
-    breaker = asked.breaker
-    if breaker is None or not asked.queued.repair_action.needs_slot:
+def _check_breaker(request: AdmissionRequest) -> Refused | None:
+    breaker = request.breaker
+    if breaker is None or not request.queued.repair_action.needs_slot:
         return None
     if breaker.state is BreakerState.OPEN:
-        return Refused(asked.queued, WaitingFor.BREAKER, "too many nodes fail at once: the breaker is open")
-    tried = sum(since >= breaker.since for since in asked.control.holders.values())
-    if tried + asked.taken >= breaker.trial:
-        return Refused(asked.queued, WaitingFor.BREAKER, "the breaker is half open: others are tried first")
+        return Refused(request.queued, WaitingFor.BREAKER, "too many nodes fail at once: the breaker is open")
+    trials = sum(since >= breaker.since for since in request.control.holders.values())
+    if trials + request.picked_slots >= breaker.trial:
+        return Refused(request.queued, WaitingFor.BREAKER, "the breaker is half open: its trial repairs still run")
     return None
 
 
-def _unapproved(asked: Asked) -> Refused | None:
-    queued = asked.queued
-    if queued.asking:
-        return Refused(queued, WaitingFor.APPROVAL, "a person was asked and has not answered")
-    if queued.repair_action in asked.rule.approval and not queued.approved:
+def _check_approval(request: AdmissionRequest) -> Refused | None:
+    queued = request.queued
+    if queued.approval_pending:
+        return Refused(queued, WaitingFor.APPROVAL, "the approval request is not answered yet")
+    if queued.repair_action in request.rule.approval and not queued.approved:
         return Refused(
-            queued, WaitingFor.APPROVAL, f"{queued.repair_action.value} begins by approval: rule {asked.rule.name}"
+            queued, WaitingFor.APPROVAL, f"{queued.repair_action.value} requires approval: rule {request.rule.name}"
         )
     return None
 
 
-def _shut(asked: Asked) -> Refused | None:
-    windows = asked.rule.windows
-    if windows and asked.queued.repair_action.needs_slot and not any(window.is_open(asked.now) for window in windows):
-        return Refused(asked.queued, WaitingFor.WINDOW, f"no window of rule {asked.rule.name} is open")
-    return None
-
-
-def _dry(asked: Asked) -> Refused | None:
-    group = asked.queued.group
-    if group is None or group not in asked.control.dry or asked.queued.repair_action is not RepairAction.REPLACE_NODE:
+def _check_window(request: AdmissionRequest) -> Refused | None:
+    windows = request.rule.windows
+    if not windows or not request.queued.repair_action.needs_slot or any(one.is_open(request.now) for one in windows):
         return None
-    probing = any(pick.group == group and pick.repair_action is RepairAction.REPLACE_NODE for pick in asked.picks)
-    if probing or asked.control.dry[group] > asked.now:
-        return Refused(asked.queued, WaitingFor.CAPACITY, f"{group} had no capacity; one repair at a time looks again")
-    return None
+    return Refused(request.queued, WaitingFor.WINDOW, f"no maintenance window of rule {request.rule.name} is open")
 
 
-def _full(asked: Asked) -> Refused | None:
-    limits = asked.policy.limits
-    if not asked.queued.repair_action.needs_slot:
+def _check_capacity(request: AdmissionRequest) -> Refused | None:
+    """Refuse replacements in a group without provider capacity; after its waiting time one replacement may try."""
+    group, no_capacity_until = request.queued.group, request.control.no_capacity_until
+    if request.queued.repair_action is not RepairAction.REPLACE_NODE or group is None or group not in no_capacity_until:
         return None
-    if len(asked.control.holders) + asked.taken >= limits.concurrent:
-        return Refused(asked.queued, WaitingFor.BUDGET, "as many repairs run as the policy allows at a time")
-    if asked.begun + asked.taken >= limits.per_hour:
-        return Refused(asked.queued, WaitingFor.BUDGET, "as many repairs began within the hour as the policy allows")
+    trying = any(pick.group == group and pick.repair_action is RepairAction.REPLACE_NODE for pick in request.picks)
+    if not trying and no_capacity_until[group] <= request.now:
+        return None
+    reason = f"{group} had no capacity; one replacement at a time tries again"
+    return Refused(request.queued, WaitingFor.CAPACITY, reason)
+
+
+def _check_budget(request: AdmissionRequest) -> Refused | None:
+    limits = request.policy.limits
+    if not request.queued.repair_action.needs_slot:
+        return None
+    if len(request.control.holders) + request.picked_slots >= limits.concurrent:
+        return Refused(request.queued, WaitingFor.BUDGET, "the policy's limit of concurrent repairs is reached")
+    if request.started + request.picked_slots >= limits.per_hour:
+        return Refused(request.queued, WaitingFor.BUDGET, "the policy's limit of repairs per hour is reached")
     return None
 
 
-JUDGES: tuple[Callable[[Asked], Refused | None], ...] = (
-    _paused,
-    _early,
-    _broken,
-    _unapproved,
-    _shut,
-    _dry,
-    _full,
+CHECKS: tuple[Callable[[AdmissionRequest], Refused | None], ...] = (
+    _check_pause,
+    _check_not_before,
+    _check_breaker,
+    _check_approval,
+    _check_window,
+    _check_capacity,
+    _check_budget,
 )
-"""What may keep a case waiting, in the order in which it is told."""
+"""The admission checks in order; the first refusal is the reason that operators see."""

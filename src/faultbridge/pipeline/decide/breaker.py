@@ -1,6 +1,7 @@
-"""Breaker: whether so many nodes fail at once that taking more of them out of service would make it worse.
+"""Circuit breaker rule: whether too many nodes fail at once, so that no further node may be taken out of service.
 
-A node that is not there yet is not failing: a cluster that grows trips nothing.
+The pure rule; `repair/breakers.py` applies it. Nodes that are not in service yet are not failing, so a growing cluster
+opens no breaker.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from faultbridge.pipeline.decide.cluster_status import GROWING
 
 
 @dataclass(frozen=True, slots=True)
-class Failing:
-    """A node with a live case: where it stands, in which failure domain, and since when it has the case."""
+class FailingNode:
+    """A node with a live case: its status, its failure domain and when the case was opened."""
 
     status: NodeStatus
     domain: str | None
@@ -25,15 +26,15 @@ class Failing:
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """The failing nodes that one breaker watches, and of how many nodes."""
+    """The counts of one breaker: when each case of a failing node was opened, and the number of all nodes."""
 
     opened: tuple[datetime, ...]
     of: int
 
 
 @dataclass(frozen=True, slots=True)
-class Tripped:
-    """A breaker that moved: its name, how it stood (None: it never tripped before), how it stands, and why."""
+class BreakerChange:
+    """A breaker whose state changed, and why; `before` is None when it never opened before."""
 
     name: str
     limit: BreakerLimit
@@ -42,71 +43,74 @@ class Tripped:
     reason: str
 
 
-def judge(
+def evaluate_breakers(
     breakers: Mapping[str, Breaker],
     limits: Iterable[BreakerLimit],
-    failing: Iterable[Failing],
-    seats: Mapping[str | None, int],
+    failing: Iterable[FailingNode],
+    node_counts: Mapping[str | None, int],
     now: datetime,
-) -> tuple[Tripped, ...]:
-    """Move the breakers of a cluster; `nodes` counts those of each failure domain, under None all of them."""
-    counted = [one for one in failing if one.status not in GROWING]
-    moved = (
-        _moved(name, limit, breakers.get(name), tally, now)
+) -> tuple[BreakerChange, ...]:
+    """Return the breakers of a cluster whose state changes now.
+
+    `node_counts` holds the number of nodes of each failure domain, and under None that of the cluster.
+    """
+    failing = [node for node in failing if node.status not in GROWING]
+    changes = (
+        _change(name, limit, breakers.get(name), tally, now)
         for limit in limits
-        for name, tally in _tallies(limit, counted, seats, breakers)
+        for name, tally in _tallies(limit, failing, node_counts, breakers)
     )
-    return tuple(one for one in moved if one is not None)
+    return tuple(change for change in changes if change is not None)
+
+
+def close_manually(breaker: Breaker, now: datetime) -> Breaker:
+    """Return a breaker closed by an operator: only cases opened later count for it."""
+    return replace(breaker, state=BreakerState.CLOSED, since=now, ignored_before=now)
 
 
 def _tallies(
-    limit: BreakerLimit, failing: list[Failing], seats: Mapping[str | None, int], breakers: Mapping[str, Breaker]
+    limit: BreakerLimit,
+    failing: list[FailingNode],
+    node_counts: Mapping[str | None, int],
+    breakers: Mapping[str, Breaker],
 ) -> Iterator[tuple[str, Tally]]:
+    """Yield the name and the tally of each breaker of a limit: one for the cluster, or one per failure domain."""
     if limit.scope is BreakerScope.CLUSTER:
-        yield breaker_name(limit.scope), Tally(tuple(one.opened_at for one in failing), seats.get(None, 0))
+        yield breaker_name(limit.scope), Tally(tuple(node.opened_at for node in failing), node_counts.get(None, 0))
         return
-    for domain in sorted({one.domain for one in failing if one.domain} | {name for name in seats if name}):
+    for domain in sorted({node.domain for node in failing if node.domain} | {name for name in node_counts if name}):
         name = breaker_name(limit.scope, domain)
-        opened = tuple(one.opened_at for one in failing if one.domain == domain)
+        opened = tuple(node.opened_at for node in failing if node.domain == domain)
         if opened or name in breakers:
-            yield name, Tally(opened, seats.get(domain, 0))
+            yield name, Tally(opened, node_counts.get(domain, 0))
 
 
-def _moved(name: str, limit: BreakerLimit, known: Breaker | None, tally: Tally, now: datetime) -> Tripped | None:
-    floor = known.ignored_before if known else None
-    opened = [at for at in tally.opened if floor is None or at > floor]
-    over = len(opened) >= limit.nodes and len(opened) * 100 >= limit.percent * tally.of
-    state = known.state if known else BreakerState.CLOSED
-    target, reason = _target(state, known, limit, opened, over=over, now=now)
+def _change(
+    name: str, limit: BreakerLimit, before: Breaker | None, tally: Tally, now: datetime
+) -> BreakerChange | None:
+    ignored_before = before.ignored_before if before else None
+    opened = [at for at in tally.opened if ignored_before is None or at > ignored_before]
+    exceeded = len(opened) >= limit.nodes and len(opened) * 100 >= limit.percent * tally.of
+    state = before.state if before else BreakerState.CLOSED
+    target, reason = _next_state(before, limit, opened, exceeded=exceeded, now=now)
     if target is state:
         return None
-    breaker = Breaker(target, now, limit.trial, len(opened), tally.of, floor)
-    return Tripped(name, limit, known.state if known else None, breaker, reason)
+    breaker = Breaker(target, now, limit.trial, len(opened), tally.of, ignored_before)
+    return BreakerChange(name, limit, before.state if before else None, breaker, reason)
 
 
-def _target(
-    state: BreakerState,
-    known: Breaker | None,
-    limit: BreakerLimit,
-    opened: list[datetime],
-    *,
-    over: bool,
-    now: datetime,
+def _next_state(
+    before: Breaker | None, limit: BreakerLimit, opened: list[datetime], *, exceeded: bool, now: datetime
 ) -> tuple[BreakerState, str]:
-    if state is BreakerState.CLOSED or known is None:
-        if over:
+    if before is None or before.state is BreakerState.CLOSED:
+        if exceeded:
             return BreakerState.OPEN, f"{len(opened)} nodes fail at once"
         return BreakerState.CLOSED, ""
-    newest = max(opened, default=known.since)
-    if state is BreakerState.HALF_OPEN and over and newest > known.since:
-        return BreakerState.OPEN, "another node began to fail"
-    if state is BreakerState.OPEN and now - max(newest, known.since) < limit.quiet:
-        return state, ""
-    if not over:
-        return BreakerState.CLOSED, f"{len(opened)} nodes still fail, fewer than it takes"
-    return BreakerState.HALF_OPEN, "no other node began to fail; a few are tried"
-
-
-def closed_by_hand(breaker: Breaker, now: datetime) -> Breaker:
-    """Close a breaker in spite of the nodes that fail now; only others can trip it again."""
-    return replace(breaker, state=BreakerState.CLOSED, since=now, ignored_before=now)
+    newest = max(opened, default=before.since)
+    if before.state is BreakerState.HALF_OPEN and exceeded and newest > before.since:
+        return BreakerState.OPEN, "another node failed"
+    if before.state is BreakerState.OPEN and now - max(newest, before.since) < limit.quiet:
+        return before.state, ""
+    if not exceeded:
+        return BreakerState.CLOSED, f"{len(opened)} nodes still fail, fewer than the limit"
+    return BreakerState.HALF_OPEN, "no further node failed; a few repairs are tried"

@@ -1,4 +1,7 @@
-"""Rollup: the status of a cluster from how many of its nodes are in which status."""
+"""Cluster status rule: derive a cluster's status from the number of its nodes in each status.
+
+The pure rule; `repair/cluster_status.py` records the result on the cluster's stream.
+"""
 
 from __future__ import annotations
 
@@ -17,22 +20,22 @@ RECOVERING = frozenset(
         NodeStatus.REPLACING,
     }
 )
-"""Somebody is on it: the node is on its way back."""
+"""Statuses of nodes that return to service without an operator."""
 
 GROWING = frozenset({NodeStatus.PROVISIONING, NodeStatus.VALIDATING})
-"""Not yet there is not broken: a cluster that grows is not critical."""
+"""Statuses of nodes that are not in service yet; they do not make a cluster critical."""
 
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
-    """From which share of its nodes out of service, in per cent, a cluster is critical; one node alone never is."""
+    """A cluster is critical when at least this percentage and this number of its nodes are out of service."""
 
     critical_percent: int = 20
     critical_nodes: int = 2
 
 
 def counted(bad: Mapping[NodeStatus, int], expected: int) -> dict[str, int]:
-    """Count nodes by status, the healthy ones being the nodes of which nothing else is said."""
+    """Return the number of nodes by status; expected nodes that are not in `bad` count as healthy."""
     healthy = max(expected - sum(bad.values()), 0)
     counts = {NodeStatus.HEALTHY.value: healthy} | {status.value: number for status, number in bad.items()}
     return {status: counts[status] for status in sorted(counts) if counts[status]}
@@ -41,12 +44,15 @@ def counted(bad: Mapping[NodeStatus, int], expected: int) -> dict[str, int]:
 def cluster_status(
     bad: Mapping[NodeStatus, int], expected: int, thresholds: Thresholds = Thresholds()
 ) -> ClusterStatus:
-    """Judge a cluster; one whose number of nodes nobody gave is never critical, because any share would be a guess."""
+    """Return the status of a cluster; without an expected number of nodes it is never critical.
+
+    `bad` holds the number of nodes in each status other than healthy.
+    """
     present = {status for status, number in bad.items() if number}
     if not present:
         return ClusterStatus.HEALTHY
     out = sum(number for status, number in bad.items() if not status.in_service and status not in GROWING)
-    enough = out >= thresholds.critical_nodes and out * 100 >= thresholds.critical_percent * expected
-    if expected and enough:
+    exceeded = out >= thresholds.critical_nodes and out * 100 >= thresholds.critical_percent * expected
+    if expected and exceeded:
         return ClusterStatus.CRITICAL
     return ClusterStatus.RECOVERING if present <= RECOVERING else ClusterStatus.DEGRADED

@@ -1,4 +1,4 @@
-"""Raising: a fault that joins a live case may ask for more than the case was opened for."""
+"""Escalation: raise the repair action of a waiting case when a fault that needs a stronger one joins it."""
 
 from __future__ import annotations
 
@@ -17,61 +17,56 @@ from faultbridge.pipeline import entry_builder
 WAITING = frozenset({CaseStatus.OPEN, CaseStatus.QUEUED})
 
 
-def escalate(
+def raise_repair_action(
     state: NodeState, joined: Iterable[Condition], policy: Policy, now: datetime
 ) -> tuple[NodeState, tuple[Draft, ...]]:
-    """Raise the repair action of a case that waits to what the worst of the conditions that joined it asks for.
+    """Raise the repair action of a waiting case to the strongest that the joined conditions require.
 
-    An attempt under way is left alone: it looks at the conditions itself before its intent and after its verification.
+    A running attempt is not changed: it reads the conditions before its intent and after its verification.
     """
     case = state.live_case
     if case is None or case.status not in WAITING or case.cancelled:
         return state, ()
-    found = [
-        (repair_action, rule, one)
-        for one in joined
-        for rule in [_rule(one, state, policy)]
-        if (repair_action := _repair_action(one, rule))
+    required = [
+        (repair_action, rule, condition)
+        for condition in joined
+        for rule in [policy.rule_for(condition, state.key.cluster, state.placement.instance_type)]
+        if (repair_action := _required_repair_action(condition, rule))
     ]
-    if not found:
+    if not required:
         return state, ()
     order = list(RepairAction)
-    repair_action, rule, cause = max(found, key=lambda one: order.index(one[0]))
+    repair_action, rule, condition = max(required, key=lambda requirement: order.index(requirement[0]))
     if order.index(repair_action) <= order.index(case.repair_action):
         return state, ()
-    return replace(state, case=_with(case, repair_action, rule, cause)), _told(
-        case, repair_action, rule, cause, policy, now
+    raised = replace(
+        case,
+        repair_action=repair_action,
+        rule=rule.name,
+        severity=max(case.severity, condition.severity, key=lambda severity: severity.rank),
+        action=condition.action,
+        # An approval covers only the repair action that it was requested for.
+        approval=None,
     )
+    return replace(state, case=raised), _notes(case, raised, condition, policy, now)
 
 
-def _rule(one: Condition, state: NodeState, policy: Policy) -> Rule:
-    return policy.rule_for(one, state.key.cluster, state.placement.instance_type)
+def _required_repair_action(condition: Condition, rule: Rule) -> RepairAction | None:
+    return rule.repair_action(condition.action) if condition.action.opens_case and condition.known_incarnation else None
 
 
-def _repair_action(one: Condition, rule: Rule) -> RepairAction | None:
-    return rule.repair_action(one.action) if one.action.opens_case and one.known_incarnation else None
-
-
-def _with(case: Case, repair_action: RepairAction, rule: Rule, cause: Condition) -> Case:
-    worst = max(case.severity, cause.severity, key=lambda one: one.rank)
-    # What a person said of the milder repair action says nothing of this one.
-    return replace(
-        case, repair_action=repair_action, rule=rule.name, severity=worst, action=cause.action, approval=None
-    )
-
-
-def _told(
-    case: Case, repair_action: RepairAction, rule: Rule, cause: Condition, policy: Policy, now: datetime
-) -> tuple[Draft, ...]:
-    text = f"{cause.code} joined the case: {repair_action.value} instead of {case.repair_action.value}"
+def _notes(before: Case, raised: Case, condition: Condition, policy: Policy, now: datetime) -> tuple[Draft, ...]:
+    """Draft the note of the raised repair action, and of the approval request that it replaces, if any."""
+    new, old = raised.repair_action.value, before.repair_action.value
+    text = f"{condition.code} joined the case: {new} replaces {old}"
     facts = {
-        "repair_action": repair_action.value,
-        "repair_action_before": case.repair_action.value,
-        "rule": rule.name,
+        "repair_action": new,
+        "repair_action_before": old,
+        "rule": raised.rule,
         "policy": policy.version,
     }
-    told = (entry_builder.note(kind="information", text=text, at=now, case_id=case.id, facts=facts),)
-    if case.asking is None:
-        return told
-    over = "the question is over: more is needed than was asked about"
-    return (*told, entry_builder.note(kind="approval", text=over, at=now, case_id=case.id, stage="over"))
+    note = entry_builder.note(kind="information", text=text, at=now, case_id=before.id, facts=facts)
+    if before.pending_approval is None:
+        return (note,)
+    text = f"Approval of {old} no longer required: the case now needs {new}."
+    return note, entry_builder.note(kind="approval", text=text, at=now, case_id=before.id, stage="over")

@@ -1,7 +1,8 @@
-"""Pair: which of a group's machines sit in which of its nodes, and which are to sit somewhere.
+"""Instance pairing: decide which unassigned instance of a group belongs to which of its nodes.
 
-A node under repair finds its own successor: as many of the youngest machines are left to such nodes as there are of
-them, because a successor is launched after its predecessor was given up.
+A repair launches and attaches the successor of its node itself. Therefore the youngest instances stay unassigned, one
+for each vacant node that is under repair or whose instance may still exist: a successor is always launched after the
+old instance was released.
 """
 
 from __future__ import annotations
@@ -10,28 +11,39 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-_LONG_AGO = datetime.min.replace(tzinfo=UTC)
+from faultbridge.domain.edges import CaseStatus, NodeStatus
+from faultbridge.domain.nodes import NodeState
+
+_UNKNOWN_LAUNCH = datetime.min.replace(tzinfo=UTC)
+FOLLOW_STEP = "follow"
+"""The step of an attempt that waits for the provider's own repair."""
+
+_CONTROLLED_BY_REPAIR = frozenset({CaseStatus.IN_PROGRESS, CaseStatus.ABSORBED})
 
 
 @dataclass(frozen=True, slots=True)
-class Vacancy:
-    """A node whose machine is not there: `proven` when it is gone for good, `held` while a repair is at work on it."""
+class VacantNode:
+    """A node whose instance is not running.
+
+    `confirmed_gone` is set when the provider no longer knows the instance, `under_repair` while an attempt controls
+    the node.
+    """
 
     node: str
     zone: str | None = None
     slot: str | None = None
-    proven: bool = True
-    held: bool = False
+    confirmed_gone: bool = True
+    under_repair: bool = False
 
     @property
     def open(self) -> bool:
-        """Tell whether the inventory may fill it."""
-        return self.proven and not self.held
+        """Return whether the inventory may attach an instance to the node."""
+        return self.confirmed_gone and not self.under_repair
 
 
 @dataclass(frozen=True, slots=True)
-class Newcomer:
-    """A machine in service that sits in no node."""
+class UnassignedInstance:
+    """A running instance of a group that backs no node."""
 
     instance_id: str
     launched_at: datetime | None = None
@@ -41,47 +53,70 @@ class Newcomer:
 
 @dataclass(frozen=True, slots=True)
 class Pairing:
-    """Seats that get a machine, machines that make a new node, machines that are left to repairs or to doubt."""
+    """The result of pairing: (node, instance) pairs, instances that become new nodes, and instances left for now."""
 
-    seated: tuple[tuple[str, str], ...] = ()
+    assigned: tuple[tuple[str, str], ...] = ()
     added: tuple[str, ...] = ()
     waiting: tuple[str, ...] = ()
 
 
-def pair(vacancies: Collection[Vacancy], newcomers: Iterable[Newcomer]) -> Pairing:
-    """Pair the vacancies of one group with its newcomers: by the provider's own slot, else by zone, oldest first."""
-    by_age = sorted(newcomers, key=lambda one: (one.launched_at or _LONG_AGO, one.instance_id))
-    slotted = _by_slot({one.slot: one for one in vacancies if one.slot}, [one for one in by_age if one.slot])
-    free = _by_age(
-        sorted((one for one in vacancies if not one.slot), key=lambda one: one.node),
-        [one for one in by_age if not one.slot],
+def may_change_instance(state: NodeState) -> bool:
+    """Return whether the inventory may change a node's instance: the node is in use and no attempt controls it."""
+    if state.status in {None, NodeStatus.RETIRED, NodeStatus.REPLACING}:
+        return False
+    case = state.live_case
+    return case is None or case.status not in _CONTROLLED_BY_REPAIR or waits_for_provider(state)
+
+
+def waits_for_provider(state: NodeState) -> bool:
+    """Return whether the current attempt only waits for the provider's own repair of the node."""
+    attempt = state.live_case.attempt if state.live_case else None
+    return attempt is not None and attempt.step == FOLLOW_STEP and FOLLOW_STEP not in attempt.steps
+
+
+def pair(vacant: Collection[VacantNode], unassigned: Iterable[UnassignedInstance]) -> Pairing:
+    """Pair the unassigned instances of one group with its vacant nodes.
+
+    An instance with a provider slot goes only to the node of that slot. The others go, oldest first, to the open nodes
+    in order of their names, preferably in the same zone.
+    """
+    oldest_first = sorted(
+        unassigned, key=lambda instance: (instance.launched_at or _UNKNOWN_LAUNCH, instance.instance_id)
     )
-    return Pairing(slotted.seated + free.seated, slotted.added + free.added, slotted.waiting + free.waiting)
+    by_slot = _pair_by_slot(
+        {node.slot: node for node in vacant if node.slot}, [one for one in oldest_first if one.slot]
+    )
+    by_age = _pair_by_age(
+        sorted((node for node in vacant if not node.slot), key=lambda node: node.node),
+        [one for one in oldest_first if not one.slot],
+    )
+    return Pairing(by_slot.assigned + by_age.assigned, by_slot.added + by_age.added, by_slot.waiting + by_age.waiting)
 
 
-def _by_slot(vacancies: Mapping[str | None, Vacancy], newcomers: Iterable[Newcomer]) -> Pairing:
-    seated: list[tuple[str, str]] = []
+def _pair_by_slot(vacant: Mapping[str | None, VacantNode], unassigned: Iterable[UnassignedInstance]) -> Pairing:
+    assigned: list[tuple[str, str]] = []
     added: list[str] = []
     waiting: list[str] = []
-    for newcomer in newcomers:
-        placement = vacancies.get(newcomer.slot)
-        if placement is None:
-            added.append(newcomer.instance_id)
-        elif placement.open:
-            seated.append((placement.node, newcomer.instance_id))
+    for instance in unassigned:
+        node = vacant.get(instance.slot)
+        if node is None:
+            added.append(instance.instance_id)
+        elif node.open:
+            assigned.append((node.node, instance.instance_id))
         else:
-            waiting.append(newcomer.instance_id)
-    return Pairing(tuple(seated), tuple(added), tuple(waiting))
+            waiting.append(instance.instance_id)
+    return Pairing(tuple(assigned), tuple(added), tuple(waiting))
 
 
-def _by_age(vacancies: Sequence[Vacancy], newcomers: Sequence[Newcomer]) -> Pairing:
-    kept = sum(1 for placement in vacancies if not placement.open)
-    offered, left = list(newcomers[: max(len(newcomers) - kept, 0)]), newcomers[max(len(newcomers) - kept, 0) :]
-    seated: list[tuple[str, str]] = []
-    for placement in vacancies:
-        if placement.open and offered:
-            chosen = next((one for one in offered if placement.zone and one.zone == placement.zone), offered[0])
+def _pair_by_age(vacant: Sequence[VacantNode], unassigned: Sequence[UnassignedInstance]) -> Pairing:
+    closed = sum(1 for node in vacant if not node.open)
+    available = max(len(unassigned) - closed, 0)
+    offered, waiting = list(unassigned[:available]), unassigned[available:]
+    assigned: list[tuple[str, str]] = []
+    for node in vacant:
+        if node.open and offered:
+            chosen = next((one for one in offered if node.zone and one.zone == node.zone), offered[0])
             offered.remove(chosen)
-            seated.append((placement.node, chosen.instance_id))
+            assigned.append((node.node, chosen.instance_id))
     added = tuple(one.instance_id for one in offered)
-    return Pairing(tuple(seated), added, tuple(one.instance_id for one in left))
+    return Pairing(tuple(assigned), added, tuple(one.instance_id for one in waiting))

@@ -1,4 +1,4 @@
-"""Opens cases: the only place that constructs a `Case`, whatever caused it."""
+"""Open case: the only place that creates a `Case`, for faults and for orders of operators alike."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from faultbridge.domain.policy import Policy
 from faultbridge.pipeline import entry_builder
 
 DETECTED = "detected"
-"""The mark of the time since which the fault behind a case was active."""
+"""The key in `Case.marks` for the time since which the fault behind the case is active."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """Everything a decision depends on besides the node; `gpus` holds the GPU count of each instance type."""
+    """The input of a decision besides the node's state; `gpus` holds the GPU count of each instance type."""
 
     policy: Policy
     config: ClusterConfig
@@ -31,7 +31,7 @@ class Rules:
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """The fault or event that a case is opened for; `since` is when it was first observed, None if unknown."""
+    """The fault or event for which a case is opened; `since` is its first observation, None if unknown."""
 
     code: str
     component: Component
@@ -55,7 +55,7 @@ def open_case(
 ) -> Transition:
     """Open a case on the node of a transition; its id is derived from the entry that opens it.
 
-    With `wait_seconds` the case is queued when that time is over; without it the caller queues the case.
+    With `wait_seconds` the case is queued after that time. Without it the caller queues the case.
     """
     state = transition.state
     marks = {CaseStatus.OPEN.value: now}

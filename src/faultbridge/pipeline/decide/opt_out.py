@@ -1,4 +1,7 @@
-"""Leave alone: a node that somebody keeps for himself, a cluster under maintenance; recorded, and nothing is done."""
+"""Opt-out rule: until when an ignored node, or a cluster under maintenance, is excluded from repairs.
+
+The pure rule; `repair/opt_out.py` applies the operator's orders. Faults of an excluded node are still recorded.
+"""
 
 from __future__ import annotations
 
@@ -11,19 +14,19 @@ from faultbridge.domain.nodes import Ignored, NodeState
 FOREVER = datetime(9999, 12, 31, tzinfo=UTC)
 
 
-def left_alone_until(state: NodeState, config: ClusterConfig, now: datetime) -> datetime | None:
-    """Return until when nothing may be done about a node, or None where it may."""
+def opted_out_until(state: NodeState, config: ClusterConfig, now: datetime) -> datetime | None:
+    """Return until when a node is excluded from repairs, or None when it is not excluded now."""
     ignored = (state.ignored.until or FOREVER) if state.ignored else None
     ends = [end for end in (ignored, config.maintenance_until) if end is not None and end > now]
     return max(ends, default=None)
 
 
-def ignoring(state: NodeState, ignored: Ignored) -> NodeState:
-    """Leave a node alone from now on."""
+def start_ignoring(state: NodeState, ignored: Ignored) -> NodeState:
+    """Return a node that is excluded from repairs from now on."""
     return replace(state, ignored=ignored)
 
 
-def heeding(state: NodeState, now: datetime) -> NodeState:
-    """Look after a node again; what was put off is due at once."""
-    due = now if state.put_off_until is not None else state.due_at
+def stop_ignoring(state: NodeState, now: datetime) -> NodeState:
+    """Return a node that is no longer ignored; a deferred case becomes due at once."""
+    due = now if state.case_deferred_until is not None else state.due_at
     return replace(state, ignored=None, due_at=due)

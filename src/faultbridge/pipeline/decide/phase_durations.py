@@ -1,4 +1,4 @@
-"""Phases: how long a case spent where, and what that cost."""
+"""Phase durations: the time that a case spent in each phase, and the GPU time that it cost."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from datetime import datetime, timedelta
 from faultbridge.domain.cases import Case, Phase
 from faultbridge.domain.edges import CaseStatus
 
-_WAY = ("detected", CaseStatus.OPEN, CaseStatus.QUEUED, CaseStatus.IN_PROGRESS, *Phase)
+_PHASE_ORDER = ("detected", CaseStatus.OPEN, CaseStatus.QUEUED, CaseStatus.IN_PROGRESS, *Phase)
 
 
 def durations(case: Case, end: datetime) -> dict[str, int]:
-    """Return how long a case spent in each phase, in milliseconds, in the order in which it reached them."""
+    """Return the milliseconds that a case spent in each phase, in the order of the phases."""
     reached = (mark for mark in case.marks.items() if mark[0] != case.status.value)
     marks = sorted(reached, key=lambda mark: (mark[1], _order(mark[0])))
     ends = [at for _, at in marks[1:]] + [end]
@@ -20,16 +20,16 @@ def durations(case: Case, end: datetime) -> dict[str, int]:
 
 
 def gpu_time_lost(case: Case, end: datetime) -> int | None:
-    """Return GPUs times milliseconds for which a node was of no use; None where the number of GPUs is not known.
+    """Return the number of GPUs times the milliseconds of the case; None when the number is unknown.
 
-    A case that was never repaired left its node in service and cost nothing.
+    The result is 0 when no attempt started, because the node stayed in service.
     """
     if case.gpus is None:
         return None
-    begun = CaseStatus.IN_PROGRESS in case.marks
-    return case.gpus * ((end - case.opened_at) // timedelta(milliseconds=1)) if begun else 0
+    attempted = CaseStatus.IN_PROGRESS in case.marks
+    return case.gpus * ((end - case.opened_at) // timedelta(milliseconds=1)) if attempted else 0
 
 
 def _order(name: str) -> int:
-    # Steps that follow each other at once have the same time; the way of a case tells them apart.
-    return _WAY.index(name) if name in _WAY else len(_WAY)
+    # Phases reached at the same millisecond are sorted in their normal order.
+    return _PHASE_ORDER.index(name) if name in _PHASE_ORDER else len(_PHASE_ORDER)

@@ -1,4 +1,4 @@
-"""Override: what the policy thinks of a condition in place of the catalog."""
+"""Policy override: give each condition the severity and action of the policy rule that applies to it."""
 
 from __future__ import annotations
 
@@ -10,23 +10,28 @@ from faultbridge.domain.policy import Policy
 from faultbridge.pipeline.fold.changes import Change, ChangeKind
 
 
-def override(state: NodeState, changes: Iterable[Change], policy: Policy) -> tuple[NodeState, tuple[Change, ...]]:
-    """Give each condition the severity and action of its rule; returns the changes that nothing else would tell.
+def apply_policy(state: NodeState, changes: Iterable[Change], policy: Policy) -> tuple[NodeState, tuple[Change, ...]]:
+    """Return the node with the policy's severities and actions, and the conditions that only the policy changed.
 
-    Such a change is a condition that was observed so often that another rule is about it now.
+    Such a change happens when a condition was observed so often that another rule applies to it.
     """
-    told = {(change.condition.code, change.condition.component) for change in changes if change.condition}
-    conditions, raised = {}, []
+    changed = {(change.condition.code, change.condition.component) for change in changes if change.condition}
+    conditions, overridden = {}, []
     for key, condition in state.conditions.items():
-        rule, as_reported = (
-            policy.rule_for(condition, state.key.cluster, state.placement.instance_type),
-            condition.as_reported,
+        rule = policy.rule_for(condition, state.key.cluster, state.placement.instance_type)
+        reported = condition.as_reported
+        effective = replace(
+            condition, severity=rule.severity or reported.severity, action=rule.action or reported.action
         )
-        judged = replace(
-            condition, severity=rule.severity or as_reported.severity, action=rule.action or as_reported.action
-        )
-        conditions[key] = judged
-        if judged != condition and (condition.code, condition.component) not in told:
-            reason = f"rule {rule.name}"
-            raised.append(Change(ChangeKind.UPDATED, condition.last_at, judged, reason=reason, what=("severity",)))
-    return replace(state, conditions=conditions), tuple(raised)
+        conditions[key] = effective
+        if effective != condition and (condition.code, condition.component) not in changed:
+            overridden.append(
+                Change(
+                    ChangeKind.UPDATED,
+                    condition.last_at,
+                    effective,
+                    reason=f"rule {rule.name}",
+                    changed_parts=("severity",),
+                )
+            )
+    return replace(state, conditions=conditions), tuple(overridden)

@@ -1,4 +1,4 @@
-"""Ladder: at which repair action an attempt begins, and which follows where it was not enough."""
+"""Repair actions: choose the repair action of the next attempt, and the one after it if it does not help."""
 
 from __future__ import annotations
 
@@ -6,59 +6,55 @@ from typing import NamedTuple
 
 from faultbridge.domain.cases import Case, RepairAction
 from faultbridge.domain.nodes import NodeState
-from faultbridge.domain.policy import Policy, Rule
+from faultbridge.domain.policy import Policy
+
+_ORDER = list(RepairAction)
 
 
 class Choice(NamedTuple):
-    """The repair action of the next attempt, None where a person must act, and why it is not the case's own."""
+    """The repair action of the next attempt, None when an operator must act, and the reason if it changed."""
 
     repair_action: RepairAction | None
     reason: str = ""
 
 
-def choose(state: NodeState, case: Case, policy: Policy) -> Choice:
-    """Choose the repair action of the next attempt; a node that recovered before its first one is verified, not replaced."""
+def choose_repair_action(state: NodeState, case: Case, policy: Policy) -> Choice:
+    """Choose the repair action of the next attempt.
+
+    A node that recovered before its first attempt is only verified. A repair action that the rule does not permit is
+    replaced by the next stronger permitted one.
+    """
     if case.attempts == 0 and not any(condition.action.opens_case for condition in state.active()):
-        return Choice(RepairAction.VERIFY, "nothing is wrong any more; verified before it serves again")
-    if case.repair_action is RepairAction.VERIFY or case.repair_action in _rule(case, policy).repair_actions:
-        return Choice(case.repair_action)
-    found = next_repair_action(case, policy, at_least=case.repair_action)
-    if found is None:
-        return Choice(None, f"rule {case.rule} permits no repair action from {case.repair_action.value} on")
+        return Choice(RepairAction.VERIFY, "no active condition needs a repair; the node is only verified")
+    requested = case.repair_action
+    if requested is RepairAction.VERIFY or requested in policy.rule_named(case.rule).repair_actions:
+        return Choice(requested)
+    permitted = next_repair_action(case, policy, at_least=requested)
+    if permitted is None:
+        return Choice(None, f"rule {case.rule} permits neither {requested.value} nor a stronger repair action")
     return Choice(
-        found,
-        f"rule {case.rule} permits no {case.repair_action.value}; {found.value} is the next repair action permitted",
+        permitted,
+        f"rule {case.rule} permits no {requested.value}; {permitted.value} is the next permitted repair action",
     )
 
 
-def wanted(state: NodeState, case: Case, policy: Policy) -> RepairAction:
-    """Return the highest repair action that anything active on the node asks for, never a milder one than the case's own."""
-    asked = (
-        policy.rule_for(one, state.key.cluster, state.placement.instance_type).repair_action(one.action)
-        for one in state.active()
-        if one.action.opens_case and one.known_incarnation
+def required_repair_action(state: NodeState, case: Case, policy: Policy) -> RepairAction:
+    """Return the strongest repair action that the case or an active condition of the node requires."""
+    required = (
+        policy.rule_for(condition, state.key.cluster, state.placement.instance_type).repair_action(condition.action)
+        for condition in state.active()
+        if condition.action.opens_case and condition.known_incarnation
     )
-    order = list(RepairAction)
-    return max(
-        (case.repair_action, *(repair_action for repair_action in asked if repair_action is not None)), key=order.index
-    )
+    return max((case.repair_action, *(action for action in required if action is not None)), key=_ORDER.index)
 
 
 def next_repair_action(case: Case, policy: Policy, *, at_least: RepairAction) -> RepairAction | None:
-    """Return the mildest repair action from here on that the case's rule permits, or None."""
-    order = list(RepairAction)
-    repair_actions = _rule(case, policy).repair_actions
-    return next(
-        (repair_action for repair_action in order[order.index(at_least) :] if repair_action in repair_actions), None
-    )
+    """Return the least disruptive repair action from `at_least` on that the case's rule permits, or None."""
+    permitted = policy.rule_named(case.rule).repair_actions
+    return next((action for action in _ORDER[_ORDER.index(at_least) :] if action in permitted), None)
 
 
-def above(repair_action: RepairAction) -> RepairAction | None:
-    """Return the repair action that follows, or None at the end of the list of repair actions."""
-    order = list(RepairAction)
-    following = order[order.index(repair_action) + 1 :]
+def next_higher(repair_action: RepairAction) -> RepairAction | None:
+    """Return the next stronger repair action, or None after the strongest."""
+    following = _ORDER[_ORDER.index(repair_action) + 1 :]
     return following[0] if following else None
-
-
-def _rule(case: Case, policy: Policy) -> Rule:
-    return next((rule for rule in policy.rules if rule.name == case.rule), Rule(case.rule))

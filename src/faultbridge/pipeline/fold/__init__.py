@@ -1,1 +1,16 @@
-"""fold."""
+"""Fold: merges observations into the conditions of one node.
+
+No record is stored for deduplication; the conditions hold enough to ignore duplicates and late observations.
+
+Reading order:
+
+- `changes`: input and output of the stage.
+- `fold`: the entry point: applies observations in the order of their times.
+- `node_conditions`: the conditions of one node while observations are applied, with all watermark rules.
+- `condition_updates`: how one report creates, repeats or merges a condition.
+- `attribution`: assigns an unspecific report ("node unhealthy") to the specific condition behind it.
+- `expire`: ends conditions by time, reboot, repair or replacement.
+- `write_filter`: decides whether a changed state must be stored.
+
+Tests: tests/pipeline, above all test_fold.py and test_watermarks.py.
+"""

@@ -1,4 +1,4 @@
-"""What fold takes and gives: arrivals in, changes and outcomes out."""
+"""Changes: the input of fold (arrivals) and its output (changes of conditions, and outcomes of records)."""
 
 from __future__ import annotations
 
@@ -11,11 +11,14 @@ from faultbridge.domain.conditions import Condition
 from faultbridge.domain.faults import Fault, Observation
 from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.records import Outcome
-from faultbridge.pipeline.normalize.resolve import Sits
+from faultbridge.pipeline.normalize.resolve import IncarnationMatch
 
 
 class ChangeKind(StrEnum):
-    """What an observation did to a node."""
+    """The effect of an observation on a node.
+
+    `noted`: informational, recorded at most once a day. `late`: about an earlier instance or boot.
+    """
 
     BEGAN = "began"
     UPDATED = "updated"
@@ -26,19 +29,19 @@ class ChangeKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """One observation with a settled time, the record it came in and the incarnation it is about."""
+    """One observation with its final time, its raw record, and whether it is about the current incarnation."""
 
     observation: Observation
     at: datetime
     record_id: str
-    sits: Sits = Sits.CURRENT
+    incarnation: IncarnationMatch = IncarnationMatch.CURRENT
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One thing that belongs on the record: the condition as it is now, and the fault that made the difference.
+    """One change to record on the timeline: the condition after it, and the fault that caused it.
 
-    `what` names the parts of a condition that an update changed: `count`, `severity`, `reporters`, `component`.
+    `changed_parts` names what an update changed: `count`, `severity`, `reporters` or `component`.
     """
 
     kind: ChangeKind
@@ -47,12 +50,12 @@ class Change:
     fault: Fault | None = None
     record_id: str | None = None
     reason: str = ""
-    what: tuple[str, ...] = ()
+    changed_parts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Folded:
-    """The node after the observations, what is worth an entry, and the outcome of each record."""
+    """The result of fold: the node's next state, the changes to record, and the outcome of each raw record."""
 
     state: NodeState
     changes: tuple[Change, ...] = ()

@@ -1,7 +1,8 @@
-"""Fold: observations into conditions. A duplicate, a reorder or a replay changes nothing.
+"""Fold: apply observations to the conditions of a node; duplicates, reordering and replays change nothing.
 
-No record is remembered; its effects are. Each reporter of a condition keeps the time up to which its observations
-are counted, an ended condition leaves a tombstone with these times, and an evicted tombstone raises the node's floor.
+Records are not remembered, only their effects: each reporter of a condition has a watermark, the time of its latest
+counted observation. An ended condition leaves a tombstone with these times, and an evicted tombstone raises the node's
+floor: older observations are ignored.
 """
 
 from __future__ import annotations
@@ -15,44 +16,43 @@ from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.policy import Limits
 from faultbridge.domain.records import Outcome
 from faultbridge.pipeline.fold.changes import Arrival, Change, ChangeKind, Folded
-from faultbridge.pipeline.fold.folding import Folding
-from faultbridge.pipeline.normalize.resolve import Sits
+from faultbridge.pipeline.fold.node_conditions import NodeConditions
+from faultbridge.pipeline.normalize.resolve import IncarnationMatch
 
 
 def fold(state: NodeState, arrivals: Iterable[Arrival], *, now: datetime, catalog: Catalog, limits: Limits) -> Folded:
-    """Let observations change a node's conditions, in the order of their time."""
-    folding = Folding(state, catalog)
+    """Apply observations to a node in the order of their times."""
+    conditions = NodeConditions(state, catalog)
     outcomes: dict[str, Outcome] = {}
     for arrival in sorted(arrivals, key=lambda arrival: arrival.at):
-        outcome = _take(folding, arrival, oldest=now - limits.remember_for)
-        best = outcomes.get(arrival.record_id)
-        outcomes[arrival.record_id] = outcome if best is None else max(best, outcome, key=lambda one: one.rank)
-    return Folded(folding.state(), tuple(folding.changes), outcomes)
+        outcome = _apply(conditions, arrival, oldest=now - limits.remember_for)
+        strongest = outcomes.get(arrival.record_id, outcome)
+        outcomes[arrival.record_id] = max(strongest, outcome, key=lambda candidate: candidate.rank)
+    return Folded(conditions.state(), tuple(conditions.changes), outcomes)
 
 
-def _take(folding: Folding, arrival: Arrival, *, oldest: datetime) -> Outcome:
+def _apply(conditions: NodeConditions, arrival: Arrival, *, oldest: datetime) -> Outcome:
     if arrival.at < oldest:
         return Outcome.STALE
     observation = arrival.observation
-    if arrival.sits is Sits.EARLIER:
-        return _late(folding, arrival)
+    if arrival.incarnation is IncarnationMatch.EARLIER:
+        return _record_late_fault(conditions, arrival)
     if isinstance(observation, Fault):
-        return folding.fault(observation, arrival)
+        return conditions.apply_fault(observation, arrival)
     if isinstance(observation, Clear):
-        return folding.clear(observation, arrival)
+        return conditions.apply_clear(observation, arrival)
     if isinstance(observation, Snapshot):
-        return folding.snapshot(observation, arrival)
+        return conditions.apply_snapshot(observation, arrival)
     return Outcome.CLEAN
 
 
-def _late(folding: Folding, arrival: Arrival) -> Outcome:
-    # A former instance's log tail belongs on the record once a day and code, and triggers nothing.
+def _record_late_fault(conditions: NodeConditions, arrival: Arrival) -> Outcome:
+    """Record a fault of an earlier instance or boot once per day and code; it changes no condition."""
     fault = arrival.observation
     if not isinstance(fault, Fault):
         return Outcome.STALE
-    if not folding.first_of_the_day(f"late:{fault.code}", arrival.at):
+    if not conditions.first_of_the_day(f"late:{fault.code}", arrival.at):
         return Outcome.STALE
-    folding.changes.append(
-        Change(ChangeKind.LATE, arrival.at, None, fault, arrival.record_id, "about an earlier incarnation")
-    )
+    reason = "about an earlier incarnation"
+    conditions.changes.append(Change(ChangeKind.LATE, arrival.at, None, fault, arrival.record_id, reason))
     return Outcome.RECORDED

@@ -1,12 +1,16 @@
-"""Worth: whether what a node has become must be written, when nothing of it goes on the record.
+"""Write filter: decide whether a node's changed state must be stored when no entry records the change.
 
-A write each minute for each healthy node is most of what a fleet would cost. So watermarks and counts are stored only
-so precisely: the last health snapshot of a source that asserts nothing to ten minutes, a condition that is heard of again to
-one, and to fifteen when it is an error of the driver that a log never takes back. A count is stored each time while a
-rule waits for it, and whenever it has doubled. What is lost by that, unless the worker that knows better is still
-warm: `count` is a lower bound; a condition that ends by quiet ends up to a tenth of its quiet time early; and a faulty
-health snapshot that the queue delivers behind a clean one of the same ten minutes opens a condition, which the next health snapshot
-clears.
+One write per minute for each healthy node would be most of a fleet's cost. Watermarks and counts are therefore stored
+with limited precision:
+
+- the last health snapshot of a source that asserts nothing: 10 minutes;
+- a repeated report of a condition: 1 minute;
+- a repeated driver error that a log can never withdraw: 15 minutes;
+- a count: whenever it has doubled, and each time while a policy rule with a minimum count is not yet satisfied.
+
+Three things are lost if the worker that holds the exact state in memory stops. `count` is only a lower bound. A
+condition that ends after a quiet period ends up to a tenth of that period early. A faulty health snapshot that SQS
+delivers after a clean one of the same 10 minutes opens a condition, which the next snapshot clears.
 """
 
 from __future__ import annotations
@@ -20,55 +24,57 @@ from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.policy import Policy
 from faultbridge.pipeline.fold.expire import quiet_for
 
-SURVEY_KEPT = timedelta(minutes=10)
-REPEAT_KEPT = timedelta(minutes=1)
-MOMENT_KEPT = timedelta(minutes=15)
-SHARE_OF_QUIET = 10
+SNAPSHOT_PRECISION = timedelta(minutes=10)
+REPORT_PRECISION = timedelta(minutes=1)
+LOG_REPORT_PRECISION = timedelta(minutes=15)
+QUIET_PERIOD_DIVISOR = 10
 
-LOGS = frozenset({"kernel-log", "fabric-manager-log"})
-MOMENTS = ("xid.", "sxid.")
-"""What logs never take back, unless it is of kind `level`: no word that comes late can end what a later one told."""
+LOG_SOURCES = frozenset({"kernel-log", "fabric-manager-log"})
+LOG_CODES = ("xid.", "sxid.")
+"""Prefixes of the codes that a log reports but never withdraws, unless the catalog's kind is `level`."""
 
 
-def worth_writing(before: NodeState, after: NodeState, policy: Policy, catalog: Catalog) -> bool:
-    """Tell whether anything but watermarks and counts moved since `before` was stored, or one of them moved far."""
+def must_write(before: NodeState, after: NodeState, policy: Policy, catalog: Catalog) -> bool:
+    """Return whether more than watermarks and counts changed since the stored state, or one of them changed enough."""
     if replace(after, conditions=before.conditions, snapshots=before.snapshots, due_at=before.due_at) != before:
         return True
     if after.conditions.keys() != before.conditions.keys() or after.snapshots.keys() != before.snapshots.keys():
         return True
-    return _surveyed(before, after) or any(
-        _moved(before.conditions[key], condition, policy, catalog) for key, condition in after.conditions.items()
+    return _snapshot_changed(before, after) or any(
+        _condition_changed(before.conditions[key], condition, policy, catalog)
+        for key, condition in after.conditions.items()
     )
 
 
-def _surveyed(before: NodeState, after: NodeState) -> bool:
+def _snapshot_changed(before: NodeState, after: NodeState) -> bool:
     asserting = {source for condition in after.conditions.values() for source in condition.reporters}
     return any(
-        at - before.snapshots[looker] > (timedelta(0) if looker.partition("#")[0] in asserting else SURVEY_KEPT)
-        for looker, at in after.snapshots.items()
+        at - before.snapshots[key] > (timedelta(0) if key.partition("#")[0] in asserting else SNAPSHOT_PRECISION)
+        for key, at in after.snapshots.items()
     )
 
 
-def _moved(before: Condition, after: Condition, policy: Policy, catalog: Catalog) -> bool:
+def _condition_changed(before: Condition, after: Condition, policy: Policy, catalog: Catalog) -> bool:
     if before == after:
         return False
     if after.reporters.keys() != before.reporters.keys():
         return True
-    if after.count >= 2 * before.count or (policy.counts(before, after.last_at) and after.count > before.count):
+    if after.count >= 2 * before.count or (policy.needs_count(before, after.last_at) and after.count > before.count):
         return True
-    heard = {}
+    reporters = {}
     for source, reporter in after.reporters.items():
-        known = before.reporters[source]
-        if reporter.last_at - known.last_at > _kept(after, source, catalog):
+        stored = before.reporters[source]
+        if reporter.last_at - stored.last_at > _precision(after, source, catalog):
             return True
-        heard[source] = replace(reporter, last_at=known.last_at, digests=known.digests)
-    return replace(after, last_at=before.last_at, count=before.count, hours=before.hours, reporters=heard) != before
+        reporters[source] = replace(reporter, last_at=stored.last_at, digests=stored.digests)
+    unchanged = replace(after, last_at=before.last_at, count=before.count, hours=before.hours, reporters=reporters)
+    return unchanged != before
 
 
-def _kept(condition: Condition, source: str, catalog: Catalog) -> timedelta:
-    """Return how far a source's word about a condition may move before it is stored."""
-    moment = source in LOGS and condition.code.startswith(MOMENTS)
-    if not moment or catalog.row(condition.code).kind is not Kind.EDGE:
-        return REPEAT_KEPT
+def _precision(condition: Condition, source: str, catalog: Catalog) -> timedelta:
+    """Return how far a reporter's watermark may move before it is stored."""
+    from_log = source in LOG_SOURCES and condition.code.startswith(LOG_CODES)
+    if not from_log or catalog.row(condition.code).kind is not Kind.EDGE:
+        return REPORT_PRECISION
     quiet = quiet_for(condition)
-    return MOMENT_KEPT if quiet is None else min(MOMENT_KEPT, quiet / SHARE_OF_QUIET)
+    return LOG_REPORT_PRECISION if quiet is None else min(LOG_REPORT_PRECISION, quiet / QUIET_PERIOD_DIVISOR)

@@ -1,7 +1,7 @@
-"""Compare: a reading beside the one before it; what rose is a fault, what fell was reset and is none.
+"""Compare: turn the difference between two counter samples of the same port or device into faults.
 
-Counters are judged by the packaged thresholds. A rate must have held for as long as its threshold says: a few errors
-just before a look are not many an hour. Gauges and states are judged by what their change means.
+A counter that rose above its packaged threshold is a fault; a counter that fell was reset and is none. The threshold of
+a rate scales with the elapsed time, but never below its own period. Gauges and states have one rule each (`_RULES`).
 """
 
 from __future__ import annotations
@@ -13,42 +13,45 @@ from faultbridge.data.counters import Threshold, thresholds
 from faultbridge.domain.faults import Component, CounterSample, Fault, Observation, Snapshot
 
 _Value = int | str
-_Judge = Callable[[CounterSample, CounterSample, str], Fault | None]
+_Rule = Callable[[CounterSample, CounterSample, str], Fault | None]
 STALLED = "train.stalled"
-# A step may take five times its usual time, and five minutes for a checkpoint, before it is called a stall.
+# A training step counts as stalled after five times its usual duration, and at least the time of a checkpoint.
 STALL_STEPS, STALL_SECONDS = 5, 300
 
 
 def differences(observations: Iterable[Observation]) -> tuple[Observation, ...]:
-    """Return observations with the faults that readings of one port show by their difference and no health snapshot shows."""
+    """Return the observations, with a fault for each difference between two samples of the same port.
+
+    A fault that a health snapshot of the same record already contains is not added again.
+    """
     last: dict[tuple[str, Component], CounterSample] = {}
-    seen: set[tuple[str, Component]] = set()
-    found: list[Observation] = []
+    reported: set[tuple[str, Component]] = set()
+    result: list[Observation] = []
     for observation in observations:
-        found.append(observation)
+        result.append(observation)
         if isinstance(observation, Snapshot):
-            seen |= {(fault.code, fault.component) for fault in observation.present}
+            reported |= {(fault.code, fault.component) for fault in observation.present}
         if isinstance(observation, CounterSample):
             previous = last.get((observation.source, observation.component))
-            risen = compare(previous, observation) if previous else ()
-            found += (fault for fault in risen if (fault.code, fault.component) not in seen)
+            faults = compare(previous, observation) if previous else ()
+            result += (fault for fault in faults if (fault.code, fault.component) not in reported)
             last[observation.source, observation.component] = observation
-    return tuple(found)
+    return tuple(result)
 
 
 def compare(previous: CounterSample, sample: CounterSample) -> tuple[Fault, ...]:
-    """Return what went wrong between two readings of the same port; `previous` is the older."""
-    return tuple(_compared(previous, sample, thresholds()))
+    """Return the faults between two samples of the same port; `previous` is the older one."""
+    return tuple(_faults(previous, sample, thresholds()))
 
 
-def _compared(
+def _faults(
     previous: CounterSample, sample: CounterSample, limits: Mapping[tuple[str, str], Threshold]
 ) -> Iterator[Fault]:
     for name, value in sample.values.items():
-        judge = _JUDGES.get(name.partition("/")[0])
-        limit = None if judge else limits.get((sample.source, name))
-        if judge is not None:
-            fault = judge(previous, sample, name)
+        rule = _RULES.get(name.partition("/")[0])
+        limit = None if rule else limits.get((sample.source, name))
+        if rule is not None:
+            fault = rule(previous, sample, name)
         elif limit is not None and previous.values.get(name) != value:
             fault = _rise_above(limit, previous, sample)
         else:
@@ -58,7 +61,7 @@ def _compared(
 
 
 def _rise_above(limit: Threshold, previous: CounterSample, sample: CounterSample) -> Fault | None:
-    """Judge a counter by its threshold; a full one cannot rise, and what fell was reset."""
+    """Return a fault if a counter rose above its threshold; a lower value means that it was reset."""
     before, now = previous.values.get(limit.counter), sample.values.get(limit.counter)
     if not isinstance(before, int) or not isinstance(now, int) or now <= before:
         return None
@@ -67,7 +70,7 @@ def _rise_above(limit: Threshold, previous: CounterSample, sample: CounterSample
     if rise <= limit.limit * periods:
         return None
     allowed = f"{limit.limit} in {limit.seconds} s" if limit.seconds else str(limit.limit)
-    told = {
+    attributes = {
         "counter": limit.counter,
         "before": str(before),
         "value": str(now),
@@ -76,9 +79,9 @@ def _rise_above(limit: Threshold, previous: CounterSample, sample: CounterSample
         "lower_bound": "true" if now == limit.full else "",
         "side": "remote" if limit.remote else "",
     }
-    where = "; the other side of the wire is the suspect" if limit.remote else ""
+    where = "; the probable cause is at the remote end of the link" if limit.remote else ""
     text = f"{limit.counter} rose by {rise} {limit.unit}, more than {allowed}{where}."
-    return _fault(sample, limit.code, text, **{name: value for name, value in told.items() if value})
+    return _fault(sample, limit.code, text, **{name: value for name, value in attributes.items() if value})
 
 
 def _seconds(previous: CounterSample, sample: CounterSample) -> float:
@@ -89,7 +92,7 @@ def _seconds(previous: CounterSample, sample: CounterSample) -> float:
 
 @dataclass(frozen=True, slots=True)
 class _Rise:
-    """A counter of which every one is a fault."""
+    """The rule of a counter for which every increase is a fault."""
 
     code: str
     text: str
@@ -103,7 +106,7 @@ class _Rise:
 
 @dataclass(frozen=True, slots=True)
 class _Lost:
-    """A port that had a link at the last look: whether it is configured or not, somebody used it."""
+    """The rule of a link state: a port that had a link in the previous sample and has none now is a fault."""
 
     code: str
 
@@ -111,60 +114,62 @@ class _Lost:
         if previous.values.get(name) != 1 or sample.values[name] != 0:
             return None
         port = sample.component.name or "a port"
-        return _fault(sample, self.code, f"{port} has lost its link.", before="1", value="0")
+        return _fault(sample, self.code, f"{port} lost its link.", before="1", value="0")
 
 
 def _last_xid(previous: CounterSample, sample: CounterSample, name: str) -> Fault | None:
-    """Judge the gauge of the last Xid: a change, or its first appearance, is a new one; 0 is none."""
+    """Return a fault if the gauge of the last Xid changed or appeared; 0 means no Xid."""
     before, now = previous.values.get(name), sample.values[name]
     if before == now or not isinstance(now, int) or now <= 0:
         return None
-    return _fault(sample, f"xid.{now}", f"The last Xid is now {now}.", before=str(before or 0), value=str(now))
+    return _fault(sample, f"xid.{now}", f"The last Xid is {now}.", before=str(before or 0), value=str(now))
 
 
 def _counted_xid(previous: CounterSample, sample: CounterSample, name: str) -> Fault | None:
-    """Judge how many Xids of one number came within a window: more than at the last look are new ones."""
+    """Return a fault if the number of Xids of one kind within DCGM's window rose."""
     number, now, before = name.partition("/")[2], sample.values[name], previous.values.get(name, 0)
     if not number.isdigit() or not isinstance(now, int) or not isinstance(before, int) or now <= before:
         return None
-    return _fault(sample, f"xid.{int(number)}", f"Xid {number} came {now - before} times more.", value=str(now))
+    return _fault(sample, f"xid.{int(number)}", f"Xid {number} occurred {now - before} more times.", value=str(now))
 
 
-def _slower(previous: CounterSample, sample: CounterSample, name: str) -> Fault | None:
-    """Judge a link's rate: one that stands but came back slower lost lanes or speed."""
+def _reduced_rate(previous: CounterSample, sample: CounterSample, name: str) -> Fault | None:
+    """Return a fault if an InfiniBand link that is up has a lower rate than before: it lost lanes or speed."""
     before, now = previous.values.get(name), sample.values[name]
-    stands = previous.values.get("ib_link") == sample.values.get("ib_link") == 1
-    if not stands or not isinstance(before, int) or not isinstance(now, int) or now >= before:
+    link_up = previous.values.get("ib_link") == sample.values.get("ib_link") == 1
+    if not link_up or not isinstance(before, int) or not isinstance(now, int) or now >= before:
         return None
-    text = f"{sample.component.name or 'a port'} fell from {before} to {now} Gb/s."
+    text = f"The rate of {sample.component.name or 'a port'} fell from {before} to {now} Gb/s."
     return _fault(sample, "net.ib_rate_reduced", text, before=str(before), value=str(now))
 
 
-def _standstill(previous: CounterSample, sample: CounterSample, name: str) -> Fault | None:
-    """Judge a job's iteration: the same one after many steps' time is a stall, a smaller one a restart."""
+def _stalled_job(previous: CounterSample, sample: CounterSample, name: str) -> Fault | None:
+    """Return a fault if a job is still in the same iteration after several times its usual step duration."""
     if previous.values.get(name) != sample.values[name] or sample.values.get("finished") == 1:
         return None
     step = sample.values.get("step_milliseconds")
     usual = step * STALL_STEPS / 1000 if isinstance(step, int) else 0.0
-    elapsed, patience = _seconds(previous, sample), max(usual, STALL_SECONDS)
-    if elapsed < patience:
+    elapsed, allowed = _seconds(previous, sample), max(usual, STALL_SECONDS)
+    if elapsed < allowed:
         return None
-    text = f"Iteration {sample.values[name]} has not ended for {elapsed:.0f} s."
-    return _fault(sample, STALLED, text, iteration=str(sample.values[name]), limit=f"{patience:.0f} s")
+    text = f"Iteration {sample.values[name]} has been running for {elapsed:.0f} s."
+    return _fault(sample, STALLED, text, iteration=str(sample.values[name]), limit=f"{allowed:.0f} s")
 
 
-def _fault(sample: CounterSample, code: str, message: str, **told: str) -> Fault:
+def _fault(sample: CounterSample, code: str, message: str, **attributes: str) -> Fault:
     evidence = ", ".join(f"{name}: {value}" for name, value in sample.values.items())[:4096]
-    return Fault(sample.source, code, sample.component, message, sample.observed_at, evidence, told, node=sample.node)
+    return Fault(
+        sample.source, code, sample.component, message, sample.observed_at, evidence, attributes, node=sample.node
+    )
 
 
-_JUDGES: Mapping[str, _Judge] = {
+_RULES: Mapping[str, _Rule] = {
     "DCGM_FI_DEV_XID_ERRORS": _last_xid,
     "DCGM_EXP_XID_ERRORS_COUNT": _counted_xid,
-    "DCGM_FI_DEV_ECC_DBE_VOL_TOTAL": _Rise("dcgm.volatile_dbe_detected", "{} uncorrectable ECC errors more."),
-    "DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS": _Rise("dcgm.uncorrectable_row_remap", "{} rows more were remapped."),
+    "DCGM_FI_DEV_ECC_DBE_VOL_TOTAL": _Rise("dcgm.volatile_dbe_detected", "{} more uncorrectable ECC errors."),
+    "DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS": _Rise("dcgm.uncorrectable_row_remap", "{} more rows were remapped."),
     "carrier": _Lost("net.link_down"),
     "ib_link": _Lost("net.ib_port_down"),
-    "ib_rate": _slower,
-    "iteration": _standstill,
+    "ib_rate": _reduced_rate,
+    "iteration": _stalled_job,
 }

@@ -1,4 +1,8 @@
-"""Resolve: whose record is it? Names of every kind lead to one node; ingest never creates one."""
+"""Resolve: find the node of a record by any of its names, and the incarnation that an observation is about.
+
+An incarnation is an instance and boot of a node. Ingest never registers a node: a record without a known name is
+rejected.
+"""
 
 from __future__ import annotations
 
@@ -8,89 +12,92 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from faultbridge.domain.aliases import Alias, AliasRow
 from faultbridge.domain.edges import NodeStatus
-from faultbridge.domain.nodes import Incarnation, NodeState
+from faultbridge.domain.nodes import Alias, AliasRow, Incarnation, NodeState
 from faultbridge.domain.records import RawRecord
 
-MARGIN = timedelta(minutes=2)
-# HyperPod names the Kubernetes nodes of its instances so.
-_OF_INSTANCE = re.compile(r"(?:hyperpod-)?(m?i-[0-9a-f]{8,17})")
+INCARNATION_MARGIN = timedelta(minutes=2)
+"""The time around a change of instance or boot in which an observation's time decides nothing."""
+
+# HyperPod forms the Kubernetes node names of its instances like this.
+_NAME_WITH_INSTANCE = re.compile(r"(?:hyperpod-)?(m?i-[0-9a-f]{8,17})")
 
 
-class Sits(StrEnum):
-    """Whether an observation is about the incarnation that sits in the node now."""
+class IncarnationMatch(StrEnum):
+    """Whether an observation is about the node's current instance and boot, an earlier one, or cannot be decided."""
 
     CURRENT = "current"
     EARLIER = "earlier"
     UNKNOWN = "unknown"
 
 
-def aliases_of(record: RawRecord, named: str | None) -> tuple[Alias, ...]:
-    """List the aliases to look a record up by, best proof first; `named` is a node name found inside the record."""
-    names = [name for name in (record.node, named) if name]
-    instances = [one for name in (record.instance_id, *names) if name and (one := instance_in(name))]
-    return tuple(
-        dict.fromkeys(
-            [Alias("instance", instance) for instance in instances]
-            + [Alias("name", f"{record.cluster}/{name}") for name in names]
-        )
-    )
+def aliases_of(record: RawRecord, name_in_body: str | None) -> tuple[Alias, ...]:
+    """Return the aliases for the lookup of a record, most reliable first: instance ids, then node names."""
+    node_names = [name for name in (record.node, name_in_body) if name]
+    instances = [instance_in(name) for name in (record.instance_id, *node_names) if name]
+    aliases = [Alias("instance", instance) for instance in instances if instance]
+    aliases += [Alias("name", f"{record.cluster}/{name}") for name in node_names]
+    return tuple(dict.fromkeys(aliases))
 
 
 def resolve(candidates: tuple[Alias, ...], known: Mapping[Alias, AliasRow], cluster: str | None) -> AliasRow | None:
-    """Return where the best known alias leads, or None: an instance of another cluster does not count.
+    """Return the row of the first known alias that refers to a node of the cluster, or None.
 
-    A record that can name no cluster passes None: an instance id is unique in the world. The row's instance is one that
-    the record proves: a name that one machine after the other may bear proves none until it has ended.
+    A record without a cluster passes None: an instance id is unique everywhere. The row has an instance only if the
+    record proves it. A node name alone does not, because the next instance may have the same name; a name whose
+    validity has ended does.
     """
-    rows = (_proven(alias, known[alias]) for alias in candidates if alias in known)
+    rows = (_with_proven_instance(alias, known[alias]) for alias in candidates if alias in known)
     return next((row for row in rows if cluster is None or row.key.cluster == cluster), None)
 
 
 def instance_in(name: str) -> str | None:
-    """Return the instance id that a name is made of (`i-...`, `hyperpod-i-...`), or None."""
-    found = _OF_INSTANCE.fullmatch(name)
-    return found[1] if found else None
+    """Return the instance id in a name (`i-...`, `hyperpod-i-...`), or None."""
+    match = _NAME_WITH_INSTANCE.fullmatch(name)
+    return match[1] if match else None
 
 
-def _proven(alias: Alias, row: AliasRow) -> AliasRow:
+def _with_proven_instance(alias: Alias, row: AliasRow) -> AliasRow:
     return row if alias.kind == "instance" or row.valid_to is not None else replace(row, instance_id=None)
 
 
-def learn_boot(state: NodeState, record: RawRecord) -> NodeState:
-    """Take note of the boot that a record of the sitting instance came from; a new one raises the boot number."""
-    sitting = state.incarnation
-    if sitting is None or record.boot_id is None or record.boot_id == sitting.boot_id:
+def record_boot(state: NodeState, record: RawRecord) -> NodeState:
+    """Return a node with the boot id of a record of its current instance; a new boot id raises the boot number."""
+    current = state.incarnation
+    if current is None or record.boot_id is None or record.boot_id == current.boot_id:
         return state
-    if record.instance_id not in {None, sitting.instance_id} or record.sent_at < sitting.since:
+    if record.instance_id not in {None, current.instance_id} or record.sent_at < current.since:
         return state
-    boot = sitting.boot if sitting.boot_id is None else sitting.boot + 1
-    since = sitting.since if sitting.boot_id is None else record.sent_at
-    return replace(state, incarnation=replace(sitting, boot=boot, boot_id=record.boot_id, since=since))
+    boot = current.boot if current.boot_id is None else current.boot + 1
+    since = current.since if current.boot_id is None else record.sent_at
+    return replace(state, incarnation=replace(current, boot=boot, boot_id=record.boot_id, since=since))
 
 
-def sits(state: NodeState, record: RawRecord, via: str | None, observed_at: datetime) -> Sits:
-    """Tell which incarnation an observation is about: by instance id, else by boot id, else by time.
+def match_incarnation(
+    state: NodeState, record: RawRecord, alias_instance: str | None, observed_at: datetime
+) -> IncarnationMatch:
+    """Return which incarnation an observation is about: decided by instance id, else by boot id, else by time.
 
-    `via` is the instance id that the alias led to, when it was one. Nobody sits in a retired node any more.
+    `alias_instance` is the instance id of the alias by which the node was found, if any. A retired node has no current
+    incarnation.
     """
-    sitting = state.incarnation
+    current = state.incarnation
     if state.status is NodeStatus.RETIRED:
-        return Sits.EARLIER
-    if sitting is None:
-        return Sits.UNKNOWN
-    for instance_id in (record.instance_id, via):
-        if instance_id is not None and sitting.instance_id is not None:
-            return Sits.CURRENT if instance_id == sitting.instance_id else Sits.EARLIER
-    if record.boot_id is not None and record.boot_id == sitting.boot_id:
-        return Sits.CURRENT
-    return _by_time(sitting, observed_at, first=not state.former_instances)
+        return IncarnationMatch.EARLIER
+    if current is None:
+        return IncarnationMatch.UNKNOWN
+    for instance_id in (record.instance_id, alias_instance):
+        if instance_id is not None and current.instance_id is not None:
+            return IncarnationMatch.CURRENT if instance_id == current.instance_id else IncarnationMatch.EARLIER
+    if record.boot_id is not None and record.boot_id == current.boot_id:
+        return IncarnationMatch.CURRENT
+    return _match_by_time(current, observed_at, first=not state.former_instances)
 
 
-def _by_time(sitting: Incarnation, observed_at: datetime, *, first: bool) -> Sits:
-    if observed_at >= sitting.since + MARGIN or (first and sitting.boot == 1):
-        return Sits.CURRENT
-    if observed_at < sitting.since - MARGIN:
-        return Sits.EARLIER
-    return Sits.UNKNOWN
+def _match_by_time(current: Incarnation, observed_at: datetime, *, first: bool) -> IncarnationMatch:
+    """Compare the times; every observation is about the first boot of a node's first instance."""
+    if observed_at >= current.since + INCARNATION_MARGIN or (first and current.boot == 1):
+        return IncarnationMatch.CURRENT
+    if observed_at < current.since - INCARNATION_MARGIN:
+        return IncarnationMatch.EARLIER
+    return IncarnationMatch.UNKNOWN

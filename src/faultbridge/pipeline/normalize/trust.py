@@ -1,7 +1,8 @@
-"""Trust: who sent a record, and may that sender speak of this node? A node speaks of itself, a collector of all.
+"""Trust: check whether the sender of a record may report about a node.
 
-The queue notes with each message who sent it. For a role it is `<role id>:<session name>`, and EC2 names the session of
-an instance's role after the instance; nobody on the instance can choose another name.
+An instance may report only about itself. A collector that is listed in the cluster's `trusted_senders` may report about
+every node of the cluster. SQS stores the sender of each message. For a role it is `<role id>:<session name>`; EC2 sets
+the session name of an instance role to the instance id, and software on the instance cannot change it.
 """
 
 from __future__ import annotations
@@ -10,21 +11,22 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from faultbridge.domain import names
-from faultbridge.domain.aliases import AliasRow
 from faultbridge.domain.clusters import ClusterConfig
+from faultbridge.domain.nodes import AliasRow
 from faultbridge.domain.records import RawRecord
 
 EVENT_BUS = "events.amazonaws.com"
-"""The sender of what came through the queue on which only EventBridge may put."""
+"""The sender of every message on the queue that only EventBridge can send to."""
 
 ANY_SESSION = "*"
 
 
 @dataclass(frozen=True, slots=True)
 class Trust:
-    """Whom an installation believes: nothing is checked unless `required`; `own` are the role ids of its functions.
+    """The sender checks of an installation; nothing is checked unless `required`.
 
-    `events_queue` is the ARN of the queue on which only EventBridge may put.
+    `own` holds the role ids of the installation's functions. `events_queue` is the ARN of the queue that only
+    EventBridge can send to.
     """
 
     required: bool = False
@@ -32,44 +34,50 @@ class Trust:
     events_queue: str | None = None
 
     def sender(self, delivered_by: str | None, claimed: str | None) -> str | None:
-        """Return who first sent a record: whoever delivered it, or whom our own function says when it sends again."""
+        """Return the original sender of a record: the claimed one only if our own function sent it again."""
         return claimed if claimed and self._is_own(delivered_by) else delivered_by
 
-    def proven(self, record: RawRecord) -> RawRecord:
-        """Return the record with the instance that its sender proves, where it names none itself."""
+    def with_sender_instance(self, record: RawRecord) -> RawRecord:
+        """Return the record with its sender's instance id, if checks are required and the record has none."""
         if not self.required or record.instance_id is not None:
             return record
         return replace(record, instance_id=instance_of(record.sender))
 
-    def objection(
+    def refusal(
         self, record: RawRecord, config: ClusterConfig, row: AliasRow | None, others: Iterable[AliasRow]
     ) -> str | None:
-        """Say why a sender may not speak of a node, or None; `others` are where the record's other names lead."""
+        """Return why the sender may not report about the node, or None when it may.
+
+        `row` is the node that was found, and `others` are the rows of the record's other names: an instance may not
+        name another node in any of them.
+        """
         if not self.required or record.sender == EVENT_BUS or self._is_own(record.sender):
+            return None
+        if _is_listed(record.sender, config):
             return None
         instance = instance_of(record.sender)
         if instance is None:
-            return None if _listed(record.sender, config) else f"{record.sender or 'nobody'} is no trusted sender"
-        if record.instance_id != instance and not _listed(record.sender, config):
-            return f"{instance} speaks of {record.instance_id}"
-        elsewhere = [other.key.stream for other in others if row is not None and other.key != row.key]
-        return f"{instance} speaks of {elsewhere[0]}" if elsewhere and not _listed(record.sender, config) else None
+            return f"untrusted sender: {record.sender or 'none'}; add it to trusted_senders of {config.cluster}"
+        if record.instance_id != instance:
+            return f"{instance} may report only about itself, not about {record.instance_id}"
+        foreign = [other.key.stream for other in others if row is not None and other.key != row.key]
+        return f"{instance} may report only about itself, not about {foreign[0]}" if foreign else None
 
     def _is_own(self, sender: str | None) -> bool:
         role, _, session = (sender or "").partition(":")
         return bool(session) and role in self.own
 
 
-BELIEVE_ALL = Trust()
+TRUST_ALL = Trust()
 
 
 def instance_of(sender: str | None) -> str | None:
-    """Return the instance whose role sent, or None where the sender is something else."""
+    """Return the instance id of a sender that is an instance role, or None for any other sender."""
     role, _, session = (sender or "").partition(":")
     return session if role.startswith("AROA") and names.INSTANCE_ID.fullmatch(session) else None
 
 
-def _listed(sender: str | None, config: ClusterConfig) -> bool:
+def _is_listed(sender: str | None, config: ClusterConfig) -> bool:
     role, _, session = (sender or "").partition(":")
-    exact, whole_role = sender, f"{role}:{ANY_SESSION}" if session else None
-    return any(listed in {exact, whole_role} for listed in config.trusted_senders)
+    any_session = f"{role}:{ANY_SESSION}" if session else None
+    return any(listed in {sender, any_session} for listed in config.trusted_senders)

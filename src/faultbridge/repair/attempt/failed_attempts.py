@@ -10,7 +10,7 @@ from faultbridge.domain.cases import Case, RepairAction, WaitingFor
 from faultbridge.domain.edges import CaseStatus, NodeStatus
 from faultbridge.domain.entries import Draft
 from faultbridge.domain.nodes import NodeState
-from faultbridge.pipeline.decide.decide import move_case
+from faultbridge.pipeline.decide.case_moves import move_case
 from faultbridge.repair.attempt.progress import live_attempt, move_node, stop_timers
 
 BECOME_FAILED = frozenset(

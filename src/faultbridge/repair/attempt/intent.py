@@ -11,7 +11,7 @@ from faultbridge.domain.cases import Intent, Phase, RepairAction, WaitingFor
 from faultbridge.domain.edges import NodeStatus
 from faultbridge.domain.nodes import NodeState
 from faultbridge.pipeline import entry_builder
-from faultbridge.pipeline.decide.repair_actions import wanted
+from faultbridge.pipeline.decide.repair_actions import required_repair_action
 from faultbridge.repair.attempt.progress import enter_phase, live_attempt, move_node, update_attempt
 from faultbridge.repair.attempt.step_context import StepContext
 from faultbridge.repair.attempt.step_contract import StepResult
@@ -58,7 +58,7 @@ def _stop_if_paused(context: StepContext) -> StepResult | None:
 
 
 def _stop_for_stronger_action(context: StepContext) -> StepResult | None:
-    action = wanted(context.state, context.case, context.rules.policy)
+    action = required_repair_action(context.state, context.case, context.rules.policy)
     if action is context.case.repair_action:
         return None
     reason = f"a new fault needs a stronger repair action: {action.value}"

@@ -11,7 +11,7 @@ from faultbridge.domain.edges import NodeStatus
 from faultbridge.domain.entries import Draft
 from faultbridge.domain.nodes import NodeState
 from faultbridge.pipeline import entry_builder
-from faultbridge.pipeline.decide.decide import due_at
+from faultbridge.pipeline.decide.case_moves import due_at
 from faultbridge.repair.attempt.step_contract import AttemptSuperseded, StepOutcome
 
 LEASE = timedelta(minutes=3)

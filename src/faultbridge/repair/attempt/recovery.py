@@ -100,7 +100,7 @@ class RecoverAttempts:
     def _recover(self, state: NodeState, case: Case) -> RecoveryResult:
         """Continue, requeue or escalate an attempt whose execution is lost."""
         limits = rules_of(self.runner.tools.rulebook, state.key.cluster).policy.limits
-        if case.tried >= limits.attempts + MAX_LOST_EXECUTIONS:
+        if case.counted_attempts >= limits.attempts + MAX_LOST_EXECUTIONS:
             reason = f"{case.attempts} executions were lost"
             self._append(state, case, lambda now, at: escalate_case(now, at, reason))
             _log(state, case, "attempt_escalated", reason)

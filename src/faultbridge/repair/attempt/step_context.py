@@ -201,7 +201,7 @@ class StepContext:
 
     def retry_or_escalate(self, waiting_for: WaitingFor, reason: str, *drafts: Draft) -> StepResult:
         """Queue the case again if the policy allows another attempt; escalate it otherwise."""
-        if self.case.tried >= self.rules.policy.limits.attempts:
+        if self.case.counted_attempts >= self.rules.policy.limits.attempts:
             return self.escalate_to_operator(f"{reason} (attempt {self.case.attempts}, the last one)", *drafts)
         return self.requeue(waiting_for, reason, *drafts)
 

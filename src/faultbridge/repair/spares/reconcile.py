@@ -128,7 +128,7 @@ class _SpareReconciler:
 
     def _verify(self, candidate: Candidate) -> None:
         instance, kind = candidate.instance_id, candidate.instance_type
-        operation = self.verifier.start(instance, f"{self.spare.owner}-{self.spare.looks}")
+        operation = self.verifier.start(instance, f"{self.spare.owner}-{self.spare.verifications}")
         self.pool.change(
             self.spare, status=SpareStatus.VERIFYING, instance_id=instance, instance_type=kind, operation=operation
         )
@@ -141,15 +141,20 @@ class _SpareReconciler:
         if failure or self.surplus or self._lasted(self.verify_timeout):
             self._discard(instance, failure or "the instance could not be verified")
         elif found.verdict is Verdict.PASSED:
-            self.pool.change(spare, status=SpareStatus.READY, verified_at=self.tools.clock.now(), looks=spare.looks + 1)
+            self.pool.change(
+                spare,
+                status=SpareStatus.READY,
+                verified_at=self.tools.clock.now(),
+                verifications=spare.verifications + 1,
+            )
         elif found.verdict is Verdict.UNKNOWN:
             self._verify_again(instance)
 
     def _verify_again(self, instance: str) -> None:
         """Start another verification with a new token."""
-        changed = self.pool.change(self.spare, looks=self.spare.looks + 1)
+        changed = self.pool.change(self.spare, verifications=self.spare.verifications + 1)
         if changed is not None:
-            token = f"{changed.owner}-{changed.looks}"
+            token = f"{changed.owner}-{changed.verifications}"
             operation = self.verifier.start(instance, token)
             self.pool.change(changed, status=SpareStatus.VERIFYING, operation=operation)
 
@@ -182,7 +187,7 @@ class _SpareReconciler:
 
     def _empty(self, reason: str) -> None:
         cleared = {"instance_id": None, "instance_type": None, "operation": None, "verified_at": None, "case": None}
-        self.pool.change(self.spare, status=SpareStatus.EMPTY, looks=0, reason=reason, **cleared)
+        self.pool.change(self.spare, status=SpareStatus.EMPTY, verifications=0, reason=reason, **cleared)
 
     def _is_gone(self) -> bool:
         provider = self.compute.providers[self.config.provider]

@@ -11,7 +11,7 @@ from faultbridge.domain.edges import Actor, CaseStatus, NodeStatus
 from faultbridge.domain.faults import Severity
 from faultbridge.domain.nodes import Isolation, NodeState
 from faultbridge.errors import Transient
-from faultbridge.pipeline.decide.decide import move_case
+from faultbridge.pipeline.decide.case_moves import move_case
 from faultbridge.repair.attempt.progress import live_attempt, move_node, stop_timers
 from faultbridge.repair.attempt.step_context import StepContext
 from faultbridge.repair.attempt.step_contract import StepOutcome, StepResult
@@ -46,7 +46,7 @@ def close_case(context: StepContext) -> StepResult:
 def _cordon_again(context: StepContext) -> StepResult:
     """Cordon the returned node again, because its verification no longer counts."""
     context = replace(context, state=context.tools.append.read(context.state.key))
-    if context.rules.config.follows:
+    if context.rules.config.follows_provider:
         return verify_instance.revoke(context, verify_instance.faults_since_start(context.state))
     answer = context.orchestrator.cordon(context.member)
     if not answer.ok:

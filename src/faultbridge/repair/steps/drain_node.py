@@ -11,7 +11,7 @@ from faultbridge.domain.edges import NodeStatus
 from faultbridge.domain.faults import Severity
 from faultbridge.domain.nodes import Isolation, NodeState
 from faultbridge.pipeline import entry_builder
-from faultbridge.pipeline.decide.orchestrator_reach import impatient, proceeds
+from faultbridge.pipeline.decide.orchestrator_unreachable import orchestrator_timed_out, reason_to_proceed
 from faultbridge.ports import CallResult, Orchestrator, ProviderFailure
 from faultbridge.repair.attempt.progress import enter_phase, move_node
 from faultbridge.repair.attempt.step_context import StepContext
@@ -25,7 +25,7 @@ IN_PLACE = frozenset({RepairAction.RESET_GPU, RepairAction.REBOOT_NODE})
 
 def drain_node(context: StepContext) -> StepResult:
     """Drain the node. In a cluster without an orchestrator, finish the step as `not_applicable`."""
-    if context.rules.config.follows:
+    if context.rules.config.follows_provider:
         return _leave_to_provider(context)
     ended = context.stop_if_canceled() or finish_if_gone(context, NAME)
     if ended is not None:
@@ -96,11 +96,11 @@ def _without_orchestrator(context: StepContext, reason: str) -> StepResult:
         context.log("orchestrator_unavailable", reason)
         context = context.commit(lambda state, now: Transition(replace(state, orchestrator_lost_at=now)))
     policy, now = context.rules.policy, context.now
-    proof = proceeds(context.state, policy, now)
+    proof = reason_to_proceed(context.state, policy, now)
     if proof is not None:
         context.log("drain_forced", proof)
         return _finish_drained(context, "forced", proof)
-    return _hold(context, reason) if impatient(context.state, policy, now) else waiting(reason)
+    return _hold(context, reason) if orchestrator_timed_out(context.state, policy, now) else waiting(reason)
 
 
 def _hold(context: StepContext, reason: str) -> StepResult:

@@ -17,14 +17,14 @@ from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.times import latest
 from faultbridge.pipeline import entry_builder
 from faultbridge.pipeline.decide.decide import decide
-from faultbridge.pipeline.decide.provider_repair import FOLLOW
+from faultbridge.pipeline.decide.instance_pairing import FOLLOW_STEP
 from faultbridge.pipeline.fold.expire import end_scopes
 from faultbridge.ports import Presence
 from faultbridge.repair.attempt.progress import live_attempt, move_node, update_attempt
 from faultbridge.repair.attempt.step_context import StepContext
 from faultbridge.repair.attempt.step_contract import StepOutcome, StepResult, waiting
 
-NAME = FOLLOW
+NAME = FOLLOW_STEP
 
 
 def follow_provider(context: StepContext) -> StepResult:
@@ -104,7 +104,7 @@ def finish_if_gone(context: StepContext, step: str) -> StepResult | None:
 
 def is_gone(context: StepContext) -> bool:
     """Return whether the instance that backs the node is gone; False if the probe has no answer."""
-    if context.instance_id is None or context.state.placement.group is None or context.rules.config.follows:
+    if context.instance_id is None or context.state.placement.group is None or context.rules.config.follows_provider:
         return False
     return context.provider.probe(context.instance_id) is Presence.GONE
 

@@ -29,7 +29,7 @@ def record_failure(context: StepContext) -> StepResult:
 
 def _cordon_again(context: StepContext) -> StepContext:
     """Cordon the node again if a failed return to service may have uncordoned it."""
-    returning = context.attempt.step == return_to_service.NAME and not context.rules.config.follows
+    returning = context.attempt.step == return_to_service.NAME and not context.rules.config.follows_provider
     if not returning or not context.orchestrator.applicable:
         return context
     answer = context.orchestrator.cordon(context.member)

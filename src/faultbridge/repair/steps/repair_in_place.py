@@ -17,7 +17,7 @@ from faultbridge.errors import Transient
 from faultbridge.pipeline import entry_builder
 from faultbridge.pipeline.decide.decide import decide
 from faultbridge.pipeline.fold.expire import end_scopes
-from faultbridge.pipeline.observe import REBOOT_ENDS
+from faultbridge.pipeline.observe import SCOPES_ENDED_BY_REBOOT
 from faultbridge.ports import CallResult, ProviderFailure, Restart, RestartState
 from faultbridge.repair.attempt.evidence import collect_logs
 from faultbridge.repair.attempt.intent import commit_intent, stop_before_intent
@@ -121,5 +121,5 @@ def _record_boot(context: StepContext, state: NodeState, restart: Restart, now: 
     if incarnation.boot_id == restart.boot_id and incarnation.since > intent.at:
         return Transition(state)
     boot = replace(incarnation, boot=incarnation.boot + 1, boot_id=restart.boot_id, since=now)
-    ended = end_scopes(replace(state, incarnation=boot), REBOOT_ENDS, at=now, reason="reboot")
+    ended = end_scopes(replace(state, incarnation=boot), SCOPES_ENDED_BY_REBOOT, at=now, reason="reboot")
     return decide(ended.state, ended.changes, context.rules, now)

@@ -25,7 +25,7 @@ def return_to_service(context: StepContext) -> StepResult:
     faults = verify_instance.faults_since_start(context.state)
     if faults:
         return verify_instance.revoke(context, faults)
-    if context.rules.config.follows:
+    if context.rules.config.follows_provider:
         return _finish_returned(context, "not_applicable", "the provider returns the node to service")
     orchestrator = context.orchestrator
     if not orchestrator.applicable:

@@ -17,8 +17,8 @@ from faultbridge.domain.nodes import Isolation, NodeState
 from faultbridge.errors import Misconfigured
 from faultbridge.pipeline import entry_builder
 from faultbridge.pipeline.decide.decide import decide
-from faultbridge.pipeline.decide.repair_actions import wanted
-from faultbridge.pipeline.fold.expire import end_verified, outdate
+from faultbridge.pipeline.decide.repair_actions import required_repair_action
+from faultbridge.pipeline.fold.expire import end_verified, ignore_observations
 from faultbridge.ports import ProviderFailure, Verdict, Verification
 from faultbridge.repair.attempt.evidence import store_report
 from faultbridge.repair.attempt.next_action import try_next_action
@@ -85,7 +85,7 @@ def _missing_gpus(context: StepContext, found: Verification) -> tuple[str, ...]:
 def _stronger_action(context: StepContext) -> RepairAction | None:
     """Return the stronger action that remaining conditions need, or None. A canceled case needs none."""
     remaining = end_verified(context.state, context.case.repair_action, at=context.now).state
-    action = wanted(remaining, context.case, context.rules.policy)
+    action = required_repair_action(remaining, context.case, context.rules.policy)
     return None if action is context.case.repair_action or context.case.cancelled else action
 
 
@@ -154,7 +154,7 @@ def _finish_passed(context: StepContext, found: Verification) -> StepResult:
         )
         ended = end_verified(state, case.repair_action, at=now)
         since = _watched_since(case, attempt) if _is_successor(state, case) else None
-        verified = ended.state if since is None else outdate(ended.state, before=since)
+        verified = ended.state if since is None else ignore_observations(ended.state, before=since)
         decided = decide(verified, ended.changes, context.rules, now)
         return Transition(decided.state, (step, *decided.drafts))
 
@@ -188,7 +188,7 @@ def _finish_failed(
         facts=facts | {"findings": list(findings)},
         evidence=evidence,
     )
-    if context.rules.config.follows:
+    if context.rules.config.follows_provider:
         text = f"{FAILED}: the instance failed its verification after the provider's repair: {reason}"
         return context.escalate_to_operator(text, draft)
     return try_next_action(context, f"{FAILED}: {reason}", draft, at_least=at_least)

@@ -83,11 +83,11 @@ def _mark_group(context: StepContext, *, dry: bool) -> None:
     cluster, group = context.state.key.cluster, context.state.placement.group
     key = keys.cluster_control(cluster)
     control = items.read_control(cluster, context.tools.table.get(key))
-    if group is None or (not dry and group not in control.dry):
+    if group is None or (not dry and group not in control.no_capacity_until):
         return
-    others = {name: until for name, until in control.dry.items() if name != group}
+    others = {name: until for name, until in control.no_capacity_until.items() if name != group}
     marked = others | ({group: context.now + DRY_FOR} if dry else {})
-    value: dict[Path, Value] = {("dry",): {name: to_text(until) for name, until in marked.items()}}
+    value: dict[Path, Value] = {("no_capacity_until",): {name: to_text(until) for name, until in marked.items()}}
     try:
         context.tools.table.write(Update(key, set=value, add={"version": 1}, when=Equals("version", control.version)))
     except Conflict as conflict:

@@ -11,11 +11,10 @@ from datetime import datetime
 from typing import Any
 
 from faultbridge.domain import names
-from faultbridge.domain.aliases import Alias, AliasRow
 from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.cases import Phase
 from faultbridge.domain.edges import NodeStatus
-from faultbridge.domain.nodes import Incarnation, NodeState
+from faultbridge.domain.nodes import Alias, AliasRow, Incarnation, NodeState
 from faultbridge.domain.times import to_text
 from faultbridge.pipeline import entry_builder
 from faultbridge.ports import Candidate

@@ -61,7 +61,7 @@ def _resolved_only(view: SystemView) -> Iterator[str]:
 def _was_interrupted(view: SystemView, key: str) -> bool:
     """Return whether the notification log says that a trigger may have been sent."""
     owner, _, transition = key.rpartition(":")
-    mark = view.at(*keys.page_mark(owner, transition))
+    mark = view.at(*keys.page_notification(owner, transition))
     return mark is not None and bool(mark["possibly_sent"])
 
 

@@ -18,7 +18,7 @@ from faultbridge.ingest.outcomes import OUTCOME
 from faultbridge.ingest.record_reader import Delivery, RecordPart, RecordReader
 from faultbridge.pipeline.decide.open_case import Rules
 from faultbridge.pipeline.fold.changes import Arrival
-from faultbridge.pipeline.fold.write_filter import SURVEY_KEPT
+from faultbridge.pipeline.fold.write_filter import SNAPSHOT_PRECISION
 from faultbridge.pipeline.observe import observe, tick
 from faultbridge.simulation.invariants.view import Invariant, SystemView
 
@@ -125,7 +125,7 @@ def _unstored_snapshots(view: SystemView, parts: list[RecordPart]) -> set[str]:
     them, so it is chance whether a worker has them cached; the next snapshot ends the conditions.
     """
     snapshots = [
-        (part.record.record_id, one.looker, _time_of(part, one), bool(one.present))
+        (part.record.record_id, one.reporter_key, _time_of(part, one), bool(one.present))
         for part in parts
         for one in part.observations
         if isinstance(one, Snapshot)
@@ -136,7 +136,7 @@ def _unstored_snapshots(view: SystemView, parts: list[RecordPart]) -> set[str]:
         for record, reporter, at, faulty in snapshots
         if record in unstored and not faulty
         for _, other, before, found in snapshots
-        if other == reporter and found and at - SURVEY_KEPT <= before < at
+        if other == reporter and found and at - SNAPSHOT_PRECISION <= before < at
     }
 
 

@@ -1,1 +1,8 @@
-"""wire."""
+"""Wire: text formats outside the table, encoded and decoded without I/O.
+
+- `message`: a raw record as a message on the SQS queue.
+- `cloud_event`: EventBridge events of AWS services, which arrive on the same queue.
+- `archive_lines`: timeline entries as lines of the S3 archive, and the keys of its objects.
+
+Tests: tests/storage/test_message.py and tests/archive.
+"""

@@ -1,7 +1,7 @@
-"""The archive: where its objects lie and what their lines hold. gzip, one JSON object a line, by cluster and day.
+"""Archive lines: timeline entries as gzipped JSON lines in S3, by cluster and day, and the keys of the objects.
 
-A line carries the stored body as it was hashed, so the archive alone proves what the table proved. Lines may come
-twice and in any order: whoever reads them goes by stream, epoch and sequence.
+A line contains the entry's body exactly as it was hashed, so that the hash chain can be verified from the archive
+alone. Lines may be duplicated and unordered; readers order them by stream, epoch and sequence.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ EPOCHS = "epochs/"
 
 @dataclass(frozen=True, slots=True)
 class ArchiveLine:
-    """One entry as it is archived; `recorded_at` is RFC 3339, `hash` covers `body` and the entry before it."""
+    """One archived entry; `recorded_at` is RFC 3339, `hash` covers `body` and the previous entry's hash."""
 
     stream: str
     cluster: str
@@ -45,95 +45,95 @@ class ArchiveLine:
 
     @property
     def day(self) -> str:
-        """Return the UTC day under which the line is kept."""
+        """Return the UTC day of the line, which is part of its object's key."""
         return self.recorded_at[:10]
 
     @property
     def place(self) -> tuple[int, int]:
-        """Return where the line stands in its stream."""
+        """Return the position of the line in its stream: epoch and sequence."""
         return self.epoch, self.sequence
 
 
 _NAMES = tuple(field.name for field in fields(ArchiveLine))
-_NEEDED = ("stream", "cluster", "epoch", "sequence", "event_id", "type", "recorded_at", "body", "hash")
+_REQUIRED = ("stream", "cluster", "epoch", "sequence", "event_id", "type", "recorded_at", "body", "hash")
 
 
 def line_of(entry: Mapping[str, Any]) -> ArchiveLine:
-    """Make the line of an entry's item."""
+    """Return the archive line of an entry's table item."""
     node = entry.get("node")
     cluster = str(entry["cluster"])
-    told: dict[str, Any] = {name: entry.get(name) for name in _NAMES}
-    told["stream"] = cluster if node is None else f"{cluster}/{node}"
-    told["epoch"], told["sequence"] = int(entry["epoch"]), int(entry["sequence"])
-    told["evidence"] = str(entry.get("evidence") or "")
-    return ArchiveLine(**told)
+    values: dict[str, Any] = {name: entry.get(name) for name in _NAMES}
+    values["stream"] = cluster if node is None else f"{cluster}/{node}"
+    values["epoch"], values["sequence"] = int(entry["epoch"]), int(entry["sequence"])
+    values["evidence"] = str(entry.get("evidence") or "")
+    return ArchiveLine(**values)
 
 
 def render(line: ArchiveLine) -> bytes:
-    """Render a line, with its end."""
+    """Return a line as JSON bytes with a newline."""
     return canonical_json(asdict(line)).encode() + b"\n"
 
 
 def pack(lines: Iterable[ArchiveLine]) -> bytes:
-    """Make an object of lines; the same lines make the same bytes."""
+    """Return the object of these lines; the same lines always give the same bytes."""
     return gzip.compress(b"".join(map(render, lines)), mtime=0)
 
 
 def unpack(body: bytes) -> Iterator[ArchiveLine]:
-    """Read the lines of an object; `bad_object` where it is none, from there on."""
+    """Yield the lines of an object; raises `bad_object` at the first invalid line."""
     try:
         texts = gzip.decompress(body).splitlines()
     except (OSError, EOFError, zlib.error) as error:
-        raise Rejected("bad_object", f"it cannot be unpacked: {error}") from None
+        raise Rejected("bad_object", f"invalid gzip data: {error}; expected a gzip object of JSON lines") from None
     for number, text in enumerate(texts, 1):
         try:
             yield _line(json.loads(text))
         except (ValueError, TypeError, KeyError, AttributeError):
-            raise Rejected("bad_object", f"line {number} is no entry") from None
+            raise Rejected("bad_object", f"invalid archive line: {number}; expected an entry as JSON") from None
 
 
-def _line(found: Mapping[str, Any]) -> ArchiveLine:
-    if not all(isinstance(found[name], str | int) for name in _NEEDED):
+def _line(entry: Mapping[str, Any]) -> ArchiveLine:
+    if not all(isinstance(entry[name], str | int) for name in _REQUIRED):
         raise TypeError
-    told: dict[str, Any] = {name: found.get(name) for name in _NAMES}
-    return ArchiveLine(**told | {"evidence": found.get("evidence") or ""})
+    values: dict[str, Any] = {name: entry.get(name) for name in _NAMES}
+    return ArchiveLine(**values | {"evidence": entry.get("evidence") or ""})
 
 
 def object_key(cluster: str, day: str, body: bytes, label: str = "part") -> str:
-    """Return where an object of lines is kept: its content names it, so keeping it twice is keeping it once."""
+    """Return the key of an object of lines; it contains a hash of the content, so that a repeated write is harmless."""
     return f"{day_prefix(cluster, day)}{label}-{digest(body)[:32]}.jsonl.gz"
 
 
 def day_prefix(cluster: str, day: str) -> str:
-    """Return where the lines of one cluster and day are kept; `day` may be a beginning of one."""
+    """Return the key prefix of one cluster and day."""
     return f"{cluster_prefix(cluster)}day={day}/"
 
 
 def cluster_prefix(cluster: str) -> str:
-    """Return where the lines of a cluster are kept."""
+    """Return the key prefix of a cluster's lines."""
     return f"{LINES}cluster={cluster}/"
 
 
 def day_of(key: str) -> str:
-    """Return the day of an object of lines."""
+    """Return the day in the key of an object of lines."""
     return key.split("/day=", 1)[-1][:10]
 
 
 def manifest_key(cluster: str, day: str) -> str:
-    """Return where the manifest of a sealed day is kept."""
+    """Return the key of the manifest of a sealed day."""
     return f"{MANIFESTS}cluster={cluster}/day={day}.json"
 
 
 def sealed_key(manifest: str) -> str:
-    """Return where the copy of a manifest is kept that nobody can change."""
+    """Return the key of the immutable copy of a manifest."""
     return SEALED + manifest.removeprefix(MANIFESTS)
 
 
 def anchor_key(cluster: str, hour: str) -> str:
-    """Return where the anchor of an hour is kept."""
+    """Return the key of the anchor object of one hour."""
     return f"{ANCHORS}cluster={cluster}/{hour}.json.gz"
 
 
 def digest(body: bytes) -> str:
-    """Return the SHA-256 of an object, in hexadecimal."""
+    """Return the SHA-256 hash of an object in hexadecimal."""
     return hashlib.sha256(body).hexdigest()

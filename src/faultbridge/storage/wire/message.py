@@ -1,8 +1,8 @@
-"""Messages: how a raw record travels on the queue, as text, and back.
+"""Messages: encode a raw record as text for the SQS queue, and decode it.
 
-A body is carried as text where it is UTF-8, else as base64, gzipped when that is what makes it fit. A body that
-fits in no way lies in the object store, and the message carries its key (a claim check). All is pure: who fetches
-what a pointer names is a service's business.
+A UTF-8 body is sent as text, any other as base64, and as gzip with base64 if only that fits. A body that does not fit
+at all is stored in S3, and the message contains its key (the claim check pattern). This module does no I/O: the caller
+stores and fetches such bodies.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from faultbridge.storage.wire.cloud_event import fields_of, is_cloud_event
 
 VERSION = 1
 MAX_MESSAGE_BYTES = 240_000
-"""What one message may weigh: the queue takes 262,144 bytes, and its service adds to them."""
+"""Maximum size of one message: SQS accepts 262,144 bytes including the attributes that AWS adds."""
 
 MAX_BODY_BYTES = 64 * 1024 * 1024
-"""What a gzipped body may unpack to."""
+"""Maximum size of a body after decompression."""
 
 _MAX_BOOT_ID = 128
 _MAX_SENDER = 200
-_WORTH_PACKING = 1024
+_MIN_COMPRESSED_BYTES = 1024
 _SOURCE = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
 _POINTER = re.compile(r"raw/[A-Za-z0-9_-]{1,100}/\d{4}-\d{2}-\d{2}/[0-9a-f]{64}")
 
@@ -43,11 +43,11 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One raw record on its way: it has either a body or a pointer to one.
+    """One raw record as a queue message, with either a body or the S3 key of the body (`pointer`).
 
-    `sent_at` is the sender's clock; `received_at` is when the queue first took the record, kept by whoever sends it
-    again, so that a record grows only older by it. `sender` is who first sent it, and counts only where one of our own
-    functions sends it again.
+    `sent_at` is the time of the sender's clock. `received_at` is the first receipt by the queue; a function that sends
+    a record again keeps it. `sender` is the original sender; it is accepted only from our own functions (see
+    `pipeline.normalize.trust`).
     """
 
     record_id: str
@@ -64,19 +64,19 @@ class Message:
 
     @property
     def group(self) -> str:
-        """Return what keeps one node's records from starving another's on the queue."""
+        """Return the message group of the SQS fair queue: one group per node, so that no node delays another."""
         return f"{self.cluster}/{self.node or self.instance_id or self.source}"
 
 
 def raw_key(cluster: str, at: datetime, body: bytes) -> str:
-    """Return where a body is kept: its content names it, so keeping it twice is keeping it once."""
+    """Return the S3 key of a body; it contains a hash of the content, so that a repeated write is harmless."""
     return f"raw/{cluster}/{at:%Y-%m-%d}/{hashlib.sha256(body).hexdigest()}"
 
 
 def encode_message(message: Message, *, compact: bool = False) -> str:
-    """Render a message in the plainest of the encodings that carry it; raises ValueError when none does.
+    """Return a message as text in the simplest encoding that fits; raises ValueError when none fits.
 
-    `compact` gzips at once what is worth it: a sender on a node pays for each byte.
+    With `compact` a body above 1 KB is gzipped in any case, to reduce the traffic of the node agent.
     """
     frame = {
         "v": VERSION,
@@ -95,17 +95,17 @@ def encode_message(message: Message, *, compact: bool = False) -> str:
     if message.pointer is not None:
         return _render({**frame, "pointer": message.pointer})
     body = message.body or b""
-    packs = reversed(list(_PACK.items())) if compact and len(body) > _WORTH_PACKING else iter(_PACK.items())
+    packs = reversed(list(_PACK.items())) if compact and len(body) > _MIN_COMPRESSED_BYTES else iter(_PACK.items())
     for encoding, pack in packs:
-        carried = pack(body) if len(body) <= MAX_BODY_BYTES else None
-        text = None if carried is None else _render({**frame, "encoding": encoding, "body": carried})
+        packed = pack(body) if len(body) <= MAX_BODY_BYTES else None
+        text = None if packed is None else _render({**frame, "encoding": encoding, "body": packed})
         if text is not None and len(text) <= MAX_MESSAGE_BYTES:
             return text
-    raise ValueError(f"a body of {len(body)} bytes fits into no message")
+    raise ValueError(f"the body does not fit into a message: {len(body)} bytes; store it in S3 and send a pointer")
 
 
 def fits(message: Message) -> bool:
-    """Tell whether a message can carry its body itself."""
+    """Return whether a message can contain its body, so that no S3 object is needed."""
     try:
         encode_message(message)
     except ValueError:
@@ -114,7 +114,7 @@ def fits(message: Message) -> bool:
 
 
 def decode_message(text: str) -> Message:
-    """Read a message back; every text that is none is Rejected with a stable reason."""
+    """Return the message in a text; raises Rejected with a stable reason for an invalid one."""
     frame = _frame(text)
     if is_cloud_event(frame):
         event = fields_of(frame)
@@ -128,10 +128,10 @@ def decode_message(text: str) -> Message:
         instance_id=_optional(frame, "instance_id", names.instance_id),
         boot_id=_optional(frame, "boot_id", _boot),
         sent_at=_instant(_text(frame, "sent_at"), "sent_at"),
-        received_at=_optional(frame, "received_at", lambda one: _instant(one, "received_at")),
+        received_at=_optional(frame, "received_at", lambda text: _instant(text, "received_at")),
         body=None if "pointer" in frame else _body(frame),
         pointer=_pointer(frame) if "pointer" in frame else None,
-        sender=_optional(frame, "sender", lambda one: one[:_MAX_SENDER]),
+        sender=_optional(frame, "sender", lambda text: text[:_MAX_SENDER]),
     )
 
 
@@ -139,20 +139,22 @@ def _frame(text: str) -> Mapping[str, Any]:
     try:
         frame = json.loads(text)
     except (ValueError, RecursionError):
-        raise Rejected("not_a_record", "the message is no JSON") from None
+        raise Rejected("not_a_record", "the message is not valid JSON") from None
     if isinstance(frame, dict) and is_cloud_event(frame):
         return frame
     if not isinstance(frame, dict) or "v" not in frame:
-        raise Rejected("not_a_record", "the message is no object with a version `v`")
+        raise Rejected("not_a_record", "the message is not a JSON object with a version `v`")
     if frame["v"] != VERSION:
-        raise Rejected("unsupported_version", f"version {str(frame['v'])[:20]} of a message is not known here")
+        raise Rejected(
+            "unsupported_version", f"unsupported message version: {str(frame['v'])[:20]}; supported: {VERSION}"
+        )
     return frame
 
 
 def _text(frame: Mapping[str, Any], field: str) -> str:
     value = frame.get(field)
     if not isinstance(value, str) or not value:
-        raise Rejected("not_a_record", f"`{field}` is missing or no text")
+        raise Rejected("not_a_record", f"`{field}` is missing or not a text")
     return value
 
 
@@ -162,7 +164,10 @@ def _optional(frame: Mapping[str, Any], field: str, read: Callable[[str], T]) ->
 
 def _source(text: str) -> str:
     if _SOURCE.fullmatch(text) is None:
-        raise Rejected("unknown_source", f"{text[:80]!r} is no name of a source")
+        raise Rejected(
+            "unknown_source",
+            f"invalid source name: {text[:80]!r}; allowed: lower-case letters, digits and -, at most 64",
+        )
     return text
 
 
@@ -172,7 +177,7 @@ def _cluster(text: str) -> str:
 
 def _boot(text: str) -> str:
     if len(text) > _MAX_BOOT_ID or not text.isprintable():
-        raise Rejected("bad_boot_id", "`boot_id` is no printable text of at most 128 characters")
+        raise Rejected("bad_boot_id", "invalid `boot_id`; allowed: printable text of at most 128 characters")
     return text
 
 
@@ -180,37 +185,42 @@ def _instant(text: str, field: str) -> datetime:
     try:
         return from_text(text)
     except (ValueError, OverflowError):
-        raise Rejected("bad_time", f"`{field}` {text[:40]!r} is no RFC 3339 instant with a time zone") from None
+        raise Rejected(
+            "bad_time", f"invalid time in `{field}`: {text[:40]!r}; expected RFC 3339 with a time zone"
+        ) from None
 
 
 def _pointer(frame: Mapping[str, Any]) -> str:
-    # Only what was put there as a raw record may be fetched: a message must not choose what we read.
+    # A message must not choose which S3 objects we read: only raw records of its own cluster are allowed.
     pointer = _text(frame, "pointer")
     if _POINTER.fullmatch(pointer) is None or not pointer.startswith(f"raw/{frame['cluster']}/"):
-        raise Rejected("bad_pointer", "`pointer` names no raw record of this cluster")
+        raise Rejected("bad_pointer", "invalid `pointer`; allowed: the key of a raw record of this cluster")
     return pointer
 
 
 def _body(frame: Mapping[str, Any]) -> bytes:
     unpack = _UNPACK.get(str(frame.get("encoding", "text")))
     if unpack is None:
-        raise Rejected("unsupported_encoding", f"{str(frame['encoding'])[:40]!r} is none of {', '.join(_UNPACK)}")
+        raise Rejected(
+            "unsupported_encoding",
+            f"unsupported encoding: {str(frame['encoding'])[:40]!r}; allowed: {', '.join(_UNPACK)}",
+        )
     body = frame.get("body")
     if not isinstance(body, str):
-        raise Rejected("not_a_record", "there is neither a `body` nor a `pointer`")
+        raise Rejected("not_a_record", "both `body` and `pointer` are missing; send one of them")
     try:
         return unpack(body)
     except (ValueError, binascii.Error, zlib.error) as error:
-        raise Rejected("bad_body", f"the body is not {frame.get('encoding', 'text')}: {error}") from None
+        raise Rejected("bad_body", f"the body is not valid {frame.get('encoding', 'text')}: {error}") from None
 
 
 def _unzip(text: str) -> bytes:
     inflate = zlib.decompressobj(wbits=31)
     body = inflate.decompress(base64.b64decode(text, validate=True), MAX_BODY_BYTES)
     if inflate.unconsumed_tail:
-        raise Rejected("too_large", f"the body unpacks to more than {MAX_BODY_BYTES} bytes")
+        raise Rejected("too_large", f"the decompressed body is too large; allowed: {MAX_BODY_BYTES} bytes")
     if not inflate.eof:
-        raise ValueError("the gzip stream is cut off")
+        raise ValueError("the gzip data is truncated")
     return body
 
 
@@ -222,7 +232,7 @@ def _plain(body: bytes) -> str | None:
 
 
 def _render(frame: Mapping[str, Any]) -> str:
-    # ASCII: the queue refuses some characters, and a character is a byte.
+    # ASCII only: SQS refuses some characters, and this way the number of characters is the number of bytes.
     return json.dumps(frame, separators=(",", ":"))
 
 

@@ -11,7 +11,7 @@ from faultbridge.cli.render.output import Columns, Document, examples
 from faultbridge.cli.render.times import PAST_HELP, json_time, parse_time
 from faultbridge.cli.stack.command import stack_command
 from faultbridge.cli.stack.session import Session
-from faultbridge.domain.host_lists import expand
+from faultbridge.domain.names import expand_host_list
 
 if TYPE_CHECKING:
     from faultbridge.domain.jobs import Job
@@ -47,7 +47,7 @@ def start_job(
     at: AtOption = None,
 ) -> None:
     """Record that a job started. Repeating the command changes nothing."""
-    nodes = [one for given in node for one in expand(given.replace(" ", "").strip(","))]
+    nodes = [one for given in node for one in expand_host_list(given.replace(" ", "").strip(","))]
     if not nodes:
         raise typer.BadParameter("no node in --node; give a node or a host list")
     started = _jobs(session).start(cluster, job, nodes, name=name, at=parse_time(at, session.now()))

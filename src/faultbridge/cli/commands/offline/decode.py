@@ -36,7 +36,7 @@ from faultbridge.domain.names import cluster_name, node_name
 from faultbridge.domain.times import from_text
 from faultbridge.errors import Rejected
 from faultbridge.pipeline.normalize.compare import differences
-from faultbridge.pipeline.normalize.timestamp import settle
+from faultbridge.pipeline.normalize.timestamp import assign_times
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -163,7 +163,7 @@ class _Inputs:
                 notice(f"recognized {_title(file)} as {source}")
             chunks = chain([first], iter(lambda: stream.read(CHUNK_BYTES), b""))
             found = registry.decode_pieces(source, chunks, self.hints)
-        observations = settle(found, received_at=self.hints.received_at or datetime.now(UTC))
+        observations = assign_times(found, received_at=self.hints.received_at or datetime.now(UTC))
         caller = Caller(load_catalog(), self.hints.cluster, self.hints.node)
         return documents(differences(observations), caller, everything=self.everything)
 

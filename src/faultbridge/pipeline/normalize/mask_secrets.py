@@ -1,6 +1,7 @@
-"""Mask: secrets are taken out of what a source sent before any of it is kept; what says which they were stays.
+"""Mask secrets: remove passwords, tokens and keys from a raw record before anything of it is stored.
 
-A pattern is looked for only where one of its hints occurs, so that a log without secrets costs a few searches.
+The text around a secret stays, for example the name of a variable. A pattern runs only if one of its hints occurs in
+the record, so that a record without secrets costs only a few substring searches.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ MASKED = b"[masked]"
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """One kind of secret: any of its hints (lower case) must occur; the group `secret` of the expression is masked."""
+    """One kind of secret: the expression runs if a hint (lower case) occurs, and its group `secret` is masked."""
 
     name: str
     hints: tuple[bytes, ...]
@@ -27,7 +28,7 @@ def _pattern(name: str, hints: tuple[str, ...], expression: str) -> Pattern:
 
 _SEPARATOR = r"""(?:\\?["']?\s{0,3}(?:=>|[:=])\s{0,3}\\?["']?|["']?\s{1,3}["']?)"""
 _VALUE = r"""(?!\[masked\])(?P<secret>[^\s"'\\,;&<>)\]}]{4,4096})"""
-_WORD = (
+_VARIABLE = (
     r"(?:password|passwd|passphrase|api[_-]?key|secret[_-]?(?:access[_-]?)?key|client[_-]?secret"
     r"|access[_-]?token|auth[_-]?token|refresh[_-]?token|session[_-]?token|private[_-]?key)"
 )
@@ -56,13 +57,13 @@ PATTERNS: tuple[Pattern, ...] = (
     _pattern(
         "named secret",
         ("password", "passwd", "passphrase", "key", "token", "secret"),
-        _WORD + _SEPARATOR + _VALUE,
+        _VARIABLE + _SEPARATOR + _VALUE,
     ),
 )  # fmt: skip
 
 
 def mask(body: bytes) -> bytes:
-    """Return a record without the secrets in it; one without any comes back as it is."""
+    """Return a record with each secret replaced by `[masked]`; a record without secrets is unchanged."""
     lower = body.lower()
     for pattern in PATTERNS:
         if any(hint in lower for hint in pattern.hints):
@@ -70,7 +71,7 @@ def mask(body: bytes) -> bytes:
     return body
 
 
-def _masked(found: re.Match[bytes]) -> bytes:
-    whole, start = found[0], found.start()
-    first, last = found.start("secret") - start, found.end("secret") - start
-    return whole[:first] + MASKED + whole[last:]
+def _masked(match: re.Match[bytes]) -> bytes:
+    text, start = match[0], match.start()
+    first, last = match.start("secret") - start, match.end("secret") - start
+    return text[:first] + MASKED + text[last:]

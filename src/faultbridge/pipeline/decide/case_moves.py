@@ -1,0 +1,75 @@
+"""Case moves: change the status of a node's live case, draft its entry and compute the node's next timer."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+
+from faultbridge.domain.case_transitions import Transition
+from faultbridge.domain.cases import Case, Resolution
+from faultbridge.domain.edges import CaseStatus
+from faultbridge.domain.entries import Draft
+from faultbridge.domain.nodes import NodeState
+from faultbridge.domain.times import earliest
+from faultbridge.pipeline import entry_builder
+from faultbridge.pipeline.decide.opt_out import FOREVER
+from faultbridge.pipeline.fold.expire import quiet_until
+
+
+def due_at(state: NodeState) -> datetime | None:
+    """Return when the sweep must process the node even if no record arrives, or None."""
+    case = state.live_case
+    timers = [quiet_until(condition) for condition in state.active()]
+    if state.case_deferred_until is not None and state.case_deferred_until < FOREVER:
+        timers.append(state.case_deferred_until)
+    if case is not None and case.pending_approval is not None:
+        timers.append(case.pending_approval.answer_by)
+    if case is not None and case.status is CaseStatus.OPEN:
+        timers.append(case.not_before)
+    if case is not None and case.attempt is not None:
+        timers += [case.attempt.probe_at, case.attempt.deadline]
+    return earliest(*timers)
+
+
+def move_case(decided: Transition, case: Case, now: datetime, reason: str) -> Transition:
+    """Replace the live case by `case`, draft the entry of its status change, and update the node's timer.
+
+    The first time a case reaches a status is stored in `Case.marks`.
+    """
+    before = decided.state.live_case
+    marked = replace(case, marks={**case.marks, case.status.value: case.marks.get(case.status.value, now)})
+    draft = entry_builder.case_change(before.status if before else None, marked, now, reason, decided.state)
+    withdrawn = _withdraw_approval_request(before, case, now)
+    moved = replace(decided.state, case=marked)
+    return Transition(replace(moved, due_at=due_at(moved)), (*decided.drafts, *withdrawn, draft))
+
+
+def resolve_case(decided: Transition, case: Case, now: datetime) -> Transition:
+    """Close a case because all conditions ended before a repair."""
+    resolved = replace(
+        case, status=CaseStatus.RESOLVED, resolution=Resolution.RECOVERED, waiting_for=None, closed_at=now
+    )
+    return move_case(decided, resolved, now, "all conditions ended")
+
+
+def escalate_case(decided: Transition, case: Case, now: datetime, reason: str) -> Transition:
+    """Escalate a case to the operators."""
+    escalated = replace(case, status=CaseStatus.ESCALATED, waiting_for=None, reason=reason)
+    return move_case(decided, escalated, now, reason)
+
+
+def expire_approval(decided: Transition, now: datetime) -> Transition:
+    """Escalate the live case when its approval request was not answered by the deadline."""
+    case = decided.state.live_case
+    request = case.pending_approval if case else None
+    if case is None or request is None or request.answer_by > now:
+        return decided
+    return escalate_case(decided, case, now, "approval timed out: no operator answered by the deadline")
+
+
+def _withdraw_approval_request(before: Case | None, case: Case, now: datetime) -> tuple[Draft, ...]:
+    """Draft the note that an unanswered approval request is no longer valid, if the case leaves the queue."""
+    if before is None or before.pending_approval is None or case.status is CaseStatus.QUEUED:
+        return ()
+    text = "Approval no longer required: the case continued without an answer."
+    return (entry_builder.note(kind="approval", text=text, at=now, case_id=case.id, stage="over"),)

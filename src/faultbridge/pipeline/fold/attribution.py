@@ -1,0 +1,106 @@
+"""Attribution: assign an unspecific report to the specific condition that another reporter named.
+
+Example: HyperPod reports that a node must be replaced, its agent reports that some GPU is unhealthy, and the kernel log
+names the Xid and the GPU. These are one condition with three reporters.
+
+A report is unspecific when its code stands for other codes (`stands_for` in the catalog) or when it names no device.
+It belongs to a specific condition of severity error or worse if both were observed within 15 minutes of each other, or
+if the same source reported that condition with the same unspecific key before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime, timedelta
+
+from faultbridge.domain.catalog import Catalog
+from faultbridge.domain.conditions import Condition, Tombstone, component_key
+from faultbridge.domain.faults import Component, ComponentType, Fault, Severity
+
+MAX_DISTANCE = timedelta(minutes=15)
+
+Conditions = Mapping[str, Condition]
+
+
+def specific_condition(
+    reported_key: str, fault: Fault, at: datetime, conditions: Conditions, catalog: Catalog
+) -> str | None:
+    """Return the key of the active condition that an unspecific fault belongs to, or None.
+
+    Of several conditions the worst is returned, and of equally bad ones the latest.
+    """
+    code = catalog.canonical(fault.code)
+    matching = [
+        (condition.severity.rank, condition.last_at, key)
+        for key, condition in _active(conditions)
+        if _stands_for(code, fault.component, condition, catalog)
+        and (_near(condition, at) or _reported_as(condition, fault.source, reported_key))
+    ]
+    return max(matching)[2] if matching else None
+
+
+def unspecific_conditions(specific: Condition, conditions: Conditions, catalog: Catalog) -> list[str]:
+    """Return the keys of the active unspecific conditions that belong to a new specific condition."""
+    return [
+        key
+        for key, condition in _active(conditions)
+        if _stands_for(condition.code, condition.component, specific, catalog) and _near(condition, specific.last_at)
+    ]
+
+
+def belongs_to_ended(fault: Fault, at: datetime, ended: Mapping[str, Tombstone], catalog: Catalog) -> bool:
+    """Return whether an unspecific fault belongs to a condition that has already ended, so that it is stale."""
+    reported_code = catalog.canonical(fault.code)
+    if not (catalog.row(reported_code).stands_for or _without_device(fault.component)):
+        return False
+    for key, tombstone in ended.items():
+        code, _, component = key.partition("@")
+        earliest = min((*tombstone.reporters.values(), tombstone.ended_at)) - MAX_DISTANCE
+        severe = catalog.row(code).severity.rank >= Severity.ERROR.rank
+        in_time = earliest <= at <= tombstone.ended_at
+        if severe and in_time and _covers(reported_code, fault.component, code, component, catalog):
+            return True
+    return False
+
+
+def reported_condition(reported_key: str, source: str, conditions: Conditions) -> str:
+    """Return the key of the condition that a source reported with this key, or the key itself if there is none."""
+    matching = (key for key, condition in _active(conditions) if _reported_as(condition, source, reported_key))
+    return next(matching, reported_key)
+
+
+def _active(conditions: Conditions) -> Iterator[tuple[str, Condition]]:
+    return ((key, condition) for key, condition in conditions.items() if condition.active)
+
+
+def _reported_as(condition: Condition, source: str, reported_key: str) -> bool:
+    reporter = condition.reporters.get(source)
+    return reporter is not None and reporter.word == reported_key
+
+
+def _near(condition: Condition, at: datetime) -> bool:
+    return condition.since - MAX_DISTANCE <= at <= condition.last_at + MAX_DISTANCE
+
+
+def _stands_for(code: str, component: Component, specific: Condition, catalog: Catalog) -> bool:
+    severe = specific.severity.rank >= Severity.ERROR.rank
+    return severe and _covers(code, component, specific.code, component_key(specific.component), catalog)
+
+
+def _covers(code: str, component: Component, specific_code: str, specific_component: str, catalog: Catalog) -> bool:
+    """Return whether an unspecific code and component can mean the specific ones."""
+    own = component_key(component)
+    if code == specific_code:
+        same_type = specific_component.startswith(f"{component.type.value}/")
+        return _without_device(component) and specific_component != own and same_type
+    if not (component.type is ComponentType.NODE or _without_device(component) or specific_component == own):
+        return False
+    return any(_matches(pattern, specific_code) for pattern in catalog.row(code).stands_for)
+
+
+def _matches(pattern: str, code: str) -> bool:
+    return code == pattern or (pattern.endswith("*") and code.startswith(pattern[:-1]))
+
+
+def _without_device(component: Component) -> bool:
+    return component_key(component) == f"{component.type.value}/any"

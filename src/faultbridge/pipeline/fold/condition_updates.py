@@ -1,0 +1,126 @@
+"""Condition updates: create a condition from a fault, add a repeated fault to it, and merge two conditions."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+from datetime import datetime
+from functools import lru_cache
+
+from faultbridge.domain.catalog import Row
+from faultbridge.domain.conditions import Condition, Reporter, Tombstone, counted_at
+from faultbridge.domain.faults import Action, Component, Fault, Severity
+from faultbridge.pipeline.fold.changes import Arrival
+from faultbridge.pipeline.normalize.resolve import IncarnationMatch
+
+MAX_DIGESTS = 8
+
+
+def merge_conditions(first: Condition, second: Condition) -> Condition:
+    """Merge two conditions of the same device; code, component and text are those of the first."""
+    one, two = first.as_reported, second.as_reported
+    hours = sorted({*first.hours, *second.hours})
+    return replace(
+        first,
+        since=min(first.since, second.since),
+        last_at=max(first.last_at, second.last_at),
+        count=first.count + second.count,
+        hours={hour: first.hours.get(hour, 0) + second.hours.get(hour, 0) for hour in hours},
+        severity=_worst(first.severity, second.severity),
+        action=_strongest(first.action, second.action),
+        reported_severity=_worst(one.severity, two.severity),
+        reported_action=_strongest(one.action, two.action),
+        reporters={**second.reporters, **first.reporters},
+    )
+
+
+def new_condition(code: str, row: Row, fault: Fault, arrival: Arrival, ended: Tombstone | None) -> Condition:
+    """Create the condition of a first fault; `ended` is the tombstone of the same condition, if it existed before."""
+    former = {source: Reporter(False, at) for source, at in ended.reporters.items()} if ended else {}
+    return Condition(
+        code=code,
+        component=fault.component,
+        severity=fault.severity or row.severity,
+        action=fault.action or row.action,
+        scope=row.scope,
+        ends_on=row.ends_on,
+        since=arrival.at,
+        last_at=arrival.at,
+        message=fault.message,
+        count=fault.count,
+        hours=counted_at({}, arrival.at, fault.count),
+        known_incarnation=arrival.incarnation is IncarnationMatch.CURRENT,
+        reporters={**former, fault.source: Reporter(True, arrival.at, (digest(fault),))},
+        attributes=dict(fault.attributes),
+        ended_before=ended.ended_at if ended else None,
+        reported_severity=fault.severity,
+        reported_action=fault.action,
+    )
+
+
+def repeat_condition(
+    condition: Condition, fault: Fault, arrival: Arrival, unspecific_key: str | None = None
+) -> Condition:
+    """Add one more fault to a condition; `unspecific_key` is the fault's own key when that is unspecific."""
+    reporter = condition.reporters.get(fault.source)
+    digests = reporter.digests if reporter is not None and reporter.last_at == arrival.at else ()
+    updated = Reporter(True, arrival.at, (*digests, digest(fault))[-MAX_DIGESTS:], unspecific_key)
+    reported = condition.as_reported
+    return replace(
+        condition,
+        count=condition.count + fault.count,
+        hours=counted_at(condition.hours, arrival.at, fault.count),
+        since=min(condition.since, arrival.at),
+        last_at=max(condition.last_at, arrival.at),
+        reported_severity=_worst(reported.severity, fault.severity or Severity.INFO),
+        reported_action=_strongest(reported.action, fault.action or Action.NONE),
+        known_incarnation=condition.known_incarnation or arrival.incarnation is IncarnationMatch.CURRENT,
+        reporters={**condition.reporters, fault.source: updated},
+    )
+
+
+def absorb_unspecific(specific: Condition, unspecific: Condition, unspecific_key: str) -> Condition:
+    """Merge an unspecific condition into the specific one that it belongs to, with all its reporters."""
+    reporters = {
+        source: replace(reporter, word=reporter.word or unspecific_key)
+        for source, reporter in unspecific.reporters.items()
+    }
+    return merge_conditions(specific, replace(unspecific, reporters=reporters))
+
+
+def is_counted(reporter: Reporter, fault: Fault, at: datetime) -> bool:
+    """Return whether a fault at the reporter's latest instant is already counted."""
+    if at != reporter.last_at:
+        return False
+    return len(reporter.digests) == MAX_DIGESTS or digest(fault) in reporter.digests
+
+
+def changed_parts(before: Condition, after: Condition) -> tuple[str, ...]:
+    """Return the parts of a condition that changed enough for an entry; the count does at each power of ten."""
+    old, new = before.as_reported, after.as_reported
+    parts = (
+        ("count", len(str(after.count)) > len(str(before.count))),
+        ("severity", (new.severity, new.action) != (old.severity, old.action)),
+        ("reporters", after.sources != before.sources),
+    )
+    return tuple(name for name, changed in parts if changed)
+
+
+def digest(fault: Fault) -> str:
+    """Return a short hash that distinguishes faults observed at the same instant."""
+    text = "\0".join((fault.source, fault.code, _component_text(fault.component), fault.message, fault.evidence))
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+@lru_cache(1024)
+def _component_text(component: Component) -> str:
+    # Cached: this is half the cost of a digest, and an event storm concerns only a few devices.
+    return str(component)
+
+
+def _worst(first: Severity, second: Severity) -> Severity:
+    return max(first, second, key=lambda severity: severity.rank)
+
+
+def _strongest(first: Action, second: Action) -> Action:
+    return max(first, second, key=lambda action: action.rank)

@@ -1,0 +1,233 @@
+"""The conditions of one node while a batch of observations is applied to them: all watermark rules."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+
+from faultbridge.domain.catalog import Catalog
+from faultbridge.domain.conditions import Condition, Reporter, Tombstone, condition_key, identity
+from faultbridge.domain.faults import NODE_COMPONENT, Clear, Fault, Severity, Snapshot
+from faultbridge.domain.nodes import NodeState
+from faultbridge.domain.records import Outcome
+from faultbridge.pipeline.fold import attribution
+from faultbridge.pipeline.fold.changes import Arrival, Change, ChangeKind
+from faultbridge.pipeline.fold.condition_updates import (
+    absorb_unspecific,
+    changed_parts,
+    is_counted,
+    merge_conditions,
+    new_condition,
+    repeat_condition,
+)
+
+MAX_CONDITIONS = 64
+MAX_TOMBSTONES = 128
+MAX_DAILY_NOTES = 64
+MAX_SNAPSHOTS = 64
+OVERFLOW = "host.condition_overflow"
+
+
+class NodeConditions:
+    """The conditions of one node as a mutable object; `state()` returns the node after all changes.
+
+    `active` maps condition keys to conditions; `changes` lists the changes to record on the timeline.
+    """
+
+    def __init__(self, state: NodeState, catalog: Catalog) -> None:
+        """Copy the conditions and watermarks of a node."""
+        self._state = state
+        self._catalog = catalog
+        self.active = dict(state.conditions)
+        self.changes: list[Change] = []
+        self._tombstones = dict(state.tombstones)
+        self._snapshots = dict(state.snapshots)
+        self._noted = dict(state.noted)
+        self._floor = state.floor
+        self._devices = state.devices
+
+    def state(self) -> NodeState:
+        """Return the node with all changes applied."""
+        return replace(
+            self._state,
+            conditions=self.active,
+            tombstones=self._tombstones,
+            snapshots=self._snapshots,
+            noted=self._noted,
+            floor=self._floor,
+            devices=self._devices,
+        )
+
+    def apply_fault(self, fault: Fault, arrival: Arrival) -> Outcome:
+        """Apply one fault: note it, create its condition, or add it to an existing one."""
+        fault = self._catalog.classify(fault)
+        component = identity(fault.component, self._devices)
+        key = condition_key(self._catalog.canonical(fault.code), component)
+        if fault.severity is Severity.INFO:
+            return self._note(key, fault, arrival)
+        if key in self.active:
+            return self._repeat(key, fault, arrival)
+        fault = replace(fault, component=component)
+        specific_key = attribution.specific_condition(key, fault, arrival.at, self.active, self._catalog)
+        if specific_key is not None:
+            return self._repeat(specific_key, fault, arrival, unspecific_key=key)
+        if self._is_before_end(key, fault, arrival.at):
+            return Outcome.STALE
+        if len(self.active) >= MAX_CONDITIONS and fault.code != OVERFLOW:
+            return self._overflow(key, fault, arrival)
+        self._begin(key, fault, arrival)
+        return Outcome.RECORDED
+
+    def apply_clear(self, clear: Clear, arrival: Arrival) -> Outcome:
+        """Withdraw one source's report of one condition; the condition ends with its last report."""
+        component = identity(clear.component, self._devices)
+        key = condition_key(self._catalog.canonical(clear.code), component)
+        key = attribution.reported_condition(key, clear.source, self.active)
+        return self._withdraw(key, clear.source, arrival.at, clear.message, arrival.record_id)
+
+    def apply_snapshot(self, snapshot: Snapshot, arrival: Arrival) -> Outcome:
+        """Apply the faults of a health snapshot, and withdraw its source's reports that it no longer contains."""
+        last = self._snapshots.get(snapshot.reporter_key)
+        if last is not None and arrival.at <= last:
+            return Outcome.DUPLICATE if arrival.at == last else Outcome.STALE
+        self._snapshots[snapshot.reporter_key] = arrival.at
+        while len(self._snapshots) > MAX_SNAPSHOTS:
+            del self._snapshots[min(self._snapshots, key=self._snapshots.__getitem__)]
+        if snapshot.devices:
+            self._update_devices(snapshot, arrival)
+        outcomes = [self.apply_fault(fault, replace(arrival, observation=fault)) for fault in snapshot.present]
+        asserted = {
+            condition.reporters[snapshot.source].word or key: key
+            for key, condition in self.active.items()
+            if snapshot.source in condition.reporters
+        }
+        # Usually the source asserted nothing before, and the two sets need not be computed.
+        absent = asserted and asserted.keys() & self._covered(snapshot) - self._present(snapshot)
+        outcomes += [
+            self._withdraw(asserted[key], snapshot.source, arrival.at, "no longer present", arrival.record_id)
+            for key in sorted(absent)
+        ]
+        return max(outcomes, key=lambda outcome: outcome.rank, default=Outcome.CLEAN)
+
+    def end(self, key: str, condition: Condition, at: datetime, reason: str, record_id: str | None = None) -> None:
+        """End a condition and store its watermarks as a tombstone; the oldest tombstone is evicted if necessary."""
+        del self.active[key]
+        times = {source: reporter.last_at for source, reporter in condition.reporters.items()}
+        self._tombstones[key] = Tombstone(ended_at=at, reporters=times)
+        while len(self._tombstones) > MAX_TOMBSTONES:
+            oldest = min(self._tombstones, key=lambda ended: self._tombstones[ended].ended_at)
+            ended_at = self._tombstones.pop(oldest).ended_at
+            self._floor = ended_at if self._floor is None else max(self._floor, ended_at)
+        self.changes.append(Change(ChangeKind.ENDED, at, condition, None, record_id, reason))
+
+    def first_of_the_day(self, key: str, at: datetime) -> bool:
+        """Return whether a key is noted for the first time on this day, and store the day."""
+        day = at.date().isoformat()
+        if self._noted.get(key, "") >= day:
+            return False
+        self._noted[key] = day
+        while len(self._noted) > MAX_DAILY_NOTES:
+            del self._noted[min(self._noted, key=self._noted.__getitem__)]
+        return True
+
+    def _is_before_end(self, key: str, fault: Fault, at: datetime) -> bool:
+        """Return whether a fault was observed before its condition ended, or below the node's floor."""
+        tombstone = self._tombstones.get(key)
+        if tombstone is not None:
+            return at <= max(tombstone.ended_at, tombstone.reporters.get(fault.source, tombstone.ended_at))
+        if attribution.belongs_to_ended(fault, at, self._tombstones, self._catalog):
+            return True
+        return self._floor is not None and at <= self._floor
+
+    def _begin(self, key: str, fault: Fault, arrival: Arrival) -> None:
+        """Create a condition, and merge the unspecific conditions that belong to it."""
+        code = self._catalog.canonical(fault.code)
+        condition = new_condition(code, self._catalog.row(code), fault, arrival, self._tombstones.pop(key, None))
+        for unspecific_key in attribution.unspecific_conditions(condition, self.active, self._catalog):
+            unspecific = self.active[unspecific_key]
+            condition = absorb_unspecific(condition, unspecific, unspecific_key)
+            self.end(unspecific_key, unspecific, arrival.at, f"now reported as {key}", arrival.record_id)
+        self.active[key] = condition
+        self.changes.append(Change(ChangeKind.BEGAN, arrival.at, condition, fault, arrival.record_id))
+
+    def _repeat(self, key: str, fault: Fault, arrival: Arrival, unspecific_key: str | None = None) -> Outcome:
+        before = self.active[key]
+        reporter = before.reporters.get(fault.source)
+        if reporter is not None and (arrival.at < reporter.last_at or is_counted(reporter, fault, arrival.at)):
+            return Outcome.DUPLICATE
+        if before.ended_before is not None and arrival.at <= before.ended_before:
+            return Outcome.STALE
+        condition = self.active[key] = repeat_condition(before, fault, arrival, unspecific_key)
+        changed = changed_parts(before, condition)
+        if not changed:
+            return Outcome.FOLDED
+        self.changes.append(
+            Change(ChangeKind.UPDATED, arrival.at, condition, fault, arrival.record_id, changed_parts=changed)
+        )
+        return Outcome.RECORDED
+
+    def _overflow(self, key: str, fault: Fault, arrival: Arrival) -> Outcome:
+        """Replace the mildest condition by a worse fault, and raise the overflow condition in any case."""
+        others = {other: condition for other, condition in self.active.items() if condition.code != OVERFLOW}
+        mildest = min(others, key=lambda other: (others[other].severity.rank, others[other].last_at))
+        severity = fault.severity or Severity.INFO
+        if severity.rank > others[mildest].severity.rank:
+            self.end(mildest, others[mildest], arrival.at, f"evicted for {fault.code}", arrival.record_id)
+            self._begin(key, fault, arrival)
+        full = Fault(fault.source, OVERFLOW, NODE_COMPONENT, "more conditions than a node can hold")
+        return self.apply_fault(replace(full, evidence=fault.evidence), arrival)
+
+    def _note(self, key: str, fault: Fault, arrival: Arrival) -> Outcome:
+        if not self.first_of_the_day(key, arrival.at):
+            return Outcome.FOLDED
+        self.changes.append(Change(ChangeKind.NOTED, arrival.at, None, fault, arrival.record_id))
+        return Outcome.RECORDED
+
+    def _withdraw(self, key: str, source: str, at: datetime, reason: str, record_id: str) -> Outcome:
+        condition = self.active.get(key)
+        reporter = condition.reporters.get(source) if condition else None
+        if condition is None or reporter is None or not reporter.active:
+            return Outcome.CLEAN
+        if at <= reporter.last_at:
+            return Outcome.STALE
+        remaining = replace(condition, reporters={**condition.reporters, source: Reporter(False, at)})
+        if remaining.active:
+            self.active[key] = remaining
+            self.changes.append(Change(ChangeKind.UPDATED, at, remaining, None, record_id, reason, ("reporters",)))
+        else:
+            self.end(key, remaining, at, reason, record_id)
+        return Outcome.RECORDED
+
+    def _present(self, snapshot: Snapshot) -> set[str]:
+        return {
+            condition_key(self._catalog.canonical(fault.code), identity(fault.component, self._devices))
+            for fault in snapshot.present
+        }
+
+    def _covered(self, snapshot: Snapshot) -> set[str]:
+        return {
+            condition_key(self._catalog.canonical(code), identity(component, self._devices))
+            for code, components in snapshot.covers.items()
+            for component in components
+        }
+
+    def _update_devices(self, snapshot: Snapshot, arrival: Arrival) -> None:
+        """Store the node's device list, and rename the conditions whose device it identifies."""
+        if snapshot.devices == self._devices:
+            return
+        self._devices = snapshot.devices
+        for key, condition in tuple(self.active.items()):
+            component = identity(condition.component, self._devices)
+            new_key = condition_key(condition.code, component)
+            if new_key != key:
+                self._rename(key, new_key, replace(condition, component=component), arrival)
+
+    def _rename(self, key: str, new_key: str, condition: Condition, arrival: Arrival) -> None:
+        del self.active[key]
+        other = self.active.get(new_key)
+        merged = condition if other is None else merge_conditions(other, condition)
+        self.active[new_key] = merged
+        reason = "device identified"
+        self.changes.append(
+            Change(ChangeKind.UPDATED, arrival.at, merged, None, arrival.record_id, reason, ("component",))
+        )
