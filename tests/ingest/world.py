@@ -1,4 +1,4 @@
-"""A ledger on a fake table: the writer of nodes, registration, rules and cluster status, with one cluster.
+"""A ledger on a fake table, with registration, rules and cluster status of one cluster.
 
 Use it to test services that read what the ledger wrote. For a whole installation with queue and ingest, use
 `tests.world.World`.
@@ -27,7 +27,7 @@ from tests.builders import CATALOG, POLICY, STACK_ID, arrival, fault
 
 
 class LedgerFixture:
-    """Services that write the table, over a fake table and a manual clock, with the registered cluster `train-a`.
+    """Services that write the table, over a fake table and clock, with the cluster `train-a`.
 
     world = LedgerFixture()
     key = world.register_node("n-1")

@@ -1,4 +1,4 @@
-"""Caches of a warm ingest process: nodes with changes that are not written yet, and items that rarely change.
+"""Caches of a warm ingest process: nodes with unwritten changes, and items that rarely change.
 
 A repeated fault raises a count without a write. `NodeCache` keeps that count until the next write of the node.
 `ItemCache` keeps aliases, registrations and the pointers to the current policy and mappings for a limited time.
@@ -93,7 +93,7 @@ class NodeCache:
         return {node: self._with_unwritten(items.read_state(node, found.get(key))) for node, key in state_keys.items()}
 
     def update(self, node: CachedNode) -> None:
-        """Keep the unwritten changes of a node; a node without such changes is removed."""
+        """Keep the unwritten changes of a node, or remove the node if it has none."""
         self._unwritten.pop(node.stored.key, None)
         if node.current != node.stored:
             if len(self._unwritten) >= MAX_CACHED_NODES:

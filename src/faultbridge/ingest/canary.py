@@ -122,6 +122,6 @@ class ReceiveCanary:
 
 
 def last_sent_at(table: Table, key: Key) -> datetime | None:
-    """Return when the canary of an item was sent (`LAST_RECORDED`, `LAST_RECEIVED`), or None before the first."""
+    """Return when the canary at `LAST_RECORDED` or `LAST_RECEIVED` was sent; None before the first."""
     found = table.get(key)
     return from_text(str(found["sent_at"])) if found else None

@@ -1,4 +1,4 @@
-"""Counter store: keeps the last counters of each component, so that the next sample can be compared with them.
+"""Counter store: keeps the last counters of each component, to compare the next sample with them.
 
 Samples that cause a fault are written with that fault. Other samples are written alone, at most every five minutes.
 Counters of an earlier instance or boot are never compared.
@@ -37,7 +37,10 @@ class LastSample:
 
 @dataclass(frozen=True, slots=True)
 class SampleSet:
-    """The last samples of one source on one node, by component. `instance` and `boot` number the incarnation."""
+    """The last samples of one source on one node, by component.
+
+    `instance` and `boot` are the numbers of the incarnation that they belong to.
+    """
 
     at: datetime
     instance: int
@@ -47,7 +50,10 @@ class SampleSet:
 
 @dataclass(frozen=True, slots=True)
 class ComparedSamples:
-    """Result of a comparison: the faults, the writes that belong to their commit, and the writes without a fault."""
+    """Faults found by a comparison, and the samples to write.
+
+    `with_faults` are written in the commit of the faults, and `alone` are written without a fault.
+    """
 
     faults: tuple[Arrival, ...] = ()
     with_faults: tuple[Put, ...] = ()

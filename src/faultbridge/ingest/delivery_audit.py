@@ -1,6 +1,6 @@
-"""Delivery audit: checks that every record that was sent has an outcome, and lists the records without one.
+"""Delivery audit: lists the records that were sent and have no outcome.
 
-A record counts once, however often it was delivered.
+Senders and ingest write receipt lines (`outcomes`), which the audit compares. A record counts once, however often it was delivered.
 """
 
 from __future__ import annotations

@@ -75,7 +75,7 @@ class HeartbeatMonitor:
         return True
 
     def check(self, node: NodeKey) -> None:
-        """Record `host.silent` for a node whose timer is due, if the node is in service and no heartbeat arrived."""
+        """Record `host.silent` for a node in service whose timer is due and whose heartbeat is missing."""
         rules = rules_of(self.rulebook, node.cluster)
         timeout = rules.policy.limits.heartbeat_timeout
 

@@ -36,7 +36,10 @@ StoreCanary = Callable[[RawRecord], Outcome]
 
 @dataclass(frozen=True, slots=True)
 class Ingest:
-    """Processes deliveries of the raw queue. `reject` stores rejected records, and `canary` records canaries."""
+    """Processes deliveries of the raw queue.
+
+    `reject` stores a rejected record, and `canary` records a canary.
+    """
 
     node_cache: NodeCache
     node_lookup: NodeLookup
@@ -50,7 +53,10 @@ class Ingest:
     canary: StoreCanary
 
     def __call__(self, deliveries: Sequence[Delivery]) -> IngestResult:
-        """Process a batch. An invalid record is rejected and never raises; messages received often are done alone."""
+        """Process a batch and return the outcome of each record. An invalid record is rejected.
+
+        Messages that were received often are processed alone, because one of them may stop the worker.
+        """
         alone = [delivery for delivery in deliveries if delivery.receives >= ALONE_FROM_RECEIVES]
         result = self._process([delivery for delivery in deliveries if delivery not in alone])
         for delivery in alone:
@@ -87,7 +93,7 @@ class Ingest:
         return result
 
     def _read(self, delivery: Delivery, result: IngestResult) -> Iterable[RecordPart]:
-        """Read a delivery, and record it at once if it is a canary."""
+        """Return the parts of a delivery. A canary is recorded here and has no parts."""
         unavailable = GiveBackReason.INPUT_UNAVAILABLE
         try:
             parts = self.reader.read(delivery)
@@ -142,7 +148,7 @@ class Ingest:
     def _drafts(
         self, by_node: PartsByNode, cached: Mapping[NodeKey, CachedNode], result: IngestResult
     ) -> Iterator[DraftedBatch]:
-        """Yield a draft for each node whose records fit in one commit. Other nodes are committed batch by batch."""
+        """Yield a draft for each node whose records fit in one commit, and commit other nodes at once."""
         for node, (config, parts) in by_node.items():
             rules = self.rulebook.rules(config)
             batches = (self._batch(some, rules, cached[node]) for some in split_records(parts, cached[node].current))

@@ -1,4 +1,4 @@
-"""Node batches: the records of one node that one commit takes, and groups of commits for one transaction.
+"""Node batches: the records of one node for one commit, and groups of commits for one transaction.
 
 Each node keeps its own conditions in a group. When one condition fails, ingest commits the nodes one by one.
 """
@@ -37,9 +37,9 @@ ResolvedParts = Sequence[tuple[RecordPart, AliasRow]]
 
 @dataclass(slots=True)
 class NodeBatch:
-    """The records of one node for one commit. A call computes the transition of the node from a state.
+    """The records of one node for one commit. A call computes the transition that they cause.
 
-    A retry may call it several times; the results are those of the last call. `cached` is the node before the batch.
+    After a conflict it is called again; the results are those of the last call. `cached` is the node before the batch.
     `unwritten` is the node after a call whose changes need no write, and None after every other call.
     """
 

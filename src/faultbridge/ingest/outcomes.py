@@ -1,4 +1,4 @@
-"""Outcomes of a batch: the result of each record, the messages given back with a reason, and receipt lines.
+"""Outcomes of a batch: the result of each record, reasons of messages given back, receipt lines.
 
 Senders write a receipt line with the ids that the queue accepted. Ingest writes one with the outcome of each record.
 `delivery_audit` compares both.
@@ -24,11 +24,14 @@ if TYPE_CHECKING:  # the command line writes receipts and loads no decoder for i
 SENT = "sent"
 OUTCOME = "outcome"
 IDS_PER_LINE = 1000
-"""A log line holds 256 KB; a thousand record ids need about 40 KB."""
+"""The limit of a log line is 256 KB; a thousand record ids need about 40 KB."""
 
 
 class GiveBackReason(StrEnum):
-    """Why a message goes back to the queue: `reason` of its log line and of the metric `RecordsGivenBack`."""
+    """Why a message goes back to the queue.
+
+    It is the `reason` of its log line and of the metric `RecordsGivenBack`.
+    """
 
     CONFLICT = "conflict"
     """Other writers changed the same item first, in every try."""
@@ -51,7 +54,7 @@ class GiveBackReason(StrEnum):
 
 @dataclass(slots=True)
 class IngestResult:
-    """Result of a batch.
+    """Outcomes of the records of a batch, and the messages that go back to the queue.
 
     `failed` has the reason of each message given back, by message id. `outcomes` has the outcome of each record, and
     `reasons` the reason of each rejected record, both by record id.

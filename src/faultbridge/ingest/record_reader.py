@@ -1,4 +1,4 @@
-"""Record reader: turns a message of the raw queue into a record and its observations, without reading any node."""
+"""Record reader: decodes a message of the raw queue into a record and its observations."""
 
 from __future__ import annotations
 
@@ -59,7 +59,10 @@ class Delivery:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RecordPart:
-    """The observations of one record about one node. `named` is the node name found inside the record, if any."""
+    """The observations of one record about one node.
+
+    `named` is the node name found inside the record, if any.
+    """
 
     delivery: Delivery
     record: RawRecord
@@ -97,7 +100,10 @@ class RecordReader:
         return tuple(RecordPart(delivery, record, name, tuple(found)) for name, found in by_name.items())
 
     def _store_shortened(self, record: RawRecord, observations: tuple[Observation, ...]) -> str | None:
-        """Store the full record if an excerpt was shortened, and return its key. A repetition has the same key."""
+        """Store the full record if an excerpt was shortened, and return its key.
+
+        The key is made from the content, so a repetition stores the same object.
+        """
         if not any_truncated(observations):
             return None
         key = raw_key(record.cluster, record.sent_at, record.body)

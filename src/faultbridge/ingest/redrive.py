@@ -24,8 +24,9 @@ def _no_progress(_count: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Redrive:
-    """Moves messages from a dead-letter queue to its source queue. A crash can leave a message in both queues.
+    """Moves messages from a dead-letter queue to its source queue.
 
+    A crash can leave a message in both queues, which is harmless: the effects of a record apply once.
     `dated` writes the first arrival time into each record. Without it, messages are moved unchanged.
     """
 
@@ -34,7 +35,10 @@ class Redrive:
     dated: bool = True
 
     def __call__(self, progress: Callable[[int], None] = _no_progress) -> int:
-        """Move the messages that are dead now and return their number. Raises Transient if the queue refuses one."""
+        """Move the messages that are in the dead-letter queue now, and return their number.
+
+        Raises Transient when the source queue refuses a message.
+        """
         left, moved = self.dead.depth().waiting, 0
         while left > 0 and (received := self.dead.receive()):
             for message in received:

@@ -1,4 +1,4 @@
-"""Rejects: stores raw records that could not be used, with the reason, and retries them when the cause is fixed.
+"""Rejects: stores raw records that could not be used, with the reason, and retries them.
 
 A record of an unknown node or cluster is retried automatically for a day, each time when its age has doubled, because
 the node may be registered later. Any other record stays until an operator fixes the cause and runs `reject retry`.
@@ -64,7 +64,7 @@ class Rejects:
             _log(reject, "reject_not_stored", "newer_reject_stored", error=str(conflict))
 
     def list(self, cluster: str) -> Iterator[Reject]:
-        """Yield the rejects of a cluster, oldest first. `-` has the rejects of clusters that are not registered."""
+        """Yield the rejects of a cluster, oldest first. `-` lists those of unregistered clusters."""
         from faultbridge.ledger.queries import query_all  # ingest stores rejects and never lists them
 
         yield from map(rejects.read, query_all(self.table, keys.reject_partition(cluster), up_to=rejects.COUNTERS))
@@ -97,7 +97,7 @@ class Rejects:
             _log(reject, "retried_reject_not_deleted", "rejected_again", error=str(conflict))
 
     def retry_at(self, key: Key) -> bool:
-        """Retry the reject at a key whose timer is due. Return False when it does not exist or cannot be retried."""
+        """Retry the reject at a key whose timer is due. Return False if that is not possible."""
         found = self.table.get(key)
         if found is None:
             return False
@@ -111,7 +111,7 @@ class Rejects:
         return True
 
     def _describe(self, delivery: Delivery, record: RawRecord | None, error: Rejected) -> tuple[Reject, bytes | None]:
-        """Return the reject of a record, and the bytes to store unless they are stored already."""
+        """Return the reject of a record, and its bytes unless they are stored already."""
         now = self.clock.now()
         try:
             message = decode_message(delivery.text)
@@ -161,7 +161,7 @@ def _next_retry(reason: str, received: datetime, now: datetime) -> datetime | No
 
 
 def _unreadable(delivery: Delivery, error: Rejected, now: datetime) -> tuple[Reject, bytes]:
-    """Describe a message without the raw record format: its text is the record, its time that of the queue."""
+    """Return the reject of a message without the raw record format, and its text as the record."""
     raw = mask(delivery.text.encode(errors="surrogatepass"))
     message = Message(
         record_id=unreadable_id(delivery.text),

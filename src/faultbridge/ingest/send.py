@@ -1,4 +1,7 @@
-"""Send: puts raw records on the queue. Splits long logs into pieces, and stores large bodies in the object store."""
+"""Send: puts raw records on the queue.
+
+Long logs are split into pieces. A body that is too large for a message is stored in the object store.
+"""
 
 from __future__ import annotations
 
@@ -68,7 +71,7 @@ class Send:
         return SendResult(tuple(accepted), tuple(refused), self._write_receipts(accepted))
 
     def messages(self, raw_input: RawInput) -> Iterator[Message]:
-        """Yield the messages of a raw input. Raises Rejected for invalid names of clusters, nodes or instances."""
+        """Yield the messages of a raw input. Raises Rejected for an invalid cluster, node or instance."""
         names.cluster_name(raw_input.cluster)
         for body in split_body(raw_input.source, raw_input.body):
             message = Message(
