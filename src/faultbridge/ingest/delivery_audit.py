@@ -1,7 +1,7 @@
 """Delivery audit: lists the records that were sent and have no outcome.
 
-Senders and ingest write receipt lines (see `outcomes`), and the audit compares them. A record counts once, however often
-it was delivered.
+Senders and ingest write receipt lines (see `outcomes`), and the audit compares them. A record counts once,
+however often it was delivered.
 """
 
 from __future__ import annotations
