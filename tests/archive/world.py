@@ -23,15 +23,15 @@ from faultbridge.simulation.fakes.objects import FakeArchive, FakeDelivery, Fake
 from faultbridge.storage import items, keys
 from faultbridge.storage.wire.archive_lines import ArchiveLine
 from faultbridge.storage.writes import Delete, Key, Put
-from tests.ingest.world import World
+from tests.ingest.world import LedgerFixture
 
 N1 = NodeKey("train-a", "n-1")
 KEEP = timedelta(days=30)
 Misdelivery = Callable[[Sequence[ArchiveLine]], Sequence[ArchiveLine]]
 
 
-class ArchiveWorld(World):
-    """A World with an archive, a vault and the hourly schedule."""
+class ArchiveWorld(LedgerFixture):
+    """A LedgerFixture with an archive, a vault and the hourly schedule."""
 
     def __init__(self, *, misdelivery: Misdelivery | None = None, keep: timedelta | None = KEEP, **others: Any) -> None:
         super().__init__(**others)

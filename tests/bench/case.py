@@ -16,7 +16,7 @@ from datetime import timedelta
 from random import Random
 
 from faultbridge.domain.cases import Resolution
-from faultbridge.ingest.send import Parcel
+from faultbridge.ingest.send import RawInput
 from faultbridge.simulation.environment.samples import SAMPLES
 from faultbridge.simulation.fakes.seam import Call
 from faultbridge.simulation.fault_injection import NO_FAULTS, FaultInjector, FaultKind, FaultProfile
@@ -74,7 +74,7 @@ def case() -> Row:
     counter.invocations.clear()
     meter = Meter(counter.calls, system.ports.table)
     source, _, make = SAMPLES["xid 79"]
-    system.workers.send(Parcel(source, REPAIRED, make(0, None), node=NODE))
+    system.workers.send(RawInput(source, REPAIRED, make(0, None), node=NODE))
     system.queue.poll_soon()
     come_to_rest(system)
     (closed,) = [state.case for state in SystemView(system).nodes if state.case is not None]

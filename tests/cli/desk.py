@@ -12,7 +12,7 @@ import pytest
 
 from faultbridge.cli.app import run
 from faultbridge.cli.stack.session import Session
-from faultbridge.ingest.delivery_audit import outcome_lines
+from faultbridge.ingest.outcomes import outcome_lines
 from faultbridge.ingest.record_reader import Delivery
 from faultbridge.simulation.fakes import FakeReceipts
 from tests.world import World

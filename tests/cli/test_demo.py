@@ -28,7 +28,7 @@ def test_each_bundled_record_has_its_intended_outcome() -> None:
     world = World(nodes=NODES)
     records = demo_records(KEY.cluster, NODES, world.now)
     deliveries = [
-        world.message(one.parcel.body, source=one.parcel.source, node=one.parcel.node, record_id=f"r-{number}")
+        world.message(one.raw_input.body, source=one.raw_input.source, node=one.raw_input.node, record_id=f"r-{number}")
         for number, one in enumerate(records)
     ]
     ingested = world.app.ingestion.ingest(deliveries)
@@ -43,7 +43,7 @@ def test_each_bundled_record_has_its_intended_outcome() -> None:
 def test_only_the_lost_gpu_opens_a_case() -> None:
     world = World(nodes=NODES)
     for one in demo_records(KEY.cluster, NODES, world.now):
-        world.outcomes(world.message(one.parcel.body, source=one.parcel.source, node=one.parcel.node))
+        world.outcomes(world.message(one.raw_input.body, source=one.raw_input.source, node=one.raw_input.node))
     cases = [world.node(NodeKey(KEY.cluster, name)).live_case for name in NODES]
     assert [case.code if case else None for case in cases] == ["xid.79", None, None, None]
 

@@ -18,7 +18,7 @@ import pytest
 from faultbridge.domain.clusters import QueuedCase
 from faultbridge.domain.edges import CaseStatus, NodeStatus
 from faultbridge.domain.times import from_text
-from faultbridge.ingest.send import Parcel
+from faultbridge.ingest.send import RawInput
 from faultbridge.ledger.queries import shard_rows
 from faultbridge.local import environment
 from faultbridge.repair.cluster_status import UNHEALTHY_ROWS
@@ -84,7 +84,9 @@ def fail_all_nodes(installation: Installation) -> Burst:
     order = [*range(NODES)]
     Random(11).shuffle(order)
     installation.send(
-        Parcel("kernel-log", cluster, (GPU_LOST if number % 10 == 0 else DOUBLE_BIT).encode(), node=f"node-{number:04}")
+        RawInput(
+            "kernel-log", cluster, (GPU_LOST if number % 10 == 0 else DOUBLE_BIT).encode(), node=f"node-{number:04}"
+        )
         for number in order
     )
     wait_until(lambda: isolated_nodes(installation, cluster) == NODES == len(queue(installation, cluster)))

@@ -18,7 +18,7 @@ import pytest
 
 from faultbridge.domain.edges import CaseStatus, NodeStatus
 from faultbridge.domain.entries import EntryType
-from faultbridge.ingest.send import Parcel
+from faultbridge.ingest.send import RawInput
 from faultbridge.local import environment
 from tests.e2e.conftest import observe
 from tests.e2e.harness.installation import Installation
@@ -56,7 +56,7 @@ class Burst:
         self.before, self.started = cpu_seconds(installation), time.monotonic()
         lost = GPU_LOST.encode()
         nodes = (f"node-{number:03}" for number in range(NODES))
-        installation.send([Parcel("kernel-log", self.cluster, lost, node=node) for node in nodes])
+        installation.send([RawInput("kernel-log", self.cluster, lost, node=node) for node in nodes])
         self.sent = self.seconds()
 
     def seconds(self) -> float:

@@ -16,7 +16,7 @@ from faultbridge.domain.cases import Resolution
 from faultbridge.domain.clusters import ClusterConfig, Mode, RepairOwner
 from faultbridge.domain.edges import NodeStatus
 from faultbridge.domain.spares import SpareStatus
-from faultbridge.ingest.send import Parcel
+from faultbridge.ingest.send import RawInput
 from faultbridge.local.compute_control import REPAIR_TAG
 from faultbridge.registry.registration import NewNode
 from faultbridge.repair.spares.pool import SparePool
@@ -48,7 +48,7 @@ class Templates:
     def lose_a_gpu(self, node: str) -> None:
         """Let a node fail and wait for the end of its repair."""
         before = len(self.installation.cases(CLUSTER))
-        self.installation.send([Parcel("kernel-log", CLUSTER, GPU_LOST.encode(), node=node)])
+        self.installation.send([RawInput("kernel-log", CLUSTER, GPU_LOST.encode(), node=node)])
         eventually(lambda: len(self.installation.cases(CLUSTER)) > before, 60)
         self.installation.wait_until_idle(CLUSTER, 180)
 

@@ -76,7 +76,7 @@ def test_ten_thousand_records_are_processed_exactly_once_while_workers_are_kille
     cluster = unproxied.register_cluster(NODES, act=False)
     batch = mixed_batch(cluster, records=RECORDS, nodes=NODES, seed=11)
     since, started = datetime.now(UTC), time.monotonic()
-    messages = unproxied.send(batch.parcels)
+    messages = unproxied.send(batch.raw_inputs)
     unproxied.send_again(random.sample(messages, RECORDS * REPEATED_PERCENT // 100))
     with Killer(unproxied, random) as killer:
         eventually(lambda: unproxied.depth().waiting < RECORDS // 100, 400, unproxied.depth)

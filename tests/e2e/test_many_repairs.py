@@ -10,7 +10,7 @@ import pytest
 
 from faultbridge.domain.cases import Resolution
 from faultbridge.domain.edges import NodeStatus
-from faultbridge.ingest.send import Parcel
+from faultbridge.ingest.send import RawInput
 from faultbridge.storage import items, keys
 from tests.e2e.conftest import observe
 from tests.e2e.harness.installation import Installation
@@ -54,7 +54,7 @@ def test_forty_cases_with_four_slots_end_with_forty_verified_nodes(quiet: Instal
     put_policy(quiet, POLICY)
     cluster = register_large_cluster(quiet, "train-forty", 40)
     started = time.monotonic()
-    quiet.send([Parcel("kernel-log", cluster, GPU_LOST.encode(), node=f"node-{number:04}") for number in range(40)])
+    quiet.send([RawInput("kernel-log", cluster, GPU_LOST.encode(), node=f"node-{number:04}") for number in range(40)])
     samples: list[int] = []
 
     def is_finished() -> bool:

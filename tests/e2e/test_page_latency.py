@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from faultbridge.ingest.send import Parcel
+from faultbridge.ingest.send import RawInput
 from tests.e2e.harness.calls import Call
 from tests.e2e.harness.installation import Installation
 from tests.e2e.harness.queues import PageQueue
@@ -78,7 +78,7 @@ def test_200_pages_arrive_and_most_of_their_latency_is_the_emulators(
     latencies = []
     for number in range(PAGES):
         node, before, started = f"node-{number:03}", len(proxy.calls), time.time()
-        installation.send([Parcel("kernel-log", cluster, UNKNOWN.encode(), node=node)])
+        installation.send([RawInput("kernel-log", cluster, UNKNOWN.encode(), node=node)])
         arrived = dict(eventually(lambda: list(pages(inbox)), 60))
         assert set(arrived) == {node}
         calls = [call for call in proxy.calls[before:] if node in json.dumps(call.arguments)]

@@ -20,7 +20,7 @@ from faultbridge.events.hyperpod import CLUSTER_EVENT, NODE_HEALTH, MirroredEven
 from faultbridge.ledger.publish import Publish
 from faultbridge.simulation.fakes import FakeBus
 from tests.builders import STACK_ID
-from tests.ingest.world import World
+from tests.ingest.world import LedgerFixture
 from tests.pages import case_event, event
 
 HOME = StackLocation("aws", "us-west-2", "111122223333")
@@ -229,8 +229,8 @@ def test_a_copy_is_not_ingested_as_a_fault() -> None:
 
 def entries(mirrored: frozenset[str]) -> FakeBus:
     """Return a bus on which the events of a real case were published."""
-    world = World()
-    world.happens(world.register_node("n-1"))
+    world = LedgerFixture()
+    world.observe_faults(world.register_node("n-1"))
     bus = FakeBus()
     found = [record.new for record in world.table.stream if record.new and record.key.sk.startswith("ENTRY#")]
     Publish(world.table, bus, STACK_ID, mirrored)(found)

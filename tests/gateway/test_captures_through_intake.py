@@ -13,8 +13,8 @@ from faultbridge.agent.settings import AgentSettings
 from faultbridge.decoders import registry
 from faultbridge.domain.faults import Observation
 from faultbridge.errors import Rejected
-from faultbridge.ingest.record_reader import Delivery, Reader
-from faultbridge.ingest.send import Parcel, Send
+from faultbridge.ingest.record_reader import Delivery, RecordReader
+from faultbridge.ingest.send import RawInput, Send
 from faultbridge.pipeline.normalize.oversized_records import limit_faults
 from faultbridge.pipeline.normalize.trust import EVENT_BUS
 from faultbridge.simulation.fakes import FakeObjects, FakeQueue, FakeReceipts
@@ -32,7 +32,7 @@ WayIn = Callable[[Capture, bytes, Path], Found]
 
 def read(texts: Iterable[str], objects: FakeObjects, sender: str | None = None) -> Found:
     """Return what ingest reads from messages, before it resolves nodes."""
-    reader, found = Reader(objects, registry.decode), Counter[tuple[str, str, str]]()
+    reader, found = RecordReader(objects, registry.decode), Counter[tuple[str, str, str]]()
     for number, text in enumerate(texts):
         for part in reader.read(Delivery(f"m-{number}", text, NOON, sender=sender)):
             found += held(part.observations)
@@ -42,7 +42,7 @@ def read(texts: Iterable[str], objects: FakeObjects, sender: str | None = None) 
 def by_send(capture: Capture, body: bytes, _: Path) -> Found:
     queue, objects, ids = FakeQueue(), FakeObjects(), iter(range(10**6))
     send = Send(queue, objects, FakeReceipts(), queue.clock, lambda: f"r-{next(ids)}", "operator")
-    assert send([Parcel(capture.source, "train-a", body, node="gpu-1")]).refused == ()
+    assert send([RawInput(capture.source, "train-a", body, node="gpu-1")]).refused == ()
     return read([one.body for one in queue.messages], objects)
 
 

@@ -1,7 +1,8 @@
-"""The canary: sent in every fifth minute, noted once, heard on the bus; and what is known while it is away."""
+"""Canary: sent every five minutes, recorded once, received from the bus; the backlog reports a missing one."""
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 from faultbridge.domain.records import Outcome
 from faultbridge.entrypoints.sweep import sweep
 from faultbridge.errors import Transient
-from faultbridge.ingest.canary import CLUSTER, MIN_APART
+from faultbridge.ingest.canary import CLUSTER, MIN_INTERVAL
 from faultbridge.ingest.record_reader import Delivery
 from faultbridge.ledger.timeline import Timeline, TimelineQuery
 from faultbridge.ledger.verify import Verify
@@ -20,35 +21,36 @@ from faultbridge.storage import keys
 from faultbridge.storage.items import item
 from faultbridge.storage.writes import Put
 from tests.builders import NOON
+from tests.races import run_before_write, writes_to
 from tests.world import World
 
 
 @pytest.fixture
 def world() -> World:
-    """An installation at noon, a fifth minute."""
+    """Return an installation at noon, when a canary is due."""
     return World()
 
 
 def deliveries(world: World) -> list[Delivery]:
-    """What lies on the queue, as ingest is handed it."""
+    """Return the messages on the queue as deliveries."""
     return [
         Delivery(f"m-{number}", message.body, world.now) for number, message in enumerate(world.ports.queue.messages)
     ]
 
 
 def notes(world: World) -> list[Any]:
-    """The notes on the canary's own stream, as the bus carries them."""
+    """Return the canary notes as events of the bus."""
     lines = Timeline(world.ports.table).entries(TimelineQuery(cluster=CLUSTER))
     return [line.event for line in lines if line.event["metadata"]["event_type"] == "Node Note Recorded"]
 
 
 def waiting(world: World, what: str) -> Waiting:
-    """What is known of one kind of thing that waits."""
+    """Return one row of the backlog."""
     (found,) = (one for one in world.app.ops.backlog() if one.what == what)
     return found
 
 
-def test_a_canary_is_sent_in_every_fifth_minute_only(world: World) -> None:
+def test_a_canary_is_sent_every_five_minutes(world: World) -> None:
     sent = []
     for _ in range(10):
         sent.append(world.app.ingestion.send_canary())
@@ -56,7 +58,7 @@ def test_a_canary_is_sent_in_every_fifth_minute_only(world: World) -> None:
     assert [bool(one) for one in sent] == [True, False, False, False, False] * 2
 
 
-def test_a_canary_ends_as_one_note_however_often_its_record_comes(world: World) -> None:
+def test_a_canary_becomes_one_note_however_often_it_is_delivered(world: World) -> None:
     record = world.app.ingestion.send_canary()
     first, again = world.app.ingestion.ingest(deliveries(world)), world.app.ingestion.ingest(deliveries(world))
     assert (first.outcomes, again.outcomes) == ({record: Outcome.RECORDED}, {record: Outcome.DUPLICATE})
@@ -64,7 +66,7 @@ def test_a_canary_ends_as_one_note_however_often_its_record_comes(world: World) 
     assert Verify(world.ports.table, world.app.stack).cluster_stream(CLUSTER).whole
 
 
-def test_a_flood_of_canaries_leaves_no_flood_of_notes(world: World) -> None:
+def test_many_canaries_within_a_minute_become_one_note(world: World) -> None:
     world.app.ingestion.send_canary()
     (one,) = deliveries(world)
     others = [
@@ -76,16 +78,16 @@ def test_a_flood_of_canaries_leaves_no_flood_of_notes(world: World) -> None:
         )
         for second in range(10, 60)
     ]
-    told = world.app.ingestion.ingest([one, *others])
-    assert sorted(set(told.outcomes.values())) == ["recorded", "stale"]
+    ingested = world.app.ingestion.ingest([one, *others])
+    assert sorted(set(ingested.outcomes.values())) == ["recorded", "stale"]
     assert len(notes(world)) == 1
 
 
-def test_a_canary_two_minutes_after_the_last_one_is_noted(world: World) -> None:
+def test_a_canary_two_minutes_after_the_last_one_is_recorded(world: World) -> None:
     world.app.ingestion.send_canary()
     (one,) = deliveries(world)
     world.app.ingestion.ingest([one])
-    world.ports.clock.advance(MIN_APART)
+    world.ports.clock.advance(MIN_INTERVAL)
     later = one.text.replace("canary-2", "canary-later-2").replace("12:00:00", "12:02:00")
     assert set(world.app.ingestion.ingest([replace(one, text=later, received_at=world.now)]).outcomes.values()) == {
         "recorded"
@@ -93,7 +95,7 @@ def test_a_canary_two_minutes_after_the_last_one_is_noted(world: World) -> None:
     assert len(notes(world)) == 2
 
 
-def test_a_canary_that_is_heard_on_the_bus_tells_how_long_it_was_on_its_way(world: World) -> None:
+def test_a_canary_from_the_bus_measures_its_travel_time(world: World) -> None:
     sweep({}, world.app)
     world.app.ingestion.ingest(deliveries(world))
     (note,) = notes(world)
@@ -103,16 +105,16 @@ def test_a_canary_that_is_heard_on_the_bus_tells_how_long_it_was_on_its_way(worl
     assert waiting(world, "canary") == Waiting("canary", 0, NOON, stuck=False)
 
 
-def test_a_queue_that_takes_nothing_fails_one_part_of_the_round(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failing_queue_is_one_failure_of_the_sweep(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(_messages: object) -> tuple[str, ...]:
         raise Transient("the queue is down")
 
     monkeypatch.setattr(world.ports.queue, "send", refuse)
-    told = sweep({}, world.app)
-    assert told["failures"] == ["sending the canary: Transient: the queue is down"]
+    swept = sweep({}, world.app)
+    assert swept["failures"] == ["sending the canary: Transient: the queue is down"]
 
 
-def test_a_canary_that_stays_away_is_stuck_and_it_is_said_where(world: World) -> None:
+def test_a_missing_canary_is_stuck_and_the_backlog_names_the_place(world: World) -> None:
     assert waiting(world, "canary") == Waiting("canary", 0, None, stuck=True, note="does not reach the table")
     world.app.ingestion.send_canary()
     world.app.ingestion.ingest(deliveries(world))
@@ -125,7 +127,7 @@ def test_a_canary_that_stays_away_is_stuck_and_it_is_said_where(world: World) ->
     assert waiting(world, "canary") == Waiting("canary", 0, NOON, stuck=True, note="does not reach the table")
 
 
-def test_a_sweep_says_when_it_ended_and_is_missed_after_five_minutes(world: World) -> None:
+def test_a_sweep_is_reported_as_missed_five_minutes_after_its_end(world: World) -> None:
     assert waiting(world, "sweep").stuck
     sweep({}, world.app)
     assert waiting(world, "sweep") == Waiting("sweep", 0, NOON, stuck=False)
@@ -133,22 +135,30 @@ def test_a_sweep_says_when_it_ended_and_is_missed_after_five_minutes(world: Worl
     assert waiting(world, "sweep").stuck
 
 
-def test_what_waits_is_counted_with_the_time_of_the_oldest(world: World) -> None:
+def test_the_backlog_counts_waiting_items_with_the_time_of_the_oldest(world: World) -> None:
     now = world.now
     for number in range(3):
         due = {"gsi4pk": keys.due(str(number)), "gsi4sk": f"2026-02-03T11:5{number}:00.000Z"}
         world.ports.table.write(Put(item(keys.reject(CLUSTER, now, str(number)), now, due)))
-        place = keys.reject("-", now - timedelta(hours=number), str(number))
-        world.ports.table.write(Put(item(place, now, {})))
+        key = keys.reject("-", now - timedelta(hours=number), str(number))
+        world.ports.table.write(Put(item(key, now, {})))
     timers, rejects = waiting(world, "timers"), waiting(world, "rejects")
     assert timers == Waiting("timers", 3, NOON - timedelta(minutes=10), stuck=True)
     assert rejects == Waiting("rejects", 3, NOON - timedelta(hours=2), stuck=False)
     assert waiting(world, "unpublished") == Waiting("unpublished", 1, NOON, stuck=False)  # the node's registration
 
 
-def test_a_canary_that_the_queue_does_not_take_is_not_called_sent(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_canary_that_the_queue_refuses_raises(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(world.ports.queue, "send", lambda messages: tuple(body for _, body in messages))
-    with pytest.raises(Transient, match="did not take canary-20260203T1200"):
+    with pytest.raises(Transient, match="refused the canary: canary-20260203T1200"):
         world.app.ingestion.send_canary()
+
+
+def test_a_cluster_of_canaries_that_another_sweep_added_first_is_logged(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    run_before_write(world.ports.seam, writes_to(keys.cluster_config(CLUSTER)), world.app.ingestion.send_canary)
+    assert world.app.ingestion.send_canary() is not None
+    (line,) = [vars(record) for record in caplog.records]
+    assert (line["message"], line["reason"]) == ("canary_cluster_not_added", "cluster_exists")

@@ -1,8 +1,9 @@
-"""Silence: a heartbeat that stays away is a fault, whoever else is quiet; that nobody is heard is our own deafness."""
+"""Heartbeat monitor: a missing heartbeat is a fault, unless most nodes are overdue because reception failed."""
 
 from __future__ import annotations
 
 import json
+import logging
 from datetime import timedelta
 
 import pytest
@@ -16,10 +17,11 @@ from faultbridge.ingest.heartbeat_monitor import HeartbeatMonitor
 from faultbridge.rules.policies import PolicyStore
 from faultbridge.storage import keys
 from tests.builders import KEY, NOON
+from tests.races import run_before_write, writes_to
 from tests.world import World
 
 SILENT = "host.silent@node"
-LOOK_ONLY = {"mode": "observe", "repair_owner": "observe"}
+OBSERVE = {"mode": "observe", "repair_owner": "observe"}
 
 
 def beat(world: World, *nodes: str, **others: object) -> None:
@@ -29,7 +31,7 @@ def beat(world: World, *nodes: str, **others: object) -> None:
 
 
 def pass_time(world: World, minutes: float, *alive: str) -> None:
-    """Let a sweep run each minute while some nodes go on beating."""
+    """Run a sweep each minute while some nodes keep sending heartbeats."""
     for _ in range(round(minutes)):
         world.ports.clock.advance(timedelta(minutes=1))
         if alive:
@@ -41,7 +43,7 @@ def silent(world: World, *nodes: str) -> list[bool]:
     return [SILENT in world.node(NodeKey(KEY.cluster, node)).conditions for node in nodes or (KEY.node,)]
 
 
-def test_a_node_whose_heartbeats_stop_is_silent_after_the_limit_and_not_before() -> None:
+def test_a_node_is_silent_only_after_the_timeout_without_heartbeats() -> None:
     world = World()
     beat(world)
     pass_time(world, 5)
@@ -52,14 +54,14 @@ def test_a_node_whose_heartbeats_stop_is_silent_after_the_limit_and_not_before()
     assert (state.status, state.live_case.code) == (NodeStatus.QUARANTINED, "host.silent")
 
 
-def test_a_node_that_never_sent_a_heartbeat_is_not_missed() -> None:
+def test_a_node_that_never_sent_a_heartbeat_is_not_silent() -> None:
     world = World()
     pass_time(world, 20)
     assert silent(world) == [False]
 
 
-def test_the_next_heartbeat_ends_the_silence() -> None:
-    world = World(**LOOK_ONLY)
+def test_the_next_heartbeat_clears_the_fault() -> None:
+    world = World(**OBSERVE)
     beat(world)
     pass_time(world, 8)
     beat(world)
@@ -68,7 +70,7 @@ def test_the_next_heartbeat_ends_the_silence() -> None:
     assert silent(world) == [True]
 
 
-def test_silence_is_raised_once_however_often_the_sweep_runs() -> None:
+def test_the_fault_is_recorded_once_however_often_the_sweep_runs() -> None:
     world = World()
     beat(world)
     pass_time(world, 8)
@@ -77,19 +79,22 @@ def test_silence_is_raised_once_however_often_the_sweep_runs() -> None:
     assert world.node().conditions == before.conditions
 
 
-def test_when_nobody_is_heard_any_more_it_is_we_who_are_deaf() -> None:
+def test_no_node_is_silent_when_most_nodes_are_overdue(caplog: pytest.LogCaptureFixture) -> None:
     nodes = ("a", "b", "c")
     world = World(nodes=nodes)
     beat(world, *nodes)
     pass_time(world, 10)
     assert silent(world, *nodes) == [False] * 3
+    caplog.clear()
     assert world.app.ops.sweep().deaf == 3
+    (line,) = [vars(record) for record in caplog.records if record.message == "missing_heartbeats_ignored"]
+    assert (line["overdue"], line["on_time"]) == (3, 0)
     beat(world, *nodes)
     pass_time(world, 10, "a", "b")
     assert silent(world, *nodes) == [False, False, True]
 
 
-def test_a_node_that_is_not_in_service_is_not_missed() -> None:
+def test_a_node_out_of_service_is_not_silent() -> None:
     world = World()
     beat(world)
     pass_time(world, 8)
@@ -99,7 +104,7 @@ def test_a_node_that_is_not_in_service_is_not_missed() -> None:
     assert silent(world) == [False]
 
 
-def test_a_heartbeat_of_a_former_instance_is_no_sign_of_life() -> None:
+def test_a_heartbeat_of_an_earlier_instance_is_not_stored() -> None:
     world = World()
     beat(world, instance_id="i-0000000000000dead")
     assert world.ports.table.get(keys.heartbeat(KEY)) is None
@@ -114,7 +119,7 @@ def test_most_heartbeats_write_nothing() -> None:
     assert len(written) == 4
 
 
-def test_how_long_a_heartbeat_may_stay_away_is_the_policys() -> None:
+def test_the_policy_sets_the_heartbeat_timeout() -> None:
     world = World()
     half_an_hour = timedelta(minutes=30) // timedelta(milliseconds=1)
     PolicyStore(world.ports.table, world.ports.clock).put(
@@ -127,7 +132,7 @@ def test_how_long_a_heartbeat_may_stay_away_is_the_policys() -> None:
     assert silent(world) == [True]
 
 
-def test_a_heartbeat_soon_after_one_that_is_stored_asks_for_nothing_but_the_state() -> None:
+def test_a_heartbeat_soon_after_a_stored_one_reads_only_the_state() -> None:
     world = World()
     beat(world)
     before = len(world.ports.seam.calls)
@@ -138,7 +143,7 @@ def test_a_heartbeat_soon_after_one_that_is_stored_asks_for_nothing_but_the_stat
     assert keys.node_state(KEY) in calls[0].argument
 
 
-def test_a_new_worker_reads_what_another_one_heard() -> None:
+def test_a_new_process_reads_the_stored_heartbeat_once() -> None:
     world = World()
     beat(world)
     del world.app
@@ -149,7 +154,7 @@ def test_a_new_worker_reads_what_another_one_heard() -> None:
     assert [call.name for call in world.ports.seam.calls[before:]] == ["table.get_many"]
 
 
-def test_as_many_silent_nodes_as_others_are_heard_are_silent() -> None:
+def test_nodes_are_silent_when_as_many_others_are_on_time() -> None:
     nodes = ("a", "b", "c", "d", "e", "f")
     world = World(nodes=nodes)
     beat(world, *nodes)
@@ -158,21 +163,21 @@ def test_as_many_silent_nodes_as_others_are_heard_are_silent() -> None:
 
 
 @pytest.mark.parametrize(("early", "expected"), [(timedelta(milliseconds=1), False), (timedelta(0), True)])
-def test_a_node_is_silent_from_the_very_instant_of_its_limit(early: timedelta, expected: bool) -> None:
+def test_a_node_is_silent_exactly_when_its_timeout_ends(early: timedelta, expected: bool) -> None:
     world = World()
     beat(world)
     world.ports.clock.advance(Limits().heartbeat_timeout - early)
-    HeartbeatMonitor(world.ports.table, world.app.ledger.append, world.app.rules.rulebook).judge(KEY)
+    HeartbeatMonitor(world.ports.table, world.app.ledger.append, world.app.rules.rulebook).check(KEY)
     assert silent(world) == [expected]
 
 
 def reads(world: World) -> int:
-    """How often it was read when somebody was heard last."""
+    """Count the reads of stored heartbeats."""
     calls = world.ports.seam.named("table.get_many")
     return sum(any(keys.is_heartbeat(key.sk) for key in call.argument) for call in calls)
 
 
-def test_a_sign_of_life_is_stored_again_when_more_than_a_quarter_of_the_limit_has_passed() -> None:
+def test_a_heartbeat_is_stored_again_after_a_quarter_of_the_timeout() -> None:
     world = World()
     beat(world)
     quarter = Limits().heartbeat_timeout / 4
@@ -184,20 +189,36 @@ def test_a_sign_of_life_is_stored_again_when_more_than_a_quarter_of_the_limit_ha
         assert seen["last_at"] == to_text(stored)
 
 
-def test_two_nodes_may_fall_silent_although_nobody_else_is_heard() -> None:
+def test_two_nodes_are_silent_although_no_other_node_is_on_time() -> None:
     world = World(nodes=("a", "b"))
     beat(world, "a", "b")
     pass_time(world, 8)
     assert silent(world, "a", "b") == [True, True]
 
 
-@pytest.mark.parametrize(("most", "read"), [(2, 0), (1, 1)])
-def test_who_was_stored_lately_is_remembered_of_so_many_nodes(
-    most: int, read: int, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("limit", "read"), [(2, 0), (1, 1)])
+def test_stored_heartbeats_are_remembered_up_to_a_number_of_nodes(
+    limit: int, read: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(heartbeat_monitor, "MAX_KEPT", most)
+    monkeypatch.setattr(heartbeat_monitor, "MAX_REMEMBERED", limit)
     world = World(nodes=("a", "b"))
     beat(world, "a", "b")
     before = reads(world)
     beat(world, "a")
     assert reads(world) - before == read
+
+
+def test_a_newer_heartbeat_of_another_process_stays_and_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    world = World()
+    later = world.now + timedelta(seconds=30)
+    monitors = [
+        HeartbeatMonitor(world.ports.table, world.app.ledger.append, world.app.rules.rulebook) for _ in range(2)
+    ]
+    run_before_write(world.ports.seam, writes_to(keys.heartbeat(KEY)), lambda: monitors[1].record({KEY: later}))
+    monitors[0].record({KEY: world.now})
+    seen = world.ports.table.get(keys.heartbeat(KEY))
+    assert seen is not None
+    assert seen["last_at"] == to_text(later)
+    (line,) = [vars(record) for record in caplog.records if record.message == "heartbeat_not_stored"]
+    assert (line["reason"], line["cluster"], line["node"]) == ("newer_heartbeat_stored", *KEY)

@@ -1,4 +1,4 @@
-"""Ingest: each record of a batch has one outcome, and a bad one harms no other."""
+"""Ingest: each record of a batch gets exactly one outcome, and an invalid record does not affect the others."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from faultbridge.domain.edges import CaseStatus, NodeStatus
 from faultbridge.domain.records import Outcome
 from faultbridge.domain.times import to_text
 from faultbridge.errors import Conflict, Transient
-from faultbridge.ingest.poison_messages import MAX_BEGINNINGS, SUSPICIOUS_FROM
+from faultbridge.ingest.poison_messages import ALONE_FROM_RECEIVES, MAX_ATTEMPTS
 from faultbridge.ingest.record_reader import Delivery
 from faultbridge.pipeline.normalize.oversized_records import MAX_FAULTS
 from faultbridge.registry.registration import NewNode
@@ -42,18 +42,18 @@ def test_the_same_message_delivered_again_is_a_duplicate():
     assert world.node() == before
 
 
-def test_a_whole_batch_again_reversed_after_twenty_days_changes_no_state():
+def test_a_batch_delivered_again_in_reverse_order_after_twenty_days_changes_no_state():
     world = World(nodes=("a", "b"))
     batch = [world.message(text, node=node) for node in ("a", "b") for text in (XID_79, XID_31, SMI_NOISE)]
     world.outcomes(*batch)
     before = {item["pk"]: item for item in world.ports.table.items() if item["sk"] == "STATE"}
     world.ports.clock.advance(timedelta(days=20))
-    again = world.app.ingestion.ingest(list(reversed(batch)))
-    assert set(again.outcomes.values()) <= {Outcome.STALE, Outcome.CLEAN}
+    repeated = world.app.ingestion.ingest(list(reversed(batch)))
+    assert set(repeated.outcomes.values()) <= {Outcome.STALE, Outcome.CLEAN}
     assert {item["pk"]: item for item in world.ports.table.items() if item["sk"] == "STATE"} == before
 
 
-def test_one_batch_folds_a_node_in_one_commit():
+def test_all_records_of_a_node_in_a_batch_are_one_commit():
     world = World()
     commits = len(world.ports.seam.named("table.transact"))
     world.outcomes(*(world.message(f"[{number}.5] {XID_79}") for number in range(20)))
@@ -64,16 +64,16 @@ def test_one_batch_folds_a_node_in_one_commit():
 @pytest.mark.parametrize(
     ("given", "reason"),
     [
-        ({"node": "nobody"}, "unknown_node"),
-        ({"cluster": "elsewhere"}, "unknown_cluster"),
-        ({"source": "tea-leaves"}, "unknown_source"),
+        ({"node": "unregistered"}, "unknown_node"),
+        ({"cluster": "unregistered"}, "unknown_cluster"),
+        ({"source": "no-such-source"}, "unknown_source"),
         ({"text": "\0\1\2"}, "binary"),
         ({"text": ""}, "empty"),
         ({"text": "<nvidia_smi_log><gpu", "source": "nvidia-smi-xml"}, "malformed_xml"),
         ({"text": '{"some": "thing"}', "source": "dcgm-health"}, "wrong_shape"),
     ],
 )
-def test_a_record_that_nobody_can_use_is_rejected_with_its_reason_and_the_rest_is_not(given, reason):
+def test_an_unusable_record_is_rejected_with_its_reason_and_the_others_are_not(given, reason):
     world = World()
     bad = world.message(**{"text": XID_79, **given})
     ingested = world.app.ingestion.ingest([bad, world.message(XID_79)])
@@ -82,16 +82,16 @@ def test_a_record_that_nobody_can_use_is_rejected_with_its_reason_and_the_rest_i
     assert not ingested.failed
 
 
-def test_a_message_that_is_no_message_is_rejected_and_still_accounted_for():
+def test_a_message_without_the_record_format_is_rejected_and_has_an_outcome():
     world = World()
     ingested = world.app.ingestion.ingest([Delivery("message-x", "not json", NOON)])
     assert list(ingested.outcomes.values()) == [Outcome.REJECTED]
 
 
-def test_a_rejected_record_is_recorded_once_its_node_is_known():
+def test_a_rejected_record_is_recorded_after_its_node_is_registered():
     world = World()
-    world.outcomes(world.message(XID_79, node="late-comer"))
-    world.register_node("late-comer")
+    world.outcomes(world.message(XID_79, node="registered-later"))
+    world.register_node("registered-later")
     (reject,) = world.app.ingestion.rejects.list(KEY.cluster)
     world.app.ingestion.rejects.retry(reject)
     (message,) = world.ports.queue.receive()
@@ -99,37 +99,37 @@ def test_a_rejected_record_is_recorded_once_its_node_is_known():
     assert not list(world.app.ingestion.rejects.list(KEY.cluster))
 
 
-def test_an_outage_of_the_table_gives_back_the_records_and_settles_none():
+def test_an_outage_of_the_table_gives_back_the_records_without_an_outcome():
     world = World()
     world.ports.seam.before = raise_once(("table.transact", Transient("throttled")))
     message = world.message(XID_79)
     ingested = world.app.ingestion.ingest([message])
-    assert (ingested.failed, ingested.outcomes) == ({message.id}, {})
+    assert (ingested.failed, ingested.outcomes) == ({message.id: "state_unavailable"}, {})
     assert world.outcomes(message) == [Outcome.RECORDED]
 
 
-def test_a_body_that_cannot_be_fetched_now_gives_back_its_record() -> None:
+def test_a_body_that_cannot_be_read_now_gives_back_its_record() -> None:
     world = World()
     pointer = raw_key("train-a", world.now, XID_79.encode())
     world.ports.objects.put(pointer, XID_79.encode())
     pointing = world.pointing(pointer)
     world.ports.seam.before = raise_once(("objects.get", Transient("down")))
     ingested = world.app.ingestion.ingest([pointing])
-    assert (ingested.failed, ingested.outcomes) == ({pointing.id}, {})
+    assert (ingested.failed, ingested.outcomes) == ({pointing.id: "input_unavailable"}, {})
     assert world.outcomes(pointing) == [Outcome.RECORDED]
 
 
-def test_a_record_whose_rejection_cannot_be_kept_comes_again() -> None:
+def test_a_rejected_record_that_cannot_be_stored_is_given_back() -> None:
     world = World()
-    stranger = world.message(XID_79, node="nobody-knows-it")
+    unknown = world.message(XID_79, node="unregistered")
     world.ports.seam.before = raise_once(("objects.put", Transient("down")), ("table.write", Transient("down")))
-    ingested = world.app.ingestion.ingest([stranger])
-    assert (ingested.failed, ingested.outcomes) == ({stranger.id}, {})
+    ingested = world.app.ingestion.ingest([unknown])
+    assert (ingested.failed, ingested.outcomes) == ({unknown.id: "rejects_unavailable"}, {})
     world.ports.seam.before = lambda _: None
-    assert world.outcomes(stranger) == [Outcome.REJECTED]
+    assert world.outcomes(unknown) == [Outcome.REJECTED]
 
 
-def test_one_node_in_the_way_gives_back_its_own_records_only():
+def test_a_failing_write_of_one_node_gives_back_only_its_records():
     world = World(nodes=("a", "b"))
 
     def only_a(call):
@@ -139,27 +139,27 @@ def test_one_node_in_the_way_gives_back_its_own_records_only():
     world.ports.seam.before = only_a
     first, second = world.message(XID_79, node="a"), world.message(XID_79, node="b")
     ingested = world.app.ingestion.ingest([first, second])
-    assert ingested.failed == {first.id}
+    assert ingested.failed == {first.id: "state_unavailable"}
     assert list(ingested.outcomes.values()) == [Outcome.RECORDED]
 
 
-def test_a_record_of_a_former_instance_triggers_nothing():
+def test_a_record_of_an_earlier_instance_changes_no_status():
     world = World()
-    stranger = world.message(XID_79, node=None, instance_id="i-0123456789abcdef0")
-    assert world.outcomes(stranger) == [Outcome.REJECTED]
-    former = world.message(XID_79, instance_id="i-0123456789abcdef0")
-    assert world.outcomes(former) == [Outcome.RECORDED]
+    unknown = world.message(XID_79, node=None, instance_id="i-0123456789abcdef0")
+    assert world.outcomes(unknown) == [Outcome.REJECTED]
+    earlier = world.message(XID_79, instance_id="i-0123456789abcdef0")
+    assert world.outcomes(earlier) == [Outcome.RECORDED]
     assert world.node().status is NodeStatus.HEALTHY
 
 
-def test_a_flood_becomes_one_fault_that_counts_them():
+def test_a_record_with_too_many_faults_becomes_one_flood_fault():
     world = World()
     flood = "\n".join(f"NVRM: Xid (PCI:0000:{bus:02x}:00): 79, pid=1, gone" for bus in range(70))
     assert world.outcomes(world.message(flood)) == [Outcome.RECORDED]
     assert [condition.code for condition in world.node().active()] == ["agent.flood"]
 
 
-def test_a_body_put_aside_is_fetched():
+def test_a_body_in_the_object_store_is_read_and_a_missing_one_is_rejected():
     world = World()
     key = "raw/train-a/2026-02-03/" + "0" * 64
     world.ports.objects.put(key, XID_79.encode())
@@ -168,44 +168,43 @@ def test_a_body_put_aside_is_fetched():
     assert world.outcomes(world.pointing("raw/train-a/2026-02-03/" + "1" * 64)) == [Outcome.REJECTED]
 
 
-def gauge(xid: int) -> str:
+def xid_gauge(xid: int) -> str:
     return f'DCGM_FI_DEV_XID_ERRORS{{gpu="0",UUID="GPU-1",pci_bus_id="00000000:C1:00.0",Hostname="{KEY.node}"}} {xid}\n'
 
 
-def test_a_sticky_gauge_is_a_fault_when_it_changes_and_not_while_it_stays():
+def test_an_xid_gauge_is_a_fault_only_when_its_value_changes():
     world = World()
     outcomes = []
     for xid in (0, 79, 79):
-        outcomes += world.outcomes(world.message(gauge(xid), source="dcgm-metrics"))
+        outcomes += world.outcomes(world.message(xid_gauge(xid), source="dcgm-metrics"))
         world.ports.clock.advance(60)
     assert outcomes == [Outcome.CLEAN, Outcome.RECORDED, Outcome.CLEAN]
     assert [condition.count for condition in world.node().active()] == [1]
 
 
-def test_a_counter_sample_told_again_is_compared_with_nothing():
+def test_a_counter_sample_delivered_again_is_not_compared():
     world = World()
-    first, second = world.message(gauge(0), source="dcgm-metrics"), world.message(gauge(0), source="dcgm-metrics")
+    first, second = (
+        world.message(xid_gauge(0), source="dcgm-metrics"),
+        world.message(xid_gauge(0), source="dcgm-metrics"),
+    )
     world.outcomes(first)
     world.ports.clock.advance(60)
-    changed = world.message(gauge(79), source="dcgm-metrics")
+    changed = world.message(xid_gauge(79), source="dcgm-metrics")
     world.outcomes(changed)
     before = world.node()
     assert set(world.outcomes(changed, second, first)) == {Outcome.CLEAN}
     assert world.node() == before
 
 
-def test_a_heartbeat_that_could_not_be_noted_is_given_back():
+def test_a_heartbeat_that_could_not_be_stored_is_given_back():
     world = World()
     beat = world.message(json.dumps({"heartbeat": 1, "at": to_text(NOON)}), source="heartbeat")
     run_before_write(world.ports.seam, writes_to(keys.heartbeat(KEY)), throttled)
-    assert (
-        world.app.ingestion.ingest([beat, world.message(SMI_NOISE)]).failed,
-        world.ports.table.get(keys.heartbeat(KEY)),
-    ) == (
-        {beat.id},
-        None,
-    )
-    assert world.app.ingestion.ingest([beat]).failed == set()
+    ingested = world.app.ingestion.ingest([beat, world.message(SMI_NOISE)])
+    assert ingested.failed == {beat.id: "heartbeats_unavailable"}
+    assert world.ports.table.get(keys.heartbeat(KEY)) is None
+    assert world.app.ingestion.ingest([beat]).failed == {}
     assert world.ports.table.get(keys.heartbeat(KEY)) is not None
 
 
@@ -213,7 +212,7 @@ def throttled():
     raise Transient("throttled")
 
 
-def test_repetitions_of_one_fault_are_no_flood():
+def test_repetitions_of_one_fault_are_not_a_flood():
     world = World()
     lines = [f"2026-02-03T11:{number // 60:02d}:{number % 60:02d},000000+00:00 {XID_31}" for number in range(200)]
     assert world.outcomes(world.message("\n".join([*lines, XID_79]))) == [Outcome.RECORDED]
@@ -221,7 +220,7 @@ def test_repetitions_of_one_fault_are_no_flood():
 
 
 @pytest.mark.parametrize(("records", "commits"), [(MAX_FAULTS, 1), (MAX_FAULTS + 1, 2)])
-def test_as_many_faults_as_one_commit_holds_are_one_commit(records, commits):
+def test_faults_beyond_the_limit_of_one_commit_take_a_second_commit(records, commits):
     world = World()
     before = world.node().head.version
     texts = [f"NVRM: Xid (PCI:0000:{bus:02x}:00): 79, pid=1, gone" for bus in range(records)]
@@ -229,7 +228,7 @@ def test_as_many_faults_as_one_commit_holds_are_one_commit(records, commits):
     assert world.node().head.version == before + commits
 
 
-def test_the_first_record_of_another_boot_ends_what_a_boot_ends():
+def test_the_first_record_of_a_new_boot_clears_conditions_that_a_reboot_clears():
     world = World()
     pending = "NVRM: Xid (PCI:0000:c1:00): 63, pid=1, Row Remapper: New row marked for remapping, reset gpu to activate"
     world.outcomes(world.message(pending, boot_id="boot-1"))
@@ -241,51 +240,53 @@ def test_the_first_record_of_another_boot_ends_what_a_boot_ends():
     assert (world.node().conditions, world.node().incarnation.boot) == ({}, 2)
 
 
-class Killed(BaseException):
-    """The worker process ends here, as kill -9 would end it."""
+class WorkerStopped(BaseException):
+    """Simulates the end of the worker process, as after `kill -9`."""
 
 
-def poisoned(world: World, delivery: Delivery) -> None:
-    """Let the worker die whenever it reads this delivery."""
+def stop_worker_on_poison(world: World) -> None:
+    """Stop the worker each time it decodes a body that contains `poison`."""
     read = world.app.ingestion.ingest.reader.decode
 
     def decode(source, body, hints):
         if b"poison" in body:
-            raise Killed
+            raise WorkerStopped
         return read(source, body, hints)
 
     object.__setattr__(world.app.ingestion.ingest.reader, "decode", decode)
 
 
-def test_a_record_that_kills_its_worker_is_rejected_after_three_times_alone_and_the_others_get_through():
+def test_a_record_that_stops_its_worker_is_rejected_after_three_attempts_alone_and_others_are_processed():
     world = World()
     poison, good = world.message("poison"), world.message(XID_79)
-    poisoned(world, poison)
-    deaths = 0
+    stop_worker_on_poison(world)
+    stops = 0
     for receives in range(1, 20):
         batch = [replace(one, receives=receives) for one in (poison, good)]
         try:
             ingested = world.app.ingestion.ingest(batch)
-        except Killed:
-            deaths += 1
+        except WorkerStopped:
+            stops += 1
             continue
         break
-    assert deaths == SUSPICIOUS_FROM - 1 + MAX_BEGINNINGS
+    assert stops == ALONE_FROM_RECEIVES - 1 + MAX_ATTEMPTS
     assert "kills_worker" in ingested.reasons.values()
     assert world.node().live_case is not None
 
 
-def test_an_hour_of_outage_makes_nobody_a_poison():
+def test_an_outage_of_an_hour_makes_no_message_a_poison_message():
     world = World()
     message = world.message(XID_79)
     for receives in range(1, 25):
         world.ports.seam.before = raise_once(("table.transact", Transient("down")))
-        assert world.app.ingestion.ingest([replace(message, receives=receives)]).failed == {message.id}
+        assert world.app.ingestion.ingest([replace(message, receives=receives)]).failed == {
+            message.id: "state_unavailable"
+        }
     world.ports.seam.before = lambda call: None
     assert world.outcomes(replace(message, receives=25)) == [Outcome.RECORDED]
 
 
-def test_the_whole_record_is_kept_where_an_excerpt_was_cut():
+def test_the_full_record_is_stored_when_its_excerpt_was_shortened():
     world = World()
     long_line = XID_79 + " " + "x" * 6000
     world.outcomes(world.message(long_line))
@@ -293,12 +294,12 @@ def test_the_whole_record_is_kept_where_an_excerpt_was_cut():
     assert world.ports.objects.stored[condition.attributes["evidence_object"]] == long_line.encode()
 
 
-def test_a_conflict_over_the_mark_of_a_suspect_gives_it_back_and_rejects_nothing() -> None:
+def test_a_conflict_while_counting_an_attempt_gives_the_message_back_and_rejects_nothing() -> None:
     world = World()
-    message = replace(world.message(), receives=SUSPICIOUS_FROM)
-    world.ports.seam.before = raise_once(("table.write", Conflict("another transaction is at it")))
+    message = replace(world.message(), receives=ALONE_FROM_RECEIVES)
+    world.ports.seam.before = raise_once(("table.write", Conflict("another transaction writes the item")))
     ingested = world.app.ingestion.ingest([message])
-    assert ingested.failed == {message.id}
+    assert ingested.failed == {message.id: "conflict"}
     assert ingested.outcomes == {}
 
 
@@ -319,7 +320,7 @@ SIX_GPUS = (
         (None, 3, False),
     ],
 )
-def test_gpus_are_counted_against_the_nodes_instance_type_once_the_node_has_booted(instance_type, minutes, missing):
+def test_the_gpu_count_is_compared_with_the_instance_type_two_minutes_after_boot(instance_type, minutes, missing):
     world = World(nodes=())
     world.app.registry.registration.add_node(
         KEY.cluster, NewNode(KEY.node, world.ports.fleet.launch(GROUP), instance_type=instance_type)
@@ -329,7 +330,7 @@ def test_gpus_are_counted_against_the_nodes_instance_type_once_the_node_has_boot
     assert ("host.gpu_count_mismatch@node" in world.node().conditions) == missing
 
 
-def test_a_gpu_that_is_back_ends_the_want_of_it():
+def test_the_gpu_count_fault_is_cleared_when_all_gpus_are_reported_again():
     world = World(nodes=())
     world.app.registry.registration.add_node(
         KEY.cluster, NewNode(KEY.node, world.ports.fleet.launch(GROUP), instance_type="ml.p5.48xlarge")

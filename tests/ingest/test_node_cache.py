@@ -1,4 +1,4 @@
-"""What a warm worker knows of nodes beyond what is stored, and that it believes the table rather than itself."""
+"""Node cache: counts that a process has not written yet apply only while the stored node is unchanged."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from faultbridge.ingest import caches
 from tests.builders import KEY
 from tests.world import XID_79, World
 
-KEY_OF_79 = "xid.79@gpu/pci=0000:c1:00"
+CONDITION = "xid.79@gpu/pci=0000:c1:00"
 
 
-def broken() -> World:
-    """A world whose node had Xid 79 four times, and all four are stored."""
+def world_with_four_faults() -> World:
+    """Return a world whose node had Xid 79 four times. All four are stored."""
     world = World()
     for _ in range(4):
         world.outcomes(world.message(XID_79))
@@ -23,7 +23,7 @@ def broken() -> World:
 
 
 def count(world: World) -> int:
-    return world.node().conditions[KEY_OF_79].count
+    return world.node().conditions[CONDITION].count
 
 
 def repeat(world: World) -> Outcome:
@@ -36,8 +36,8 @@ def writes(world: World) -> int:
     return len(world.ports.seam.named("table.write"))
 
 
-def test_a_repeat_that_is_not_written_is_counted_with_the_next_one_that_is():
-    world = broken()
+def test_unwritten_repetitions_are_counted_with_the_next_write():
+    world = world_with_four_faults()
     before = writes(world)
     assert [repeat(world) for _ in range(3)] == [Outcome.FOLDED] * 3
     assert (writes(world), count(world)) == (before, 4)
@@ -45,15 +45,15 @@ def test_a_repeat_that_is_not_written_is_counted_with_the_next_one_that_is():
     assert (writes(world), count(world)) == (before + 1, 8)
 
 
-def test_a_repeat_that_is_not_written_is_known_when_it_comes_again():
-    world = broken()
+def test_an_unwritten_repetition_delivered_again_is_a_duplicate():
+    world = world_with_four_faults()
     message = world.message(XID_79)
     assert world.outcomes(message) == [Outcome.FOLDED]
     assert world.outcomes(message) == [Outcome.DUPLICATE]
 
 
-def test_a_new_worker_knows_what_is_stored():
-    world = broken()
+def test_a_new_process_knows_only_the_stored_count():
+    world = world_with_four_faults()
     repeat(world)
     del world.app
     for _ in range(3):
@@ -61,21 +61,21 @@ def test_a_new_worker_knows_what_is_stored():
     assert count(world) == 4
 
 
-def test_what_somebody_else_wrote_counts_for_more_than_what_a_worker_knows():
-    world = broken()
+def test_a_write_of_another_process_replaces_unwritten_counts():
+    world = world_with_four_faults()
     for _ in range(3):
         repeat(world)
-    one = world.app
+    first = world.app
     del world.app
     for _ in range(4):
         repeat(world)
     assert count(world) == 8
-    world.app = one
+    world.app = first
     assert [repeat(world), count(world)] == [Outcome.FOLDED, 8]
     assert [repeat(world), count(world)] == [Outcome.RECORDED, 10]
 
 
-def test_a_worker_that_knows_too_much_forgets(monkeypatch):
+def test_a_full_cache_drops_unwritten_counts(monkeypatch):
     monkeypatch.setattr(caches, "MAX_CACHED_NODES", 1)
     world = World(nodes=(KEY.node, "b"))
     for node in (KEY.node, "b"):

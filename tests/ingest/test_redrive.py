@@ -1,7 +1,8 @@
-"""Dead letters come back as they were, and no younger."""
+"""Redrive: dead letters return to the queue unchanged, with their first arrival time."""
 
 from __future__ import annotations
 
+import logging
 from datetime import timedelta
 
 import pytest
@@ -12,7 +13,7 @@ from faultbridge.simulation.fakes import FakeQueue, ManualClock, raise_once
 from faultbridge.storage.wire.message import Message, decode_message, encode_message
 
 
-def made(*bodies: str) -> tuple[Redrive, FakeQueue, FakeQueue, ManualClock]:
+def setup(*bodies: str) -> tuple[Redrive, FakeQueue, FakeQueue, ManualClock]:
     clock = ManualClock()
     dead, queue = FakeQueue(clock), FakeQueue(clock)
     dead.send([("train-a/n-1", body) for body in bodies])
@@ -25,15 +26,15 @@ def record(clock: ManualClock, number: int) -> str:
 
 
 def test_every_dead_letter_is_moved_once() -> None:
-    redrive, dead, queue, _ = made(*(record(ManualClock(), number) for number in range(25)))
+    redrive, dead, queue, _ = setup(*(record(ManualClock(), number) for number in range(25)))
     assert redrive() == 25
     assert dead.messages == []
     assert sorted(decode_message(one.body).record_id for one in queue.messages) == sorted(f"r-{n}" for n in range(25))
     assert redrive() == 0
 
 
-def test_a_record_keeps_the_time_at_which_the_queue_first_took_it() -> None:
-    redrive, dead, queue, _ = made(record(ManualClock(), 1))
+def test_a_record_keeps_the_time_of_its_first_arrival() -> None:
+    redrive, dead, queue, _ = setup(record(ManualClock(), 1))
     first = dead.messages[0].sent_at
     redrive()
     assert decode_message(queue.messages[0].body).received_at == first
@@ -42,30 +43,32 @@ def test_a_record_keeps_the_time_at_which_the_queue_first_took_it() -> None:
     assert decode_message(dead.messages[0].body).received_at == first
 
 
-def test_a_cloud_event_goes_back_as_it_is() -> None:
+def test_a_cloud_event_is_moved_unchanged() -> None:
     event = '{"detail-type": "EC2 Instance State-change Notification", "detail": {}}'
-    _, dead, queue, _ = made(event)
+    _, dead, queue, _ = setup(event)
     assert Redrive(dead, queue, dated=False)() == 1
     assert [one.body for one in queue.messages] == [event]
     assert dead.messages == []
 
 
-def test_what_is_no_record_goes_back_as_it_is() -> None:
-    redrive, _, queue, _ = made("nonsense")
+def test_a_message_without_the_record_format_is_moved_unchanged(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    redrive, _, queue, _ = setup("nonsense")
     assert redrive() == 1
     assert queue.messages[0].body == "nonsense"
+    assert [record.message for record in caplog.records] == ["dead_letter_moved_unchanged"]
 
 
-def test_a_queue_that_takes_nothing_leaves_the_dead_letters() -> None:
-    redrive, dead, queue, _ = made(record(ManualClock(), 1))
-    queue.send = lambda messages: tuple(body for _, body in messages)  # type: ignore[method-assign] # it refuses all
+def test_a_refused_message_stays_a_dead_letter() -> None:
+    redrive, dead, queue, _ = setup(record(ManualClock(), 1))
+    queue.send = lambda messages: tuple(body for _, body in messages)  # type: ignore[method-assign] # refuses every message
     with pytest.raises(Transient):
         redrive()
     assert len(dead.messages) == 1
 
 
-def test_a_crash_between_leaves_a_record_in_both_rather_than_in_neither() -> None:
-    redrive, dead, queue, _ = made(record(ManualClock(), 1))
+def test_a_crash_during_a_move_leaves_the_record_in_both_queues() -> None:
+    redrive, dead, queue, _ = setup(record(ManualClock(), 1))
     dead.seam.before = raise_once(("queue.delete", Transient("lost")))
     with pytest.raises(Transient):
         redrive()

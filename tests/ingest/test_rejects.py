@@ -1,7 +1,8 @@
-"""What nobody can use is kept whole, said why, and comes back when the cause is gone."""
+"""Rejects: an unusable record is stored with its reason and bytes, and can be retried."""
 
 from __future__ import annotations
 
+import logging
 from datetime import timedelta
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from faultbridge.domain.times import to_text
 from faultbridge.errors import Conflict, Rejected, Transient
 from faultbridge.ingest.record_reader import Delivery
-from faultbridge.ingest.rejects import MAX_AN_HOUR, Rejects
+from faultbridge.ingest.rejects import MAX_PER_HOUR, Rejects
 from faultbridge.simulation.fakes import FakeObjects, FakeQueue, FakeTable, ManualClock, raise_once
 from faultbridge.storage import keys
 from faultbridge.storage.wire.message import Message, decode_message, encode_message, raw_key
@@ -20,7 +21,7 @@ UNKNOWN = Rejected("unknown_node", "ip-10-0-0-9")
 GARBLED = Rejected("not_xml", "no element found")
 
 
-def made() -> Rejects:
+def new_rejects() -> Rejects:
     clock = ManualClock()
     return Rejects(FakeTable(clock), FakeObjects(), FakeQueue(clock), clock)
 
@@ -44,7 +45,7 @@ def pass_time(rejects: Rejects, **units: float) -> None:
 
 
 def retry_due(rejects: Rejects) -> int:
-    """Do as the sweep does."""
+    """Retry the rejects whose timer is due, as the sweep does."""
     rows = (row for timers in keys.TIMERS for row in rejects.table.query(timers, up_to=now(rejects), index=WORK).items)
     return sum(rejects.retry_at(Key(str(row["pk"]), str(row["sk"]))) for row in rows)
 
@@ -53,8 +54,8 @@ def now(rejects: Rejects) -> str:
     return to_text(rejects.clock.now())
 
 
-def test_a_reject_says_what_why_and_where_the_bytes_are() -> None:
-    rejects = made()
+def test_a_reject_has_its_record_its_reason_and_its_bytes() -> None:
+    rejects = new_rejects()
     rejects(delivery(rejects, message(rejects)), None, GARBLED)
     (reject,) = rejects.list("train-a")
     assert (reject.record_id, reject.reason, reject.detail) == ("r-1", "not_xml", "no element found")
@@ -62,17 +63,17 @@ def test_a_reject_says_what_why_and_where_the_bytes_are() -> None:
     assert rejects.raw(reject) == b"<oops"
 
 
-def test_a_redelivery_of_a_reject_is_one_reject() -> None:
-    rejects = made()
-    came = delivery(rejects, message(rejects))
-    rejects(came, None, GARBLED)
+def test_a_record_rejected_again_is_one_reject() -> None:
+    rejects = new_rejects()
+    received = delivery(rejects, message(rejects))
+    rejects(received, None, GARBLED)
     pass_time(rejects, minutes=6)
-    rejects(came, None, GARBLED)
+    rejects(received, None, GARBLED)
     assert len(list(rejects.list("train-a"))) == 1
 
 
-def test_a_message_that_is_none_is_kept_with_its_whole_text() -> None:
-    rejects = made()
+def test_a_message_without_the_record_format_is_stored_with_its_text() -> None:
+    rejects = new_rejects()
     rejects(Delivery("1", "not json", rejects.clock.now()), None, Rejected("not_a_record", "no JSON"))
     (reject,) = rejects.list("-")
     assert reject.record_id.startswith("unread-")
@@ -81,14 +82,14 @@ def test_a_message_that_is_none_is_kept_with_its_whole_text() -> None:
     assert queued(rejects) == ["not json"]
 
 
-def test_a_record_of_a_cluster_that_nobody_registered_is_found_without_knowing_its_name() -> None:
-    rejects = made()
+def test_a_record_of_an_unregistered_cluster_is_listed_under_a_dash() -> None:
+    rejects = new_rejects()
     rejects(delivery(rejects, message(rejects)), None, Rejected("unknown_cluster", "train-a"))
     assert [reject.message.cluster for reject in rejects.list("-")] == ["train-a"]
 
 
-def test_a_large_record_is_not_kept_twice() -> None:
-    rejects = made()
+def test_a_large_record_is_not_stored_twice() -> None:
+    rejects = new_rejects()
     key = raw_key("train-a", rejects.clock.now(), b"large")
     rejects.objects.put(key, b"large")
     sent = Message("r-1", "nvidia-smi-xml", "train-a", rejects.clock.now(), pointer=key)
@@ -97,32 +98,34 @@ def test_a_large_record_is_not_kept_twice() -> None:
     assert (reject.raw, rejects.raw(reject)) == (key, b"large")
 
 
-def test_a_retry_sends_the_same_record_with_its_own_id_and_times_and_takes_the_row_away() -> None:
-    rejects = made()
+def test_a_retry_sends_the_record_with_its_id_and_times_and_deletes_the_reject() -> None:
+    rejects = new_rejects()
     sent = message(rejects)
-    came = delivery(rejects, sent)
-    rejects(came, None, UNKNOWN)
+    received = delivery(rejects, sent)
+    rejects(received, None, UNKNOWN)
     pass_time(rejects, hours=1)
     rejects.retry(next(rejects.list("train-a")))
     (again,) = map(decode_message, queued(rejects))
     assert (again.record_id, again.sent_at, again.body) == (sent.record_id, sent.sent_at, sent.body)
-    assert again.received_at == came.received_at
+    assert again.received_at == received.received_at
     assert list(rejects.list("train-a")) == []
 
 
-def test_a_retry_that_is_rejected_again_before_the_row_is_gone_stays_a_reject() -> None:
-    rejects = made()
-    came = delivery(rejects, message(rejects))
-    rejects(came, None, UNKNOWN)
+def test_a_record_rejected_again_during_its_retry_stays_a_reject(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    rejects = new_rejects()
+    received = delivery(rejects, message(rejects))
+    rejects(received, None, UNKNOWN)
     (first,) = rejects.list("train-a")
     pass_time(rejects, seconds=1)
-    rejects(came, None, UNKNOWN)
+    rejects(received, None, UNKNOWN)
     rejects.retry(first)
     assert [one.record_id for one in rejects.list("train-a")] == ["r-1"]
+    assert [record.message for record in caplog.records] == ["retried_reject_not_deleted"]
 
 
-def test_a_queue_that_takes_nothing_leaves_the_row() -> None:
-    rejects = made()
+def test_a_failing_queue_leaves_the_reject() -> None:
+    rejects = new_rejects()
     rejects(delivery(rejects, message(rejects)), None, UNKNOWN)
     assert isinstance(rejects.queue, FakeQueue)
     rejects.queue.seam.before = raise_once(("queue.send", Transient("down")))
@@ -132,7 +135,7 @@ def test_a_queue_that_takes_nothing_leaves_the_row() -> None:
 
 
 def test_a_record_that_the_queue_refuses_stays_a_reject(monkeypatch: pytest.MonkeyPatch) -> None:
-    rejects = made()
+    rejects = new_rejects()
     rejects(delivery(rejects, message(rejects)), None, UNKNOWN)
     monkeypatch.setattr(rejects.queue, "send", lambda messages: tuple(body for _, body in messages))
     (reject,) = rejects.list("train-a")
@@ -141,22 +144,24 @@ def test_a_record_that_the_queue_refuses_stays_a_reject(monkeypatch: pytest.Monk
     assert list(rejects.list("train-a")) == [reject]
 
 
-def test_a_slow_worker_does_not_write_over_what_a_quicker_one_found_later() -> None:
-    rejects = made()
+def test_an_older_rejection_does_not_replace_a_newer_one(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    rejects = new_rejects()
     assert isinstance(rejects.table, FakeTable)
-    came = delivery(rejects, message(rejects))
+    received = delivery(rejects, message(rejects))
 
-    def quicker() -> None:
+    def reject_later() -> None:
         pass_time(rejects, minutes=6)
-        rejects(came, None, Rejected("not_xml", "found later"))
+        rejects(received, None, Rejected("not_xml", "found later"))
 
-    run_before_write(rejects.table.seam, lambda _: True, quicker)
-    rejects(came, None, Rejected("not_xml", "found first"))
+    run_before_write(rejects.table.seam, lambda _: True, reject_later)
+    rejects(received, None, Rejected("not_xml", "found first"))
     assert [(one.detail, one.rejected_at) for one in rejects.list("train-a")] == [("found later", rejects.clock.now())]
+    assert [record.message for record in caplog.records] == ["reject_not_stored"]
 
 
-def test_a_retry_without_the_raw_record_says_so() -> None:
-    rejects = made()
+def test_a_retry_without_the_bytes_is_rejected() -> None:
+    rejects = new_rejects()
     rejects(delivery(rejects, message(rejects)), None, UNKNOWN)
     assert isinstance(rejects.objects, FakeObjects)
     rejects.objects.stored.clear()
@@ -165,19 +170,21 @@ def test_a_retry_without_the_raw_record_says_so() -> None:
     assert queued(rejects) == []
 
 
-def test_a_reject_whose_raw_record_is_gone_stays_and_is_not_tried_again_by_itself() -> None:
-    rejects = made()
+def test_a_reject_without_its_bytes_stays_and_is_not_retried_automatically(caplog: pytest.LogCaptureFixture) -> None:
+    rejects = new_rejects()
     rejects(delivery(rejects, message(rejects)), None, UNKNOWN)
     assert isinstance(rejects.objects, FakeObjects)
     rejects.objects.stored.clear()
     pass_time(rejects, hours=1)
     assert retry_due(rejects) == 0
+    (line,) = [vars(record) for record in caplog.records if record.message == "reject_retries_stopped"]
+    assert (line["reason"], line["cluster"], line["record_ids"]) == ("raw_gone", "train-a", ["r-1"])
     assert len(list(rejects.list("train-a"))) == 1
     assert [row for timers in keys.TIMERS for row in rejects.table.query(timers, index=WORK).items] == []
 
 
-def test_a_node_that_is_registered_later_gets_its_records_by_itself() -> None:
-    rejects = made()
+def test_a_record_of_an_unknown_node_is_retried_automatically() -> None:
+    rejects = new_rejects()
     rejects(delivery(rejects, message(rejects)), None, UNKNOWN)
     assert retry_due(rejects) == 0
     pass_time(rejects, minutes=2)
@@ -186,61 +193,61 @@ def test_a_node_that_is_registered_later_gets_its_records_by_itself() -> None:
     assert len(queued(rejects)) == 1
 
 
-def test_bad_input_is_never_tried_again_by_itself() -> None:
-    rejects = made()
+def test_invalid_input_is_never_retried_automatically() -> None:
+    rejects = new_rejects()
     rejects(delivery(rejects, message(rejects)), None, GARBLED)
     pass_time(rejects, hours=3)
     assert retry_due(rejects) == 0
 
 
-def test_a_node_that_stays_unknown_is_asked_for_ever_less_often_and_not_after_a_day() -> None:
-    rejects = made()
+def test_retries_of_an_unknown_node_become_rarer_and_stop_after_a_day() -> None:
+    rejects = new_rejects()
     text, received = encode_message(message(rejects)), rejects.clock.now()
     rejects(Delivery("1", text, received), None, UNKNOWN)
-    tries = 0
+    retries = 0
     for _ in range(2000):
         pass_time(rejects, minutes=1)
         if retry_due(rejects):
-            tries += 1
+            retries += 1
             rejects(Delivery("2", queued(rejects)[-1], rejects.clock.now()), None, UNKNOWN)
-    assert tries == 12
+    assert retries == 12
     assert [one.due_at for one in rejects.list("train-a")] == [None]
 
 
-def test_a_broken_agent_fills_neither_the_table_nor_the_bucket() -> None:
-    rejects = made()
-    for number in range(MAX_AN_HOUR + 50):
+def test_a_faulty_agent_does_not_fill_the_table_or_the_bucket() -> None:
+    rejects = new_rejects()
+    for number in range(MAX_PER_HOUR + 50):
         sent = message(rejects, f"r-{number}", body=f"bad {number}".encode())
         rejects(delivery(rejects, sent), None, GARBLED)
     assert isinstance(rejects.objects, FakeObjects)
-    assert len(list(rejects.list("train-a"))) == MAX_AN_HOUR
-    assert len(rejects.objects.stored) == MAX_AN_HOUR
+    assert len(list(rejects.list("train-a"))) == MAX_PER_HOUR
+    assert len(rejects.objects.stored) == MAX_PER_HOUR
     assert rejects.dropped("train-a") == 50
     pass_time(rejects, hours=1)
     rejects(delivery(rejects, message(rejects, "next-hour")), None, GARBLED)
     assert rejects.find("next-hour", "train-a") is not None
 
 
-def test_a_broken_agent_does_not_hide_another_node() -> None:
-    rejects = made()
-    for number in range(MAX_AN_HOUR + 1):
+def test_a_faulty_agent_does_not_hide_the_rejects_of_another_node() -> None:
+    rejects = new_rejects()
+    for number in range(MAX_PER_HOUR + 1):
         rejects(delivery(rejects, message(rejects, f"r-{number}")), None, GARBLED)
     rejects(delivery(rejects, message(rejects, "other", node="n-2")), None, GARBLED)
     assert rejects.find("other", "train-a") is not None
 
 
-def test_a_lost_race_that_kept_nothing_is_tried_again() -> None:
-    rejects = made()
+def test_a_conflict_that_stored_nothing_raises_and_a_retry_succeeds() -> None:
+    rejects = new_rejects()
     assert isinstance(rejects.table, FakeTable)
     rejects.table.seam.before = raise_once(("table.transact", Conflict("interference")))
-    came = delivery(rejects, message(rejects))
+    received = delivery(rejects, message(rejects))
     with pytest.raises(Transient):
-        rejects(came, None, GARBLED)
-    rejects(came, None, GARBLED)
+        rejects(received, None, GARBLED)
+    rejects(received, None, GARBLED)
     assert len(list(rejects.list("train-a"))) == 1
 
 
-def test_a_list_over_many_pages_is_whole() -> None:
+def test_a_list_of_many_pages_is_complete() -> None:
     clock = ManualClock()
     rejects = Rejects(FakeTable(clock, page_size=7), FakeObjects(), FakeQueue(clock), clock)
     for number in range(40):

@@ -1,4 +1,4 @@
-"""Whose a record is, from the queue to the table: forged ones are refused with a reason and change nothing."""
+"""Sender identity: a record from a sender that may not report for its node is rejected and changes nothing."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 
 from faultbridge.domain.records import Outcome
-from faultbridge.entrypoints import ingest as door
+from faultbridge.entrypoints import ingest as entrypoint
 from faultbridge.ingest.record_reader import Delivery
 from faultbridge.pipeline.normalize.trust import EVENT_BUS
 from faultbridge.storage import items, keys
@@ -27,7 +27,7 @@ SENDER_PROOF = {
 
 @pytest.fixture
 def world():
-    return World(nodes=(KEY.node, "neighbour"), settings=SENDER_PROOF)
+    return World(nodes=(KEY.node, "neighbor"), settings=SENDER_PROOF)
 
 
 def instance(world, node=KEY.node) -> str:
@@ -71,16 +71,16 @@ def from_bus(world, text: str) -> Delivery:
     return Delivery("message-bus", text, world.now, sender=EVENT_BUS)
 
 
-def test_a_node_reports_itself_whatever_it_calls_itself(world):
+def test_a_node_may_report_itself_under_any_of_its_names(world):
     assert world.outcomes(by(world.message(XID_79), node_role(world))) == [Outcome.RECORDED]
-    nameless = by(world.message(XID_79, node=None), node_role(world, "neighbour"))
+    nameless = by(world.message(XID_79, node=None), node_role(world, "neighbor"))
     assert world.outcomes(nameless) == [Outcome.RECORDED]
-    assert _state(world, "neighbour").conditions
+    assert _state(world, "neighbor").conditions
 
 
-def test_a_forged_record_for_a_neighbour_is_refused_and_nothing_is_acted_upon(world):
+def test_a_forged_record_for_another_node_is_rejected_and_changes_nothing(world):
     before = _state(world, KEY.node)
-    forged = by(world.message(XID_79), node_role(world, "neighbour"))
+    forged = by(world.message(XID_79), node_role(world, "neighbor"))
     ingested = world.app.ingestion.ingest([forged])
     assert list(ingested.reasons.values()) == ["untrusted"]
     assert _state(world, KEY.node) == before
@@ -88,7 +88,7 @@ def test_a_forged_record_for_a_neighbour_is_refused_and_nothing_is_acted_upon(wo
     assert (reject.reason, reject.sender) == ("untrusted", forged.sender)
 
 
-def test_the_forgeries_of_one_sender_are_kept_up_to_a_number_however_many_nodes_they_name(world):
+def test_forged_records_of_one_sender_are_stored_up_to_a_limit(world):
     for number in range(130):
         message = world.message(XID_79, node=f"n-{number}", instance_id=f"i-0{number:07x}")
         world.app.ingestion.ingest([by(message, node_role(world))])
@@ -96,7 +96,7 @@ def test_the_forgeries_of_one_sender_are_kept_up_to_a_number_however_many_nodes_
     assert world.app.ingestion.rejects.dropped(KEY.cluster) == 30
 
 
-def test_a_collector_speaks_for_a_cluster_once_it_is_listed(world):
+def test_a_collector_may_report_for_a_cluster_after_it_is_listed(world):
     message = by(world.message(XID_79), "AROACOLLECTOR:prometheus")
     assert world.outcomes(message) == [Outcome.REJECTED]
     world.app.registry.registration.set_cluster(KEY.cluster, {"trusted_senders": ("AROACOLLECTOR:*",)})
@@ -104,7 +104,7 @@ def test_a_collector_speaks_for_a_cluster_once_it_is_listed(world):
     assert world.outcomes(replace(message, id="again")) == [Outcome.RECORDED]
 
 
-def test_a_reject_that_the_sweep_sends_again_is_still_its_first_senders(world):
+def test_a_reject_sent_again_by_the_sweep_keeps_its_first_sender(world):
     early = by(world.message(XID_79, node="late", instance_id="i-0ccccccccccccccc3"), "AROANODE:i-0ccccccccccccccc3")
     assert list(world.app.ingestion.ingest([early]).reasons.values()) == ["unknown_node"]
     for _ in range(2):
@@ -118,18 +118,18 @@ def test_a_reject_that_the_sweep_sends_again_is_still_its_first_senders(world):
     assert (reject.reason, reject.sender) == ("unknown_node", early.sender)
 
 
-def test_an_event_of_ec2_finds_its_node_by_the_instance_and_its_cluster_by_the_node(world):
+def test_an_ec2_event_finds_its_node_and_cluster_by_the_instance(world):
     assert world.outcomes(from_bus(world, state_change(instance(world)))) == [Outcome.RECORDED]
     assert _state(world, KEY.node).conditions
-    assert not _state(world, "neighbour").conditions
+    assert not _state(world, "neighbor").conditions
 
 
-def test_an_event_about_an_instance_that_is_none_of_ours_is_nothing_to_keep(world):
+def test_an_ec2_event_of_an_unregistered_instance_is_ignored(world):
     assert world.outcomes(from_bus(world, state_change("i-0fffffffffffffff9"))) == [Outcome.CLEAN]
     assert not list(world.app.ingestion.rejects.list("-"))
 
 
-def test_an_event_of_aws_health_about_an_instance_not_yet_registered_is_tried_again(world):
+def test_an_aws_health_event_of_an_unregistered_instance_is_retried(world):
     entity = {"entityValue": "i-0fffffffffffffff9", "status": "IMPAIRED"}
     detail = {"eventTypeCode": "AWS_EC2_INSTANCE_RETIREMENT_SCHEDULED", "affectedEntities": [entity]}
     ingested = world.app.ingestion.ingest([from_bus(world, event("AWS Health Event", "aws.health", detail))])
@@ -142,13 +142,13 @@ def test_an_event_of_aws_health_about_an_instance_not_yet_registered_is_tried_ag
     assert (again.cluster, again.source, again.sender) == ("-", "health-event", EVENT_BUS)
 
 
-def test_one_machine_told_of_by_four_names_is_one_node_with_one_case(world):
+def test_four_reports_under_different_names_are_one_node_with_one_case(world):
     hyperpod = {
         "ClusterName": "hyperpod-name-of-it",
         "InstanceId": instance(world),
         "HealthSummary": {"HealthStatus": "Unhealthy", "HealthStatusReason": None, "RepairAction": "Replace"},
     }
-    told = [
+    reports = [
         by(world.message(XID_79), node_role(world)),
         by(world.message(XID_79, node=instance(world)), node_role(world)),
         from_bus(world, state_change(instance(world))),
@@ -156,13 +156,13 @@ def test_one_machine_told_of_by_four_names_is_one_node_with_one_case(world):
             world, event("SageMaker HyperPod Cluster Node Health Event", "aws.sagemaker", hyperpod, event_id="e-2")
         ),
     ]
-    world.app.ingestion.ingest(told)
+    world.app.ingestion.ingest(reports)
     assert _state(world, KEY.node).live_case is not None
     assert len(list(world.app.ingestion.rejects.list(KEY.cluster))) == 0
     assert len([item for item in world.ports.table.items() if item["sk"] == "CASE"]) == 1
 
 
-def test_lifecycle_noise_of_hyperpod_is_no_reject(world):
+def test_a_lifecycle_event_of_hyperpod_is_not_rejected(world):
     detail = {"EventDetails": {"EventId": "x", "ResourceType": "Instance", "EventLevel": "Info", "Description": "made"}}
     noise = event("SageMaker HyperPod Cluster Event", "aws.sagemaker", detail)
     assert world.outcomes(from_bus(world, noise)) == [Outcome.CLEAN]
@@ -177,25 +177,25 @@ def test_lifecycle_noise_of_hyperpod_is_no_reject(world):
         (event("x", "aws.ec2", {}, event_id=""), "bad_record_id"),
     ],
 )
-def test_an_event_that_no_rule_of_ours_asks_for_is_rejected_with_its_reason(world, text, reason):
+def test_an_event_that_no_rule_selects_is_rejected_with_its_reason(world, text, reason):
     assert list(world.app.ingestion.ingest([from_bus(world, text)]).reasons.values()) == [reason]
 
 
-def test_an_event_that_a_node_puts_on_the_raw_queue_never_reaches_a_neighbour(world):
-    forged = Delivery("message-x", state_change(instance(world, "neighbour")), world.now, sender=node_role(world))
+def test_an_event_that_a_node_puts_on_the_raw_queue_changes_no_other_node(world):
+    forged = Delivery("message-x", state_change(instance(world, "neighbor")), world.now, sender=node_role(world))
     world.app.ingestion.ingest([forged])
-    assert not _state(world, "neighbour").conditions
+    assert not _state(world, "neighbor").conditions
 
 
-def test_the_sender_is_the_queues_word_and_the_bus_has_a_queue_of_its_own(world, capsys):
+def test_only_messages_of_the_events_queue_come_from_the_event_bus(world, capsys):
     def delivered(arn: str) -> dict:
         attributes = {"SentTimestamp": "1770120000000", "SenderId": node_role(world), "ApproximateReceiveCount": "1"}
-        return {"messageId": arn, "body": state_change(instance(world, "neighbour")), "attributes": attributes} | {
+        return {"messageId": arn, "body": state_change(instance(world, "neighbor")), "attributes": attributes} | {
             "eventSourceARN": arn
         }
 
-    door.ingest({"Records": [delivered("arn:raw")]}, world.app)
-    assert not _state(world, "neighbour").conditions
-    door.ingest({"Records": [delivered("arn:events")]}, world.app)
-    assert _state(world, "neighbour").conditions
+    entrypoint.ingest({"Records": [delivered("arn:raw")]}, world.app)
+    assert not _state(world, "neighbor").conditions
+    entrypoint.ingest({"Records": [delivered("arn:events")]}, world.app)
+    assert _state(world, "neighbor").conditions
     assert '"RecordsUntrusted"' in capsys.readouterr().out

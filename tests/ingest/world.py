@@ -1,4 +1,8 @@
-"""A small stack in memory: two clusters' worth of nodes, and whatever a test lets happen to them."""
+"""A ledger on a fake table: the writer of nodes, registration, rules and cluster status, with one cluster.
+
+Use it to test services that read what the ledger wrote. For a whole installation with queue and ingest, use
+`tests.world.World`.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +26,13 @@ from faultbridge.simulation.fakes import FakeTable, ManualClock
 from tests.builders import CATALOG, POLICY, STACK_ID, arrival, fault
 
 
-class World:
-    """Services over fakes, and the few things that tests let happen."""
+class LedgerFixture:
+    """Services that write the table, over a fake table and a manual clock, with the registered cluster `train-a`.
+
+    world = LedgerFixture()
+    key = world.register_node("n-1")
+    state = world.observe_faults(key)  # an Xid 79
+    """
 
     def __init__(self, *, shards: int = 1, index_lag: timedelta = timedelta(0), page_size: int | None = None) -> None:
         self.clock = ManualClock()
@@ -38,17 +47,17 @@ class World:
         )
 
     def register_node(self, name: str, **others: Any) -> NodeKey:
-        """Register a node."""
+        """Register a node with an instance id derived from its name, and return its key."""
         number = len(list(self.registration.table.query("CLUSTERS").items)) + sum(map(ord, name))
         given = {"instance_id": f"i-{number:017x}", "group": "gpu-workers"} | others
         return self.registration.add_node("train-a", NewNode(name, **given)).key
 
     def pass_time(self, **units: float) -> datetime:
-        """Let time pass and return the present."""
+        """Advance the clock, and return the new time."""
         return self.clock.advance(timedelta(**units))
 
     def note(self, key: NodeKey, text: str, at: datetime | None = None, **others: Any) -> NodeState:
-        """Put a note on a node's record."""
+        """Add an operator note to the stream of a node."""
 
         def revise(state: NodeState, now: datetime) -> Transition:
             draft = entry_builder.note(kind="operator", text=text, at=at or now)
@@ -56,13 +65,13 @@ class World:
 
         return self.append(key, revise, actor=Actor.CLI, config=self.config).state
 
-    def happens(self, key: NodeKey, *faults: Fault) -> NodeState:
-        """Let faults of this moment be observed on a node; an Xid 79 unless told otherwise."""
+    def observe_faults(self, key: NodeKey, *faults: Fault) -> NodeState:
+        """Observe faults on a node at the current time, by default one Xid 79."""
 
         def revise(state: NodeState, now: datetime) -> Transition:
             arrivals = [arrival(one, now, f"r-{number}") for number, one in enumerate(faults or (fault(),))]
             rules = self.rulebook.rules(self.config)
-            passed = observe(state, arrivals, rebooted=False, rules=rules, catalog=CATALOG, now=now)
-            return Transition(passed.state, passed.drafts)
+            observed = observe(state, arrivals, rebooted=False, rules=rules, catalog=CATALOG, now=now)
+            return Transition(observed.state, observed.drafts)
 
         return self.append(key, revise, actor=Actor.INGEST, config=self.config).state

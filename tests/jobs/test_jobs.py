@@ -15,32 +15,32 @@ from faultbridge.jobs.job_impact import JobImpact
 from faultbridge.jobs.jobs import MAX_NODES, Jobs
 from faultbridge.ledger.timeline import Timeline, TimelineQuery
 from tests.events.validate import assert_valid_event
-from tests.ingest.world import World
+from tests.ingest.world import LedgerFixture
 from tests.world import World as Installation
 
 
 @pytest.fixture
-def world() -> World:
-    world = World()
+def world() -> LedgerFixture:
+    world = LedgerFixture()
     for number in (1, 2, 3):
         world.register_node(f"n-{number}")
     return world
 
 
-def jobs(world: World) -> Jobs:
+def jobs(world: LedgerFixture) -> Jobs:
     return Jobs(world.table, world.clock, world.stack)
 
 
-def stream(world: World) -> list[dict[str, Any]]:
+def stream(world: LedgerFixture) -> list[dict[str, Any]]:
     page = world.table.query("CLUSTER#train-a")
     return [json.loads(str(item["body"])) for item in page.items if str(item["sk"]).startswith("ENTRY#")]
 
 
-def job_events(world: World) -> list[dict[str, Any]]:
+def job_events(world: LedgerFixture) -> list[dict[str, Any]]:
     return [body for body in stream(world) if body["metadata"]["event_type"] == "Job Change"]
 
 
-def test_start_and_end_are_two_valid_events_of_the_clusters_stream(world: World) -> None:
+def test_start_and_end_are_two_valid_events_of_the_clusters_stream(world: LedgerFixture) -> None:
     started = jobs(world).start("train-a", "88213", ["n-2", "n-1"], name="llama")
     world.pass_time(minutes=5)
     ended = jobs(world).end("train-a", "88213", outcome="failed", reason="exit code 1")
@@ -60,7 +60,7 @@ def test_start_and_end_are_two_valid_events_of_the_clusters_stream(world: World)
     )
 
 
-def test_a_repeated_start_or_end_is_recorded_once(world: World) -> None:
+def test_a_repeated_start_or_end_is_recorded_once(world: LedgerFixture) -> None:
     for _ in range(2):
         jobs(world).start("train-a", "1", ["n-1"])
     for _ in range(2):
@@ -68,7 +68,7 @@ def test_a_repeated_start_or_end_is_recorded_once(world: World) -> None:
     assert [event["data"]["change"] for event in job_events(world)] == ["started", "ended"]
 
 
-def test_a_requeued_job_starts_again_with_the_same_id(world: World) -> None:
+def test_a_requeued_job_starts_again_with_the_same_id(world: LedgerFixture) -> None:
     jobs(world).start("train-a", "1", ["n-1"])
     jobs(world).end("train-a", "1")
     again = jobs(world).start("train-a", "1", ["n-3"])
@@ -76,7 +76,7 @@ def test_a_requeued_job_starts_again_with_the_same_id(world: World) -> None:
     assert jobs(world).find("train-a", "1") == again
 
 
-def test_the_clusters_stream_has_no_gap_when_a_rollup_happens_in_between(world: World) -> None:
+def test_the_clusters_stream_has_no_gap_when_a_rollup_happens_in_between(world: LedgerFixture) -> None:
     jobs(world).start("train-a", "1", ["n-1"])
     world.rollup("train-a")
     jobs(world).end("train-a", "1")
@@ -95,18 +95,18 @@ def test_the_clusters_stream_has_no_gap_when_a_rollup_happens_in_between(world: 
         ("bad_outcome", lambda service: service.end("train-a", "1", outcome="unknown")),
     ],
 )
-def test_invalid_input_is_rejected_with_a_reason(world: World, reason: str, call: Any) -> None:
+def test_invalid_input_is_rejected_with_a_reason(world: LedgerFixture, reason: str, call: Any) -> None:
     with pytest.raises(Rejected) as rejected:
         call(jobs(world))
     assert rejected.value.reason == reason
 
 
-def test_a_job_with_the_longest_id_and_the_most_nodes_is_recorded(world: World) -> None:
+def test_a_job_with_the_longest_id_and_the_most_nodes_is_recorded(world: LedgerFixture) -> None:
     job = jobs(world).start("train-a", "x" * 128, ["n-1"] * MAX_NODES)
     assert (job.nodes, [event["data"]["change"] for event in job_events(world)]) == (("n-1",), ["started"])
 
 
-def test_a_running_job_cannot_start_on_other_nodes_or_end_before_its_start(world: World) -> None:
+def test_a_running_job_cannot_start_on_other_nodes_or_end_before_its_start(world: LedgerFixture) -> None:
     started: Job = jobs(world).start("train-a", "1", ["n-1"])
     with pytest.raises(Rejected, match="job_runs"):
         jobs(world).start("train-a", "1", ["n-2"])
@@ -114,15 +114,15 @@ def test_a_running_job_cannot_start_on_other_nodes_or_end_before_its_start(world
         jobs(world).end("train-a", "1", at=started.started_at - timedelta(seconds=1))
 
 
-def record_impact(world: World, name: str) -> tuple[str, ...]:
+def record_impact(world: LedgerFixture, name: str) -> tuple[str, ...]:
     return JobImpact(world.append, jobs(world))(NodeKey("train-a", name))
 
 
-def test_a_fault_of_a_node_is_recorded_on_its_jobs_and_on_no_other(world: World) -> None:
+def test_a_fault_of_a_node_is_recorded_on_its_jobs_and_on_no_other(world: LedgerFixture) -> None:
     jobs(world).start("train-a", "1", ["n-1", "n-2"])
     jobs(world).start("train-a", "2", ["n-3"])
     world.pass_time(minutes=5)
-    world.happens(NodeKey("train-a", "n-2"))
+    world.observe_faults(NodeKey("train-a", "n-2"))
     assert record_impact(world, "n-2") == ("1",)
     hit = job_events(world)[-1]
     assert_valid_event(hit)
@@ -134,28 +134,28 @@ def test_a_fault_of_a_node_is_recorded_on_its_jobs_and_on_no_other(world: World)
     )
 
 
-def test_one_fault_is_recorded_once_for_each_job(world: World) -> None:
+def test_one_fault_is_recorded_once_for_each_job(world: LedgerFixture) -> None:
     jobs(world).start("train-a", "1", ["n-1"])
-    world.happens(NodeKey("train-a", "n-1"))
+    world.observe_faults(NodeKey("train-a", "n-1"))
     for _ in range(3):
         record_impact(world, "n-1")
     assert [event["data"]["change"] for event in job_events(world)] == ["started", "hit"]
 
 
-def test_a_job_that_ended_or_started_after_the_fault_is_not_affected(world: World) -> None:
+def test_a_job_that_ended_or_started_after_the_fault_is_not_affected(world: LedgerFixture) -> None:
     jobs(world).start("train-a", "1", ["n-1"])
     jobs(world).end("train-a", "1")
-    world.happens(NodeKey("train-a", "n-1"))
+    world.observe_faults(NodeKey("train-a", "n-1"))
     world.pass_time(minutes=5)
     jobs(world).start("train-a", "2", ["n-1"])
     record_impact(world, "n-1")
     assert [event["data"]["change"] for event in job_events(world)] == ["started", "ended", "started"]
 
 
-def test_the_timeline_of_a_job_contains_its_start_its_impacts_and_its_end(world: World) -> None:
+def test_the_timeline_of_a_job_contains_its_start_its_impacts_and_its_end(world: LedgerFixture) -> None:
     jobs(world).start("train-a", "1", ["n-1"])
     jobs(world).start("train-a", "2", ["n-2"])
-    world.happens(NodeKey("train-a", "n-1"))
+    world.observe_faults(NodeKey("train-a", "n-1"))
     record_impact(world, "n-1")
     world.pass_time(minutes=5)
     jobs(world).end("train-a", "1", outcome="failed")

@@ -193,7 +193,7 @@ def test_recover_does_not_overwrite_what_a_cluster_recorded_meanwhile() -> None:
     key = keys.cluster_state("train-a")
 
     def record_more() -> None:
-        restored.happens(N1)
+        restored.observe_faults(N1)
         restored.rollup("train-a")
 
     run_before_write(restored.table.seam, writes_to(key), record_more)

@@ -10,16 +10,16 @@ import pytest
 
 from faultbridge.errors import Rejected
 from faultbridge.ledger.timeline import Line, Timeline, TimelineQuery, follow, is_late, sort_by_occurrence
-from tests.ingest.world import World
+from tests.ingest.world import LedgerFixture
 
 
 def texts(lines: Iterator[Line] | tuple[Line, ...] | list[Line]) -> list[str]:
     return [line.event["data"].get("text") or line.event["metadata"]["event_type"] for line in lines]
 
 
-def timeline_of_six_nodes(**others: Any) -> tuple[World, Timeline]:
+def timeline_of_six_nodes(**others: Any) -> tuple[LedgerFixture, Timeline]:
     """Return a timeline of six nodes with five notes each, a minute apart."""
-    world = World(**others)
+    world = LedgerFixture(**others)
     nodes = [world.register_node(f"n-{number}") for number in range(6)]
     for minute in range(5):
         for key in nodes:
@@ -59,7 +59,7 @@ def test_a_window_includes_its_start_and_excludes_its_end(node: str | None) -> N
 
 
 def test_a_recent_window_of_a_long_history_needs_few_requests() -> None:
-    world = World(page_size=10)
+    world = LedgerFixture(page_size=10)
     key = world.register_node("n-1")
     for number in range(300):
         world.pass_time(minutes=1)
@@ -73,7 +73,7 @@ def test_a_recent_window_of_a_long_history_needs_few_requests() -> None:
 
 def test_filters_by_type_and_severity() -> None:
     world, timeline = timeline_of_six_nodes()
-    world.happens(world.register_node("n-9"))
+    world.observe_faults(world.register_node("n-9"))
     types = TimelineQuery("train-a", types=("Node Fault Detected",))
     assert texts(timeline.entries(types)) == ["Node Fault Detected"]
     severe = TimelineQuery("train-a", severities=("fatal",))
@@ -83,7 +83,7 @@ def test_filters_by_type_and_severity() -> None:
 
 def test_the_timeline_of_a_case_contains_all_its_entries() -> None:
     world, timeline = timeline_of_six_nodes()
-    case = world.happens(world.register_node("n-9")).live_case
+    case = world.observe_faults(world.register_node("n-9")).live_case
     assert case is not None
     found = texts(timeline.entries(TimelineQuery(case=case.id)))
     assert "Node Fault Detected" in found
@@ -137,7 +137,7 @@ def test_an_unknown_cluster_or_node_has_no_timeline(query: TimelineQuery, reason
 
 
 def test_a_late_entry_is_marked_and_sorted_by_occurrence() -> None:
-    world = World()
+    world = LedgerFixture()
     key = world.register_node("n-1")
     world.pass_time(hours=1)
     world.note(key, "first")
@@ -148,7 +148,7 @@ def test_a_late_entry_is_marked_and_sorted_by_occurrence() -> None:
 
 
 def test_follow_yields_each_entry_once_although_the_index_lags() -> None:
-    world = World(index_lag=timedelta(seconds=5))
+    world = LedgerFixture(index_lag=timedelta(seconds=5))
     key = world.register_node("n-1")
     pending = [f"note {number}" for number in range(8)]
 

@@ -10,7 +10,7 @@ from faultbridge.domain.entries import EntryType
 from faultbridge.domain.faults import Component, ComponentType
 from faultbridge.ledger.timeline import Timeline, TimelineQuery
 from tests.builders import fault
-from tests.ingest.world import World
+from tests.ingest.world import LedgerFixture
 
 UUID, SERIAL = "GPU-7d8e", "1320923"
 
@@ -26,40 +26,40 @@ def entries_of(timeline: Timeline, **query: Any) -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize("name", [UUID, SERIAL])
 def test_a_device_is_found_on_every_node_by_serial_number_or_uuid(name: str) -> None:
-    world = World()
+    world = LedgerFixture()
     for node in ("n-1", "n-2"):
-        world.happens(world.register_node(node), fault(component=gpu(uuid=UUID, serial=SERIAL)))
+        world.observe_faults(world.register_node(node), fault(component=gpu(uuid=UUID, serial=SERIAL)))
         world.pass_time(minutes=1)
     faults = [found for found in entries_of(Timeline(world.table), device=name) if "Fault" in found[1]]
     assert faults == [("n-1", "Node Fault Detected"), ("n-2", "Node Fault Detected")]
 
 
 def test_entries_with_only_the_uuid_belong_to_the_device_too() -> None:
-    world = World()
-    world.happens(world.register_node("n-1"), fault(component=gpu(uuid=UUID)))
+    world = LedgerFixture()
+    world.observe_faults(world.register_node("n-1"), fault(component=gpu(uuid=UUID)))
     world.pass_time(minutes=1)
-    world.happens(world.register_node("n-2"), fault(component=gpu(uuid=UUID, serial=SERIAL)))
+    world.observe_faults(world.register_node("n-2"), fault(component=gpu(uuid=UUID, serial=SERIAL)))
     assert [node for node, _ in entries_of(Timeline(world.table), device=UUID)] == ["n-1", "n-2"]
 
 
 def test_gpus_that_share_a_serial_number_are_distinguished_by_uuid() -> None:
-    world = World()
-    world.happens(world.register_node("n-1"), fault(component=gpu(uuid=UUID, serial=SERIAL)))
+    world = LedgerFixture()
+    world.observe_faults(world.register_node("n-1"), fault(component=gpu(uuid=UUID, serial=SERIAL)))
     world.pass_time(minutes=1)
-    world.happens(world.register_node("n-2"), fault(component=gpu(uuid="GPU-other", serial=SERIAL)))
+    world.observe_faults(world.register_node("n-2"), fault(component=gpu(uuid="GPU-other", serial=SERIAL)))
     timeline = Timeline(world.table)
     assert {node for node, _ in entries_of(timeline, device=UUID)} == {"n-1"}
     assert {node for node, _ in entries_of(timeline, device=SERIAL)} == {"n-1", "n-2"}
 
 
 def test_a_device_query_with_a_cluster_excludes_other_clusters() -> None:
-    world = World()
-    world.happens(world.register_node("n-1"), fault(component=gpu(serial=SERIAL)))
+    world = LedgerFixture()
+    world.observe_faults(world.register_node("n-1"), fault(component=gpu(serial=SERIAL)))
     assert entries_of(Timeline(world.table), device=SERIAL, cluster="another") == []
 
 
 def test_a_job_query_returns_the_entries_that_name_the_job() -> None:
-    world = World()
+    world = LedgerFixture()
     for node in ("n-1", "n-2"):
         key = world.register_node(node)
         world.pass_time(minutes=1)
@@ -75,9 +75,9 @@ def test_a_job_query_returns_the_entries_that_name_the_job() -> None:
 
 
 def test_a_code_query_returns_the_entries_with_the_code() -> None:
-    world = World()
+    world = LedgerFixture()
     key = world.register_node("n-1")
-    world.happens(key, fault(), fault("xid.92"))
+    world.observe_faults(key, fault(), fault("xid.92"))
     kinds = entries_of(Timeline(world.table), cluster="train-a", codes=("xid.92",))
     assert (key.node, EntryType.FAULT_DETECTED.value) in kinds
     codes = [
@@ -88,8 +88,8 @@ def test_a_code_query_returns_the_entries_with_the_code() -> None:
 
 
 def test_a_case_query_with_another_cluster_returns_nothing() -> None:
-    world = World()
-    case = world.happens(world.register_node("n-1")).live_case
+    world = LedgerFixture()
+    case = world.observe_faults(world.register_node("n-1")).live_case
     assert case is not None
     assert entries_of(Timeline(world.table), case=case.id, cluster="train-a")
     assert entries_of(Timeline(world.table), case=case.id, cluster="another") == []

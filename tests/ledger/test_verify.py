@@ -12,13 +12,13 @@ from faultbridge.errors import Rejected
 from faultbridge.ledger.verify import Break, BreakKind, Verify
 from faultbridge.storage import keys
 from faultbridge.storage.writes import Delete, Key, Put, Update
-from tests.ingest.world import World
+from tests.ingest.world import LedgerFixture
 
 N1 = NodeKey("train-a", "n-1")
 
 
-def recorded_history() -> tuple[World, Verify]:
-    world = World()
+def recorded_history() -> tuple[LedgerFixture, Verify]:
+    world = LedgerFixture()
     for name in ("n-1", "n-2"):
         key = world.register_node(name)
         for number in range(4):
@@ -38,7 +38,7 @@ def breaks(verify: Verify) -> list[tuple[int, BreakKind]]:
     return [(one.sequence, one.kind) for one in found]
 
 
-def change_body(world: World, sequence: int, **data: Any) -> None:
+def change_body(world: LedgerFixture, sequence: int, **data: Any) -> None:
     item = world.table.get(entry_key(sequence))
     assert item is not None
     body = json.loads(str(item["body"]))

@@ -29,7 +29,7 @@ def test_nothing_of_an_erased_cluster_is_left_and_another_is_untouched() -> None
 
 def test_a_cluster_with_a_live_case_is_not_erased() -> None:
     made = world()
-    made.happens(N1)
+    made.observe_faults(N1)
     before = list(made.table.items())
     with pytest.raises(Rejected, match="cluster_lives"):
         Erase(made.table)("train-a")

@@ -10,7 +10,7 @@ from faultbridge.ops.measures import FLEET, fleet, measure
 from faultbridge.pipeline.decide.phase_durations import gpu_time_lost
 from faultbridge.simulation.fakes import START
 from tests.architecture.test_dashboards import entry
-from tests.ingest.world import World
+from tests.ingest.world import LedgerFixture
 from tests.pages import CLOSED, event
 
 
@@ -48,9 +48,9 @@ def test_an_entry_from_a_clock_ahead_is_not_early() -> None:
 
 
 def test_a_case_knows_the_gpus_of_its_node_and_costs_what_its_repair_took() -> None:
-    world = World()
+    world = LedgerFixture()
     world.rulebook = replace(world.rulebook, gpus=lambda: {"p5.48xlarge": 8})
-    case = world.happens(world.register_node("n-1", instance_type="ml.p5.48xlarge")).case
+    case = world.observe_faults(world.register_node("n-1", instance_type="ml.p5.48xlarge")).case
     assert case is not None
     assert case.gpus == 8
     later = case.opened_at + timedelta(minutes=10)
@@ -60,7 +60,7 @@ def test_a_case_knows_the_gpus_of_its_node_and_costs_what_its_repair_took() -> N
 
 
 def test_a_node_of_an_unknown_type_costs_nobody_knows_what() -> None:
-    world = World()
-    case = world.happens(world.register_node("n-1")).case
+    world = LedgerFixture()
+    case = world.observe_faults(world.register_node("n-1")).case
     assert case is not None
     assert gpu_time_lost(case, case.opened_at) is None

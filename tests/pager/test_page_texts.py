@@ -18,7 +18,7 @@ from faultbridge.ports import PageFormat, PageMessage
 from faultbridge.simulation.fakes import FakePager
 from faultbridge.storage import keys
 from tests.builders import fault
-from tests.ingest.world import World
+from tests.ingest.world import LedgerFixture
 from tests.pager.sending import sent
 from tests.pages import PAGES, case_event, event
 
@@ -80,16 +80,16 @@ def test_a_value_that_the_event_does_not_contain_becomes_a_question_mark() -> No
     assert "No further automatic action (?)." in page.bodies["default"]
 
 
-def entries(world: World) -> Iterator[dict[str, Any]]:
+def entries(world: LedgerFixture) -> Iterator[dict[str, Any]]:
     for record in world.table.stream:
         if record.key.sk.startswith(keys.ENTRY) and record.new is not None:
             yield json.loads(str(record.new["body"]))
 
 
 def test_the_page_of_a_real_case_contains_the_stored_details() -> None:
-    world = World()
+    world = LedgerFixture()
     key = world.register_node("n-1")
-    world.happens(key, fault("xid.79"))
+    world.observe_faults(key, fault("xid.79"))
     pager = FakePager()
     paging = Paging(world.table, pager, world.clock)
     for one in entries(world):
@@ -103,7 +103,7 @@ def test_the_page_of_a_real_case_contains_the_stored_details() -> None:
         assert str(known) in page.bodies["email"]
 
 
-def overdue_email(case_id: str | None, world: World) -> str:
+def overdue_email(case_id: str | None, world: LedgerFixture) -> str:
     """Return the page of a node that is not isolated yet; its event does not contain the cause."""
     overdue = event(EntryType.NOTE, 900, "n-1", kind="isolation", stage="overdue", text="not isolated")
     overdue["metadata"]["case_id"] = case_id
@@ -114,8 +114,8 @@ def overdue_email(case_id: str | None, world: World) -> str:
 
 
 def test_a_page_contains_the_cause_of_its_case_and_works_without_a_case() -> None:
-    world = World()
-    state = world.happens(world.register_node("n-1"), fault("xid.79"))
+    world = LedgerFixture()
+    state = world.observe_faults(world.register_node("n-1"), fault("xid.79"))
     assert state.live_case is not None
     assert state.incarnation is not None
     with_case, without_case = overdue_email(state.live_case.id, world), overdue_email(None, world)

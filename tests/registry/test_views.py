@@ -11,11 +11,11 @@ from faultbridge.domain.nodes import NodeKey
 from faultbridge.errors import Rejected
 from faultbridge.registry.views import Views
 from tests.builders import fault
-from tests.ingest.world import World
+from tests.ingest.world import LedgerFixture
 
 
 def test_a_cluster_shows_its_registration_status_and_slots() -> None:
-    world = World()
+    world = LedgerFixture()
     world.register_node("n-1")
     world.rollup("train-a")
     (view,) = Views(world.table).clusters()
@@ -24,36 +24,36 @@ def test_a_cluster_shows_its_registration_status_and_slots() -> None:
 
 
 def test_nodes_are_listed_by_name_over_all_shards_with_their_status() -> None:
-    world = World(shards=4)
+    world = LedgerFixture(shards=4)
     keys = [world.register_node(f"n-{number}") for number in (3, 1, 2)]
-    world.happens(keys[0])
+    world.observe_faults(keys[0])
     nodes = Views(world.table).nodes("train-a")
     assert [node.key.node for node in nodes] == ["n-1", "n-2", "n-3"]
     assert [node.status for node in nodes] == [NodeStatus.HEALTHY, NodeStatus.HEALTHY, NodeStatus.DEGRADED]
 
 
 def test_cases_that_need_somebody_are_listed_oldest_first() -> None:
-    world = World(shards=4)
+    world = LedgerFixture(shards=4)
     second, first = world.register_node("n-2"), world.register_node("n-1")
-    world.happens(first)
+    world.observe_faults(first)
     world.pass_time(minutes=1)
-    world.happens(second)
+    world.observe_faults(second)
     views = Views(world.table).cases("train-a")
     assert [view.key.node for view in views] == ["n-1", "n-2"]
     assert Views(world.table).cases("train-a", [CaseStatus.RESOLVED]) == ()
 
 
 def test_a_case_that_the_index_still_shows_as_live_is_not_listed_as_live() -> None:
-    world = World(index_lag=timedelta(minutes=5))
+    world = LedgerFixture(index_lag=timedelta(minutes=5))
     key = world.register_node("n-1")
-    world.happens(key, fault("xid.48"))
+    world.observe_faults(key, fault("xid.48"))
     world.pass_time(minutes=6)
     assert len(Views(world.table).cases("train-a")) == 1
 
 
 def test_a_case_tells_how_long_each_phase_took() -> None:
-    world = World()
-    case = world.happens(world.register_node("n-1")).live_case
+    world = LedgerFixture()
+    case = world.observe_faults(world.register_node("n-1")).live_case
     assert case is not None
     now = world.pass_time(minutes=2)
     view = Views(world.table).case(case.id)
@@ -63,15 +63,15 @@ def test_a_case_tells_how_long_each_phase_took() -> None:
 
 
 def test_a_node_is_shown_with_what_is_wrong_with_it() -> None:
-    world = World()
+    world = LedgerFixture()
     key = world.register_node("n-1")
-    world.happens(key)
+    world.observe_faults(key)
     state = Views(world.table).node(key)
     assert [condition.code for condition in state.active()] == ["xid.79"]
 
 
 def test_what_does_not_exist_is_said_not_to() -> None:
-    directory = Views(World().table)
+    directory = Views(LedgerFixture().table)
     with pytest.raises(Rejected, match="unknown_cluster"):
         directory.nodes("other")
     with pytest.raises(Rejected, match="unknown_node"):

@@ -23,7 +23,7 @@ from faultbridge.simulation.fakes import Call, FakeBus, FakeTable
 from faultbridge.storage import items, jobs, keys
 from faultbridge.storage.writes import Delete, Key, Put, Update
 from tests.archive.world import N1, ArchiveWorld
-from tests.ingest.world import World
+from tests.ingest.world import LedgerFixture
 
 WRITES = {"table.write", "table.transact"}
 CONTROL = keys.cluster_control("train-a")
@@ -49,27 +49,27 @@ def bodies(table: FakeTable, pk: str = "CLUSTER#train-a") -> list[dict[str, Any]
 
 
 @pytest.fixture
-def world() -> World:
-    made = World()
+def world() -> LedgerFixture:
+    made = LedgerFixture()
     made.register_node("n-1")
     return made
 
 
-def controls(world: World) -> Controls:
+def controls(world: LedgerFixture) -> Controls:
     return Controls(world.table, world.clock, world.stack)
 
 
-def job_service(world: World) -> Jobs:
+def job_service(world: LedgerFixture) -> Jobs:
     return Jobs(world.table, world.clock, world.stack)
 
 
-def holding(world: World, *cases: str) -> None:
+def holding(world: LedgerFixture, *cases: str) -> None:
     """Give repair slots to cases."""
     holders = {("holders", case): "2026-02-03T04:05:06.000Z" for case in cases}
     world.table.write(Update(CONTROL, set=holders, add={"version": 1}))
 
 
-def test_an_order_keeps_the_concurrent_change_of_another_writer(world: World) -> None:
+def test_an_order_keeps_the_concurrent_change_of_another_writer(world: LedgerFixture) -> None:
     meanwhile(world.table, lambda: holding(world, "c-1"))
     controls(world).pause("train-a", paused=True)
     control = controls(world).read("train-a")
@@ -78,20 +78,20 @@ def test_an_order_keeps_the_concurrent_change_of_another_writer(world: World) ->
     assert len([body for body in bodies(world.table) if body["metadata"]["event_type"] == "Cluster Safety Change"]) == 1
 
 
-def test_two_concurrent_pauses_are_recorded_once(world: World) -> None:
+def test_two_concurrent_pauses_are_recorded_once(world: LedgerFixture) -> None:
     meanwhile(world.table, lambda: controls(world).pause("train-a", paused=True))
     controls(world).pause("train-a", paused=True)
     assert len([body for body in bodies(world.table) if body["metadata"]["event_type"] == "Cluster Safety Change"]) == 1
 
 
-def test_an_order_that_loses_every_race_raises_a_conflict(world: World) -> None:
+def test_an_order_that_loses_every_race_raises_a_conflict(world: LedgerFixture) -> None:
     meanwhile(world.table, lambda: world.table.write(Update(CONTROL, add={"version": 1})), MAX_TRIES)
     with pytest.raises(Conflict):
         controls(world).pause("train-a", paused=True)
     assert not controls(world).read("train-a").paused
 
 
-def test_an_existing_entry_of_a_cluster_is_never_overwritten(world: World) -> None:
+def test_an_existing_entry_of_a_cluster_is_never_overwritten(world: LedgerFixture) -> None:
     held = items.read_cluster("train-a", world.table.get(keys.cluster_state("train-a"))).head
     place = keys.entry(keys.cluster_partition("train-a"), held.epoch, held.sequence + 1)
     world.table.write(Put({"pk": place.pk, "sk": place.sk, "body": "of another state"}))
@@ -100,7 +100,7 @@ def test_an_existing_entry_of_a_cluster_is_never_overwritten(world: World) -> No
     assert world.table.get(place)["body"] == "of another state"
 
 
-def test_an_existing_entry_of_a_node_is_never_overwritten(world: World) -> None:
+def test_an_existing_entry_of_a_node_is_never_overwritten(world: LedgerFixture) -> None:
     key = NodeKey("train-a", "n-1")
     head = world.append.read(key).head
     place = keys.entry(keys.node_partition(key), head.epoch, head.sequence + 1)
@@ -110,13 +110,13 @@ def test_an_existing_entry_of_a_node_is_never_overwritten(world: World) -> None:
     assert world.table.get(place)["body"] == "of another state"
 
 
-def test_two_concurrent_starts_of_a_job_start_it_once(world: World) -> None:
+def test_two_concurrent_starts_of_a_job_start_it_once(world: LedgerFixture) -> None:
     meanwhile(world.table, lambda: job_service(world).start("train-a", "88213", ["n-1"], name="the first"))
     job_service(world).start("train-a", "88213", ["n-1"], name="the first")
     assert [body["data"]["change"] for body in bodies(world.table) if "job_id" in body["data"]] == ["started"]
 
 
-def test_a_job_that_has_ended_in_the_meantime_is_not_ended_again(world: World) -> None:
+def test_a_job_that_has_ended_in_the_meantime_is_not_ended_again(world: LedgerFixture) -> None:
     job_service(world).start("train-a", "88213", ["n-1"])
     world.pass_time(minutes=5)
     meanwhile(world.table, lambda: job_service(world).end("train-a", "88213", outcome="failed"))
@@ -124,7 +124,7 @@ def test_a_job_that_has_ended_in_the_meantime_is_not_ended_again(world: World) -
     assert job_service(world).find("train-a", "88213").outcome == "failed"
 
 
-def test_a_change_of_only_the_job_is_detected_without_a_change_of_the_cluster_stream(world: World) -> None:
+def test_a_change_of_only_the_job_is_detected_without_a_change_of_the_cluster_stream(world: LedgerFixture) -> None:
     job = job_service(world).start("train-a", "88213", ["n-1"])
     world.pass_time(minutes=5)
     meanwhile(world.table, lambda: world.table.write(Update(jobs.job_key("train-a", job.id), add={"version": 1})))
@@ -132,7 +132,7 @@ def test_a_change_of_only_the_job_is_detected_without_a_change_of_the_cluster_st
     assert job_service(world).find("train-a", "88213").version == job.version + 2
 
 
-def test_a_job_that_changes_before_every_write_raises_a_conflict(world: World) -> None:
+def test_a_job_that_changes_before_every_write_raises_a_conflict(world: LedgerFixture) -> None:
     job = job_service(world).start("train-a", "88213", ["n-1"])
     world.pass_time(minutes=5)
     meanwhile(world.table, lambda: world.table.write(Update(jobs.job_key("train-a", job.id), add={"version": 1})), 100)
@@ -140,14 +140,14 @@ def test_a_job_that_changes_before_every_write_raises_a_conflict(world: World) -
         job_service(world).end("train-a", "88213", outcome="succeeded")
 
 
-def test_a_slot_taken_during_the_search_for_leaked_slots_is_kept(world: World) -> None:
+def test_a_slot_taken_during_the_search_for_leaked_slots_is_kept(world: LedgerFixture) -> None:
     holding(world, "c-leaked")
     meanwhile(world.table, lambda: holding(world, "c-new"))
     assert ReleaseLeakedSlots(world.table)("train-a") == ()
     assert set(items.read_control("train-a", world.table.get(CONTROL)).holders) == {"c-leaked", "c-new"}
 
 
-def test_the_search_for_leaked_slots_writes_nothing_if_there_are_none(world: World) -> None:
+def test_the_search_for_leaked_slots_writes_nothing_if_there_are_none(world: LedgerFixture) -> None:
     holding(world, "c-1")
     world.table.write(Put({"pk": keys.case("c-1").pk, "sk": keys.case("c-1").sk, "status": "in_progress"}))
     before = len(world.table.stream)
@@ -155,7 +155,7 @@ def test_the_search_for_leaked_slots_writes_nothing_if_there_are_none(world: Wor
     assert len(world.table.stream) == before
 
 
-def test_publishing_does_not_restore_an_entry_that_was_archived_and_deleted(world: World) -> None:
+def test_publishing_does_not_restore_an_entry_that_was_archived_and_deleted(world: LedgerFixture) -> None:
     entries = list(world.table.query("NODE#train-a#n-1", prefix=keys.ENTRY).items)
     places = [Key(str(item["pk"]), str(item["sk"])) for item in entries]
     for place in places:

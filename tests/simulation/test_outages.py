@@ -11,7 +11,7 @@ import pytest
 
 from faultbridge.data.policies import default_policy
 from faultbridge.domain.edges import NodeStatus
-from faultbridge.ingest.send import Parcel
+from faultbridge.ingest.send import RawInput
 from faultbridge.simulation.environment.samples import SAMPLES
 from faultbridge.simulation.fakes.seam import Call
 from faultbridge.simulation.fault_injection import NO_FAULTS, Crash, FaultInjector, FaultKind, FaultProfile, Outage
@@ -82,12 +82,12 @@ class Agents:
 
     def __init__(self, system: SimulatedSystem) -> None:
         self.system = system
-        self.buffers: list[deque[Parcel]] = [deque() for _ in range(NODES)]
+        self.buffers: list[deque[RawInput]] = [deque() for _ in range(NODES)]
 
     def report(self, node: int, sample: str) -> None:
         """Send a record after the buffered ones."""
         source, _, make = SAMPLES[sample]
-        self.buffers[node].append(Parcel(source, REPAIRED, make(0, None), node=f"node-{node + 1}"))
+        self.buffers[node].append(RawInput(source, REPAIRED, make(0, None), node=f"node-{node + 1}"))
         if len(self.buffers[node]) == 1:
             self._send(node)
 

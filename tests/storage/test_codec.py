@@ -10,7 +10,7 @@ import pytest
 from faultbridge.domain.clusters import ClusterConfig
 from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.policy import Match, Policy, Rule
-from faultbridge.ingest.counter_store import Last
+from faultbridge.ingest.counter_store import LastSample
 from faultbridge.pipeline.observe import observe
 from faultbridge.storage.codec import dump, load
 from tests.builders import CATALOG, GPU, NOON, arrival, config, fault, node, rules
@@ -60,5 +60,5 @@ def test_an_unsupported_type_is_refused(value) -> None:
 
 
 def test_a_value_of_type_text_or_number_keeps_its_type() -> None:
-    last = Last(NOON, GPU, {"operstate": "UP", "carrier": 1})
-    assert load(Last, json.loads(json.dumps(dump(last)))) == last
+    last = LastSample(NOON, GPU, {"operstate": "UP", "carrier": 1})
+    assert load(LastSample, json.loads(json.dumps(dump(last)))) == last

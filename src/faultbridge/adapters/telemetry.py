@@ -34,6 +34,11 @@ def emit_for_cluster(
     _print(counts, durations or {}, {"cluster": cluster}, metadata)
 
 
+def emit_for_reason(reason: str, counts: Mapping[str, int]) -> None:
+    """Print counts of one reason. `emit` prints the same metrics without the reason as totals."""
+    _print(counts, {}, {"reason": reason}, {})
+
+
 def _print(
     counts: Mapping[str, int],
     durations: Mapping[str, Sequence[int]],

@@ -142,24 +142,24 @@ class Ingestion:
         from faultbridge.ingest.canary import RecordCanary
         from faultbridge.ingest.counter_store import CounterStore
         from faultbridge.ingest.ingest import Ingest
-        from faultbridge.ingest.mappings import OwnWords
-        from faultbridge.ingest.node_lookup import Placement
+        from faultbridge.ingest.mappings import CustomerMappings
+        from faultbridge.ingest.node_lookup import NodeLookup
         from faultbridge.ingest.poison_messages import PoisonMessages
-        from faultbridge.ingest.record_reader import Reader
+        from faultbridge.ingest.record_reader import RecordReader
 
         of = self.installation
         table, clock = of.ports.table, of.ports.clock
         items = ItemCache(table, clock)
         rulebook = replace(of.rules.rulebook, table=items)
         return Ingest(
-            nodes=NodeCache(items),
-            placement=Placement(items, rulebook, of.trust),
+            node_cache=NodeCache(items),
+            node_lookup=NodeLookup(items, rulebook, of.trust),
             append=of.ledger.append,
             rulebook=rulebook,
-            reader=Reader(of.ports.objects, registry.decode, of.trust, OwnWords(items)),
-            readings=CounterStore(table),
+            reader=RecordReader(of.ports.objects, registry.decode, of.trust, CustomerMappings(items)),
+            counter_store=CounterStore(table),
             poison_messages=PoisonMessages(table, clock),
-            silence=replace(self.heartbeats, rulebook=rulebook),
+            heartbeats=replace(self.heartbeats, rulebook=rulebook),
             reject=self.rejects,
             canary=RecordCanary(table, clock, of.stack),
         )

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from faultbridge.adapters.messaging.receipts import RECEIPT_FIELD, RECEIPT_VERSION
-from faultbridge.adapters.telemetry import emit
+from faultbridge.adapters.telemetry import emit, emit_for_reason
 from faultbridge.domain.records import Outcome
 from faultbridge.domain.times import from_milliseconds
-from faultbridge.ingest.delivery_audit import OUTCOME
+from faultbridge.ingest.outcomes import OUTCOME
 from faultbridge.ingest.record_reader import Delivery
 from faultbridge.pipeline.normalize.trust import EVENT_BUS
 
@@ -19,26 +19,28 @@ if TYPE_CHECKING:
 
 
 def ingest(event: Mapping[str, Any], installation: Installation) -> dict[str, Any]:
-    """Ingest a batch of SQS messages; the printed line contains the outcome of every record."""
-    ingested = installation.ingestion.ingest(
+    """Ingest a batch of SQS messages and print a line with the outcome of every record."""
+    result = installation.ingestion.ingest(
         [_delivery(record, installation.trust.events_queue) for record in event["Records"]]
     )
-    counts = Counter(ingested.outcomes.values())
-    receipt = {record: outcome.value for record, outcome in ingested.outcomes.items()}
+    counts = Counter(result.outcomes.values())
+    receipt = {record: outcome.value for record, outcome in result.outcomes.items()}
     emit(
         {f"Records{outcome.value.capitalize()}": counts[outcome] for outcome in Outcome}
         | {
-            "RecordsGivenBack": len(ingested.failed),
-            "RecordsUntrusted": sum(reason == "untrusted" for reason in ingested.reasons.values()),
+            "RecordsGivenBack": len(result.failed),
+            "RecordsUntrusted": sum(reason == "untrusted" for reason in result.reasons.values()),
         },
-        **{RECEIPT_FIELD: RECEIPT_VERSION, "kind": OUTCOME, "records": receipt, "reasons": ingested.reasons},
+        **{RECEIPT_FIELD: RECEIPT_VERSION, "kind": OUTCOME, "records": receipt, "reasons": result.reasons},
     )
-    return {"batchItemFailures": [{"itemIdentifier": message} for message in sorted(ingested.failed)]}
+    for reason, count in Counter(result.failed.values()).items():
+        emit_for_reason(reason.value, {"RecordsGivenBack": count})
+    return {"batchItemFailures": [{"itemIdentifier": message} for message in sorted(result.failed)]}
 
 
 def _delivery(record: Mapping[str, Any], events_queue: str | None) -> Delivery:
     attributes = record["attributes"]
-    # Only EventBridge may send to that queue; the sender id that SQS shows for EventBridge is not documented.
+    # Only EventBridge may send to the events queue. AWS does not document the sender id that EventBridge gets in SQS.
     from_bus = events_queue is not None and record.get("eventSourceARN") == events_queue
     return Delivery(
         id=record["messageId"],

@@ -1,1 +1,22 @@
-"""ingest."""
+"""Ingest: from a message on the raw queue to the committed state of a node.
+
+Read in this order:
+
+- `send`: puts raw records on the queue and writes receipts.
+- `ingest`: processes a batch of deliveries; every other module serves it.
+- `record_reader`: decodes a message into observations.
+- `node_lookup`: finds the node of a record and checks its sender.
+- `node_batch`: the records of one node for one commit, and groups of commits.
+- `caches`: nodes and items that a warm process keeps.
+- `counter_store`: last counters of each component, to compare the next sample with.
+- `heartbeat_monitor`: stores heartbeats and records missing ones as faults.
+- `poison_messages`: detects messages that stop their worker.
+- `outcomes`: outcome of each record, reasons of messages given back, receipt lines.
+- `rejects`: stores rejected records and retries them.
+- `redrive`: moves dead letters back to the queue.
+- `mappings`: customer mappings from alert names and log texts to fault codes.
+- `delivery_audit`: checks that every record that was sent has an outcome.
+- `canary`: test records that show that the way from queue to bus works.
+
+The Lambda function is `entrypoints/ingest.py`. docs/runbooks/logs.md explains the log lines. Tests: tests/ingest.
+"""

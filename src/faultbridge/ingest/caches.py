@@ -1,4 +1,8 @@
-"""Known nodes: what is stored of them, and what a warm worker knows beyond that because it was not worth a write."""
+"""Caches of a warm ingest process: nodes with changes that are not written yet, and items that rarely change.
+
+A repeated fault raises a count without a write. `NodeCache` keeps that count until the next write of the node.
+`ItemCache` keeps aliases, registrations and the pointers to the current policy and mappings for a limited time.
+"""
 
 from __future__ import annotations
 
@@ -12,92 +16,94 @@ from faultbridge.storage import items, keys
 from faultbridge.storage.writes import Item, Key
 
 MAX_CACHED_NODES = 5_000
+MAX_CACHED_ITEMS = 50_000
+MAX_BATCH_READ = 100
+ALIAS_TTL = timedelta(minutes=10)
+DEFAULT_TTL = timedelta(seconds=15)
+CACHED_WHEN_MISSING = frozenset({keys.CURRENT_POLICY, keys.CURRENT_MAPPING})
+"""Keys of optional items: the cache also remembers that they do not exist."""
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
-    """A node as it is stored, and as it is with the watermarks and counts that were not written."""
+class CachedNode:
+    """A node as the table stores it, and its current state with the changes that are not written yet."""
 
     stored: NodeState
-    now: NodeState
-
-
-@dataclass(frozen=True, slots=True)
-class NodeCache:
-    """Reads nodes, consistently; what it knows beyond counts only while the stored node is what it was known beyond."""
-
-    item_cache: ItemCache
-    _beyond: dict[NodeKey, Known] = field(default_factory=dict)
-
-    def read(self, nodes: Iterable[NodeKey]) -> Mapping[NodeKey, Known]:
-        """Read nodes in one call; one that nobody registered has no status."""
-        wanted = {node: keys.node_state(node) for node in nodes}
-        found = self.item_cache.read(wanted.values()) if wanted else {}
-        return {node: self._known(items.read_state(node, found.get(key))) for node, key in wanted.items()}
-
-    def keep(self, known: Known) -> None:
-        """Remember what was not worth a write, and forget what is stored by now."""
-        self._beyond.pop(known.stored.key, None)
-        if known.now != known.stored:
-            if len(self._beyond) >= MAX_CACHED_NODES:
-                self._beyond.clear()
-            self._beyond[known.stored.key] = known
-
-    def _known(self, stored: NodeState) -> Known:
-        known = self._beyond.get(stored.key)
-        return known if known is not None and known.stored == stored else Known(stored, stored)
-
-
-ALIAS_KEPT = timedelta(minutes=10)
-OTHERS_KEPT = timedelta(seconds=15)
-MAX_CACHED_ITEMS = 50_000
-_POINTERS = frozenset({keys.CURRENT_POLICY, keys.CURRENT_MAPPING})
-MAX_AT_ONCE = 100
+    current: NodeState
 
 
 @dataclass(frozen=True, slots=True)
 class ItemCache:
-    """Remembers items by key: aliases for ten minutes at most, registrations and policies for fifteen seconds."""
+    """Caches items by key: aliases for ten minutes, all other items for 15 seconds."""
 
     table: Table
     clock: Clock
-    _kept: dict[Key, tuple[datetime, Item | None]] = field(default_factory=dict)
-    _ageing: set[Key] = field(default_factory=set)
+    _entries: dict[Key, tuple[datetime, Item | None]] = field(default_factory=dict)
+    _expiring: set[Key] = field(default_factory=set)
 
     def get(self, key: Key) -> Item | None:
-        """Read one item."""
+        """Return one item, from the cache if possible."""
         return self.get_many((key,)).get(key)
 
     def get_many(self, wanted: Iterable[Key]) -> Mapping[Key, Item]:
-        """Read items, those that are not remembered in one call."""
+        """Return items, and read those that are not cached with one call."""
         now = self.clock.now()
         wanted = list(dict.fromkeys(wanted))
-        asked = [key for key in wanted if key not in self._kept or self._kept[key][0] <= now]
-        found = self.table.get_many(asked) if asked else {}
-        if len(self._kept) > MAX_CACHED_ITEMS:
-            self._kept.clear()
-        for key in asked:
-            self._keep(key, found.get(key), now)
-        remembered = {key: self._kept[key] for key in wanted if key in self._kept}
-        self._ageing.update(key for key, (until, _) in remembered.items() if until - now <= _kept_for(key) / 2)
-        return {key: item for key, (_, item) in remembered.items() if item is not None}
+        missing = [key for key in wanted if key not in self._entries or self._entries[key][0] <= now]
+        found = self.table.get_many(missing) if missing else {}
+        if len(self._entries) > MAX_CACHED_ITEMS:
+            self._entries.clear()
+        for key in missing:
+            self._store(key, found.get(key), now)
+        cached = {key: self._entries[key] for key in wanted if key in self._entries}
+        self._expiring.update(key for key, (expires, _) in cached.items() if expires - now <= _ttl(key) / 2)
+        return {key: item for key, (_, item) in cached.items() if item is not None}
 
-    def read(self, wanted: Iterable[Key]) -> Mapping[Key, Item]:
-        """Read items as they are stored now; with the same call renews what it remembers and will soon forget."""
+    def read_fresh(self, wanted: Iterable[Key]) -> Mapping[Key, Item]:
+        """Read items from the table, and refresh cached items that expire soon with the same call."""
         wanted, now = list(dict.fromkeys(wanted)), self.clock.now()
-        room = max(0, MAX_AT_ONCE - len(wanted))
-        renewed = sorted(self._ageing.difference(wanted))[:room]
-        found = self.table.get_many([*wanted, *renewed])
-        self._ageing.clear()
-        for key in renewed:
-            self._keep(key, found.get(key), now)
+        free = max(0, MAX_BATCH_READ - len(wanted))
+        refreshed = sorted(self._expiring.difference(wanted))[:free]
+        found = self.table.get_many([*wanted, *refreshed])
+        self._expiring.clear()
+        for key in refreshed:
+            self._store(key, found.get(key), now)
         return found
 
-    def _keep(self, key: Key, item: Item | None, now: datetime) -> None:
-        self._kept.pop(key, None)
-        if item is not None or key in _POINTERS:
-            self._kept[key] = (now + _kept_for(key), item)
+    def _store(self, key: Key, item: Item | None, now: datetime) -> None:
+        self._entries.pop(key, None)
+        if item is not None or key in CACHED_WHEN_MISSING:
+            self._entries[key] = (now + _ttl(key), item)
 
 
-def _kept_for(key: Key) -> timedelta:
-    return ALIAS_KEPT if keys.is_alias(key) else OTHERS_KEPT
+@dataclass(frozen=True, slots=True)
+class NodeCache:
+    """Reads nodes consistently and adds the unwritten changes of this process.
+
+    Unwritten changes apply only while the stored node is the one that they were computed from.
+    """
+
+    item_cache: ItemCache
+    _unwritten: dict[NodeKey, CachedNode] = field(default_factory=dict)
+
+    def read(self, nodes: Iterable[NodeKey]) -> Mapping[NodeKey, CachedNode]:
+        """Read nodes with one call. A node that is not registered has no status."""
+        state_keys = {node: keys.node_state(node) for node in nodes}
+        found = self.item_cache.read_fresh(state_keys.values()) if state_keys else {}
+        return {node: self._with_unwritten(items.read_state(node, found.get(key))) for node, key in state_keys.items()}
+
+    def update(self, node: CachedNode) -> None:
+        """Keep the unwritten changes of a node; a node without such changes is removed."""
+        self._unwritten.pop(node.stored.key, None)
+        if node.current != node.stored:
+            if len(self._unwritten) >= MAX_CACHED_NODES:
+                self._unwritten.clear()
+            self._unwritten[node.stored.key] = node
+
+    def _with_unwritten(self, stored: NodeState) -> CachedNode:
+        cached = self._unwritten.get(stored.key)
+        return cached if cached is not None and cached.stored == stored else CachedNode(stored, stored)
+
+
+def _ttl(key: Key) -> timedelta:
+    return ALIAS_TTL if keys.is_alias(key) else DEFAULT_TTL

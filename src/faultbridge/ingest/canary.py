@@ -1,7 +1,7 @@
-"""Canary: a record that an installation sends to itself, so that its way from the queue to the bus is known to be open.
+"""Canary: a test record that an installation sends to itself every five minutes.
 
-It travels as every record does and ends as a note on a stream of its own. Where the note is heard on the bus, a metric
-says so; when that metric stays away, an alarm reaches people past everything that may be broken.
+It passes the queue, ingest, the table and the event bus like every other record, and becomes a note on a stream of its
+own. A metric counts the notes that arrive from the bus. When none arrives, an alarm notifies operators directly.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from faultbridge.domain.clusters import ClusterConfig
 from faultbridge.domain.edges import Actor
@@ -18,78 +18,82 @@ from faultbridge.domain.times import from_text, to_text, truncate
 from faultbridge.errors import Rejected, Transient
 from faultbridge.ledger.append import Stack
 from faultbridge.ledger.cluster_stream import cluster_writes
+from faultbridge.log import log_cause
 from faultbridge.pipeline import entry_builder
 from faultbridge.ports import Clock, RecordQueue, Table
-from faultbridge.registry.registration import Registration
 from faultbridge.storage import items, keys
 from faultbridge.storage.wire.message import Message, encode_message
 from faultbridge.storage.writes import Absent, Equals, Key, Put
 
+if TYPE_CHECKING:  # the sweep registers the cluster of canaries; ingest loads no registration
+    from faultbridge.registry.registration import Registration
+
 CLUSTER = "faultbridge-canary"
-"""The cluster without nodes on whose stream canaries are noted, so that they are verified and archived as all is."""
+"""A cluster without nodes. Canaries are notes on its stream, so they are archived and verified like other entries."""
 
-KEPT = Key("CANARY", "KEPT")
-"""Where it stands which canary reached the table last."""
+LAST_RECORDED = Key("CANARY", "RECORDED")
+"""Key of the item about the last canary that reached the table."""
 
-HEARD = Key("CANARY", "HEARD")
-"""Where it stands which canary reached the bus last."""
+LAST_RECEIVED = Key("CANARY", "RECEIVED")
+"""Key of the item about the last canary that arrived from the bus."""
 
-EVERY_MINUTES = 5
-MIN_APART = timedelta(minutes=2)
+INTERVAL_MINUTES = 5
+MIN_INTERVAL = timedelta(minutes=2)
+"""Canaries sent less than this after the last one are not recorded."""
 
 
 @dataclass(frozen=True, slots=True)
 class SendCanary:
-    """Puts a canary on the queue in every fifth minute."""
+    """Puts a canary on the queue every five minutes. The sweep calls it each minute."""
 
     queue: RecordQueue
     registration: Registration
     clock: Clock
 
     def __call__(self) -> str | None:
-        """Send one if it is time and return its record id; raises Transient when the queue did not take it."""
+        """Send a canary if one is due, and return its record id. Raises Transient when the queue refuses it."""
         now = truncate(self.clock.now())
-        if now.minute % EVERY_MINUTES:
+        if now.minute % INTERVAL_MINUTES:
             return None
         self._register()
         record_id = f"canary-{now:%Y%m%dT%H%M}"
         message = Message(record_id, CANARY, CLUSTER, now, body=b"canary")
         if self.queue.send([(message.group, encode_message(message))]):
-            raise Transient(f"the queue did not take {record_id}")
+            raise Transient(f"the queue refused the canary: {record_id}")
         return record_id
 
     def _register(self) -> None:
+        """Register the cluster of canaries, unless it exists."""
         if self.registration.find_cluster(CLUSTER) is not None:
             return
         try:
             self.registration.add_cluster(ClusterConfig(CLUSTER))
-        except Rejected:
-            return  # another sweep was quicker
+        except Rejected as error:
+            log_cause("canary_cluster_not_added", reason=error.reason, cluster=CLUSTER)  # another sweep added it first
 
 
 @dataclass(frozen=True, slots=True)
 class RecordCanary:
-    """Notes canaries on their stream: each once, however often it comes, and no more than there can be."""
+    """Records canaries as notes on their stream: each canary once, and at most one in two minutes."""
 
     table: Table
     clock: Clock
     stack: Stack
 
     def __call__(self, record: RawRecord) -> Outcome:
-        """Note a canary; raises Conflict when another writer was quicker, and then it comes again."""
+        """Record a canary. Raises Conflict when another writer was first; the canary is then delivered again."""
         sent = truncate(min(record.sent_at, record.received_at))
-        place = KEPT
-        last = self.table.get(place)
+        last = self.table.get(LAST_RECORDED)
         if last is not None:
-            known = from_text(str(last["sent_at"]))
-            if sent == known:
+            last_sent = from_text(str(last["sent_at"]))
+            if sent == last_sent:
                 return Outcome.DUPLICATE
-            if sent < known + MIN_APART:
+            if sent < last_sent + MIN_INTERVAL:
                 return Outcome.STALE
         now = truncate(self.clock.now())
         note = entry_builder.note(
             kind=CANARY,
-            text="the way from the queue to the table is open",
+            text="Canary recorded: queue, ingest and table work.",
             at=sent,
             record_id=record.record_id,
             facts={"sent_at": to_text(sent)},
@@ -97,26 +101,27 @@ class RecordCanary:
         state = items.read_cluster(CLUSTER, self.table.get(keys.cluster_state(CLUSTER)))
         _, writes = cluster_writes(self.stack, state, state, (note,), actor=Actor.INGEST, severity=None, now=now)
         unchanged = Absent() if last is None else Equals("sent_at", str(last["sent_at"]))
-        self.table.transact([*writes, Put(items.item(place, now, {"sent_at": to_text(sent)}), when=unchanged)])
+        stored = items.item(LAST_RECORDED, now, {"sent_at": to_text(sent)})
+        self.table.transact([*writes, Put(stored, when=unchanged)])
         return Outcome.RECORDED
 
 
 @dataclass(frozen=True, slots=True)
 class ReceiveCanary:
-    """Notes that a canary was heard on the bus."""
+    """Records that a canary arrived from the event bus."""
 
     table: Table
     clock: Clock
 
     def __call__(self, detail: Mapping[str, Any]) -> timedelta:
-        """Return how long a canary was on its way; raises KeyError for an event that is none."""
+        """Return the time between sending and arrival. Raises KeyError for an event that is not a canary."""
         sent = from_text(str(detail["data"]["facts"]["sent_at"]))
         now = truncate(self.clock.now())
-        self.table.write(Put(items.item(HEARD, now, {"sent_at": to_text(sent)})))
+        self.table.write(Put(items.item(LAST_RECEIVED, now, {"sent_at": to_text(sent)})))
         return now - sent
 
 
-def last_of(table: Table, key: Key) -> datetime | None:
-    """Return when the canary was sent that was kept or heard last, or None before the first."""
+def last_sent_at(table: Table, key: Key) -> datetime | None:
+    """Return when the canary of an item was sent (`LAST_RECORDED`, `LAST_RECEIVED`), or None before the first."""
     found = table.get(key)
     return from_text(str(found["sent_at"])) if found else None

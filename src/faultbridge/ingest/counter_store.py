@@ -1,7 +1,7 @@
-"""Readings: the last counters of each port, kept so that the next ones can be compared with them.
+"""Counter store: keeps the last counters of each component, so that the next sample can be compared with them.
 
-A reading that causes a fault is written with it; one that does not is written alone, and not each time: counters
-compare as well with those of five minutes ago. A new generation or boot begins its counters anew.
+Samples that cause a fault are written with that fault. Other samples are written alone, at most every five minutes.
+Counters of an earlier instance or boot are never compared.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from faultbridge.domain.faults import Component, CounterSample
 from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.times import to_text
 from faultbridge.errors import Conflict
+from faultbridge.log import log_cause
 from faultbridge.pipeline.fold.changes import Arrival
 from faultbridge.pipeline.normalize.compare import compare
 from faultbridge.ports import Table
@@ -22,12 +23,12 @@ from faultbridge.storage import items, keys
 from faultbridge.storage.codec import dump, load
 from faultbridge.storage.writes import Absent, AnyOf, Below, Item, Key, Put
 
-KEPT_EVERY = timedelta(minutes=5)
+WRITE_INTERVAL = timedelta(minutes=5)
 
 
 @dataclass(frozen=True, slots=True)
-class Last:
-    """The last reading of one port."""
+class LastSample:
+    """The last counter sample of one component, such as a port."""
 
     at: datetime
     component: Component
@@ -35,18 +36,18 @@ class Last:
 
 
 @dataclass(frozen=True, slots=True)
-class Sheet:
-    """The last readings of one source on one node, by component, of one generation and boot."""
+class SampleSet:
+    """The last samples of one source on one node, by component. `instance` and `boot` number the incarnation."""
 
     at: datetime
     instance: int
     boot: int
-    ports: Mapping[str, Last]
+    ports: Mapping[str, LastSample]
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
-    """The faults that readings showed, and what to keep: with a fault at once, without one when it is time."""
+class ComparedSamples:
+    """Result of a comparison: the faults, the writes that belong to their commit, and the writes without a fault."""
 
     faults: tuple[Arrival, ...] = ()
     with_faults: tuple[Put, ...] = ()
@@ -55,44 +56,46 @@ class Compared:
 
 @dataclass(frozen=True, slots=True)
 class CounterStore:
-    """Compares readings with the ones before them."""
+    """Compares counter samples with the stored ones."""
 
     table: Table
 
-    def compare(self, state: NodeState, arrivals: Iterable[Arrival], now: datetime) -> Compared:
-        """Compare the readings among arrivals, oldest first; one older than what is kept is no news."""
+    def compare(self, state: NodeState, arrivals: Iterable[Arrival], now: datetime) -> ComparedSamples:
+        """Compare the samples among arrivals, oldest first. Samples older than the stored ones are skipped."""
         by_source: dict[str, list[Arrival]] = {}
         for arrival in sorted(arrivals, key=lambda arrival: arrival.at):
             if isinstance(arrival.observation, CounterSample):
                 by_source.setdefault(arrival.observation.source, []).append(arrival)
         if not by_source:
-            return Compared()
+            return ComparedSamples()
         found = self.table.get_many(keys.counter_samples(state.key, source) for source in by_source)
-        parts = [
-            _compare_source(keys.counter_samples(state.key, source), state, came, found, now)
-            for source, came in by_source.items()
+        results = [
+            _compare_source(keys.counter_samples(state.key, source), state, samples, found, now)
+            for source, samples in by_source.items()
         ]
-        return Compared(
-            faults=tuple(fault for part in parts for fault in part.faults),
-            with_faults=tuple(put for part in parts for put in part.with_faults),
-            alone=tuple(put for part in parts for put in part.alone),
+        return ComparedSamples(
+            faults=tuple(fault for result in results for fault in result.faults),
+            with_faults=tuple(put for result in results for put in result.with_faults),
+            alone=tuple(put for result in results for put in result.alone),
         )
 
-    def keep(self, compared: Compared) -> None:
-        """Write the readings that caused nothing; a newer one that is there already stays."""
+    def write_alone(self, compared: ComparedSamples) -> None:
+        """Write the samples that caused no fault. A newer stored sample stays."""
         for put in compared.alone:
             try:
                 self.table.write(put)
-            except Conflict:
-                continue
+            except Conflict as conflict:
+                log_cause(
+                    "counter_samples_not_stored", reason="newer_samples_stored", key=put.key.pk, error=str(conflict)
+                )
 
 
 def _compare_source(
     key: Key, state: NodeState, arrivals: Sequence[Arrival], found: Mapping[Key, Item], now: datetime
-) -> Compared:
-    kept = found.get(key)
-    sheet = _sheet(kept, state)
-    ports = dict(sheet.ports) if sheet else {}
+) -> ComparedSamples:
+    """Compare the samples of one source with its stored samples."""
+    stored = _read_samples(found.get(key), state)
+    ports = dict(stored.ports) if stored else {}
     faults: list[Arrival] = []
     for arrival in arrivals:
         sample = arrival.observation
@@ -105,32 +108,34 @@ def _compare_source(
         if last is not None:
             before = replace(sample, values=last.values, observed_at=last.at)
             faults += (replace(arrival, observation=fault) for fault in compare(before, sample))
-        ports[name] = Last(arrival.at, sample.component, sample.values)
+        ports[name] = LastSample(arrival.at, sample.component, sample.values)
     at = max((port.at for port in ports.values()), default=now)
-    if sheet is not None and at <= sheet.at:
-        return Compared()
+    if stored is not None and at <= stored.at:
+        return ComparedSamples()
     put = _put(key, state, at, ports, now)
     if faults:
-        return Compared(tuple(faults), with_faults=(put,))
-    if sheet is not None and at - sheet.at < KEPT_EVERY:
-        return Compared()
-    return Compared(alone=(put,))
+        return ComparedSamples(tuple(faults), with_faults=(put,))
+    if stored is not None and at - stored.at < WRITE_INTERVAL:
+        return ComparedSamples()
+    return ComparedSamples(alone=(put,))
 
 
-def _sheet(kept: Item | None, state: NodeState) -> Sheet | None:
-    if kept is None:
+def _read_samples(found: Item | None, state: NodeState) -> SampleSet | None:
+    """Return the stored samples, or None when they belong to an earlier instance or boot."""
+    if found is None:
         return None
-    stored = kept["sheet"]
-    sheet = load(Sheet, stored) if isinstance(stored, dict) else None
-    return sheet if sheet is not None and (sheet.instance, sheet.boot) == _generation(state) else None
+    stored = found["samples"]
+    samples = load(SampleSet, stored) if isinstance(stored, dict) else None
+    return samples if samples is not None and (samples.instance, samples.boot) == _incarnation(state) else None
 
 
-def _put(key: Key, state: NodeState, at: datetime, ports: Mapping[str, Last], now: datetime) -> Put:
-    instance, boot = _generation(state)
-    made = items.item(key, now, {"at": to_text(at), "sheet": dump(Sheet(at, instance, boot, ports))})
-    return Put(made, when=AnyOf((Absent(), Below("at", to_text(at)))))
+def _put(key: Key, state: NodeState, at: datetime, ports: Mapping[str, LastSample], now: datetime) -> Put:
+    """Return the write of samples; it fails when newer samples are stored."""
+    instance, boot = _incarnation(state)
+    item = items.item(key, now, {"at": to_text(at), "samples": dump(SampleSet(at, instance, boot, ports))})
+    return Put(item, when=AnyOf((Absent(), Below("at", to_text(at)))))
 
 
-def _generation(state: NodeState) -> tuple[int, int]:
-    sitting = state.incarnation
-    return (sitting.instance, sitting.boot) if sitting else (0, 0)
+def _incarnation(state: NodeState) -> tuple[int, int]:
+    incarnation = state.incarnation
+    return (incarnation.instance, incarnation.boot) if incarnation else (0, 0)

@@ -1,11 +1,12 @@
-"""Silence: a node whose agent was heard of and is heard of no more.
+"""Heartbeat monitor: records the fault `host.silent` for a node whose heartbeats stopped.
 
-Each node's last sign of life stands beside it with a timer, written again when a quarter of the limit has passed. When
-the timer rings, the sweep raises `host.silent` through the same fold as any other fault; the next heartbeat ends it.
+The time of a node's last heartbeat is stored with a timer. It is written again after a quarter of the timeout. When the
+timer is due, the sweep records the fault through the same fold as every other fault. The next heartbeat clears it.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -18,8 +19,9 @@ from faultbridge.domain.faults import NODE_COMPONENT, Fault
 from faultbridge.domain.nodes import AliasRow, NodeKey, NodeState
 from faultbridge.domain.times import from_text, to_text
 from faultbridge.errors import Conflict
-from faultbridge.ingest.record_reader import Part
+from faultbridge.ingest.record_reader import RecordPart
 from faultbridge.ledger.append import Append
+from faultbridge.log import log_cause
 from faultbridge.pipeline.fold.changes import Arrival
 from faultbridge.pipeline.normalize.resolve import IncarnationMatch, match_incarnation
 from faultbridge.pipeline.observe import observe
@@ -28,91 +30,112 @@ from faultbridge.rules.rulebook import Rulebook, rules_of
 from faultbridge.storage import items, keys
 from faultbridge.storage.writes import WORK, Absent, AnyOf, Below, Equals, Item, Put
 
-FEW = 2
-"""So many nodes may fall silent although nobody else is heard; if more do, it is we who hear nothing."""
+ALWAYS_PLAUSIBLE = 2
+"""This many overdue nodes are always recorded. If more are overdue, reception itself may have failed."""
 
-MAX_LOOKED_AT = 100
-MAX_KEPT = 50_000
+MAX_TIMERS_READ = 100
+MAX_REMEMBERED = 50_000
 
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatMonitor:
-    """Keeps signs of life and judges those that stay away."""
+    """Stores heartbeats, and records missing ones as faults."""
 
     table: Table
     append: Append
     rulebook: Rulebook
     _stored: dict[NodeKey, datetime] = field(default_factory=dict)
 
-    def heard(self, lives: Mapping[NodeKey, datetime]) -> None:
-        """Note signs of life; most come so soon after a stored one that nothing is written, or even read."""
-        news = {node: at for node, at in lives.items() if self._is_news(node, at, self._stored.get(node))}
-        places = {keys.heartbeat(node): node for node in news}
-        found = self.table.get_many(places) if places else {}
-        for place, node in places.items():
-            known = _last(found.get(place))
-            if known is None or self._is_news(node, news[node], known):
-                self._note(node, news[node], self._limit(node))
+    def record(self, heartbeats: Mapping[NodeKey, datetime]) -> None:
+        """Store heartbeats. Most follow a stored one so closely that they are neither read nor written."""
+        due = {node: at for node, at in heartbeats.items() if self._must_store(node, at, self._stored.get(node))}
+        nodes = {keys.heartbeat(node): node for node in due}
+        found = self.table.get_many(nodes) if nodes else {}
+        for key, node in nodes.items():
+            last = _last(found.get(key))
+            if last is None or self._must_store(node, due[node], last):
+                self._store(node, due[node], self._timeout(node))
             else:
-                self._keep(node, known)
+                self._remember(node, last)
 
-    def _is_news(self, node: NodeKey, at: datetime, known: datetime | None) -> bool:
-        return known is None or at - known > self._limit(node) / 4
+    def reception_failed(self, overdue: int) -> bool:
+        """Return whether so many nodes are overdue, and so few on time, that reception itself probably failed."""
+        if overdue <= ALWAYS_PLAUSIBLE:
+            return False
+        on_time = self._on_time()
+        if overdue <= on_time:
+            return False
+        log_cause(
+            "missing_heartbeats_ignored",
+            reason="more nodes are overdue than on time",
+            level=logging.WARNING,
+            overdue=overdue,
+            on_time=on_time,
+        )
+        return True
 
-    def _keep(self, node: NodeKey, at: datetime) -> None:
-        if len(self._stored) >= MAX_KEPT:
-            self._stored.clear()
-        self._stored[node] = at
-
-    def _limit(self, node: NodeKey) -> timedelta:
-        return rules_of(self.rulebook, node.cluster).policy.limits.heartbeat_timeout
-
-    def _note(self, node: NodeKey, at: datetime, limit: timedelta) -> None:
-        timer: Item = {"gsi4pk": keys.due(node.stream), "gsi4sk": to_text(at + limit + limit / 4)}
-        newer = AnyOf((Absent(), Below("last_at", to_text(at))))
-        try:
-            self.table.write(Put(_item(node, at) | timer, when=newer))
-        except Conflict:
-            # Somebody else has heard it later.
-            return
-        self._keep(node, at)
-
-    def deaf(self, overdue: int) -> bool:
-        """Tell whether so many nodes are overdue, and so few others heard, that it is rather we who hear nothing."""
-        return overdue > FEW and overdue > self._heard_lately()
-
-    def judge(self, node: NodeKey) -> None:
-        """Raise silence for a node whose timer rang, unless it was heard meanwhile or is out of service."""
+    def check(self, node: NodeKey) -> None:
+        """Record `host.silent` for a node whose timer is due, if the node is in service and no heartbeat arrived."""
         rules = rules_of(self.rulebook, node.cluster)
-        limit = rules.policy.limits.heartbeat_timeout
+        timeout = rules.policy.limits.heartbeat_timeout
 
         def revise(state: NodeState, now: datetime) -> Transition:
-            seen = _last(self.table.get(keys.heartbeat(node)))
-            if seen is None or seen + limit > now:
+            last = _last(self.table.get(keys.heartbeat(node)))
+            if last is None or last + timeout > now:
                 return Transition(state)
-            done = Put(_item(node, seen), when=Equals("last_at", to_text(seen)))
+            without_timer = Put(_item(node, last), when=Equals("last_at", to_text(last)))
             if state.status is None or not state.status.in_service:
-                return Transition(state, writes=(done,))
-            arrival = Arrival(_fault(seen, limit), seen + limit, f"silence-{to_text(seen)}")
-            passed = observe(state, [arrival], rebooted=False, rules=rules, catalog=self.rulebook.catalog(), now=now)
-            return Transition(passed.state, passed.drafts, (done,))
+                return Transition(state, writes=(without_timer,))
+            arrival = Arrival(_fault(last, timeout), last + timeout, f"silence-{to_text(last)}")
+            observed = observe(state, [arrival], rebooted=False, rules=rules, catalog=self.rulebook.catalog(), now=now)
+            return Transition(observed.state, observed.drafts, (without_timer,))
 
         self.append(node, revise, actor=Actor.SWEEP, config=rules.config)
 
-    def _heard_lately(self) -> int:
-        """Count nodes whose timer has yet to ring."""
+    def _must_store(self, node: NodeKey, at: datetime, last: datetime | None) -> bool:
+        return last is None or at - last > self._timeout(node) / 4
+
+    def _timeout(self, node: NodeKey) -> timedelta:
+        return rules_of(self.rulebook, node.cluster).policy.limits.heartbeat_timeout
+
+    def _store(self, node: NodeKey, at: datetime, timeout: timedelta) -> None:
+        """Write a heartbeat with its timer, unless a newer one is stored."""
+        timer: Item = {"gsi4pk": keys.due(node.stream), "gsi4sk": to_text(at + timeout + timeout / 4)}
+        newer = AnyOf((Absent(), Below("last_at", to_text(at))))
+        try:
+            self.table.write(Put(_item(node, at) | timer, when=newer))
+        except Conflict as conflict:
+            log_cause(
+                "heartbeat_not_stored",
+                reason="newer_heartbeat_stored",
+                cluster=node.cluster,
+                node=node.node,
+                error=str(conflict),
+            )
+            return
+        self._remember(node, at)
+
+    def _remember(self, node: NodeKey, at: datetime) -> None:
+        if len(self._stored) >= MAX_REMEMBERED:
+            self._stored.clear()
+        self._stored[node] = at
+
+    def _on_time(self) -> int:
+        """Count the nodes whose timer is not due yet."""
         now = to_text(self.append.clock.now())
         rows = (
             row
             for timer in keys.TIMERS
-            for row in self.table.query(timer, after=now, index=WORK, limit=MAX_LOOKED_AT).items
+            for row in self.table.query(timer, after=now, index=WORK, limit=MAX_TIMERS_READ).items
         )
         return sum(keys.is_heartbeat(str(row["sk"])) for row in rows)
 
 
-def beats(node: NodeKey, state: NodeState, found: Iterable[tuple[Part, AliasRow]]) -> Iterator[tuple[NodeKey, Part]]:
-    """Yield the heartbeats among a node's records that its present incarnation sent."""
-    for part, row in found:
+def current_heartbeats(
+    node: NodeKey, state: NodeState, parts: Iterable[tuple[RecordPart, AliasRow]]
+) -> Iterator[tuple[NodeKey, RecordPart]]:
+    """Yield the heartbeats among a node's records. Those of an earlier instance or boot are left out."""
+    for part, row in parts:
         record = part.record
         if (
             record.source == HEARTBEAT
@@ -129,14 +152,14 @@ def _last(found: Mapping[str, object] | None) -> datetime | None:
     return from_text(str(found["last_at"])) if found else None
 
 
-def _fault(seen: datetime, limit: timedelta) -> Fault:
-    message = f"No heartbeat for {int(limit.total_seconds())} s."
+def _fault(last: datetime, timeout: timedelta) -> Fault:
+    message = f"No heartbeat for {int(timeout.total_seconds())} s."
     return Fault(
         HEARTBEAT,
         SILENT,
         NODE_COMPONENT,
         message,
-        observed_at=seen + limit,
-        evidence=f"last heartbeat at {to_text(seen)}",
-        attributes={"last_heartbeat": to_text(seen)},
+        observed_at=last + timeout,
+        evidence=f"last heartbeat at {to_text(last)}",
+        attributes={"last_heartbeat": to_text(last)},
     )

@@ -1,13 +1,14 @@
-"""Ingest: a batch of raw records into conditions, cases and entries, folded node by node.
+"""Ingest: processes a batch of raw records into conditions, cases and entries, node by node.
 
-A record has exactly one outcome. What cannot be read or placed goes to the rejects on first sight; what could not be
-written because something was in the way is given back to the queue, and nothing else is.
+Each record gets exactly one outcome. A record that cannot be read, or whose node is not registered, is rejected at
+once. A message goes back to the queue only if a dependency failed or other writers were always first.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 
 from faultbridge.domain.clusters import ClusterConfig
@@ -15,198 +16,207 @@ from faultbridge.domain.edges import Actor
 from faultbridge.domain.nodes import AliasRow, NodeKey
 from faultbridge.domain.records import CANARY, Outcome, RawRecord
 from faultbridge.errors import Conflict, Rejected, Transient
-from faultbridge.ingest.caches import Known, NodeCache
-from faultbridge.ingest.commit_groups import Drafted, together
+from faultbridge.ingest.caches import CachedNode, NodeCache
 from faultbridge.ingest.counter_store import CounterStore
-from faultbridge.ingest.heartbeat_monitor import HeartbeatMonitor, beats
-from faultbridge.ingest.node_batch import Chunk, ReviseByChunk, chunks
-from faultbridge.ingest.node_lookup import Placement
-from faultbridge.ingest.poison_messages import SUSPICIOUS_FROM, PoisonMessages
-from faultbridge.ingest.record_reader import Delivery, Part, Reader
+from faultbridge.ingest.heartbeat_monitor import HeartbeatMonitor, current_heartbeats
+from faultbridge.ingest.node_batch import DraftedBatch, NodeBatch, ResolvedParts, group_commits, split_records
+from faultbridge.ingest.node_lookup import NodeLookup
+from faultbridge.ingest.outcomes import GiveBackReason, IngestResult
+from faultbridge.ingest.poison_messages import ALONE_FROM_RECEIVES, MAX_ATTEMPTS, PoisonMessages
+from faultbridge.ingest.record_reader import Delivery, RecordPart, RecordReader
 from faultbridge.ledger.append import Append, Appended
+from faultbridge.log import log_cause
 from faultbridge.pipeline.decide.open_case import Rules
 from faultbridge.rules.rulebook import Rulebook
 
-Placed = dict[NodeKey, tuple[ClusterConfig, list[tuple[Part, AliasRow]]]]
-RejectRecord = Callable[[Delivery, RawRecord | None, Rejected], None]
-KeepRecord = Callable[[RawRecord], Outcome]
-
-
-@dataclass(slots=True)
-class Ingested:
-    """What became of a batch: the deliveries to be given back, and the outcome of each record."""
-
-    failed: set[str] = field(default_factory=set)
-    outcomes: dict[str, Outcome] = field(default_factory=dict)
-    reasons: dict[str, str] = field(default_factory=dict)
-
-    def settle(self, record_id: str, outcome: Outcome) -> None:
-        """Note the outcome of a record; the strongest one stands."""
-        best = self.outcomes.get(record_id, Outcome.CLEAN)
-        self.outcomes[record_id] = max(best, outcome, key=lambda one: one.rank)
-
-    def join(self, other: Ingested) -> None:
-        """Take over what became of another part of the batch."""
-        self.failed |= other.failed
-        self.outcomes |= other.outcomes
-        self.reasons |= other.reasons
+PartsByNode = dict[NodeKey, tuple[ClusterConfig, list[tuple[RecordPart, AliasRow]]]]
+StoreReject = Callable[[Delivery, RawRecord | None, Rejected], None]
+StoreCanary = Callable[[RawRecord], Outcome]
 
 
 @dataclass(frozen=True, slots=True)
 class Ingest:
-    """Takes deliveries of the raw queue; `reject` keeps a record that nobody can use, `canary` one of our own."""
+    """Processes deliveries of the raw queue. `reject` stores rejected records, and `canary` records canaries."""
 
-    nodes: NodeCache
-    placement: Placement
+    node_cache: NodeCache
+    node_lookup: NodeLookup
     append: Append
     rulebook: Rulebook
-    reader: Reader
-    readings: CounterStore
+    reader: RecordReader
+    counter_store: CounterStore
     poison_messages: PoisonMessages
-    silence: HeartbeatMonitor
-    reject: RejectRecord
-    canary: KeepRecord
+    heartbeats: HeartbeatMonitor
+    reject: StoreReject
+    canary: StoreCanary
 
-    def __call__(self, deliveries: Sequence[Delivery]) -> Ingested:
-        """Work a batch; raises nothing for one bad record, and gives back what only time can mend."""
-        poison_messages = [delivery for delivery in deliveries if delivery.receives >= SUSPICIOUS_FROM]
-        ingested = self._work([delivery for delivery in deliveries if delivery not in poison_messages])
-        for suspect in poison_messages:
-            ingested.join(self._work_alone(suspect))
-        return ingested
+    def __call__(self, deliveries: Sequence[Delivery]) -> IngestResult:
+        """Process a batch. An invalid record is rejected and never raises; messages received often are done alone."""
+        alone = [delivery for delivery in deliveries if delivery.receives >= ALONE_FROM_RECEIVES]
+        result = self._process([delivery for delivery in deliveries if delivery not in alone])
+        for delivery in alone:
+            result.merge(self._process_alone(delivery))
+        return result
 
-    def _work_alone(self, suspect: Delivery) -> Ingested:
-        ingested = Ingested()
+    def _process_alone(self, delivery: Delivery) -> IngestResult:
+        """Process one message that was received often, and reject it when it stopped its worker three times."""
+        result = IngestResult()
         try:
-            if self.poison_messages.begin(suspect.id):
-                ingested = self._work([suspect])
+            if self.poison_messages.start_attempt(delivery.id):
+                _log(delivery, "message_processed_alone", f"received {delivery.receives} times")
+                result = self._process([delivery])
             else:
-                killer = Rejected("kills_worker", "its worker died three times while it was worked alone")
-                self._reject(suspect, None, killer, ingested)
-            self.poison_messages.clear(suspect.id)
-        except Transient:
-            ingested.failed.add(suspect.id)
-        return ingested
+                detail = f"the worker stopped in {MAX_ATTEMPTS} attempts to process this message alone"
+                _log(delivery, "poison_message_rejected", detail, level=logging.WARNING)
+                self._reject(delivery, None, Rejected("kills_worker", detail), result)
+            self.poison_messages.clear(delivery.id)
+        except Transient as error:
+            result.give_back(delivery, error, GiveBackReason.POISON_CHECK_UNAVAILABLE)
+        return result
 
-    def _work(self, deliveries: Sequence[Delivery]) -> Ingested:
-        ingested = Ingested()
-        parts = [part for delivery in deliveries for part in self._read(delivery, ingested)]
-        placed = self._place(parts, ingested)
-        known = self.nodes.read(placed)
-        for group in together(self._drafts(placed, known, ingested)):
-            self._commit(group, ingested)
-        self._hear(placed, known, ingested)
+    def _process(self, deliveries: Sequence[Delivery]) -> IngestResult:
+        result = IngestResult()
+        parts = [part for delivery in deliveries for part in self._read(delivery, result)]
+        by_node = self._find_nodes(parts, result)
+        cached = self.node_cache.read(by_node)
+        for group in group_commits(self._drafts(by_node, cached, result)):
+            self._commit(group, result)
+        self._record_heartbeats(by_node, cached, result)
         for part in parts:
-            if part.delivery.id in ingested.failed:
-                ingested.outcomes.pop(part.record.record_id, None)
-        return ingested
+            if part.delivery.id in result.failed:
+                result.outcomes.pop(part.record.record_id, None)
+        return result
 
-    def _read(self, delivery: Delivery, ingested: Ingested) -> Iterable[Part]:
+    def _read(self, delivery: Delivery, result: IngestResult) -> Iterable[RecordPart]:
+        """Read a delivery, and record it at once if it is a canary."""
+        unavailable = GiveBackReason.INPUT_UNAVAILABLE
         try:
             parts = self.reader.read(delivery)
+            unavailable = GiveBackReason.STATE_UNAVAILABLE
             for part in parts:
                 if part.record.source == CANARY:
-                    ingested.settle(part.record.record_id, self.canary(part.record))
+                    result.set_outcome(part.record.record_id, self.canary(part.record))
             return [part for part in parts if part.record.source != CANARY]
         except Rejected as error:
-            self._reject(delivery, None, error, ingested)
-        except Transient:
-            ingested.failed.add(delivery.id)
+            self._reject(delivery, None, error, result)
+        except Transient as error:
+            result.give_back(delivery, error, unavailable)
         return ()
 
-    def _reject(self, delivery: Delivery, record: RawRecord | None, error: Rejected, ingested: Ingested) -> None:
+    def _reject(self, delivery: Delivery, record: RawRecord | None, error: Rejected, result: IngestResult) -> None:
         try:
             self.reject(delivery, record, error)
-        except Transient:
-            ingested.failed.add(delivery.id)
+        except Transient as failure:
+            result.give_back(delivery, failure, GiveBackReason.REJECTS_UNAVAILABLE)
             return
-        record_id = record.record_id if record else self.reader.record_id(delivery)
-        ingested.settle(record_id, Outcome.REJECTED)
-        ingested.reasons[record_id] = error.reason
+        record_id = record.record_id if record else delivery.ids().record_id
+        result.set_outcome(record_id, Outcome.REJECTED)
+        result.reasons[record_id] = error.reason
 
-    def _place(self, parts: Sequence[Part], ingested: Ingested) -> Placed:
-        placed: Placed = {}
-        for part, place in self.placement(parts):
-            if isinstance(place, Rejected):
-                self._reject(part.delivery, part.record, place, ingested)
-            elif place is None:
-                ingested.settle(part.record.record_id, Outcome.CLEAN)
+    def _find_nodes(self, parts: Sequence[RecordPart], result: IngestResult) -> PartsByNode:
+        by_node: PartsByNode = {}
+        for part, found in self.node_lookup(parts):
+            if isinstance(found, Rejected):
+                self._reject(part.delivery, part.record, found, result)
+            elif found is None:
+                result.set_outcome(part.record.record_id, Outcome.CLEAN)
             else:
-                config, row = place
-                placed.setdefault(row.key, (config, []))[1].append((part, row))
-        return placed
+                config, row = found
+                by_node.setdefault(row.key, (config, []))[1].append((part, row))
+        return by_node
 
-    def _hear(self, placed: Placed, known: Mapping[NodeKey, Known], ingested: Ingested) -> None:
-        heard = [beat for node, (_, found) in placed.items() for beat in beats(node, known[node].stored, found)]
+    def _record_heartbeats(
+        self, by_node: PartsByNode, cached: Mapping[NodeKey, CachedNode], result: IngestResult
+    ) -> None:
+        """Store the heartbeats of a batch; if that fails, all of them go back to the queue."""
+        heartbeats = [
+            heartbeat
+            for node, (_, parts) in by_node.items()
+            for heartbeat in current_heartbeats(node, cached[node].stored, parts)
+        ]
         try:
-            self.silence.heard({node: part.record.sent_at for node, part in sorted(heard, key=_sent)})
-        except Transient:
-            ingested.failed.update(part.delivery.id for _, part in heard)
+            self.heartbeats.record({node: part.record.sent_at for node, part in sorted(heartbeats, key=_sent_at)})
+        except Transient as error:
+            for node, part in heartbeats:
+                result.give_back(part.delivery, error, GiveBackReason.HEARTBEATS_UNAVAILABLE, node)
 
-    def _drafts(self, placed: Placed, known: Mapping[NodeKey, Known], ingested: Ingested) -> Iterator[Drafted]:
-        """Revise the nodes whose records are one chunk; what comes in several is committed at once, chunk by chunk."""
-        for node, (config, found) in placed.items():
+    def _drafts(
+        self, by_node: PartsByNode, cached: Mapping[NodeKey, CachedNode], result: IngestResult
+    ) -> Iterator[DraftedBatch]:
+        """Yield a draft for each node whose records fit in one commit. Other nodes are committed batch by batch."""
+        for node, (config, parts) in by_node.items():
             rules = self.rulebook.rules(config)
-            first, *others = (self._revising(chunk, rules, known[node]) for chunk in chunks(found, known[node].now))
+            batches = (self._batch(some, rules, cached[node]) for some in split_records(parts, cached[node].current))
+            first, *others = batches
             if others:
-                self._fold([first, *others], ingested)
+                self._commit_in_order([first, *others], result)
                 continue
             try:
-                appended, writes = self.append.draft(known[node].now, first, actor=Actor.INGEST, config=rules.config)
-            except Transient:
-                _give_back(first, ingested)
+                appended, writes = self.append.draft(
+                    cached[node].current, first, actor=Actor.INGEST, config=rules.config
+                )
+            except Transient as error:
+                _give_back(first, error, result)
             else:
-                yield Drafted(first, appended, writes)
+                yield DraftedBatch(first, appended, writes)
 
-    def _commit(self, group: Sequence[Drafted], ingested: Ingested) -> None:
+    def _commit(self, group: Sequence[DraftedBatch], result: IngestResult) -> None:
+        """Commit a group in one transaction. After a conflict, commit its nodes one by one."""
         try:
-            self.append.commit([write for one in group for write in one.writes])
+            self.append.commit([write for draft in group for write in draft.writes])
         except Transient as error:
-            lost_alone = len(group) == 1 and not isinstance(error, Conflict)
-            for one in group:
-                if lost_alone:
-                    _give_back(one.revising, ingested)
-                else:  # each by itself: whoever is in the way stands in nobody else's
-                    self._fold([one.revising], ingested, read=False)
+            if len(group) == 1 and not isinstance(error, Conflict):
+                _give_back(group[0].batch, error, result)
+                return
+            nodes = [draft.batch.cached.stored.key.stream for draft in group]
+            log_cause("commit_group_split", reason=str(error), nodes=nodes)
+            for draft in group:
+                self._commit_in_order([draft.batch], result, is_fresh=False)
         else:
-            for one in group:
+            for draft in group:
                 try:
-                    self._settle(one.revising, one.appended, ingested)
-                except Transient:
-                    _give_back(one.revising, ingested)
+                    self._finish(draft.batch, draft.appended, result)
+                except Transient as error:
+                    _give_back(draft.batch, error, result)
 
-    def _revising(self, chunk: Chunk, rules: Rules, known: Known) -> ReviseByChunk:
-        return ReviseByChunk(chunk, rules, self.rulebook.catalog(), self.readings, known)
+    def _batch(self, parts: ResolvedParts, rules: Rules, cached: CachedNode) -> NodeBatch:
+        return NodeBatch(parts, rules, self.rulebook.catalog(), self.counter_store, cached)
 
-    def _fold(self, revisions: Iterable[ReviseByChunk], ingested: Ingested, *, read: bool = True) -> None:
-        """Commit revisions of one node, one after the other; `read` tells that the node was just read."""
-        latest: Known | None = None
-        for revising in revisions:
-            revising.beyond = latest or revising.beyond
-            known, config = revising.beyond.now, revising.rules.config
+    def _commit_in_order(self, batches: Iterable[NodeBatch], result: IngestResult, *, is_fresh: bool = True) -> None:
+        """Commit batches of one node one after the other. `is_fresh` means that the node was just read."""
+        latest: CachedNode | None = None
+        for batch in batches:
+            batch.cached = latest or batch.cached
+            node, config = batch.cached.current, batch.rules.config
             try:
                 appended = self.append(
-                    known.key, revising, actor=Actor.INGEST, config=config, current=known if read else None
+                    node.key, batch, actor=Actor.INGEST, config=config, current=node if is_fresh else None
                 )
-                latest, read = self._settle(revising, appended, ingested), True
-            except Transient:
-                read = False
-                _give_back(revising, ingested)
+                latest, is_fresh = self._finish(batch, appended, result), True
+            except Transient as error:
+                is_fresh = False
+                _give_back(batch, error, result)
 
-    def _settle(self, revising: ReviseByChunk, appended: Appended, ingested: Ingested) -> Known:
-        """Keep what goes with a commit that holds, and tell what became of its records."""
-        self.readings.keep(revising.compared)
-        latest = revising.known or Known(appended.state, appended.state)
-        self.nodes.keep(latest)
-        for part, _ in revising.chunk:
+    def _finish(self, batch: NodeBatch, appended: Appended, result: IngestResult) -> CachedNode:
+        """Store counters without faults, update the node cache, and set the outcomes of a committed batch."""
+        self.counter_store.write_alone(batch.compared)
+        latest = batch.unwritten or CachedNode(appended.state, appended.state)
+        self.node_cache.update(latest)
+        for part, _ in batch.parts:
             record_id = part.record.record_id
-            ingested.settle(record_id, revising.outcomes.get(record_id, Outcome.CLEAN))
+            result.set_outcome(record_id, batch.outcomes.get(record_id, Outcome.CLEAN))
         return latest
 
 
-def _give_back(revising: ReviseByChunk, ingested: Ingested) -> None:
-    ingested.failed.update(part.delivery.id for part, _ in revising.chunk)
+def _give_back(batch: NodeBatch, error: Transient, result: IngestResult) -> None:
+    for part, _ in batch.parts:
+        result.give_back(part.delivery, error, GiveBackReason.STATE_UNAVAILABLE, batch.cached.stored.key)
 
 
-def _sent(beat: tuple[NodeKey, Part]) -> datetime:
-    return beat[1].record.sent_at
+def _sent_at(heartbeat: tuple[NodeKey, RecordPart]) -> datetime:
+    return heartbeat[1].record.sent_at
+
+
+def _log(delivery: Delivery, decision: str, reason: str, level: int = logging.INFO) -> None:
+    record = delivery.ids()
+    ids = {"cluster": record.cluster, "node": record.node, "record_ids": [record.record_id]}
+    log_cause(decision, reason=reason, level=level, message_id=delivery.id, **ids)

@@ -1,4 +1,7 @@
-"""Mappings: a customer's own words for faults, immutable under the hash of their content, and which of them hold."""
+"""Customer mappings: translate a customer's own alert names and log texts into fault codes.
+
+A version is named by the hash of its content and never changes. A pointer selects the current version.
+"""
 
 from __future__ import annotations
 
@@ -12,63 +15,65 @@ from faultbridge.rules.rulebook import ItemReader
 from faultbridge.storage import items, keys
 from faultbridge.storage.writes import Put
 
-Words = Mapping[str, Mapping[str, Any]]
-NO_WORDS: Words = {}
+MappingsByName = Mapping[str, Mapping[str, Any]]
+"""Customer mappings, by the name of the packaged mapping that each one extends."""
+
+NO_MAPPINGS: MappingsByName = {}
 
 
 @dataclass(frozen=True, slots=True)
-class Mappings:
-    """Puts and shows mappings; a version never changes, so putting one twice is putting it once."""
+class MappingStore:
+    """Publishes and reads versions of customer mappings."""
 
     table: Table
     clock: Clock
 
-    def put(self, version: str, words: Words) -> None:
-        """Let words, which were found good, hold from now on under the version that their content gives them."""
+    def put(self, version: str, mappings: MappingsByName) -> None:
+        """Store valid mappings under the hash of their content, and make them the current version."""
         now = self.clock.now()
-        kept = items.item(keys.mapping(version), now, {"words": dict(words)})
+        stored = items.item(keys.mapping(version), now, {"mappings": dict(mappings)})
         pointer = items.item(keys.CURRENT_MAPPING, now, {"version": version})
-        self.table.transact([Put(kept), Put(pointer)])
+        self.table.transact([Put(stored), Put(pointer)])
 
-    def current(self) -> tuple[str | None, Words]:
-        """Return the words that hold and their version; nothing while nobody put any."""
+    def current(self) -> tuple[str | None, MappingsByName]:
+        """Return the current version and its mappings; no version and no mappings before the first `put`."""
         pointer = self.table.get(keys.CURRENT_MAPPING)
         if pointer is None:
-            return None, NO_WORDS
+            return None, NO_MAPPINGS
         version = str(pointer["version"])
-        return version, self.words(version)
+        return version, self.read(version)
 
-    def words(self, version: str) -> Words:
-        """Return one version's words; `unknown_mapping` when it is not kept."""
+    def read(self, version: str) -> MappingsByName:
+        """Return the mappings of a version. Raises `unknown_mapping` when it is not stored."""
         found = self.table.get(keys.mapping(version))
         if found is None:
-            raise Rejected("unknown_mapping", f"there is no mapping {version}")
-        return _words(found)
+            raise Rejected("unknown_mapping", f"version not found: {version}; run 'faultbridge mapping show'")
+        return _mappings(found)
 
 
 @dataclass(frozen=True, slots=True)
-class OwnWords:
-    """Gives decoders the words that hold; a version is read once, which one holds whenever `table` forgets it."""
+class CustomerMappings:
+    """Returns the current mappings to decoders. A version is read once; the pointer is cached by `table`."""
 
     table: ItemReader
-    _known: dict[str, Words] = field(default_factory=dict)
+    _versions: dict[str, MappingsByName] = field(default_factory=dict)
 
-    def __call__(self) -> Words:
-        """Return the words that hold now; `Misconfigured` when they are named and not kept."""
+    def __call__(self) -> MappingsByName:
+        """Return the current mappings. Raises Misconfigured when the current version is not stored."""
         pointer = self.table.get(keys.CURRENT_MAPPING)
         if pointer is None:
-            return NO_WORDS
+            return NO_MAPPINGS
         version = str(pointer["version"])
-        if version not in self._known:
+        if version not in self._versions:
             found = self.table.get(keys.mapping(version))
             if found is None:
                 raise Misconfigured(
-                    f"mapping {version} is named but not stored (put it with 'faultbridge mapping put')"
+                    f"the current mappings are not stored: {version}; run 'faultbridge mapping put FILE'"
                 )
-            self._known[version] = _words(found)
-        return self._known[version]
+            self._versions[version] = _mappings(found)
+        return self._versions[version]
 
 
-def _words(found: Mapping[str, Any]) -> Words:
-    words: Words = found["words"]
-    return words
+def _mappings(found: Mapping[str, Any]) -> MappingsByName:
+    mappings: MappingsByName = found["mappings"]
+    return mappings

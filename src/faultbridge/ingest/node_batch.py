@@ -1,8 +1,11 @@
-"""Chunk: the records of one node that one commit takes, and what they make of the node."""
+"""Node batches: the records of one node that one commit takes, and groups of commits for one transaction.
+
+Each node keeps its own conditions in a group. When one condition fails, ingest commits the nodes one by one.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -12,82 +15,121 @@ from faultbridge.domain.catalog import Catalog
 from faultbridge.domain.nodes import AliasRow, NodeState
 from faultbridge.domain.records import Outcome
 from faultbridge.domain.times import truncate
-from faultbridge.ingest.caches import Known
-from faultbridge.ingest.counter_store import Compared, CounterStore
-from faultbridge.ingest.record_reader import Part
+from faultbridge.ingest.caches import CachedNode
+from faultbridge.ingest.counter_store import ComparedSamples, CounterStore
+from faultbridge.ingest.record_reader import RecordPart
+from faultbridge.ledger.append import Appended
 from faultbridge.pipeline.decide.open_case import Rules
 from faultbridge.pipeline.fold.changes import Arrival
 from faultbridge.pipeline.fold.write_filter import must_write
 from faultbridge.pipeline.normalize.oversized_records import MAX_FAULTS, count_conditions
 from faultbridge.pipeline.normalize.resolve import INCARNATION_MARGIN, match_incarnation, record_boot
 from faultbridge.pipeline.observe import observe
+from faultbridge.storage.writes import Key, Write
 
-Chunk = Sequence[tuple[Part, AliasRow]]
+MAX_WRITES = 100
+MAX_ENTRIES = 60
+"""Limit of entries in a transaction: 60 entries of at most 60 KB stay below the 4 MB of a DynamoDB transaction."""
+
+ResolvedParts = Sequence[tuple[RecordPart, AliasRow]]
+"""Record parts of one node, each with the alias by which the node was found."""
 
 
 @dataclass(slots=True)
-class ReviseByChunk:
-    """Revises a node by a chunk of records, as often as it takes; what it tells afterwards is about the last time.
+class NodeBatch:
+    """The records of one node for one commit. A call computes the transition of the node from a state.
 
-    `beyond` is what the worker knew of the node before; `known` is what it knows after a revision that was not worth
-    a write, None after any other.
+    A retry may call it several times; the results are those of the last call. `cached` is the node before the batch.
+    `unwritten` is the node after a call whose changes need no write, and None after every other call.
     """
 
-    chunk: Chunk
+    parts: ResolvedParts
     rules: Rules
     catalog: Catalog
-    readings: CounterStore
-    beyond: Known
-    known: Known | None = None
+    counter_store: CounterStore
+    cached: CachedNode
+    unwritten: CachedNode | None = None
     outcomes: Mapping[str, Outcome] = field(default_factory=dict)
-    compared: Compared = field(default_factory=Compared)
+    compared: ComparedSamples = field(default_factory=ComparedSamples)
 
     def __call__(self, state: NodeState, now: datetime) -> Transition:
-        """Revise the node as it was read, or as it was known beyond that."""
-        learnt = state
-        for part, _ in self.chunk:
-            learnt = record_boot(learnt, part.record)
-        arrivals = [arrival for part, row in self.chunk for arrival in _arrivals(part, row, learnt)]
-        self.compared = self.readings.compare(learnt, arrivals, now)
-        passed = observe(
-            learnt,
+        """Return the transition that the records cause. It is empty when the changes need no write."""
+        booted = state
+        for part, _ in self.parts:
+            booted = record_boot(booted, part.record)
+        arrivals = [arrival for part, row in self.parts for arrival in _arrivals(part, row, booted)]
+        self.compared = self.counter_store.compare(booted, arrivals, now)
+        observed = observe(
+            booted,
             [*arrivals, *self.compared.faults],
-            rebooted=_boot(learnt) > _boot(state),
+            rebooted=_boot(booted) > _boot(state),
             rules=self.rules,
             catalog=self.catalog,
             now=now,
         )
-        self.outcomes = passed.outcomes
-        stored = self.beyond.stored if state is self.beyond.now else state
+        self.outcomes = observed.outcomes
+        stored = self.cached.stored if state is self.cached.current else state
         if (
-            passed.drafts
+            observed.drafts
             or self.compared.with_faults
-            or must_write(stored, passed.state, self.rules.policy, self.catalog)
+            or must_write(stored, observed.state, self.rules.policy, self.catalog)
         ):
-            self.known = None
-            return Transition(passed.state, passed.drafts, self.compared.with_faults)
-        self.known = Known(stored, passed.state)
+            self.unwritten = None
+            return Transition(observed.state, observed.drafts, self.compared.with_faults)
+        self.unwritten = CachedNode(stored, observed.state)
         return Transition(state)
 
 
-def chunks(placed: Chunk, state: NodeState) -> Iterator[Chunk]:
-    """Cut a node's records, never within one, so that each commit holds what its faults can bring forth."""
-    chunk: list[tuple[Part, AliasRow]] = []
-    weighs = 0
-    for part, row in ((_counted(part, state), row) for part, row in placed):
-        heavy = count_conditions(part.observations)
-        if chunk and weighs + heavy > MAX_FAULTS:
-            yield chunk
-            chunk, weighs = [], 0
-        chunk.append((part, row))
-        weighs += heavy
-    yield chunk
+@dataclass(frozen=True, slots=True)
+class DraftedBatch:
+    """A node batch with the writes that commit it."""
+
+    batch: NodeBatch
+    appended: Appended
+    writes: tuple[Write, ...]
 
 
-def _counted(part: Part, state: NodeState) -> Part:
-    """Compare what a look at the node saw with the GPUs of its instance type, once the node has had time to boot."""
-    instance_type, sitting = state.placement.instance_type, state.incarnation
-    if instance_type is None or sitting is None or part.record.sent_at < sitting.since + INCARNATION_MARGIN:
+def split_records(parts: ResolvedParts, state: NodeState) -> Iterator[ResolvedParts]:
+    """Split the records of a node into parts that one commit can take. A record is never divided."""
+    selected: list[tuple[RecordPart, AliasRow]] = []
+    faults = 0
+    for part, row in ((_with_gpu_count_check(part, state), row) for part, row in parts):
+        added = count_conditions(part.observations)
+        if selected and faults + added > MAX_FAULTS:
+            yield selected
+            selected, faults = [], 0
+        selected.append((part, row))
+        faults += added
+    yield selected
+
+
+def group_commits(drafts: Iterable[DraftedBatch]) -> Iterator[list[DraftedBatch]]:
+    """Group drafts for one transaction each; the drafts of a group never write the same item.
+
+    A draft with one write is a group of its own, because the same write costs twice as much in a transaction.
+    """
+    group: list[DraftedBatch] = []
+    written: set[Key] = set()
+    entries = 0
+    for draft in drafts:
+        if len(draft.writes) < 2:  # noqa: PLR2004 - a transaction has at least two writes
+            yield [draft]
+            continue
+        added = {write.key for write in draft.writes}
+        entries += len(draft.appended.entries)
+        if group and (len(written) + len(added) > MAX_WRITES or entries > MAX_ENTRIES or not written.isdisjoint(added)):
+            yield group
+            group, written, entries = [], set(), len(draft.appended.entries)
+        group.append(draft)
+        written |= added
+    if group:
+        yield group
+
+
+def _with_gpu_count_check(part: RecordPart, state: NodeState) -> RecordPart:
+    """Compare the reported number of GPUs with the instance type, unless the node has just booted."""
+    instance_type, incarnation = state.placement.instance_type, state.incarnation
+    if instance_type is None or incarnation is None or part.record.sent_at < incarnation.since + INCARNATION_MARGIN:
         return part
     return replace(part, observations=add_gpu_count_check(part.observations, instance_type))
 
@@ -96,7 +138,7 @@ def _boot(state: NodeState) -> int:
     return state.incarnation.boot if state.incarnation else 0
 
 
-def _arrivals(part: Part, row: AliasRow, state: NodeState) -> Iterator[Arrival]:
+def _arrivals(part: RecordPart, row: AliasRow, state: NodeState) -> Iterator[Arrival]:
     for observation in part.observations:
         at = truncate(observation.observed_at or part.record.sent_at)
         yield Arrival(

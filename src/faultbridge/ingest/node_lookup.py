@@ -1,4 +1,4 @@
-"""Placement: to which node each record belongs, and whether its sender may speak of it."""
+"""Node lookup: finds the node of each record and checks that its sender may report for that node."""
 
 from __future__ import annotations
 
@@ -9,63 +9,64 @@ from faultbridge.domain.clusters import ClusterConfig
 from faultbridge.domain.nodes import Alias, AliasRow
 from faultbridge.errors import Rejected
 from faultbridge.ingest.caches import ItemCache
-from faultbridge.ingest.record_reader import Part
+from faultbridge.ingest.record_reader import RecordPart
 from faultbridge.pipeline.normalize.resolve import aliases_of, resolve
 from faultbridge.pipeline.normalize.trust import Trust
 from faultbridge.rules.rulebook import Rulebook
 from faultbridge.storage import items, keys
 
-# EC2 tells of every instance of an account; one that nobody registered is none of ours.
-TOLD_OF_EVERYTHING = frozenset({"ec2-event"})
+ACCOUNT_WIDE_SOURCES = frozenset({"ec2-event"})
+"""Sources that report every instance of an AWS account. Records of unregistered instances are ignored."""
 
-Place = tuple[ClusterConfig, AliasRow]
+FoundNode = tuple[ClusterConfig, AliasRow]
 
 
 @dataclass(frozen=True, slots=True)
-class Placement:
-    """Looks up many records at once."""
+class NodeLookup:
+    """Finds the nodes of many records with one read of aliases and registrations."""
 
     item_cache: ItemCache
     rulebook: Rulebook
     trust: Trust
 
-    def __call__(self, parts: Sequence[Part]) -> Iterator[tuple[Part, Place | Rejected | None]]:
-        """Yield for each part its place, why it has none, or None where it concerns nobody."""
+    def __call__(self, parts: Sequence[RecordPart]) -> Iterator[tuple[RecordPart, FoundNode | Rejected | None]]:
+        """Yield each part with its node, with the reason of its rejection, or with None to ignore the part."""
         aliases = {part: aliases_of(part.record, part.named) for part in parts}
-        known = self._known(
+        rows = self._read_aliases(
             (alias for found in aliases.values() for alias in found), {part.record.cluster for part in parts}
         )
         for part, candidates in aliases.items():
-            yield part, self._place(part, candidates, known)
+            yield part, self._find(part, candidates, rows)
 
-    def _place(
-        self, part: Part, candidates: Sequence[Alias], known: Mapping[Alias, AliasRow]
-    ) -> Place | Rejected | None:
-        cluster, anywhere = part.record.cluster, part.record.cluster == keys.NO_CLUSTER
-        if anywhere and not part.observations:
+    def _find(
+        self, part: RecordPart, candidates: Sequence[Alias], rows: Mapping[Alias, AliasRow]
+    ) -> FoundNode | Rejected | None:
+        """Find the node of one part. A record without a cluster gets the cluster of its instance."""
+        cluster, any_cluster = part.record.cluster, part.record.cluster == keys.NO_CLUSTER
+        if any_cluster and not part.observations:
             return None
-        row = resolve(tuple(candidates), known, None if anywhere else cluster)
-        config = self.rulebook.config(row.key.cluster if row and anywhere else cluster)
-        if config is None and not anywhere:
+        row = resolve(tuple(candidates), rows, None if any_cluster else cluster)
+        config = self.rulebook.config(row.key.cluster if row and any_cluster else cluster)
+        if config is None and not any_cluster:
             return Rejected("unknown_cluster", cluster)
         if config is not None:
-            others = [known[alias] for alias in candidates if alias in known]
+            others = [rows[alias] for alias in candidates if alias in rows]
             objection = self.trust.refusal(part.record, config, row, others)
             if objection is not None:
                 return Rejected("untrusted", objection)
         if row is not None and config is not None:
             return config, row
-        if part.record.source in TOLD_OF_EVERYTHING:
+        if part.record.source in ACCOUNT_WIDE_SOURCES:
             return None
-        return Rejected("unknown_node", _called(part))
+        return Rejected("unknown_node", _stated_name(part))
 
-    def _known(self, aliases: Iterable[Alias], clusters: Iterable[str]) -> Mapping[Alias, AliasRow]:
-        """Look aliases up, and with the same call what the rulebook will ask for next."""
+    def _read_aliases(self, aliases: Iterable[Alias], clusters: Iterable[str]) -> Mapping[Alias, AliasRow]:
+        """Read aliases, and with the same call the registrations that the rulebook reads next."""
         wanted = {keys.alias(*alias): alias for alias in aliases}
         registered = [keys.cluster_config(cluster) for cluster in clusters if cluster != keys.NO_CLUSTER]
         found = self.item_cache.get_many([*wanted, *registered, keys.CURRENT_POLICY])
         return {alias: items.read_alias(found[key]) for key, alias in wanted.items() if key in found}
 
 
-def _called(part: Part) -> str:
-    return part.record.node or part.named or part.record.instance_id or "no node is named"
+def _stated_name(part: RecordPart) -> str:
+    return part.record.node or part.named or part.record.instance_id or "the record names no node"

@@ -1,7 +1,8 @@
-"""Suspects: messages that came back so often that one of them may be killing the worker that reads it.
+"""Poison messages: detects a message that stops the worker process each time it is processed.
 
-A receive count alone proves nothing: an outage of three hours is sixty receives. A suspect is therefore worked alone,
-after a mark that only its success takes away; what has begun three times and never ended is rejected.
+A high receive count does not prove this: during an outage of three hours a message is received 60 times. A message
+received often is therefore processed alone. Its attempt is counted before, and the count is deleted after it finished.
+A message with three attempts that did not finish is rejected.
 """
 
 from __future__ import annotations
@@ -15,39 +16,42 @@ from faultbridge.ports import Clock, Table
 from faultbridge.storage import keys
 from faultbridge.storage.writes import Absent, AnyOf, Below, Delete, Update
 
-SUSPICIOUS_FROM = 6
-"""Receives before a message is worked alone."""
+ALONE_FROM_RECEIVES = 6
+"""Number of receives from which a message is processed alone."""
 
-MAX_BEGINNINGS = 3
-REMEMBERED_FOR = timedelta(days=1)
+MAX_ATTEMPTS = 3
+COUNT_TTL = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True)
 class PoisonMessages:
-    """Counts beginnings of suspects; every call may raise Transient, and then nothing was begun."""
+    """Counts the unfinished attempts of messages that are processed alone.
+
+    Every method may raise Transient. In that case no attempt has started.
+    """
 
     table: Table
     clock: Clock
 
-    def begin(self, message: str) -> bool:
-        """Note that a suspect is about to be worked; False when it began three times and never ended."""
+    def start_attempt(self, message: str) -> bool:
+        """Count a new attempt. Return False when three attempts started and none finished."""
         key = keys.poison_message(message)
-        expires = to_milliseconds(self.clock.now() + REMEMBERED_FOR) // 1000
+        expires = to_milliseconds(self.clock.now() + COUNT_TTL) // 1000
         counted = Update(
             key,
             set={("expires_at",): expires},
             add={"n": 1},
-            when=AnyOf((Absent(), Below("n", MAX_BEGINNINGS))),
+            when=AnyOf((Absent(), Below("n", MAX_ATTEMPTS))),
         )
         try:
             self.table.write(counted)
         except Conflict:
             found = self.table.get(key)
-            if found is None or int(str(found["n"])) < MAX_BEGINNINGS:
+            if found is None or int(str(found["n"])) < MAX_ATTEMPTS:
                 raise
             return False
         return True
 
     def clear(self, message: str) -> None:
-        """Forget a suspect that ended alive."""
+        """Delete the count of a message whose attempt finished."""
         self.table.write(Delete(keys.poison_message(message)))

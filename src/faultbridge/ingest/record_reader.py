@@ -1,4 +1,4 @@
-"""Records: what lies in one message of the raw queue, read as far as it can be without knowing any node."""
+"""Record reader: turns a message of the raw queue into a record and its observations, without reading any node."""
 
 from __future__ import annotations
 
@@ -19,12 +19,28 @@ from faultbridge.pipeline.normalize.trust import TRUST_ALL, Trust
 from faultbridge.ports import ObjectStore
 from faultbridge.storage.wire.message import Message, decode_message, raw_key
 
+UNREADABLE_PREFIX = "unread-"
+"""Start of the id that is given to a message without the raw record format."""
+
 Decode = Callable[[str, bytes, Hints], tuple[Observation, ...]]
+"""Decodes a body by the name of its source."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordIds:
+    """The record, the cluster and the node that a message states."""
+
+    record_id: str
+    cluster: str | None = None
+    node: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """One message as the queue gave it; `received_at` is when the queue first took it, `receives` how often it came."""
+    """One message as the queue delivered it.
+
+    `received_at` is when the queue first accepted it. `receives` counts its deliveries, this one included.
+    """
 
     id: str
     text: str
@@ -32,10 +48,18 @@ class Delivery:
     sender: str | None = None
     receives: int = 1
 
+    def ids(self) -> RecordIds:
+        """Return the ids that the message states. An unreadable message gets an id from the hash of its text."""
+        try:
+            message = decode_message(self.text)
+        except Rejected:
+            return RecordIds(unreadable_id(self.text))
+        return RecordIds(message.record_id, message.cluster, message.node)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Part:
-    """What one record says about one node; `named` is the node's name as found inside the record."""
+class RecordPart:
+    """The observations of one record about one node. `named` is the node name found inside the record, if any."""
 
     delivery: Delivery
     record: RawRecord
@@ -44,52 +68,49 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Reader:
-    """Turns deliveries into observations with settled times; `words` are the customer's own for faults."""
+class RecordReader:
+    """Reads deliveries. `mappings` returns the customer's mappings of alert and log texts to fault codes."""
 
     objects: ObjectStore
     decode: Decode
     trust: Trust = TRUST_ALL
-    words: Callable[[], Mapping[str, Mapping[str, Any]]] = dict
+    mappings: Callable[[], Mapping[str, Mapping[str, Any]]] = dict
 
-    def read(self, delivery: Delivery) -> Sequence[Part]:
-        """Read a delivery; raises Rejected when it cannot be read, Transient when its body cannot be fetched now."""
+    def read(self, delivery: Delivery) -> Sequence[RecordPart]:
+        """Return the parts of a delivery, one for each node that it names.
+
+        Raises Rejected when the message is invalid, and Transient when its body cannot be read now.
+        """
         record = self.trust.with_sender_instance(self._record(delivery, decode_message(delivery.text)))
         if record.source == CANARY:
-            return (Part(delivery, record, None, ()),)
-        words = self.words() if record.source in READ_WITH_MAPPINGS else {}
-        hints = Hints(record.received_at, record.node, record.cluster, words)
+            return (RecordPart(delivery, record, None, ()),)
+        mappings = self.mappings() if record.source in READ_WITH_MAPPINGS else {}
+        hints = Hints(record.received_at, record.node, record.cluster, mappings)
         decoded = limit_faults(self.decode(record.source, record.body, hints), record.source)
-        kept = add_evidence_object(decoded, self._put_aside(record, decoded))
-        observations = assign_times(kept, sent_at=record.sent_at, received_at=record.received_at)
+        complete = add_evidence_object(decoded, self._store_shortened(record, decoded))
+        observations = assign_times(complete, sent_at=record.sent_at, received_at=record.received_at)
         if record.node or record.instance_id or not observations:
-            return (Part(delivery, record, None, tuple(observations)),)
+            return (RecordPart(delivery, record, None, tuple(observations)),)
         by_name: dict[str | None, list[Observation]] = {}
         for observation in observations:
             by_name.setdefault(observation.node, []).append(observation)
-        return tuple(Part(delivery, record, name, tuple(found)) for name, found in by_name.items())
+        return tuple(RecordPart(delivery, record, name, tuple(found)) for name, found in by_name.items())
 
-    def _put_aside(self, record: RawRecord, observations: tuple[Observation, ...]) -> str | None:
-        """Keep the whole record where an excerpt of it was cut; its content names it, so twice is once."""
+    def _store_shortened(self, record: RawRecord, observations: tuple[Observation, ...]) -> str | None:
+        """Store the full record if an excerpt was shortened, and return its key. A repetition has the same key."""
         if not any_truncated(observations):
             return None
         key = raw_key(record.cluster, record.sent_at, record.body)
         self.objects.put(key, record.body)
         return key
 
-    def record_id(self, delivery: Delivery) -> str:
-        """Return the id by which a delivery's record is accounted for, even when nothing else can be read."""
-        try:
-            return decode_message(delivery.text).record_id
-        except Rejected:
-            return "unread-" + hashlib.sha256(delivery.text.encode()).hexdigest()[:24]
-
     def _record(self, delivery: Delivery, message: Message) -> RawRecord:
+        """Return the raw record of a message, with its body from the object store if it is stored there."""
         body = message.body
         if message.pointer is not None:
             body = self.objects.get(message.pointer)
         if body is None:
-            raise Rejected("body_missing", f"nothing is kept at {message.pointer}")
+            raise Rejected("body_missing", f"the body does not exist: {message.pointer}; send the record again")
         return RawRecord(
             record_id=message.record_id,
             source=message.source,
@@ -102,3 +123,8 @@ class Reader:
             boot_id=message.boot_id,
             sender=self.trust.sender(delivery.sender, message.sender),
         )
+
+
+def unreadable_id(text: str) -> str:
+    """Return the record id of a message that does not have the raw record format."""
+    return UNREADABLE_PREFIX + hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:24]

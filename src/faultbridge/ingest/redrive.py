@@ -1,8 +1,7 @@
-"""Redrive: dead letters back to the queue that gave them up, no younger than they were.
+"""Redrive: moves dead letters back to the queue and keeps the time at which each record first arrived.
 
-A console's own redrive gives a record a new time, which makes an old fault look fresh; this one writes into the record
-the time at which the queue first took it. A cloud event says its own time, and goes back as it is: what proves it is
-the queue that it lies on.
+A redrive in the AWS console gives a record a new arrival time, and ingest would treat an old fault as a new one. This
+redrive writes the original arrival time into the record. A cloud event contains its own time and is moved unchanged.
 """
 
 from __future__ import annotations
@@ -11,29 +10,31 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from faultbridge.errors import Rejected, Transient
+from faultbridge.log import log_cause
 from faultbridge.ports import ReceivedMessage, RecordQueue
 from faultbridge.storage.wire.message import decode_message, encode_message
 
-UNREAD = "unread"
+DEFAULT_GROUP = "unread"
+"""Message group of a message that has no group and does not name one."""
 
 
-def _silent(_count: int) -> None:
+def _no_progress(_count: int) -> None:
     return
 
 
 @dataclass(frozen=True, slots=True)
 class Redrive:
-    """Moves messages from the dead letters to the queue; a crash in between leaves one in both, which is harmless.
+    """Moves messages from a dead-letter queue to its source queue. A crash can leave a message in both queues.
 
-    `dated` writes into each record when it first came; without it a message goes back as it is.
+    `dated` writes the first arrival time into each record. Without it, messages are moved unchanged.
     """
 
     dead: RecordQueue
     queue: RecordQueue
     dated: bool = True
 
-    def __call__(self, progress: Callable[[int], None] = _silent) -> int:
-        """Move every message that is dead now and return how many; raises Transient when the queue takes no more."""
+    def __call__(self, progress: Callable[[int], None] = _no_progress) -> int:
+        """Move the messages that are dead now and return their number. Raises Transient if the queue refuses one."""
         left, moved = self.dead.depth().waiting, 0
         while left > 0 and (received := self.dead.receive()):
             for message in received:
@@ -43,15 +44,21 @@ class Redrive:
         return moved
 
     def _move(self, message: ReceivedMessage) -> None:
-        if self.queue.send([_again(message) if self.dated else (message.group or UNREAD, message.body)]):
-            raise Transient("the queue did not take a record; what was not moved is still among the dead letters")
+        if self.queue.send([_with_arrival_time(message) if self.dated else _unchanged(message)]):
+            raise Transient("the queue refused a record; the dead-letter queue still has it: run the command again")
         self.dead.delete(message)
 
 
-def _again(message: ReceivedMessage) -> tuple[str, str]:
+def _with_arrival_time(message: ReceivedMessage) -> tuple[str, str]:
     try:
         record = decode_message(message.body)
-    except Rejected:
-        return message.group or UNREAD, message.body  # ingest will say what is wrong with it
+    except Rejected as error:
+        # Ingest rejects it again, with this reason.
+        log_cause("dead_letter_moved_unchanged", reason=error.reason)
+        return _unchanged(message)
     dated = replace(record, received_at=record.received_at or message.sent_at)
     return dated.group, encode_message(dated)
+
+
+def _unchanged(message: ReceivedMessage) -> tuple[str, str]:
+    return message.group or DEFAULT_GROUP, message.body

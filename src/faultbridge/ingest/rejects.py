@@ -1,12 +1,12 @@
-"""Rejects: raw records that nobody could use, kept whole with the reason, and tried again when the cause is gone.
+"""Rejects: stores raw records that could not be used, with the reason, and retries them when the cause is fixed.
 
-A node or cluster that nobody registered may be registered later: such a record is tried again by itself for a day,
-after pauses as long as it is old. Every other one waits for somebody who mends the cause and says `reject retry`.
+A record of an unknown node or cluster is retried automatically for a day, each time when its age has doubled, because
+the node may be registered later. Any other record stays until an operator fixes the cause and runs `reject retry`.
 """
 
 from __future__ import annotations
 
-import hashlib
+import logging
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -14,8 +14,8 @@ from datetime import datetime, timedelta
 from faultbridge.domain.records import RawRecord
 from faultbridge.domain.times import to_text
 from faultbridge.errors import Conflict, Rejected, Transient
-from faultbridge.ingest.record_reader import Delivery
-from faultbridge.ledger.queries import query_all
+from faultbridge.ingest.record_reader import UNREADABLE_PREFIX, Delivery, unreadable_id
+from faultbridge.log import log_cause
 from faultbridge.pipeline.normalize.mask_secrets import mask
 from faultbridge.pipeline.normalize.trust import TRUST_ALL, Trust
 from faultbridge.ports import Clock, ObjectStore, RecordQueue, Table
@@ -24,17 +24,18 @@ from faultbridge.storage.rejects import Reject
 from faultbridge.storage.wire.message import Message, decode_message, encode_message, fits, raw_key
 from faultbridge.storage.writes import Absent, AnyOf, Below, Delete, Equals, Item, Key, Put, Update
 
-MAX_AN_HOUR = 100
-RETRIED_FOR = timedelta(hours=24)
-SHORTEST_PAUSE = timedelta(minutes=1)
-RETRIED = frozenset({"unknown_node", "unknown_cluster"})
-UNREAD = "unread-"
+MAX_PER_HOUR = 100
+"""Rejects stored per hour for each node, source and reason; more are only counted."""
+
+RETRY_PERIOD = timedelta(hours=24)
+MIN_RETRY_DELAY = timedelta(minutes=1)
+RETRIED_REASONS = frozenset({"unknown_node", "unknown_cluster"})
 MAX_DETAIL = 500
 
 
 @dataclass(frozen=True, slots=True)
 class Rejects:
-    """Keeps rejected records; calling it with a delivery and an error is how ingest rejects."""
+    """Stores, lists and retries rejected records. Ingest calls it with each record that it rejects."""
 
     table: Table
     objects: ObjectStore
@@ -43,13 +44,13 @@ class Rejects:
     trust: Trust = TRUST_ALL
 
     def __call__(self, delivery: Delivery, record: RawRecord | None, error: Rejected) -> None:
-        """Keep a record that cannot be used; a repetition of it stands in the same place.
+        """Store a rejected record with its reason. The same record again replaces the stored one.
 
-        Of one node, source and reason 100 an hour are kept, the others are only counted.
+        At most 100 records an hour are stored for each node, source and reason. More are only counted.
         """
         reject, raw = self._describe(delivery, record, error)
         counter = rejects.counter(reject, self.clock.now())
-        if self._full(counter):
+        if self._is_full(counter):
             self.table.write(Update(counter, set=rejects.counter_label(reject), add={"n": 1, "dropped": 1}))
             return
         if raw is not None:
@@ -57,60 +58,65 @@ class Rejects:
         put = Put(rejects.item(reject), when=AnyOf((Absent(), Below("rejected_at", to_text(reject.rejected_at)))))
         try:
             self.table.transact([put, Update(counter, set=rejects.counter_label(reject), add={"n": 1})])
-        except Conflict:
+        except Conflict as conflict:
             if self.table.get(rejects.key(reject)) is None:
                 raise
+            _log(reject, "reject_not_stored", "newer_reject_stored", error=str(conflict))
 
     def list(self, cluster: str) -> Iterator[Reject]:
-        """List the rejects of a cluster, oldest first; `-` has those of clusters that nobody registered."""
+        """Yield the rejects of a cluster, oldest first. `-` has the rejects of clusters that are not registered."""
+        from faultbridge.ledger.queries import query_all  # ingest stores rejects and never lists them
+
         yield from map(rejects.read, query_all(self.table, keys.reject_partition(cluster), up_to=rejects.COUNTERS))
 
     def dropped(self, cluster: str) -> int:
-        """Return how many rejects of the last hours were only counted."""
+        """Return how many rejects of a cluster were only counted."""
         page = self.table.query(keys.reject_partition(cluster), prefix=rejects.COUNTERS)
         return sum(int(str(item.get("dropped", 0))) for item in page.items)
 
     def find(self, record_id: str, cluster: str) -> Reject | None:
-        """Return the reject of a record, by its id."""
+        """Return the reject of a record, or None."""
         return next((one for one in self.list(cluster) if one.record_id == record_id), None)
 
     def raw(self, reject: Reject) -> bytes | None:
-        """Return the record's bytes as they came, or None where they are gone."""
+        """Return the bytes of the record, or None when they no longer exist."""
         return self.objects.get(reject.raw)
 
     def retry(self, reject: Reject) -> None:
-        """Put the record on the queue again, with its id and times, then take its row away.
+        """Put the record on the queue again with its original id and times, then delete the reject.
 
-        Doing it twice is harmless: the record's effects are remembered, and a row that a new rejection wrote in
-        between stays. Raises Rejected when the raw record is no longer kept, Transient when the queue takes nothing.
+        A repetition is harmless: the effects of a record apply once, and a reject that was stored again stays.
+        Raises Rejected when the bytes no longer exist, and Transient when the queue refuses the record.
         """
-        group, text = self._again(reject)
+        group, text = self._message(reject)
         if self.queue.send([(group, text)]):
-            raise Transient("the queue did not take the record")
+            raise Transient(f"the queue refused the record: {reject.record_id}; run the command again")
         try:
             self.table.write(Delete(rejects.key(reject), when=Equals("rejected_at", to_text(reject.rejected_at))))
-        except Conflict:
-            return
+        except Conflict as conflict:
+            _log(reject, "retried_reject_not_deleted", "rejected_again", error=str(conflict))
 
     def retry_at(self, key: Key) -> bool:
-        """Try again the reject at a key that a timer named; False when it is gone or cannot be tried."""
+        """Retry the reject at a key whose timer is due. Return False when it does not exist or cannot be retried."""
         found = self.table.get(key)
         if found is None:
             return False
         reject = rejects.read(found)
         try:
             self.retry(reject)
-        except Rejected:
-            self._stop(found)
+        except Rejected as error:
+            _log(reject, "reject_retries_stopped", error.reason, level=logging.WARNING)
+            self._stop_retries(found)
             return False
         return True
 
     def _describe(self, delivery: Delivery, record: RawRecord | None, error: Rejected) -> tuple[Reject, bytes | None]:
+        """Return the reject of a record, and the bytes to store unless they are stored already."""
         now = self.clock.now()
         try:
             message = decode_message(delivery.text)
         except Rejected:
-            return _unread(delivery, error, now)
+            return _unreadable(delivery, error, now)
         received = message.received_at or delivery.received_at
         cluster = keys.NO_CLUSTER if error.reason == "unknown_cluster" else message.cluster
         body = record.body if record is not None else message.body
@@ -124,39 +130,41 @@ class Rejects:
             rejected_at=now,
             sender=self.trust.sender(delivery.sender, message.sender),
             size=None if body is None else len(body),
-            due_at=_due_at(error.reason, received, now),
+            due_at=_next_retry(error.reason, received, now),
         )
         return reject, None if message.pointer else body
 
-    def _full(self, counter: Key) -> bool:
+    def _is_full(self, counter: Key) -> bool:
         found = self.table.get(counter)
-        return found is not None and int(str(found["n"])) >= MAX_AN_HOUR
+        return found is not None and int(str(found["n"])) >= MAX_PER_HOUR
 
-    def _again(self, reject: Reject) -> tuple[str, str]:
+    def _message(self, reject: Reject) -> tuple[str, str]:
+        """Return the group and the text of the message that sends a record again."""
         raw = self.raw(reject)
         if raw is None:
-            raise Rejected("raw_gone", f"the raw record {reject.record_id} is no longer kept")
+            detail = f"the bytes of the record no longer exist: {reject.record_id}; send it again from its source"
+            raise Rejected("raw_gone", detail)
         if reject.unread:
-            return UNREAD, raw.decode()
-        pointing = replace(reject.message, sender=reject.sender)
-        whole = replace(pointing, body=raw, pointer=None)
-        return whole.group, encode_message(whole if fits(whole) else pointing)
+            return UNREADABLE_PREFIX, raw.decode()
+        with_pointer = replace(reject.message, sender=reject.sender)
+        with_body = replace(with_pointer, body=raw, pointer=None)
+        return with_body.group, encode_message(with_body if fits(with_body) else with_pointer)
 
-    def _stop(self, found: Item) -> None:
+    def _stop_retries(self, found: Item) -> None:
         self.table.write(Update(Key(str(found["pk"]), str(found["sk"])), remove=(("gsi4pk",), ("gsi4sk",))))
 
 
-def _due_at(reason: str, received: datetime, now: datetime) -> datetime | None:
-    age = max(now - received, SHORTEST_PAUSE)
-    return min(now + age, received + RETRIED_FOR) if reason in RETRIED and age < RETRIED_FOR else None
+def _next_retry(reason: str, received: datetime, now: datetime) -> datetime | None:
+    """Return when a record is retried: when its age has doubled, at most a day after it arrived."""
+    age = max(now - received, MIN_RETRY_DELAY)
+    return min(now + age, received + RETRY_PERIOD) if reason in RETRIED_REASONS and age < RETRY_PERIOD else None
 
 
-def _unread(delivery: Delivery, error: Rejected, now: datetime) -> tuple[Reject, bytes]:
-    """Describe a message that is none: its whole text is the record, and the queue's time the only one known."""
-    text = delivery.text.encode(errors="surrogatepass")
-    raw = mask(text)
+def _unreadable(delivery: Delivery, error: Rejected, now: datetime) -> tuple[Reject, bytes]:
+    """Describe a message without the raw record format: its text is the record, its time that of the queue."""
+    raw = mask(delivery.text.encode(errors="surrogatepass"))
     message = Message(
-        record_id=UNREAD + hashlib.sha256(text).hexdigest()[:24],
+        record_id=unreadable_id(delivery.text),
         source="?",
         cluster=keys.NO_CLUSTER,
         sent_at=delivery.received_at,
@@ -174,3 +182,8 @@ def _unread(delivery: Delivery, error: Rejected, now: datetime) -> tuple[Reject,
         unread=True,
     )
     return reject, raw
+
+
+def _log(reject: Reject, decision: str, reason: str, level: int = logging.INFO, **fields: str) -> None:
+    ids = {"cluster": reject.cluster, "node": reject.message.node, "record_ids": [reject.record_id]}
+    log_cause(decision, reason=reason, level=level, **ids, **fields)

@@ -1,4 +1,4 @@
-"""Send: raw records onto the queue, cut where a format may be cut, packed or put aside where they are large."""
+"""Send: puts raw records on the queue. Splits long logs into pieces, and stores large bodies in the object store."""
 
 from __future__ import annotations
 
@@ -7,21 +7,22 @@ from dataclasses import dataclass, replace
 
 from faultbridge.domain import names
 from faultbridge.errors import Transient
-from faultbridge.ingest.delivery_audit import sent_lines
+from faultbridge.ingest.outcomes import sent_lines
+from faultbridge.log import log_cause
 from faultbridge.pipeline.normalize.mask_secrets import mask
 from faultbridge.ports import Clock, ObjectStore, Receipts, RecordQueue
 from faultbridge.storage.wire.message import Message, encode_message, fits, raw_key
 
-PIECE_BYTES = 180 * 1024
-AT_ONCE = 10
+MAX_PIECE_BYTES = 180 * 1024
+MAX_BATCH = 10
 
-# Formats in which each line stands for itself. Any other record is one document: half of it says something else.
 LINE_SOURCES = frozenset({"kernel-log", "fabric-manager-log", "hyperpod-agent-log", "training-log"})
+"""Sources whose lines can be read separately. A record of another source is one document and is never split."""
 
 
 @dataclass(frozen=True, slots=True)
-class Parcel:
-    """Raw bytes of one source about one node, as a sender has them in hand."""
+class RawInput:
+    """Raw bytes of one source about one node, to be sent as one or more records."""
 
     source: str
     cluster: str
@@ -32,21 +33,21 @@ class Parcel:
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
-    """The ids of the records that the queue took and of those it did not; `receipted` when the former were noted."""
+class SendResult:
+    """The ids of the records that the queue accepted and refused, and whether the receipts were written."""
 
     accepted: tuple[str, ...]
     refused: tuple[str, ...] = ()
-    receipted: bool = True
+    receipts_written: bool = True
 
 
-def _silent(_count: int) -> None:
+def _no_progress(_count: int) -> None:
     return
 
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """Sends parcels; `new_id` makes record ids, `sender` says in the receipts who sent."""
+    """Sends raw inputs. `new_id` creates record ids, and `sender` names the sender in receipts."""
 
     queue: RecordQueue
     objects: ObjectStore
@@ -55,58 +56,59 @@ class Send:
     new_id: Callable[[], str]
     sender: str
 
-    def __call__(self, parcels: Iterable[Parcel], progress: Callable[[int], None] = _silent) -> Sent:
-        """Send parcels as messages of at most 180 KB; `progress` hears how many were sent at each step."""
+    def __call__(self, raw_inputs: Iterable[RawInput], progress: Callable[[int], None] = _no_progress) -> SendResult:
+        """Send raw inputs in batches. `progress` is called with the number of messages of each batch."""
         accepted: list[str] = []
         refused: list[str] = []
-        for batch in _batches(message for parcel in parcels for message in self.messages(parcel)):
+        for batch in _batches(message for raw_input in raw_inputs for message in self.messages(raw_input)):
             unsent = set(self.queue.send([(message.group, text) for message, text in batch]))
             for message, text in batch:
                 (refused if text in unsent else accepted).append(message.record_id)
             progress(len(batch))
-        return Sent(tuple(accepted), tuple(refused), self._note(accepted))
+        return SendResult(tuple(accepted), tuple(refused), self._write_receipts(accepted))
 
-    def messages(self, parcel: Parcel) -> Iterator[Message]:
-        """Make the messages of a parcel; raises Rejected for names that no record may carry."""
-        names.cluster_name(parcel.cluster)
-        for body in pieces(parcel.source, parcel.body):
+    def messages(self, raw_input: RawInput) -> Iterator[Message]:
+        """Yield the messages of a raw input. Raises Rejected for invalid names of clusters, nodes or instances."""
+        names.cluster_name(raw_input.cluster)
+        for body in split_body(raw_input.source, raw_input.body):
             message = Message(
                 record_id=self.new_id(),
-                source=parcel.source,
-                cluster=parcel.cluster,
+                source=raw_input.source,
+                cluster=raw_input.cluster,
                 sent_at=self.clock.now(),
-                node=names.node_name(parcel.node) if parcel.node else None,
-                instance_id=names.instance_id(parcel.instance_id) if parcel.instance_id else None,
-                boot_id=parcel.boot_id,
+                node=names.node_name(raw_input.node) if raw_input.node else None,
+                instance_id=names.instance_id(raw_input.instance_id) if raw_input.instance_id else None,
+                boot_id=raw_input.boot_id,
                 body=body,
             )
-            yield message if fits(message) else self.put_aside(message)
+            yield message if fits(message) else self.store_body(message)
 
-    def put_aside(self, message: Message) -> Message:
-        """Keep a message's body in the object store and let the message point at it."""
+    def store_body(self, message: Message) -> Message:
+        """Store the body of a message in the object store, and return the message with a pointer to it."""
         body = mask(message.body or b"")
         key = raw_key(message.cluster, message.sent_at, body)
         self.objects.put(key, body)
         return replace(message, body=None, pointer=key)
 
-    def _note(self, accepted: Sequence[str]) -> bool:
-        # The records are on their way: a log that does not answer must not make anybody send them twice.
+    def _write_receipts(self, accepted: Sequence[str]) -> bool:
+        # A failure is not raised: the queue has the records, and the sender must not send them again.
         try:
             for line in sent_lines(self.sender, accepted):
                 self.receipts.write(line)
-        except Transient:
+        except Transient as error:
+            log_cause("receipts_not_written", reason=str(error), records=len(accepted))
             return False
         return True
 
 
-def pieces(source: str, body: bytes) -> Iterator[bytes]:
-    """Cut a log at line ends into pieces of at most 180 KB; a longer line and any document stay whole."""
-    if source not in LINE_SOURCES or len(body) <= PIECE_BYTES:
+def split_body(source: str, body: bytes) -> Iterator[bytes]:
+    """Split a log at line ends into pieces of at most 180 KB. Longer lines and documents stay whole."""
+    if source not in LINE_SOURCES or len(body) <= MAX_PIECE_BYTES:
         yield body
         return
     at = 0
     while at < len(body):
-        end = at + PIECE_BYTES
+        end = at + MAX_PIECE_BYTES
         if end < len(body):
             cut = body.rfind(b"\n", at, end) + 1 or body.find(b"\n", end) + 1
             end = cut or len(body)
@@ -115,10 +117,11 @@ def pieces(source: str, body: bytes) -> Iterator[bytes]:
 
 
 def _batches(messages: Iterable[Message]) -> Iterator[list[tuple[Message, str]]]:
+    """Yield messages with their text, in batches that one call to the queue can take."""
     batch: list[tuple[Message, str]] = []
     for message in messages:
         batch.append((message, encode_message(message)))
-        if len(batch) == AT_ONCE:
+        if len(batch) == MAX_BATCH:
             yield batch
             batch = []
     if batch:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from faultbridge.domain.times import from_text, to_text, truncate
-from faultbridge.ingest.canary import EVERY_MINUTES, HEARD, KEPT, last_of
+from faultbridge.ingest.canary import INTERVAL_MINUTES, LAST_RECEIVED, LAST_RECORDED, last_sent_at
 from faultbridge.ledger.queries import query_all
 from faultbridge.ports import Clock, Table
 from faultbridge.storage import items, keys
@@ -20,7 +20,7 @@ SWEPT = Key("SWEEP", "LAST")
 OVERDUE = timedelta(minutes=5)
 """What the stream, the sweep and a timer should have done long before."""
 
-CANARY_OVERDUE = timedelta(minutes=3 * EVERY_MINUTES)
+CANARY_OVERDUE = timedelta(minutes=3 * INTERVAL_MINUTES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ class Backlog:
         return Waiting("sweep", 0, ended, stuck=self._is_old(ended), note=note)
 
     def _canary(self) -> Waiting:
-        kept, heard = last_of(self.table, KEPT), last_of(self.table, HEARD)
+        kept, heard = last_sent_at(self.table, LAST_RECORDED), last_sent_at(self.table, LAST_RECEIVED)
         stuck = heard is None or self.clock.now() - heard > CANARY_OVERDUE
         reached = kept is not None and (heard is None or kept > heard)
         note = "reached the table, not the bus" if reached else "does not reach the table"

@@ -125,12 +125,12 @@ class Sweep:
 
     def _silent(self, overdue: list[NodeKey], swept: Swept, failures: Failures) -> None:
         with failures.of("listening for others"):
-            if self.silence.deaf(len(overdue)):
+            if self.silence.reception_failed(len(overdue)):
                 swept.deaf = len(overdue)
                 return
         for node in overdue:
             with failures.of(f"judging the silence of {node.stream}"):
-                self.silence.judge(node)
+                self.silence.check(node)
 
     def _timers(self) -> Iterator[Key]:
         now = to_text(self.clock.now())

@@ -12,7 +12,7 @@ from datetime import timedelta
 from random import Random
 
 from faultbridge.errors import Transient
-from faultbridge.ingest.send import Parcel
+from faultbridge.ingest.send import RawInput
 from faultbridge.simulation.environment.samples import SAMPLES
 from faultbridge.simulation.fakes.seam import Call
 from faultbridge.simulation.fault_injection import (
@@ -108,7 +108,7 @@ class Scenario:
         node = f"{NODE_PREFIXES[cluster]}-1"
         for _ in range(MAX_SENDS):
             try:
-                if system.workers.send(Parcel(source, cluster, make(0, None), node=node)):
+                if system.workers.send(RawInput(source, cluster, make(0, None), node=node)):
                     return
             except (Crash, Transient):
                 continue

@@ -10,9 +10,9 @@ from typing import Any
 
 from faultbridge.composition.installation import Installation, Timing
 from faultbridge.errors import Transient
-from faultbridge.ingest.delivery_audit import outcome_lines
+from faultbridge.ingest.outcomes import outcome_lines
 from faultbridge.ingest.record_reader import Delivery
-from faultbridge.ingest.send import Parcel, Send
+from faultbridge.ingest.send import RawInput, Send
 from faultbridge.ledger.append import Stack
 from faultbridge.registry.instances import Synced
 from faultbridge.settings import Settings
@@ -68,7 +68,7 @@ class Workers:
             found = application.ingestion.ingest([_delivery(message) for message in batch])
             for line in outcome_lines(found.outcomes):
                 self._ports.receipts.write(line)
-            return found.failed
+            return set(found.failed)
 
     def publish(self, entries: Sequence[Item]) -> None:
         """Run `publish` with new entries from the table stream."""
@@ -115,12 +115,12 @@ class Workers:
         with self._process("pager") as application:
             application.pager.remind()
 
-    def send(self, parcel: Parcel, skew: float = 0.0) -> tuple[str, ...]:
+    def send(self, raw_input: RawInput, skew: float = 0.0) -> tuple[str, ...]:
         """Send a raw record as an agent whose clock is off by some seconds; returns the accepted ids."""
         clock = _SkewedClock(self._ports, skew)
         with self._process("source"):
             send = Send(self._ports.queue, self._ports.objects, self._ports.receipts, clock, self._new_id, "agent")
-            return send([parcel]).accepted
+            return send([raw_input]).accepted
 
     def operate(self, command: Callable[[Installation], object]) -> None:
         """Run an operator's command; the caller repeats it after a failure."""

@@ -23,8 +23,8 @@ from faultbridge.domain.cases import Case
 from faultbridge.domain.clusters import ClusterConfig, Mode, RepairOwner
 from faultbridge.domain.edges import CaseStatus
 from faultbridge.domain.nodes import NodeState
-from faultbridge.ingest.delivery_audit import OUTCOME
-from faultbridge.ingest.send import Parcel, Send
+from faultbridge.ingest.outcomes import OUTCOME
+from faultbridge.ingest.send import RawInput, Send
 from faultbridge.ledger.timeline import Timeline, TimelineQuery
 from faultbridge.local import clients
 from faultbridge.ports import RecordQueueDepth
@@ -101,14 +101,14 @@ class Installation:
             registration.add_node(name, node)
         return name
 
-    def send(self, parcels: Iterable[Parcel]) -> list[tuple[str, str]]:
+    def send(self, raw_inputs: Iterable[RawInput]) -> list[tuple[str, str]]:
         """Send records with receipts to the real queue, as `faultbridge send` does; return the messages."""
         ports = self.application.ports
         queue = RecordingQueue(ports.queue)
         send = Send(queue, ports.objects, self.receipts, SystemClock(), lambda: str(uuid.uuid4()), "tests")
-        sent = send(parcels)
+        sent = send(raw_inputs)
         assert not sent.refused
-        assert sent.receipted
+        assert sent.receipts_written
         return queue.sent
 
     def send_again(self, messages: Sequence[tuple[str, str]]) -> None:

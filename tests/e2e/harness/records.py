@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from random import Random
 
-from faultbridge.ingest.send import Parcel
+from faultbridge.ingest.send import RawInput
 
 GPU_LOST = "NVRM: Xid (PCI:0000:c1:00): 79, pid=1234, name=python, GPU has fallen off the bus."
 DOUBLE_BIT = "NVRM: Xid (PCI:0000:1b:00): 48, pid=9, name=python, DBE (double bit error) of GPU"
@@ -107,7 +107,7 @@ INVALID = (
 class Batch:
     """Records in sending order, with the numbers of healthy snapshots and of invalid records among them."""
 
-    parcels: tuple[Parcel, ...]
+    raw_inputs: tuple[RawInput, ...]
     healthy: int
     invalid: int
 
@@ -127,10 +127,10 @@ def mixed_batch(cluster: str, *, records: int, nodes: int, seed: int) -> Batch:
         *faults,
     ]
     random.shuffle(kinds)
-    parcels = tuple(
-        Parcel(kind.source, cluster, kind.text.encode(), node=kind.node or random.choice(others)) for kind in kinds
+    raw_inputs = tuple(
+        RawInput(kind.source, cluster, kind.text.encode(), node=kind.node or random.choice(others)) for kind in kinds
     )
-    return Batch(parcels, healthy, invalid)
+    return Batch(raw_inputs, healthy, invalid)
 
 
 _HEALTHY = (("nvidia-smi-xml", healthy_smi()), ("dcgm-health", healthy_dcgm()))

@@ -61,7 +61,7 @@ def processed_batch(installation: Installation) -> ProcessedBatch:
     cluster = installation.register_cluster(NODES, fleet=FAULTS_GROUP_SIZE)
     batch = mixed_batch(cluster, records=RECORDS, nodes=NODES, seed=7)
     since = datetime.now(UTC)
-    messages = installation.send(batch.parcels)
+    messages = installation.send(batch.raw_inputs)
     installation.wait_until_idle(cluster, 180)
     return ProcessedBatch(cluster, since, messages, batch)
 

@@ -11,7 +11,7 @@ import pytest
 from faultbridge import local
 from faultbridge.adapters.kubernetes.client import Kubernetes, eks
 from faultbridge.domain.clusters import ClusterConfig, Mode, RepairOwner
-from faultbridge.ingest.send import Parcel
+from faultbridge.ingest.send import RawInput
 from faultbridge.registry.registration import NewNode
 from tests.e2e.harness.installation import Installation
 from tests.e2e.harness.processes import clients_of
@@ -40,7 +40,7 @@ def eks_repair(installation: Installation) -> EksRepair:
     pod = {"namespace": "ml", "name": "job-0", "node": node, "labels": {"app": "train"}, "grace_seconds": 1}
     daemon = {"namespace": "kube-system", "name": "dcgm-exporter", "node": node, "owner": "DaemonSet"}
     local.configure_kubernetes(installation.stack.info.compute_endpoint, name, pods=[pod, daemon])
-    installation.send([Parcel("kernel-log", name, GPU_LOST.encode(), node=NODE)])
+    installation.send([RawInput("kernel-log", name, GPU_LOST.encode(), node=NODE)])
     eventually(lambda: installation.cases(name), 60)
     installation.wait_until_idle(name, 120)
     entries = installation.entries(name).values()

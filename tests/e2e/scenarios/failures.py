@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from faultbridge.ingest.send import Parcel
+from faultbridge.ingest.send import RawInput
 from faultbridge.registry.registration import NewNode
 from tests.e2e.harness.installation import Installation
 from tests.e2e.harness.proxy import CallFault
@@ -50,7 +50,7 @@ def crashed_workers(installation: Installation) -> CrashedWorkers:
     with installation.required_proxy.inject(*faults), short_visibility(installation, 5):
         lines = [GPU_LOST.replace("c1", f"{16 * gpu + 1:02x}").encode() for gpu in range(GPUS)]
         messages = installation.send(
-            Parcel("kernel-log", cluster, line, node=f"node-{node:03}")
+            RawInput("kernel-log", cluster, line, node=f"node-{node:03}")
             for line in lines
             for node in range(CRASHED_NODES)
         )
@@ -84,13 +84,13 @@ class DeferredWork:
 def deferred_work(installation: Installation) -> DeferredWork:
     """Create work that only the sweep can finish, and run it twelve hours later."""
     scene = DeferredWork(installation.register_cluster(1, act=False))
-    installation.send([Parcel("kernel-log", scene.cluster, GPU_LOST.encode(), node=scene.late_node)])
+    installation.send([RawInput("kernel-log", scene.cluster, GPU_LOST.encode(), node=scene.late_node)])
     eventually(lambda: list(installation.application.ingestion.rejects.list(scene.cluster)), 60)
     installation.application.registry.registration.add_node(scene.cluster, NewNode(scene.late_node))
     installation.wait_until_idle(scene.cluster)
     outage = CallFault("publish", "events:PutEvents", error_code="InternalFailure", times=10_000)
     with installation.required_proxy.inject(outage):
-        installation.send([Parcel("kernel-log", scene.cluster, GPU_LOST.encode(), node="node-000")])
+        installation.send([RawInput("kernel-log", scene.cluster, GPU_LOST.encode(), node="node-000")])
         eventually(lambda: outage.occurred, 60)
         recorded = set(installation.entries(scene.cluster))
         with clock_ahead(installation, 0.5, "sweep"):

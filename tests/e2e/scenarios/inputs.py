@@ -15,7 +15,7 @@ import pytest
 
 from faultbridge.domain.cases import WaitingFor
 from faultbridge.domain.policy import Policy
-from faultbridge.ingest.send import Parcel
+from faultbridge.ingest.send import RawInput
 from faultbridge.storage import items, keys
 from faultbridge.storage.codec import dump, load
 from faultbridge.storage.wire.message import Message, encode_message, raw_key
@@ -50,13 +50,13 @@ def bad_batch(installation: Installation) -> BadBatch:
     """Send each bad record between two good ones, all in one batch."""
     cluster = installation.register_cluster(2 * len(BAD_RECORDS), act=False)
     since = datetime.now(UTC)
-    parcels, names = [], []
+    raw_inputs, names = [], []
     for number, bad in enumerate(BAD_RECORDS):
         body = LONG_VALID_LINE if number == 0 else GPU_LOST.encode()
-        good = Parcel("kernel-log", cluster, body, node=f"node-{number:03}")
-        parcels += [good, Parcel(bad.source, cluster, bad.body, node=bad.node)]
+        good = RawInput("kernel-log", cluster, body, node=f"node-{number:03}")
+        raw_inputs += [good, RawInput(bad.source, cluster, bad.body, node=bad.node)]
         names += ["", bad.name]
-    messages = installation.send(parcels)
+    messages = installation.send(raw_inputs)
     installation.send_again([("nobody", text) for text in INVALID_MESSAGES])
     pointer = raw_key(cluster, since, b"was never kept")
     missing = Message(str(uuid.uuid4()), "kernel-log", cluster, since, pointer=pointer)

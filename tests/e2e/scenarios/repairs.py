@@ -11,7 +11,7 @@ import pytest
 from faultbridge import local
 from faultbridge.domain.edges import NodeStatus
 from faultbridge.domain.policy import Limits
-from faultbridge.ingest.send import Parcel
+from faultbridge.ingest.send import RawInput
 from faultbridge.local.compute_control import INSTANCE_TYPE
 from faultbridge.local.servers.diagnostics import healthy_diagnostics
 from tests.e2e.harness.installation import Installation
@@ -51,7 +51,7 @@ def repairs(installation: Installation) -> Repairs:
 
 def send_fault(installation: Installation, cluster: str, node: str, line: str = GPU_LOST) -> None:
     """Send one kernel log line of a node."""
-    installation.send([Parcel("kernel-log", cluster, line.encode(), node=node)])
+    installation.send([RawInput("kernel-log", cluster, line.encode(), node=node)])
 
 
 def _kill_steps(installation: Installation, scene: Repairs) -> None:
@@ -117,7 +117,7 @@ def recovered_link(installation: Installation) -> RecoveredLink:
     scene = RecoveredLink(installation.register_cluster(2, act=False))
     for up, status in ((False, NodeStatus.DEGRADED), (True, NodeStatus.HEALTHY)):
         body = json.dumps({"configured": ["ens6"], "interfaces": [_interface("ens6", up=up)]}).encode()
-        installation.send([Parcel("link-state", scene.cluster, body, node=scene.node)])
+        installation.send([RawInput("link-state", scene.cluster, body, node=scene.node)])
         _wait_for_status(installation, scene, status)
     installation.wait_until_idle(scene.cluster)
     return scene

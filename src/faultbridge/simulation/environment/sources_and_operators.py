@@ -9,7 +9,7 @@ from typing import Any
 
 from faultbridge.composition.installation import Installation
 from faultbridge.errors import Rejected
-from faultbridge.ingest.send import Parcel
+from faultbridge.ingest.send import RawInput
 from faultbridge.registry.registration import NewNode
 from faultbridge.rules.policies import PolicyStore
 from faultbridge.simulation.environment.action_plan import ExternalAction
@@ -73,7 +73,7 @@ class Environment(CloudActions):
         self._log(f"EC2 reports the host of {instance.instance_id} ({name}) as impaired")
         body = impaired_instance_status(instance.instance_id)
         self._send_until_accepted(
-            Parcel("ec2-status", REPAIRED, body, node=name, instance_id=instance.instance_id), 0.0, 3
+            RawInput("ec2-status", REPAIRED, body, node=name, instance_id=instance.instance_id), 0.0, 3
         )
 
     def _node_name(self, instance: Instance) -> str:
@@ -103,28 +103,28 @@ class Environment(CloudActions):
         source, _, make = SAMPLES[action.subject]
         at = now - timedelta(seconds=action.selector % 5) if action.selector % 2 else None
         self._log(f"{instance.instance_id} ({name}) reports: {action.subject}")
-        parcel = Parcel(source, cluster, make(action.selector // 7, at), node=name, instance_id=known)
-        self._send_until_accepted(parcel, _CLOCK_SKEWS[action.selector % len(_CLOCK_SKEWS)], 3)
+        raw_input = RawInput(source, cluster, make(action.selector // 7, at), node=name, instance_id=known)
+        self._send_until_accepted(raw_input, _CLOCK_SKEWS[action.selector % len(_CLOCK_SKEWS)], 3)
 
-    def _send_until_accepted(self, parcel: Parcel, skew: float, tries: int) -> None:
+    def _send_until_accepted(self, raw_input: RawInput, skew: float, tries: int) -> None:
         """Send a record; without acceptance, send it again after 20 seconds, a limited number of times."""
         before = len(self.system.ports.queue.messages)
         try:
-            accepted = bool(self.system.workers.send(parcel, skew))
+            accepted = bool(self.system.workers.send(raw_input, skew))
         except (Crash, Exception):  # noqa: BLE001 - an agent without an answer sends the record again
             accepted = False
         messages = self.system.ports.queue.messages
         self.sent += [(message.group, message.body, message.sent_at) for message in messages[before:]]
         self.system.queue.poll_soon()
         if not accepted and tries:
-            self.system.schedule.after(20, "agent", lambda: self._send_until_accepted(parcel, skew, tries - 1))
+            self.system.schedule.after(20, "agent", lambda: self._send_until_accepted(raw_input, skew, tries - 1))
 
     def _unregistered_report(self, action: ExternalAction) -> None:
         """Send a record from a node that is not registered."""
         name = f"new-{action.selector % 3}"
         self._log(f"unregistered node {name} reports: {action.subject}")
         source, _, make = SAMPLES[action.subject]
-        self._send_until_accepted(Parcel(source, REPAIRED, make(0, None), node=name), 0.0, 2)
+        self._send_until_accepted(RawInput(source, REPAIRED, make(0, None), node=name), 0.0, 2)
 
     def _malformed_message(self, action: ExternalAction) -> None:
         """Put a message on the raw queue that cannot be decoded."""

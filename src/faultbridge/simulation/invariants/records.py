@@ -13,8 +13,9 @@ from faultbridge.domain.faults import Fault, Observation, Snapshot
 from faultbridge.domain.nodes import NodeKey, NodeState
 from faultbridge.domain.records import Outcome
 from faultbridge.errors import Rejected
-from faultbridge.ingest.delivery_audit import OUTCOME, account
-from faultbridge.ingest.record_reader import Delivery, Part, Reader
+from faultbridge.ingest.delivery_audit import audit_deliveries
+from faultbridge.ingest.outcomes import OUTCOME
+from faultbridge.ingest.record_reader import Delivery, RecordPart, RecordReader
 from faultbridge.pipeline.decide.open_case import Rules
 from faultbridge.pipeline.fold.changes import Arrival
 from faultbridge.pipeline.fold.write_filter import SNAPSHOT_PRECISION
@@ -25,7 +26,7 @@ WATCHED = "watch-b"
 
 
 def _without_outcome(view: SystemView) -> Iterator[str]:
-    yield from account(view.ports.receipts, datetime(2000, 1, 1, tzinfo=UTC)).missing
+    yield from audit_deliveries(view.ports.receipts, datetime(2000, 1, 1, tzinfo=UTC)).missing
 
 
 def _unknown_outcomes(view: SystemView) -> Iterator[str]:
@@ -83,7 +84,7 @@ def _with_outcome(view: SystemView, outcome: Outcome) -> set[str]:
     return {record for line in lines for record, found in line.items() if found == outcome}
 
 
-def _stale_snapshots(view: SystemView, parts: list[Part]) -> set[str]:
+def _stale_snapshots(view: SystemView, parts: list[RecordPart]) -> set[str]:
     """Return the health snapshots that arrived after a newer one of their source: they have no effect."""
     effective = _with_outcome(view, Outcome.CLEAN) | _effective(view)
     snapshots = {part.record.record_id for part in parts if any(isinstance(one, Snapshot) for one in part.observations)}
@@ -94,7 +95,7 @@ def _effective(view: SystemView) -> set[str]:
     return _with_outcome(view, Outcome.RECORDED) | _with_outcome(view, Outcome.FOLDED)
 
 
-def _overtaken_faults(view: SystemView, parts: list[Part]) -> set[str]:
+def _overtaken_faults(view: SystemView, parts: list[RecordPart]) -> set[str]:
     """Return the stale faults that are older than a health snapshot of another source which covers them.
 
     Such a fault opens no condition. In order it would open one, and the snapshot, of another source, would not end it.
@@ -117,7 +118,7 @@ def _overtaken_faults(view: SystemView, parts: list[Part]) -> set[str]:
     }
 
 
-def _unstored_snapshots(view: SystemView, parts: list[Part]) -> set[str]:
+def _unstored_snapshots(view: SystemView, parts: list[RecordPart]) -> set[str]:
     """Return the healthy snapshots that were not stored and shortly follow an older one with faults.
 
     In order they would end the conditions of the older snapshot, which arrived later. The write filter does not store
@@ -139,7 +140,7 @@ def _unstored_snapshots(view: SystemView, parts: list[Part]) -> set[str]:
     }
 
 
-def _has_ties(parts: list[Part]) -> bool:
+def _has_ties(parts: list[RecordPart]) -> bool:
     """Return whether a snapshot shares a millisecond with another record: their order is undefined."""
     snapshot_times: set[datetime] = set()
     by_time: dict[datetime, set[tuple[str, bytes]]] = {}
@@ -150,14 +151,14 @@ def _has_ties(parts: list[Part]) -> bool:
     return any(len(by_time[at]) > 1 for at in snapshot_times)
 
 
-def _time_of(part: Part, one: Observation) -> datetime:
+def _time_of(part: RecordPart, one: Observation) -> datetime:
     return one.observed_at or part.record.sent_at
 
 
-def _delivered(view: SystemView) -> list[Part]:
+def _delivered(view: SystemView) -> list[RecordPart]:
     """Decode every delivered message again, once per record."""
-    reader = Reader(view.ports.objects, registry.decode)
-    found: dict[str, Part] = {}
+    reader = RecordReader(view.ports.objects, registry.decode)
+    found: dict[str, RecordPart] = {}
     for text, at in view.system.queue.received.values():
         try:
             read = reader.read(Delivery("again", text, at))
@@ -168,7 +169,7 @@ def _delivered(view: SystemView) -> list[Part]:
     return list(found.values())
 
 
-def _replayed(state: NodeState, parts: list[Part], end: datetime) -> dict[str, list[str]]:
+def _replayed(state: NodeState, parts: list[RecordPart], end: datetime) -> dict[str, list[str]]:
     """Fold the records in the order of time; returns the active conditions with their sources."""
     policy, catalog = default_policy(), data.load_catalog()
     rules = Rules(policy, ClusterConfig(WATCHED), catalog.version, "replay")

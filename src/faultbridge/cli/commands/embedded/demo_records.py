@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 
 from faultbridge.data import FOLDER
 from faultbridge.domain.times import to_text
-from faultbridge.ingest.send import Parcel
+from faultbridge.ingest.send import RawInput
 
 BUNDLE = FOLDER / "demo"
 UNREGISTERED_NODE = "ip-192-0-2-99"
@@ -22,7 +22,7 @@ _TIME_OFFSET = re.compile(r"@(-\d+\.\d)@")
 class DemoRecord:
     """One record to send, with a short description."""
 
-    parcel: Parcel
+    raw_input: RawInput
     description: str
 
 
@@ -34,7 +34,7 @@ def demo_records(cluster: str, nodes: Sequence[str], now: datetime) -> list[Demo
     rows = json.loads((BUNDLE / "index.json").read_bytes())
     return [
         DemoRecord(
-            Parcel(row["source"], cluster, _body(row["file"], node, now), node=node),
+            RawInput(row["source"], cluster, _body(row["file"], node, now), node=node),
             row["says"],
         )
         for row in rows

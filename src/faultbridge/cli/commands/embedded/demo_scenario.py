@@ -19,7 +19,7 @@ from faultbridge.cli.stack.locate import Target, use_environment
 from faultbridge.cli.stack.session import Session
 from faultbridge.domain.clusters import ClusterConfig, Mode, RepairOwner
 from faultbridge.domain.edges import CaseStatus
-from faultbridge.ingest.delivery_audit import account
+from faultbridge.ingest.delivery_audit import audit_deliveries
 from faultbridge.ledger.timeline import Line, TimelineQuery, follow
 from faultbridge.local.subscriptions import QueueSubscription, subscribe_to_events, subscribe_to_pages
 from faultbridge.registry.registration import NewNode
@@ -88,8 +88,8 @@ class DemoScenario:
         """Send the records and return how many the queue accepted."""
         print_step(f"sending {len(records)} records:")
         for record in records:
-            print_step(f"  {record.parcel.source:<20}{record.parcel.node:<20}{record.description}")
-        return len(sender(self.session)(record.parcel for record in records).accepted)
+            print_step(f"  {record.raw_input.source:<20}{record.raw_input.node:<20}{record.description}")
+        return len(sender(self.session)(record.raw_input for record in records).accepted)
 
     def _follow(self, sent: int, since: datetime) -> list[Line]:
         """Print timeline entries until the repair is complete, and return them."""
@@ -123,7 +123,7 @@ class DemoScenario:
         counts = directory.cluster(self.cluster).state.counts
         if sum(counts.values()) != counts.get("healthy", 0) + counts.get("degraded", 0):
             return False
-        audit = account(self.session.receipts, since)
+        audit = audit_deliveries(self.session.receipts, since)
         return audit.complete and audit.sent >= sent
 
     def _result(
@@ -141,7 +141,7 @@ class DemoScenario:
         return DemoResult(
             cluster=self.cluster,
             records=len(records),
-            audit=account(session.receipts, since),
+            audit=audit_deliveries(session.receipts, since),
             verified=verified,
             entries=len(lines),
             events=events.collect(lambda found: len(_ids(found)) >= verified.entries, DELIVERY_TIMEOUT_SECONDS),

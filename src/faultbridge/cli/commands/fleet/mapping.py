@@ -54,7 +54,7 @@ def show_mappings(
 ) -> None:
     """Show mappings in the format of `mapping put`."""
     service = _service(session)
-    shown, mappings = (version, service.words(version)) if version else service.current()
+    shown, mappings = (version, service.read(version)) if version else service.current()
     if not session.prints_table:
         session.show_one({"version": shown, "mappings": mappings}, {})
         return
@@ -63,9 +63,9 @@ def show_mappings(
 
 
 def _service(session: Session) -> Any:  # noqa: ANN401 - imported where it is used
-    from faultbridge.ingest.mappings import Mappings
+    from faultbridge.ingest.mappings import MappingStore
 
-    return Mappings(session.ports.table, session.ports.clock)
+    return MappingStore(session.ports.table, session.ports.clock)
 
 
 def _read_mappings(file: str) -> dict[str, Mapping[str, Any]]:

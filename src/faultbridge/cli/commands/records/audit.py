@@ -12,7 +12,7 @@ from faultbridge.cli.render.output import Columns, examples, notice
 from faultbridge.cli.render.times import PAST_HELP, json_time, parse_time
 from faultbridge.cli.stack.command import stack_command
 from faultbridge.cli.stack.session import Session
-from faultbridge.ingest.delivery_audit import DeliveryAudit, account
+from faultbridge.ingest.delivery_audit import DeliveryAudit, audit_deliveries
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -38,12 +38,12 @@ def audit_records(
 ) -> None:
     """Check that every record that was sent has an outcome. Exit code 1: a record has none."""
     at = parse_time(since, session.now()) or session.now()
-    found = account(session.receipts, at)
+    found = audit_deliveries(session.receipts, at)
     for _ in range(wait):
         if found.complete:
             break
         time.sleep(POLL_SECONDS)
-        found = account(session.receipts, at)
+        found = audit_deliveries(session.receipts, at)
     session.show_one(_document(found), AUDIT)
     if not found.complete:
         notice(f"{len(found.missing)} of {found.sent} records have no outcome: {_missing_ids(found)}")

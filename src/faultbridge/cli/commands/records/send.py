@@ -18,7 +18,7 @@ from faultbridge.cli.render.output import Columns, examples, notice
 from faultbridge.cli.stack.command import stack_command
 from faultbridge.cli.stack.session import Session
 from faultbridge.errors import Rejected
-from faultbridge.ingest.send import Parcel, Send
+from faultbridge.ingest.send import RawInput, Send
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -57,20 +57,20 @@ def send_records(
     the queue refused a record.
     """
     known_source(source)
-    parcels = [
-        Parcel(source, cluster, _read(file), node=node, instance_id=instance_id, boot_id=boot_id)
+    raw_inputs = [
+        RawInput(source, cluster, _read(file), node=node, instance_id=instance_id, boot_id=boot_id)
         for file in files or [STDIN]
     ]
     with progress("sending", None) as advance:
-        sent = sender(session)(parcels, advance)
+        sent = sender(session)(raw_inputs, advance)
     document = {
         "accepted": len(sent.accepted),
         "refused": len(sent.refused),
         "records": list(sent.accepted),
-        "receipted": sent.receipted,
+        "receipted": sent.receipts_written,
     }
     session.show_one(document, SENT)
-    if not sent.receipted:
+    if not sent.receipts_written:
         notice("records sent, but receipts not written; `faultbridge audit` will not count these records")
     if sent.refused:
         raise typer.Exit(EXIT_TRY_AGAIN)

@@ -1,0 +1,111 @@
+"""Outcomes of a batch: the result of each record, the messages given back with a reason, and receipt lines.
+
+Senders write a receipt line with the ids that the queue accepted. Ingest writes one with the outcome of each record.
+`delivery_audit` compares both.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from faultbridge.domain.records import Outcome
+from faultbridge.errors import Conflict, Transient
+from faultbridge.log import log_cause
+
+if TYPE_CHECKING:  # the command line writes receipts and loads no decoder for it
+    from faultbridge.domain.nodes import NodeKey
+    from faultbridge.ingest.record_reader import Delivery
+
+SENT = "sent"
+OUTCOME = "outcome"
+IDS_PER_LINE = 1000
+"""A log line holds 256 KB; a thousand record ids need about 40 KB."""
+
+
+class GiveBackReason(StrEnum):
+    """Why a message goes back to the queue: `reason` of its log line and of the metric `RecordsGivenBack`."""
+
+    CONFLICT = "conflict"
+    """Other writers changed the same item first, in every try."""
+
+    INPUT_UNAVAILABLE = "input_unavailable"
+    """The body or the mappings could not be read, or the full record of a shortened fault could not be stored."""
+
+    STATE_UNAVAILABLE = "state_unavailable"
+    """The table did not read or write the state of the node."""
+
+    HEARTBEATS_UNAVAILABLE = "heartbeats_unavailable"
+    """The table did not read or write the last heartbeat of the node."""
+
+    REJECTS_UNAVAILABLE = "rejects_unavailable"
+    """The rejected record could not be stored."""
+
+    POISON_CHECK_UNAVAILABLE = "poison_check_unavailable"
+    """The message was received often, and the check whether it stops its worker failed."""
+
+
+@dataclass(slots=True)
+class IngestResult:
+    """Result of a batch.
+
+    `failed` has the reason of each message given back, by message id. `outcomes` has the outcome of each record, and
+    `reasons` the reason of each rejected record, both by record id.
+    """
+
+    failed: dict[str, GiveBackReason] = field(default_factory=dict)
+    outcomes: dict[str, Outcome] = field(default_factory=dict)
+    reasons: dict[str, str] = field(default_factory=dict)
+
+    def set_outcome(self, record_id: str, outcome: Outcome) -> None:
+        """Set the outcome of a record, unless it already has a stronger one."""
+        strongest = self.outcomes.get(record_id, Outcome.CLEAN)
+        self.outcomes[record_id] = max(strongest, outcome, key=lambda one: one.rank)
+
+    def give_back(
+        self, delivery: Delivery, error: Transient, unavailable: GiveBackReason, node: NodeKey | None = None
+    ) -> None:
+        """Return a message to the queue and log the cause, once for each message.
+
+        The reason is `conflict` for a Conflict and `unavailable` for any other error. `node` is the node if known.
+        """
+        if delivery.id in self.failed:
+            return
+        reason = GiveBackReason.CONFLICT if isinstance(error, Conflict) else unavailable
+        self.failed[delivery.id] = reason
+        record = delivery.ids()
+        log_cause(
+            "record_given_back",
+            reason=reason.value,
+            level=logging.WARNING,
+            message_id=delivery.id,
+            cluster=node.cluster if node else record.cluster,
+            node=node.node if node else record.node,
+            record_ids=[record.record_id],
+            receives=delivery.receives,
+            error=str(error),
+        )
+
+    def merge(self, other: IngestResult) -> None:
+        """Add the result of another part of the batch."""
+        self.failed |= other.failed
+        self.outcomes |= other.outcomes
+        self.reasons |= other.reasons
+
+
+def sent_lines(sender: str, records: Iterable[str]) -> Iterator[Mapping[str, Any]]:
+    """Yield receipt lines with the ids of the records that a sender put on the queue, a thousand per line."""
+    ids = iter(records)
+    while selected := list(islice(ids, IDS_PER_LINE)):
+        yield {"kind": SENT, "sender": sender, "records": selected}
+
+
+def outcome_lines(outcomes: Mapping[str, Outcome]) -> Iterator[Mapping[str, Any]]:
+    """Yield receipt lines with the outcomes of the records of a batch, a thousand per line."""
+    remaining = iter(outcomes.items())
+    while selected := dict(islice(remaining, IDS_PER_LINE)):
+        yield {"kind": OUTCOME, "records": {record: outcome.value for record, outcome in selected.items()}}
