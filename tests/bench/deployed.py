@@ -22,7 +22,7 @@ from pathlib import Path
 from moto.server import ThreadedMotoServer
 
 from faultbridge.adapters.aws.clients import Clients
-from faultbridge.composition.installation import Installation, on_aws, on_aws
+from faultbridge.composition.installation import Installation, on_aws
 from faultbridge.domain.clusters import ClusterConfig
 from faultbridge.registry.registration import NewNode
 from faultbridge.settings import Settings

@@ -68,7 +68,7 @@ def _next_state(
     before: ClusterState, rows: Iterable[Mapping[str, Any]], config: ClusterConfig, now: datetime
 ) -> tuple[ClusterState, tuple[Draft, ...]]:
     unhealthy = Counter(NodeStatus(row["status"]) for row in rows)
-    counts, status = counted(unhealthy, config.expected), cluster_status(unhealthy, config.expected)
+    counts, status = nodes_by_status(unhealthy, config.expected), cluster_status(unhealthy, config.expected)
     after = replace(before, status=status, counts=counts)
     if after == before:
         return after, ()
