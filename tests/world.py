@@ -67,7 +67,7 @@ class FakePorts:
         self.verifiers = {"ssm-dcgm": FakeVerifier(seam=self.seam)}
         self.senders: dict[str, Any] = {}
         self.inventories: dict[str, Any] = {}
-        self.roll: Any = None
+        self.node_listing: Any = None
         kept = FakeArchivePorts(self.table, self.clock)
         self.archive, self.vault, self.sink, self.token_secret = kept.archive, kept.vault, kept.sink, kept.token_secret
 

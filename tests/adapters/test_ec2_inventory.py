@@ -11,7 +11,7 @@ from faultbridge.adapters.compute.ec2_inventory import Ec2Inventory, domains_of
 from faultbridge.domain.clusters import ClusterConfig, ProviderRole
 from faultbridge.domain.nodes import narrowest
 from faultbridge.errors import Rejected, Transient
-from faultbridge.registry.instances import OPT_OUT_TAG, Member
+from faultbridge.registry.instances import OPT_OUT_TAG, GroupMember
 from faultbridge.registry.registration import NewNode
 from tests.adapters.stubs import ENVIRONMENT, stubbed
 from tests.contracts.aws import ON_MOTO, aws
@@ -31,16 +31,16 @@ def clients(monkeypatch: pytest.MonkeyPatch) -> Iterator[Clients]:
 
 def test_every_instance_in_service_is_listed_by_its_host_name(clients: Clients) -> None:
     group, instances = group_of(clients)
-    machines = Ec2Inventory(clients).machines(CLUSTER, group)
-    assert {machine.instance_id for machine in machines} == set(instances)
-    assert [machine.name for machine in machines] == sorted(machine.name for machine in machines)
-    for machine in machines:
-        assert machine.name.startswith("ip-")
-        assert "." not in machine.name
-        assert machine.aliases[0].startswith(f"{machine.name}.")
-        assert (machine.group, machine.instance_type, machine.domain) == (group, "p4d.24xlarge", "us-east-1a")
-        assert machine.launched_at is not None
-        assert NewNode.of_machine(machine).since == machine.launched_at
+    found = Ec2Inventory(clients).serving_instances(CLUSTER, group)
+    assert {instance.instance_id for instance in found} == set(instances)
+    assert [instance.name for instance in found] == sorted(instance.name for instance in found)
+    for instance in found:
+        assert instance.name.startswith("ip-")
+        assert "." not in instance.name
+        assert instance.names[1].startswith(f"{instance.name}.")
+        assert (instance.group, instance.instance_type, instance.domain) == (group, "p4d.24xlarge", "us-east-1a")
+        assert instance.launched_at is not None
+        assert NewNode.of_instance(instance).since == instance.launched_at
 
 
 def test_an_instance_in_standby_is_not_listed(clients: Clients) -> None:
@@ -48,18 +48,18 @@ def test_an_instance_in_standby_is_not_listed(clients: Clients) -> None:
     clients.autoscaling.enter_standby(
         AutoScalingGroupName=group, InstanceIds=[first], ShouldDecrementDesiredCapacity=True
     )
-    assert [machine.instance_id for machine in Ec2Inventory(clients).machines(CLUSTER, group)] == [second]
+    assert [one.instance_id for one in Ec2Inventory(clients).serving_instances(CLUSTER, group)] == [second]
 
 
 def test_a_large_group_is_read_in_several_calls(clients: Clients, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("faultbridge.adapters.compute.ec2_inventory.INSTANCES_AT_ONCE", 1)
     group, instances = group_of(clients)
-    assert len(Ec2Inventory(clients).machines(CLUSTER, group)) == len(instances)
+    assert len(Ec2Inventory(clients).serving_instances(CLUSTER, group)) == len(instances)
 
 
 def test_a_missing_group_is_rejected(clients: Clients) -> None:
     with pytest.raises(Rejected, match="Auto Scaling group not found"):
-        Ec2Inventory(clients).machines(CLUSTER, "nowhere")
+        Ec2Inventory(clients).serving_instances(CLUSTER, "nowhere")
 
 
 def test_a_terminated_or_unknown_instance_is_gone(clients: Clients) -> None:
@@ -80,7 +80,7 @@ def test_an_instance_in_standby_is_a_member_that_does_not_serve(clients: Clients
     clients.autoscaling.enter_standby(
         AutoScalingGroupName=group, InstanceIds=[first], ShouldDecrementDesiredCapacity=True
     )
-    found = Ec2Inventory(clients).look(CLUSTER, [group, "nowhere"])
+    found = Ec2Inventory(clients).list_members(CLUSTER, [group, "nowhere"])
     assert {one.instance_id: one.serving for one in found[group].values()} == {first: False, second: True}
     assert list(found) == [group]
 
@@ -91,8 +91,8 @@ def test_the_instances_of_another_account_are_read_with_its_role(clients: Client
     )
     there = clients.for_role(other_account.provider_role) if other_account.provider_role else clients
     group, instances = group_of(there)
-    assert {one.instance_id for one in Ec2Inventory(clients).machines(other_account, group)} == set(instances)
-    assert Ec2Inventory(clients).look(CLUSTER, [group]) == {}
+    assert {one.instance_id for one in Ec2Inventory(clients).serving_instances(other_account, group)} == set(instances)
+    assert Ec2Inventory(clients).list_members(CLUSTER, [group]) == {}
 
 
 INSTANCE = "i-0123456789abcdef0"
@@ -136,13 +136,14 @@ def test_without_topology_the_failure_domain_is_the_zone(code: str, monkeypatch:
         described = {"InstanceId": INSTANCE, "InstanceType": "m5.large", "PrivateDnsName": "ip-10-0-0-7.internal"}
         stub.add_client_error("describe_instance_topology", code)
         stub.add_response("describe_instances", {"Reservations": [{"Instances": [described]}]})
-        members = {INSTANCE: Member(INSTANCE, "us-west-2a")}
-        (machine,) = Ec2Inventory(clients).describe(CLUSTER, "group", members)
-    assert (machine.name, machine.domain, machine.aliases) == ("ip-10-0-0-7", "us-west-2a", ("ip-10-0-0-7.internal",))
+        members = {INSTANCE: GroupMember(INSTANCE, "us-west-2a")}
+        (found,) = Ec2Inventory(clients).describe(CLUSTER, "group", members)
+    assert (found.name, found.domain) == ("ip-10-0-0-7", "us-west-2a")
+    assert found.names == ("ip-10-0-0-7", "ip-10-0-0-7.internal")
 
 
 def test_a_throttled_service_is_transient() -> None:
     with stubbed("autoscaling") as (clients, stub):
         stub.add_client_error("describe_auto_scaling_groups", "Throttling")
         with pytest.raises(Transient):
-            Ec2Inventory(clients).look(CLUSTER, ["group"])
+            Ec2Inventory(clients).list_members(CLUSTER, ["group"])

@@ -14,14 +14,14 @@ import yaml
 from faultbridge.adapters.aws.clients import Clients
 from faultbridge.adapters.kubernetes import taints
 from faultbridge.domain.clusters import ClusterConfig
-from faultbridge.local.kubernetes.cluster import ApiStatusError, Budget, Cluster, Machine, Pod, takes_work
+from faultbridge.local.kubernetes.cluster import ApiStatusError, Budget, Cluster, Pod, RunningInstance, takes_work
 from faultbridge.ports import ClusterNode, ProviderFailure
 from faultbridge.simulation.fakes import START
 from tests.contracts.aws import aws
 from tests.contracts.schedulers import OnEks, on_eks
 
 DEADLINE = START + timedelta(minutes=10)
-OTHER = Machine("i-00000000000000008", "ip-10-0-0-8.ec2.internal")
+OTHER = RunningInstance("i-00000000000000008", "ip-10-0-0-8.ec2.internal")
 NOT_READY = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
 
 

@@ -10,7 +10,7 @@ import pytest
 from faultbridge.adapters.compute.hyperpod_inventory import HyperPodInventory
 from faultbridge.domain.clusters import ClusterConfig
 from faultbridge.errors import Misconfigured
-from faultbridge.registry.instances import Member
+from faultbridge.registry.instances import GroupMember
 from tests.adapters.stubs import ENVIRONMENT, stubbed
 
 CLUSTER = ClusterConfig("train-a", provider="hyperpod", hyperpod_cluster="hp-train")
@@ -46,7 +46,7 @@ def test_all_pages_of_a_cluster_are_listed_by_group() -> None:
         stub.add_response("list_cluster_nodes", {"ClusterNodeSummaries": first, "NextToken": "more"}, LIST)
         second = [node(3, "DeepHealthCheckInProgress")]
         stub.add_response("list_cluster_nodes", {"ClusterNodeSummaries": second}, {**LIST, "NextToken": "more"})
-        found = HyperPodInventory(clients).look(CLUSTER, {"gpu-workers", "nowhere"})
+        found = HyperPodInventory(clients).list_members(CLUSTER, {"gpu-workers", "nowhere"})
     assert list(found) == ["gpu-workers"]
     assert {one.instance_id: one.serving for one in found["gpu-workers"].values()} == {
         instance(1): True,
@@ -67,17 +67,17 @@ def test_an_instance_is_named_by_its_logical_id_and_has_all_its_names_as_aliases
     with stubbed("sagemaker") as (clients, stub):
         request = {"ClusterName": "hp-train", "NodeId": instance(1)}
         stub.add_response("describe_cluster_node", {"NodeDetails": details}, request)
-        members = {instance(1): Member(instance(1), slot=slot)}
-        (machine,) = HyperPodInventory(clients).describe(CLUSTER, "gpu-workers", members)
-    assert machine.name == "gpu-workers-aaaaaaaa"
-    assert machine.slot == slot
-    assert set(machine.aliases) == {
+        members = {instance(1): GroupMember(instance(1), slot=slot)}
+        (found,) = HyperPodInventory(clients).describe(CLUSTER, "gpu-workers", members)
+    assert found.name == "gpu-workers-aaaaaaaa"
+    assert found.slot == slot
+    assert set(found.names) - {found.name} == {
         f"hyperpod-{instance(1)}",
         "ip-10-1-2-3",
         "ip-10-1-2-3.us-west-2.compute.internal",
         slot,
     }
-    assert (machine.domain, machine.domains["zone"], machine.launched_at) == ("us-7", "us-west-2a", LAUNCHED)
+    assert (found.domain, found.domains["zone"], found.launched_at) == ("us-7", "us-west-2a", LAUNCHED)
 
 
 def test_an_instance_that_is_not_listed_or_shuts_down_is_gone() -> None:
@@ -90,4 +90,4 @@ def test_an_instance_that_is_not_listed_or_shuts_down_is_gone() -> None:
 
 def test_a_missing_hyperpod_registration_names_the_option_to_set() -> None:
     with stubbed("sagemaker") as (clients, _), pytest.raises(Misconfigured, match="--hyperpod-cluster"):
-        HyperPodInventory(clients).look(ClusterConfig("train-a", provider="hyperpod"), ["gpu-workers"])
+        HyperPodInventory(clients).list_members(ClusterConfig("train-a", provider="hyperpod"), ["gpu-workers"])

@@ -93,7 +93,7 @@ class SuccessResponse:
 def test_counter_sample_the_groups_of_an_unchanged_fleet_takes_two_calls(counted: tuple[Clients, Counter[str]]) -> None:
     clients, calls = counted
     inventory, config = Ec2Inventory(clients), ClusterConfig("train-a")
-    found = inventory.look(config, [f"group-{number}" for number in range(GROUPS)])
+    found = inventory.list_members(config, [f"group-{number}" for number in range(GROUPS)])
     assert sum(map(len, found.values())) == NODES
     inventory.opted_out(config)
     assert dict(calls) == {"DescribeAutoScalingGroups": 1, "DescribeInstances": 1}
@@ -103,8 +103,8 @@ def test_counter_sample_the_groups_of_an_unchanged_fleet_takes_two_calls(counted
 def test_the_first_sync_describes_each_instance_once_with_100_per_call(counted: tuple[Clients, Counter[str]]) -> None:
     clients, calls = counted
     inventory, config = Ec2Inventory(clients), ClusterConfig("train-a")
-    found = inventory.look(config, [f"group-{number}" for number in range(GROUPS)])
-    described = [machine for group, members in found.items() for machine in inventory.describe(config, group, members)]
+    found = inventory.list_members(config, [f"group-{number}" for number in range(GROUPS)])
+    described = [one for group, members in found.items() for one in inventory.describe(config, group, members)]
     assert len(described) == NODES
     assert dict(calls) == {
         "DescribeAutoScalingGroups": 1,
@@ -116,6 +116,6 @@ def test_the_first_sync_describes_each_instance_once_with_100_per_call(counted: 
 def test_hyperpod_nodes_are_listed_100_per_call(counted: tuple[Clients, Counter[str]]) -> None:
     clients, calls = counted
     config = ClusterConfig("train-a", provider="hyperpod", hyperpod_cluster="hp")
-    assert len(HyperPodInventory(clients).look(config, ["gpu"])["gpu"]) == NODES
+    assert len(HyperPodInventory(clients).list_members(config, ["gpu"])["gpu"]) == NODES
     assert dict(calls) == {"ListClusterNodes": NODES // PAGE}
     assert sum(calls.values()) * SYNCS_PER_MINUTE == 25

@@ -15,7 +15,7 @@ from faultbridge.adapters.aws.clients import Clients
 from faultbridge.adapters.kubernetes.orchestrator import EksOrchestrator
 from faultbridge.domain.clusters import ClusterConfig
 from faultbridge.local.kubernetes import api
-from faultbridge.local.kubernetes.cluster import Cluster, Machine, Pod, takes_work
+from faultbridge.local.kubernetes.cluster import Cluster, Pod, RunningInstance, takes_work
 from faultbridge.ports import ClusterNode, Orchestrator, ProviderFailure
 from faultbridge.simulation.fakes import START, FakeOrchestrator, ManualClock
 from tests.contracts.aws import REGION, fresh
@@ -88,7 +88,7 @@ def on_eks(clients: Clients) -> Iterator[OnEks]:
     """An EKS cluster with one node, whose name differs from the name of our node."""
     clock, name = ManualClock(START), fresh("eks")
     cluster = Cluster(name, clock.now)
-    cluster.join(Machine(OnEks.INSTANCE, OnEks.NODE))
+    cluster.join(RunningInstance(OnEks.INSTANCE, OnEks.NODE))
     with served(cluster) as url:
         clients.eks.create_cluster(
             name=name, roleArn="arn:aws:iam::123456789012:role/eks", resourcesVpcConfig={"subnetIds": []}

@@ -16,7 +16,7 @@ from faultbridge.ingest.canary import CLUSTER, MIN_INTERVAL
 from faultbridge.ingest.record_reader import Delivery
 from faultbridge.ledger.timeline import Timeline, TimelineQuery
 from faultbridge.ledger.verify import Verify
-from faultbridge.ops.backlog import Waiting
+from faultbridge.ops.backlog import BacklogItem
 from faultbridge.storage import keys
 from faultbridge.storage.items import item
 from faultbridge.storage.writes import Put
@@ -44,7 +44,7 @@ def notes(world: World) -> list[Any]:
     return [line.event for line in lines if line.event["metadata"]["event_type"] == "Node Note Recorded"]
 
 
-def waiting(world: World, what: str) -> Waiting:
+def waiting(world: World, what: str) -> BacklogItem:
     """Return one row of the backlog."""
     (found,) = (one for one in world.app.ops.backlog() if one.what == what)
     return found
@@ -102,7 +102,7 @@ def test_a_canary_from_the_bus_measures_its_travel_time(world: World) -> None:
     world.ports.clock.advance(7)
     event = {"detail-type": "Node Note Recorded", "detail": note}
     assert sweep(event, world.app) == {"canary_seconds": 7}
-    assert waiting(world, "canary") == Waiting("canary", 0, NOON, stuck=False)
+    assert waiting(world, "canary") == BacklogItem("canary", 0, NOON, stuck=False)
 
 
 def test_a_failing_queue_is_one_failure_of_the_sweep(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,7 +115,7 @@ def test_a_failing_queue_is_one_failure_of_the_sweep(world: World, monkeypatch: 
 
 
 def test_a_missing_canary_is_stuck_and_the_backlog_names_the_place(world: World) -> None:
-    assert waiting(world, "canary") == Waiting("canary", 0, None, stuck=True, note="does not reach the table")
+    assert waiting(world, "canary") == BacklogItem("canary", 0, None, stuck=True, note="does not reach the table")
     world.app.ingestion.send_canary()
     world.app.ingestion.ingest(deliveries(world))
     assert waiting(world, "canary").note == "reached the table, not the bus"
@@ -124,13 +124,13 @@ def test_a_missing_canary_is_stuck_and_the_backlog_names_the_place(world: World)
     world.ports.clock.advance(timedelta(minutes=15))
     assert not waiting(world, "canary").stuck
     world.ports.clock.advance(1)
-    assert waiting(world, "canary") == Waiting("canary", 0, NOON, stuck=True, note="does not reach the table")
+    assert waiting(world, "canary") == BacklogItem("canary", 0, NOON, stuck=True, note="does not reach the table")
 
 
 def test_a_sweep_is_reported_as_missed_five_minutes_after_its_end(world: World) -> None:
     assert waiting(world, "sweep").stuck
     sweep({}, world.app)
-    assert waiting(world, "sweep") == Waiting("sweep", 0, NOON, stuck=False)
+    assert waiting(world, "sweep") == BacklogItem("sweep", 0, NOON, stuck=False)
     world.ports.clock.advance(timedelta(minutes=5, seconds=1))
     assert waiting(world, "sweep").stuck
 
@@ -143,9 +143,9 @@ def test_the_backlog_counts_waiting_items_with_the_time_of_the_oldest(world: Wor
         key = keys.reject("-", now - timedelta(hours=number), str(number))
         world.ports.table.write(Put(item(key, now, {})))
     timers, rejects = waiting(world, "timers"), waiting(world, "rejects")
-    assert timers == Waiting("timers", 3, NOON - timedelta(minutes=10), stuck=True)
-    assert rejects == Waiting("rejects", 3, NOON - timedelta(hours=2), stuck=False)
-    assert waiting(world, "unpublished") == Waiting("unpublished", 1, NOON, stuck=False)  # the node's registration
+    assert timers == BacklogItem("timers", 3, NOON - timedelta(minutes=10), stuck=True)
+    assert rejects == BacklogItem("rejects", 3, NOON - timedelta(hours=2), stuck=False)
+    assert waiting(world, "unpublished") == BacklogItem("unpublished", 1, NOON, stuck=False)  # the node's registration
 
 
 def test_a_canary_that_the_queue_refuses_raises(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -86,7 +86,7 @@ def test_no_node_is_silent_when_most_nodes_are_overdue(caplog: pytest.LogCapture
     pass_time(world, 10)
     assert silent(world, *nodes) == [False] * 3
     caplog.clear()
-    assert world.app.ops.sweep().deaf == 3
+    assert world.app.ops.sweep().unjudged_heartbeats == 3
     (line,) = [vars(record) for record in caplog.records if record.message == "missing_heartbeats_ignored"]
     assert (line["overdue"], line["on_time"]) == (3, 0)
     beat(world, *nodes)

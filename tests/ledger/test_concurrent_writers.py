@@ -18,7 +18,7 @@ from faultbridge.ingest.canary import CLUSTER as CANARIES
 from faultbridge.ingest.canary import LAST_RECORDED
 from faultbridge.ingest.record_reader import Delivery
 from faultbridge.ledger.timeline import Timeline, TimelineQuery
-from faultbridge.registry.aliases import Renaming, renamed
+from faultbridge.registry.aliases import AliasChange, alias_writes
 from faultbridge.registry.registration import NewNode
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.storage import items, keys
@@ -55,8 +55,8 @@ def test_a_name_that_another_node_took_meanwhile_is_not_taken_from_that_node(own
     world = World()
     if owned:
         take_name(world, KEY)()
-    renaming = Renaming(KEY, "i-0123456789abcdef0", world.now, begin=("node7",))
-    writes = list(renamed(world.ports.table, renaming, world.now))
+    change = AliasChange(KEY, "i-0123456789abcdef0", world.now, added=("node7",))
+    writes = list(alias_writes(world.ports.table, change, world.now))
     world.ports.clock.advance(1)
     take_name(world, OTHER)()
     with pytest.raises(Conflict):
@@ -67,8 +67,10 @@ def test_a_name_that_another_node_took_meanwhile_is_not_taken_from_that_node(own
 def test_the_name_of_another_node_is_not_ended() -> None:
     world = World()
     take_name(world, KEY)()
-    renaming = Renaming(KEY, "i-0123456789abcdef0", world.now, begin=(), end=("node7",), former="i-0fffffffffffffff0")
-    writes = list(renamed(world.ports.table, renaming, world.now))
+    change = AliasChange(
+        KEY, "i-0123456789abcdef0", world.now, added=(), removed=("node7",), former="i-0fffffffffffffff0"
+    )
+    writes = list(alias_writes(world.ports.table, change, world.now))
     world.ports.clock.advance(1)
     take_name(world, OTHER)()
     with pytest.raises(Conflict):

@@ -1,4 +1,4 @@
-"""Entrypoints: what a function answers to the service that called it, and so what that does next."""
+"""Entry points: the answer of a function decides whether its caller retries."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from tests.races import writes_of
 from tests.world import World
 
 
-def of_the_queue(delivery: Delivery) -> dict[str, Any]:
-    """A delivery as Lambda hands it over."""
+def sqs_record(delivery: Delivery) -> dict[str, Any]:
+    """Return a delivery as Lambda passes it to the function."""
     sent = str(int(delivery.received_at.timestamp() * 1000))
     return {"messageId": delivery.id, "body": delivery.text, "attributes": {"SentTimestamp": sent}}
 
 
-def test_ingest_gives_back_the_messages_that_only_time_can_mend_and_no_other() -> None:
+def test_ingest_returns_only_messages_with_transient_errors_for_a_retry() -> None:
     world = World(nodes=("a", "b"))
     deliveries = [world.message(node=node) for node in ("a", "b")]
 
@@ -35,11 +35,11 @@ def test_ingest_gives_back_the_messages_that_only_time_can_mend_and_no_other() -
             raise Transient("throttled")
 
     world.ports.seam.before = throttle
-    answer = ingest({"Records": [of_the_queue(one) for one in deliveries]}, world.app)
+    answer = ingest({"Records": [sqs_record(one) for one in deliveries]}, world.app)
     assert answer == {"batchItemFailures": [{"itemIdentifier": deliveries[0].id}]}
 
 
-def test_a_round_of_the_archive_in_which_a_cluster_could_not_be_kept_fails() -> None:
+def test_an_archive_run_fails_when_a_cluster_could_not_be_archived() -> None:
     world = ArchiveWorld()
     world.record_history()
 
@@ -55,15 +55,15 @@ def test_a_round_of_the_archive_in_which_a_cluster_could_not_be_kept_fails() -> 
     assert archive({}, application)["failures"] == []
 
 
-def test_a_round_of_the_archive_that_lost_all_its_races_fails_as_what_time_will_mend() -> None:
+def test_an_archive_run_that_lost_every_conflict_fails_as_transient() -> None:
     world = ArchiveWorld()
     world.record_history()
 
-    def quicker(call: Call) -> None:
+    def conflict(call: Call) -> None:
         if any(write.key == keys.cluster_state("train-a") for write in writes_of(call)):
             raise Conflict("another writer was quicker")
 
     application = cast("Installation", SimpleNamespace(archive=SimpleNamespace(schedule=world.archive_schedule)))
-    world.table.seam.before = quicker
+    world.table.seam.before = conflict
     with pytest.raises(Transient, match="another writer was quicker"):
         archive({}, application)

@@ -1,4 +1,4 @@
-"""React: an entry is a doorbell; one that cannot be answered rings again, and keeps no other from its turn."""
+"""React: a failed step does not stop the others, and the batch is delivered again."""
 
 from __future__ import annotations
 
@@ -12,11 +12,14 @@ from tests.builders import KEY
 from tests.world import XID_79, World
 
 
-def test_a_doorbell_that_could_not_be_answered_rings_again_and_the_others_are_answered() -> None:
+def test_a_failed_step_raises_at_the_end_and_the_other_steps_run(caplog: pytest.LogCaptureFixture) -> None:
     world = World()
     world.outcomes(world.message(XID_79))
     world.ports.seam.before = raise_once(("table.get", Transient("throttled")))
-    with pytest.raises(Transient, match=f"guarding {KEY.cluster}"):
+    with pytest.raises(Transient, match=f"updating the breakers of {KEY.cluster}"):
         world.app.ops.react([(KEY.cluster, KEY.node)])
+    (line,) = [line for line in caplog.records if line.message == "part_failed"]
+    assert line.__dict__["part"] == f"updating the breakers of {KEY.cluster}"
+    assert line.__dict__["reason"] == "Transient: throttled"
     cluster = items.read_cluster(KEY.cluster, world.ports.table.get(keys.cluster_state(KEY.cluster)))
     assert cluster.status is not ClusterStatus.HEALTHY

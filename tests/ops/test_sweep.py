@@ -1,4 +1,4 @@
-"""The sweep finds what time brings about and what was left undone, and no failure keeps it from the rest."""
+"""Sweep: performs due and unfinished work; a failed part does not stop the others."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from faultbridge.storage.writes import Key, Put
 from tests.scenarios.world import World
 
 
-def test_a_quiet_condition_ends_when_its_time_is_over():
+def test_a_condition_without_new_reports_ends_after_its_time():
     world = World()
     world.fault(code="xid.92")
     assert world.status() is NodeStatus.DEGRADED
@@ -23,8 +23,8 @@ def test_a_quiet_condition_ends_when_its_time_is_over():
     assert world.status() is NodeStatus.HEALTHY
 
 
-def test_a_case_is_queued_when_its_wait_is_over():
-    world = World(rules=(Rule("patient", Match(codes=("xid.79",)), wait_seconds=90),))
+def test_a_case_is_queued_when_its_waiting_period_ends():
+    world = World(rules=(Rule("wait-90-seconds", Match(codes=("xid.79",)), wait_seconds=90),))
     world.fault()
     world.process_entries()
     world.advance_minutes()
@@ -33,29 +33,29 @@ def test_a_case_is_queued_when_its_wait_is_over():
     assert world.case().status is not CaseStatus.OPEN
 
 
-def test_an_entry_that_the_stream_missed_is_published_after_two_minutes():
+def test_an_entry_that_the_stream_lost_is_published_after_two_minutes():
     world = World()
     world.clock.advance(timedelta(minutes=2) - timedelta(seconds=1))
     assert world.sweep().published == 0
     world.clock.advance(1)
-    assert world.sweep().published == 2  # the node's registration and the cluster's first word
+    assert world.sweep().published == 2  # the registration of the node and the first status of the cluster
     assert world.sweep().published == 0
     assert {key.pk for key in world.published} == {"NODE#train-a#node-1", "CLUSTER#train-a"}
     assert all(key.sk.startswith(keys.ENTRY) for key in world.published)
 
 
-def test_a_reject_whose_time_has_come_is_tried_again():
+def test_a_due_reject_is_retried():
     world = World()
-    tried: list[Key] = []
-    place = keys.reject("-", world.clock.now(), "r-1")
+    retried: list[Key] = []
+    key = keys.reject("-", world.clock.now(), "r-1")
     due = {"gsi4pk": keys.due("r-1"), "gsi4sk": "2026-02-03T12:00:00.000Z"}
-    world.table.write(Put(item(place, world.clock.now(), due)))
-    sweep = replace(world.sweep, retry_reject=tried.append)
+    world.table.write(Put(item(key, world.clock.now(), due)))
+    sweep = replace(world.sweep, retry_reject=retried.append)
     assert sweep().rejects == 1
-    assert tried == [place]
+    assert retried == [key]
 
 
-def test_a_part_that_fails_is_reported_and_the_others_are_done():
+def test_a_failed_part_is_reported_and_logged_and_the_others_run(caplog):
     world = World(nodes=2)
 
     def refuse(_: object) -> None:
@@ -66,17 +66,19 @@ def test_a_part_that_fails_is_reported_and_the_others_are_done():
     swept = replace(world.sweep, publish=refuse)()
     assert all("the bus is down" in line for line in swept.failures)
     assert swept.failures
+    lines = [line for line in caplog.records if line.message == "part_failed"]
+    assert [f"{line.part}: {line.reason}" for line in lines] == swept.failures
     assert (swept.ticked, swept.clusters) == (1, 1)
 
 
-def test_a_doorbell_that_was_lost_is_answered_by_the_sweep():
+def test_the_sweep_starts_a_repair_whose_trigger_was_lost():
     world = World()
     world.fault()
     world.sweep()
     assert world.case().status is CaseStatus.IN_PROGRESS
 
 
-def test_a_sweep_stops_in_time_and_says_so():
+def test_a_sweep_without_time_stops_and_reports_itself_unfinished():
     world = World()
     world.fault(code="xid.92")
     world.clock.advance(timedelta(hours=2))
@@ -85,7 +87,7 @@ def test_a_sweep_stops_in_time_and_says_so():
     assert world.sweep().unfinished is False
 
 
-def test_a_node_of_a_cluster_that_is_gone_is_reported_and_stops_nobody():
+def test_a_node_of_an_unregistered_cluster_is_reported_and_stops_no_other_work():
     world = World(nodes=1)
     lost = keys.node_state(world.key(9)._replace(cluster="gone"))
     due = {"gsi4pk": keys.due("gone/node-9"), "gsi4sk": "2026-02-03T12:00:00.000Z"}
@@ -96,30 +98,32 @@ def test_a_node_of_a_cluster_that_is_gone_is_reported_and_stops_nobody():
 
 
 def overloaded(world: World, clusters: int) -> tuple[Sweep, list[str]]:
-    """A sweep in which each cluster takes half a minute, and the clusters in the order in which it came to them."""
-    looked_after: list[str] = []
+    """Return a sweep in which each cluster takes half a minute, and the list of clusters in the order processed."""
+    processed: list[str] = []
 
     def slow(cluster: str) -> None:
-        looked_after.append(cluster)
+        processed.append(cluster)
         world.clock.advance(30)
 
     for number in range(clusters):
-        place = keys.cluster_listed(f"train-{number}")
-        world.table.write(Put(item(place, world.clock.now(), {"cluster": place.sk})))
-    return replace(world.sweep, guard=slow, release=lambda _: (), rollup=slow, dispatch=lambda _: ()), looked_after
+        key = keys.cluster_listed(f"train-{number}")
+        world.table.write(Put(item(key, world.clock.now(), {"cluster": key.sk})))
+    return replace(
+        world.sweep, breakers=slow, release_leaked_slots=lambda _: (), rollup=slow, dispatch=lambda _: ()
+    ), processed
 
 
-def test_under_overload_every_cluster_has_its_turn_even_if_every_second_sweep_is_lost():
+def test_under_overload_every_cluster_is_processed_although_no_sweep_finishes():
     world = World()
-    sweep, looked_after = overloaded(world, 12)
+    sweep, processed = overloaded(world, 12)
     for _ in range(120):
         assert sweep().unfinished
         world.clock.advance(timedelta(minutes=1))
-    assert set(looked_after) == {f"train-{number}" for number in range(12)} | {"train-a"}
-    assert len(looked_after) < 13 * 120 / 2
+    assert set(processed) == {f"train-{number}" for number in range(12)} | {"train-a"}
+    assert len(processed) < 13 * 120 / 2
 
 
-def test_entries_that_take_all_the_time_leave_each_other_part_its_share():
+def test_slow_publication_leaves_every_other_part_its_share_of_time():
     world = World(nodes=24)
     for node in range(1, 25):
         world.fault(node, code="xid.92")
@@ -129,19 +133,19 @@ def test_entries_that_take_all_the_time_leave_each_other_part_its_share():
     assert (swept.ticked, swept.clusters) == (24, 1)
 
 
-def test_under_overload_no_shard_of_the_timers_waits_for_ever():
+def test_under_overload_every_timer_shard_is_processed_eventually():
     world = World()
     for shard in keys.TIMERS:
-        place = keys.reject("-", world.clock.now(), shard)
-        world.table.write(Put(item(place, world.clock.now(), {"gsi4pk": shard, "gsi4sk": "2026-02-03T12:00:00.000Z"})))
-    tried: set[str] = set()
+        key = keys.reject("-", world.clock.now(), shard)
+        world.table.write(Put(item(key, world.clock.now(), {"gsi4pk": shard, "gsi4sk": "2026-02-03T12:00:00.000Z"})))
+    retried: set[str] = set()
 
-    def slow(place: Key) -> None:
-        tried.add(place.sk)
+    def slow(key: Key) -> None:
+        retried.add(key.sk)
         world.clock.advance(30)
 
     sweep = replace(world.sweep, retry_reject=slow)
     for _ in range(100):
         assert sweep().rejects <= 2
         world.clock.advance(timedelta(minutes=1))
-    assert len(tried) == len(keys.TIMERS)
+    assert len(retried) == len(keys.TIMERS)

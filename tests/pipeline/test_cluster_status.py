@@ -6,7 +6,7 @@ import pytest
 
 from faultbridge.domain.clusters import ClusterStatus
 from faultbridge.domain.edges import NodeStatus
-from faultbridge.pipeline.decide.cluster_status import Thresholds, cluster_status, counted
+from faultbridge.pipeline.decide.cluster_status import Thresholds, cluster_status, nodes_by_status
 
 N, C = NodeStatus, ClusterStatus
 
@@ -39,5 +39,5 @@ def test_the_threshold_of_critical_is_configurable():
 
 
 def test_the_remaining_nodes_count_as_healthy():
-    assert counted({N.FAILED: 2}, 10) == {"failed": 2, "healthy": 8}
-    assert counted({N.FAILED: 2}, 1) == {"failed": 2}
+    assert nodes_by_status({N.FAILED: 2}, 10) == {"failed": 2, "healthy": 8}
+    assert nodes_by_status({N.FAILED: 2}, 1) == {"failed": 2}

@@ -7,12 +7,13 @@ from datetime import timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faultbridge.pipeline.decide.instance_pairing import UnassignedInstance, VacantNode, pair
+from faultbridge.domain.instances import Instance
+from faultbridge.pipeline.decide.instance_pairing import VacantNode, pair
 from tests.builders import NOON
 
 
-def unassigned(number: int, **others: str) -> list[UnassignedInstance]:
-    return [UnassignedInstance(f"i-{one}", NOON + timedelta(minutes=one), **others) for one in range(number)]
+def unassigned(number: int, **others: str) -> list[Instance]:
+    return [Instance(f"i-{one}", launched_at=NOON + timedelta(minutes=one)) for one in range(number)]
 
 
 def test_the_oldest_instance_is_assigned_and_the_youngest_is_left_for_a_repair() -> None:
@@ -27,16 +28,19 @@ def test_an_instance_without_a_vacant_node_becomes_a_new_node() -> None:
 
 def test_an_instance_is_assigned_to_a_node_of_its_own_zone_first() -> None:
     free = [VacantNode("a", zone="z-1"), VacantNode("b", zone="z-2")]
-    instances = [UnassignedInstance("i-1", NOON, "z-2"), UnassignedInstance("i-2", NOON + timedelta(minutes=1), "z-1")]
+    instances = [
+        Instance("i-1", launched_at=NOON, domains={"zone": "z-2"}),
+        Instance("i-2", launched_at=NOON + timedelta(minutes=1), domains={"zone": "z-1"}),
+    ]
     assert dict(pair(free, instances).assigned) == {"a": "i-2", "b": "i-1"}
 
 
 def test_a_node_with_a_provider_slot_gets_only_the_instance_of_that_slot() -> None:
     nodes = [VacantNode("a", slot="s-1"), VacantNode("b", slot="s-2", under_repair=True)]
     instances = [
-        UnassignedInstance("i-1", slot="s-1"),
-        UnassignedInstance("i-2", slot="s-2"),
-        UnassignedInstance("i-3", slot="s-3"),
+        Instance("i-1", slot="s-1"),
+        Instance("i-2", slot="s-2"),
+        Instance("i-3", slot="s-3"),
     ]
     pairing = pair(nodes, instances)
     assert (pairing.assigned, pairing.waiting, pairing.added) == ((("a", "i-1"),), ("i-2",), ("i-3",))

@@ -1,18 +1,18 @@
-"""A Roll that says what a test tells it."""
+"""A fake of the orchestrator's node listing."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from faultbridge.domain.clusters import ClusterConfig
-from faultbridge.registry.instances import Called
+from faultbridge.domain.instances import Instance
 
 
-class FakeRoll:
-    """A Roll (fake) that says what a test put into it."""
+class FakeNodeListing:
+    """Implements `NodeListing` (fake): returns the instances that a test sets."""
 
     def __init__(self) -> None:
-        self.called: dict[str, Called] = {}
+        self.instances: Mapping[str, Instance] = {}
 
-    def call(self, _config: ClusterConfig) -> Mapping[str, Called]:
-        return self.called
+    def list_instances(self, _config: ClusterConfig) -> Mapping[str, Instance]:
+        return self.instances

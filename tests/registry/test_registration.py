@@ -1,4 +1,4 @@
-"""Clusters and nodes exist because somebody registered them, once."""
+"""Registration: clusters and nodes are created once, with valid and unique names."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import pytest
 
 from faultbridge.domain.clusters import ClusterConfig, Mode, RepairOwner
 from faultbridge.domain.edges import NodeStatus
+from faultbridge.domain.instances import Instance
 from faultbridge.domain.nodes import NodeKey
 from faultbridge.errors import Conflict, Rejected
 from faultbridge.ledger.append import Append, Stack
-from faultbridge.registry.instances import Machine
 from faultbridge.registry.registration import NewNode, Registration
 from faultbridge.simulation.fakes import FakeTable, ManualClock, raise_once
 from faultbridge.storage import items, keys
@@ -23,31 +23,31 @@ KEY = NodeKey("train-a", "ip-10-0-0-7")
 NODE = NewNode("ip-10-0-0-7", "i-0123456789abcdef0", "gpu-workers", "p5.48xlarge", "us-east-1a", ("node7.cluster",))
 
 
-def made() -> Registration:
+def make_registration() -> Registration:
     clock = ManualClock()
     table = FakeTable(clock)
     append = Append(table, clock, Stack(STACK_ID, "faultbridge"), lambda _: None, Random(7))
     return Registration(table, append, clock)
 
 
-def with_cluster(**others: int) -> Registration:
-    registration = made()
-    registration.add_cluster(ClusterConfig("train-a", **others))
+def with_cluster(**settings: int) -> Registration:
+    registration = make_registration()
+    registration.add_cluster(ClusterConfig("train-a", **settings))
     return registration
 
 
-def alias(registration: Registration, kind: str, value: str) -> NodeKey:
+def alias_owner(registration: Registration, kind: str, value: str) -> NodeKey:
     found = registration.table.get(keys.alias(kind, value))
     assert found is not None
     return items.read_alias(found).key
 
 
-def test_a_new_cluster_observes() -> None:
+def test_a_new_cluster_only_observes() -> None:
     config = with_cluster().cluster("train-a")
     assert (config.mode, config.repair_owner, config.expected) == (Mode.OBSERVE, RepairOwner.OBSERVE, 0)
 
 
-def test_a_cluster_is_registered_with_all_its_items_at_once() -> None:
+def test_a_cluster_is_registered_with_all_its_items_in_one_transaction() -> None:
     registration = with_cluster()
     control = registration.table.get(keys.cluster_control("train-a"))
     assert control is not None
@@ -56,15 +56,15 @@ def test_a_cluster_is_registered_with_all_its_items_at_once() -> None:
     assert [row["cluster"] for row in registration.table.query(keys.CLUSTERS).items] == ["train-a"]
 
 
-def test_a_cluster_is_registered_once() -> None:
+def test_a_cluster_name_in_use_is_rejected() -> None:
     registration = with_cluster()
     with pytest.raises(Rejected, match="cluster_exists"):
         registration.add_cluster(ClusterConfig("train-a", mode=Mode.ACT))
     assert registration.cluster("train-a").mode is Mode.OBSERVE
 
 
-def test_a_registration_that_lost_a_race_to_nobody_may_be_tried_again() -> None:
-    registration = made()
+def test_a_registration_can_be_retried_after_a_conflict_without_a_winner() -> None:
+    registration = make_registration()
     assert isinstance(registration.table, FakeTable)
     registration.table.seam.before = raise_once(("table.transact", Conflict("interference")))
     with pytest.raises(Conflict):
@@ -73,12 +73,12 @@ def test_a_registration_that_lost_a_race_to_nobody_may_be_tried_again() -> None:
 
 
 @pytest.mark.parametrize("name", ["", "a#b", "a/b", "-a", "a b", "x" * 101, "ä"])
-def test_a_cluster_is_called_what_keys_and_events_can_carry(name: str) -> None:
+def test_an_invalid_cluster_name_is_rejected(name: str) -> None:
     with pytest.raises(Rejected, match="bad_cluster_name"):
-        made().add_cluster(ClusterConfig(name))
+        make_registration().add_cluster(ClusterConfig(name))
 
 
-def test_a_cluster_may_be_run_otherwise_later() -> None:
+def test_the_mode_of_a_cluster_can_be_changed() -> None:
     registration = with_cluster()
     registration.set_cluster("train-a", {"mode": Mode.ACT, "repair_owner": RepairOwner.FAULTBRIDGE})
     config = registration.cluster("train-a")
@@ -86,17 +86,17 @@ def test_a_cluster_may_be_run_otherwise_later() -> None:
 
 
 @pytest.mark.parametrize("field", ["shards", "cluster", "version", "color"])
-def test_what_is_fixed_for_ever_cannot_be_set(field: str) -> None:
+def test_fixed_fields_of_a_cluster_cannot_be_set(field: str) -> None:
     with pytest.raises(Rejected, match="not_settable"):
         with_cluster().set_cluster("train-a", {field: 3})
 
 
-def test_a_cluster_that_nobody_registered_has_no_nodes() -> None:
+def test_a_node_of_an_unregistered_cluster_is_rejected() -> None:
     with pytest.raises(Rejected, match="unknown_cluster"):
-        made().add_node("train-a", NODE)
+        make_registration().add_node("train-a", NODE)
 
 
-def test_an_imported_node_serves_but_was_never_verified() -> None:
+def test_an_imported_node_is_healthy_and_unverified() -> None:
     registration = with_cluster()
     state = registration.add_node("train-a", NODE)
     assert (state.status, state.unverified) == (NodeStatus.HEALTHY, True)
@@ -105,21 +105,21 @@ def test_an_imported_node_serves_but_was_never_verified() -> None:
     assert state == registration.append.read(KEY)
 
 
-def test_a_node_without_an_instance_is_provisioning_and_not_well() -> None:
+def test_a_node_without_an_instance_is_provisioning_and_unhealthy() -> None:
     registration = with_cluster()
     state = registration.add_node("train-a", NewNode("ip-10-0-0-7"))
     assert (state.status, state.unverified, state.incarnation) == (NodeStatus.PROVISIONING, False, None)
     assert registration.table.get(keys.unhealthy_node("train-a", 0, "ip-10-0-0-7")) is not None
 
 
-def test_every_name_of_a_node_leads_to_it() -> None:
+def test_every_name_of_a_node_leads_to_the_node() -> None:
     registration = with_cluster()
     registration.add_node("train-a", NODE)
     names = [("name", "train-a/ip-10-0-0-7"), ("name", "train-a/node7.cluster"), ("instance", "i-0123456789abcdef0")]
-    assert [alias(registration, *name) for name in names] == [KEY] * 3
+    assert [alias_owner(registration, *name) for name in names] == [KEY] * 3
 
 
-def test_a_node_stands_on_the_roster_and_raises_what_is_expected() -> None:
+def test_a_new_node_is_added_to_the_roster_and_to_the_expected_number() -> None:
     registration = with_cluster(shards=4)
     for number in range(5):
         registration.add_node("train-a", NewNode(f"n-{number}"))
@@ -140,7 +140,7 @@ def test_registering_a_node_again_changes_nothing() -> None:
     assert registration.cluster("train-a").expected == 1
 
 
-def test_another_instance_does_not_slip_into_a_node() -> None:
+def test_a_node_with_another_instance_is_rejected() -> None:
     registration = with_cluster()
     registration.add_node("train-a", NODE)
     with pytest.raises(Rejected, match="node_exists"):
@@ -150,7 +150,7 @@ def test_another_instance_does_not_slip_into_a_node() -> None:
 @pytest.mark.parametrize(
     "other", [NewNode("other", "i-0123456789abcdef0"), NewNode("other", None, aliases=("node7.cluster",))]
 )
-def test_a_name_leads_to_one_node_only(other: NewNode) -> None:
+def test_a_name_or_instance_of_another_node_is_rejected(other: NewNode) -> None:
     registration = with_cluster()
     registration.add_node("train-a", NODE)
     with pytest.raises(Rejected, match="alias_taken"):
@@ -158,15 +158,15 @@ def test_a_name_leads_to_one_node_only(other: NewNode) -> None:
     assert not registration.append.read(NodeKey("train-a", "other")).registered
 
 
-def test_the_same_host_name_may_stand_in_two_clusters() -> None:
+def test_two_clusters_can_have_a_node_of_the_same_name() -> None:
     registration = with_cluster()
     registration.add_cluster(ClusterConfig("train-b"))
     registration.add_node("train-a", NewNode("n-1"))
     registration.add_node("train-b", NewNode("n-1"))
-    assert alias(registration, "name", "train-b/n-1") == NodeKey("train-b", "n-1")
+    assert alias_owner(registration, "name", "train-b/n-1") == NodeKey("train-b", "n-1")
 
 
-def test_a_lost_race_registers_the_node_all_the_same() -> None:
+def test_a_node_is_registered_after_a_conflict() -> None:
     registration = with_cluster()
     assert isinstance(registration.table, FakeTable)
     registration.table.seam.before = raise_once(("table.transact", Conflict("version")))
@@ -183,32 +183,31 @@ def test_a_lost_race_registers_the_node_all_the_same() -> None:
         (NewNode("n", aliases=tuple(f"a{number}" for number in range(21))), "too_many_aliases"),
     ],
 )
-def test_a_node_is_called_what_keys_can_carry(node: NewNode, reason: str) -> None:
+def test_a_node_with_invalid_names_is_rejected(node: NewNode, reason: str) -> None:
     with pytest.raises(Rejected, match=reason):
         with_cluster().add_node("train-a", node)
 
 
-def test_one_refused_node_does_not_stop_an_import() -> None:
+def test_a_refused_node_does_not_stop_an_import() -> None:
     registration = with_cluster()
     found = list(registration.add_nodes("train-a", [NewNode("n-1"), NewNode("a b"), NewNode("n-2")]))
     assert [isinstance(one, Rejected) for one in found] == [False, True, False]
     assert registration.cluster("train-a").expected == 2
 
 
-def test_a_machine_of_an_inventory_becomes_a_node_named_as_it_is() -> None:
+def test_an_instance_of_an_inventory_becomes_a_node_with_its_preferred_name() -> None:
     registration = with_cluster()
     launched = registration.clock.now() - timedelta(days=3)
-    machine = Machine(
-        "i-0123456789abcdef0", "ip-10-0-0-7", "gpu", "p5", {"zone": "us-east-1a"}, ("ip-10-0-0-7.int",), launched
-    )
-    state = registration.add_node("train-a", NewNode.of_machine(machine))
+    names = ("ip-10-0-0-7", "ip-10-0-0-7.int")
+    instance = Instance("i-0123456789abcdef0", names, {"zone": "us-east-1a"}, "gpu", "p5", launched)
+    state = registration.add_node("train-a", NewNode.of_instance(instance))
     assert state.placement.group == "gpu"
     assert state.incarnation is not None
     assert state.incarnation.since == launched
     assert (state.placement.domain, state.placement.host_names) == ("us-east-1a", ("ip-10-0-0-7.int",))
 
 
-def test_an_import_is_on_the_record() -> None:
+def test_an_import_is_recorded_as_an_entry() -> None:
     registration = with_cluster()
     registration.add_node("train-a", NODE)
     entry = registration.table.get(Key("NODE#train-a#ip-10-0-0-7", "ENTRY#0001#000000000001"))
@@ -216,8 +215,8 @@ def test_an_import_is_on_the_record() -> None:
     assert "import of a serving fleet" in str(entry["body"])
 
 
-def test_a_cluster_with_orchestrator_eks_says_what_eks_calls_it() -> None:
-    registration = made()
+def test_orchestrator_eks_requires_the_name_of_the_eks_cluster() -> None:
+    registration = make_registration()
     with pytest.raises(Rejected, match="no_eks_cluster"):
         registration.add_cluster(ClusterConfig("train-a", orchestrator="eks"))
     registration.add_cluster(ClusterConfig("train-a"))

@@ -1,4 +1,4 @@
-"""Clusters, nodes and cases as they are now."""
+"""Views: the current state of clusters, nodes and cases."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.builders import fault
 from tests.ingest.world import LedgerFixture
 
 
-def test_a_cluster_shows_its_registration_status_and_slots() -> None:
+def test_a_cluster_view_contains_configuration_status_and_slots() -> None:
     world = LedgerFixture()
     world.register_node("n-1")
     world.rollup("train-a")
@@ -23,7 +23,7 @@ def test_a_cluster_shows_its_registration_status_and_slots() -> None:
     assert view.state.status is not None
 
 
-def test_nodes_are_listed_by_name_over_all_shards_with_their_status() -> None:
+def test_nodes_of_all_shards_are_listed_by_name() -> None:
     world = LedgerFixture(shards=4)
     keys = [world.register_node(f"n-{number}") for number in (3, 1, 2)]
     world.observe_faults(keys[0])
@@ -32,7 +32,7 @@ def test_nodes_are_listed_by_name_over_all_shards_with_their_status() -> None:
     assert [node.status for node in nodes] == [NodeStatus.HEALTHY, NodeStatus.HEALTHY, NodeStatus.DEGRADED]
 
 
-def test_cases_that_need_somebody_are_listed_oldest_first() -> None:
+def test_live_cases_are_listed_oldest_first_by_default() -> None:
     world = LedgerFixture(shards=4)
     second, first = world.register_node("n-2"), world.register_node("n-1")
     world.observe_faults(first)
@@ -43,7 +43,7 @@ def test_cases_that_need_somebody_are_listed_oldest_first() -> None:
     assert Views(world.table).cases("train-a", [CaseStatus.RESOLVED]) == ()
 
 
-def test_a_case_that_the_index_still_shows_as_live_is_not_listed_as_live() -> None:
+def test_a_case_is_listed_as_soon_as_the_lagging_index_contains_it() -> None:
     world = LedgerFixture(index_lag=timedelta(minutes=5))
     key = world.register_node("n-1")
     world.observe_faults(key, fault("xid.48"))
@@ -51,7 +51,7 @@ def test_a_case_that_the_index_still_shows_as_live_is_not_listed_as_live() -> No
     assert len(Views(world.table).cases("train-a")) == 1
 
 
-def test_a_case_tells_how_long_each_phase_took() -> None:
+def test_a_case_view_contains_the_duration_of_each_phase() -> None:
     world = LedgerFixture()
     case = world.observe_faults(world.register_node("n-1")).live_case
     assert case is not None
@@ -62,7 +62,7 @@ def test_a_case_tells_how_long_each_phase_took() -> None:
     assert sum(view.phases(now).values()) == 120_000
 
 
-def test_a_node_is_shown_with_what_is_wrong_with_it() -> None:
+def test_a_node_is_returned_with_its_active_conditions() -> None:
     world = LedgerFixture()
     key = world.register_node("n-1")
     world.observe_faults(key)
@@ -70,11 +70,11 @@ def test_a_node_is_shown_with_what_is_wrong_with_it() -> None:
     assert [condition.code for condition in state.active()] == ["xid.79"]
 
 
-def test_what_does_not_exist_is_said_not_to() -> None:
-    directory = Views(LedgerFixture().table)
+def test_an_unknown_cluster_node_or_case_is_rejected() -> None:
+    views = Views(LedgerFixture().table)
     with pytest.raises(Rejected, match="unknown_cluster"):
-        directory.nodes("other")
+        views.nodes("other")
     with pytest.raises(Rejected, match="unknown_node"):
-        directory.node(NodeKey("train-a", "other"))
+        views.node(NodeKey("train-a", "other"))
     with pytest.raises(Rejected, match="unknown_case"):
-        directory.case("c-none")
+        views.case("c-none")

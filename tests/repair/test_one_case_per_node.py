@@ -11,14 +11,14 @@ from datetime import timedelta
 
 import pytest
 
+from faultbridge.domain.instances import Instance
 from faultbridge.domain.nodes import NodeState
 from faultbridge.ingest.record_reader import Delivery
 from faultbridge.pipeline.normalize.trust import EVENT_BUS
-from faultbridge.registry.instances import Called
 from faultbridge.simulation.fakes import FakeInventory
 from faultbridge.storage import keys
 from tests.builders import KEY
-from tests.registry.fake_node_listing import FakeRoll
+from tests.registry.fake_node_listing import FakeNodeListing
 from tests.world import GROUP, XID_79, World
 
 COLLECTOR = "AROACOLLECTOR:collector"
@@ -35,10 +35,10 @@ class Site:
     def __init__(self) -> None:
         trusted = {"eks_cluster": "train", "trusted_senders": (COLLECTOR,)}
         world = World(nodes=("a", "neighbor"), settings=SENDER_PROOF, **trusted)
-        self.world, self.roll = world, FakeRoll()
+        self.world, self.node_listing = world, FakeNodeListing()
         inventory = FakeInventory(world.ports.fleet)
         world.ports.inventories = {"ec2-auto-scaling": inventory}
-        world.ports.roll = self.roll
+        world.ports.node_listing = self.node_listing
         self.run_inventory()
 
     def node(self) -> NodeState:
@@ -52,8 +52,8 @@ class Site:
 
     def run_inventory(self) -> None:
         """Run the inventory after the orchestrator has a name for the current instance."""
-        called = Called((f"hyperpod-{self.instance}", f"{self.instance}.kubernetes.internal"))
-        self.roll.called = {self.instance: called}
+        instance = Instance(self.instance, (f"hyperpod-{self.instance}", f"{self.instance}.kubernetes.internal"))
+        self.node_listing.instances = {self.instance: instance}
         self.world.app.registry.inventory()
 
     def reports(self) -> list[Delivery]:

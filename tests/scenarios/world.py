@@ -24,7 +24,7 @@ from faultbridge.jobs.job_impact import JobImpact
 from faultbridge.jobs.jobs import Jobs
 from faultbridge.ledger.append import Append, Stack
 from faultbridge.ops.react import React
-from faultbridge.ops.sweep import Sweep, Swept
+from faultbridge.ops.sweep import Sweep, SweepResult
 from faultbridge.pipeline.normalize.resolve import record_boot
 from faultbridge.pipeline.observe import observe
 from faultbridge.ports import Capacity, CapacityEvidence
@@ -218,9 +218,9 @@ class World:
             and record.new["type"] in REACT_ENTRY_TYPES
         }
 
-    def advance_minutes(self, number: int = 1) -> Swept:
+    def advance_minutes(self, number: int = 1) -> SweepResult:
         """Advance the clock minute by minute, with a sweep in each; returns the last sweep's result."""
-        swept = Swept()
+        swept = SweepResult()
         for _ in range(number):
             self.clock.advance(timedelta(minutes=1))
             self.workflow.expire_tokens()

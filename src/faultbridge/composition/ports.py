@@ -8,7 +8,7 @@ from typing import Protocol
 from faultbridge.domain.clusters import ProviderRole
 from faultbridge.ports import Ports
 from faultbridge.ports.objects import Archive, ArchiveSink, Vault
-from faultbridge.registry.instances import Inventory, Roll
+from faultbridge.registry.instances import Inventory, NodeListing
 from faultbridge.repair.attempt.step_tools import ComputeAccess
 
 
@@ -40,7 +40,7 @@ class AllPorts(Ports, Protocol):
         """Return the listings of instances by provider name."""
 
     @property
-    def roll(self) -> Roll | None:
+    def node_listing(self) -> NodeListing | None:
         """Return the listing of nodes of an orchestrator, if there is one."""
 
     def for_role(self, role: ProviderRole) -> ComputeAccess:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from faultbridge.jobs.jobs import Jobs
     from faultbridge.ledger.append import Append
     from faultbridge.ledger.publish import Publish
-    from faultbridge.registry.inventory_events import LookAtEvents
+    from faultbridge.registry.inventory_events import InventoryEventHandler
     from faultbridge.registry.inventory_sync import SyncInventory
     from faultbridge.registry.registration import Registration
     from faultbridge.registry.retirement import Retirement
@@ -96,14 +96,14 @@ class Registry:
         of = self.installation
         ports = of.ports
         detection = ReplacementDetection(ports.table, of.ledger.append, of.rules.rulebook)
-        return SyncInventory(ports.table, self.registration, detection, ports.inventories, ports.roll)
+        return SyncInventory(ports.table, self.registration, detection, ports.inventories, ports.node_listing)
 
     @cached_property
-    def inventory_events(self) -> LookAtEvents:
+    def inventory_events(self) -> InventoryEventHandler:
         """Return the handler of cloud events about instances of a group."""
-        from faultbridge.registry.inventory_events import LookAtEvents
+        from faultbridge.registry.inventory_events import InventoryEventHandler
 
-        return LookAtEvents(self.installation.ports.table, self.inventory)
+        return InventoryEventHandler(self.installation.ports.table, self.inventory)
 
 
 @dataclass(frozen=True)

@@ -27,10 +27,10 @@ class BreakerState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class BreakerLimit:
-    """Settings of a breaker: it opens when at least `nodes` nodes and at least `percent` of all nodes fail.
+    """Settings of a breaker.
 
-    An open breaker becomes half open when no further node has failed for `quiet`. A half-open breaker permits `trial`
-    repairs at a time.
+    It opens when at least `nodes` nodes fail and these are at least `percent` percent of the nodes that it counts.
+    It becomes half open when no further node has failed for `quiet`; then it permits `trial` repairs at a time.
     """
 
     scope: BreakerScope = BreakerScope.CLUSTER

@@ -125,7 +125,7 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class Approval:
-    """A request to an operator to approve one attempt, and the answer; `granted` is None until it is answered."""
+    """An approval request for one attempt, and the answer; `granted` is None until it is answered."""
 
     attempt: int
     asked_at: datetime

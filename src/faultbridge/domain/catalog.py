@@ -1,4 +1,4 @@
-"""The fault catalog: severity, action, scope and end of each fault code, and the recommendations behind them."""
+"""The fault catalog: severity, action, scope and end of each fault code, with their sources."""
 
 from __future__ import annotations
 

@@ -129,8 +129,9 @@ class ClusterState:
 
 @dataclass(frozen=True, slots=True)
 class Control:
-    """The repair slots of a cluster and everything that blocks new repairs; admissions commit on its `version`.
+    """The repair slots of a cluster, and everything that blocks new repairs.
 
+    Every admission is written under the condition that `version` is unchanged.
     `holders` maps each case with a slot to the time since which it holds the slot. `starts` are recent repair starts.
     `breakers` holds every breaker that has opened before, by name. `no_capacity_until` maps each group without
     provider capacity to the time of the next try.

@@ -18,14 +18,14 @@ class Reporter:
     """The latest report of one source about one condition.
 
     `last_at` is the watermark: an older observation changes nothing. `digests` identify the observations made exactly
-    at `last_at` (at most 8), so that a duplicate of one of them changes nothing either. `word` is the key of the
-    source's own report when that named no specific code or no device (see `pipeline.fold.attribution`).
+    at `last_at` (at most 8), so that a duplicate of one of them changes nothing either. `unspecific_key` is the key of
+    the source's own report when that named no specific code or no device (see `pipeline.fold.attribution`).
     """
 
     active: bool
     last_at: datetime
     digests: tuple[str, ...] = ()
-    word: str | None = None
+    unspecific_key: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

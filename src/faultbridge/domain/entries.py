@@ -1,4 +1,4 @@
-"""Entries: the immutable lines of a node's or cluster's timeline, each also an outbox row and an event.
+"""Entries: immutable lines of a node's or cluster's timeline, each also an outbox row and an event.
 
 The pure stages produce a `Draft`. Sealing adds its position in the stream: the sequence, the event id, the exact
 JSON text of the body, and a hash over that text and the hash of the previous entry.

@@ -166,7 +166,7 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class CounterSample:
-    """Counters and states of one port or device; only a difference from the previous sample can be a fault."""
+    """Counters and states of one port or device; only a difference between two samples is a fault."""
 
     source: str
     component: Component

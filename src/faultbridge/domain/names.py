@@ -54,7 +54,7 @@ def _matching(pattern: re.Pattern[str], text: str, reason: str, allowed: str) ->
 
 
 def expand_host_list(text: str) -> tuple[str, ...]:
-    """Return the node names of a Slurm host list in order; raises `bad_host_list` when invalid or too long.
+    """Return the node names of a Slurm host list; raises `bad_host_list` when invalid or too long.
 
     >>> expand_host_list("gpu-[01-02],login-1")
     ('gpu-01', 'gpu-02', 'login-1')
@@ -84,7 +84,7 @@ def _host_names(text: str) -> Iterator[str]:
 
 
 def _choices(part: str) -> list[str]:
-    """Return the texts that one part stands for: a character itself, or the zero-padded numbers of a bracket."""
+    """Return the choices of one part: the character itself, or the numbers of a bracket."""
     if not part.startswith("["):
         return [part]
     choices: list[str] = []

@@ -54,7 +54,10 @@ class Incarnation:
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """The end of an entry stream: last sequence, hash and event id of the epoch, and the owner's item version."""
+    """The end of an entry stream: the last sequence, hash and event id of the current epoch.
+
+    `version` is that of the item of the node or cluster that owns the stream.
+    """
 
     version: int = 0
     epoch: int = 1

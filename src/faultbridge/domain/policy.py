@@ -57,7 +57,7 @@ def _matches_any(text: str, patterns: tuple[str, ...]) -> bool:
 
 
 class OrchestratorUnreachable(StrEnum):
-    """The behavior of a repair while the node's orchestrator does not respond: wait, or proceed without it."""
+    """What a repair does while the orchestrator does not respond: wait, or proceed without it."""
 
     HOLD = "hold"
     PROCEED = "proceed"
@@ -97,7 +97,7 @@ class Rule:
     dry_run: bool = False
 
     def repair_action(self, action: Action) -> RepairAction | None:
-        """Return the least disruptive permitted repair action that covers an action; None: an operator must act."""
+        """Return the mildest permitted repair action that is sufficient, or None: an operator must act."""
         required = REPAIR_ACTION_OF.get(action)
         if required is None:
             return None

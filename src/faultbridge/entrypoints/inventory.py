@@ -23,12 +23,12 @@ def inventory(event: Mapping[str, Any], installation: Installation) -> dict[str,
     )
     counts = {
         "NodesAdded": sum(len(one.added) for one in synced),
-        "NodesReplacedExternally": sum(len(one.reseated) for one in synced),
+        "NodesReplacedExternally": sum(len(one.replaced_externally) for one in synced),
         "NodesGone": sum(len(one.gone) for one in synced),
         "NodesRefused": sum(len(one.refused) for one in synced),
-        "SourcesUnread": sum(len(one.unread) for one in synced),
+        "SourcesUnread": sum(len(one.source_errors) for one in synced),
     }
-    document = {"clusters": [asdict(one) for one in synced if not one.quiet]}
+    document = {"clusters": [asdict(one) for one in synced if not one.unchanged]}
     emit(counts, **document)
     return document
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from faultbridge.adapters.telemetry import emit, emit_for_cluster, logger
 from faultbridge.entrypoints.table_stream import new_images
 from faultbridge.errors import FaultbridgeError
-from faultbridge.ops.measures import measure
+from faultbridge.ops.metrics import count_entries
 
 if TYPE_CHECKING:
     from faultbridge.composition.installation import Installation
@@ -23,7 +23,7 @@ def publish(event: Mapping[str, Any], installation: Installation) -> None:
     entries = list(new_images(event))
     published = installation.ledger.publish(entries)
     archived = _write_archive(entries, installation)
-    for cluster, measures in measure(entries, installation.ports.clock.now()).items():
+    for cluster, measures in count_entries(entries, installation.ports.clock.now()).items():
         emit_for_cluster(cluster, measures.counts, measures.durations)
         for code, counts in measures.codes.items():
             emit_for_cluster(cluster, counts, code=code)

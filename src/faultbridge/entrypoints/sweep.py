@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from faultbridge.adapters.telemetry import emit, emit_for_cluster, logger
 from faultbridge.domain.entries import EntryType
 from faultbridge.ops.failures import Failures
-from faultbridge.ops.measures import fleet
+from faultbridge.ops.metrics import node_gauges
 
 if TYPE_CHECKING:
     from faultbridge.composition.installation import Installation
@@ -20,18 +20,18 @@ def sweep(event: Mapping[str, Any], installation: Installation) -> dict[str, Any
     if event.get("detail-type") == EntryType.NOTE:
         return _confirm_canary(event["detail"], installation)
     failures = Failures()
-    with failures.of("sending the canary"):
+    with failures.collect("sending the canary"):
         installation.ingestion.send_canary()
     swept = installation.ops.sweep()
-    failures.all += swept.failures
-    for failure in failures.all:
+    failures.lines += swept.failures
+    for failure in failures.lines:
         logger.error("a part of the sweep failed", failure=failure)
-    counts = {"Ticked": swept.ticked, "Republished": swept.published, "SweepFailures": len(failures.all)}
+    counts = {"Ticked": swept.ticked, "Republished": swept.published, "SweepFailures": len(failures.lines)}
     emit(counts | {"SweepUnfinished": int(swept.unfinished)})
-    installation.ops.backlog.swept(unfinished=swept.unfinished, failures=len(failures.all))
-    for cluster, nodes in swept.fleet.items():
-        emit_for_cluster(cluster, fleet(nodes))
-    return asdict(swept) | {"failures": failures.all}
+    installation.ops.backlog.record_sweep(unfinished=swept.unfinished, failures=len(failures.lines))
+    for cluster, nodes in swept.node_counts.items():
+        emit_for_cluster(cluster, node_gauges(nodes))
+    return asdict(swept) | {"failures": failures.lines}
 
 
 def _confirm_canary(detail: Mapping[str, Any], installation: Installation) -> dict[str, Any]:

@@ -1,1 +1,13 @@
-"""ops."""
+"""Operations: the work that keeps an installation going, and what it reports about itself.
+
+Reading order:
+
+- `react`: processes the nodes and clusters that have new entries, seconds after each entry.
+- `sweep`: performs due and unfinished work each minute; it repeats whatever a lost trigger missed.
+- `failures`: collects the errors of the parts of one run, so that a failed part does not stop the others.
+- `backlog`: lists the work that waits, since when, and whether that is too long.
+- `metrics`: counts and durations from published entries, and gauges of nodes by status.
+- `erase`: deletes everything that the table stores about a cluster.
+
+Both `react` and `sweep` list in their docstrings what they do, in order. Tests: `tests/ops`.
+"""

@@ -1,4 +1,4 @@
-"""Stuck: what waits to be done, and since when; read from the table alone, by whoever asks."""
+"""Backlog: the work that waits, since when, and whether that is too long; read from the table alone."""
 
 from __future__ import annotations
 
@@ -14,20 +14,21 @@ from faultbridge.storage import items, keys
 from faultbridge.storage.rejects import COUNTERS
 from faultbridge.storage.writes import WORK, Key, Put
 
-SWEPT = Key("SWEEP", "LAST")
-"""Where it stands when a sweep last came to its end."""
+LAST_SWEEP = Key("SWEEP", "LAST")
+"""The item with the time and result of the latest completed sweep."""
 
 OVERDUE = timedelta(minutes=5)
-"""What the stream, the sweep and a timer should have done long before."""
+"""The age from which waiting work is overdue; the stream and the sweep normally do it much earlier."""
 
 CANARY_OVERDUE = timedelta(minutes=3 * INTERVAL_MINUTES)
+"""The age from which a missing canary is overdue: three canaries were lost."""
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
-    """One kind of thing that waits: how many, the oldest since when, and whether that is too long.
+class BacklogItem:
+    """One kind of waiting work: how many items, since when the oldest waits, and whether that is too long.
 
-    `since` is None where nothing waits, or nothing was ever seen; `note` says where a thing is lost that should come.
+    `since` is None when nothing waits or nothing was ever recorded. `note` explains what is missing or failed.
     """
 
     what: str
@@ -39,64 +40,70 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """Looks for what waits; `swept` is told by each sweep at its end."""
+    """Lists the waiting work of an installation, and records the end of each sweep."""
 
     table: Table
     clock: Clock
 
-    def __call__(self) -> Sequence[Waiting]:
-        """Look at entries that wait for the bus, timers, rejects, the sweep and the canary."""
+    def __call__(self) -> Sequence[BacklogItem]:
+        """Return the backlog of entries to publish, timers, rejects, the sweep and the canary."""
         return (self._entries(), self._timers(), self._rejects(), self._sweep(), self._canary())
 
-    def swept(self, *, unfinished: bool, failures: int) -> None:
-        """Note that a sweep came to its end."""
+    def record_sweep(self, *, unfinished: bool, failures: int) -> None:
+        """Store that a sweep completed, now."""
         now = truncate(self.clock.now())
-        ended: dict[str, str | int] = {"unfinished": int(unfinished), "failures": failures}
-        self.table.write(Put(items.item(SWEPT, now, ended)))
+        result: dict[str, str | int] = {"unfinished": int(unfinished), "failures": failures}
+        self.table.write(Put(items.item(LAST_SWEEP, now, result)))
 
     def overdue(self) -> int:
-        """Count the timers that should have been looked at long before."""
+        """Count the timers that are overdue."""
         return len(list(self._times(keys.TIMERS, self.clock.now() - OVERDUE)))
 
-    def _entries(self) -> Waiting:
+    def _entries(self) -> BacklogItem:
+        """Return the entries that are not published yet."""
         return self._waiting("unpublished", self._times(keys.OUTBOXES))
 
-    def _timers(self) -> Waiting:
+    def _timers(self) -> BacklogItem:
+        """Return the timers that are due."""
         return self._waiting("timers", self._times(keys.TIMERS, self.clock.now()))
 
-    def _rejects(self) -> Waiting:
+    def _rejects(self) -> BacklogItem:
+        """Return the rejected records of all clusters; they are never overdue."""
         clusters = [str(row["sk"]) for row in query_all(self.table, keys.CLUSTERS)]
         partitions = [keys.reject_partition(cluster) for cluster in (*clusters, keys.NO_CLUSTER)]
-        kept = (str(row["sk"]) for each in partitions for row in query_all(self.table, each, up_to=COUNTERS))
-        times = sorted(from_text(place.partition("#")[0]) for place in kept)
-        return Waiting("rejects", len(times), times[0] if times else None, stuck=False)
+        sort_keys = (str(row["sk"]) for each in partitions for row in query_all(self.table, each, up_to=COUNTERS))
+        times = sorted(from_text(sort_key.partition("#")[0]) for sort_key in sort_keys)
+        return BacklogItem("rejects", len(times), times[0] if times else None, stuck=False)
 
-    def _sweep(self) -> Waiting:
-        found = self.table.get(SWEPT)
+    def _sweep(self) -> BacklogItem:
+        """Return when the latest sweep completed, and its problems."""
+        found = self.table.get(LAST_SWEEP)
         if found is None:
-            return Waiting("sweep", 0, None, stuck=True, note="has never come to its end")
-        ended = from_text(str(found["updated_at"]))
-        told = {"unfinished": "had too little time", "failures": f"{found['failures']} parts failed"}
-        note = ", ".join(text for name, text in told.items() if found[name])
-        return Waiting("sweep", 0, ended, stuck=self._is_old(ended), note=note)
+            return BacklogItem("sweep", 0, None, stuck=True, note="no sweep has completed yet")
+        completed_at = from_text(str(found["updated_at"]))
+        problems = {"unfinished": "not enough time for all work", "failures": f"{found['failures']} parts failed"}
+        note = ", ".join(text for name, text in problems.items() if found[name])
+        return BacklogItem("sweep", 0, completed_at, stuck=self._is_overdue(completed_at), note=note)
 
-    def _canary(self) -> Waiting:
-        kept, heard = last_sent_at(self.table, LAST_RECORDED), last_sent_at(self.table, LAST_RECEIVED)
-        stuck = heard is None or self.clock.now() - heard > CANARY_OVERDUE
-        reached = kept is not None and (heard is None or kept > heard)
-        note = "reached the table, not the bus" if reached else "does not reach the table"
-        return Waiting("canary", 0, heard, stuck=stuck, note=note if stuck else "")
+    def _canary(self) -> BacklogItem:
+        """Return when the latest canary arrived, and how far a missing one came."""
+        stored, received = last_sent_at(self.table, LAST_RECORDED), last_sent_at(self.table, LAST_RECEIVED)
+        stuck = received is None or self.clock.now() - received > CANARY_OVERDUE
+        reached_table = stored is not None and (received is None or stored > received)
+        note = "reached the table, not the bus" if reached_table else "does not reach the table"
+        return BacklogItem("canary", 0, received, stuck=stuck, note=note if stuck else "")
 
     def _times(self, shards: Iterable[str], up_to: datetime | None = None) -> Iterator[datetime]:
+        """Yield the time of each waiting row in these shards of the index, at most until `up_to`."""
         until = to_text(up_to) if up_to else None
         for shard in shards:
             for row in query_all(self.table, shard, up_to=until, index=WORK):
                 yield from_text(str(row["gsi4sk"]))
 
-    def _waiting(self, what: str, times: Iterable[datetime]) -> Waiting:
-        since = sorted(times)
-        oldest = since[0] if since else None
-        return Waiting(what, len(since), oldest, stuck=oldest is not None and self._is_old(oldest))
+    def _waiting(self, what: str, times: Iterable[datetime]) -> BacklogItem:
+        ordered = sorted(times)
+        oldest = ordered[0] if ordered else None
+        return BacklogItem(what, len(ordered), oldest, stuck=oldest is not None and self._is_overdue(oldest))
 
-    def _is_old(self, since: datetime) -> bool:
+    def _is_overdue(self, since: datetime) -> bool:
         return self.clock.now() - since > OVERDUE

@@ -1,4 +1,7 @@
-"""Erase: everything that the table holds of a cluster. What was archived is deleted in the archive, by its prefix."""
+"""Erase: deletes everything that the table stores about a cluster.
+
+Archived objects are not deleted here; they are deleted in the archive bucket, by the prefix of the cluster.
+"""
 
 from __future__ import annotations
 
@@ -11,43 +14,44 @@ from faultbridge.errors import Rejected
 from faultbridge.ledger.queries import query_all, shard_rows
 from faultbridge.ledger.timeline import entry_data
 from faultbridge.ports import Table
-from faultbridge.registry.registration import NewNode, aliases_of
+from faultbridge.registry.aliases import aliases_of
+from faultbridge.registry.roster import ROSTER
 from faultbridge.storage import items, jobs, keys
 from faultbridge.storage.writes import CASES, Delete, Key
-
-ROSTER = "NODE#"
 
 
 @dataclass(frozen=True, slots=True)
 class Erase:
-    """Deletes a cluster, its registration last, so that an interrupted erasure can be said again."""
+    """Deletes a cluster; its registration is deleted last, so that an interrupted erasure can be repeated."""
 
     table: Table
 
     def __call__(self, cluster: str) -> int:
-        """Delete every item of a cluster and return how many; `cluster_lives` while a case of it does."""
+        """Delete a cluster; returns the number of deleted items. Raises `cluster_lives` when a case is live."""
         found = self.table.get(keys.cluster_config(cluster))
         if found is None:
-            raise Rejected("unknown_cluster", f"{cluster} is not registered")
+            raise Rejected("unknown_cluster", f"{cluster} is not registered; run faultbridge cluster list")
         config = items.read_config(found)
-        seats = [self._seat(cluster, str(row["node"])) for row in shard_rows(self.table, config, ROSTER)]
-        live = [state.key.node for state in seats if state.live_case is not None]
+        states = [self._read_node(cluster, str(row["node"])) for row in shard_rows(self.table, config, ROSTER)]
+        live = [state.key.node for state in states if state.live_case is not None]
         if live:
-            raise Rejected("cluster_lives", f"{len(live)} nodes have a live case, {live[0]} among them")
+            text = f"{len(live)} nodes of {cluster} have a live case, for example {live[0]}; close these cases first"
+            raise Rejected("cluster_lives", text)
         erased = 0
-        for key in self._keys(config, seats):
+        for key in self._keys(config, states):
             self.table.write(Delete(key))
             erased += 1
         return erased
 
-    def _seat(self, cluster: str, node: str) -> NodeState:
+    def _read_node(self, cluster: str, node: str) -> NodeState:
         key = NodeKey(cluster, node)
         return items.read_state(key, self.table.get(keys.node_state(key)))
 
-    def _keys(self, config: ClusterConfig, seats: list[NodeState]) -> Iterator[Key]:
+    def _keys(self, config: ClusterConfig, states: list[NodeState]) -> Iterator[Key]:
+        """Yield the keys of every item of the cluster, its registration last."""
         cluster = config.cluster
-        for state in seats:
-            yield from self._of_seat(state)
+        for state in states:
+            yield from self._keys_of_node(state)
         for shard in range(config.shards):
             for row in list(query_all(self.table, keys.cases_of(cluster, shard), index=CASES)):
                 yield from self._partition(f"CASE#{row['case_id']}")
@@ -57,14 +61,13 @@ class Erase:
         yield from (key for key in self._partition(keys.cluster_partition(cluster)) if key != registration)
         yield from (keys.cluster_listed(cluster), registration)
 
-    def _of_seat(self, state: NodeState) -> Iterator[Key]:
+    def _keys_of_node(self, state: NodeState) -> Iterator[Key]:
+        """Yield the keys of a node: aliases that lead to it, its jobs, its timeline and its state."""
         key = state.key
+        names = (key.node, *state.placement.aliases, *state.placement.host_names)
         instances = {*state.former_instances, state.incarnation.instance_id if state.incarnation else None} - {None}
         for instance in (None, *sorted(map(str, instances))):
-            placement = NewNode(
-                key.node, instance, aliases=state.placement.aliases, host_names=state.placement.host_names
-            )
-            for alias in aliases_of(key, placement):
+            for alias in aliases_of(key, names, instance):
                 found = self.table.get(keys.alias(*alias))
                 if found is not None and items.read_alias(found).key == key:
                     yield keys.alias(*alias)
@@ -74,4 +77,5 @@ class Erase:
             yield Key(str(item["pk"]), str(item["sk"]))
 
     def _partition(self, pk: str) -> list[Key]:
+        """Return the keys of all items of a partition."""
         return [Key(str(item["pk"]), str(item["sk"])) for item in query_all(self.table, pk)]

@@ -1,24 +1,29 @@
-"""Failures: what went wrong in one part of a run, kept so that the other parts get their turn."""
+"""Failures: collects the errors of one run, so that a failed part does not stop the others."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from faultbridge.log import log_cause
+
 
 @dataclass(slots=True)
 class Failures:
-    """Collects failures, one line each; whoever collects must report or raise them."""
+    """The failures of one run, one line each; the caller must report or raise them."""
 
-    all: list[str] = field(default_factory=list)
-    first: Exception | None = None
+    lines: list[str] = field(default_factory=list)
+    first_error: Exception | None = None
 
     @contextmanager
-    def of(self, what: str) -> Iterator[None]:
-        """Run a part; what it raises is kept with the part's name."""
+    def collect(self, part: str) -> Iterator[None]:
+        """Run a part; an exception is logged and recorded with the name of the part, and not raised."""
         try:
             yield
         except Exception as error:  # noqa: BLE001 - a bug in one part must not stop the others; all are reported
-            self.all.append(f"{what}: {type(error).__name__}: {error}")
-            self.first = self.first or error
+            reason = f"{type(error).__name__}: {error}"
+            log_cause("part_failed", reason=reason, level=logging.WARNING, part=part)
+            self.lines.append(f"{part}: {reason}")
+            self.first_error = self.first_error or error

@@ -1,4 +1,8 @@
-"""React: an entry is a doorbell. Whoever it names is read from the table and brought up to date."""
+"""React: processes the nodes and clusters that have new entries. It runs on the table's stream.
+
+An entry only triggers processing; every step reads the current state from the table. The sweep repeats the same steps
+each minute, so a lost or failed trigger is only delayed.
+"""
 
 from __future__ import annotations
 
@@ -17,52 +21,62 @@ from faultbridge.repair.isolate import Isolate
 
 @dataclass(frozen=True, slots=True)
 class React:
-    """Judges breakers, isolates touched nodes and tells their jobs, recomputes clusters, then gives out slots."""
+    """Processes the triggers that new entries cause.
 
-    guard: Breakers
+    It runs these steps in this order:
+
+    1. for each cluster: open or close its breakers,
+    2. for each cluster: isolate the named nodes whose case requires it,
+    3. and record the faults of these nodes on the jobs that run there,
+    4. for each cluster: recompute its status from its nodes,
+    5. and start repairs that budget, breakers and windows admit.
+    """
+
+    breakers: Breakers
     isolate: Isolate
     rollup: ClusterRollup
     dispatch: Dispatch
     job_impact: JobImpact
 
-    def __call__(self, doorbells: Iterable[tuple[str, str | None]]) -> None:
-        """Answer (cluster, node or None) pairs, each once; one that fails keeps no other from its turn.
+    def __call__(self, triggers: Iterable[tuple[str, str | None]]) -> None:
+        """Process (cluster, node or None) pairs, each once; a failed step does not stop the others.
 
-        Raises Transient at the end when any failed: the stream rings again, and what is done stays done.
+        Raises Transient at the end when any step failed. The stream then delivers the batch again, which is harmless.
         """
-        repair_action, failures = _by_cluster(doorbells), Failures()
+        nodes_by_cluster, failures = _by_cluster(triggers), Failures()
         controls: dict[str, Control | None] = {}
-        for cluster in repair_action:
-            with failures.of(f"guarding {cluster}"):
-                controls[cluster] = self.guard(cluster)
-        for cluster, nodes in repair_action.items():
-            with failures.of(f"isolating in {cluster}"):
+        for cluster in nodes_by_cluster:
+            with failures.collect(f"updating the breakers of {cluster}"):
+                controls[cluster] = self.breakers(cluster)
+        for cluster, nodes in nodes_by_cluster.items():
+            with failures.collect(f"isolating nodes of {cluster}"):
                 self._isolate(cluster, nodes, controls.get(cluster), failures)
-            with failures.of(f"telling the jobs of {cluster}"):
-                self._job_impact(cluster, nodes, failures)
-        for cluster in repair_action:
-            with failures.of(f"rolling up {cluster}"):
+            with failures.collect(f"recording job impact in {cluster}"):
+                self._record_job_impact(cluster, nodes, failures)
+        for cluster in nodes_by_cluster:
+            with failures.collect(f"updating the status of {cluster}"):
                 self.rollup(cluster)
-            with failures.of(f"dispatching {cluster}"):
+            with failures.collect(f"dispatching repairs of {cluster}"):
                 self.dispatch(cluster)
-        if failures.all:
-            raise Transient("; ".join(failures.all)) from failures.first
+        if failures.lines:
+            raise Transient("; ".join(failures.lines)) from failures.first_error
 
     def _isolate(self, cluster: str, nodes: Sequence[str], control: Control | None, failures: Failures) -> None:
         for node, isolate in self.isolate.for_nodes(cluster, nodes, control).items():
-            with failures.of(f"isolating {node}"):
+            with failures.collect(f"isolating {node}"):
                 isolate()
 
-    def _job_impact(self, cluster: str, nodes: Sequence[str], failures: Failures) -> None:
+    def _record_job_impact(self, cluster: str, nodes: Sequence[str], failures: Failures) -> None:
         for key in self.job_impact.busy_nodes(cluster, nodes):
-            with failures.of(f"telling the jobs of {key.node}"):
+            with failures.collect(f"recording job impact of {key.node}"):
                 self.job_impact(key)
 
 
-def _by_cluster(doorbells: Iterable[tuple[str, str | None]]) -> dict[str, list[str]]:
-    repair_action: dict[str, list[str]] = {}
-    for cluster, node in sorted(set(doorbells), key=lambda bell: (bell[0], bell[1] or "")):
-        nodes = repair_action.setdefault(cluster, [])
+def _by_cluster(triggers: Iterable[tuple[str, str | None]]) -> dict[str, list[str]]:
+    """Return the node names of each cluster, without duplicates and in a stable order."""
+    nodes_by_cluster: dict[str, list[str]] = {}
+    for cluster, node in sorted(set(triggers), key=lambda trigger: (trigger[0], trigger[1] or "")):
+        nodes = nodes_by_cluster.setdefault(cluster, [])
         if node is not None:
             nodes.append(node)
-    return repair_action
+    return nodes_by_cluster

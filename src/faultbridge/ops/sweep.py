@@ -1,7 +1,14 @@
-"""Sweep: what time alone brings about, and what was left undone. Every part may fail without stopping another.
+"""Sweep: performs due and unfinished work each minute, whether or not a stream or trigger was lost.
 
-Where there is more to do than time, each part has its share of it, and each minute another shard and cluster comes
-first: chance, not an order that repeats, because sweeps that take too long may also be every second one.
+One sweep runs these parts in order; a failed part does not stop the others:
+
+1. publish entries that the stream did not publish within two minutes,
+2. process due timers: retry rejected records, let time pass on nodes, recover attempts, report missing heartbeats,
+3. for each cluster: update breakers, release leaked slots, reconcile spares, isolate nodes, record job impact,
+   recompute the cluster status, start admitted repairs.
+
+Each part gets an equal share of the remaining time. Shards and clusters are taken in random order, a new one each
+minute: with a fixed order, the last ones would never be reached under overload.
 """
 
 from __future__ import annotations
@@ -21,6 +28,7 @@ from faultbridge.ingest.heartbeat_monitor import HeartbeatMonitor
 from faultbridge.jobs.job_impact import JobImpact
 from faultbridge.ledger.append import Append
 from faultbridge.ledger.queries import query_all, shard_rows
+from faultbridge.log import log_cause
 from faultbridge.ops.failures import Failures
 from faultbridge.pipeline.observe import tick
 from faultbridge.ports import Clock, Table
@@ -37,108 +45,119 @@ from faultbridge.storage.rejects import is_reject
 from faultbridge.storage.writes import WORK, Key
 
 UNPUBLISHED_AFTER = timedelta(minutes=2)
-"""The stream publishes within seconds; what still waits then was missed."""
+"""The stream publishes an entry within seconds. After this time, the stream has lost it."""
 
 MAX_PUBLISHED = 500
-NODE = "NODE#"
+"""How many entries of one outbox a sweep publishes."""
+
+NODE_PREFIX = "NODE#"
 
 T = TypeVar("T")
 
 
 @dataclass(slots=True)
-class Swept:
-    """What one sweep did; `unfinished` when its time was up before its work was, `fleet` has nodes by their status."""
+class SweepResult:
+    """What one sweep did.
+
+    `unfinished` is True when its time ended before its work. `unjudged_heartbeats` counts overdue heartbeats that were
+    not reported, because too many nodes are overdue at once. `node_counts` are the nodes of each cluster by status.
+    """
 
     ticked: int = 0
-    poked: dict[str, int] = field(default_factory=dict)
+    recovered_attempts: dict[str, int] = field(default_factory=dict)
     published: int = 0
     rejects: int = 0
     clusters: int = 0
-    released: int = 0
-    deaf: int = 0
+    released_slots: int = 0
+    unjudged_heartbeats: int = 0
     unfinished: bool = False
-    fleet: dict[str, dict[str, int]] = field(default_factory=dict)
+    node_counts: dict[str, dict[str, int]] = field(default_factory=dict)
     failures: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """Runs each minute; `publish` and `retry_reject` take the keys of what waits."""
+    """Runs one sweep; `publish` and `retry_reject` receive the keys of waiting items."""
 
     table: Table
     clock: Clock
     append: Append
     rulebook: Rulebook
-    guard: Breakers
+    breakers: Breakers
     isolate: Isolate
     rollup: ClusterRollup
     dispatch: Dispatch
-    poke: RecoverAttempts
-    silence: HeartbeatMonitor
+    recover_attempts: RecoverAttempts
+    heartbeat_monitor: HeartbeatMonitor
     job_impact: JobImpact
-    release: ReleaseLeakedSlots
+    release_leaked_slots: ReleaseLeakedSlots
     reconcile_spares: ReconcileSpares
     publish: Callable[[Sequence[Key]], object]
     retry_reject: Callable[[Key], object]
 
-    def __call__(self, seconds: float = 40) -> Swept:
-        """Work for at most so many seconds and say what was done; failures are in the answer, none is raised."""
+    def __call__(self, seconds: float = 40) -> SweepResult:
+        """Sweep for at most this many seconds; failures are part of the result, and none is raised."""
         until = self.clock.now() + timedelta(seconds=seconds)
-        swept, failures = Swept(), Failures()
-        parts = (self._publish, self._due, self._clusters)
-        for left, part in zip(range(len(parts), 0, -1), parts, strict=True):
-            share = (until - self.clock.now()) / left
-            with failures.of(part.__name__.lstrip("_")):
-                part(swept, failures, self.clock.now() + share)
-        swept.failures = failures.all
-        return swept
+        result, failures = SweepResult(), Failures()
+        parts = (self._publish, self._due_timers, self._clusters)
+        for remaining, part in zip(range(len(parts), 0, -1), parts, strict=True):
+            share = (until - self.clock.now()) / remaining
+            with failures.collect(part.__name__.lstrip("_")):
+                part(result, failures, self.clock.now() + share)
+        result.failures = failures.lines
+        return result
 
-    def _publish(self, swept: Swept, failures: Failures, until: datetime) -> None:
+    def _publish(self, result: SweepResult, failures: Failures, until: datetime) -> None:
+        """Publish entries that the stream lost."""
         horizon = to_text(self.clock.now() - UNPUBLISHED_AFTER)
-        for outbox in self._in_turn(keys.OUTBOXES):
+        for outbox in self._shuffled(keys.OUTBOXES):
             page = self.table.query(outbox, up_to=horizon, index=WORK, limit=MAX_PUBLISHED)
             waiting = [Key(str(row["pk"]), str(row["sk"])) for row in page.items]
-            if self._out_of_time(swept, until):
+            if self._out_of_time(result, until):
                 return
             if waiting:
-                with failures.of(f"publishing {outbox}"):
+                with failures.collect(f"publishing {outbox}"):
                     self.publish(waiting)
-                    swept.published += len(waiting)
+                    result.published += len(waiting)
 
-    def _due(self, swept: Swept, failures: Failures, until: datetime) -> None:
-        silent: list[NodeKey] = []
+    def _due_timers(self, result: SweepResult, failures: Failures, until: datetime) -> None:
+        """Process the due timers of rejected records, nodes and heartbeats."""
+        overdue: list[NodeKey] = []
         for key in self._timers():
-            if self._out_of_time(swept, until):
+            if self._out_of_time(result, until):
                 return
             if is_reject(key.pk):
-                with failures.of(f"retrying {key.pk} {key.sk}"):
+                with failures.collect(f"retrying the reject {key.pk} {key.sk}"):
                     self.retry_reject(key)
-                    swept.rejects += 1
+                    result.rejects += 1
             elif keys.is_heartbeat(key.sk):
-                _, cluster, node = key.pk.split("#", 2)
-                silent.append(NodeKey(cluster, node))
-            elif key.pk.startswith(NODE):
-                _, cluster, node = key.pk.split("#", 2)
-                with failures.of(f"looking after {cluster}/{node}"):
-                    self._look_after(NodeKey(cluster, node), swept)
-        self._silent(silent, swept, failures)
+                overdue.append(_node_of(key))
+            elif key.pk.startswith(NODE_PREFIX):
+                node = _node_of(key)
+                with failures.collect(f"updating {node.stream}"):
+                    self._tick(node, result)
+        self._report_missing_heartbeats(overdue, result, failures)
 
-    def _silent(self, overdue: list[NodeKey], swept: Swept, failures: Failures) -> None:
-        with failures.of("listening for others"):
-            if self.silence.reception_failed(len(overdue)):
-                swept.deaf = len(overdue)
+    def _report_missing_heartbeats(self, overdue: list[NodeKey], result: SweepResult, failures: Failures) -> None:
+        """Report nodes without heartbeats, unless so many are overdue that receiving itself must have failed."""
+        with failures.collect("checking that heartbeats arrive"):
+            if self.heartbeat_monitor.reception_failed(len(overdue)):
+                reason = f"{len(overdue)} nodes are overdue, and hardly any other node sent a heartbeat"
+                log_cause("missing_heartbeats_not_reported", reason=reason)
+                result.unjudged_heartbeats = len(overdue)
                 return
         for node in overdue:
-            with failures.of(f"judging the silence of {node.stream}"):
-                self.silence.check(node)
+            with failures.collect(f"checking the heartbeat of {node.stream}"):
+                self.heartbeat_monitor.check(node)
 
     def _timers(self) -> Iterator[Key]:
         now = to_text(self.clock.now())
-        for timer in self._in_turn(keys.TIMERS):
+        for timer in self._shuffled(keys.TIMERS):
             for row in query_all(self.table, timer, up_to=now, index=WORK):
                 yield Key(str(row["pk"]), str(row["sk"]))
 
-    def _look_after(self, key: NodeKey, swept: Swept) -> None:
+    def _tick(self, key: NodeKey, result: SweepResult) -> None:
+        """Let time pass on a node, then recover its attempt when its execution was lost."""
         rules = rules_of(self.rulebook, key.cluster)
 
         def pass_time(state: NodeState, now: datetime) -> Transition:
@@ -146,59 +165,67 @@ class Sweep:
             return Transition(passed.state, passed.drafts)
 
         self.append(key, pass_time, actor=Actor.SWEEP, config=rules.config)
-        swept.ticked += 1
-        poked = self.poke(key)
-        if poked is not RecoveryResult.NOTHING:
-            swept.poked[poked.value] = swept.poked.get(poked.value, 0) + 1
+        result.ticked += 1
+        recovered = self.recover_attempts(key)
+        if recovered is not RecoveryResult.NOTHING:
+            result.recovered_attempts[recovered.value] = result.recovered_attempts.get(recovered.value, 0) + 1
 
-    def _clusters(self, swept: Swept, failures: Failures, until: datetime) -> None:
-        for cluster in self._in_turn(str(row["sk"]) for row in query_all(self.table, keys.CLUSTERS)):
-            if self._out_of_time(swept, until):
+    def _clusters(self, result: SweepResult, failures: Failures, until: datetime) -> None:
+        """Run the steps of each cluster."""
+        for cluster in self._shuffled(str(row["sk"]) for row in query_all(self.table, keys.CLUSTERS)):
+            if self._out_of_time(result, until):
                 return
             control = None
-            with failures.of(f"guarding {cluster}"):
-                control = self.guard(cluster)
-            with failures.of(f"releasing slots of {cluster}"):
-                swept.released += len(self.release(cluster))
-            with failures.of(f"tending the spares of {cluster}"):
+            with failures.collect(f"updating the breakers of {cluster}"):
+                control = self.breakers(cluster)
+            with failures.collect(f"releasing leaked slots of {cluster}"):
+                result.released_slots += len(self.release_leaked_slots(cluster))
+            with failures.collect(f"reconciling the spares of {cluster}"):
                 self.reconcile_spares(cluster)
-            with failures.of(f"isolating in {cluster}"):
-                self._isolate(cluster, control, swept, failures, until)
-            with failures.of(f"telling the jobs of {cluster}"):
-                self._job_impact(cluster, failures)
-            with failures.of(f"rolling up {cluster}"):
-                swept.fleet[cluster] = dict(self.rollup(cluster).counts)
-            with failures.of(f"dispatching {cluster}"):
+            with failures.collect(f"isolating nodes of {cluster}"):
+                self._isolate(cluster, control, result, failures, until)
+            with failures.collect(f"recording job impact in {cluster}"):
+                self._record_job_impact(cluster, failures)
+            with failures.collect(f"updating the status of {cluster}"):
+                result.node_counts[cluster] = dict(self.rollup(cluster).counts)
+            with failures.collect(f"dispatching repairs of {cluster}"):
                 self.dispatch(cluster)
-            swept.clusters += 1
+            result.clusters += 1
 
     def _isolate(
-        self, cluster: str, control: Control | None, swept: Swept, failures: Failures, until: datetime
+        self, cluster: str, control: Control | None, result: SweepResult, failures: Failures, until: datetime
     ) -> None:
-        """Isolate what serves although its case wants it isolated: a call that failed, a doorbell that was lost."""
+        """Isolate nodes that still serve although their case requires isolation."""
         rows = shard_rows(self.table, rules_of(self.rulebook, cluster).config, UNHEALTHY_ROWS)
-        served = [str(row["node"]) for row in rows if row["status"] == NodeStatus.DEGRADED and row.get("case")]
-        for node, isolate in self.isolate.for_nodes(cluster, served, control).items():
-            # An orchestrator that does not answer costs seconds a node.
-            if self._out_of_time(swept, until):
+        serving = [str(row["node"]) for row in rows if row["status"] == NodeStatus.DEGRADED and row.get("case")]
+        for node, isolate in self.isolate.for_nodes(cluster, serving, control).items():
+            # An orchestrator that does not respond costs seconds for each node.
+            if self._out_of_time(result, until):
                 return
-            with failures.of(f"isolating {node}"):
+            with failures.collect(f"isolating {node}"):
                 isolate()
 
-    def _job_impact(self, cluster: str, failures: Failures) -> None:
-        """Tell of a fault that rang no doorbell, or whose doorbell was lost."""
+    def _record_job_impact(self, cluster: str, failures: Failures) -> None:
+        """Record faults on jobs whose trigger was lost."""
         rows = shard_rows(self.table, rules_of(self.rulebook, cluster).config, UNHEALTHY_ROWS)
         for key in self.job_impact.busy_nodes(cluster, [str(row["node"]) for row in rows]):
-            with failures.of(f"telling the jobs of {key.node}"):
+            with failures.collect(f"recording job impact of {key.node}"):
                 self.job_impact(key)
 
-    def _in_turn(self, things: Iterable[T]) -> list[T]:
+    def _shuffled(self, things: Iterable[T]) -> list[T]:
+        """Return things in the random order of this minute."""
         minute = int(self.clock.now().timestamp()) // 60
         order = list(things)
-        Random(minute).shuffle(order)  # noqa: S311 - an order, no secret
+        Random(minute).shuffle(order)  # noqa: S311 - an order, not a secret
         return order
 
-    def _out_of_time(self, swept: Swept, until: datetime) -> bool:
+    def _out_of_time(self, result: SweepResult, until: datetime) -> bool:
+        """Return whether the time is over, and record it in the result."""
         over = self.clock.now() >= until
-        swept.unfinished = swept.unfinished or over
+        result.unfinished = result.unfinished or over
         return over
+
+
+def _node_of(key: Key) -> NodeKey:
+    _, cluster, node = key.pk.split("#", 2)
+    return NodeKey(cluster, node)

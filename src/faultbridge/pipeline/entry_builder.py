@@ -58,7 +58,7 @@ def placement_data(placement: Placement) -> dict[str, Any]:
 
 
 def fault_change(change: Change, state: NodeState, catalog: str, policy: Policy) -> Draft:
-    """Draft the entry of a condition that began, changed or ended; a change without a condition becomes a note."""
+    """Draft the entry of a changed condition; a change without a condition becomes a note."""
     if change.condition is None:
         return note(
             kind="information" if change.kind is ChangeKind.NOTED else "late_fault",
@@ -164,7 +164,7 @@ def case_change(
 
 
 def _cause_data(case: Case, state: NodeState | None) -> dict[str, Any]:
-    """Return the fault behind a case as event data; its message is known only while the condition is active."""
+    """Return the fault behind a case as event data; `message` is None once the condition has ended."""
     condition = state.conditions.get(condition_key(case.code, case.component)) if state else None
     return {
         "code": case.code,

@@ -1,4 +1,4 @@
-"""The stages of the pipeline for one node, in order: `observe` for new observations, `tick` for the passing of time.
+"""The stages for one node, in order: `observe` applies observations, `tick` the passing of time.
 
 observe: end conditions of the previous boot -> fold (classifies each fault) -> decide
 tick:    end quiet conditions                                                -> decide -> expire approval

@@ -21,9 +21,9 @@ from __future__ import annotations
 
 from faultbridge.ports.compute import (
     CallResult,
-    Candidate,
     Capacity,
     CapacityEvidence,
+    LaunchedInstance,
     Launcher,
     LaunchRequest,
     Presence,
@@ -55,7 +55,6 @@ __all__ = [
     "BundleState",
     "BusEvent",
     "CallResult",
-    "Candidate",
     "Capacity",
     "CapacityEvidence",
     "Clock",
@@ -66,6 +65,7 @@ __all__ = [
     "FailedEvent",
     "FormattedPage",
     "LaunchRequest",
+    "LaunchedInstance",
     "Launcher",
     "ObjectStore",
     "Orchestrator",

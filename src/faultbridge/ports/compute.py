@@ -88,8 +88,12 @@ class Capacity:
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
-    """An instance that may become the successor: running, same group, launched after the intent."""
+class LaunchedInstance:
+    """A launched instance that may become a successor or a spare; the inventory has not described it yet.
+
+    Unlike `domain.instances.Instance`, it always has a launch time: a successor is newer than the intent. `running` is
+    False while it starts.
+    """
 
     instance_id: str
     launched_at: datetime
@@ -110,7 +114,7 @@ class Provider(Protocol):
     def capacity(self, instance_id: str, group: str) -> Capacity:
         """Return the capacity for a successor; `NONE` when it cannot be known before a launch."""
 
-    def candidates(self, group: str, launched_after: datetime) -> tuple[Candidate, ...]:
+    def candidates(self, group: str, launched_after: datetime) -> tuple[LaunchedInstance, ...]:
         """Return the instances of the group that were launched after a time, oldest first."""
 
 
@@ -137,7 +141,7 @@ class Launcher(Protocol):
     It uses the first instance type that has capacity.
     """
 
-    def launched(self, launch_request: LaunchRequest) -> tuple[Candidate, ...]:
+    def launched(self, launch_request: LaunchRequest) -> tuple[LaunchedInstance, ...]:
         """Return the live instances launched or taken for the case, oldest first, without the one to replace.
 
         An instance may not be running yet. An instance launched a moment ago may be missing.

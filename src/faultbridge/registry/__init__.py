@@ -1,1 +1,16 @@
-"""registry."""
+"""Registry: clusters, nodes, their names, and the instances that back them.
+
+Reading order:
+
+- `registration`: creates clusters and nodes, changes the configuration of a cluster.
+- `roster`: the rows from which the inventory reads which instance backs which node.
+- `aliases`: the names that lead from a record to a node, and how they change.
+- `instances`: how providers and orchestrators list instances; the result of a sync.
+- `inventory_sync`: compares running instances with registered nodes, and updates the nodes.
+- `replacement_detection`: updates a node whose instance another controller changed or removed.
+- `inventory_events`: starts a sync when a provider event names an instance or a group.
+- `retirement`: removes a node from its cluster.
+- `views`, `documents`: read the current state, and return it as JSON.
+
+The model of an instance is `faultbridge.domain.instances`. Tests: `tests/registry`.
+"""

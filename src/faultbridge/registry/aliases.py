@@ -1,6 +1,7 @@
-"""Aliases: names that begin to lead to a node, and names that end to.
+"""Aliases: the names that lead from a record to a node, and how they change with its instance.
 
-An open name proves nothing about who sits in the node; a closed one speaks of the instance that bore it, for ever.
+An open alias leads to a node, but does not prove which instance backs that node now. A closed alias belongs to a past
+instance, so a late record under that name never counts against the current instance.
 """
 
 from __future__ import annotations
@@ -12,82 +13,110 @@ from datetime import datetime, timedelta
 from faultbridge.domain import names
 from faultbridge.domain.nodes import Alias, AliasRow, NodeKey, NodeState
 from faultbridge.errors import Rejected
+from faultbridge.log import log_cause
 from faultbridge.ports import Table
 from faultbridge.storage import items, keys
 from faultbridge.storage.writes import Absent, Condition, Equals, Item, Key, Put
 
-CLOSED_KEPT = timedelta(days=30)
-"""Longer than anything that is said of the machine that bore the name may still count."""
+CLOSED_ALIAS_RETENTION = timedelta(days=30)
+"""How long a closed alias is stored; every late record about its instance arrives earlier."""
+
+
+def aliases_of(key: NodeKey, node_names: Iterable[str], instance_id: str | None) -> tuple[Alias, ...]:
+    """Return the aliases of a node: names are unique in their cluster, instance ids everywhere."""
+    named = [Alias("name", f"{key.cluster}/{name}") for name in node_names]
+    instances = [Alias("instance", instance_id)] if instance_id else []
+    return tuple(dict.fromkeys([*named, *instances]))
 
 
 @dataclass(frozen=True, slots=True)
-class Renaming:
-    """What a node's machine is called from now on, and what the one before it was called."""
+class AliasChange:
+    """The aliases that a node gains and loses when its instance changes or gets another name.
+
+    `added` are the names of the current instance, `removed` the names of the former one, and `former` is the id of the
+    former instance, or None when the instance stays the same.
+    """
 
     key: NodeKey
     instance_id: str
     since: datetime
-    begin: tuple[str, ...]
-    end: tuple[str, ...] = ()
+    added: tuple[str, ...]
+    removed: tuple[str, ...] = ()
     former: str | None = None
 
     @property
-    def beginning(self) -> tuple[Alias, ...]:
-        """List the aliases that lead here from now on."""
-        named = (Alias("name", f"{self.key.cluster}/{name}") for name in self.begin)
-        return (Alias("instance", self.instance_id), *named)
+    def opened(self) -> tuple[Alias, ...]:
+        """Return the aliases that lead to the node from now on."""
+        return (Alias("instance", self.instance_id), *self._named(self.added))
 
     @property
-    def ending(self) -> tuple[Alias, ...]:
-        """List the aliases of the machine that left."""
-        named = [Alias("name", f"{self.key.cluster}/{name}") for name in self.end if name not in self.begin]
+    def closed(self) -> tuple[Alias, ...]:
+        """Return the aliases of the former instance."""
+        named = self._named(name for name in self.removed if name not in self.added)
         return (*([Alias("instance", self.former)] if self.former else []), *named)
 
-
-def usable(called: Iterable[str], node: str) -> tuple[str, ...]:
-    """Keep the names that a record may carry and that are not the node's own."""
-    return tuple(dict.fromkeys(name for name in called if name != node and names.NODE_NAME.fullmatch(name)))
+    def _named(self, values: Iterable[str]) -> Iterator[Alias]:
+        return (Alias("name", f"{self.key.cluster}/{name}") for name in values)
 
 
-def renamed(table: Table, renaming: Renaming, now: datetime) -> Iterator[Put]:
-    """Write the aliases of a renaming; a name that another node's machine bears now stays with it.
+def usable_names(instance_names: Iterable[str], node: str) -> tuple[str, ...]:
+    """Return the names that are valid in a record and differ from the node's own name."""
+    return tuple(dict.fromkeys(name for name in instance_names if name != node and names.NODE_NAME.fullmatch(name)))
 
-    Raises Rejected as `alias_taken` where the instance itself sits in another node.
+
+def alias_writes(table: Table, change: AliasChange, now: datetime) -> Iterator[Put]:
+    """Yield the writes of a change; a name of another node's current instance stays with that node.
+
+    Raises Rejected as `alias_taken` when the instance itself backs another node.
     """
-    places = {keys.alias(*alias): alias for alias in (*renaming.beginning, *renaming.ending)}
-    found = table.get_many(places)
-    owners = _owners(table, renaming.key, found)
-    for alias in renaming.beginning:
-        held = found.get(keys.alias(*alias))
-        if held is None or _may_take(items.read_alias(held), renaming.key, owners):
-            row = AliasRow(renaming.key, renaming.instance_id, renaming.since)
-            if held is None or items.read_alias(held) != row:
-                yield Put(items.alias_item(alias, row, now), when=_unchanged(held))
-        elif alias.kind == "instance":
-            raise Rejected("alias_taken", f"{alias.value} sits in {items.read_alias(held).key.stream}")
-    for alias in renaming.ending:
-        held = found.get(keys.alias(*alias))
-        if held is not None and items.read_alias(held).key == renaming.key:
-            row = replace(items.read_alias(held), valid_to=now, instance_id=renaming.former)
-            ends = {"expires_at": int((now + CLOSED_KEPT).timestamp())}
-            yield Put({**items.alias_item(alias, row, now), **ends}, when=_unchanged(held))
+    changed = {keys.alias(*alias): alias for alias in (*change.opened, *change.closed)}
+    found = table.get_many(changed)
+    yield from _opening_writes(change, found, _other_owners(table, change.key, found), now)
+    for alias in change.closed:
+        stored = found.get(keys.alias(*alias))
+        if stored is not None and items.read_alias(stored).key == change.key:
+            row = replace(items.read_alias(stored), valid_to=now, instance_id=change.former)
+            expiry = {"expires_at": int((now + CLOSED_ALIAS_RETENTION).timestamp())}
+            yield Put({**items.alias_item(alias, row, now), **expiry}, when=_unchanged(stored))
 
 
-def _owners(table: Table, key: NodeKey, found: Mapping[Key, Item]) -> Mapping[NodeKey, NodeState]:
-    rows = [items.read_alias(held) for held in found.values()]
+def _opening_writes(
+    change: AliasChange, found: Mapping[Key, Item], owners: Mapping[NodeKey, NodeState], now: datetime
+) -> Iterator[Put]:
+    """Yield the writes that let the opened aliases lead to the node."""
+    row = AliasRow(change.key, change.instance_id, change.since)
+    for alias in change.opened:
+        stored = found.get(keys.alias(*alias))
+        current = items.read_alias(stored) if stored is not None else None
+        if current is None or _may_take(current, change.key, owners):
+            if current != row:
+                yield Put(items.alias_item(alias, row, now), when=_unchanged(stored))
+            continue
+        owner = current.key.stream
+        if alias.kind == "instance":
+            raise Rejected("alias_taken", f"instance backs another node: {alias.value} backs {owner}; retire it first")
+        reason = f"the name {alias.value} belongs to the current instance of {owner}"
+        key, instance_id = change.key, change.instance_id
+        log_cause("alias_not_taken", reason=reason, cluster=key.cluster, node=key.node, instance_id=instance_id)
+
+
+def _other_owners(table: Table, key: NodeKey, found: Mapping[Key, Item]) -> Mapping[NodeKey, NodeState]:
+    """Read the states of the other nodes to which one of the found aliases still leads."""
+    rows = [items.read_alias(stored) for stored in found.values()]
     others = {row.key for row in rows if row.key != key and row.valid_to is None}
-    places = {keys.node_state(other): other for other in others}
-    states = table.get_many(places) if places else {}
-    return {other: items.read_state(other, states.get(place)) for place, other in places.items()}
+    state_keys = {keys.node_state(other): other for other in others}
+    states = table.get_many(state_keys) if state_keys else {}
+    return {other: items.read_state(other, states.get(state_key)) for state_key, other in state_keys.items()}
 
 
 def _may_take(row: AliasRow, key: NodeKey, owners: Mapping[NodeKey, NodeState]) -> bool:
-    """Tell whether a name is free: closed, or borne by a machine that does not sit in its node any more."""
+    """Return whether an alias is free: it is closed, or its instance no longer backs the other node."""
     if row.key == key or row.valid_to is not None:
         return True
-    sitting = owners[row.key].incarnation
-    return row.instance_id is not None and (sitting is None or sitting.instance_id != row.instance_id)
+    incarnation = owners[row.key].incarnation
+    return row.instance_id is not None and (incarnation is None or incarnation.instance_id != row.instance_id)
 
 
-def _unchanged(held: Item | None) -> Condition:
-    return Absent() if held is None else Equals("valid_from", str(held["valid_from"]))
+def _unchanged(stored: Item | None) -> Condition:
+    """Return the condition that an alias is still as it was read."""
+    return Absent() if stored is None else Equals("valid_from", str(stored["valid_from"]))

@@ -1,4 +1,4 @@
-"""Clusters, nodes, cases, entries and rejects as JSON documents, the same wherever they are asked for."""
+"""Documents: clusters, nodes, cases, entries and rejects as JSON, identical in the CLI and the API."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Document = dict[str, Any]
 
 
 def cluster_document(view: ClusterView) -> Document:
-    """Describe a cluster."""
+    """Return a cluster as a document."""
     config = view.config
     return {
         "cluster": config.cluster,
@@ -61,8 +61,8 @@ def _ignored(ignored: Ignored | None) -> Document | None:
 
 
 def node_document(state: NodeState) -> Document:
-    """Describe a node: who sits there, what is wrong, and the case that it has."""
-    sitting, case = state.incarnation, state.live_case
+    """Return a node as a document: its instance, active conditions, devices and live case."""
+    incarnation, case = state.incarnation, state.live_case
     return {
         "cluster": state.key.cluster,
         "node": state.key.node,
@@ -71,11 +71,11 @@ def node_document(state: NodeState) -> Document:
         "unverified": state.unverified,
         "isolation": state.isolation,
         "ignored": _ignored(state.ignored),
-        "instance_id": sitting.instance_id if sitting else None,
-        "boot_id": sitting.boot_id if sitting else None,
-        "instance": sitting.instance if sitting else 0,
-        "boot": sitting.boot if sitting else 0,
-        "since": _text_of(sitting.since) if sitting else None,
+        "instance_id": incarnation.instance_id if incarnation else None,
+        "boot_id": incarnation.boot_id if incarnation else None,
+        "instance": incarnation.instance if incarnation else 0,
+        "boot": incarnation.boot if incarnation else 0,
+        "since": _text_of(incarnation.since) if incarnation else None,
         "former_instances": list(state.former_instances),
         "group": state.placement.group,
         "instance_type": state.placement.instance_type,
@@ -93,7 +93,7 @@ def node_document(state: NodeState) -> Document:
 
 
 def case_document(view: CaseView, now: datetime) -> Document:
-    """Describe a case, with the time it spent in each phase so far, in milliseconds."""
+    """Return a case as a document, with the duration of each phase so far in milliseconds."""
     case = view.case
     return {
         "case_id": case.id,
@@ -122,20 +122,20 @@ def case_document(view: CaseView, now: datetime) -> Document:
 
 
 def entry_document(line: Line) -> Document:
-    """Describe an entry: the event without its evidence, the hash of its stored body, and whether it came late."""
+    """Return an entry as a document: the event without evidence, its hash, and whether it was late."""
     event = line.event
     return {**event, "hash": line.hash, "late": is_late(event)}
 
 
-def _approval(asked: Approval | None) -> Document | None:
-    if asked is None:
+def _approval(approval: Approval | None) -> Document | None:
+    if approval is None:
         return None
     return {
-        "attempt": asked.attempt,
-        "asked_at": _text_of(asked.asked_at),
-        "answer_by": _text_of(asked.answer_by),
-        "answer": asked.answer,
-        "operator": asked.operator,
+        "attempt": approval.attempt,
+        "asked_at": _text_of(approval.asked_at),
+        "answer_by": _text_of(approval.answer_by),
+        "answer": approval.answer,
+        "operator": approval.operator,
     }
 
 
@@ -155,7 +155,7 @@ def _condition(condition: Condition) -> Document:
 
 
 def reject_document(reject: Reject) -> Document:
-    """Describe a record that nobody could use, without its bytes."""
+    """Return a reject as a document, without the bytes of its record."""
     message = reject.message
     return {
         "record_id": reject.record_id,

@@ -1,219 +1,213 @@
-"""Inventory sync: what the provider has beside what is registered, and the nodes brought up to date with it.
+"""Inventory sync: compares running instances with registered nodes, and updates the nodes.
 
-A machine more becomes a node, one that somebody else replaced is seated in place of the old one, and what machines are
-called and share is noted. A node that a repair is at work on is left to it.
+For each group of a cluster, a sync
+
+1. reads the group's members and the cluster's roster,
+2. attaches instances that another controller launched to the nodes whose instance is gone,
+3. registers every other new instance as a node,
+4. takes nodes out of service whose instance is gone without a successor,
+5. updates names, failure domains and opt-outs of unchanged nodes.
+
+A node that a repair controls is left to that repair.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import logging
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from faultbridge.domain.clusters import ClusterConfig
 from faultbridge.domain.edges import Actor, NodeStatus
-from faultbridge.domain.nodes import Alias, AliasRow, DomainKind, NodeKey, NodeState
+from faultbridge.domain.instances import Instance
+from faultbridge.domain.nodes import Alias, AliasRow, NodeKey, NodeState
 from faultbridge.errors import Misconfigured, Rejected, Transient
 from faultbridge.ledger.queries import query_all, shard_rows
-from faultbridge.pipeline.decide.instance_pairing import (
-    Pairing,
-    UnassignedInstance,
-    VacantNode,
-    may_change_instance,
-    pair,
-)
+from faultbridge.log import log_cause
+from faultbridge.pipeline.decide.instance_pairing import Pairing, VacantNode, may_change_instance, pair
 from faultbridge.ports import Table
-from faultbridge.registry.instances import (
-    NO_NAMES,
-    Called,
-    Inventory,
-    Machine,
-    Member,
-    Roll,
-    Synced,
-    sitter_of,
-    with_names,
-)
+from faultbridge.registry.instances import GroupMember, Inventory, NodeListing, SyncResult, combine
 from faultbridge.registry.registration import NewNode, Registration
 from faultbridge.registry.replacement_detection import ReplacementDetection
-from faultbridge.registry.views import ROSTER
+from faultbridge.registry.roster import ROSTER, new_metadata
 from faultbridge.storage import items, keys
 from faultbridge.storage.writes import Item, Put
 
 MAX_DESCRIBED = 500
-"""How many machines of one group one look asks about; those left over come with the next."""
+"""How many instances of one group a sync describes; the next sync describes the others."""
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """One group: its rows of the roster, what is in it, and who is whose."""
+    """One group: the roster rows of its nodes, its members, and its unassigned serving members."""
 
     name: str
     rows: Sequence[Item]
-    members: Mapping[str, Member]
-    newcomers: Mapping[str, Member]
+    members: Mapping[str, GroupMember]
+    unassigned: Mapping[str, GroupMember]
 
     @property
-    def sitting(self) -> list[Item]:
-        """List the rows whose machine is a member."""
+    def present(self) -> list[Item]:
+        """Return the rows whose instance is a member of the group."""
         return [row for row in self.rows if row.get("instance") in self.members]
 
     @property
     def missing(self) -> list[Item]:
-        """List the rows whose machine serves no longer, and the empty ones."""
-        served = {one for one, member in self.members.items() if member.serving}
-        return [row for row in self.rows if row.get("instance") not in served]
+        """Return the rows without an instance, and those whose instance is not serving."""
+        serving = {one for one, member in self.members.items() if member.serving}
+        return [row for row in self.rows if row.get("instance") not in serving]
 
 
 @dataclass(frozen=True, slots=True)
 class SyncInventory:
-    """Looks at the groups of every cluster's nodes; `inventories` are by the name of the cluster's provider."""
+    """Synchronizes the nodes of every cluster with its groups; `inventories` are by provider name."""
 
     table: Table
     registration: Registration
-    seating: ReplacementDetection
+    replacement_detection: ReplacementDetection
     inventories: Mapping[str, Inventory]
-    roll: Roll | None = None
+    node_listing: NodeListing | None = None
 
-    def __call__(self) -> tuple[Synced, ...]:
-        """Bring every cluster up to date whose provider has an inventory."""
+    def __call__(self) -> tuple[SyncResult, ...]:
+        """Synchronize every cluster whose provider has an inventory."""
         clusters = [str(row["cluster"]) for row in query_all(self.table, keys.CLUSTERS)]
         found = self.table.get_many(keys.cluster_config(cluster) for cluster in clusters)
         configs = [items.read_config(item) for item in found.values()]
         return tuple(self.sync(config) for config in configs if config.provider in self.inventories)
 
-    def sync(self, config: ClusterConfig, only: Collection[str] | None = None) -> Synced:
-        """Bring one cluster up to date, or only some of its groups; a source that does not answer is said so."""
-        synced = Synced(config.cluster)
+    def sync(self, config: ClusterConfig, only: Collection[str] | None = None) -> SyncResult:
+        """Synchronize all groups of a cluster, or `only` some; stops at a source that cannot be read."""
+        result = SyncResult(config.cluster)
         try:
-            called = self._called(config)
+            listed = self._orchestrator_instances(config)
             for group in self._groups(config, only):
-                synced.seats += len(group.rows)
-                self._fill(config, group, called, synced)
-                self._refresh(config, group, called, synced)
+                result.nodes += len(group.rows)
+                self._fill(config, group, listed, result)
+                self._update(config, group, listed, result)
         except (Transient, Misconfigured) as error:
-            synced.unread.append(str(error))
-        return synced
+            log_cause("inventory_not_read", reason=str(error), level=logging.WARNING, cluster=config.cluster)
+            result.source_errors.append(str(error))
+        return result
 
-    def _called(self, config: ClusterConfig) -> Mapping[str, Called]:
-        """Ask what the orchestrator calls the machines, and which of them a label or a tag keeps out."""
-        called = dict(self.roll.call(config)) if self.roll and config.eks_cluster else {}
+    def _orchestrator_instances(self, config: ClusterConfig) -> Mapping[str, Instance]:
+        """Return what the orchestrator reports about instances, with the opt-out tags of the provider added."""
+        listed = dict(self.node_listing.list_instances(config)) if self.node_listing and config.eks_cluster else {}
         for instance in self.inventories[config.provider].opted_out(config):
-            called[instance] = replace(called.get(instance, NO_NAMES), opted_out=True)
-        return called
+            listed[instance] = replace(listed.get(instance, Instance(instance)), opted_out=True)
+        return listed
 
     def _groups(self, config: ClusterConfig, only: Collection[str] | None) -> list[Group]:
+        """Read the groups that the roster names, with their rows and members."""
         rows: dict[str, list[Item]] = {}
-        seated: set[str] = set()
+        assigned: set[str] = set()
         for row in shard_rows(self.table, config, ROSTER):
             rows.setdefault(str(row.get("group") or ""), []).append(row)
-            seated.add(str(row.get("instance")))
-        named = {group for group in rows if group and (only is None or group in only)}
-        self._name(config, named)
-        found = self.inventories[config.provider].look(config, named) if named else {}
-        return [Group(group, rows[group], members, _new(members, seated)) for group, members in sorted(found.items())]
+            assigned.add(str(row.get("instance")))
+        names = {group for group in rows if group and (only is None or group in only)}
+        self._add_group_aliases(config, names)
+        found = self.inventories[config.provider].list_members(config, names) if names else {}
+        return [
+            Group(group, rows[group], members, _unassigned(members, assigned))
+            for group, members in sorted(found.items())
+        ]
 
-    def _name(self, config: ClusterConfig, groups: Collection[str]) -> None:
-        """Let the names of groups lead to their cluster, so that an event of a machine without a node finds it."""
-        places = {keys.alias("group", group): group for group in groups}
-        known = self.table.get_many(places) if places else {}
+    def _add_group_aliases(self, config: ClusterConfig, groups: Collection[str]) -> None:
+        """Store which cluster a group belongs to, so that an event about a new instance of the group finds it."""
+        aliases = {keys.alias("group", group): group for group in groups}
+        stored = self.table.get_many(aliases) if aliases else {}
         now = self.registration.clock.now()
-        for place, group in places.items():
-            if place not in known:
+        for key, group in aliases.items():
+            if key not in stored:
                 row = AliasRow(NodeKey(config.cluster, ""), None, now)
                 self.table.write(Put(items.alias_item(Alias("group", group), row, now)))
 
-    def _fill(self, config: ClusterConfig, group: Group, called: Mapping[str, Called], synced: Synced) -> None:
+    def _fill(self, config: ClusterConfig, group: Group, listed: Mapping[str, Instance], result: SyncResult) -> None:
+        """Attach new instances to nodes without one, register the others, and vacate the remaining nodes."""
         missing = group.missing
-        synced.gone += sorted(str(row["node"]) for row in missing if row.get("instance"))
-        if not missing and not group.newcomers:
+        gone = sorted(str(row["node"]) for row in missing if row.get("instance"))
+        result.gone += gone
+        if gone:
+            reason = f"their instances do not serve in group {group.name}"
+            log_cause("nodes_gone", reason=reason, cluster=config.cluster, nodes=gone)
+        if not missing and not group.unassigned:
             return
-        machines = {one.instance_id: one for one in self._described(config, group, group.newcomers)}
+        described = self._describe(config, group, group.unassigned)
+        instances = {one.instance_id: combine(one, listed.get(one.instance_id)) for one in described}
         vacancies = self._vacancies(config, missing)
-        pairing = pair(vacancies, [_newcomer(one) for one in machines.values()])
-        synced.waiting += pairing.waiting
-        self._seat(config, pairing, machines, called, synced)
-        seated = {node for node, _ in pairing.assigned}
-        instances = {str(row["node"]): row.get("instance") for row in missing}
+        pairing = pair(vacancies, described)
+        result.waiting += pairing.waiting
+        self._assign(config, pairing, instances, result)
+        filled = {node for node, _ in pairing.assigned}
+        former = {str(row["node"]): row.get("instance") for row in missing}
         for vacancy in vacancies:
-            if vacancy.open and instances[vacancy.node] and vacancy.node not in seated:
-                self.seating.vacate(config, vacancy.node, str(instances[vacancy.node]))
+            if vacancy.open and former[vacancy.node] and vacancy.node not in filled:
+                self.replacement_detection.vacate(config, vacancy.node, str(former[vacancy.node]))
 
-    def _seat(
-        self,
-        config: ClusterConfig,
-        pairing: Pairing,
-        machines: Mapping[str, Machine],
-        called: Mapping[str, Called],
-        synced: Synced,
+    def _assign(
+        self, config: ClusterConfig, pairing: Pairing, instances: Mapping[str, Instance], result: SyncResult
     ) -> None:
-        for node, instance in pairing.assigned:
-            sitter = sitter_of(machines[instance], called.get(instance, NO_NAMES))
+        """Write a pairing: attach instances to existing nodes, and register new nodes."""
+        for node, instance_id in pairing.assigned:
             try:
-                if self.seating.replace_instance(config, node, sitter):
-                    synced.reseated.append(node)
+                if self.replacement_detection.attach_replacement(config, node, instances[instance_id]):
+                    result.replaced_externally.append(node)
             except Rejected as error:
-                synced.refused[instance] = error.reason
-        for instance in pairing.added:
-            self._add(config, machines[instance], called.get(instance, NO_NAMES), synced)
-
-    def _add(self, config: ClusterConfig, machine: Machine, called: Called, synced: Synced) -> None:
-        known = sitter_of(machine, called)
-        whole = Machine(
-            machine.instance_id,
-            machine.name,
-            machine.group,
-            machine.instance_type,
-            known.domains,
-            known.names,
-            machine.launched_at,
-            machine.slot,
-        )
-        try:
-            self.registration.add_node(config.cluster, NewNode.of_machine(whole), Actor.INVENTORY)
-        except Rejected as error:
-            synced.refused[machine.instance_id] = error.reason
-        else:
-            synced.added.append(machine.name)
+                _refuse(config, instance_id, error, result)
+        for instance_id in pairing.added:
+            new = NewNode.of_instance(instances[instance_id])
+            try:
+                self.registration.add_node(config.cluster, new, Actor.INVENTORY)
+            except Rejected as error:
+                _refuse(config, instance_id, error, result)
+            else:
+                result.added.append(new.name)
 
     def _vacancies(self, config: ClusterConfig, missing: Sequence[Item]) -> list[VacantNode]:
+        """Describe the nodes without a serving instance for the pairing; retired nodes are left out."""
         if not missing:
             return []
-        places = {str(row["node"]): keys.node_state(NodeKey(config.cluster, str(row["node"]))) for row in missing}
-        found = self.table.get_many(places.values())
+        state_keys = {str(row["node"]): keys.node_state(NodeKey(config.cluster, str(row["node"]))) for row in missing}
+        found = self.table.get_many(state_keys.values())
         instances = [str(row["instance"]) for row in missing if row.get("instance")]
         gone = self.inventories[config.provider].gone(config, instances) if instances else frozenset()
-        states = {node: items.read_state(NodeKey(config.cluster, node), found.get(at)) for node, at in places.items()}
-        kept = [row for row in missing if states[str(row["node"])].status is not NodeStatus.RETIRED]
-        return [_vacancy(row, states[str(row["node"])], gone) for row in kept]
+        states = {
+            node: items.read_state(NodeKey(config.cluster, node), found.get(at)) for node, at in state_keys.items()
+        }
+        in_use = [row for row in missing if states[str(row["node"])].status is not NodeStatus.RETIRED]
+        return [_vacancy(row, states[str(row["node"])], gone) for row in in_use]
 
-    def _refresh(self, config: ClusterConfig, group: Group, called: Mapping[str, Called], synced: Synced) -> None:
-        """Note what is new of the machines that sit where they sat."""
-        unknown = [row for row in group.sitting if row.get("described") != row.get("instance")]
-        asked = {str(row["instance"]): group.members[str(row["instance"])] for row in unknown}
-        machines = {one.instance_id: one for one in self._described(config, group, asked)}
-        for row in group.sitting:
-            instance = str(row["instance"])
-            known, machine = called.get(instance, NO_NAMES), machines.get(instance)
-            sitter = sitter_of(machine, known) if machine else with_names(row, known)
-            if sitter is not None and self.seating.refresh(config, str(row["node"]), sitter):
-                synced.refreshed.append(str(row["node"]))
+    def _update(self, config: ClusterConfig, group: Group, listed: Mapping[str, Instance], result: SyncResult) -> None:
+        """Update the metadata of nodes whose instance did not change."""
+        undescribed = [str(row["instance"]) for row in group.present if row.get("described") != row.get("instance")]
+        described = self._describe(config, group, {one: group.members[one] for one in undescribed})
+        instances = {one.instance_id: one for one in described}
+        for row in group.present:
+            instance_id = str(row["instance"])
+            orchestrator, provider = listed.get(instance_id), instances.get(instance_id)
+            instance = combine(provider, orchestrator) if provider else new_metadata(row, orchestrator)
+            node = str(row["node"])
+            if instance is not None and self.replacement_detection.update_instance(config, node, instance):
+                result.updated.append(node)
 
-    def _described(self, config: ClusterConfig, group: Group, wanted: Mapping[str, Member]) -> Iterable[Machine]:
+    def _describe(self, config: ClusterConfig, group: Group, wanted: Mapping[str, GroupMember]) -> Sequence[Instance]:
+        """Describe group members, as many as one sync may describe."""
         some = dict(list(wanted.items())[:MAX_DESCRIBED])
         return self.inventories[config.provider].describe(config, group.name, some) if some else ()
 
 
-def _new(members: Mapping[str, Member], seated: set[str]) -> dict[str, Member]:
-    return {one: member for one, member in members.items() if member.serving and one not in seated}
+def _unassigned(members: Mapping[str, GroupMember], assigned: set[str]) -> dict[str, GroupMember]:
+    """Return the serving members that back no node."""
+    return {one: member for one, member in members.items() if member.serving and one not in assigned}
 
 
-def _newcomer(machine: Machine) -> UnassignedInstance:
-    return UnassignedInstance(
-        machine.instance_id, machine.launched_at, machine.domains.get(DomainKind.ZONE), machine.slot
-    )
+def _refuse(config: ClusterConfig, instance_id: str, error: Rejected, result: SyncResult) -> None:
+    """Record that an instance could not be registered, with the reason."""
+    log_cause("node_refused", reason=str(error), level=logging.WARNING, cluster=config.cluster, instance_id=instance_id)
+    result.refused[instance_id] = error.reason
 
 
 def _vacancy(row: Item, state: NodeState, gone: Collection[str]) -> VacantNode:
+    """Describe a node without a serving instance; it can be filled when the instance is gone and no repair runs."""
     instance = row.get("instance")
     return VacantNode(
         node=str(row["node"]),

@@ -1,4 +1,7 @@
-"""Registration: which clusters there are and which nodes they have. Nothing else ever creates a node."""
+"""Registration: creates clusters and nodes, and changes the configuration of a cluster.
+
+No other module creates a node. A record about an unregistered node is stored as a reject.
+"""
 
 from __future__ import annotations
 
@@ -11,26 +14,31 @@ from faultbridge.domain import names
 from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.clusters import ClusterConfig, ClusterState, Control
 from faultbridge.domain.edges import Actor, NodeStatus
-from faultbridge.domain.nodes import Alias, AliasRow, DomainKind, Head, Incarnation, NodeKey, NodeState, Placement
+from faultbridge.domain.instances import Instance
+from faultbridge.domain.nodes import Alias, AliasRow, Head, Incarnation, NodeKey, NodeState, Placement
 from faultbridge.domain.times import to_text, truncate
 from faultbridge.errors import Conflict, Rejected
 from faultbridge.ledger.append import Append
 from faultbridge.pipeline import entry_builder
 from faultbridge.ports import Clock, Table
-from faultbridge.registry.instances import Machine
+from faultbridge.registry.aliases import aliases_of
+from faultbridge.registry.roster import new_row
 from faultbridge.storage import items, keys
 from faultbridge.storage.writes import Absent, Equals, Put, Write
 
 MAX_SHARDS = 64
 MAX_ALIASES = 20
 SETTABLE = frozenset(one.name for one in fields(ClusterConfig)) - {"cluster", "shards", "version"}
-IMPORTED = "import of a serving fleet, unverified"
-EMPTY_SEAT = "node registered, no instance"
+SERVING_NODE_REASON = "import of a serving fleet, unverified"
+EMPTY_NODE_REASON = "node registered, no instance"
 
 
 @dataclass(frozen=True, slots=True)
 class NewNode:
-    """A node to be registered, with the instance that serves in it, or empty."""
+    """A node to register, with the instance that backs it, or without one.
+
+    `aliases` are permanent names of the node; `host_names` are names of the current instance and end with it.
+    """
 
     name: str
     instance_id: str | None = None
@@ -44,81 +52,83 @@ class NewNode:
     slot: str | None = None
 
     @classmethod
-    def of_machine(cls, machine: Machine, name: str | None = None) -> NewNode:
-        """Take a machine of an inventory for a node named as the machine is, unless told otherwise."""
+    def of_instance(cls, instance: Instance) -> NewNode:
+        """Return the node that an instance backs; it gets the preferred name of the instance."""
         return cls(
-            name=name or machine.name,
-            instance_id=machine.instance_id,
-            group=machine.group,
-            instance_type=machine.instance_type,
-            domain=machine.domain,
-            since=machine.launched_at,
-            domains=machine.domains,
-            host_names=machine.names,
-            slot=machine.slot,
+            name=instance.name,
+            instance_id=instance.instance_id,
+            group=instance.group,
+            instance_type=instance.instance_type,
+            domain=instance.domain,
+            since=instance.launched_at,
+            domains=instance.domains,
+            host_names=instance.names,
+            slot=instance.slot,
         )
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Return every name under which records may speak of the node."""
+        """Return every name under which records can refer to the node."""
         return tuple(dict.fromkeys((self.name, *self.aliases, *self.host_names)))
 
     @property
-    def others(self) -> tuple[str, ...]:
-        """Return the names of the machine that are not the node's own."""
+    def other_host_names(self) -> tuple[str, ...]:
+        """Return the names of the instance that differ from the node's own name."""
         return tuple(name for name in self.host_names if name != self.name)
 
-    def bears(self, alias: Alias) -> bool:
-        """Tell whether a name is the machine's, and not one that the node keeps whoever sits in it."""
+    def is_instance_alias(self, alias: Alias) -> bool:
+        """Return whether an alias belongs to the instance, so that it ends when the instance is replaced."""
         return alias.kind == "instance" or alias.value.partition("/")[2] in self.host_names
 
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """Registers clusters and nodes, and changes how a cluster is run."""
+    """Registers clusters and nodes, and changes cluster configurations."""
 
     table: Table
     append: Append
     clock: Clock
 
     def add_cluster(self, config: ClusterConfig) -> ClusterConfig:
-        """Register a cluster; `cluster_exists` when the name is taken. A new cluster observes unless told otherwise."""
+        """Register a cluster; by default it only observes. Rejects a name in use as `cluster_exists`."""
         names.cluster_name(config.cluster)
         if not 1 <= config.shards <= MAX_SHARDS:
-            raise Rejected("bad_shards", f"{config.shards} is not 1 to {MAX_SHARDS}")
+            raise Rejected("bad_shards", f"the number of shards is not 1 to {MAX_SHARDS}: {config.shards}")
         now, config = self.clock.now(), replace(config.validated(), version=1)
         listed = items.item(keys.cluster_listed(config.cluster), now, {"cluster": config.cluster})
-        made = (
+        new_items = (
             items.config_item(config, now),
             items.control_item(Control(config.cluster), now),
             items.cluster_item(ClusterState(config.cluster, Head(version=1)), now),
             listed,
         )
         try:
-            self.table.transact([Put(item, when=Absent()) for item in made])
+            self.table.transact([Put(item, when=Absent()) for item in new_items])
         except Conflict:
             if self.find_cluster(config.cluster) is None:
                 raise
-            raise Rejected("cluster_exists", f"{config.cluster} is registered already") from None
+            text = f"{config.cluster} is registered already; change it with faultbridge cluster set"
+            raise Rejected("cluster_exists", text) from None
         return config
 
     def find_cluster(self, cluster: str) -> ClusterConfig | None:
-        """Return how a cluster is registered, or None."""
+        """Return the configuration of a cluster, or None when it is not registered."""
         found = self.table.get(keys.cluster_config(cluster))
         return items.read_config(found) if found else None
 
     def cluster(self, cluster: str) -> ClusterConfig:
-        """Return how a cluster is registered; `unknown_cluster` when it is not."""
+        """Return the configuration of a cluster; rejects an unregistered one as `unknown_cluster`."""
         config = self.find_cluster(cluster)
         if config is None:
-            raise Rejected("unknown_cluster", f"{cluster} is not registered")
+            raise Rejected("unknown_cluster", f"{cluster} is not registered; run faultbridge cluster add {cluster}")
         return config
 
     def set_cluster(self, cluster: str, changes: Mapping[str, Any]) -> ClusterConfig:
-        """Change how a cluster is run, against its version; a cluster's name and shards stay for ever."""
+        """Change the configuration of a cluster, under a condition on its version."""
         for name in changes:
             if name not in SETTABLE:
-                raise Rejected("not_settable", f"{name} is none of {', '.join(sorted(SETTABLE))}")
+                allowed = ", ".join(sorted(SETTABLE))
+                raise Rejected("not_settable", f"field cannot be set: {name}; allowed: {allowed}")
         config = self.cluster(cluster)
         changed = replace(config, **changes).validated()
         if changed != config:
@@ -127,26 +137,26 @@ class Registration:
         return changed
 
     def add_node(self, cluster: str, node: NewNode, actor: Actor = Actor.CLI) -> NodeState:
-        """Register a node: with an instance it serves, unverified; without one it is provisioning.
+        """Register a node: with an instance it is healthy and unverified, without one it is provisioning.
 
-        A node that is there already with the same instance stays as it is. `node_exists` when another instance sits
-        in it, `alias_taken` when one of its names leads to another node.
+        Registering the same node and instance again changes nothing. Rejects a node that another instance backs as
+        `node_exists`, and a name that leads to another node as `alias_taken`.
         """
         config = self.cluster(cluster)
-        node = _checked(node)
+        node = _validated(node)
         key = NodeKey(config.cluster, node.name)
 
         def revise(before: NodeState, now: datetime) -> Transition:
             if before.registered:
-                _same_seat(before, node)
+                _check_same_instance(before, node)
                 return Transition(before)
-            # Read here, so that a lost race reads it again.
+            # The configuration is read here, so that a retry after a conflict reads it again.
             return self._register(before, node, self.cluster(cluster), now)
 
         return self.append(key, revise, actor=actor, config=config).state
 
     def add_nodes(self, cluster: str, nodes: Iterable[NewNode]) -> Iterator[NodeState | Rejected]:
-        """Register many nodes one after the other; a refused one does not stop the others."""
+        """Register nodes one after the other; yields the rejection of a refused node and continues."""
         for node in nodes:
             try:
                 yield self.add_node(cluster, node)
@@ -154,72 +164,78 @@ class Registration:
                 yield error
 
     def _register(self, before: NodeState, node: NewNode, config: ClusterConfig, now: datetime) -> Transition:
+        """Return the transition that creates a node, with its aliases, roster row and the new node count."""
         status = NodeStatus.HEALTHY if node.instance_id else NodeStatus.PROVISIONING
         state = replace(
             before,
-            placement=_seat(node),
+            placement=_placement(node),
             incarnation=_incarnation(node, now),
             unverified=node.instance_id is not None,
         )
-        draft = entry_builder.status_change(state, status, now, IMPORTED if node.instance_id else EMPTY_SEAT)
-        beside = (
+        draft = entry_builder.status_change(
+            state, status, now, SERVING_NODE_REASON if node.instance_id else EMPTY_NODE_REASON
+        )
+        writes = (
             *self._alias_writes(before.key, node, now),
-            Put(_roster_item(before.key, node, config, now)),
+            new_row(state, config, now, described=bool(node.host_names)),
             self._put_config(replace(config, expected=config.expected + 1, version=config.version + 1), now),
         )
-        return Transition(replace(state, status=status), (draft,), beside)
+        return Transition(replace(state, status=status), (draft,), writes)
 
     def _alias_writes(self, key: NodeKey, node: NewNode, now: datetime) -> Iterator[Write]:
-        wanted = {keys.alias(*alias): alias for alias in aliases_of(key, node)}
-        found = self.table.get_many(wanted)
-        for place, alias in wanted.items():
-            taken = items.read_alias(found[place]) if place in found else None
-            if taken is not None and taken.valid_to is None and taken.key != key:
-                raise Rejected("alias_taken", f"{alias.kind} {alias.value} leads to {taken.key.stream}")
-            row = AliasRow(key, node.instance_id if node.bears(alias) else None, node.since or now)
-            unchanged = Absent() if taken is None else Equals("valid_from", to_text(taken.valid_from))
+        """Yield the writes of a new node's aliases; rejects an alias that leads to another node."""
+        aliases = {keys.alias(*alias): alias for alias in aliases_of(key, node.names, node.instance_id)}
+        found = self.table.get_many(aliases)
+        for alias_key, alias in aliases.items():
+            current = items.read_alias(found[alias_key]) if alias_key in found else None
+            if current is not None and current.valid_to is None and current.key != key:
+                owner = current.key.stream
+                text = (
+                    f"{alias.kind} {alias.value} leads to another node: {owner}; retire it first, or use another name"
+                )
+                raise Rejected("alias_taken", text)
+            row = AliasRow(key, node.instance_id if node.is_instance_alias(alias) else None, node.since or now)
+            unchanged = Absent() if current is None else Equals("valid_from", to_text(current.valid_from))
             yield Put(items.alias_item(alias, row, now), when=unchanged)
 
     def _put_config(self, config: ClusterConfig, now: datetime) -> Put:
         return Put(items.config_item(config, now), when=Equals("version", config.version - 1))
 
 
-def aliases_of(key: NodeKey, node: NewNode) -> tuple[Alias, ...]:
-    """List the names under which records may claim a node; names count within their cluster, instances everywhere."""
-    called = [Alias("name", f"{key.cluster}/{name}") for name in node.names]
-    instances = [Alias("instance", node.instance_id)] if node.instance_id else []
-    return tuple(dict.fromkeys([*called, *instances]))
-
-
-def _checked(node: NewNode) -> NewNode:
+def _validated(node: NewNode) -> NewNode:
+    """Return the node with duplicate aliases removed; rejects invalid names and ids."""
     names.node_name(node.name)
     if node.instance_id is not None:
         names.instance_id(node.instance_id)
     aliases = tuple(dict.fromkeys(names.node_name(one) for one in node.aliases if one != node.name))
-    for called in node.host_names:
-        names.node_name(called)
+    for host_name in node.host_names:
+        names.node_name(host_name)
     if len(aliases) > MAX_ALIASES:
-        raise Rejected("too_many_aliases", f"{node.name} has {len(aliases)} aliases, at most {MAX_ALIASES} are kept")
+        text = f"too many aliases: {node.name} has {len(aliases)}; allowed: at most {MAX_ALIASES}"
+        raise Rejected("too_many_aliases", text)
     since = truncate(node.since) if node.since else None
     return replace(node, aliases=aliases, since=since)
 
 
-def _same_seat(before: NodeState, node: NewNode) -> None:
+def _check_same_instance(before: NodeState, node: NewNode) -> None:
+    """Reject the registration of a retired node, or of a node that another instance backs."""
     if before.status is NodeStatus.RETIRED:
         raise Rejected("node_retired", f"{before.key.stream} is retired; register the node under another name")
-    sitting = before.incarnation.instance_id if before.incarnation else None
-    if node.instance_id not in {None, sitting}:
-        raise Rejected("node_exists", f"{before.key.stream} is registered already, with {sitting or 'no instance'}")
+    current = before.incarnation.instance_id if before.incarnation else None
+    if node.instance_id not in {None, current}:
+        with_instance = f"with {current}" if current else "without an instance"
+        text = f"{before.key.stream} is registered already, {with_instance}; retire it first, or use another name"
+        raise Rejected("node_exists", text)
 
 
-def _seat(node: NewNode) -> Placement:
+def _placement(node: NewNode) -> Placement:
     return Placement(
         group=node.group,
         instance_type=node.instance_type,
         domain=node.domain,
         aliases=node.aliases,
         domains=node.domains,
-        host_names=node.others,
+        host_names=node.other_host_names,
         slot=node.slot,
     )
 
@@ -228,22 +244,3 @@ def _incarnation(node: NewNode, now: datetime) -> Incarnation | None:
     if node.instance_id is None:
         return None
     return Incarnation(instance=1, boot=1, instance_id=node.instance_id, boot_id=None, since=node.since or now)
-
-
-def _roster_item(key: NodeKey, node: NewNode, config: ClusterConfig, now: datetime) -> dict[str, Any]:
-    return items.item(
-        keys.roster(key.cluster, config.shard(key.node), key.node),
-        now,
-        {
-            "node": key.node,
-            "generation": 1 if node.instance_id else 0,
-            "instance": node.instance_id,
-            "group": node.group,
-            "type": node.instance_type,
-            "domain": node.domain,
-            "zone": node.domains.get(DomainKind.ZONE),
-            "names": list(node.others),
-            "slot": node.slot,
-            "described": node.instance_id if node.host_names else None,
-        },
-    )

@@ -1,7 +1,7 @@
-"""Seating: who sits in a node after somebody else changed it, and what is known of whoever sits there.
+"""Replacement detection: updates a node whose instance another controller changed or removed.
 
-Where Faultbridge repairs, a machine that came without our intent is verified before it serves. Where it only observes,
-nobody would verify it: the node goes on serving, marked unverified, like one that was imported.
+If Faultbridge repairs the cluster, an instance that it did not request is verified before the node serves again. If it
+only observes, no verification would run: the node keeps serving and is marked unverified, as after an import.
 """
 
 from __future__ import annotations
@@ -17,18 +17,11 @@ from faultbridge.domain.clusters import ClusterConfig
 from faultbridge.domain.edges import Actor, CaseStatus, NodeStatus
 from faultbridge.domain.entries import Draft
 from faultbridge.domain.faults import Action, Component, ComponentType, Severity
-from faultbridge.domain.nodes import (
-    DomainKind,
-    Ignored,
-    Incarnation,
-    Isolation,
-    NodeKey,
-    NodeState,
-    Placement,
-    narrowest,
-)
+from faultbridge.domain.instances import Instance
+from faultbridge.domain.nodes import Ignored, Incarnation, Isolation, NodeKey, NodeState, Placement, narrowest
 from faultbridge.domain.times import truncate
 from faultbridge.ledger.append import Append
+from faultbridge.log import log_cause
 from faultbridge.pipeline import entry_builder
 from faultbridge.pipeline.decide.case_moves import due_at, move_case
 from faultbridge.pipeline.decide.instance_pairing import may_change_instance, waits_for_provider
@@ -36,95 +29,107 @@ from faultbridge.pipeline.decide.open_case import Cause, Rules, open_case
 from faultbridge.pipeline.decide.opt_out import start_ignoring, stop_ignoring
 from faultbridge.pipeline.fold.expire import end_scopes
 from faultbridge.ports import Table
-from faultbridge.registry.aliases import Renaming, renamed, usable
-from faultbridge.registry.instances import Sitter
+from faultbridge.registry.aliases import AliasChange, alias_writes, usable_names
+from faultbridge.registry.roster import row_update
 from faultbridge.rules.rulebook import Rulebook
-from faultbridge.storage import keys
-from faultbridge.storage.writes import Update, Value, Write
+from faultbridge.storage.writes import Write
 
 CODE = "cloud.instance_replaced"
 RULE = "inventory"
 LABEL = "label"
-MAX_FORMER = 8
+MAX_FORMER_INSTANCES = 8
 MAX_NAMES = 20
 
 
 @dataclass(frozen=True, slots=True)
 class ReplacementDetection:
-    """Writes what the inventory found of nodes that are registered; each call twice is each call once."""
+    """Writes what the inventory found about registered nodes; a repeated call changes nothing."""
 
     table: Table
     append: Append
     rulebook: Rulebook
 
-    def refresh(self, config: ClusterConfig, node: str, sitter: Sitter) -> bool:
-        """Take note of what the machine that sits in a node is called and shares; False where another sits there."""
+    def update_instance(self, config: ClusterConfig, node: str, instance: Instance) -> bool:
+        """Update the metadata of a node's instance; returns False when another instance now backs the node."""
         key = NodeKey(config.cluster, node)
 
         def revise(state: NodeState, now: datetime) -> Transition:
-            sitting = state.incarnation
-            if sitting is None or not _sits(state, sitter.instance_id) or state.status is NodeStatus.RETIRED:
+            current = state.incarnation
+            if current is None or not _is_backed_by(state, instance.instance_id) or state.status is NodeStatus.RETIRED:
                 return Transition(state)
-            known, drafts = _labelled(
-                replace(state, placement=_seat(state, sitter, state.placement.domains)), sitter, now
-            )
-            renaming = _renaming(state, sitter, sitting.since, former=None)
-            return Transition(known, drafts, (*renamed(self.table, renaming, now), _roster(known, config, sitter)))
+            updated = replace(state, placement=_placement(state, instance, state.placement.domains))
+            updated, drafts = _apply_opt_out(updated, instance, now)
+            aliases = _alias_change(state, instance, current.since, former=None)
+            writes = (*alias_writes(self.table, aliases, now), row_update(updated, config, instance))
+            return Transition(updated, drafts, writes)
 
         after = self.append(key, revise, actor=Actor.INVENTORY, config=config).state
-        return _sits(after, sitter.instance_id) and after.status is not NodeStatus.RETIRED
+        return _is_backed_by(after, instance.instance_id) and after.status is not NodeStatus.RETIRED
 
     def vacate(self, config: ClusterConfig, node: str, instance_id: str) -> bool:
-        """Take a node out of service whose instance went without our intent; False where that is not for us to do."""
+        """Take a node out of service because its instance is gone without an intent of Faultbridge.
+
+        Returns False, without a change, when a repair controls the node or another instance backs it.
+        """
+        reason = f"{EXTERNAL}: {instance_id} is gone"
 
         def revise(state: NodeState, now: datetime) -> Transition:
-            held = state.live_case is not None and not waits_for_provider(state)
-            if not _sits(state, instance_id) or held or state.status is NodeStatus.PROVISIONING:
+            under_repair = state.live_case is not None and not waits_for_provider(state)
+            if not _is_backed_by(state, instance_id) or under_repair or state.status is NodeStatus.PROVISIONING:
                 return Transition(state)
-            draft = entry_builder.status_change(
-                state, NodeStatus.PROVISIONING, now, f"{EXTERNAL}: {instance_id} is gone"
-            )
+            draft = entry_builder.status_change(state, NodeStatus.PROVISIONING, now, reason)
             return Transition(replace(state, status=NodeStatus.PROVISIONING), (draft,))
 
         key = NodeKey(config.cluster, node)
-        after = self.append(key, revise, actor=Actor.INVENTORY, config=config).state
-        return after.status is NodeStatus.PROVISIONING
+        result = self.append(key, revise, actor=Actor.INVENTORY, config=config)
+        vacated = result.state.status is NodeStatus.PROVISIONING
+        if result.entries or not vacated:
+            decision = "node_vacated" if vacated else "node_not_vacated"
+            text = reason if vacated else f"{reason}, but a case controls the node"
+            log_cause(decision, reason=text, cluster=config.cluster, node=node, instance_id=instance_id)
+        return vacated
 
-    def replace_instance(self, config: ClusterConfig, node: str, sitter: Sitter) -> bool:
-        """Node a machine that came without our intent; False where the node's own repair goes on instead."""
-        rules = self.rulebook.rules(config)
+    def attach_replacement(self, config: ClusterConfig, node: str, instance: Instance) -> bool:
+        """Attach an instance that another controller launched; returns False when a repair controls the node."""
+        rules, key = self.rulebook.rules(config), NodeKey(config.cluster, node)
 
         def revise(state: NodeState, now: datetime) -> Transition:
-            if not may_change_instance(state) or _sits(state, sitter.instance_id):
+            if not may_change_instance(state) or _is_backed_by(state, instance.instance_id):
                 return Transition(state)
             former = state.incarnation.instance_id if state.incarnation else None
-            seated = _seated(state, sitter, now)
-            since = seated.incarnation.since if seated.incarnation else now
-            beside: tuple[Write, ...] = (
-                *renamed(self.table, _renaming(state, sitter, since, former), now),
-                _roster(seated, config, sitter),
+            replaced = _with_instance(state, instance, now)
+            since = replaced.incarnation.since if replaced.incarnation else now
+            aliases = _alias_change(state, instance, since, former)
+            writes: tuple[Write, ...] = (
+                *alias_writes(self.table, aliases, now),
+                row_update(replaced, config, instance),
             )
-            changed = _changed(state, seated, former, rules, now)
-            return Transition(replace(changed.state, due_at=_due(changed.state, now)), changed.drafts, beside)
+            changed = _replaced(state, replaced, former, rules, now)
+            return Transition(replace(changed.state, due_at=_due(changed.state, now)), changed.drafts, writes)
 
-        after = self.append(NodeKey(config.cluster, node), revise, actor=Actor.INVENTORY, config=config).state
-        return _sits(after, sitter.instance_id)
+        after = self.append(key, revise, actor=Actor.INVENTORY, config=config).state
+        attached = _is_backed_by(after, instance.instance_id)
+        decision = "instance_replaced_externally" if attached else "replacement_left_to_repair"
+        reason = f"the node is {after.status}" if attached else f"a repair controls the node ({after.status})"
+        log_cause(decision, reason=reason, cluster=config.cluster, node=node, instance_id=instance.instance_id)
+        return attached
 
 
-def _sits(state: NodeState, instance_id: str) -> bool:
+def _is_backed_by(state: NodeState, instance_id: str) -> bool:
     return state.incarnation is not None and state.incarnation.instance_id == instance_id
 
 
-def _seated(state: NodeState, sitter: Sitter, now: datetime) -> NodeState:
-    old = state.incarnation
-    leaving = (old.instance_id,) if old and old.instance_id else ()
-    since = truncate(sitter.launched_at) if sitter.launched_at else now
-    number = (old.instance if old else 0) + 1
+def _with_instance(state: NodeState, instance: Instance, now: datetime) -> NodeState:
+    """Return the state with a new incarnation; everything that belonged to the former instance is reset."""
+    former = state.incarnation
+    former_ids = (former.instance_id,) if former and former.instance_id else ()
+    since = truncate(instance.launched_at) if instance.launched_at else now
+    number = (former.instance if former else 0) + 1
     return replace(
         state,
-        incarnation=Incarnation(number, 1, sitter.instance_id, None, since),
-        former_instances=(*state.former_instances, *leaving)[-MAX_FORMER:],
-        placement=_seat(state, sitter, {}),
+        incarnation=Incarnation(number, 1, instance.instance_id, None, since),
+        former_instances=(*state.former_instances, *former_ids)[-MAX_FORMER_INSTANCES:],
+        placement=_placement(state, instance, {}),
         devices=(),
         isolation=Isolation.NONE,
         orchestrator_lost_at=None,
@@ -132,39 +137,40 @@ def _seated(state: NodeState, sitter: Sitter, now: datetime) -> NodeState:
     )
 
 
-def _changed(state: NodeState, seated: NodeState, former: str | None, rules: Rules, now: datetime) -> Transition:
-    """End what was wrong with the machine that left, and begin the verification of the one that came."""
-    reason = f"{EXTERNAL}: {former or 'an empty seat'} was replaced by somebody else"
-    ended = end_scopes(seated, Scope, at=now, reason=reason)
+def _replaced(state: NodeState, replaced: NodeState, former: str | None, rules: Rules, now: datetime) -> Transition:
+    """End the conditions of the former instance, and require a verification of the new one."""
+    reason = f"{EXTERNAL}: {former or 'no instance'} was replaced by another controller"
+    ended = end_scopes(replaced, Scope, at=now, reason=reason)
     faults = tuple(entry_builder.fault_change(one, ended.state, rules.catalog, rules.policy) for one in ended.changes)
-    told = Transition(ended.state, (*faults, _note(seated, former, reason, now)))
+    transition = Transition(ended.state, (*faults, _note(replaced, former, reason, now)))
     if state.status is not None and state.status.in_service and not rules.config.opens_cases:
-        return told
+        return transition
     if state.status is not NodeStatus.PROVISIONING:
-        told = _to(told, NodeStatus.PROVISIONING, reason, now)
-    told = _to(told, NodeStatus.VALIDATING, "a new instance was seen, generation raised", now)
-    return _verified_next(told, reason, rules, now)
+        transition = _move_node(transition, NodeStatus.PROVISIONING, reason, now)
+    transition = _move_node(transition, NodeStatus.VALIDATING, "a new instance was found, generation raised", now)
+    return _require_verification(transition, reason, rules, now)
 
 
-def _to(decided: Transition, target: NodeStatus, reason: str, now: datetime) -> Transition:
-    draft = entry_builder.status_change(decided.state, target, now, reason)
-    return Transition(replace(decided.state, status=target), (*decided.drafts, draft))
+def _move_node(transition: Transition, target: NodeStatus, reason: str, now: datetime) -> Transition:
+    """Change the status of the node, with its timeline entry."""
+    draft = entry_builder.status_change(transition.state, target, now, reason)
+    return Transition(replace(transition.state, status=target), (*transition.drafts, draft))
 
 
-def _verified_next(decided: Transition, reason: str, rules: Rules, now: datetime) -> Transition:
-    """Leave a case that asks for a verification only: the one that is there, or a new one."""
-    live = decided.state.live_case
+def _require_verification(transition: Transition, reason: str, rules: Rules, now: datetime) -> Transition:
+    """Reduce the live case to a verification; opens a case when the node has none."""
+    live = transition.state.live_case
     if live is None:
-        decided = _opened(decided, rules, now, reason)
-        live = decided.state.live_case
+        transition = _open_verification_case(transition, rules, now, reason)
+        live = transition.state.live_case
     if live is None:
-        return decided
+        return transition
     if live.attempt is not None and live.status is CaseStatus.IN_PROGRESS:
-        # The attempt that waited for this goes on by itself, at once.
+        # The attempt waits for the provider's repair. A probe that is due now lets it continue at once.
         attempt = replace(live.attempt, probe_at=now)
         followed = replace(live, attempt=attempt, marks={**live.marks, EXTERNAL: now})
-        return Transition(replace(decided.state, case=followed), decided.drafts)
-    waiting = replace(
+        return Transition(replace(transition.state, case=followed), transition.drafts)
+    queued = replace(
         live,
         status=CaseStatus.QUEUED,
         repair_action=RepairAction.VERIFY,
@@ -175,67 +181,54 @@ def _verified_next(decided: Transition, reason: str, rules: Rules, now: datetime
         marks={**live.marks, EXTERNAL: now},
     )
     if live.status is CaseStatus.QUEUED:
-        return Transition(replace(decided.state, case=waiting), decided.drafts)
-    return move_case(decided, waiting, now, reason)
+        return Transition(replace(transition.state, case=queued), transition.drafts)
+    return move_case(transition, queued, now, reason)
 
 
-def _opened(decided: Transition, rules: Rules, now: datetime, reason: str) -> Transition:
+def _open_verification_case(transition: Transition, rules: Rules, now: datetime, reason: str) -> Transition:
+    """Open a case whose only repair action is a verification."""
     cause = Cause(CODE, Component(ComponentType.NODE), Severity.WARNING, Action.RUN_DIAGNOSTICS)
-    return open_case(decided, cause, rules, now, rule=RULE, repair_action=RepairAction.VERIFY, reason=reason)
+    return open_case(transition, cause, rules, now, rule=RULE, repair_action=RepairAction.VERIFY, reason=reason)
 
 
 def _note(state: NodeState, former: str | None, text: str, now: datetime) -> Draft:
-    sitting = state.incarnation
-    facts = {"old_instance": former, "new_instance": sitting.instance_id if sitting else None}
-    case = state.live_case
+    """Return the timeline note that names the former and the new instance."""
+    current, case = state.incarnation, state.live_case
+    facts = {"old_instance": former, "new_instance": current.instance_id if current else None}
     return entry_builder.note(kind="inventory", text=text, at=now, case_id=case.id if case else None, facts=facts)
 
 
 def _due(state: NodeState, now: datetime) -> datetime | None:
-    # Only a tick may call a node healthy; one that serves on with nothing wrong any more is due at once.
+    """Return when the node is processed next. Only a tick makes a node healthy, so a degraded one is due now."""
     return now if state.status is NodeStatus.DEGRADED else due_at(state)
 
 
-def _seat(state: NodeState, sitter: Sitter, known: Mapping[str, str]) -> Placement:
-    names, before = usable(sitter.names, state.key.node)[-MAX_NAMES:], state.placement
-    domains = {**known, **sitter.domains}
+def _placement(state: NodeState, instance: Instance, known_domains: Mapping[str, str]) -> Placement:
+    """Return the placement with the instance's metadata; known failure domains are kept or updated."""
+    names, before = usable_names(instance.names, state.key.node)[-MAX_NAMES:], state.placement
+    domains = {**known_domains, **instance.domains}
     return replace(
         before,
-        instance_type=sitter.instance_type or before.instance_type,
+        instance_type=instance.instance_type or before.instance_type,
         domain=narrowest(domains) or before.domain,
         domains=domains,
         host_names=names,
         aliases=tuple(name for name in before.aliases if name not in names),
-        slot=sitter.slot or before.slot,
+        slot=instance.slot or before.slot,
     )
 
 
-def _labelled(state: NodeState, sitter: Sitter, now: datetime) -> tuple[NodeState, tuple[Draft, ...]]:
-    """Leave a node alone as long as its label says so; what a person ordered is the person's to take back."""
+def _apply_opt_out(state: NodeState, instance: Instance, now: datetime) -> tuple[NodeState, tuple[Draft, ...]]:
+    """Ignore a node while a tag or label excludes it; an operator's own order is never changed."""
     by_label = state.ignored is not None and state.ignored.by == LABEL
-    if sitter.opted_out == by_label or (state.ignored is not None and not by_label):
+    if instance.opted_out == by_label or (state.ignored is not None and not by_label):
         return state, ()
-    word = "opted out by its label" if sitter.opted_out else "its label opts it out no more"
-    note = entry_builder.note(kind="inventory", text=word, at=now, facts={"opted_out": sitter.opted_out})
-    labelled = start_ignoring(state, Ignored(LABEL, now)) if sitter.opted_out else stop_ignoring(state, now)
-    return labelled, (note,)
+    text = "excluded from repair by its label" if instance.opted_out else "no longer excluded from repair by its label"
+    note = entry_builder.note(kind="inventory", text=text, at=now, facts={"opted_out": instance.opted_out})
+    return start_ignoring(state, Ignored(LABEL, now)) if instance.opted_out else stop_ignoring(state, now), (note,)
 
 
-def _renaming(state: NodeState, sitter: Sitter, since: datetime, former: str | None) -> Renaming:
-    begin = usable(sitter.names, state.key.node)[-MAX_NAMES:]
-    return Renaming(state.key, sitter.instance_id, since, begin, state.placement.host_names, former)
-
-
-def _roster(state: NodeState, config: ClusterConfig, sitter: Sitter) -> Update:
-    written: dict[tuple[str, ...], Value] = {
-        ("generation",): state.incarnation.instance if state.incarnation else 0,
-        ("instance",): sitter.instance_id,
-        ("described",): sitter.instance_id,
-        ("type",): state.placement.instance_type,
-        ("domain",): state.placement.domain,
-        ("zone",): state.placement.domains.get(DomainKind.ZONE),
-        ("names",): list(state.placement.host_names),
-        ("slot",): state.placement.slot,
-        ("opted_out",): sitter.opted_out,
-    }
-    return Update(keys.roster(state.key.cluster, config.shard(state.key.node), state.key.node), set=written)
+def _alias_change(state: NodeState, instance: Instance, since: datetime, former: str | None) -> AliasChange:
+    """Return the aliases that change when the instance starts to back the node, or gets another name."""
+    added = usable_names(instance.names, state.key.node)[-MAX_NAMES:]
+    return AliasChange(state.key, instance.instance_id, since, added, state.placement.host_names, former)

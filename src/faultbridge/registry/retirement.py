@@ -1,4 +1,7 @@
-"""Retire: a node that is no more. Its record stays, its names lead nowhere, and nothing is done about it any more."""
+"""Retirement: removes a node from its cluster.
+
+The node's timeline stays readable. Its aliases are deleted, its live case is resolved, and no action follows.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from faultbridge.domain.cases import Case, Resolution
 from faultbridge.domain.catalog import Scope
 from faultbridge.domain.edges import Actor, CaseStatus, NodeStatus
 from faultbridge.domain.entries import Draft
-from faultbridge.domain.nodes import Alias, NodeKey, NodeState
+from faultbridge.domain.nodes import NodeKey, NodeState
 from faultbridge.errors import Rejected
 from faultbridge.ledger.append import Append
 from faultbridge.pipeline import entry_builder
@@ -19,6 +22,7 @@ from faultbridge.pipeline.decide.case_moves import move_case
 from faultbridge.pipeline.decide.open_case import Rules
 from faultbridge.pipeline.fold.expire import end_scopes
 from faultbridge.ports import Table
+from faultbridge.registry.aliases import aliases_of
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.rules.rulebook import Rulebook
 from faultbridge.storage import items, keys
@@ -29,37 +33,41 @@ REASON = "node removed"
 
 @dataclass(frozen=True, slots=True)
 class Retirement:
-    """Takes nodes out of their cluster; done twice it is done once."""
+    """Retires nodes; a repeated call changes nothing."""
 
     table: Table
     append: Append
     rulebook: Rulebook
 
     def __call__(self, key: NodeKey, order: OperatorOrder) -> NodeState:
-        """Retire a node; `past_intent` while its instance is being given up, `unknown_node` where there is none."""
+        """Retire a node.
+
+        Rejects an unregistered node as `unknown_node`, and a node whose repair has passed its intent as `past_intent`.
+        """
         found = self.table.get(keys.cluster_config(key.cluster))
         if found is None:
-            raise Rejected("unknown_cluster", f"{key.cluster} is not registered")
+            text = f"{key.cluster} is not registered; run faultbridge cluster add {key.cluster}"
+            raise Rejected("unknown_cluster", text)
         rules = self.rulebook.rules(items.read_config(found))
 
         def revise(state: NodeState, now: datetime) -> Transition:
             if not state.registered:
-                raise Rejected("unknown_node", f"{key.stream} is not registered")
+                raise Rejected("unknown_node", f"{key.stream} is not registered; run faultbridge node list")
             if state.status is NodeStatus.RETIRED:
                 return Transition(state)
-            return Transition(*_retired(state, rules, order, now), tuple(self._beside(state, now)))
+            return Transition(*_retired(state, rules, order, now), tuple(self._registry_writes(state, now)))
 
         return self.append(key, revise, actor=Actor.CLI, config=rules.config).state
 
-    def _beside(self, state: NodeState, now: datetime) -> Iterator[Write]:
+    def _registry_writes(self, state: NodeState, now: datetime) -> Iterator[Write]:
+        """Yield the writes that delete the node's aliases and reduce the expected number of nodes."""
         instance = state.incarnation.instance_id if state.incarnation else None
-        called = (state.key.node, *state.placement.aliases, *state.placement.host_names)
-        aliases = [Alias("name", f"{state.key.cluster}/{name}") for name in called]
-        aliases += [Alias("instance", instance)] if instance else []
-        for place, held in self.table.get_many(keys.alias(*alias) for alias in aliases).items():
-            if items.read_alias(held).key == state.key:
-                yield Delete(place, when=Equals("valid_from", str(held["valid_from"])))
-        # Read here, so that a lost race reads it again.
+        names = (state.key.node, *state.placement.aliases, *state.placement.host_names)
+        aliases = aliases_of(state.key, names, instance)
+        for key, stored in self.table.get_many(keys.alias(*alias) for alias in aliases).items():
+            if items.read_alias(stored).key == state.key:
+                yield Delete(key, when=Equals("valid_from", str(stored["valid_from"])))
+        # The configuration is read here, so that a retry after a conflict reads it again.
         config = items.read_config(self.table.get(keys.cluster_config(state.key.cluster)) or {})
         fewer = replace(config, expected=max(config.expected - 1, 0), version=config.version + 1)
         yield Put(items.config_item(fewer, now), when=Equals("version", config.version))
@@ -68,22 +76,21 @@ class Retirement:
 def _retired(
     state: NodeState, rules: Rules, order: OperatorOrder, now: datetime
 ) -> tuple[NodeState, tuple[Draft, ...]]:
+    """Return the retired node: all conditions ended, the live case resolved."""
     case = state.live_case
     if case is not None and case.attempt is not None and case.attempt.intent is not None:
-        raise Rejected("past_intent", f"{case.id} has passed its intent and can only go forward")
+        text = f"the repair of {case.id} has passed its intent and only continues forward; wait until the case closes"
+        raise Rejected("past_intent", text)
     ended = end_scopes(state, Scope, at=now, reason=REASON)
     faults = tuple(entry_builder.fault_change(one, ended.state, rules.catalog, rules.policy) for one in ended.changes)
-    decided = Transition(ended.state, faults)
+    transition = Transition(ended.state, faults)
     if case is not None:
-        decided = move_case(decided, _over(case, now), now, REASON)
-    moved = entry_builder.status_change(decided.state, NodeStatus.RETIRED, now, REASON)
-    return replace(decided.state, status=NodeStatus.RETIRED, due_at=None), (
-        *decided.drafts,
-        order.note("retire", now),
-        moved,
-    )
+        transition = move_case(transition, _resolved(case, now), now, REASON)
+    moved = entry_builder.status_change(transition.state, NodeStatus.RETIRED, now, REASON)
+    drafts = (*transition.drafts, order.note("retire", now), moved)
+    return replace(transition.state, status=NodeStatus.RETIRED, due_at=None), drafts
 
 
-def _over(case: Case, now: datetime) -> Case:
+def _resolved(case: Case, now: datetime) -> Case:
     resolved = replace(case, status=CaseStatus.RESOLVED, resolution=Resolution.RETIRED, waiting_for=None, closed_at=now)
     return replace(resolved, attempt=None)

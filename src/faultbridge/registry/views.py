@@ -1,8 +1,8 @@
-"""Directory: clusters, nodes and cases as they are now, for whoever looks."""
+"""Views: read the current state of clusters, nodes and cases for the CLI, the API and tests."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -15,16 +15,15 @@ from faultbridge.errors import Rejected
 from faultbridge.ledger.queries import query_all, shard_rows
 from faultbridge.pipeline.decide.phase_durations import durations
 from faultbridge.ports import Table
+from faultbridge.registry.roster import ROSTER
 from faultbridge.repair.spares.pool import read_spares
 from faultbridge.storage import items, keys
 from faultbridge.storage.writes import CASES
 
-ROSTER = "NODE#"
-
 
 @dataclass(frozen=True, slots=True)
 class ClusterView:
-    """A cluster: how it is registered, how it is doing, who holds its repair slots and who waits in its pool."""
+    """A cluster: its configuration, its status, its repair controls, and the spares of its pool."""
 
     config: ClusterConfig
     state: ClusterState
@@ -34,71 +33,71 @@ class ClusterView:
 
 @dataclass(frozen=True, slots=True)
 class CaseView:
-    """A case and whose it is."""
+    """A case and the node that it belongs to."""
 
     case: Case
     key: NodeKey
 
     def phases(self, now: datetime) -> dict[str, int]:
-        """Return how long it spent in each phase so far, in milliseconds, in the order in which it reached them."""
+        """Return the duration of each phase so far in milliseconds, in the order of the phases."""
         return durations(self.case, self.case.closed_at or now)
 
     def age(self, now: datetime) -> int:
-        """Return how long it lived so far, in milliseconds."""
+        """Return the age of the case in milliseconds; the age at closure for a closed case."""
         return ((self.case.closed_at or now) - self.case.opened_at) // timedelta(milliseconds=1)
 
 
 @dataclass(frozen=True, slots=True)
 class Views:
-    """Looks things up by key and index; it writes nothing."""
+    """Reads clusters, nodes and cases by key and index; writes nothing."""
 
     table: Table
 
     def clusters(self) -> tuple[ClusterView, ...]:
-        """List every cluster by name."""
+        """Return every cluster, by name."""
         return tuple(self.cluster(str(row["cluster"])) for row in query_all(self.table, keys.CLUSTERS))
 
     def cluster(self, cluster: str) -> ClusterView:
-        """Show a cluster; `unknown_cluster` when nobody registered it."""
-        places = (keys.cluster_config(cluster), keys.cluster_state(cluster), keys.cluster_control(cluster))
-        found = self.table.get_many(places)
-        config, state, control = (found.get(place) for place in places)
+        """Return a cluster; rejects an unregistered one as `unknown_cluster`."""
+        item_keys = (keys.cluster_config(cluster), keys.cluster_state(cluster), keys.cluster_control(cluster))
+        found = self.table.get_many(item_keys)
+        config, state, control = (found.get(key) for key in item_keys)
         if config is None:
-            raise Rejected("unknown_cluster", f"{cluster} is not registered")
-        registered = items.read_config(config)
+            raise Rejected("unknown_cluster", f"{cluster} is not registered; run faultbridge cluster list")
+        parsed = items.read_config(config)
         return ClusterView(
-            registered,
+            parsed,
             items.read_cluster(cluster, state),
             items.read_control(cluster, control),
-            tuple(read_spares(self.table, cluster)) if registered.spare_group else (),
+            tuple(read_spares(self.table, cluster)) if parsed.spare_group else (),
         )
 
     def nodes(self, cluster: str) -> tuple[NodeState, ...]:
-        """List every node of a cluster's roster, by name."""
+        """Return every node of a cluster, by name."""
         config = self.cluster(cluster).config
-        seats = [NodeKey(cluster, str(row["node"])) for row in shard_rows(self.table, config, ROSTER)]
-        places = {keys.node_state(key): key for key in seats}
-        found = self.table.get_many(places)
-        states = (items.read_state(key, found.get(place)) for place, key in places.items())
-        return tuple(sorted(states, key=lambda state: state.key.node))
+        names = (str(row["node"]) for row in shard_rows(self.table, config, ROSTER))
+        return tuple(sorted(self._states(cluster, names), key=lambda state: state.key.node))
 
     def page(self, cluster: str, after: str, limit: int) -> tuple[NodeState, ...]:
-        """List so many nodes by name, those after a name; only their states are read."""
+        """Return at most `limit` nodes by name, starting after a name; only their states are read."""
         config = self.cluster(cluster).config
         names = sorted(name for row in shard_rows(self.table, config, ROSTER) if (name := str(row["node"])) > after)
-        places = {keys.node_state(key): key for key in (NodeKey(cluster, name) for name in names[:limit])}
-        found = self.table.get_many(places)
-        return tuple(items.read_state(key, found.get(place)) for place, key in places.items())
+        return self._states(cluster, names[:limit])
+
+    def _states(self, cluster: str, names: Iterable[str]) -> tuple[NodeState, ...]:
+        nodes = {keys.node_state(key): key for key in (NodeKey(cluster, name) for name in names)}
+        found = self.table.get_many(nodes)
+        return tuple(items.read_state(node, found.get(key)) for key, node in nodes.items())
 
     def node(self, key: NodeKey) -> NodeState:
-        """Show a node; `unknown_node` when nobody registered it."""
+        """Return a node; rejects an unregistered one as `unknown_node`."""
         state = items.read_state(key, self.table.get(keys.node_state(key)))
         if not state.registered:
-            raise Rejected("unknown_node", f"{key.stream} is not registered")
+            raise Rejected("unknown_node", f"{key.stream} is not registered; run faultbridge node list")
         return state
 
     def cases(self, cluster: str, statuses: Sequence[CaseStatus] = ()) -> tuple[CaseView, ...]:
-        """List the cases of a cluster, oldest first, those that need somebody when no status is named."""
+        """Return the cases of a cluster with these statuses, oldest first; all live cases by default."""
         wanted = statuses or tuple(status for status in CaseStatus if status.live)
         config = self.cluster(cluster).config
         ids = [
@@ -111,13 +110,13 @@ class Views:
         return tuple(sorted(found, key=lambda view: (view.case.opened_at, view.case.id)))
 
     def case(self, case_id: str) -> CaseView:
-        """Show a case; `unknown_case` when there is none of this id."""
+        """Return a case; rejects an unknown id as `unknown_case`."""
         view = next(self._read([case_id]), None)
         if view is None:
-            raise Rejected("unknown_case", f"there is no case {case_id}")
+            raise Rejected("unknown_case", f"there is no case {case_id}; run faultbridge case list")
         return view
 
     def _read(self, ids: Sequence[str]) -> Iterator[CaseView]:
-        # The index may lag behind, the items do not.
+        # The index is eventually consistent. The items are read consistently.
         for item in self.table.get_many(keys.case(one) for one in ids).values():
             yield CaseView(items.read_case(item), NodeKey(str(item["cluster"]), str(item["node"])))

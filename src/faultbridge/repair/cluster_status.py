@@ -20,7 +20,7 @@ from faultbridge.domain.times import truncate
 from faultbridge.ledger.append import Stack
 from faultbridge.ledger.cluster_stream import append_to_cluster, cluster_writes
 from faultbridge.ledger.queries import shard_rows
-from faultbridge.pipeline.decide.cluster_status import cluster_status, counted
+from faultbridge.pipeline.decide.cluster_status import cluster_status, nodes_by_status
 from faultbridge.ports import Clock, Table
 from faultbridge.rules.rulebook import Rulebook, rules_of
 from faultbridge.storage import items, keys
@@ -68,7 +68,7 @@ def _next_state(
     before: ClusterState, rows: Iterable[Mapping[str, Any]], config: ClusterConfig, now: datetime
 ) -> tuple[ClusterState, tuple[Draft, ...]]:
     unhealthy = Counter(NodeStatus(row["status"]) for row in rows)
-    counts, status = counted(unhealthy, config.expected), cluster_status(unhealthy, config.expected)
+    counts, status = nodes_by_status(unhealthy, config.expected), cluster_status(unhealthy, config.expected)
     after = replace(before, status=status, counts=counts)
     if after == before:
         return after, ()

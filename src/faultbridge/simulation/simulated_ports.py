@@ -47,7 +47,7 @@ class SimulatedPorts:
         }
         self.verifiers = {VERIFIER: self.verifier}
         self.inventories = {PROVIDER_REPAIR: fakes.FakeInventory(self.fleet, seam=seam)}
-        self.roll = None
+        self.node_listing = None
         kept = FakeArchivePorts(self.table, clock)
         self.archive, self.vault, self.sink, self.token_secret = kept.archive, kept.vault, kept.sink, kept.token_secret
 

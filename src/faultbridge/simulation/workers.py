@@ -14,7 +14,7 @@ from faultbridge.ingest.outcomes import outcome_lines
 from faultbridge.ingest.record_reader import Delivery
 from faultbridge.ingest.send import RawInput, Send
 from faultbridge.ledger.append import Stack
-from faultbridge.registry.instances import Synced
+from faultbridge.registry.instances import SyncResult
 from faultbridge.settings import Settings
 from faultbridge.simulation.fakes.messaging import QueuedMessage
 from faultbridge.simulation.fault_injection import Crash, FaultInjector
@@ -102,10 +102,10 @@ class Workers:
         """Run the sweep once."""
         with self._process("sweep") as application:
             swept = application.ops.sweep()
-            self.leaked_slots += swept.released
+            self.leaked_slots += swept.released_slots
             self._check_failures("sweep", swept.failures)
 
-    def sync_inventory(self) -> tuple[Synced, ...]:
+    def sync_inventory(self) -> tuple[SyncResult, ...]:
         """Run the inventory function: compare the providers' instances with the registered nodes."""
         with self._process("inventory") as application:
             return application.registry.inventory()

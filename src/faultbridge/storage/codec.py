@@ -73,7 +73,7 @@ def _fields_dumper(names: tuple[str, ...]) -> _Dump:
 
 
 def load(kind: type[T], value: Mapping[str, Any]) -> T:
-    """Return the domain value of this type in an item attribute; raises KeyError or ValueError if it is invalid."""
+    """Return the value of this type in an item attribute; raises KeyError or ValueError if invalid."""
     loaded: T = _loader(kind)(value)
     return loaded
 
@@ -150,7 +150,7 @@ def _fields_loader(kind: Any) -> _Load:
 
 
 def _make_empty(kind: Any, name: str, hint: Any) -> Callable[[], Any] | None:
-    """Return the function that creates the value of a field that was not stored; None if the class has a default."""
+    """Return the function that creates an empty value for a field without a default, or None."""
     if is_dataclass(kind):
         field = next(field for field in fields(kind) if field.name == name)
         if field.default is not MISSING or field.default_factory is not MISSING:

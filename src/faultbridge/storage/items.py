@@ -1,4 +1,4 @@
-"""Items: the table items of nodes, entries, cases, clusters, aliases and spares, created and read back."""
+"""Items: create and read the items of nodes, entries, cases, clusters, aliases and spares."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def read_spare(row: Mapping[str, Any]) -> Spare:
 
 
 def control_item(control: Control, now: datetime) -> Item:
-    """Return the item of a cluster's repair slots; `holders` is a top-level attribute so that one can be removed."""
+    """Return the item of a cluster's repair slots; single `holders` can be removed by an update."""
     dumped = dump(control)
     attributes = dumped if isinstance(dumped, dict) else {}
     return item(keys.cluster_control(control.cluster), now, {"holders": {}, **attributes})

@@ -96,7 +96,7 @@ def _queue_row(state: NodeState, config: ClusterConfig, now: datetime) -> Item |
 
 
 def read_queued(cluster: str, row: Mapping[str, Any]) -> QueuedCase:
-    """Return the queued case in a row; priority and time are part of its sort key, so that the queue is sorted."""
+    """Return the queued case in a row; its priority and its time are part of the sort key."""
     _, priority_text, since, _ = str(row["sk"]).split("#", 3)
     waiting_for, not_before = row.get("waiting_for"), row.get("not_before")
     return QueuedCase(
@@ -138,7 +138,7 @@ def _slot_release(before: NodeState, after: NodeState) -> list[Write]:
 
 
 def index_rows(drafts: tuple[Draft, ...], entries: tuple[Entry, ...], partition: str, now: datetime) -> tuple[Put, ...]:
-    """Return the index rows of new entries: from their job to each entry, and from a UUID to its serial number."""
+    """Return the index rows of new entries: from a job to its entries, from a UUID to its serial number."""
     rows: dict[tuple[str, str], Put] = {}
     for draft, entry in zip(drafts, entries, strict=True):
         for row in (*_job_rows(draft.data, entry, partition, now), *_device_rows(draft, now)):
@@ -147,7 +147,7 @@ def index_rows(drafts: tuple[Draft, ...], entries: tuple[Entry, ...], partition:
 
 
 def is_of_device(data: Mapping[str, Any], device: str) -> bool:
-    """Return whether an entry in a device's index is about that device: GPUs of one board share a serial number."""
+    """Return whether an entry is about this device: GPUs of one board share a serial number."""
     component = data.get("component") or {}
     uuid = component.get("uuid")
     return uuid is None or device in {uuid, component.get("serial")}

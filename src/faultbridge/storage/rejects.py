@@ -21,7 +21,9 @@ _PARTITION_SUFFIX = "#REJECT"
 
 @dataclass(frozen=True, slots=True)
 class Reject:
-    """One rejected record: its message without the body, and the reason; the body is stored at `message.pointer`.
+    """One rejected record: its message without the body, and the reason of the rejection.
+
+    The body is stored in S3 at `message.pointer`.
 
     `cluster` is the cluster in whose list it appears. `unread` is set when the message itself was invalid; the stored
     body is then the text of the message.
@@ -54,7 +56,7 @@ def key(reject: Reject) -> Key:
 
 
 def is_reject(partition: str) -> bool:
-    """Return whether a partition key is one of rejects; the sweep finds rejects and nodes by the same timers."""
+    """Return whether a partition key is one of rejects, so that it is not treated as a node."""
     return partition.endswith(_PARTITION_SUFFIX)
 
 

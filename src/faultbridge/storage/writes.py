@@ -1,4 +1,4 @@
-"""Conditional writes of the table as values, executed by the DynamoDB adapter and by the fake table of the tests.
+"""Conditional table writes as values, executed by the DynamoDB adapter and by the fake table.
 
 An item is a mapping of strings, integers, booleans, None, lists and mappings. Floats, bytes and sets are excluded,
 because DynamoDB does not return them unchanged.

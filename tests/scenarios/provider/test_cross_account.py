@@ -28,7 +28,7 @@ def test_the_instance_is_released_and_verified_in_its_own_account() -> None:
 
     machine = StepRunner(replace(tools, providers={"ec2-auto-scaling": ours}, compute_in_account=elsewhere))
     world.workflow.handler = machine
-    world.sweep = replace(world.sweep, poke=RecoverAttempts(machine))
+    world.sweep = replace(world.sweep, recover_attempts=RecoverAttempts(machine))
     world.fault()
     world.until(lambda: world.node().case is not None and not world.case().status.live, minutes=120)
     assert world.status() is NodeStatus.HEALTHY

@@ -22,8 +22,10 @@ class ExternalReplacement:
     def __init__(self, world: World) -> None:
         self.world = world
         registration = Registration(world.table, world.append, world.clock)
-        seating = ReplacementDetection(world.table, world.append, world.rulebook)
-        self.sync = SyncInventory(world.table, registration, seating, {"ec2-auto-scaling": FakeInventory(world.fleet)})
+        replacement_detection = ReplacementDetection(world.table, world.append, world.rulebook)
+        self.sync = SyncInventory(
+            world.table, registration, replacement_detection, {"ec2-auto-scaling": FakeInventory(world.fleet)}
+        )
         self.config = registration.cluster(CLUSTER)
 
     def replace_instance(self) -> str:
@@ -37,7 +39,7 @@ class ExternalReplacement:
     def run_inventory(self) -> list[str]:
         found = self.sync.sync(self.config)
         self.world.process_entries()
-        return found.reseated
+        return found.replaced_externally
 
 
 @pytest.mark.parametrize("orchestrated", [False, True])

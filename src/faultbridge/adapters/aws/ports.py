@@ -26,7 +26,7 @@ if TYPE_CHECKING:
         Workflow,
     )
     from faultbridge.ports.objects import Archive, ArchiveSink, Vault
-    from faultbridge.registry.instances import Inventory, Roll
+    from faultbridge.registry.instances import Inventory, NodeListing
     from faultbridge.settings import Settings
 
 
@@ -105,7 +105,7 @@ class AwsPorts:
         return {"ec2-auto-scaling": Ec2Inventory(self.clients), "hyperpod": HyperPodInventory(self.clients)}
 
     @cached_property
-    def roll(self) -> Roll:
+    def node_listing(self) -> NodeListing:
         """Return the node listing of EKS clusters."""
         from faultbridge.adapters.kubernetes.node_listing import EksNodeListing
 

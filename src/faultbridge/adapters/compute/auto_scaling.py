@@ -13,9 +13,9 @@ from botocore.parsers import ResponseParserError
 from faultbridge.adapters.aws.clients import Clients
 from faultbridge.adapters.aws.errors import translate, translated
 from faultbridge.adapters.compute.failures import failure_of
-from faultbridge.adapters.compute.instances import candidate_of, launch_order, presence_of
+from faultbridge.adapters.compute.instances import launch_order, launched_instance_of, presence_of
 from faultbridge.errors import Misconfigured
-from faultbridge.ports import CallResult, Candidate, Capacity, CapacityEvidence, Presence, ProviderFailure
+from faultbridge.ports import CallResult, Capacity, CapacityEvidence, LaunchedInstance, Presence, ProviderFailure
 
 INSTANCES_AT_ONCE = 200
 TERMINATING_PREFIX = "Terminat"
@@ -47,7 +47,7 @@ class AutoScalingProvider:
         """Return whether the instance exists; a terminating instance is gone, a stopped one is alive."""
         return presence_of(self._clients, instance_id)
 
-    def candidates(self, group: str, launched_after: datetime) -> tuple[Candidate, ...]:
+    def candidates(self, group: str, launched_after: datetime) -> tuple[LaunchedInstance, ...]:
         """Return the running instances of the group launched in or after that second, oldest first.
 
         EC2 rounds launch times to seconds. Raises Misconfigured when the group does not exist.
@@ -78,7 +78,7 @@ class AutoScalingProvider:
             if not instance["LifecycleState"].startswith(TERMINATING_PREFIX):
                 yield instance["InstanceId"]
 
-    def _running(self, instance_ids: Iterator[str]) -> Iterator[Candidate]:
+    def _running(self, instance_ids: Iterator[str]) -> Iterator[LaunchedInstance]:
         pages = self._clients.ec2.get_paginator("describe_instances")
         while chunk := list(islice(instance_ids, INSTANCES_AT_ONCE)):
             # A filter, unlike a list of ids, does not fail when one of the instances has just disappeared.
@@ -88,4 +88,4 @@ class AutoScalingProvider:
             ]
             for page in pages.paginate(Filters=filters):
                 for reservation in page["Reservations"]:
-                    yield from map(candidate_of, reservation["Instances"])
+                    yield from map(launched_instance_of, reservation["Instances"])

@@ -17,9 +17,9 @@ from botocore.parsers import ResponseParserError
 from faultbridge.adapters.aws.clients import Clients
 from faultbridge.adapters.aws.errors import OUTAGES, THROTTLES, translate, translated
 from faultbridge.adapters.compute.failures import FAILURES, failure_of
-from faultbridge.adapters.compute.instances import candidate_of, launch_order, live_instances, presence_of
+from faultbridge.adapters.compute.instances import launch_order, launched_instance_of, live_instances, presence_of
 from faultbridge.adapters.compute.launch_template import GROUP_TAG, terminate_instance
-from faultbridge.ports import CallResult, Candidate, LaunchRequest, Presence, ProviderFailure
+from faultbridge.ports import CallResult, LaunchedInstance, LaunchRequest, Presence, ProviderFailure
 
 STACK_TAG = "faultbridge:stack"
 CLUSTER_TAG = "faultbridge:cluster"
@@ -33,13 +33,13 @@ class FleetLauncher:
     def __init__(self, clients: Clients, stack: str) -> None:
         self._clients, self._stack = clients, stack
 
-    def launched(self, launch_request: LaunchRequest) -> tuple[Candidate, ...]:
+    def launched(self, launch_request: LaunchRequest) -> tuple[LaunchedInstance, ...]:
         """Return the live instances with the tag of the case, and its spare, without the one to replace."""
         with translated(f"listing the instances launched for {launch_request.case}"):
             filters = {f"tag:{CASE_TAG}": launch_request.case, f"tag:{STACK_TAG}": self._stack}
-            found = [candidate_of(one) for one in live_instances(self._clients, filters)]
+            found = [launched_instance_of(one) for one in live_instances(self._clients, filters)]
             if launch_request.spare and launch_request.spare not in {one.instance_id for one in found}:
-                found += map(candidate_of, live_instances(self._clients, {"instance-id": launch_request.spare}))
+                found += map(launched_instance_of, live_instances(self._clients, {"instance-id": launch_request.spare}))
         others = (one for one in found if one.instance_id != launch_request.instead_of)
         return tuple(sorted(others, key=launch_order))
 

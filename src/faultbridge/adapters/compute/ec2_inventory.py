@@ -10,9 +10,10 @@ from botocore.exceptions import ClientError
 from faultbridge.adapters.aws.clients import Clients
 from faultbridge.adapters.aws.errors import code_of, translated
 from faultbridge.domain.clusters import ClusterConfig
+from faultbridge.domain.instances import Instance
 from faultbridge.domain.nodes import DomainKind
 from faultbridge.errors import Misconfigured, Rejected, Transient
-from faultbridge.registry.instances import OPT_OUT_TAG, Machine, Member
+from faultbridge.registry.instances import OPT_OUT_TAG, GroupMember
 
 IN_SERVICE = "InService"
 INSTANCES_AT_ONCE = 100
@@ -28,34 +29,34 @@ class Ec2Inventory:
     def __init__(self, clients: Clients) -> None:
         self._clients = clients
 
-    def machines(self, config: ClusterConfig, group: str) -> tuple[Machine, ...]:
+    def serving_instances(self, config: ClusterConfig, group: str) -> tuple[Instance, ...]:
         """Return the in-service instances of a group, by host name.
 
         Raises `unknown_group` when the group does not exist.
         """
-        found = self.look(config, [group])
+        found = self.list_members(config, [group])
         if group not in found:
             raise Rejected(
                 "unknown_group", f"Auto Scaling group not found: {group!r}; check the account, region and group name"
             )
         return self.describe(config, group, {one: member for one, member in found[group].items() if member.serving})
 
-    def look(self, config: ClusterConfig, groups: Collection[str]) -> dict[str, dict[str, Member]]:
+    def list_members(self, config: ClusterConfig, groups: Collection[str]) -> dict[str, dict[str, GroupMember]]:
         """Return the members of each group that exists; one call reads 50 groups."""
         names, clients = sorted(groups), self._clients.for_role(config.provider_role)
-        found: dict[str, dict[str, Member]] = {}
+        found: dict[str, dict[str, GroupMember]] = {}
         for at in range(0, len(names), GROUPS_AT_ONCE):
             for group in _groups(clients, names[at : at + GROUPS_AT_ONCE]):
                 found[group["AutoScalingGroupName"]] = {one["InstanceId"]: _member(one) for one in group["Instances"]}
         return found
 
-    def describe(self, config: ClusterConfig, group: str, members: Mapping[str, Member]) -> tuple[Machine, ...]:
+    def describe(self, config: ClusterConfig, group: str, members: Mapping[str, GroupMember]) -> tuple[Instance, ...]:
         """Return descriptions of group members, by host name; two calls per 100 members."""
         clients = self._clients.for_role(config.provider_role)
         described = _instances(clients, "instance-id", members)
         domains = _failure_domains(clients, members)
-        machines = (_machine(one, group, domains.get(one["InstanceId"], {})) for one in described)
-        return tuple(sorted(machines, key=lambda machine: machine.name))
+        instances = (_instance(one, group, domains.get(one["InstanceId"], {})) for one in described)
+        return tuple(sorted(instances, key=lambda instance: instance.name))
 
     def gone(self, config: ClusterConfig, instances: Collection[str]) -> frozenset[str]:
         """Return the instances that are terminating, terminated or unknown to EC2."""
@@ -91,7 +92,7 @@ def _instances(clients: Clients, name: str, values: Collection[str]) -> Iterator
                     yield from reservation["Instances"]
 
 
-def _failure_domains(clients: Clients, members: Mapping[str, Member]) -> dict[str, dict[str, str]]:
+def _failure_domains(clients: Clients, members: Mapping[str, GroupMember]) -> dict[str, dict[str, str]]:
     """Return the failure domains of members; only their zones when the topology cannot be read."""
     zones = {one: {DomainKind.ZONE.value: member.zone} for one, member in members.items() if member.zone}
     try:
@@ -101,23 +102,22 @@ def _failure_domains(clients: Clients, members: Mapping[str, Member]) -> dict[st
     return {one: {**zones.get(one, {}), **topology.get(one, {})} for one in members}
 
 
-def _member(one: Any) -> Member:  # noqa: ANN401 - the response of the service
-    return Member(one["InstanceId"], one["AvailabilityZone"], one["LifecycleState"] == IN_SERVICE)
+def _member(one: Any) -> GroupMember:  # noqa: ANN401 - the response of the service
+    return GroupMember(one["InstanceId"], one["AvailabilityZone"], one["LifecycleState"] == IN_SERVICE)
 
 
-def _machine(instance: Any, group: str, domains: Mapping[str, str]) -> Machine:  # noqa: ANN401 - the response of the service
+def _instance(instance: Any, group: str, domains: Mapping[str, str]) -> Instance:  # noqa: ANN401 - the response of the service
     dns = instance.get("PrivateDnsName") or ""
     name = dns.partition(".")[0] or instance["InstanceId"]
     placement_group = (instance.get("Placement") or {}).get("GroupName")
     block = instance.get("CapacityReservationId") if instance.get("InstanceLifecycle") == "capacity-block" else None
     known = {DomainKind.PLACEMENT_GROUP.value: placement_group, DomainKind.CAPACITY_BLOCK.value: block}
-    return Machine(
+    return Instance(
         instance_id=instance["InstanceId"],
-        name=name,
+        names=(name, dns) if dns and dns != name else (name,),
         group=group,
         instance_type=instance.get("InstanceType"),
         domains={**{kind: value for kind, value in known.items() if value}, **domains},
-        aliases=(dns,) if dns and dns != name else (),
         launched_at=instance.get("LaunchTime"),
     )
 

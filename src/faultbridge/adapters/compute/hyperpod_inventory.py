@@ -12,9 +12,10 @@ from typing import Any
 from faultbridge.adapters.aws.clients import Clients
 from faultbridge.adapters.aws.errors import translated
 from faultbridge.domain.clusters import ClusterConfig
+from faultbridge.domain.instances import Instance
 from faultbridge.domain.nodes import DomainKind
 from faultbridge.errors import Misconfigured, Rejected
-from faultbridge.registry.instances import Machine, Member
+from faultbridge.registry.instances import GroupMember
 
 PAGE = 100
 MAX_DESCRIBED = 100
@@ -32,33 +33,33 @@ class HyperPodInventory:
     def __init__(self, clients: Clients) -> None:
         self._clients = clients
 
-    def machines(self, config: ClusterConfig, group: str) -> tuple[Machine, ...]:
+    def serving_instances(self, config: ClusterConfig, group: str) -> tuple[Instance, ...]:
         """Return the running instances of an instance group.
 
         Raises `unknown_group` when the group does not exist or is empty.
         """
-        found = self.look(config, [group])
+        found = self.list_members(config, [group])
         if group not in found:
             raise Rejected("unknown_group", f"instance group not found or empty: {group!r} in {_name(config)}")
         return self.describe(config, group, {one: member for one, member in found[group].items() if member.serving})
 
-    def look(self, config: ClusterConfig, groups: Collection[str]) -> dict[str, dict[str, Member]]:
+    def list_members(self, config: ClusterConfig, groups: Collection[str]) -> dict[str, dict[str, GroupMember]]:
         """Return the members of each instance group that has any; one call per 100 nodes."""
-        found: dict[str, dict[str, Member]] = {}
+        found: dict[str, dict[str, GroupMember]] = {}
         for one in self._nodes(config):
             if one.get("InstanceGroupName") in groups and one.get("InstanceId"):
                 found.setdefault(one["InstanceGroupName"], {})[one["InstanceId"]] = _member(one)
         return found
 
-    def describe(self, config: ClusterConfig, group: str, members: Mapping[str, Member]) -> tuple[Machine, ...]:
+    def describe(self, config: ClusterConfig, group: str, members: Mapping[str, GroupMember]) -> tuple[Instance, ...]:
         """Return descriptions of group members, by name; one call per member, at most 100 members."""
         clients, name = self._clients.for_role(config.provider_role), _name(config)
-        machines = []
-        for instance in sorted(members)[:MAX_DESCRIBED]:
-            with translated(f"reading node {instance} of {name}"):
-                answer = clients.sagemaker.describe_cluster_node(ClusterName=name, NodeId=instance)
-            machines.append(_machine(answer["NodeDetails"], instance, group, members[instance]))
-        return tuple(sorted(machines, key=lambda machine: machine.name))
+        instances = []
+        for instance_id in sorted(members)[:MAX_DESCRIBED]:
+            with translated(f"reading node {instance_id} of {name}"):
+                answer = clients.sagemaker.describe_cluster_node(ClusterName=name, NodeId=instance_id)
+            instances.append(_instance(answer["NodeDetails"], instance_id, group, members[instance_id]))
+        return tuple(sorted(instances, key=lambda instance: instance.name))
 
     def gone(self, config: ClusterConfig, instances: Collection[str]) -> frozenset[str]:
         """Return the instances that the cluster no longer lists, or is shutting down."""
@@ -88,31 +89,31 @@ def _name(config: ClusterConfig) -> str:
     return config.hyperpod_cluster
 
 
-def _member(one: Any) -> Member:  # noqa: ANN401 - the response of the service
+def _member(one: Any) -> GroupMember:  # noqa: ANN401 - the response of the service
     status = (one.get("InstanceStatus") or {}).get("Status")
-    return Member(one["InstanceId"], None, status in SERVING, one.get("NodeLogicalId"))
+    return GroupMember(one["InstanceId"], None, status in SERVING, one.get("NodeLogicalId"))
 
 
 def _is_leaving(one: Any) -> bool:  # noqa: ANN401 - the response of the service
     return (one.get("InstanceStatus") or {}).get("Status") in LEAVING
 
 
-def _machine(one: Any, instance: str, group: str, member: Member) -> Machine:  # noqa: ANN401 - the response of the service
+def _instance(one: Any, instance: str, group: str, member: GroupMember) -> Instance:  # noqa: ANN401 - the response of the service
     dns = one.get("PrivateDnsHostname") or ""
     host, slot = dns.partition(".")[0], one.get("NodeLogicalId") or member.slot
     domains = {
         DomainKind.ULTRASERVER: (one.get("UltraServerInfo") or {}).get("Id"),
         DomainKind.ZONE: (one.get("Placement") or {}).get("AvailabilityZone"),
     }
-    names = (f"{KUBERNETES_PREFIX}{instance}", host, dns, slot)
-    return Machine(
+    # The logical id stays the same when the instance is replaced. Older clusters have none.
+    name = f"{group}-{slot[:LOGICAL_ID_SHOWN]}" if slot else host or instance
+    names = (name, f"{KUBERNETES_PREFIX}{instance}", host, dns, slot)
+    return Instance(
         instance_id=instance,
-        # The logical id stays the same when the instance is replaced. Older clusters have none.
-        name=f"{group}-{slot[:LOGICAL_ID_SHOWN]}" if slot else host or instance,
+        names=tuple(dict.fromkeys(name for name in names if name)),
         group=group,
         instance_type=one.get("InstanceType"),
         domains={kind.value: str(value) for kind, value in domains.items() if value},
-        aliases=tuple(dict.fromkeys(name for name in names if name)),
         launched_at=one.get("LaunchTime"),
         slot=slot,
     )

@@ -11,7 +11,7 @@ from botocore.exceptions import ClientError
 from faultbridge.adapters.aws.clients import Clients
 from faultbridge.adapters.aws.errors import code_of, translated
 from faultbridge.errors import Transient
-from faultbridge.ports import Candidate, Presence
+from faultbridge.ports import LaunchedInstance, Presence
 
 GONE_STATES = frozenset({"shutting-down", "terminated"})
 ALIVE_STATES = ["pending", "running", "stopping", "stopped"]
@@ -27,9 +27,9 @@ def presence_of(clients: Clients, instance_id: str) -> Presence:
         return Presence.UNKNOWN
 
 
-def candidate_of(instance: Any) -> Candidate:  # noqa: ANN401 - the stubs' type exists only for type checkers
+def launched_instance_of(instance: Any) -> LaunchedInstance:  # noqa: ANN401 - the stubs' type exists only for type checkers
     """Return a candidate from an instance that EC2 describes."""
-    return Candidate(
+    return LaunchedInstance(
         instance_id=instance["InstanceId"],
         launched_at=instance["LaunchTime"].astimezone(UTC),
         instance_type=instance.get("InstanceType"),
@@ -50,7 +50,7 @@ def live_instances(clients: Clients, values: Mapping[str, str]) -> Iterator[Any]
             yield from reservation["Instances"]
 
 
-def launch_order(candidate: Candidate) -> tuple[Any, ...]:
+def launch_order(candidate: LaunchedInstance) -> tuple[Any, ...]:
     """Return the sort key that orders candidates by launch time, oldest first."""
     return candidate.launched_at, candidate.instance_id
 

@@ -10,8 +10,8 @@ from botocore.parsers import ResponseParserError
 from faultbridge.adapters.aws.clients import Clients
 from faultbridge.adapters.aws.errors import translate, translated
 from faultbridge.adapters.compute.failures import failure_of
-from faultbridge.adapters.compute.instances import candidate_of, launch_order, live_instances, presence_of
-from faultbridge.ports import CallResult, Candidate, Capacity, CapacityEvidence, Presence, ProviderFailure
+from faultbridge.adapters.compute.instances import launch_order, launched_instance_of, live_instances, presence_of
+from faultbridge.ports import CallResult, Capacity, CapacityEvidence, LaunchedInstance, Presence, ProviderFailure
 
 GROUP_TAG = "faultbridge:group"
 
@@ -37,14 +37,14 @@ class LaunchTemplateProvider:
         """Return `LAUNCH_FIRST`: the successor runs before the old instance is released."""
         return Capacity(CapacityEvidence.LAUNCH_FIRST)
 
-    def candidates(self, group: str, launched_after: datetime) -> tuple[Candidate, ...]:
+    def candidates(self, group: str, launched_after: datetime) -> tuple[LaunchedInstance, ...]:
         """Return the running instances that Faultbridge launched from the template since a time, oldest first.
 
         A template that does not exist has none; the next launch reports that it is missing.
         """
         earliest = launched_after.replace(microsecond=0)
         with translated(f"listing the instances of {group}"):
-            found = map(candidate_of, live_instances(self._clients, {f"tag:{GROUP_TAG}": group}))
+            found = map(launched_instance_of, live_instances(self._clients, {f"tag:{GROUP_TAG}": group}))
             recent = [one for one in found if one.running and one.launched_at >= earliest]
         return tuple(sorted(recent, key=launch_order))
 

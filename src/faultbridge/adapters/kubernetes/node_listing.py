@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from faultbridge.adapters.aws.clients import Clients
 from faultbridge.domain.clusters import ClusterConfig, ProviderRole
+from faultbridge.domain.instances import Instance
 from faultbridge.domain.nodes import DomainKind
-from faultbridge.registry.instances import Called
 
 if TYPE_CHECKING:
     from lightkube.resources.core_v1 import Node
@@ -31,12 +31,12 @@ class EksNodeListing:
         self._clients = clients
         self._apis: dict[tuple[str, ProviderRole | None], Kubernetes] = {}
 
-    def call(self, config: ClusterConfig) -> dict[str, Called]:
+    def list_instances(self, config: ClusterConfig) -> dict[str, Instance]:
         """Return names and failure domains by instance id; nodes without an instance id are left out."""
         if not config.eks_cluster:
             return {}
         nodes = self._api(config.eks_cluster, config.provider_role).nodes()
-        return {instance: _called(node) for node in nodes if (instance := instance_of(node))}
+        return {instance: _instance(instance, node) for node in nodes if (instance := instance_of(node))}
 
     def _api(self, cluster: str, role: ProviderRole | None) -> Kubernetes:
         if (cluster, role) not in self._apis:
@@ -58,13 +58,14 @@ def _name(node: Node) -> str | None:
     return node.metadata.name if node.metadata else None
 
 
-def _called(node: Node) -> Called:
+def _instance(instance_id: str, node: Node) -> Instance:
     """Return the names, failure domains and opt-out label of a node."""
     labels = (node.metadata.labels if node.metadata else None) or {}
     addresses = (node.status.addresses if node.status else None) or ()
     host_names = [one.address for one in addresses if one.type in ADDRESSES]
     names = dict.fromkeys(name for name in (_name(node), *host_names) if name)
-    return Called(tuple(names), _domains(labels), labels.get(OPT_OUT_LABEL) == "true")
+    opted_out = labels.get(OPT_OUT_LABEL) == "true"
+    return Instance(instance_id, tuple(names), _domains(labels), opted_out=opted_out)
 
 
 def _domains(labels: Mapping[str, str]) -> dict[str, str]:

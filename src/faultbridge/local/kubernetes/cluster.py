@@ -17,7 +17,7 @@ Document = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Machine:
+class RunningInstance:
     """A running instance and the node name of its kubelet."""
 
     instance_id: str
@@ -90,7 +90,7 @@ class Cluster:
     _version: int = 0
     _started: int = 0
 
-    def sync(self, instances: Iterable[Machine]) -> None:
+    def sync(self, instances: Iterable[RunningInstance]) -> None:
         """Register the nodes of new instances; remove nodes without a running instance, with their pods."""
         with self.lock:
             found = {instance.name: instance for instance in instances}
@@ -100,7 +100,7 @@ class Cluster:
             for name in set(found) - set(self.nodes):
                 self.join(found[name])
 
-    def join(self, instance: Machine) -> None:
+    def join(self, instance: RunningInstance) -> None:
         """Register the node of an instance, as its kubelet does."""
         with self.lock:
             spec: Document = {"providerID": f"aws:///{instance.zone}/{instance.instance_id}"}

@@ -8,7 +8,7 @@ from typing import Any
 
 from faultbridge.local.gaps import patching
 from faultbridge.local.gaps.eks_endpoints import EC2, EKS
-from faultbridge.local.kubernetes.cluster import ApiStatusError, Budget, Cluster, Machine, Pod
+from faultbridge.local.kubernetes.cluster import ApiStatusError, Budget, Cluster, Pod, RunningInstance
 
 TAG = "kubernetes.io/cluster/"
 
@@ -42,12 +42,12 @@ def reset() -> None:
         _clusters.clear()
 
 
-def _running_instances(name: str) -> Iterator[Machine]:
+def _running_instances(name: str) -> Iterator[RunningInstance]:
     for backend in _backends(EC2):
         for instance in backend.all_instances():
             tags = {tag["key"]: tag["value"] for tag in instance.get_tags()}
             if instance.state == "running" and TAG + name in tags:
-                yield Machine(instance.id, instance.private_dns_name, instance.placement.zone)
+                yield RunningInstance(instance.id, instance.private_dns_name, instance.placement.zone)
 
 
 def _backends(name: str) -> Iterator[Any]:

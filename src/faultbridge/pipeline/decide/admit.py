@@ -31,7 +31,7 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """The cases to admit, most urgent first, and the refused cases; cases in neither list wait for the next run."""
+    """The cases to admit, most urgent first, and the refused ones; the rest wait for the next run."""
 
     picks: tuple[QueuedCase, ...] = ()
     refusals: tuple[Refused, ...] = ()
@@ -128,7 +128,7 @@ def _check_window(request: AdmissionRequest) -> Refused | None:
 
 
 def _check_capacity(request: AdmissionRequest) -> Refused | None:
-    """Refuse replacements in a group without provider capacity; after its waiting time one replacement may try."""
+    """Refuse replacements in a group without capacity; after the waiting time one may try again."""
     group, no_capacity_until = request.queued.group, request.control.no_capacity_until
     if request.queued.repair_action is not RepairAction.REPLACE_NODE or group is None or group not in no_capacity_until:
         return None

@@ -1,7 +1,7 @@
-"""Circuit breaker rule: whether too many nodes fail at once, so that no further node may be taken out of service.
+"""Circuit breaker rule: whether too many nodes fail at once for further repairs.
 
-The pure rule; `repair/breakers.py` applies it. Nodes that are not in service yet are not failing, so a growing cluster
-opens no breaker.
+The pure rule; `repair/breakers.py` applies it, so that no more nodes are taken out of service. Nodes that are not in
+service yet are not failing, so a growing cluster opens no breaker.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def _tallies(
     node_counts: Mapping[str | None, int],
     breakers: Mapping[str, Breaker],
 ) -> Iterator[tuple[str, Tally]]:
-    """Yield the name and the tally of each breaker of a limit: one for the cluster, or one per failure domain."""
+    """Yield name and tally of each breaker of a limit: one for the cluster or one per failure domain."""
     if limit.scope is BreakerScope.CLUSTER:
         yield breaker_name(limit.scope), Tally(tuple(node.opened_at for node in failing), node_counts.get(None, 0))
         return

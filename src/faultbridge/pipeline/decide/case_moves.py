@@ -1,4 +1,4 @@
-"""Case moves: change the status of a node's live case, draft its entry and compute the node's next timer."""
+"""Case moves: change the status of a live case, draft the entry and compute the node's timer."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ class Thresholds:
     critical_nodes: int = 2
 
 
-def counted(bad: Mapping[NodeStatus, int], expected: int) -> dict[str, int]:
+def nodes_by_status(bad: Mapping[NodeStatus, int], expected: int) -> dict[str, int]:
     """Return the number of nodes by status; expected nodes that are not in `bad` count as healthy."""
     healthy = max(expected - sum(bad.values()), 0)
     counts = {NodeStatus.HEALTHY.value: healthy} | {status.value: number for status, number in bad.items()}

@@ -1,4 +1,4 @@
-"""Escalation: raise the repair action of a waiting case when a fault that needs a stronger one joins it."""
+"""Escalation: raise the repair action of a waiting case when a worse fault joins it."""
 
 from __future__ import annotations
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from faultbridge.domain.edges import CaseStatus, NodeStatus
+from faultbridge.domain.instances import Instance
 from faultbridge.domain.nodes import NodeState
 
 _UNKNOWN_LAUNCH = datetime.min.replace(tzinfo=UTC)
@@ -42,18 +43,8 @@ class VacantNode:
 
 
 @dataclass(frozen=True, slots=True)
-class UnassignedInstance:
-    """A running instance of a group that backs no node."""
-
-    instance_id: str
-    launched_at: datetime | None = None
-    zone: str | None = None
-    slot: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Pairing:
-    """The result of pairing: (node, instance) pairs, instances that become new nodes, and instances left for now."""
+    """The result of pairing: (node, instance) pairs, instances for new nodes, and unassigned ones."""
 
     assigned: tuple[tuple[str, str], ...] = ()
     added: tuple[str, ...] = ()
@@ -61,7 +52,7 @@ class Pairing:
 
 
 def may_change_instance(state: NodeState) -> bool:
-    """Return whether the inventory may change a node's instance: the node is in use and no attempt controls it."""
+    """Return whether the inventory may change a node's instance: no attempt controls the node."""
     if state.status in {None, NodeStatus.RETIRED, NodeStatus.REPLACING}:
         return False
     case = state.live_case
@@ -74,7 +65,7 @@ def waits_for_provider(state: NodeState) -> bool:
     return attempt is not None and attempt.step == FOLLOW_STEP and FOLLOW_STEP not in attempt.steps
 
 
-def pair(vacant: Collection[VacantNode], unassigned: Iterable[UnassignedInstance]) -> Pairing:
+def pair(vacant: Collection[VacantNode], unassigned: Iterable[Instance]) -> Pairing:
     """Pair the unassigned instances of one group with its vacant nodes.
 
     An instance with a provider slot goes only to the node of that slot. The others go, oldest first, to the open nodes
@@ -93,7 +84,7 @@ def pair(vacant: Collection[VacantNode], unassigned: Iterable[UnassignedInstance
     return Pairing(by_slot.assigned + by_age.assigned, by_slot.added + by_age.added, by_slot.waiting + by_age.waiting)
 
 
-def _pair_by_slot(vacant: Mapping[str | None, VacantNode], unassigned: Iterable[UnassignedInstance]) -> Pairing:
+def _pair_by_slot(vacant: Mapping[str | None, VacantNode], unassigned: Iterable[Instance]) -> Pairing:
     assigned: list[tuple[str, str]] = []
     added: list[str] = []
     waiting: list[str] = []
@@ -108,7 +99,7 @@ def _pair_by_slot(vacant: Mapping[str | None, VacantNode], unassigned: Iterable[
     return Pairing(tuple(assigned), tuple(added), tuple(waiting))
 
 
-def _pair_by_age(vacant: Sequence[VacantNode], unassigned: Sequence[UnassignedInstance]) -> Pairing:
+def _pair_by_age(vacant: Sequence[VacantNode], unassigned: Sequence[Instance]) -> Pairing:
     closed = sum(1 for node in vacant if not node.open)
     available = max(len(unassigned) - closed, 0)
     offered, waiting = list(unassigned[:available]), unassigned[available:]

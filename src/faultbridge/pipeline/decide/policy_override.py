@@ -11,9 +11,10 @@ from faultbridge.pipeline.fold.changes import Change, ChangeKind
 
 
 def apply_policy(state: NodeState, changes: Iterable[Change], policy: Policy) -> tuple[NodeState, tuple[Change, ...]]:
-    """Return the node with the policy's severities and actions, and the conditions that only the policy changed.
+    """Return the node with the policy's severities and actions, and the changes that this caused.
 
-    Such a change happens when a condition was observed so often that another rule applies to it.
+    A change is returned only for a condition without any other change now: for example, it was observed so often that
+    another rule applies to it.
     """
     changed = {(change.condition.code, change.condition.component) for change in changes if change.condition}
     conditions, overridden = {}, []

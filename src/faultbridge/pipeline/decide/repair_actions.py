@@ -1,4 +1,4 @@
-"""Repair actions: choose the repair action of the next attempt, and the one after it if it does not help."""
+"""Repair actions: choose the repair action of the next attempt, and the next stronger one."""
 
 from __future__ import annotations
 

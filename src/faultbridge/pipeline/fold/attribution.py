@@ -49,7 +49,7 @@ def unspecific_conditions(specific: Condition, conditions: Conditions, catalog: 
 
 
 def belongs_to_ended(fault: Fault, at: datetime, ended: Mapping[str, Tombstone], catalog: Catalog) -> bool:
-    """Return whether an unspecific fault belongs to a condition that has already ended, so that it is stale."""
+    """Return whether an unspecific fault belongs to an ended condition and is therefore stale."""
     reported_code = catalog.canonical(fault.code)
     if not (catalog.row(reported_code).stands_for or _without_device(fault.component)):
         return False
@@ -64,7 +64,7 @@ def belongs_to_ended(fault: Fault, at: datetime, ended: Mapping[str, Tombstone],
 
 
 def reported_condition(reported_key: str, source: str, conditions: Conditions) -> str:
-    """Return the key of the condition that a source reported with this key, or the key itself if there is none."""
+    """Return the key of the condition that a source reported with this key, else the key itself."""
     matching = (key for key, condition in _active(conditions) if _reported_as(condition, source, reported_key))
     return next(matching, reported_key)
 
@@ -75,7 +75,7 @@ def _active(conditions: Conditions) -> Iterator[tuple[str, Condition]]:
 
 def _reported_as(condition: Condition, source: str, reported_key: str) -> bool:
     reporter = condition.reporters.get(source)
-    return reporter is not None and reporter.word == reported_key
+    return reporter is not None and reporter.unspecific_key == reported_key
 
 
 def _near(condition: Condition, at: datetime) -> bool:

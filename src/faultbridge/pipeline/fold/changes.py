@@ -1,4 +1,4 @@
-"""Changes: the input of fold (arrivals) and its output (changes of conditions, and outcomes of records)."""
+"""Changes: the input of fold (arrivals) and its output (changes and outcomes of records)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class ChangeKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """One observation with its final time, its raw record, and whether it is about the current incarnation."""
+    """One observation with its final time, its record id and the incarnation that it is about."""
 
     observation: Observation
     at: datetime
@@ -55,7 +55,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Folded:
-    """The result of fold: the node's next state, the changes to record, and the outcome of each raw record."""
+    """The result of fold: the node's next state, the changes to record, and each record's outcome."""
 
     state: NodeState
     changes: tuple[Change, ...] = ()

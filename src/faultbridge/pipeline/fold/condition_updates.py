@@ -1,4 +1,4 @@
-"""Condition updates: create a condition from a fault, add a repeated fault to it, and merge two conditions."""
+"""Condition updates: create a condition, add a repeated fault to it, and merge two conditions."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def merge_conditions(first: Condition, second: Condition) -> Condition:
 
 
 def new_condition(code: str, row: Row, fault: Fault, arrival: Arrival, ended: Tombstone | None) -> Condition:
-    """Create the condition of a first fault; `ended` is the tombstone of the same condition, if it existed before."""
+    """Create the condition of a first fault; `ended` is the tombstone of its last occurrence, if any."""
     former = {source: Reporter(False, at) for source, at in ended.reporters.items()} if ended else {}
     return Condition(
         code=code,
@@ -82,7 +82,7 @@ def repeat_condition(
 def absorb_unspecific(specific: Condition, unspecific: Condition, unspecific_key: str) -> Condition:
     """Merge an unspecific condition into the specific one that it belongs to, with all its reporters."""
     reporters = {
-        source: replace(reporter, word=reporter.word or unspecific_key)
+        source: replace(reporter, unspecific_key=reporter.unspecific_key or unspecific_key)
         for source, reporter in unspecific.reporters.items()
     }
     return merge_conditions(specific, replace(unspecific, reporters=reporters))
@@ -96,7 +96,7 @@ def is_counted(reporter: Reporter, fault: Fault, at: datetime) -> bool:
 
 
 def changed_parts(before: Condition, after: Condition) -> tuple[str, ...]:
-    """Return the parts of a condition that changed enough for an entry; the count does at each power of ten."""
+    """Return the parts that changed enough for an entry; the count does at each power of ten."""
     old, new = before.as_reported, after.as_reported
     parts = (
         ("count", len(str(after.count)) > len(str(before.count))),

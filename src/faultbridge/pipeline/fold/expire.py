@@ -1,4 +1,4 @@
-"""Expire: end conditions without a report: by time, by a reboot, by a passed verification or by a new instance."""
+"""Expire: end conditions by time, by a reboot, by a passed verification or by a new instance."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def quiet_until(condition: Condition) -> datetime | None:
 
 
 def quiet_for(condition: Condition) -> timedelta | None:
-    """Return the time without observations after which a condition ends, or None if it does not end by time."""
+    """Return the quiet period after which a condition ends, or None if it does not end by time."""
     seconds = [int(end.removeprefix("quiet:")) for end in condition.ends_on if end.startswith("quiet:")]
     return timedelta(seconds=min(seconds)) if seconds else None
 

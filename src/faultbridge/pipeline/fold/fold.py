@@ -1,4 +1,4 @@
-"""Fold: apply observations to the conditions of a node; duplicates, reordering and replays change nothing.
+"""Fold: apply observations to a node's conditions; duplicates and reordering change nothing.
 
 Records are not remembered, only their effects: each reporter of a condition has a watermark, the time of its latest
 counted observation. An ended condition leaves a tombstone with these times, and an evicted tombstone raises the node's

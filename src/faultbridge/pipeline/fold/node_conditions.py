@@ -97,7 +97,7 @@ class NodeConditions:
             self._update_devices(snapshot, arrival)
         outcomes = [self.apply_fault(fault, replace(arrival, observation=fault)) for fault in snapshot.present]
         asserted = {
-            condition.reporters[snapshot.source].word or key: key
+            condition.reporters[snapshot.source].unspecific_key or key: key
             for key, condition in self.active.items()
             if snapshot.source in condition.reporters
         }
@@ -110,7 +110,7 @@ class NodeConditions:
         return max(outcomes, key=lambda outcome: outcome.rank, default=Outcome.CLEAN)
 
     def end(self, key: str, condition: Condition, at: datetime, reason: str, record_id: str | None = None) -> None:
-        """End a condition and store its watermarks as a tombstone; the oldest tombstone is evicted if necessary."""
+        """End a condition and store its watermarks as a tombstone, evicting the oldest if necessary."""
         del self.active[key]
         times = {source: reporter.last_at for source, reporter in condition.reporters.items()}
         self._tombstones[key] = Tombstone(ended_at=at, reporters=times)

@@ -35,7 +35,10 @@ LOG_CODES = ("xid.", "sxid.")
 
 
 def must_write(before: NodeState, after: NodeState, policy: Policy, catalog: Catalog) -> bool:
-    """Return whether more than watermarks and counts changed since the stored state, or one of them changed enough."""
+    """Return whether a node's changed state must be stored.
+
+    That is the case if anything except watermarks and counts changed, or one of them by more than its precision.
+    """
     if replace(after, conditions=before.conditions, snapshots=before.snapshots, due_at=before.due_at) != before:
         return True
     if after.conditions.keys() != before.conditions.keys() or after.snapshots.keys() != before.snapshots.keys():

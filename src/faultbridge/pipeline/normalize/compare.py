@@ -134,7 +134,7 @@ def _counted_xid(previous: CounterSample, sample: CounterSample, name: str) -> F
 
 
 def _reduced_rate(previous: CounterSample, sample: CounterSample, name: str) -> Fault | None:
-    """Return a fault if an InfiniBand link that is up has a lower rate than before: it lost lanes or speed."""
+    """Return a fault if an active InfiniBand link has a lower rate than before: lost lanes or speed."""
     before, now = previous.values.get(name), sample.values[name]
     link_up = previous.values.get("ib_link") == sample.values.get("ib_link") == 1
     if not link_up or not isinstance(before, int) or not isinstance(now, int) or now >= before:

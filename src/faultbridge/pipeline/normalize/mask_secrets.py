@@ -14,7 +14,7 @@ MASKED = b"[masked]"
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """One kind of secret: the expression runs if a hint (lower case) occurs, and its group `secret` is masked."""
+    """One kind of secret: if a hint (lower case) occurs, the expression's group `secret` is masked."""
 
     name: str
     hints: tuple[bytes, ...]

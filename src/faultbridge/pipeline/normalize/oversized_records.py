@@ -26,7 +26,7 @@ def add_evidence_object(observations: tuple[Observation, ...], key: str | None) 
 
 
 def limit_faults(observations: Iterable[Observation], source: str) -> tuple[Observation, ...]:
-    """Replace the observations of a record with more than 64 different faults by one fault with their number."""
+    """Replace a record's observations by one fault if it has more than 64 different faults."""
     observations = tuple(observations)
     # Counting all faults first is cheap, and for most records it is enough.
     total = sum(len(faults_of(observation)) for observation in observations)

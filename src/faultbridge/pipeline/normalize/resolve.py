@@ -1,4 +1,4 @@
-"""Resolve: find the node of a record by any of its names, and the incarnation that an observation is about.
+"""Resolve: find the node of a record by any of its names, and the incarnation that it is about.
 
 An incarnation is an instance and boot of a node. Ingest never registers a node: a record without a known name is
 rejected.
@@ -24,7 +24,7 @@ _NAME_WITH_INSTANCE = re.compile(r"(?:hyperpod-)?(m?i-[0-9a-f]{8,17})")
 
 
 class IncarnationMatch(StrEnum):
-    """Whether an observation is about the node's current instance and boot, an earlier one, or cannot be decided."""
+    """Whether an observation is about the current instance and boot, an earlier one, or unknown."""
 
     CURRENT = "current"
     EARLIER = "earlier"
@@ -62,7 +62,7 @@ def _with_proven_instance(alias: Alias, row: AliasRow) -> AliasRow:
 
 
 def record_boot(state: NodeState, record: RawRecord) -> NodeState:
-    """Return a node with the boot id of a record of its current instance; a new boot id raises the boot number."""
+    """Return the node with the boot id of a record; a new boot id raises the boot number."""
     current = state.incarnation
     if current is None or record.boot_id is None or record.boot_id == current.boot_id:
         return state
@@ -76,7 +76,7 @@ def record_boot(state: NodeState, record: RawRecord) -> NodeState:
 def match_incarnation(
     state: NodeState, record: RawRecord, alias_instance: str | None, observed_at: datetime
 ) -> IncarnationMatch:
-    """Return which incarnation an observation is about: decided by instance id, else by boot id, else by time.
+    """Return which incarnation an observation is about: by instance id, else boot id, else time.
 
     `alias_instance` is the instance id of the alias by which the node was found, if any. A retired node has no current
     incarnation.

@@ -22,7 +22,9 @@ _NO_SKEW = timedelta(0)
 def assign_times(
     observations: Iterable[Observation], *, received_at: datetime, sent_at: datetime | None = None
 ) -> tuple[Observation, ...]:
-    """Return the observations with final times; `received_at` is AWS's clock, `sent_at` the sender's clock.
+    """Return the observations with final times.
+
+    `received_at` is the time of AWS's clock, `sent_at` that of the sender's clock at sending.
 
     Faults and clears state a changed time in their attributes: `time_source` is `sent` or `received` for a filled-in
     time, and `shifted` for a shifted one; `time_claimed` is then the original time.

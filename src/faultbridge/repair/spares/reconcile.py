@@ -16,7 +16,16 @@ from faultbridge.domain.clusters import ClusterConfig, Mode
 from faultbridge.domain.edges import CaseStatus
 from faultbridge.domain.spares import Spare, SpareStatus
 from faultbridge.log import log_cause
-from faultbridge.ports import Candidate, ClusterNode, Launcher, LaunchRequest, Presence, Verdict, Verification, Verifier
+from faultbridge.ports import (
+    ClusterNode,
+    LaunchedInstance,
+    Launcher,
+    LaunchRequest,
+    Presence,
+    Verdict,
+    Verification,
+    Verifier,
+)
 from faultbridge.repair.attempt.step_tools import ComputeAccess, StepTools
 from faultbridge.repair.spares.pool import SparePool
 from faultbridge.repair.successor.launch import SAME_TOKEN
@@ -126,7 +135,7 @@ class _SpareReconciler:
         orchestrator = self.tools.orchestrators[self.config.orchestrator]
         return not orchestrator.applicable or orchestrator.cordon(ClusterNode(self.config, instance, instance)).ok
 
-    def _verify(self, candidate: Candidate) -> None:
+    def _verify(self, candidate: LaunchedInstance) -> None:
         instance, kind = candidate.instance_id, candidate.instance_type
         operation = self.verifier.start(instance, f"{self.spare.owner}-{self.spare.verifications}")
         self.pool.change(

@@ -7,7 +7,7 @@ from datetime import datetime
 from faultbridge.domain.cases import Phase, RepairAction
 from faultbridge.errors import Misconfigured
 from faultbridge.pipeline import entry_builder
-from faultbridge.ports import Candidate
+from faultbridge.ports import LaunchedInstance
 from faultbridge.repair.attempt.step_context import StepContext
 from faultbridge.repair.attempt.step_contract import StepOutcome, StepResult, waiting
 from faultbridge.repair.successor import launch
@@ -42,7 +42,7 @@ def on_timeout(context: StepContext, reason: str) -> StepResult:
     return context.escalate_to_operator(f"TIMEOUT: {reason}", draft)
 
 
-def _candidates(context: StepContext, group: str) -> tuple[Candidate, ...]:
+def _candidates(context: StepContext, group: str) -> tuple[LaunchedInstance, ...]:
     launcher = context.launcher
     if launcher is not None:
         return launcher.launched(launch.launch_request(context, group))

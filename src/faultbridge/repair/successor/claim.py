@@ -17,7 +17,7 @@ from faultbridge.domain.edges import NodeStatus
 from faultbridge.domain.nodes import Alias, AliasRow, Incarnation, NodeState
 from faultbridge.domain.times import to_text
 from faultbridge.pipeline import entry_builder
-from faultbridge.ports import Candidate
+from faultbridge.ports import LaunchedInstance
 from faultbridge.repair.attempt.progress import move_node, update_attempt
 from faultbridge.repair.attempt.step_context import Change, StepContext
 from faultbridge.storage import items, keys
@@ -31,7 +31,7 @@ class InstanceTaken(Exception):  # noqa: N818 - an expected situation, not an er
     """The instance already backs another node."""
 
 
-def claim(context: StepContext, candidate: Candidate) -> Change:
+def claim(context: StepContext, candidate: LaunchedInstance) -> Change:
     """Return the change that attaches a candidate to the node. It raises InstanceTaken if it is not free."""
 
     def revise(state: NodeState, now: datetime) -> Transition:
@@ -57,7 +57,7 @@ def claim(context: StepContext, candidate: Candidate) -> Change:
 def _attach(
     context: StepContext,
     state: NodeState,
-    candidate: Candidate,
+    candidate: LaunchedInstance,
     free: tuple[Alias, ...],
     now: datetime,
     writes: tuple[Write, ...],
@@ -94,12 +94,12 @@ def _attach(
     return Transition(state, (step, draft), writes)
 
 
-def _facts(context: StepContext, candidate: Candidate) -> dict[str, Any]:
+def _facts(context: StepContext, candidate: LaunchedInstance) -> dict[str, Any]:
     facts = {"launched_at": to_text(candidate.launched_at), "instance_type": candidate.instance_type}
     return facts | ({"spare": True} if candidate.instance_id == context.attempt.spare else {})
 
 
-def _aliases_of(state: NodeState, candidate: Candidate) -> Iterator[Alias]:
+def _aliases_of(state: NodeState, candidate: LaunchedInstance) -> Iterator[Alias]:
     yield Alias("instance", candidate.instance_id)
     dns = candidate.private_dns or ""
     for name in dict.fromkeys((dns, dns.split(".", 1)[0])):
@@ -121,7 +121,7 @@ def _belongs_to_other(found: Item | None, state: NodeState) -> bool:
     return row.valid_to is None and row.key != state.key
 
 
-def _claim_write(context: StepContext, candidate: Candidate, now: datetime) -> Put:
+def _claim_write(context: StepContext, candidate: LaunchedInstance, now: datetime) -> Put:
     key, case = context.state.key, context.case
     holder = {"cluster": key.cluster, "node": key.node, "case": case.id, "attempt": case.attempts}
     return Put(
@@ -130,7 +130,7 @@ def _claim_write(context: StepContext, candidate: Candidate, now: datetime) -> P
     )
 
 
-def _alias_write(alias: Alias, found: Item | None, state: NodeState, candidate: Candidate, now: datetime) -> Put:
+def _alias_write(alias: Alias, found: Item | None, state: NodeState, candidate: LaunchedInstance, now: datetime) -> Put:
     row = AliasRow(state.key, candidate.instance_id, candidate.launched_at)
     unchanged: Condition = Absent() if found is None else Equals("valid_from", str(found["valid_from"]))
     return Put(items.alias_item(alias, row, now), when=unchanged)
@@ -143,7 +143,7 @@ def _end_former_alias(former: str | None, found: dict[Key, Item], now: datetime)
         yield Put(items.alias_item(Alias("instance", former), row, now))
 
 
-def _roster_write(context: StepContext, state: NodeState, candidate: Candidate) -> Update:
+def _roster_write(context: StepContext, state: NodeState, candidate: LaunchedInstance) -> Update:
     generation = (state.incarnation.instance if state.incarnation else 0) + 1
     key = keys.roster(state.key.cluster, context.rules.config.shard(state.key.node), state.key.node)
     return Update(key, set={("generation",): generation, ("instance",): candidate.instance_id})

@@ -14,7 +14,7 @@ from faultbridge.decoders.common.gpu_count import with_same_gpu_count
 from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.nodes import NodeState
 from faultbridge.errors import Misconfigured, Transient
-from faultbridge.ports import CallResult, Candidate, Launcher, LaunchRequest, ProviderFailure
+from faultbridge.ports import CallResult, LaunchedInstance, Launcher, LaunchRequest, ProviderFailure
 from faultbridge.repair.attempt.progress import live_attempt, update_attempt
 from faultbridge.repair.attempt.step_context import StepContext
 from faultbridge.repair.spares.pool import SparePool, read_spares
@@ -44,7 +44,7 @@ def ensure_successor(context: StepContext) -> CallResult | None:
     return replace(answer, failure=ProviderFailure.PROVIDER_ERROR) if template_missing else answer
 
 
-def _tag_spare(context: StepContext, launcher: Launcher, found: Sequence[Candidate]) -> CallResult | None:
+def _tag_spare(context: StepContext, launcher: Launcher, found: Sequence[LaunchedInstance]) -> CallResult | None:
     """Tag a spare with its case before the old instance is released for it."""
     spare = context.attempt.spare
     if spare is None or spare not in {candidate.instance_id for candidate in found}:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from faultbridge.errors import Transient
-from faultbridge.registry.instances import Synced
+from faultbridge.registry.instances import SyncResult
 from faultbridge.simulation.fakes import FakeFleet
 from faultbridge.simulation.fault_injection import Crash
 from faultbridge.simulation.journal import Journal, Kind
@@ -28,7 +28,7 @@ class ProviderRepair:
     schedule: Schedule
     journal: Journal
     replaced: set[str]
-    sync: Callable[[], tuple[Synced, ...]]
+    sync: Callable[[], tuple[SyncResult, ...]]
     _synced_instances: tuple[object, ...] = ()
     _detected: set[str] = field(default_factory=set)
 
@@ -50,7 +50,7 @@ class ProviderRepair:
             found = self.sync()
         except (Crash, Transient):
             return  # the next call runs it again
-        if all(one.quiet for one in found):
+        if all(one.unchanged for one in found):
             self._synced_instances = now
 
     def _replace(self, instance: str) -> None:

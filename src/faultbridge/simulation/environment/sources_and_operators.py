@@ -15,7 +15,7 @@ from faultbridge.rules.policies import PolicyStore
 from faultbridge.simulation.environment.action_plan import ExternalAction
 from faultbridge.simulation.environment.cloud_actions import CloudActions, pick
 from faultbridge.simulation.environment.samples import HARDWARE_FAULTS, SAMPLES, impaired_instance_status
-from faultbridge.simulation.fakes.fleet import Instance
+from faultbridge.simulation.fakes.fleet import FakeInstance
 from faultbridge.simulation.fault_injection import Crash
 from faultbridge.simulation.simulated_system import FOLLOWED, GROUPS, REPAIRED, WATCHED, SimulatedSystem
 from faultbridge.storage import keys
@@ -65,7 +65,7 @@ class Environment(CloudActions):
             if running := [*self.system.fleet.running(GROUPS[REPAIRED])]:
                 self._fail_host(pick(running, action.selector))
 
-    def _fail_host(self, instance: Instance) -> None:
+    def _fail_host(self, instance: FakeInstance) -> None:
         """Make the host of an instance fail, which EC2 reports as impaired."""
         self.system.mark_bad(instance.instance_id)
         self.system.checks.dead_instances.add(instance.instance_id)
@@ -76,7 +76,7 @@ class Environment(CloudActions):
             RawInput("ec2-status", REPAIRED, body, node=name, instance_id=instance.instance_id), 0.0, 3
         )
 
-    def _node_name(self, instance: Instance) -> str:
+    def _node_name(self, instance: FakeInstance) -> str:
         """Return the node name of an instance; a new instance is known by its DNS name."""
         return self.system.node_names.get(instance.instance_id, f"{instance.instance_id}.internal")
 
@@ -91,7 +91,7 @@ class Environment(CloudActions):
         if terminated:
             self._send(pick(terminated, action.selector), action)
 
-    def _send(self, instance: Instance, action: ExternalAction) -> None:
+    def _send(self, instance: FakeInstance, action: ExternalAction) -> None:
         """Send the action's sample from an instance, with a clock skew, maybe without timestamp or instance id."""
         cluster = next(cluster for cluster, group in GROUPS.items() if group == instance.group)
         if cluster == WATCHED:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from faultbridge.errors import Misconfigured
-from faultbridge.ports import CallResult, Candidate, Capacity, Clock, Presence, ProviderFailure
+from faultbridge.ports import CallResult, Capacity, Clock, LaunchedInstance, Presence, ProviderFailure
 from faultbridge.simulation.fakes.clock import ManualClock
 from faultbridge.simulation.fakes.seam import Seam
 
@@ -16,7 +16,7 @@ INSTANCE_TYPE = "p5.48xlarge"
 
 
 @dataclass(frozen=True)
-class Instance:
+class FakeInstance:
     """One instance of the fake fleet.
 
     It runs from `launched_at` on, which may be in the future. `case` is the case for which it was launched.
@@ -49,14 +49,14 @@ class FakeFleet:
         self.clock = clock or ManualClock()
         self.launch_delay = launch_delay
         self.capacity_left = capacity_left
-        self.instances: dict[str, Instance] = {}
+        self.instances: dict[str, FakeInstance] = {}
         self.pending_groups: list[str] = []
         self.templates: set[str] = set()
 
     def launch(self, group: str, instance_id: str | None = None, at: datetime | None = None) -> str:
         """Add an instance to a group, at the current time by default; returns its id."""
         name = instance_id or f"i-{len(self.instances) + 1:017x}"
-        self.instances[name] = Instance(name, group, at or self.clock.now())
+        self.instances[name] = FakeInstance(name, group, at or self.clock.now())
         return name
 
     def terminate(self, instance_id: str) -> None:
@@ -79,7 +79,7 @@ class FakeFleet:
         self.capacity_left = capacity_left
         self._launch_pending()
 
-    def running(self, group: str) -> Iterator[Instance]:
+    def running(self, group: str) -> Iterator[FakeInstance]:
         """Yield the running instances of a group."""
         now = self.clock.now()
         for instance in self.instances.values():
@@ -98,9 +98,9 @@ def whole_seconds(at: datetime) -> datetime:
     return at.replace(microsecond=0)
 
 
-def as_candidate(instance: Instance, now: datetime) -> Candidate:
-    """Convert an instance to the port's `Candidate`."""
-    return Candidate(
+def as_launched_instance(instance: FakeInstance, now: datetime) -> LaunchedInstance:
+    """Convert an instance to the port's `LaunchedInstance`."""
+    return LaunchedInstance(
         instance.instance_id,
         whole_seconds(instance.launched_at),
         instance.instance_type,
@@ -169,13 +169,13 @@ class FakeProvider(FailingFake):
         with self.seam.around("provider", "capacity", (instance_id, group)):
             return self.known_capacity
 
-    def candidates(self, group: str, launched_after: datetime) -> tuple[Candidate, ...]:
+    def candidates(self, group: str, launched_after: datetime) -> tuple[LaunchedInstance, ...]:
         """List the running instances of a group that launched at or after a time, oldest first."""
         with self.seam.around("provider", "candidates", group):
             if all(instance.group != group for instance in self.fleet.instances.values()):
                 raise Misconfigured(f"no such group: {group!r}")
             found = [
-                as_candidate(each, self.fleet.clock.now())
+                as_launched_instance(each, self.fleet.clock.now())
                 for each in self.fleet.running(group)
                 if whole_seconds(each.launched_at) >= whole_seconds(launched_after)
             ]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from faultbridge.domain.clusters import ClusterConfig
-from faultbridge.registry.instances import Machine, Member
+from faultbridge.domain.instances import Instance
+from faultbridge.registry.instances import GroupMember
 from faultbridge.simulation.fakes.fleet import INSTANCE_TYPE, FakeFleet
 from faultbridge.simulation.fakes.seam import Seam
 
@@ -27,35 +28,35 @@ class FakeInventory:
         self.opted_out_instances: set[str] = set()
         self.standby: set[str] = set()
 
-    def look(self, _config: ClusterConfig, groups: Collection[str]) -> Mapping[str, Mapping[str, Member]]:
+    def list_members(self, _config: ClusterConfig, groups: Collection[str]) -> Mapping[str, Mapping[str, GroupMember]]:
         """Return the members of each group, except omitted groups."""
         self.calls += 1
-        with self.seam.around("inventory", "look", tuple(groups)):
+        with self.seam.around("inventory", "list_members", tuple(groups)):
             return {
                 group: {
-                    one.instance_id: Member(one.instance_id, ZONE, one.instance_id not in self.standby)
+                    one.instance_id: GroupMember(one.instance_id, ZONE, one.instance_id not in self.standby)
                     for one in self.fleet.running(group)
                 }
                 for group in groups
                 if group not in self.omitted_groups
             }
 
-    def describe(self, _config: ClusterConfig, group: str, members: Mapping[str, Member]) -> tuple[Machine, ...]:
+    def describe(self, _config: ClusterConfig, group: str, members: Mapping[str, GroupMember]) -> tuple[Instance, ...]:
         """Describe members of a group; counts one more page of calls per hundred members."""
         self.calls += 2 * -(-len(members) // 100)
         with self.seam.around("inventory", "describe", group):
-            return tuple(self.machine(group, one) for one in members)
+            return tuple(self.instance(group, one) for one in members)
 
-    def machines(self, config: ClusterConfig, group: str) -> tuple[Machine, ...]:
+    def serving_instances(self, config: ClusterConfig, group: str) -> tuple[Instance, ...]:
         """Describe every member of a group."""
-        return self.describe(config, group, self.look(config, [group])[group])
+        return self.describe(config, group, self.list_members(config, [group])[group])
 
-    def machine(self, group: str, instance: str) -> Machine:
+    def instance(self, group: str, instance_id: str) -> Instance:
         """Return the description of one instance."""
-        launched = self.fleet.instances[instance].launched_at
-        domains = {"zone": ZONE, "network_node": f"nn-{instance[-1]}"}
-        host = f"ip-{instance[-4:]}"
-        return Machine(instance, host, group, INSTANCE_TYPE, domains, (f"{host}.internal",), launched)
+        launched = self.fleet.instances[instance_id].launched_at
+        domains = {"zone": ZONE, "network_node": f"nn-{instance_id[-1]}"}
+        host = f"ip-{instance_id[-4:]}"
+        return Instance(instance_id, (host, f"{host}.internal"), domains, group, INSTANCE_TYPE, launched)
 
     def gone(self, _config: ClusterConfig, instances: Collection[str]) -> frozenset[str]:
         """Return the given instances that are terminated."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime
 
-from faultbridge.ports import CallResult, Candidate, LaunchRequest, ProviderFailure
-from faultbridge.simulation.fakes.fleet import FailingFake, FakeFleet, as_candidate
+from faultbridge.ports import CallResult, LaunchedInstance, LaunchRequest, ProviderFailure
+from faultbridge.simulation.fakes.fleet import FailingFake, FakeFleet, as_launched_instance
 from faultbridge.simulation.fakes.seam import Seam
 
 
@@ -25,14 +25,14 @@ class FakeLauncher(FailingFake):
         self.launch_calls: list[tuple[str, str]] = []
         self._answers: dict[str, CallResult] = {}
 
-    def launched(self, launch_request: LaunchRequest) -> tuple[Candidate, ...]:
+    def launched(self, launch_request: LaunchRequest) -> tuple[LaunchedInstance, ...]:
         """List the live instances launched for the case, and its spare, oldest first."""
         with self.seam.around("launcher", "launched", launch_request):
             now = self.fleet.clock.now()
             if self.hidden_until is not None and now < self.hidden_until:
                 return ()
             found = [
-                as_candidate(one, now)
+                as_launched_instance(one, now)
                 for one in self.fleet.instances.values()
                 if (one.case == launch_request.case or one.instance_id == launch_request.spare)
                 and one.alive

@@ -1,4 +1,4 @@
-"""Archive lines: timeline entries as gzipped JSON lines in S3, by cluster and day, and the keys of the objects.
+"""Archive lines: timeline entries as gzipped JSON lines in S3, by cluster and day.
 
 A line contains the entry's body exactly as it was hashed, so that the hash chain can be verified from the archive
 alone. Lines may be duplicated and unordered; readers order them by stream, epoch and sequence.
@@ -100,7 +100,7 @@ def _line(entry: Mapping[str, Any]) -> ArchiveLine:
 
 
 def object_key(cluster: str, day: str, body: bytes, label: str = "part") -> str:
-    """Return the key of an object of lines; it contains a hash of the content, so that a repeated write is harmless."""
+    """Return the key of an object of lines; it contains a content hash, so a repeated write is harmless."""
     return f"{day_prefix(cluster, day)}{label}-{digest(body)[:32]}.jsonl.gz"
 
 

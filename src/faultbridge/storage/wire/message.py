@@ -69,7 +69,7 @@ class Message:
 
 
 def raw_key(cluster: str, at: datetime, body: bytes) -> str:
-    """Return the S3 key of a body; it contains a hash of the content, so that a repeated write is harmless."""
+    """Return the S3 key of a body; it contains a content hash, so a repeated write is harmless."""
     return f"raw/{cluster}/{at:%Y-%m-%d}/{hashlib.sha256(body).hexdigest()}"
 
 

@@ -79,9 +79,9 @@ class DemoScenario:
         create_fleet(self.cluster, NODES, stack=self.session.target.stack, environment=self.environment)
         registration = self.session.application.registry.registration
         registration.add_cluster(ClusterConfig(self.cluster, mode=Mode.ACT, repair_owner=RepairOwner.FAULTBRIDGE))
-        instances = Ec2Inventory(self.session.clients).machines(ClusterConfig(self.cluster), self.cluster)
+        instances = Ec2Inventory(self.session.clients).serving_instances(ClusterConfig(self.cluster), self.cluster)
         for instance in instances:
-            registration.add_node(self.cluster, NewNode.of_machine(instance))
+            registration.add_node(self.cluster, NewNode.of_instance(instance))
         return [instance.name for instance in instances]
 
     def _send(self, records: Sequence[DemoRecord]) -> int:

@@ -16,7 +16,7 @@ from faultbridge.cli.stack.session import Session
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from faultbridge.ops.backlog import Waiting
+    from faultbridge.ops.backlog import BacklogItem
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -98,16 +98,16 @@ def backlog(session: Session) -> list[dict[str, Any]]:
     ]
 
 
-def _queued_records(session: Session, now: datetime) -> Waiting:
+def _queued_records(session: Session, now: datetime) -> BacklogItem:
     """Return the backlog of the raw record queue. CloudWatch provides its age, or has no data yet."""
     from faultbridge.adapters.messaging.sqs import queue_age
-    from faultbridge.ops.backlog import OVERDUE, Waiting
+    from faultbridge.ops.backlog import OVERDUE, BacklogItem
 
     count = session.ports.queue.depth().waiting
     age = queue_age(session.clients, session.settings.queue_url.rsplit("/", 1)[-1], now) if count else None
     note = "age unknown: CloudWatch has no data" if count and age is None else ""
     since = now - age if age is not None else None
-    return Waiting("records", count, since, stuck=age is not None and age > OVERDUE, note=note)
+    return BacklogItem("records", count, since, stuck=age is not None and age > OVERDUE, note=note)
 
 
 def _deployed_status(session: Session) -> dict[str, Any]:

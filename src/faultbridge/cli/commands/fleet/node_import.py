@@ -125,7 +125,7 @@ def _nodes_of_group(session: Session, cluster: str, group: str) -> list[NewNode]
     inventory = session.application.ports.inventories.get(config.provider)
     if inventory is None:
         raise typer.BadParameter(f"no inventory for provider: {config.provider!r}; give a file instead of --group")
-    return [NewNode.of_machine(instance) for instance in inventory.machines(config, group)]
+    return [NewNode.of_instance(instance) for instance in inventory.serving_instances(config, group)]
 
 
 def _row(node: NewNode, result: NodeState | Rejected) -> dict[str, str | None]:

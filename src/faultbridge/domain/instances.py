@@ -1,0 +1,43 @@
+"""Instances: the one model of an instance that backs, or can back, a node."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from faultbridge.domain.nodes import DomainKind, narrowest
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """One instance, as its provider and its orchestrator describe it; unknown values are None or empty.
+
+    `names` are all names under which records refer to it, the provider's preferred name first. `domains` are its
+    failure domains by kind. `slot` is the provider's permanent id of the node that the instance backs (HyperPod's
+    logical id). `opted_out` is True when a tag or label excludes the instance from repair.
+    """
+
+    instance_id: str
+    names: tuple[str, ...] = ()
+    domains: Mapping[str, str] = field(default_factory=dict)
+    group: str | None = None
+    instance_type: str | None = None
+    launched_at: datetime | None = None
+    slot: str | None = None
+    opted_out: bool = False
+
+    @property
+    def name(self) -> str:
+        """Return the preferred name; the instance id when there is none."""
+        return self.names[0] if self.names else self.instance_id
+
+    @property
+    def domain(self) -> str | None:
+        """Return the narrowest known failure domain."""
+        return narrowest(self.domains)
+
+    @property
+    def zone(self) -> str | None:
+        """Return the availability zone."""
+        return self.domains.get(DomainKind.ZONE)

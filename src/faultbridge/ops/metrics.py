@@ -1,0 +1,99 @@
+"""Metrics: counts and durations from published entries, and gauges of nodes by status."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from faultbridge.domain.edges import NodeStatus
+from faultbridge.domain.entries import EntryType
+from faultbridge.domain.times import from_text
+
+MILLISECONDS_PER_SECOND = 1000
+
+NODE_GAUGES: Mapping[str, frozenset[NodeStatus]] = {
+    "NodesHealthy": frozenset({NodeStatus.HEALTHY}),
+    "NodesDegraded": frozenset({NodeStatus.DEGRADED}),
+    "NodesQuarantined": frozenset({NodeStatus.QUARANTINED}),
+    "NodesInRepair": frozenset(
+        {
+            NodeStatus.DRAINING,
+            NodeStatus.REPAIRING,
+            NodeStatus.REPLACING,
+            NodeStatus.PROVISIONING,
+            NodeStatus.VALIDATING,
+        }
+    ),
+    "NodesFailed": frozenset({NodeStatus.FAILED}),
+}
+"""The gauges of a cluster: each counts the nodes in some statuses."""
+
+_FAULT_METRICS = {EntryType.FAULT_DETECTED: "FaultsDetected", EntryType.FAULT_CLEARED: "FaultsCleared"}
+_CASE_METRICS = {
+    "open": "CasesOpened",
+    "in_progress": "RepairsStarted",
+    "escalated": "CasesEscalated",
+    "resolved": "CasesEnded",
+}
+
+
+@dataclass(slots=True)
+class ClusterMetrics:
+    """Metrics of one cluster: counts and durations (ms) by metric name, fault counts by code."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    durations: defaultdict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
+    codes: defaultdict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+
+
+def node_gauges(counts: Mapping[str, int]) -> dict[str, int]:
+    """Return the gauges for counts of nodes by status; a missing status counts as 0."""
+    return {name: sum(counts.get(status.value, 0) for status in statuses) for name, statuses in NODE_GAUGES.items()}
+
+
+def count_entries(entries: Iterable[Mapping[str, Any]], now: datetime) -> dict[str, ClusterMetrics]:
+    """Return the metrics of a batch of entries, by cluster."""
+    by_cluster: dict[str, ClusterMetrics] = defaultdict(ClusterMetrics)
+    for entry in entries:
+        metrics = by_cluster[str(entry["cluster"])]
+        lag = now - from_text(str(entry["recorded_at"]))
+        metrics.durations["PublishLag"].append(max(int(lag.total_seconds() * MILLISECONDS_PER_SECOND), 0))
+        _add_entry(metrics, EntryType(entry["type"]), json.loads(str(entry["body"]))["data"])
+    return dict(by_cluster)
+
+
+def _add_entry(metrics: ClusterMetrics, kind: EntryType, data: Mapping[str, Any]) -> None:
+    if kind in _FAULT_METRICS:
+        metrics.codes[str(data.get("code"))][_FAULT_METRICS[kind]] += 1
+    elif kind is EntryType.CASE_STATUS:
+        _add_case(metrics, data)
+    elif kind is EntryType.NOTE and data.get("kind") == "refused":
+        reason = str((data.get("facts") or {}).get("waiting_for") or "other")
+        metrics.counts[f"Refused{_title(reason)}"] += 1
+
+
+def _add_case(metrics: ClusterMetrics, data: Mapping[str, Any]) -> None:
+    if data.get("to") in _CASE_METRICS and data.get("from") != data.get("to"):
+        metrics.counts[_CASE_METRICS[data["to"]]] += 1
+    phases = data.get("phases") or {}
+    for name, milliseconds in _phase_durations(phases):
+        metrics.durations[name].append(milliseconds)
+    if data.get("gpu_time_lost") is not None:
+        metrics.counts["GpuSecondsLost"] += data["gpu_time_lost"] // MILLISECONDS_PER_SECOND
+
+
+def _phase_durations(phases: Mapping[str, int]) -> Iterator[tuple[str, int]]:
+    """Yield the duration of each phase, and of the case without the time until its detection."""
+    if phases:
+        yield "CaseTotal", sum(milliseconds for name, milliseconds in phases.items() if name != "detected")
+    for name, milliseconds in phases.items():
+        yield f"Phase{_title(name)}", milliseconds
+
+
+def _title(name: str) -> str:
+    """Return the name in CamelCase, as metric names are written."""
+    return name.title().replace("_", "")

@@ -1,0 +1,64 @@
+"""Roster: one row a node, from which the inventory reads which instance backs which node of a cluster.
+
+A row repeats a few values of the node's state, so that a sync reads a whole cluster with few calls. `described` is the
+instance whose names and failure domains were read from the provider; a new instance is described once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+
+from faultbridge.domain.clusters import ClusterConfig
+from faultbridge.domain.instances import Instance
+from faultbridge.domain.nodes import DomainKind, NodeState
+from faultbridge.storage import items, keys
+from faultbridge.storage.writes import Item, Put, Update, Value
+
+ROSTER = "NODE#"
+"""The prefix of the sort keys of roster rows."""
+
+
+def new_row(state: NodeState, config: ClusterConfig, now: datetime, *, described: bool) -> Put:
+    """Return the write of a new node's row; `described`: the metadata of its instance is complete."""
+    instance = state.incarnation.instance_id if state.incarnation else None
+    row: Item = {
+        "node": state.key.node,
+        "generation": state.incarnation.instance if state.incarnation else 0,
+        "instance": instance,
+        "group": state.placement.group,
+        "type": state.placement.instance_type,
+        "domain": state.placement.domain,
+        "zone": state.placement.domains.get(DomainKind.ZONE),
+        "names": list(state.placement.host_names),
+        "slot": state.placement.slot,
+        "described": instance if described else None,
+    }
+    key = keys.roster(state.key.cluster, config.shard(state.key.node), state.key.node)
+    return Put(items.item(key, now, row))
+
+
+def row_update(state: NodeState, config: ClusterConfig, instance: Instance) -> Update:
+    """Return the write that brings a node's row up to date with its state and its described instance."""
+    written: dict[tuple[str, ...], Value] = {
+        ("generation",): state.incarnation.instance if state.incarnation else 0,
+        ("instance",): instance.instance_id,
+        ("described",): instance.instance_id,
+        ("type",): state.placement.instance_type,
+        ("domain",): state.placement.domain,
+        ("zone",): state.placement.domains.get(DomainKind.ZONE),
+        ("names",): list(state.placement.host_names),
+        ("slot",): state.placement.slot,
+        ("opted_out",): instance.opted_out,
+    }
+    return Update(keys.roster(state.key.cluster, config.shard(state.key.node), state.key.node), set=written)
+
+
+def new_metadata(row: Item, orchestrator: Instance | None) -> Instance | None:
+    """Add the orchestrator's names to the stored ones; None when the row already contains all of them."""
+    stored = row.get("names")
+    names = tuple(str(name) for name in stored) if isinstance(stored, list) else ()
+    found = orchestrator or Instance(str(row["instance"]))
+    if not set(found.names) - {*names, str(row["node"])} and found.opted_out == bool(row.get("opted_out")):
+        return None
+    return replace(found, instance_id=str(row["instance"]), names=(*names, *found.names))

@@ -1,0 +1,42 @@
+"""Fixtures of the inventory tests: a world with two nodes, a fake inventory, a fake node listing, and a sync."""
+
+from __future__ import annotations
+
+import pytest
+
+from faultbridge.registry.inventory_sync import SyncInventory
+from faultbridge.registry.replacement_detection import ReplacementDetection
+from faultbridge.simulation.fakes import FakeInventory
+from tests.builders import KEY
+from tests.registry.fake_node_listing import FakeNodeListing
+from tests.world import World
+
+
+@pytest.fixture
+def world():
+    return World(nodes=("a", "b"), eks_cluster="train")
+
+
+@pytest.fixture
+def inventory(world):
+    return FakeInventory(world.ports.fleet)
+
+
+@pytest.fixture
+def node_listing():
+    return FakeNodeListing()
+
+
+@pytest.fixture
+def sync(world, inventory, node_listing):
+    """Synchronize the cluster of the world; one sync has already run."""
+    app = world.app
+    detection = ReplacementDetection(world.ports.table, app.ledger.append, app.rules.rulebook)
+    inventories = {"ec2-auto-scaling": inventory}
+    synchronizer = SyncInventory(world.ports.table, app.registry.registration, detection, inventories, node_listing)
+
+    def run(only=None):
+        return synchronizer.sync(app.registry.registration.cluster(KEY.cluster), only)
+
+    run()
+    return run

@@ -1,0 +1,112 @@
+"""Replacement detection: how a node changes when another controller replaces, removes or opts out its instance."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from faultbridge.domain.clusters import Mode
+from faultbridge.domain.edges import CaseStatus, NodeStatus
+from faultbridge.domain.instances import Instance
+from tests.builders import KEY
+from tests.registry.world import instance, node_of, replace_externally, terminate
+from tests.world import GROUP, XID_79
+
+
+def decisions(caplog, name: str) -> list[logging.LogRecord]:
+    return [line for line in caplog.records if line.message == name]
+
+
+def test_an_externally_replaced_instance_is_verified_before_its_node_serves_again(world, sync, caplog):
+    old, new = replace_externally(world)
+    with caplog.at_level(logging.INFO, logger="faultbridge"):
+        assert sync().replaced_externally == ["a"]
+    state = node_of(world)
+    assert (state.status, state.incarnation.instance_id, state.incarnation.instance) == (NodeStatus.VALIDATING, new, 2)
+    assert state.former_instances == (old,)
+    assert (state.case.status, state.case.code) == (CaseStatus.QUEUED, "cloud.instance_replaced")
+    assert sync().replaced_externally == []
+    (line,) = decisions(caplog, "instance_replaced_externally")
+    assert (line.cluster, line.node, line.instance_id) == (KEY.cluster, "a", new)
+    assert "validating" in line.reason
+
+
+def test_in_an_observed_cluster_the_node_keeps_serving_unverified(world, sync):
+    world.app.registry.registration.set_cluster(KEY.cluster, {"mode": Mode.OBSERVE})
+    _, new = replace_externally(world)
+    assert sync().replaced_externally == ["a"]
+    state = node_of(world)
+    assert (state.status, state.incarnation.instance_id, state.unverified) == (NodeStatus.HEALTHY, new, True)
+    assert state.case is None
+
+
+def test_the_conditions_of_the_former_instance_end_and_its_case_becomes_a_verification(world, sync):
+    world.app.ingestion.ingest([world.message(XID_79, node="a")])
+    assert node_of(world).live_case is not None
+    opened = node_of(world).live_case.id
+    replace_externally(world)
+    assert sync().replaced_externally == ["a"]
+    state = node_of(world)
+    assert (list(state.active()), state.case.id, state.case.status) == ([], opened, CaseStatus.QUEUED)
+    assert state.case.repair_action.value == "verify"
+
+
+def test_a_node_whose_instance_is_gone_leaves_service_until_the_next_one(world, sync, caplog):
+    old = instance(world)
+    terminate(world, old)
+    with caplog.at_level(logging.INFO, logger="faultbridge"):
+        assert sync().gone == ["a"]
+        assert sync().gone == ["a"]
+    assert node_of(world).status is NodeStatus.PROVISIONING
+    (line,) = decisions(caplog, "node_vacated")
+    assert (line.node, line.instance_id, line.reason) == ("a", old, f"external: {old} is gone")
+    new = world.ports.fleet.launch(GROUP)
+    assert sync().replaced_externally == ["a"]
+    assert (instance(world), node_of(world).status) == (new, NodeStatus.VALIDATING)
+
+
+def test_a_node_with_a_live_case_stays_in_service_when_its_instance_is_gone(world, sync, caplog):
+    world.app.ingestion.ingest([world.message(XID_79, node="a")])
+    status = node_of(world).status
+    terminate(world, instance(world))
+    with caplog.at_level(logging.INFO, logger="faultbridge"):
+        assert sync().gone == ["a"]
+    assert node_of(world).status is status
+    (line,) = decisions(caplog, "node_not_vacated")
+    assert "a case controls the node" in line.reason
+
+
+def test_a_replacement_is_refused_while_a_repair_controls_the_node(world, caplog):
+    world.app.ingestion.ingest([world.message(XID_79, node="a")])
+    world.app.ops.react([(KEY.cluster, "a")])
+    before = node_of(world)
+    assert before.live_case.status is CaseStatus.IN_PROGRESS
+    detection, config = (
+        world.app.registry.inventory.replacement_detection,
+        world.app.registry.registration.cluster(KEY.cluster),
+    )
+    with caplog.at_level(logging.INFO, logger="faultbridge"):
+        assert detection.attach_replacement(config, "a", Instance("i-0fffffffffffffff1")) is False
+    assert node_of(world).incarnation == before.incarnation
+    (line,) = decisions(caplog, "replacement_left_to_repair")
+    assert (line.node, line.instance_id) == ("a", "i-0fffffffffffffff1")
+
+
+@pytest.mark.parametrize("source", ["tag", "label"])
+def test_an_opted_out_node_is_ignored_until_the_tag_or_label_is_removed(world, sync, inventory, node_listing, source):
+    def set_opt_out(value: bool) -> None:
+        if source == "tag":
+            inventory.opted_out_instances = {instance(world)} if value else set()
+        else:
+            node_listing.instances = {instance(world): Instance(instance(world), ("a-name",), opted_out=value)}
+        sync()
+
+    set_opt_out(True)
+    world.app.ingestion.ingest([world.message(XID_79, node="a")])
+    state = node_of(world)
+    assert (state.status, state.case, state.ignored.by) == (NodeStatus.DEGRADED, None, "label")
+    set_opt_out(False)
+    assert node_of(world).ignored is None
+    world.app.ops.sweep()
+    assert node_of(world).live_case is not None
