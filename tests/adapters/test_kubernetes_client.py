@@ -205,7 +205,7 @@ def test_nodes_are_listed_by_the_instance_they_run_on(api: Api, kubernetes: Kube
     api.answers = [(200, {"items": nodes})]
     listing = EksNodeListing(Clients())
     listing._apis["train", None] = kubernetes
-    found = listing.call(ClusterConfig("train-a", eks_cluster="train"))
+    found = listing.list_instances(ClusterConfig("train-a", eks_cluster="train"))
     assert set(found) == {first, second}
     assert found[first].names == (
         "ip-10-0-0-7.us-west-2.compute.internal",
@@ -213,4 +213,4 @@ def test_nodes_are_listed_by_the_instance_they_run_on(api: Api, kubernetes: Kube
     )
     assert found[first].domains == {"zone": "us-west-2a", "network_node": "nn-bottom"}
     assert (found[first].opted_out, found[second].opted_out) == (True, False)
-    assert listing.call(ClusterConfig("train-b")) == {}
+    assert listing.list_instances(ClusterConfig("train-b")) == {}

@@ -18,7 +18,7 @@ from faultbridge.adapters.dynamodb.values import to_typed_item
 from faultbridge.ledger.timeline import Timeline
 from tests.contracts.aws import ON_MOTO, REGION, aws, make_table
 from tests.ledger.bulk import rows
-from tests.ledger.test_timeline_cost import ASKED, MOST, NODES, PAGE, SHARDS
+from tests.ledger.test_timeline_cost import MAX_COST, NODES, PAGE, QUERIES, SHARDS
 
 pytestmark = [
     pytest.mark.nightly,
@@ -53,7 +53,7 @@ def filled(request: pytest.FixtureRequest) -> Iterator[tuple[DynamoTable, Meter]
         yield DynamoTable(clients, name), Meter(clients)
 
 
-@pytest.mark.parametrize("asked", ASKED)
+@pytest.mark.parametrize("asked", QUERIES)
 def test_the_cost_of_a_page_does_not_depend_on_the_number_of_entries(
     asked: str, filled: tuple[DynamoTable, Meter]
 ) -> None:
@@ -61,9 +61,9 @@ def test_the_cost_of_a_page_does_not_depend_on_the_number_of_entries(
     timeline, token = Timeline(table), None
     for _ in range(2):
         before = meter.requests, meter.read
-        lines, token = timeline.page(ASKED[asked], PAGE, token)
+        lines, token = timeline.page(QUERIES[asked], PAGE, token)
         assert lines
-        assert meter.requests - before[0] <= MOST[asked][0]
-        assert meter.read - before[1] <= MOST[asked][1]
+        assert meter.requests - before[0] <= MAX_COST[asked][0]
+        assert meter.read - before[1] <= MAX_COST[asked][1]
         if token is None:
             break

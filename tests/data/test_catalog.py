@@ -206,14 +206,14 @@ CSV = {
 
 @pytest.mark.parametrize("file", CSV)
 def test_every_public_code_has_a_row(file: str, shared: Path) -> None:
-    with (shared / "catalog" / file).open(encoding="utf-8", newline="") as stream:
+    with (shared / "catalogue" / file).open(encoding="utf-8", newline="") as stream:
         codes = [CSV[file](row) for row in csv.DictReader(stream)]
     assert codes
     assert [one for one in codes if one not in load_catalog().rows] == []
 
 
 def test_the_numbers_of_nvlink5_units_match_the_public_rules(shared: Path) -> None:
-    rules = json.loads((shared / "samples" / "catalog__oci-xid-actions.json").read_text())["nvl5_decoding_rules"]
+    rules = json.loads((shared / "samples" / "catalogue__oci-xid-actions.json").read_text())["nvl5_decoding_rules"]
     for code, listed in rules.items():
         known = nvlink5_units()[code]
         assert {rule["mnemonic"] for rule in listed} == set(known)

@@ -31,7 +31,7 @@ class IntakeClient:
     def __init__(self) -> None:
         self.world = World()
         self.senders = {"prometheus": {"cluster": KEY.cluster, "sources": ["faultbridge"], "secrets": [SECRET]}}
-        self.world.app.webhook_senders = lambda: lambda: json.dumps(self.senders).encode()
+        self.world.ports.senders = self.senders
 
     def post(self, body=ALERT, *, sender="prometheus", source="faultbridge", secret=SECRET, ago=0, **others):
         raw = body.encode() if isinstance(body, str) else body

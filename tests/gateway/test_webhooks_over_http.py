@@ -96,7 +96,7 @@ class Gateway:
 @pytest.fixture
 def gateway() -> Iterator[Gateway]:
     world = World()
-    world.app.webhook_senders = lambda: lambda: json.dumps(SENDERS).encode()
+    world.ports.senders = SENDERS
     other = ClusterConfig(NEIGHBOR, mode=Mode.ACT, repair_owner=RepairOwner.FAULTBRIDGE)
     world.app.registry.registration.add_cluster(other)
     instance = world.ports.fleet.launch("their-workers")

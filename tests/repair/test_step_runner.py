@@ -62,7 +62,7 @@ def returning() -> World:
     world.fault()
     world.seam.before = outage_of("orchestrator.uncordon", Transient("unreachable"), times=999)
     world.process_entries()
-    world.until(lambda: "verify passed" in world.story())
+    world.until(lambda: "verify passed" in world.record_history())
     world.until(lambda: bool(world.seam.named("orchestrator.uncordon")))
     world.seam.before = lambda _: None
     world.seam.calls.clear()
@@ -117,8 +117,8 @@ def test_a_provider_outage_before_the_intent_costs_an_attempt_and_is_not_ambiguo
     world.process_entries()
     world.until(world.case_is(CaseStatus.RESOLVED))
     assert world.case().attempts == 2
-    assert not [line for line in world.story() if "AMBIGUOUS" in line or "inconclusive" in line]
-    assert world.story().count("intent committed") == 1
+    assert not [line for line in world.record_history() if "AMBIGUOUS" in line or "inconclusive" in line]
+    assert world.record_history().count("intent committed") == 1
 
 
 def test_a_configuration_error_is_recorded_and_escalated():
@@ -148,7 +148,7 @@ def test_a_bug_in_a_step_after_the_intent_is_escalated():
     world.seam.before = outage_of("provider.replace", RuntimeError("a bug"), times=999)
     world.process_entries()
     assert world.case().status is CaseStatus.ESCALATED
-    assert world.story().count("intent committed") == 1
+    assert world.record_history().count("intent committed") == 1
     assert world.control().holders == {}
 
 

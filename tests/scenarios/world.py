@@ -286,7 +286,7 @@ class World:
         partition = keys.cluster_partition(CLUSTER) if node is None else keys.node_partition(self.key(node))
         return [json.loads(str(item["body"])) for item in self.table.query(partition, prefix=keys.ENTRY).items]
 
-    def story(self, node: int | None = 1) -> list[str]:
+    def record_history(self, node: int | None = 1) -> list[str]:
         """Return the timeline as text, one line per entry."""
         return [entry_text(body["metadata"]["event_type"], body["data"]) for body in self.bodies(node)]
 

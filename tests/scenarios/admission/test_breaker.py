@@ -157,7 +157,7 @@ def test_a_leaked_slot_is_released(lost):
 
     held = {("holders", case): "2026-02-03T12:00:00.000Z"}
     world.table.write(Update(keys.cluster_control(CLUSTER), set=held, add={"version": 1}))
-    assert world.advance_minutes().released == 1
+    assert world.advance_minutes().released_slots == 1
     assert world.control().holders == {}
 
 
@@ -165,6 +165,6 @@ def test_a_slot_in_use_is_never_released():
     world = World()
     world.fault_and_react()
     for _ in range(10):
-        assert world.advance_minutes().released == 0
+        assert world.advance_minutes().released_slots == 0
     assert list(world.control().holders) == [world.case().id]
     assert timedelta(0) <= world.clock.now() - world.control().starts[0]
