@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 
 LOGGER = logging.getLogger("faultbridge")
+LOGGER.addHandler(logging.NullHandler())  # a process without logging configuration, such as the CLI, prints nothing
 
 
 def log_cause(decision: str, *, reason: str, level: int = logging.INFO, **ids: object) -> None:

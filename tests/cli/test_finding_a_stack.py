@@ -120,7 +120,7 @@ def without_a_stack(monkeypatch: pytest.MonkeyPatch, target: Target) -> str:
 def test_without_any_stack_the_error_names_the_command_that_starts_one(monkeypatch: pytest.MonkeyPatch) -> None:
     message = without_a_stack(monkeypatch, Target())
     assert "`faultbridge up`" in message
-    assert "there is no stack" in message
+    assert "stack not found" in message
 
 
 def test_with_an_aws_option_the_error_does_not_suggest_an_embedded_stack(monkeypatch: pytest.MonkeyPatch) -> None:

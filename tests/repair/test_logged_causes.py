@@ -343,7 +343,7 @@ def test_a_case_without_a_permitted_repair_action_is_logged_as_escalated(causes:
     world.policy = Policy("stricter", (Rule("reset", action=Action.RESET_GPU, repair_actions=()),))
     world.pause_repairs(paused=False)
     world.advance_minutes()
-    assert "permits no repair action" in causes("case_escalated")[0].reason
+    assert "permits neither reset_gpu nor a stronger repair action" in causes("case_escalated")[0].reason
 
 
 def test_an_ordinary_repair_logs_no_warning(causes: Causes, caplog: pytest.LogCaptureFixture) -> None:

@@ -195,7 +195,7 @@ def test_a_page_whose_resolve_was_not_recorded_is_not_repeated() -> None:
     bench = PagerBench()
     bench.paging(case_change(1))
     bench.table.seam.before = raise_once(("table.transact", Transient("throttled")))
-    assert not all(one.noted for one in bench.paging(case_change(1, 20, "resolved")))
+    assert not all(one.recorded for one in bench.paging(case_change(1, 20, "resolved")))
     bench.advance_minutes(5 * 60)
     assert bench.sent_states == [f"{page_key(1)} triggered", f"{page_key(1)} resolved"]
     assert bench.remind().live == 0
@@ -210,24 +210,6 @@ def test_a_held_back_page_that_was_not_recorded_is_retried() -> None:
     bench.paging(case_change(1))
     bench.advance_minutes(1)
     assert page_key(1) in bench.triggered_keys()
-
-
-def test_without_the_table_the_page_limit_is_kept_in_memory_and_further_pages_are_retried() -> None:
-    bench = PagerBench()
-
-    def down(_call: object) -> None:
-        raise Transient("the table is down")
-
-    bench.table.seam.before = down
-    for number in range(LIMIT):
-        with pytest.raises(Transient, match="the table is down"):
-            bench.paging(case_change(number))
-    with pytest.raises(Transient, match="10 pages are out"):
-        bench.paging(case_change(LIMIT))
-    assert bench.live == {page_key(number) for number in range(LIMIT)}
-    with pytest.raises(Transient, match="the table is down"):
-        bench.paging(BREAKER)
-    assert "train-a:breaker" in bench.live
 
 
 MOVES = ("escalated", "queued", "escalated", "resolved")
