@@ -8,7 +8,7 @@ PLATFORM_x86_64 := manylinux2014_x86_64
 PLATFORM_arm64 := manylinux2014_aarch64
 
 # Lambda's code folder is read-only, so a file that is not compiled here is compiled again at every cold start. The hash
-# is not checked at import, because files in a zip have no useful times. Paths are those of Lambda on every build machine.
+# is not checked at import, because files in a zip have no useful times. Paths are those of Lambda on every build host.
 COMPILE = $(BIN)/python -m compileall -q --invalidation-mode unchecked-hash
 
 build-%Function:
@@ -21,7 +21,7 @@ build-%Function:
 # `sam build` does not read DefinitionUri, but `sam deploy` does, so the file must exist after the build.
 build-ReplacementFunction: infra/statemachines/replacement.asl.json
 
-# Layers contain prebuilt wheels for Lambda's platform, independent of the platform of this machine.
+# Layers contain prebuilt wheels for Lambda's platform, independent of the platform of the build host.
 LAYER_OF_DependenciesLayer := lambda
 LAYER_OF_KubernetesLayer := kubernetes
 

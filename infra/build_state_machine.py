@@ -7,7 +7,7 @@ from pathlib import Path
 
 import yaml
 
-MACHINES = Path(__file__).parent / "statemachines"
+SOURCES = Path(__file__).parent / "statemachines"
 
 
 def build(source: Path) -> Path:
@@ -20,5 +20,5 @@ def build(source: Path) -> Path:
 
 
 if __name__ == "__main__":
-    for machine in sorted(MACHINES.glob("*.asl.yaml")):
-        build(machine)
+    for source in sorted(SOURCES.glob("*.asl.yaml")):
+        build(source)

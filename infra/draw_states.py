@@ -13,7 +13,7 @@ from faultbridge.domain.edges import CASE_EDGES, NODE_EDGES, Edge
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "state-machine.md"
-MACHINE = ROOT / "infra" / "statemachines" / "replacement.asl.yaml"
+STATE_MACHINE = ROOT / "infra" / "statemachines" / "replacement.asl.yaml"
 
 
 def diagram(edges: Iterable[Edge]) -> str:
@@ -31,7 +31,7 @@ def table(edges: Iterable[Edge]) -> str:
 
 def state_machine() -> str:
     """Return the deployed state machine as a Mermaid diagram, without the error path that every task has."""
-    definition: dict[str, Any] = yaml.safe_load(MACHINE.read_text(encoding="utf-8"))
+    definition: dict[str, Any] = yaml.safe_load(STATE_MACHINE.read_text(encoding="utf-8"))
     lines = [f"    [*] --> {definition['StartAt']}"]
     for name, state in definition["States"].items():
         lines += [f"    {name} --> {target}{on}" for target, on in _transitions(state)]

@@ -116,7 +116,7 @@ class World:
         return self.ports.clock.now()
 
     def message(self, text: str | bytes = XID_79, *, source: str = "kernel-log", **others: Any) -> Delivery:
-        """A delivery of one raw record, sent and received now unless told otherwise."""
+        """A delivery of one raw record, sent and received now by default."""
         body = text.encode() if isinstance(text, str) else text
         given: dict[str, Any] = {"cluster": KEY.cluster, "node": KEY.node, "sent_at": self.now} | others
         given.setdefault("record_id", f"record-{next(self._numbers)}")

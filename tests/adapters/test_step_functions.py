@@ -9,7 +9,7 @@ from faultbridge.errors import Misconfigured, Transient
 from faultbridge.ports import ExecutionStatus
 from tests.adapters.stubs import stubbed
 
-MACHINE = "arn:aws:states:us-east-1:123456789012:stateMachine:replacement"
+STATE_MACHINE = "arn:aws:states:us-east-1:123456789012:stateMachine:replacement"
 EXECUTION = "arn:aws:states:us-east-1:123456789012:execution:replacement:c-1-1"
 
 
@@ -20,14 +20,14 @@ def test_the_same_payload_is_always_the_same_text() -> None:
 def test_an_execution_that_exists_counts_as_started() -> None:
     with stubbed("stepfunctions") as (clients, stub):
         stub.add_client_error("start_execution", "ExecutionAlreadyExists")
-        StepFunctionsWorkflow(clients, MACHINE).start("c-1-1", {})
+        StepFunctionsWorkflow(clients, STATE_MACHINE).start("c-1-1", {})
 
 
 def test_any_other_error_is_raised() -> None:
     with stubbed("stepfunctions") as (clients, stub):
         stub.add_client_error("start_execution", "StateMachineDoesNotExist")
         stub.add_client_error("start_execution", "ExecutionLimitExceeded")
-        workflow = StepFunctionsWorkflow(clients, MACHINE)
+        workflow = StepFunctionsWorkflow(clients, STATE_MACHINE)
         with pytest.raises(Misconfigured):
             workflow.start("c-1-1", {})
         with pytest.raises(Transient):
@@ -38,28 +38,28 @@ def test_any_other_error_is_raised() -> None:
 def test_a_stale_task_token_resumes_nothing(code: str) -> None:
     with stubbed("stepfunctions") as (clients, stub):
         stub.add_client_error("send_task_success", code)
-        assert StepFunctionsWorkflow(clients, MACHINE).resume("t", {}) is False
+        assert StepFunctionsWorkflow(clients, STATE_MACHINE).resume("t", {}) is False
 
 
 def test_a_valid_task_token_resumes_the_execution() -> None:
     with stubbed("stepfunctions") as (clients, stub):
         stub.add_response("send_task_success", {}, {"taskToken": "t", "output": '{"a":1}'})
-        assert StepFunctionsWorkflow(clients, MACHINE).resume("t", {"a": 1}) is True
+        assert StepFunctionsWorkflow(clients, STATE_MACHINE).resume("t", {"a": 1}) is True
 
 
 @pytest.mark.parametrize("status", sorted(STATUSES))
 def test_every_status_of_the_service_is_mapped(status: str) -> None:
     with stubbed("stepfunctions") as (clients, stub):
-        answer = {"executionArn": EXECUTION, "stateMachineArn": MACHINE, "status": status, "startDate": 0}
+        answer = {"executionArn": EXECUTION, "stateMachineArn": STATE_MACHINE, "status": status, "startDate": 0}
         stub.add_response("describe_execution", answer, {"executionArn": EXECUTION})
-        assert StepFunctionsWorkflow(clients, MACHINE).status("c-1-1") is STATUSES[status]
+        assert StepFunctionsWorkflow(clients, STATE_MACHINE).status("c-1-1") is STATUSES[status]
     running = {name for name, kind in STATUSES.items() if kind is ExecutionStatus.RUNNING}
     assert running == {"RUNNING"}
 
 
-@pytest.mark.parametrize("machine", [MACHINE, f"{MACHINE}:live", f"{MACHINE}:3"])
-def test_the_execution_arn_is_derived_from_the_state_machine_arn(machine: str) -> None:
-    assert execution_arn(machine, "c-1-1") == EXECUTION
+@pytest.mark.parametrize("state_machine", [STATE_MACHINE, f"{STATE_MACHINE}:live", f"{STATE_MACHINE}:3"])
+def test_the_execution_arn_is_derived_from_the_state_machine_arn(state_machine: str) -> None:
+    assert execution_arn(state_machine, "c-1-1") == EXECUTION
 
 
 def test_an_invalid_state_machine_arn_is_misconfigured() -> None:

@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "src" / "faultbridge"
 FUNCTIONS = ROOT / "functions"
 TEMPLATE = ROOT / "infra" / "template.yaml"
-MACHINES = ROOT / "infra" / "statemachines"
+STATE_MACHINES = ROOT / "infra" / "statemachines"
 
 
 def modules(*folders: Path) -> list[Path]:

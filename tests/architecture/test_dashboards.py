@@ -35,7 +35,7 @@ CANARY = event(EntryType.NOTE, kind="canary", text="", facts={"sent_at": to_text
 OURS = re.compile(r"SEARCH\('\{Faultbridge,([a-z,]+)\} MetricName=\"(\w+)\" service=\"(\w+)\" ")
 
 
-def told() -> Iterator[dict[str, Any]]:
+def measured_events() -> Iterator[dict[str, Any]]:
     """One event of each kind that is measured, with every word that the domain has for its parts."""
     yield from (event(kind, code="xid.79") for kind in (EntryType.FAULT_DETECTED, EntryType.FAULT_CLEARED))
     yield from (OPENED, ESCALATED, case_event("in_progress", 8, **{"from": "queued"}))
@@ -64,7 +64,7 @@ def happen(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World()
     record = world.message()
     sent = {"SentTimestamp": str(int(world.now.timestamp() * 1000))}
-    images = [{"dynamodb": {"NewImage": to_typed_item(entry(body))}} for body in told()]
+    images = [{"dynamodb": {"NewImage": to_typed_item(entry(body))}} for body in measured_events()]
     for service, run in {
         "ingest": lambda: ingest(
             {"Records": [{"messageId": record.id, "body": record.text, "attributes": sent}]}, world.app

@@ -80,12 +80,12 @@ def test_a_module_imports_only_what_its_layer_may(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", FILES, ids=relative)
-def test_only_adapters_and_the_embedded_stack_speak_to_aws(path: Path) -> None:
+def test_only_adapters_and_the_embedded_stack_connect_to_aws(path: Path) -> None:
     if part(path) not in {"adapters", "local"}:
         assert not theirs(path) & AWS
 
 
-def test_nobody_uses_boto3_resources_or_the_tracer() -> None:
+def test_no_module_uses_boto3_resources_or_the_tracer() -> None:
     banned = re.compile(r"\.resource\(|import Tracer")
     files = modules(PACKAGE, FUNCTIONS)
     assert [relative(path) for path in files if banned.search(path.read_text(encoding="utf-8"))] == []
@@ -102,7 +102,7 @@ def test_no_handler_reaches_what_the_build_leaves_out() -> None:
 
 
 def test_handlers_import_only_what_the_layer_or_the_runtime_brings() -> None:
-    brought = AWS | POWERTOOLS | KUBERNETES | {"jmespath", "typing_extensions"}
+    brought = AWS | POWERTOOLS | KUBERNETES | {"cronsim", "jmespath", "typing_extensions"}
     hits = {relative(path): extra for path in lambda_files() if (extra := theirs(path) - brought)}
     assert not hits
 
@@ -112,7 +112,7 @@ def test_pydantic_and_jsonschema_stay_off_the_path_of_the_handlers() -> None:
     assert not hits
 
 
-def test_only_what_speaks_to_kubernetes_imports_its_client() -> None:
+def test_only_the_kubernetes_adapter_imports_its_client() -> None:
     hits = {relative(path) for path in FILES if theirs(path) & KUBERNETES and part(path) != "local"}
     assert {hit for hit in hits if "/adapters/kubernetes/" not in hit} == set()
 

@@ -46,13 +46,13 @@ MARK = re.compile(r"# (?:noqa|type: ignore)(?::? ?[A-Z]+[0-9]+(?:, ?[A-Z]+[0-9]+
 
 
 def unexplained(line: str) -> bool:
-    """Whether a line silences a check without a word of why."""
+    """Whether a line disables a check without a reason."""
     mark = MARK.search(line)
     return mark is not None and not re.search(r"[A-Za-z]{2}", MARK.sub("", line[mark.start() :]))
 
 
 @pytest.mark.parametrize("path", FILES, ids=relative)
-def test_a_silenced_check_says_why(path: Path) -> None:
+def test_a_disabled_check_states_its_reason(path: Path) -> None:
     lines = path.read_text(encoding="utf-8").splitlines()
     assert [line.strip() for line in lines if unexplained(line)] == []
 
@@ -69,5 +69,5 @@ def test_a_silenced_check_says_why(path: Path) -> None:
         ("x = 1  # type: ignore[misc]  # a plugin's fault  # noqa: B009", False),
     ],
 )
-def test_a_mark_without_a_reason_is_told_from_one_with(line: str, bare: bool) -> None:
+def test_a_mark_without_a_reason_is_detected(line: str, bare: bool) -> None:
     assert unexplained(line) is bare

@@ -9,17 +9,17 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.architecture.project import MACHINES, relative, resources
+from tests.architecture.project import STATE_MACHINES, relative, resources
 
 HARD_LIMIT = 20 * 3600
 LAMBDA = {"arn:aws:states:::lambda:invoke", "arn:aws:states:::lambda:invoke.waitForTaskToken"}
-SOURCES = sorted(MACHINES.glob("*.asl.yaml"))
+SOURCES = sorted(STATE_MACHINES.glob("*.asl.yaml"))
 
-each_machine = pytest.mark.parametrize("source", SOURCES, ids=relative)
+each_state_machine = pytest.mark.parametrize("source", SOURCES, ids=relative)
 
 
 def definition(source: Path) -> dict[str, Any]:
-    """The machine as data."""
+    """Return the state machine as data."""
     loaded = yaml.safe_load(source.read_text(encoding="utf-8"))
     assert isinstance(loaded, dict)
     return loaded
@@ -41,29 +41,29 @@ def test_what_is_deployed_is_written_in_yaml() -> None:
     assert deployed == {f"statemachines/{source.with_suffix('.json').name}" for source in SOURCES}
 
 
-@each_machine
-def test_a_machine_ends_by_itself(source: Path) -> None:
+@each_state_machine
+def test_a_state_machine_has_a_time_limit(source: Path) -> None:
     assert definition(source)["TimeoutSeconds"] <= HARD_LIMIT
 
 
-@each_machine
+@each_state_machine
 def test_every_state_is_reached_and_leads_to_one_that_exists(source: Path) -> None:
-    machine = definition(source)
-    reached, todo = set(), [machine["StartAt"]]
+    state_machine = definition(source)
+    reached, todo = set(), [state_machine["StartAt"]]
     while todo:
         name = todo.pop()
         if name not in reached:
             reached.add(name)
-            todo += next_of(machine["States"][name])
-    assert reached == set(machine["States"])
+            todo += next_of(state_machine["States"][name])
+    assert reached == set(state_machine["States"])
 
 
-@each_machine
-def test_a_task_has_a_limit_below_the_machines(source: Path) -> None:
+@each_state_machine
+def test_a_task_has_a_shorter_limit_than_its_state_machine(source: Path) -> None:
     assert [name for name, task in tasks(source).items() if not 0 < task.get("TimeoutSeconds", 0) < HARD_LIMIT] == []
 
 
-@each_machine
+@each_state_machine
 def test_whatever_a_task_raises_is_caught_or_tried_again_by_the_one_that_records_failures(source: Path) -> None:
     recorders = {catch["Next"] for task in tasks(source).values() for catch in task.get("Catch", [])}
     assert len(recorders) == 1
@@ -72,7 +72,7 @@ def test_whatever_a_task_raises_is_caught_or_tried_again_by_the_one_that_records
         assert any(rule["ErrorEquals"] == ["States.ALL"] for rule in rules), name
 
 
-@each_machine
+@each_state_machine
 def test_only_our_own_functions_are_called(source: Path) -> None:
     for task in tasks(source).values():
         assert task["Resource"] in LAMBDA
@@ -82,14 +82,14 @@ def test_only_our_own_functions_are_called(source: Path) -> None:
 MAX_TRANSITIONS = 30
 
 
-def longest(machine: dict[str, Any], name: str) -> int:
+def longest(state_machine: dict[str, Any], name: str) -> int:
     """The transitions of the longest way from a state to an end, every task of it tried as often as it may be."""
-    state = machine["States"][name]
+    state = state_machine["States"][name]
     tries = sum(retry["MaxAttempts"] for retry in state.get("Retry", []))
-    return 1 + tries + max((longest(machine, each) for each in set(next_of(state))), default=0)
+    return 1 + tries + max((longest(state_machine, each) for each in set(next_of(state))), default=0)
 
 
-@each_machine
-def test_no_way_through_a_machine_has_more_than_thirty_transitions(source: Path) -> None:
-    machine = definition(source)
-    assert longest(machine, machine["StartAt"]) <= MAX_TRANSITIONS
+@each_state_machine
+def test_no_path_through_a_state_machine_has_more_than_thirty_transitions(source: Path) -> None:
+    state_machine = definition(source)
+    assert longest(state_machine, state_machine["StartAt"]) <= MAX_TRANSITIONS

@@ -100,14 +100,14 @@ def test_only_calls_that_know_no_resource_are_allowed_on_all_of_them() -> None:
 @pytest.mark.parametrize("role", ["ReplacementRole", "SweepRole"])
 def test_what_changes_an_instance_or_a_group_is_bound_to_the_repair_tag(role: str) -> None:
     for statement in statements(role):
-        on_machines = [a for a in actions(statement) if a.split(":")[0] in {"ec2", "autoscaling"}]
-        changes = any(not a.split(":")[1].startswith("Describe") for a in on_machines)
-        if changes and not only_beside_a_machine(statement):
+        on_instances = [a for a in actions(statement) if a.split(":")[0] in {"ec2", "autoscaling"}]
+        changes = any(not a.split(":")[1].startswith("Describe") for a in on_instances)
+        if changes and not concerns_only_launch_resources(statement):
             assert "faultbridge:stack" in str(statement["Condition"])
 
 
-def only_beside_a_machine(statement: dict[str, Any]) -> bool:
-    """Whether it is about what a launch uses, and about no machine, group or launch template."""
+def concerns_only_launch_resources(statement: dict[str, Any]) -> bool:
+    """Whether it concerns only resources that a launch uses, and no instance, group or launch template."""
     kinds = {str(one).rsplit(":", 1)[1].split("/")[0].strip("'}") for one in statement["Resource"]}
     return kinds <= {
         "image", "snapshot", "capacity-reservation", "key-pair", "network-interface", "placement-group",
@@ -230,11 +230,11 @@ def test_every_parameter_is_explained() -> None:
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: f"{rule.kind} {rule.state.value}")
-def test_the_pager_is_told_of_every_event_that_asks_for_a_page(rule: PageRule) -> None:
+def test_the_pager_receives_every_event_that_requires_a_page(rule: PageRule) -> None:
     events = properties("PagerFunction")["Events"].values()
     patterns = [event["Properties"]["Pattern"] for event in events if event["Type"] == "EventBridgeRule"]
-    heard = [one for one in patterns if rule.event_type in one["detail-type"]]
-    assert heard
-    for one in heard:
+    received = [one for one in patterns if rule.event_type in one["detail-type"]]
+    assert received
+    for one in received:
         asked = one.get("detail", {}).get("data", {})
         assert all(set(rule.when[field]) <= set(allowed) for field, allowed in asked.items())

@@ -32,7 +32,7 @@ from tests.packaging.runtime import link_runtime
 BUILD = Path(__file__).resolve().parents[2] / ".aws-sam" / "build"
 CLUSTER = "bench"
 ACCOUNT = "123456789012"
-MACHINE = {"StartAt": "End", "States": {"End": {"Type": "Succeed"}}}
+STATE_MACHINE = {"StartAt": "End", "States": {"End": {"Type": "Succeed"}}}
 
 
 @dataclass(frozen=True)
@@ -123,8 +123,8 @@ def _resources(clients: Clients, endpoint: str) -> dict[str, str]:
     }
     bus = fresh("bus")
     clients.events.create_event_bus(Name=bus)
-    machine = clients.stepfunctions.create_state_machine(
-        name=fresh("machine"), definition=json.dumps(MACHINE), roleArn=f"arn:aws:iam::{ACCOUNT}:role/bench"
+    state_machine = clients.stepfunctions.create_state_machine(
+        name=fresh("machine"), definition=json.dumps(STATE_MACHINE), roleArn=f"arn:aws:iam::{ACCOUNT}:role/bench"
     )
     others = {
         "STACK": "bench",
@@ -133,7 +133,7 @@ def _resources(clients: Clients, endpoint: str) -> dict[str, str]:
         "VAULT_BUCKET": vault,
         "BUS": bus,
         "EVENT_SOURCE": "bench",
-        "STATE_MACHINE": machine["stateMachineArn"],
+        "STATE_MACHINE": state_machine["stateMachineArn"],
         "TOKEN_SECRET": "bench",
         "OUTPUT_PREFIX": "verify",
         "SENDER_PROOF": "off",

@@ -19,10 +19,10 @@ WAITING = {"StartAt": "Wait", "States": {"Wait": {"Type": "Wait", "Seconds": 360
 def workflow(request: pytest.FixtureRequest, clients: Clients) -> Workflow:
     if request.param == "fake":
         return FakeWorkflow()
-    machine = clients.stepfunctions.create_state_machine(
+    state_machine = clients.stepfunctions.create_state_machine(
         name=fresh("machine"), definition=json.dumps(WAITING), roleArn="arn:aws:iam::123456789012:role/any"
     )
-    return StepFunctionsWorkflow(clients, machine["stateMachineArn"])
+    return StepFunctionsWorkflow(clients, state_machine["stateMachineArn"])
 
 
 class TestWorkflow:

@@ -66,7 +66,7 @@ def test_recorded_and_failed_remapping_and_a_lost_gpu_have_different_names() -> 
 
 
 def test_every_row_has_a_source() -> None:
-    assert [row.code for row in ROWS if not all(told.source and told.says for told in row.recommendations)] == []
+    assert [row.code for row in ROWS if not all(one.source and one.says for one in row.recommendations)] == []
     assert [row.code for row in ROWS if not row.recommendations] == []
 
 
@@ -85,7 +85,7 @@ BUCKETS = {
 
 @pytest.mark.parametrize("row", [row for row in ROWS if row.code.startswith("xid.")], ids=code)
 def test_a_row_that_differs_from_nvidias_action_has_a_reason(row: Row) -> None:
-    says = {told.source: told.says for told in row.recommendations}
+    says = {one.source: one.says for one in row.recommendations}
     bucket = BUCKETS.get(says.get("NVIDIA", "").partition(" ")[0])
     assert bucket in {None, row.action} or row.reason
 
@@ -132,7 +132,7 @@ def test_a_row_is_complete(row: Row) -> None:
     assert row.ends_on
     assert all(ENDS.fullmatch(end) for end in row.ends_on)
     assert row.reason or not row.conflict, "where sources differ, the row says why ours is ours"
-    assert all(told.source and told.says for told in row.recommendations)
+    assert all(one.source and one.says for one in row.recommendations)
 
 
 def test_a_row_with_severity_info_has_no_action_on_the_node() -> None:
@@ -142,11 +142,11 @@ def test_a_row_with_severity_info_has_no_action_on_the_node() -> None:
 def test_a_state_from_a_snapshot_ends_when_a_later_snapshot_lacks_it() -> None:
     states = [row for row in ROWS if row.code.startswith("smi.") and row.same_as is None]
     assert all(row.kind is Kind.LEVEL for row in states)
-    # Links are told by their list alone; everything else by each of the outputs.
+    # Only the list reports links; each of the outputs reports all other states.
     outputs = {"nvidia-smi-xml", "nvidia-smi-text", "nvidia-smi-query-csv"}
-    told = {row.code: {end.removeprefix("snapshot:") for end in row.ends_on if "snapshot:" in end} for row in states}
-    assert told.pop("smi.nvlink_inactive") == {"nvidia-smi-text"}
-    assert {code for code, sources in told.items() if sources != outputs} == set()
+    ends = {row.code: {end.removeprefix("snapshot:") for end in row.ends_on if "snapshot:" in end} for row in states}
+    assert ends.pop("smi.nvlink_inactive") == {"nvidia-smi-text"}
+    assert {code for code, sources in ends.items() if sources != outputs} == set()
 
 
 def test_every_code_in_the_decoders_has_a_row() -> None:
@@ -183,12 +183,14 @@ def test_the_number_of_gpus_of_instance_types_is_known() -> None:
 def test_the_number_of_gpus_of_instance_types_matches_ec2() -> None:
     with gzip.open(resources.files("moto") / "ec2" / "resources" / "instance_types.json.gz") as stream:
         recorded = json.load(stream)
-    told = {
+    counts = {
         name: sum(gpu["Count"] for gpu in row["GpuInfo"]["Gpus"]) for name, row in recorded.items() if "GpuInfo" in row
     }
     ours = gpus_by_instance_type()
-    assert {name: told[name] for name in ours if name in told} == {name: ours[name] for name in ours if name in told}
-    assert {name for name in ours if name not in told} == {
+    assert {name: counts[name] for name in ours if name in counts} == {
+        name: ours[name] for name in ours if name in counts
+    }
+    assert {name for name in ours if name not in counts} == {
         "p3.2xlarge",
         "p3.8xlarge",
         "p3.16xlarge",

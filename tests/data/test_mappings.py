@@ -111,8 +111,8 @@ def test_a_customers_rule_decides_the_fault_of_an_alert() -> None:
     body = json.dumps({"receiver": "x", "alerts": [alert]}).encode()
     rule = {"alert": "LowDisk.{0,32}", "code": "host.storage_unhealthy"}
     hints = Hints(mappings={"alerts": {"rules": [rule], "node_labels": ["rack_host"]}})
-    (told,) = faults_and_clears(registry.decode("alertmanager", body, hints))
-    assert (told.code, told.node) == ("host.storage_unhealthy", "n1")
+    (fault,) = faults_and_clears(registry.decode("alertmanager", body, hints))
+    assert (fault.code, fault.node) == ("host.storage_unhealthy", "n1")
 
 
 @pytest.mark.parametrize(

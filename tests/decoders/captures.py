@@ -44,10 +44,10 @@ def faults_and_clears(observations: Iterable[Observation]) -> Iterator[Fault | C
 
 def held(observations: tuple[Observation, ...]) -> Counter[tuple[str, str, str]]:
     found: Counter[tuple[str, str, str]] = Counter()
-    for told in faults_and_clears(observations):
-        fault = load_catalog().classify(told) if isinstance(told, Fault) else None
+    for one in faults_and_clears(observations):
+        fault = load_catalog().classify(one) if isinstance(one, Fault) else None
         action = fault.action.value if fault and fault.action else "clear"
-        found[told.code, component_key(told.component), action] += fault.count if fault else 1
+        found[one.code, component_key(one.component), action] += fault.count if fault else 1
     return found
 
 

@@ -95,10 +95,10 @@ def outcome(source: str, body: bytes) -> bool:
         found = registry.decode(source, body)
     except Rejected:
         return False
-    for told in faults_and_clears(found):
-        assert len(told.evidence.encode()) <= MAX_EVIDENCE
-        assert len(told.message.encode()) <= MAX_MESSAGE
-        assert all(isinstance(value, str) for value in told.attributes.values())
+    for one in faults_and_clears(found):
+        assert len(one.evidence.encode()) <= MAX_EVIDENCE
+        assert len(one.message.encode()) <= MAX_MESSAGE
+        assert all(isinstance(value, str) for value in one.attributes.values())
     return True
 
 

@@ -44,10 +44,10 @@ def test_a_captured_input_is_recognized_as_no_other_source(capture: Capture, sha
 
 @pytest.mark.parametrize("capture", OWN, ids=name)
 def test_evidence_and_message_of_a_fault_are_bounded(capture: Capture) -> None:
-    for told in faults_and_clears(registry.decode(capture.source, (SAMPLES / capture.file).read_bytes())):
-        assert len(told.evidence.encode()) <= MAX_EVIDENCE
-        assert len(told.message.encode()) <= MAX_MESSAGE
-        assert told.source == capture.source
+    for one in faults_and_clears(registry.decode(capture.source, (SAMPLES / capture.file).read_bytes())):
+        assert len(one.evidence.encode()) <= MAX_EVIDENCE
+        assert len(one.message.encode()) <= MAX_MESSAGE
+        assert one.source == capture.source
 
 
 def test_every_sample_file_has_expectations() -> None:

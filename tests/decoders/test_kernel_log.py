@@ -182,8 +182,8 @@ def test_unit_and_status_of_an_nvlink5_error_override_the_printed_severity() -> 
         )
     }
     assert [fault.action for fault in judged.values()] == [Action.RESET_GPU, Action.NONE, Action.RESET_GPU, Action.NONE]
-    told = judged["RLW_REMAP", "Fatal", "0x00000004", "0x00000100"].attributes
-    assert told == {
+    attributes = judged["RLW_REMAP", "Fatal", "0x00000004", "0x00000100"].attributes
+    assert attributes == {
         "unit": "RLW_REMAP", "severity": "Fatal", "xc": "0", "injected": "0", "link": "3",
         "intrinfo": "0x00000004", "errorstatus": "0x00000100", "words": "0x00000000", "driver_branch": "r575",
     }  # fmt: skip

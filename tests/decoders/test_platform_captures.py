@@ -49,11 +49,11 @@ def test_a_captured_input_is_recognized_as_no_other_source(capture: Capture, sha
 
 @pytest.mark.parametrize("capture", OWN, ids=name)
 def test_evidence_is_bounded_and_every_code_is_in_the_catalog(capture: Capture) -> None:
-    for told in faults_and_clears(registry.decode(capture.source, (SAMPLES / capture.file).read_bytes())):
-        assert len(told.evidence.encode()) <= MAX_EVIDENCE
-        assert len(told.message.encode()) <= MAX_MESSAGE
-        assert told.source == capture.source
-        assert told.code in load_catalog().rows
+    for one in faults_and_clears(registry.decode(capture.source, (SAMPLES / capture.file).read_bytes())):
+        assert len(one.evidence.encode()) <= MAX_EVIDENCE
+        assert len(one.message.encode()) <= MAX_MESSAGE
+        assert one.source == capture.source
+        assert one.code in load_catalog().rows
 
 
 def test_every_sample_file_has_expectations() -> None:

@@ -102,9 +102,9 @@ def test_a_healthy_eks_condition_clears_its_xid() -> None:
 
 
 def test_gpuds_suggestion_is_an_attribute_and_the_catalog_decides() -> None:
-    told = next(one for one in faults_and_clears(sample("gpud", "gpud-states.json")) if one.code == "xid.79")
-    assert isinstance(told, Fault)
-    assert (told.attributes["repair_actions"], told.action) == ("REBOOT_SYSTEM", None)
+    fault = next(one for one in faults_and_clears(sample("gpud", "gpud-states.json")) if one.code == "xid.79")
+    assert isinstance(fault, Fault)
+    assert (fault.attributes["repair_actions"], fault.action) == ("REBOOT_SYSTEM", None)
     (snapshot,) = snapshots(sample("gpud", "gpud-states.json"))
     assert "host.gpu_count_mismatch" in snapshot.covers
     assert "train.nccl_error" not in snapshot.covers
@@ -118,11 +118,11 @@ def test_nvsentinels_recovery_clears_the_xids_of_its_devices() -> None:
 
 
 def test_an_unknown_error_of_nvsentinel_has_nvsentinels_severity_and_action() -> None:
-    told = next(
+    fault = next(
         one for one in sample("nvsentinel", "nvsentinel.jsonl") if getattr(one, "code", "") == "agent.condition"
     )
-    assert isinstance(told, Fault)
-    assert (told.severity, told.action) == (Severity.WARNING, "reboot_node")
+    assert isinstance(fault, Fault)
+    assert (fault.severity, fault.action) == (Severity.WARNING, "reboot_node")
 
 
 def test_an_alerts_node_has_no_port_and_a_resolved_alert_is_a_clear_at_its_end() -> None:
@@ -225,7 +225,7 @@ def test_only_counters_with_a_threshold_are_kept_and_unreadable_ones_are_absent(
     }
     ens5, ens6 = sample("ethtool-stats", "ethtool.txt")
     assert isinstance(ens5, CounterSample)
-    assert (ens5.component.name, ens6.component.name) == ("ens5", "ens6")  # type: ignore[union-attr]  # both are readings
+    assert (ens5.component.name, ens6.component.name) == ("ens5", "ens6")  # type: ignore[union-attr]  # both are counter samples
     assert "conntrack_allowance_available" not in ens5.values
 
 
@@ -275,11 +275,11 @@ def test_output_of_decode_is_valid_input_of_the_source_faultbridge() -> None:
         source = registry.recognize(file.read_bytes()) if file.suffix != ".toml" else None
         if source is None:
             continue
-        told = list(documents(registry.decode(source, file.read_bytes()), caller, everything=False))
-        written = "\n".join(json.dumps(one) for one in told).encode()
-        for one in told:
+        written_documents = list(documents(registry.decode(source, file.read_bytes()), caller, everything=False))
+        written = "\n".join(json.dumps(one) for one in written_documents).encode()
+        for one in written_documents:
             check.validate(one)
-        if told:
+        if written_documents:
             assert held(registry.decode("faultbridge", written)) == held(registry.decode(source, file.read_bytes()))
 
 
@@ -312,12 +312,12 @@ EVENT = {
 
 
 def test_a_fault_from_kernel_log_agent_and_event_is_one_condition_with_three_reporters() -> None:
-    heard = (
+    observations = (
         *registry.decode("kernel-log", f"[Tue Feb  3 12:00:00 2026] {LINE}\n".encode()),
         *decoded("hyperpod-agent-log", AGENT),
         *decoded("hyperpod-event", EVENT),
     )
-    arrivals = [arrival(one, one.observed_at or NOON, f"r-{number}") for number, one in enumerate(heard)]
+    arrivals = [arrival(one, one.observed_at or NOON, f"r-{number}") for number, one in enumerate(observations)]
     now = NOON + timedelta(minutes=1)
     folded = fold(node(), arrivals, now=now, catalog=load_catalog(), limits=Limits())
     (condition,) = folded.state.conditions.values()

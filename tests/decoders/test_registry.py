@@ -25,10 +25,10 @@ fuzz = settings(max_examples=EXAMPLES, deadline=None)
 
 def outcome(source: str, body: bytes) -> str:
     try:
-        for told in faults_and_clears(registry.decode(source, body)):
-            assert len(told.evidence.encode()) <= MAX_EVIDENCE
-            assert len(told.message.encode()) <= MAX_MESSAGE
-            assert all(isinstance(value, str) for value in told.attributes.values())
+        for one in faults_and_clears(registry.decode(source, body)):
+            assert len(one.evidence.encode()) <= MAX_EVIDENCE
+            assert len(one.message.encode()) <= MAX_MESSAGE
+            assert all(isinstance(value, str) for value in one.attributes.values())
     except Rejected as rejected:
         return rejected.reason
     return "decoded"

@@ -41,7 +41,7 @@ def events() -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield every golden case and every sample with its name."""
     for rule in RULES:
         for case in (*rule.cases.must, *rule.cases.must_not):
-            yield golden(rule.name, case.says), case.whole()
+            yield golden(rule.name, case.says), case.envelope()
     for path in FILES:
         yield label(path), envelope(path)
 
@@ -144,7 +144,7 @@ def test_the_rules_template_deploys_rules_with_the_given_targets(
     rules = {one["LogicalResourceId"] for one in listed if one["ResourceType"] == "AWS::Events::Rule"}
     assert rules == {"PageOnFatal", "OnlyMyCluster"}
     (rule,) = (rule for rule in RULES if rule.name == "page-on-fatal")
-    event = rule.cases.must[0].whole()
+    event = rule.cases.must[0].envelope()
     entry = {
         "EventBusName": parameters["EventBusName"],
         "Source": event["source"],

@@ -64,7 +64,7 @@ def pages(inbox: PageQueue) -> Iterator[tuple[str, float]]:
     for message in inbox.drain():
         page = json.loads(message["Body"])
         if page["dedup_key"].endswith(":escalated"):
-            yield page["place"]["node"], int(message["Attributes"]["SentTimestamp"]) / 1000
+            yield page["location"]["node"], int(message["Attributes"]["SentTimestamp"]) / 1000
 
 
 def test_200_pages_arrive_and_most_of_their_latency_is_the_emulators(

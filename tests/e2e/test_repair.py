@@ -119,7 +119,7 @@ def test_an_escalation_triggers_an_urgent_page(installation: Installation, repai
     eventually(lambda: wanted in pages(installation.urgent.pages(repairs.cluster), case), 30)
     assert set(pages(installation.urgent.pages(repairs.cluster), case)) == {wanted}, "one key, its failed node included"
     (page, *_) = (page for page in installation.urgent.pages(repairs.cluster) if page["dedup_key"] == wanted[0])
-    assert page["place"]["node"] == repairs.bad_successor
+    assert page["location"]["node"] == repairs.bad_successor
     assert page["subject"].startswith("[urgent]")
 
 

@@ -18,7 +18,7 @@ CAPTURE = pytest.CaptureFixture[str]
 
 
 @pytest.fixture(autouse=True)
-def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each test runs in a folder without schemas."""
     monkeypatch.chdir(tmp_path)
 

@@ -35,7 +35,7 @@ KEY = NodeKey(CLUSTER, "n-1")
 
 
 @pytest.fixture(scope="module")
-def application(embedded_stack: PrivateStack) -> Any:
+def installation(embedded_stack: PrivateStack) -> Any:
     """The product's services for the stack, with a registered cluster."""
     with pytest.MonkeyPatch.context() as patch:
         for name, value in embedded_stack.environment.items():
@@ -47,29 +47,29 @@ def application(embedded_stack: PrivateStack) -> Any:
 
 
 def archived(installation: Installation) -> int:
-    return len(ReadArchive(application.ports.archive).entries(TimelineQuery(CLUSTER)))
+    return len(ReadArchive(installation.ports.archive).entries(TimelineQuery(CLUSTER)))
 
 
 def test_recorded_entries_reach_the_archive(installation: Installation) -> None:
-    recorded = len(list(Timeline(application.ports.table).entries(TimelineQuery(CLUSTER))))
+    recorded = len(list(Timeline(installation.ports.table).entries(TimelineQuery(CLUSTER))))
     assert recorded
-    eventually(lambda: archived(application) >= recorded)
+    eventually(lambda: archived(installation) >= recorded)
 
 
 def test_the_archive_function_writes_an_anchor(embedded_stack: PrivateStack, installation: Installation) -> None:
     answer = embedded_stack.client("lambda").invoke(FunctionName="faultbridge-archive", Payload=b"{}")
     kept = json.loads(answer["Payload"].read())
     assert "FunctionError" not in answer, kept
-    anchors = list(application.ports.vault.list(f"anchors/cluster={CLUSTER}/"))
+    anchors = list(installation.ports.vault.list(f"anchors/cluster={CLUSTER}/"))
     assert len(anchors) == 1
 
 
 def test_a_sealed_day_is_verified_without_the_table(installation: Installation) -> None:
-    eventually(lambda: archived(application) > 0)
-    config = application.registry.registration.cluster(CLUSTER)
+    eventually(lambda: archived(installation) > 0)
+    config = installation.registry.registration.cluster(CLUSTER)
     tomorrow = (datetime.now(UTC) + timedelta(days=1)).date().isoformat()
-    application.archive.schedule.seal(config, tomorrow)
-    kept = application.ports
+    installation.archive.schedule.seal(config, tomorrow)
+    kept = installation.ports
     verified = VerifyArchive(kept.archive, kept.vault)(CLUSTER)
     assert verified.breaks == []
     assert verified.entries > 0
@@ -97,10 +97,10 @@ def test_the_api_answers_over_http(embedded_stack: PrivateStack, installation: I
 def test_a_restored_table_continues_in_a_new_epoch_without_repeated_event_ids(
     embedded_stack: PrivateStack, installation: Installation
 ) -> None:
-    config = application.registry.registration.cluster(CLUSTER)
+    config = installation.registry.registration.cluster(CLUSTER)
     saved = [item for page in _pages(embedded_stack) for item in page["Items"]]
-    _note(application, config, "lost with the table")
-    before = _ids(application)
+    _note(installation, config, "lost with the table")
+    before = _ids(installation)
 
     clients = Clients()
     name = make_table(clients)
@@ -129,10 +129,10 @@ def _note(installation: Installation, config: ClusterConfig, text: str) -> None:
     def revise(state: NodeState, now: datetime) -> Transition:
         return Transition(state, (entry_builder.note(kind="operator", text=text, at=now),))
 
-    application.ledger.append(KEY, revise, actor=Actor.CLI, config=config)
+    installation.ledger.append(KEY, revise, actor=Actor.CLI, config=config)
 
 
 def _ids(installation: Installation) -> dict[str, str]:
     """The hash of each event by its id."""
-    lines = Timeline(application.ports.table).entries(TimelineQuery(CLUSTER))
+    lines = Timeline(installation.ports.table).entries(TimelineQuery(CLUSTER))
     return {line.event["metadata"]["event_id"]: line.hash for line in lines}

@@ -12,8 +12,7 @@ from faultbridge.domain.breakers import CLUSTER_BREAKER, Breaker, BreakerState
 from faultbridge.domain.cases import RepairAction, WaitingFor
 from faultbridge.domain.clusters import Control, QueuedCase
 from faultbridge.domain.nodes import NodeKey
-from faultbridge.domain.policy import Limits, Policy, Rule
-from faultbridge.domain.windows import Window
+from faultbridge.domain.policy import Limits, Policy, Rule, Window
 from faultbridge.pipeline.decide.admit import MAX_PICKS, admit
 from tests.builders import NOON, after
 

@@ -65,7 +65,7 @@ def test_the_current_boot_id_decides_for_an_observation_of_any_age() -> None:
 
 
 @pytest.mark.parametrize(("moved", "boot"), [(-MILLISECOND, 2), (timedelta(0), 3)])
-def test_a_new_boot_is_learned_from_what_was_sent_since_the_instance_sits_there(moved: timedelta, boot: int) -> None:
+def test_a_new_boot_is_learned_from_records_sent_since_the_instance_backs_the_node(moved: timedelta, boot: int) -> None:
     learned = record_boot(backed_by(), record(NOON + moved, boot_id="boot-3")).incarnation
     assert learned is not None
     assert learned.boot == boot

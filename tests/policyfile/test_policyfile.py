@@ -13,8 +13,7 @@ from faultbridge.data import policies
 from faultbridge.domain.breakers import BreakerScope
 from faultbridge.domain.cases import RepairAction
 from faultbridge.domain.faults import Action, ComponentType, Severity
-from faultbridge.domain.policy import Limits, OrchestratorUnreachable, Policy
-from faultbridge.domain.windows import Window
+from faultbridge.domain.policy import Limits, OrchestratorUnreachable, Policy, Window
 from faultbridge.errors import Rejected
 from faultbridge.policyfile.parser import InvalidPolicy, read_policy, write_policy
 from faultbridge.policyfile.schema import LimitsPart, RulePart, format_duration, parse_duration
@@ -69,7 +68,7 @@ def test_a_policy_file_becomes_the_rules_that_it_contains() -> None:
     )
 
 
-def test_an_empty_ladder_allows_no_repair_action() -> None:
+def test_an_empty_list_of_repair_actions_allows_none() -> None:
     _, ask = policy_of(read_policy(GOOD)).rules
     assert ask.repair_action(Action.REPLACE_NODE) is None
 
@@ -253,7 +252,7 @@ def test_a_policy_contains_every_field_that_admission_reads() -> None:
     ("text", "field", "expected"),
     [
         ("rules: [{name: a, windows: [{cron: '0 22 * *', duration: 1h}]}]", "windows[0].cron", "five fields"),
-        ("rules: [{name: a, windows: [{cron: '61 * * * *', duration: 1h}]}]", "windows[0].cron", "minute (0 to 59)"),
+        ("rules: [{name: a, windows: [{cron: '61 * * * *', duration: 1h}]}]", "windows[0].cron", "Bad minute"),
         ("rules: [{name: a, windows: [{cron: '* * * * *', duration: 9d}]}]", "windows[0].duration", "604800"),
         ("rules: [{name: a, windows: [{cron: '* * * * *', duration: 1h, zone: Mars/One}]}]", "windows[0].zone", "zone"),
         (

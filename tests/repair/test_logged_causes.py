@@ -217,7 +217,7 @@ def test_a_superseded_call_is_logged(causes: Causes) -> None:
     world.process_entries()
     case = world.case()
     payload = {"v": 1, "cluster": CLUSTER, "node": "node-1", "case": case.id, "attempt": case.attempts + 1}
-    assert world.machine(payload | {"step": "drain"})["outcome"] == "superseded"
+    assert world.step_runner(payload | {"step": "drain"})["outcome"] == "superseded"
     assert [line.attempt for line in causes("attempt_superseded")] == [case.attempts + 1]
 
 

@@ -35,7 +35,7 @@ def payload(world: World, step: str = "drain", **others) -> dict:
 def test_a_malformed_payload_is_rejected(broken):
     world = started()
     with pytest.raises(Rejected):
-        world.machine(payload(world) | broken)
+        world.step_runner(payload(world) | broken)
 
 
 def test_a_payload_without_a_case_is_rejected():
@@ -46,13 +46,13 @@ def test_a_payload_without_a_case_is_rejected():
 def test_a_case_never_closes_before_its_node_is_verified_and_returned():
     world = started()
     assert world.status() is NodeStatus.PROVISIONING
-    assert world.machine(payload(world, "close"))["outcome"] == "failed"
+    assert world.step_runner(payload(world, "close"))["outcome"] == "failed"
     assert world.status() is NodeStatus.FAILED
 
 
 def test_a_node_never_returns_to_service_before_it_is_verified():
     world = started()
-    assert world.machine(payload(world, "return_to_service"))["outcome"] == "failed"
+    assert world.step_runner(payload(world, "return_to_service"))["outcome"] == "failed"
     assert not world.node().status.in_service
 
 
@@ -72,7 +72,7 @@ def returning() -> World:
 def test_a_late_failure_of_an_earlier_attempt_does_not_cordon_a_returning_node():
     world = returning()
     earlier = payload(world, "fail", attempt=world.case().attempts - 1)
-    assert world.machine(earlier)["outcome"] == "superseded"
+    assert world.step_runner(earlier)["outcome"] == "superseded"
     assert world.seam.named("orchestrator.cordon") == []
 
 
@@ -80,9 +80,9 @@ def test_a_failed_return_is_recorded_only_after_the_node_is_cordoned_again():
     world = returning()
     world.orchestrator.fail_next(ProviderFailure.TIMEOUT)
     with pytest.raises(Transient, match="may be uncordoned"):
-        world.machine(payload(world, "fail"))
+        world.step_runner(payload(world, "fail"))
     assert world.case().status is CaseStatus.IN_PROGRESS
-    assert world.machine(payload(world, "fail"))["outcome"] == "failed"
+    assert world.step_runner(payload(world, "fail"))["outcome"] == "failed"
     assert world.orchestrator.cordoned == {"node-1"}
 
 
@@ -93,11 +93,11 @@ def test_a_slow_call_that_fails_after_another_one_returned_the_node_leaves_it_in
     def faster_call(seen: Call) -> None:
         if seen.name == "orchestrator.uncordon":
             world.seam.before = lambda _: None
-            world.machine(call)
+            world.step_runner(call)
             raise Misconfigured("no permission to uncordon")
 
     world.seam.before = faster_call
-    assert world.machine(call)["outcome"] == "done"
+    assert world.step_runner(call)["outcome"] == "done"
     assert world.orchestrator.cordoned == set()
 
 

@@ -14,7 +14,7 @@ from tests.builders import KEY
 from tests.world import XID_79, World
 
 NAMED = "xid.79@gpu/pci=0000:c1:00"
-WITNESSES = ["hyperpod-agent-log", "hyperpod-event", "kernel-log"]
+REPORTERS = ["hyperpod-agent-log", "hyperpod-event", "kernel-log"]
 Body = dict[str, object]
 
 
@@ -90,7 +90,7 @@ def test_three_reporters_in_any_order_assert_one_condition(order, shape, reason)
             voice
         ]()
         world.ports.clock.advance(timedelta(seconds=20))
-    assert world.reporters_by_condition() == {NAMED: WITNESSES}
+    assert world.reporters_by_condition() == {NAMED: REPORTERS}
     assert world.node().conditions[NAMED].count == 3
     assert world.node().live_case is not None
 
@@ -99,7 +99,7 @@ def test_reports_without_a_code_assert_one_condition():
     world = HyperPod()
     world.agent()
     world.event()
-    assert world.reporters_by_condition() == {"agent.gpu_unhealthy@gpu/any": WITNESSES[:2]}
+    assert world.reporters_by_condition() == {"agent.gpu_unhealthy@gpu/any": REPORTERS[:2]}
     assert world.node().conditions["agent.gpu_unhealthy@gpu/any"].action is Action.REPLACE_NODE
 
 

@@ -102,8 +102,8 @@ class World:
             self.dispatch,
             JobImpact(self.append, Jobs(self.table, self.clock, stack)),
         )
-        self.machine = StepRunner(self._tools())
-        self.workflow.handler = self.machine
+        self.step_runner = StepRunner(self._tools())
+        self.workflow.handler = self.step_runner
         self.published: list[Key] = []
         self.sweep = Sweep(
             self.table,
@@ -114,11 +114,11 @@ class World:
             self.isolate,
             self.rollup,
             self.dispatch,
-            RecoverAttempts(self.machine),
+            RecoverAttempts(self.step_runner),
             HeartbeatMonitor(self.table, self.append, self.rulebook),
             JobImpact(self.append, Jobs(self.table, self.clock, stack)),
             ReleaseLeakedSlots(self.table),
-            ReconcileSpares(SparePool(self.table, self.clock), self.machine.tools),
+            ReconcileSpares(SparePool(self.table, self.clock), self.step_runner.tools),
             self._publish,
             lambda _: True,
         )

@@ -1,4 +1,4 @@
-"""The clock of the machine that runs this process."""
+"""The system clock of the host that runs this process."""
 
 from __future__ import annotations
 

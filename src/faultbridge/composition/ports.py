@@ -21,7 +21,7 @@ class AllPorts(Ports, Protocol):
 
     @property
     def vault(self) -> Vault:
-        """Return the store of anchors, which nobody can overwrite."""
+        """Return the store of anchors, in which no caller can overwrite an object."""
 
     @property
     def sink(self) -> ArchiveSink:

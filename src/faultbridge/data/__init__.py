@@ -24,7 +24,7 @@ def load_catalog() -> Catalog:
     """Return the packaged catalog; its rows are parsed once and built on first use."""
     index = _read("index.json")
     raw = (row for name in index["files"] for row in _read(name))
-    return Catalog(index["version"], _Rows({row["code"]: row for row in raw}))
+    return Catalog(index["version"], _LazyRows({row["code"]: row for row in raw}))
 
 
 @cache
@@ -41,7 +41,7 @@ def nvlink5_units() -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
     return units
 
 
-class _Rows(Mapping[str, Row]):
+class _LazyRows(Mapping[str, Row]):
     """The rows by code, built on first use, because a batch of faults needs few of several hundred."""
 
     def __init__(self, raw: Mapping[str, Mapping[str, Any]]) -> None:

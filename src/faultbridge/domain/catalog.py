@@ -40,7 +40,8 @@ class Recommendation:
 class Row:
     """One code of the catalog.
 
-    `ends_on` holds any of `reset_gpu`, `reboot_node`, `replace_node`, `verified`, `snapshot:<source>`, `quiet:<seconds>`.
+    `ends_on` holds any of `reset_gpu`, `reboot_node`, `replace_node`, `verified`, `snapshot:<source>` and
+    `quiet:<seconds>`.
     `same_as` is the code under which conditions of this code are stored: a lost GPU in nvidia-smi is `xid.79`.
     `stands_for` holds the codes and families (`xid.*`) that this unspecific code can report, as when an agent reports
     only that a node is unhealthy.

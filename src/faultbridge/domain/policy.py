@@ -11,7 +11,6 @@ from faultbridge.domain.breakers import BreakerLimit
 from faultbridge.domain.cases import REPAIR_ACTION_OF, RepairAction
 from faultbridge.domain.conditions import Condition
 from faultbridge.domain.faults import Action, ComponentType, Severity
-from faultbridge.domain.windows import Window
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +60,15 @@ class OrchestratorUnreachable(StrEnum):
 
     HOLD = "hold"
     PROCEED = "proceed"
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A recurring time in which repairs may start: `cron` has the five usual fields, `zone` is an IANA name."""
+
+    cron: str
+    duration: timedelta
+    zone: str = "UTC"
 
 
 @dataclass(frozen=True, slots=True)

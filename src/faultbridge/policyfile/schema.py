@@ -9,11 +9,11 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
-from faultbridge.domain import windows
 from faultbridge.domain.breakers import BreakerScope
 from faultbridge.domain.cases import RepairAction
 from faultbridge.domain.faults import Action, ComponentType, Severity
 from faultbridge.domain.policy import OrchestratorUnreachable
+from faultbridge.pipeline.decide.maintenance_windows import check_cron
 
 _DAY = 86_400
 _UNITS = {"d": _DAY, "h": 3_600, "m": 60, "s": 1}
@@ -53,7 +53,7 @@ def convert_durations(value: object, convert: Callable[[int], object]) -> Any:  
 
 
 def _check_cron(value: str) -> str:
-    windows.read_cron(value)
+    check_cron(value)
     return value
 
 

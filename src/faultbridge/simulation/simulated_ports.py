@@ -52,7 +52,7 @@ class SimulatedPorts:
         self.archive, self.vault, self.sink, self.token_secret = kept.archive, kept.vault, kept.sink, kept.token_secret
 
     def webhook_senders(self) -> bytes:
-        """Return an empty document: nobody may post webhooks."""
+        """Return an empty document: no sender may post webhooks."""
         return b"{}"
 
     def for_role(self, role: ProviderRole) -> ComputeAccess:

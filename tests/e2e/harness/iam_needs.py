@@ -87,9 +87,9 @@ class Needs:
 
     def _states(self, call: Call, arguments: Mapping[str, Any]) -> Iterator[Need]:
         # A task token belongs to an execution of the only state machine.
-        machine = self.stack.outputs["StateMachineArn"]
+        state_machine = self.stack.outputs["StateMachineArn"]
         yield Need(
-            call.function, call.name, arguments.get("executionArn") or arguments.get("stateMachineArn") or machine
+            call.function, call.name, arguments.get("executionArn") or arguments.get("stateMachineArn") or state_machine
         )
 
     def _s3(self, call: Call, arguments: Mapping[str, Any]) -> Iterator[Need]:

@@ -170,8 +170,8 @@ class Installation:
 
     def executions(self) -> set[str]:
         """Return the names of all executions of the state machine."""
-        machines = self.stack.client("stepfunctions")
-        pages = machines.get_paginator("list_executions").paginate(
+        step_functions = self.stack.client("stepfunctions")
+        pages = step_functions.get_paginator("list_executions").paginate(
             stateMachineArn=self.stack.outputs["StateMachineArn"]
         )
         return {execution["name"] for page in pages for execution in page["executions"]}

@@ -110,4 +110,4 @@ class PageQueue(MessageQueue):
     def pages(self, cluster: str) -> list[dict[str, Any]]:
         """Return every page about a cluster so far."""
         self._pages += [json.loads(message["Body"]) for message in self.drain()]
-        return [page for page in self._pages if page["place"]["cluster"] == cluster]
+        return [page for page in self._pages if page["location"]["cluster"] == cluster]

@@ -175,7 +175,10 @@ def test_a_repair_action_that_the_policy_no_longer_permits_escalates_with_a_reas
     )
     world.advance_minutes()
     moves = [body["data"] for body in world.bodies() if body["data"].get("to") == "in_progress"]
-    assert moves[0]["reason"] == "admitted: rule reset permits no reset_gpu; replace_node is the next permitted repair action"
+    assert (
+        moves[0]["reason"]
+        == "admitted: rule reset permits no reset_gpu; replace_node is the next permitted repair action"
+    )
     assert moves[0]["repair_action"] == "replace_node"
 
 

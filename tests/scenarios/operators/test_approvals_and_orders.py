@@ -9,8 +9,7 @@ import pytest
 from faultbridge.domain.cases import RepairAction, Resolution, WaitingFor
 from faultbridge.domain.edges import CaseStatus, NodeStatus
 from faultbridge.domain.faults import Action, Severity
-from faultbridge.domain.policy import Match, Rule
-from faultbridge.domain.windows import Window
+from faultbridge.domain.policy import Match, Rule, Window
 from faultbridge.errors import Rejected
 from faultbridge.pager.rules import rules_for
 from faultbridge.ports import Capacity, CapacityEvidence, ProviderFailure
@@ -154,8 +153,12 @@ def test_the_capacity_evidence_is_recorded_with_the_intent(evidence):
     world = World(rules=(rule,))
     world.provider.known_capacity = Capacity(evidence)
     world.fault_until_resolved()
-    told = facts(world, "intent")
-    assert (told["capacity_evidence"], told["rule"], told["policy"]) == (evidence.value, "never-blind", "test-policy")
+    note = facts(world, "intent")
+    assert (note["capacity_evidence"], note["rule"], note["policy"]) == (
+        evidence.value,
+        "never-blind",
+        "test-policy",
+    )
 
 
 def test_without_capacity_for_eight_hours_all_nodes_are_kept_and_one_case_probes():

@@ -18,17 +18,17 @@ ROLE = ProviderRole("arn:aws:iam::222233334444:role/faultbridge", "agreed")
 def test_the_instance_is_released_and_verified_in_its_own_account() -> None:
     world = World()
     Registration(world.table, world.append, world.clock).set_cluster(CLUSTER, {"provider_role": ROLE})
-    tools = world.machine.tools
+    tools = world.step_runner.tools
     ours = FakeProvider(world.fleet)
     asked: list[ProviderRole] = []
 
-    def elsewhere(role: ProviderRole):
+    def for_role(role: ProviderRole):
         asked.append(role)
         return tools
 
-    machine = StepRunner(replace(tools, providers={"ec2-auto-scaling": ours}, compute_in_account=elsewhere))
-    world.workflow.handler = machine
-    world.sweep = replace(world.sweep, recover_attempts=RecoverAttempts(machine))
+    step_runner = StepRunner(replace(tools, providers={"ec2-auto-scaling": ours}, compute_in_account=for_role))
+    world.workflow.handler = step_runner
+    world.sweep = replace(world.sweep, recover_attempts=RecoverAttempts(step_runner))
     world.fault()
     world.until(lambda: world.node().case is not None and not world.case().status.live, minutes=120)
     assert world.status() is NodeStatus.HEALTHY

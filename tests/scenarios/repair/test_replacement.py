@@ -209,13 +209,13 @@ def test_two_nodes_that_wait_for_one_successor_never_share_it():
         world.fault(node)
     world.process_entries()
     world.advance_minutes(30)
-    seated = [world.status(node) for node in (1, 2)]
-    assert sorted(seated) == [NodeStatus.HEALTHY, NodeStatus.PROVISIONING]
+    statuses = [world.status(node) for node in (1, 2)]
+    assert sorted(statuses) == [NodeStatus.HEALTHY, NodeStatus.PROVISIONING]
     world.fleet.set_capacity(1)
     for node in (1, 2):
         world.until(world.case_is(RESOLVED, node))
-    sitting = {world.node(node).incarnation.instance_id for node in (1, 2)}
-    assert len(sitting) == 2
+    instances = {world.node(node).incarnation.instance_id for node in (1, 2)}
+    assert len(instances) == 2
     assert len(world.released_instances()) == 2
 
 
@@ -233,8 +233,8 @@ def test_a_dry_run_records_its_intended_actions_and_closes_the_case():
     world = World(mode=Mode.DRY_RUN)
     world.fault_and_react()
     note = next(body["data"] for body in world.bodies() if body["data"].get("kind") == "would_have_done")
-    told = {"isolate": True, "repair_action": "replace_node", "instance_id": "i-00000000000000001"}
-    assert note["facts"] == told | {"rule": "default", "policy": "test-policy"}
+    intended = {"isolate": True, "repair_action": "replace_node", "instance_id": "i-00000000000000001"}
+    assert note["facts"] == intended | {"rule": "default", "policy": "test-policy"}
     assert world.case().resolution is Resolution.DRY_RUN
 
 

@@ -15,7 +15,7 @@ from faultbridge.errors import Misconfigured
 from faultbridge.ports import ExecutionStatus
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,80}")
-_MACHINE = re.compile(r"(arn:[^:]+:states:[^:]*:[^:]*):stateMachine:([^:]+)(:[^:]+)?")
+_STATE_MACHINE = re.compile(r"(arn:[^:]+:states:[^:]*:[^:]*):stateMachine:([^:]+)(:[^:]+)?")
 
 # Errors for a task token whose task no longer waits: its execution has ended, timed out or continued.
 STALE_TOKEN = frozenset({"InvalidToken", "TaskDoesNotExist", "TaskTimedOut"})
@@ -35,7 +35,7 @@ class StepFunctionsWorkflow:
 
     def __init__(self, clients: Clients, state_machine: str) -> None:
         self._clients = clients
-        self._machine = state_machine
+        self._state_machine = state_machine
 
     def start(self, name: str, payload: Mapping[str, Any]) -> None:
         """Start an execution; an existing execution with this name counts as started.
@@ -45,7 +45,7 @@ class StepFunctionsWorkflow:
         with translated(f"starting the execution {name}"):
             try:
                 self._clients.stepfunctions.start_execution(
-                    stateMachineArn=self._machine, name=execution_name(name), input=canonical(payload)
+                    stateMachineArn=self._state_machine, name=execution_name(name), input=canonical(payload)
                 )
             except ClientError as error:
                 if code_of(error) != "ExecutionAlreadyExists":
@@ -55,7 +55,9 @@ class StepFunctionsWorkflow:
         """Return the status of the execution with this name."""
         with translated(f"reading the execution {name}"):
             try:
-                answer = self._clients.stepfunctions.describe_execution(executionArn=execution_arn(self._machine, name))
+                answer = self._clients.stepfunctions.describe_execution(
+                    executionArn=execution_arn(self._state_machine, name)
+                )
             except ClientError as error:
                 if code_of(error) == "ExecutionDoesNotExist":
                     return ExecutionStatus.MISSING
@@ -88,7 +90,7 @@ def execution_name(name: str) -> str:
 
 def execution_arn(state_machine: str, name: str) -> str:
     """Return the ARN of an execution; it contains no version or alias of the state machine."""
-    match = _MACHINE.fullmatch(state_machine)
+    match = _STATE_MACHINE.fullmatch(state_machine)
     if match is None:
         raise Misconfigured(f"not the ARN of a state machine: {state_machine!r}")
     return f"{match[1]}:execution:{match[2]}:{execution_name(name)}"

@@ -87,9 +87,9 @@ def _code(rule: Mapping[str, Any] | None, labels: _Labels, texts: tuple[str, ...
         return "agent.alert"
     if rule["code"] != "xid":
         return str(rule["code"])
-    labelled = next((str(labels[label]) for label in mapped["xid_labels"] if labels.get(label)), "")
-    if re.fullmatch(r"\d{1,5}", labelled, re.ASCII):
-        return f"xid.{int(labelled)}"
+    from_label = next((str(labels[label]) for label in mapped["xid_labels"] if labels.get(label)), "")
+    if re.fullmatch(r"\d{1,5}", from_label, re.ASCII):
+        return f"xid.{int(from_label)}"
     match = next((match for part in texts if (match := _XID_IN_TEXT.search(part))), None)
     return f"xid.{int(match[1])}" if match else "agent.gpu_unhealthy"
 

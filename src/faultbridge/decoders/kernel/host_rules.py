@@ -134,7 +134,7 @@ _STORAGE: tuple[Rule, ...] = (
     ),
 )
 
-_MACHINE: tuple[Rule, ...] = (
+_HARDWARE: tuple[Rule, ...] = (
     _rule(
         "Machine Check",
         r"mce: \[Hardware Error\]: CPU (?P<name>\d{1,4}): Machine Check(?: Exception)?: [0-9a-f]{1,16} "
@@ -185,4 +185,4 @@ _MACHINE: tuple[Rule, ...] = (
     ),
 )
 
-RULES: tuple[Rule, ...] = _NETWORK + _STORAGE + _MACHINE
+RULES: tuple[Rule, ...] = _NETWORK + _STORAGE + _HARDWARE

@@ -115,10 +115,10 @@ def _queues(state: StackState) -> Iterator[QueueDepth]:
 
 
 def _running_executions(state: StackState) -> int:
-    machines = clients.resources(state, "AWS::StepFunctions::StateMachine")
+    state_machines = clients.resources(state, "AWS::StepFunctions::StateMachine")
     states = clients.stack_client("stepfunctions", state)
     return sum(
         len(page["executions"])
-        for _, arn in machines
+        for _, arn in state_machines
         for page in states.get_paginator("list_executions").paginate(stateMachineArn=arn, statusFilter="RUNNING")
     )

@@ -14,6 +14,7 @@ Rules for one node, in reading order:
 
 Rules for a cluster:
 
+- `maintenance_windows`: whether a maintenance window is open.
 - `admit`: which queued cases may start.
 - `breaker`: when too many failing nodes stop new repairs.
 - `cluster_status`: the cluster's status from the statuses of its nodes.

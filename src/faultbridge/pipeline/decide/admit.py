@@ -13,6 +13,7 @@ from faultbridge.domain.breakers import Breaker, BreakerState
 from faultbridge.domain.cases import RepairAction, WaitingFor
 from faultbridge.domain.clusters import Control, QueuedCase
 from faultbridge.domain.policy import Policy, Rule
+from faultbridge.pipeline.decide.maintenance_windows import is_open
 
 MAX_PICKS = 15
 """Maximum cases of one admission: one transaction admits them with all their rows, and DynamoDB permits 100 writes."""
@@ -122,7 +123,7 @@ def _check_approval(request: AdmissionRequest) -> Refused | None:
 
 def _check_window(request: AdmissionRequest) -> Refused | None:
     windows = request.rule.windows
-    if not windows or not request.queued.repair_action.needs_slot or any(one.is_open(request.now) for one in windows):
+    if not windows or not request.queued.repair_action.needs_slot or any(is_open(one, request.now) for one in windows):
         return None
     return Refused(request.queued, WaitingFor.WINDOW, f"no maintenance window of rule {request.rule.name} is open")
 

@@ -8,5 +8,5 @@ Read in this order:
 
 The step `steps.release_instance` uses `capacity` and `launch`; `steps.await_successor` uses `launch` and `claim`.
 
-Tests: tests/scenarios/repair/test_replacement.py, tests/scenarios/provider/test_launch_template.py, tests/scenarios/repair/test_crashes.py.
+Tests: tests/scenarios/repair/test_replacement.py and test_crashes.py, tests/scenarios/provider/test_launch_template.py.
 """

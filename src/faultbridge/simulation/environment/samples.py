@@ -13,7 +13,7 @@ _XID_TEXTS = {
     48: "pid=4711, name=python, DBE (double bit error) ECC Error",
     31: "pid=4711, name=python, Ch 00000008, intr 10000000. MMU Fault: ENGINE GRAPHICS faulted",
     92: "pid=4711, name=python, High single-bit ECC error rate",
-    999: "pid=4711, name=python, something that nobody has written about",
+    999: "pid=4711, name=python, an undocumented error",
     119: "pid=4711, name=python, Timeout after 6s of waiting for RPC response from GPU0 GSP!",
 }
 

@@ -19,7 +19,9 @@ app = typer.Typer(rich_markup_mode=None)
 def run_demo(
     fresh: Annotated[bool, typer.Option("--fresh", help="Delete all data of the stack first.")] = False,
     stack: StackName = DEFAULT_STACK,
-    patience: Annotated[int, typer.Option(min=1, metavar="SECONDS", help="Maximum wait for the repair.")] = 120,
+    timeout: Annotated[
+        int, typer.Option("--patience", min=1, metavar="SECONDS", help="Maximum wait for the repair.")
+    ] = 120,
     as_json: JsonFlag = False,
     as_jsonl: JsonlFlag = False,
 ) -> None:
@@ -31,7 +33,7 @@ def run_demo(
     from faultbridge.cli.commands.embedded.demo_result import print_result
     from faultbridge.cli.commands.embedded.demo_scenario import DemoScenario
 
-    result = DemoScenario.start(stack=stack, fresh=fresh, timeout=patience, output=output).run()
+    result = DemoScenario.start(stack=stack, fresh=fresh, timeout=timeout, output=output).run()
     if output is OutputFormat.TABLE:
         print_result(result)
     else:

@@ -100,7 +100,7 @@ class DemoResult:
 
     def _pages(self) -> list[Mapping[str, Any]]:
         """Return the pages in order of time; a triggered page precedes its resolve."""
-        return sorted(self.pages, key=lambda page: (str(page["at"]), str(page["state"]) != "triggered"))
+        return sorted(self.pages, key=lambda page: (str(page["occurred_at"]), str(page["state"]) != "triggered"))
 
 
 def print_result(result: DemoResult) -> None:
