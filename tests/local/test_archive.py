@@ -85,7 +85,7 @@ def ask(stack: PrivateStack, path: str) -> tuple[int, Any]:
 
 
 def test_the_api_answers_over_http(embedded_stack: PrivateStack, installation: Installation) -> None:
-    assert application
+    assert installation
     status, answer = ask(embedded_stack, f"/clusters/{CLUSTER}/nodes")
     assert (status, [one["node"] for one in answer["items"]]) == (200, [KEY.node])
     status, answer = ask(embedded_stack, f"/clusters/{CLUSTER}/entries?limit=1")
