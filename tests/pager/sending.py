@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from faultbridge.pager.deliver import Paging
-from faultbridge.pager.notification_log import PageOutcome
 from faultbridge.pager.page import PagerSettings
+from faultbridge.pager.page_deduplication import PageOutcome
 from faultbridge.ports import PageMessage
 from faultbridge.simulation.fakes import FakePager, FakeTable, ManualClock
 

@@ -14,9 +14,9 @@ from faultbridge.domain.entries import EntryType
 from faultbridge.domain.times import from_text
 from faultbridge.errors import Conflict, Misconfigured, Transient
 from faultbridge.pager.deliver import MAX_EVENT_AGE, Paging
-from faultbridge.pager.notification_log import PageOutcome
 from faultbridge.pager.open_pages import OpenPages
 from faultbridge.pager.page import PagerSettings
+from faultbridge.pager.page_deduplication import PageOutcome
 from faultbridge.ports import PageUrgency
 from faultbridge.simulation.fakes import START, Call, FakePager, FakeTable, ManualClock, raise_once
 from faultbridge.storage import keys

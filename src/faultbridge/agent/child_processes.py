@@ -138,7 +138,10 @@ class BackgroundRead:
 
 
 def start_process(argv: Sequence[str]) -> RunningProbe | ProbeResult:
-    """Start a program. Returns a result at once when it is missing or cannot be started."""
+    """Start a program and return its running probe.
+
+    If the program is missing or cannot be started, the function returns the probe result instead.
+    """
     try:
         return ChildProcess(argv)
     except FileNotFoundError:

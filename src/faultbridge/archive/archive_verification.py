@@ -11,7 +11,7 @@ from faultbridge.archive.read import ReadArchive
 from faultbridge.domain.entries import Stream
 from faultbridge.domain.nodes import Head
 from faultbridge.errors import Rejected
-from faultbridge.ledger.chain import Break, BreakKind, ChainScan, Position
+from faultbridge.ledger.hash_chain import Break, BreakKind, ChainScan, Position
 from faultbridge.ledger.verify import AnchoredHashes, Verified
 from faultbridge.ports.objects import Archive, Vault
 from faultbridge.storage.wire import archive_lines as layout

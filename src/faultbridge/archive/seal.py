@@ -18,7 +18,7 @@ from faultbridge.domain.nodes import Head
 from faultbridge.domain.times import to_text
 from faultbridge.errors import Conflict, Misconfigured, Rejected
 from faultbridge.ledger.append import Stack
-from faultbridge.ledger.chain import Break, ChainScan
+from faultbridge.ledger.hash_chain import Break, ChainScan
 from faultbridge.ledger.streams import entries_after, partition, streams_of
 from faultbridge.log import log_cause
 from faultbridge.ports import Clock, Table

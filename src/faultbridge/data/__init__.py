@@ -36,7 +36,10 @@ def gpus_by_instance_type() -> Mapping[str, int]:
 
 @cache
 def nvlink5_units() -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
-    """Return the units of NVLink5 errors by Xid, with their numbers before driver R575 and since."""
+    """Return the hardware units that NVLink5 errors name: a mapping from Xid to unit name to numbers.
+
+    A unit has two numbers: `before` is used by drivers older than R575, and `since` by R575 and later drivers.
+    """
     units: dict[str, dict[str, dict[str, Any]]] = _read_beside("nvlink5_units.json")["units"]
     return units
 

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from faultbridge.adapters.telemetry import emit
-from faultbridge.pager.notification_log import PageOutcome
+from faultbridge.pager.page_deduplication import PageOutcome
 
 if TYPE_CHECKING:
     from faultbridge.composition.installation import Installation

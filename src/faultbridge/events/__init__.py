@@ -1,8 +1,10 @@
-"""Events: the contract with customers. Every event is a typed model; reading one needs only pydantic.
+"""Events: the typed models of all events that Faultbridge publishes to customers.
+
+A program that reads events with this package needs no other dependency than pydantic.
 
     from faultbridge.events import CaseStatusChange, read_envelope
 
-Names of this package are loaded at first use. Read in this order:
+The package imports a module when a name of that module is first used. Read the modules in this order:
 
 - `base`: the base model, open enumerations and the scalar types of fields
 - `enums`, `cluster_enums`: the open enumerations
@@ -11,7 +13,7 @@ Names of this package are loaded at first use. Read in this order:
 - `node`, `case`, `cluster`: the events about nodes, cases and repair steps, clusters and jobs
 - `registry`: event types, schema names, and the module of each model
 - `reading`: reads events of any version
-- `wire`: an entry to the `detail` of its event and back, without models, within 60 KB
+- `wire`: converts an entry to the `detail` of its event, of at most 60 KB, and back; uses no models
 - `hyperpod`: copies of events in the format of SageMaker HyperPod
 - `json_schema`: JSON Schemas of the events, validation and the compatibility checks
 - `generate`: the command that writes, checks and releases the schemas

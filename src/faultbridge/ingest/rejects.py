@@ -85,8 +85,9 @@ class Rejects:
     def retry(self, reject: Reject) -> None:
         """Put the record on the queue again with its original id and times, then delete the reject.
 
-        A repetition is harmless: the effects of a record apply once, and a reject that was stored again stays.
-        Raises Rejected when the bytes no longer exist, and Transient when the queue refuses the record.
+        A repeated call is harmless, because the pipeline applies the effects of a record only once. If the record is
+        rejected again before the deletion, the newer reject is kept. Raises Rejected when the bytes of the record no
+        longer exist, and Transient when the queue refuses the record.
         """
         group, text = self._message(reject)
         if self.queue.send([(group, text)]):
@@ -111,7 +112,10 @@ class Rejects:
         return True
 
     def _describe(self, delivery: Delivery, record: RawRecord | None, error: Rejected) -> tuple[Reject, bytes | None]:
-        """Return the reject of a record, and its bytes unless they are stored already."""
+        """Return the reject of a record, and the bytes to store.
+
+        The second value is None if the object store already contains the bytes.
+        """
         now = self.clock.now()
         try:
             message = decode_message(delivery.text)

@@ -11,7 +11,7 @@ An entry is one immutable line of a stream. Every node and every cluster has one
 - `timeline`: the entries of a node, cluster, case, device or job, in pages or as they are recorded.
 - `page_tokens`: the opaque text that holds the position at which the next page begins.
 - `entry_text`: one line of text for an event: what happened, and why.
-- `chain`: checks the entries of one stream one by one: sequence, hash and identity.
+- `hash_chain`: checks the entries of one stream one by one: sequence, hash and identity.
 - `verify`: checks that no entry of a stream is missing, added or changed.
 - `recover`: begins a new epoch in every stream after the table was restored from a backup.
 

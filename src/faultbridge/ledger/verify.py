@@ -14,7 +14,7 @@ from faultbridge.domain.entries import Stream
 from faultbridge.domain.nodes import Head, NodeKey
 from faultbridge.errors import Rejected
 from faultbridge.ledger.append import Stack
-from faultbridge.ledger.chain import Break, BreakKind, ChainScan, KnownHashes
+from faultbridge.ledger.hash_chain import Break, BreakKind, ChainScan, KnownHashes
 from faultbridge.ledger.queries import node_head, node_names, query_all
 from faultbridge.ledger.streams import partition
 from faultbridge.ports import Table

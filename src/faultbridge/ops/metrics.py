@@ -87,7 +87,10 @@ def _add_case(metrics: ClusterMetrics, data: Mapping[str, Any]) -> None:
 
 
 def _phase_durations(phases: Mapping[str, int]) -> Iterator[tuple[str, int]]:
-    """Yield the duration of each phase, and of the case without the time until its detection."""
+    """Yield the durations of a case by metric name: the total, then one duration for each phase.
+
+    The total excludes the phase `detected`. A case without recorded phases yields nothing.
+    """
     if phases:
         yield "CaseTotal", sum(milliseconds for name, milliseconds in phases.items() if name != "detected")
     for name, milliseconds in phases.items():

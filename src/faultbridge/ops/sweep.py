@@ -206,7 +206,7 @@ class Sweep:
                 isolate()
 
     def _record_job_impact(self, cluster: str, failures: Failures) -> None:
-        """Record faults on jobs whose trigger was lost."""
+        """Record the faults of unhealthy nodes on the jobs that run there, in case a trigger was lost."""
         rows = shard_rows(self.table, rules_of(self.rulebook, cluster).config, UNHEALTHY_ROWS)
         for key in self.job_impact.busy_nodes(cluster, [str(row["node"]) for row in rows]):
             with failures.collect(f"recording job impact of {key.node}"):

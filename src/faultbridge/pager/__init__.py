@@ -6,7 +6,7 @@ Read in this order:
 - `page_rule`: one kind of page: which events trigger or resolve it, its key and its texts
 - `rules`: all kinds of pages, and the rules that apply to an event
 - `compose`: writes a page from an event, its rule and the stored case and node
-- `notification_log`: the last state sent for each page key, so that a repeated event sends nothing new
+- `page_deduplication`: the last state sent for each page key, so that a repeated event sends nothing new
 - `open_pages`: pages that are triggered and not resolved, and the page limit of an hour
 - `deliver`: sends the pages of one event, at least once
 - `remind`: each minute, sends summaries of withheld pages and reminders of unresolved ones

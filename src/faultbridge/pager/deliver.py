@@ -16,9 +16,9 @@ from faultbridge.domain.times import from_text
 from faultbridge.errors import Conflict, Misconfigured, Transient
 from faultbridge.log import log_cause
 from faultbridge.pager.compose import StoredDetails, write_page
-from faultbridge.pager.notification_log import NotificationLog, PageOutcome, SendStart
 from faultbridge.pager.open_pages import OpenPage, OpenPages
 from faultbridge.pager.page import Page, PagerSettings, PageState
+from faultbridge.pager.page_deduplication import NotificationLog, PageOutcome, SendStart
 from faultbridge.pager.page_rule import PageRule
 from faultbridge.pager.rules import rules_for
 from faultbridge.pager.service_formats import message_of

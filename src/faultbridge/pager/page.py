@@ -84,7 +84,7 @@ class Links:
         return f"{self.runbook_url.rstrip('/')}/{name}.md" if self.runbook_url else f"docs/runbooks/{name}.md"
 
     def timeline(self, cluster: str, case_id: str | None = None) -> str:
-        """Return the URL of the entries of a case or cluster; empty without a timeline URL."""
+        """Return the URL of the entries of a case or cluster, or an empty string if `timeline_url` is empty."""
         query = f"?case={case_id}" if case_id else ""
         return f"{self.timeline_url.rstrip('/')}/clusters/{cluster}/entries{query}" if self.timeline_url else ""
 

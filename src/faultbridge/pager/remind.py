@@ -8,9 +8,9 @@ from datetime import datetime, timedelta
 
 from faultbridge.ledger.queries import query_all
 from faultbridge.log import log_cause
-from faultbridge.pager.notification_log import NotificationLog
 from faultbridge.pager.open_pages import OpenPage, OpenPages
 from faultbridge.pager.page import Links, Location, Page, PagerSettings, PageState, SummaryMember
+from faultbridge.pager.page_deduplication import NotificationLog
 from faultbridge.pager.page_rule import NO_ACTION
 from faultbridge.pager.service_formats import message_of
 from faultbridge.ports import Clock, Pager, PageUrgency, Table

@@ -13,7 +13,7 @@ from datetime import datetime
 from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.catalog import Catalog, Scope
 from faultbridge.domain.nodes import NodeState
-from faultbridge.pipeline.decide.case_moves import expire_approval
+from faultbridge.pipeline.decide.approval_timeout import expire_approval
 from faultbridge.pipeline.decide.decide import decide
 from faultbridge.pipeline.decide.open_case import Rules
 from faultbridge.pipeline.fold.changes import Arrival

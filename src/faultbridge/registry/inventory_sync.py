@@ -196,7 +196,7 @@ class SyncInventory:
 
 
 def _unassigned(members: Mapping[str, GroupMember], assigned: set[str]) -> dict[str, GroupMember]:
-    """Return the serving members that back no node."""
+    """Return the serving group members whose instance is not assigned to a node."""
     return {one: member for one, member in members.items() if member.serving and one not in assigned}
 
 

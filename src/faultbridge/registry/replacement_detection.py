@@ -219,7 +219,10 @@ def _placement(state: NodeState, instance: Instance, known_domains: Mapping[str,
 
 
 def _apply_opt_out(state: NodeState, instance: Instance, now: datetime) -> tuple[NodeState, tuple[Draft, ...]]:
-    """Ignore a node while a tag or label excludes it; an operator's own order is never changed."""
+    """Start or stop ignoring a node, according to the tag or label that excludes its instance from repair.
+
+    If an operator ordered that the node is ignored, the function changes nothing.
+    """
     by_label = state.ignored is not None and state.ignored.by == LABEL
     if instance.opted_out == by_label or (state.ignored is not None and not by_label):
         return state, ()

@@ -1,4 +1,7 @@
-"""All fake ports of a simulated system, on one clock and one seam."""
+"""The fake ports of a simulated system.
+
+All fakes share one simulated clock and one `Seam`, the object that injects faults into their calls.
+"""
 
 from __future__ import annotations
 

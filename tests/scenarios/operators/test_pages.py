@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from faultbridge.domain.clusters import ClusterConfig
 from faultbridge.errors import Transient
 from faultbridge.pager.deliver import Paging
-from faultbridge.pager.notification_log import PageOutcome
 from faultbridge.pager.page import PagerSettings
+from faultbridge.pager.page_deduplication import PageOutcome
 from faultbridge.pager.remind import Remind
 from faultbridge.ports import PageMessage, PageUrgency
 from faultbridge.simulation.fakes import FakePager, FakeTable, ManualClock, raise_once

@@ -40,7 +40,7 @@ WATERMARKS = (
     "jobs/jobs.py",
     "repair/isolation_backoff.py",
     "pager/deliver.py",
-    "pager/notification_log.py",
+    "pager/page_deduplication.py",
     "ingest/counter_store.py",
     "repair/steps/follow_provider.py",
     "repair/attempt/step_runner.py",
@@ -48,7 +48,7 @@ WATERMARKS = (
     "repair/steps/verify_instance.py",
     "ledger/recover.py",
     "ingest/heartbeat_monitor.py",
-    "ledger/chain.py",
+    "ledger/hash_chain.py",
 )
 # Intent, claim, fence, budget and close: in these files each guard is also removed.
 GUARDED = (

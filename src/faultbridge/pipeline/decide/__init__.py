@@ -9,6 +9,7 @@ Rules for one node, in reading order:
 - `escalation`: raises the repair action of a waiting case when a worse fault joins it.
 - `repair_actions`: chooses the repair action of the next attempt.
 - `case_moves`: changes the status of a case and computes the node's next timer.
+- `approval_timeout`: escalates a case whose approval request was not answered in time.
 - `phase_durations`: the durations that the closing entry reports.
 - `orchestrator_unreachable`: whether a repair may proceed without the orchestrator.
 

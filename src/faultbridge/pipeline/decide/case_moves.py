@@ -58,15 +58,6 @@ def escalate_case(decided: Transition, case: Case, now: datetime, reason: str) -
     return move_case(decided, escalated, now, reason)
 
 
-def expire_approval(decided: Transition, now: datetime) -> Transition:
-    """Escalate the live case when its approval request was not answered by the deadline."""
-    case = decided.state.live_case
-    request = case.pending_approval if case else None
-    if case is None or request is None or request.answer_by > now:
-        return decided
-    return escalate_case(decided, case, now, "approval timed out: no operator answered by the deadline")
-
-
 def _withdraw_approval_request(before: Case | None, case: Case, now: datetime) -> tuple[Draft, ...]:
     """Draft the note that an unanswered approval request is no longer valid, if the case leaves the queue."""
     if before is None or before.pending_approval is None or case.status is CaseStatus.QUEUED:

@@ -15,7 +15,10 @@ FIELDS = "minute, hour, day of month, month, day of week"
 
 
 def is_open(window: Window, now: datetime) -> bool:
-    """Return whether the window opened at most its duration before `now`; the end itself is outside."""
+    """Return whether a maintenance window is open at `now`.
+
+    A window is open from its start until its duration has passed. At the exact end, the window is closed.
+    """
     from cronsim import CronSim
 
     # The search backwards excludes its start, so it starts in the next minute to include the current one.

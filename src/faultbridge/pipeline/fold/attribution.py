@@ -64,7 +64,11 @@ def belongs_to_ended(fault: Fault, at: datetime, ended: Mapping[str, Tombstone],
 
 
 def reported_condition(reported_key: str, source: str, conditions: Conditions) -> str:
-    """Return the key of the condition that a source reported with this key, else the key itself."""
+    """Return the key of the condition that contains a source's report.
+
+    An unspecific report may belong to a specific condition, which has a different key. If no active condition contains
+    a report of this source with `reported_key`, the function returns `reported_key`.
+    """
     matching = (key for key, condition in _active(conditions) if _reported_as(condition, source, reported_key))
     return next(matching, reported_key)
 

@@ -167,7 +167,11 @@ class NodeConditions:
         return Outcome.RECORDED
 
     def _overflow(self, key: str, fault: Fault, arrival: Arrival) -> Outcome:
-        """Replace the mildest condition by a worse fault, and raise the overflow condition in any case."""
+        """Apply a fault to a node that already has the maximum number of conditions.
+
+        A fault that is more severe than the mildest condition replaces that condition. A milder fault, or an equally
+        severe one, creates no condition. In both cases the overflow condition is reported.
+        """
         others = {other: condition for other, condition in self.active.items() if condition.code != OVERFLOW}
         mildest = min(others, key=lambda other: (others[other].severity.rank, others[other].last_at))
         severity = fault.severity or Severity.INFO

@@ -52,7 +52,10 @@ class RecoveryResult(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RecoverAttempts:
-    """Recovers the attempt of a node that is due; a repeated call has no further effect."""
+    """Recovers the repair attempt of a node, if the attempt's probe time or deadline has passed.
+
+    A repeated call has no further effect.
+    """
 
     runner: StepRunner
 

@@ -29,7 +29,10 @@ class FakeInventory:
         self.standby: set[str] = set()
 
     def list_members(self, _config: ClusterConfig, groups: Collection[str]) -> Mapping[str, Mapping[str, GroupMember]]:
-        """Return the members of each group, except omitted groups."""
+        """Return the members of the given groups, by group and instance id.
+
+        Groups in `omitted_groups` are missing from the answer.
+        """
         self.calls += 1
         with self.seam.around("inventory", "list_members", tuple(groups)):
             return {

@@ -15,7 +15,7 @@ SUMMARY = ":summary:"
 
 
 def _expected(view: SystemView) -> dict[str, str]:
-    """Return the keys of all pages that the entries require, with the last state of each."""
+    """Return the pages that the entries require: a mapping from page key to the last required state."""
     last: dict[str, tuple[int, str]] = {}
     for entries in view.bodies.values():
         for body in entries:

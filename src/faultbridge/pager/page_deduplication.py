@@ -120,7 +120,11 @@ def _record_key(page_key: str) -> Key:
 
 
 def _is_new(record: Item | None, state: PageState) -> bool:
-    """Return whether a page changes the last state sent. A page never triggered is not resolved."""
+    """Return whether a page must be sent.
+
+    A page must be sent if its state differs from the recorded state, or if the recorded send was interrupted. If no
+    record exists, only a trigger is sent, because a page that was never triggered needs no resolve.
+    """
     if record is None:
         return state is PageState.TRIGGERED
     # An interrupted send is repeated.
