@@ -183,9 +183,8 @@ class Outbox:
     def hold_in_memory(self, record: OutgoingRecord, on_safe: Callable[[], object] = _nothing) -> bool:
         """Keep a record in memory until the record is sent, permanently refused, or stored on disk.
 
-        `is_safe` tries to store the record on disk. Returns False, and does not keep the record, if memory
-        already contains the maximum number of records.
-        `on_safe` is called once, when the record leaves memory.
+        `is_safe` tries to store the record on disk. Returns False, and does not keep the record, if memory already
+        contains the maximum number of records. `on_safe` is called once, when the record leaves memory.
         """
         with self._lock:
             if len(self._in_memory) >= MAX_IN_MEMORY:

@@ -173,8 +173,8 @@ def _fault(health: NodeHealth, condition: str | None) -> Fault:
     """Return the fault of an unhealthy node.
 
     The reason and the fault type determine the fault if the fault type is in `CODES_BY_CONDITION` or the reason
-    contains an Xid. Otherwise, the repair action determines the code. If the repair action has no code either, the code is
-    `agent.node_unhealthy`.
+    contains an Xid. Otherwise, the repair action determines the code. If the repair action has no code either, the code
+    is `agent.node_unhealthy`.
     """
     if condition in CODES_BY_CONDITION or "Xid (" in (health.reason or ""):
         return fault_of(HealthDetails(health.reason or "", condition))

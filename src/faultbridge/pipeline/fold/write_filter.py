@@ -77,7 +77,8 @@ def _condition_changed(before: Condition, after: Condition, policy: Policy, cata
 def _precision(condition: Condition, source: str, catalog: Catalog) -> timedelta:
     """Return the precision with which a reporter's watermark is stored.
 
-    The watermark is the time of the reporter's last report. A newer watermark is stored only if it is later than the stored watermark by more than this precision.
+    The watermark is the time of the reporter's last report. A newer watermark is stored only if it is later than the
+    stored watermark by more than this precision.
     """
     from_log = source in LOG_SOURCES and condition.code.startswith(LOG_CODES)
     if not from_log or catalog.row(condition.code).kind is not Kind.EDGE:

@@ -97,8 +97,9 @@ def match_incarnation(
 def _match_by_time(current: Incarnation, observed_at: datetime, *, first: bool) -> IncarnationMatch:
     """Return which incarnation an observation is about, by the time of the observation.
 
-    The time is compared with the start of the current incarnation. The result is UNKNOWN if the two are too close. If the
-    current incarnation is the first boot of the node's first instance, the result is always CURRENT, because no earlier incarnation exists.
+    The time is compared with the start of the current incarnation. The result is UNKNOWN if the two are too close. If
+    the current incarnation is the first boot of the node's first instance, the result is always CURRENT, because no
+    earlier incarnation exists.
     """
     if observed_at >= current.since + INCARNATION_MARGIN or (first and current.boot == 1):
         return IncarnationMatch.CURRENT
