@@ -24,7 +24,7 @@ def digest_in_another_process(seed: int, hash_seed: str) -> str:
 def test_a_seed_gives_the_same_run_twice(seed: int) -> None:
     first, second = run(seed, 25), run(seed, 25)
     assert first.digest == second.digest
-    assert list(first.journal.record_history()) == list(second.journal.record_history())
+    assert list(first.journal.story()) == list(second.journal.story())
 
 
 def test_a_seed_gives_the_same_run_in_another_process() -> None:
@@ -36,6 +36,6 @@ def test_another_seed_gives_another_run() -> None:
 
 
 def test_a_run_with_fewer_steps_is_the_beginning_of_a_longer_one() -> None:
-    short, long = list(run(3, 4).journal.record_history()), list(run(3, 8).journal.record_history())
+    short, long = list(run(3, 4).journal.story()), list(run(3, 8).journal.story())
     until = next(number for number, line in enumerate(short) if "nothing new happens" in line)
     assert long[: until - 1] == short[: until - 1]
