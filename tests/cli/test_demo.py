@@ -65,7 +65,10 @@ def successful_result() -> DemoResult:
         verified=Verified(streams=2, entries=1),
         entries=1,
         events=[event, event],
-        pages=[{"at": "2", "state": "resolved", "subject": "over"}, {"at": "1", "state": "triggered", "subject": "on"}],
+        pages=[
+            {"occurred_at": "2", "state": "resolved", "subject": "over"},
+            {"occurred_at": "1", "state": "triggered", "subject": "on"},
+        ],
         cases=[CaseView(closed, KEY)],
         nodes=[node(former_instances=("i-old",))],
         repaired_in=8.5,
