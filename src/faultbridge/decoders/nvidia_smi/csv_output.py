@@ -56,7 +56,7 @@ def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
     """Return a health snapshot of the GPUs and fields that the query lists."""
     text = text_of(body)
     lines = iter(text.split("\n"))
-    header = next((line for line in lines if _is_header(line)), None)
+    header = next((line for line in lines if line and _is_header(line)), None)
     if header is None:
         if has_failure(text):
             return failures(SOURCE, text)
