@@ -81,7 +81,7 @@ def test_an_invalid_stack_name_is_refused(name: str) -> None:
         stack_folder(name)
 
 
-@pytest.mark.parametrize("changed", ["src/faultbridge/stages/file", "functions/ingest/file", "infra/template.yaml"])
+@pytest.mark.parametrize("changed", ["src/faultbridge/pipeline/file", "functions/ingest/file", "infra/template.yaml"])
 def test_a_changed_deployed_file_changes_the_fingerprint(project: Path, changed: str) -> None:
     before = fingerprint.of_deployment(project, {})
     (project / changed).write_text("twice")
