@@ -21,7 +21,8 @@ def folder(tmp_path: Path) -> StackFolder:
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
     root = tmp_path / "project"
-    for name in ("src/faultbridge/stages", "src/faultbridge/local", "src/faultbridge/cli", "functions/ingest", "infra"):
+    rooms = ("src/faultbridge/pipeline", "src/faultbridge/local", "src/faultbridge/cli")
+    for name in (*rooms, "functions/ingest", "infra"):
         (root / name).mkdir(parents=True)
         (root / name / "file").write_text("once")
     (root / "infra" / "template.yaml").write_text("Resources: {}")
