@@ -86,17 +86,34 @@ class Host:
         self.calls.touch()
         for tool in ("systemctl", "nvidia-smi"):
             path = folder / tool
-            path.write_text(f'#!/bin/sh\necho "{tool} $*" >> {self.calls}\n')
+            path.write_text(f'#!/bin/sh\nulimit -S -f unlimited\necho "{tool} $*" >> {self.calls}\n')
             path.chmod(0o755)
 
-    def run(self, repair_action: RepairAction) -> tuple[int, str]:
-        text = "\n".join(ssm_restart.script(repair_action, TOKEN))
+    def run(self, repair_action: RepairAction, *, disk: str = "") -> tuple[int, str]:
+        done = self._run(repair_action, disk, "sh")
+        assert not done.stderr
+        return done.returncode, done.stdout
+
+    def refusal(self, repair_action: RepairAction, *, disk: str = "", shell: str = "sh") -> tuple[int, str]:
+        """Run a script that is expected to do nothing; return its exit code and its last line on stderr."""
+        done = self._run(repair_action, disk, shell)
+        return done.returncode, done.stderr.splitlines()[-1]
+
+    def _run(self, repair_action: RepairAction, disk: str, shell: str) -> subprocess.CompletedProcess[str]:
+        """Run a script in a shell; `disk` is shell code that runs before it."""
+        text = "\n".join((disk, *ssm_restart.script(repair_action, TOKEN)))
         text = text.replace(ssm_restart.FOLDER, str(self.folder / "state"))
         text = text.replace("/proc/sys/kernel/random/boot_id", str(self.boot))
         path = f"{self.folder}:{os.environ['PATH']}"
-        done = subprocess.run(["sh", "-c", text], env={"PATH": path}, capture_output=True, text=True, check=False)
-        assert not done.stderr
-        return done.returncode, done.stdout
+        # restore_signals=False: a write beyond `ulimit -f` then fails like one on a full disk, without a signal.
+        return subprocess.run(
+            [shell, "-c", text],
+            env={"PATH": path},
+            capture_output=True,
+            text=True,
+            check=False,
+            restore_signals=False,
+        )
 
     def resets(self) -> int:
         return self.calls.read_text().count("nvidia-smi --gpu-reset")
@@ -132,3 +149,63 @@ def test_the_reboot_script_requests_a_reboot_until_one_happened(tmp_path: Path) 
     assert [host.run(RepairAction.REBOOT_NODE) for _ in range(2)] == [(0, "boot_id=second\n")] * 2
     host.boot.write_text("third\n")
     assert host.run(RepairAction.REBOOT_NODE) == (0, "boot_id=third\n")
+
+
+FULL = "ulimit -S -f 0"
+"""Shell code after which no file can grow, as on a full disk."""
+
+
+@pytest.mark.parametrize("shell", ["sh", "bash"])
+@pytest.mark.parametrize("repair_action", [RepairAction.RESET_GPU, RepairAction.REBOOT_NODE])
+def test_on_a_full_disk_a_script_does_nothing_in_any_run(
+    repair_action: RepairAction, shell: str, tmp_path: Path
+) -> None:
+    host = Host(tmp_path)
+    runs = [host.refusal(repair_action, disk=FULL, shell=shell) for _ in range(2)]
+    assert {code for code, _ in runs} == {ssm_restart.CANNOT_RECORD}
+    assert all(reason.endswith("cannot be written; nothing was done") for _, reason in runs)
+    assert host.calls.read_text() == ""
+
+
+@pytest.mark.parametrize("shell", ["sh", "bash"])
+@pytest.mark.parametrize("repair_action", [RepairAction.RESET_GPU, RepairAction.REBOOT_NODE])
+def test_without_a_folder_for_its_marker_a_script_does_nothing(
+    repair_action: RepairAction, shell: str, tmp_path: Path
+) -> None:
+    host = Host(tmp_path)
+    (tmp_path / "state").write_text("a file where the folder belongs")
+    code, reason = host.refusal(repair_action, shell=shell)
+    assert (code, reason.endswith("is not writable; nothing was done")) == (ssm_restart.CANNOT_RECORD, True)
+    assert host.calls.read_text() == ""
+
+
+def test_a_reset_that_did_not_finish_is_not_repeated(tmp_path: Path) -> None:
+    host = Host(tmp_path)
+    (tmp_path / "nvidia-smi").write_text(
+        f'#!/bin/sh\necho "nvidia-smi $*" >> {host.calls}\nkill -9 $(ps -o ppid= $PPID)\n'
+    )
+    assert host.run(RepairAction.RESET_GPU)[0] == -9
+    code, reason = host.refusal(RepairAction.RESET_GPU)
+    assert code == ssm_restart.UNFINISHED_BEFORE
+    assert reason == "an earlier run of this reset did not finish; nothing was done"
+    assert host.resets() == 1
+
+
+def test_a_reset_whose_result_cannot_be_written_is_reported_once_and_not_repeated(tmp_path: Path) -> None:
+    host = Host(tmp_path)
+    marker = tmp_path / "state" / f"{TOKEN}.reset_gpu"
+    # The disk becomes full during the reset: the next marker cannot be written.
+    (tmp_path / "nvidia-smi").write_text(f'#!/bin/sh\necho "nvidia-smi $*" >> {host.calls}\nmkdir {marker}.new\n')
+    code, reason = host.refusal(RepairAction.RESET_GPU)
+    assert (code, reason.endswith("the reset is not repeated")) == (0, True)
+    assert host.refusal(RepairAction.RESET_GPU)[0] == ssm_restart.UNFINISHED_BEFORE
+    assert host.resets() == 1
+
+
+def test_a_node_without_a_lasting_folder_is_not_rebooted(tmp_path: Path) -> None:
+    host = Host(tmp_path)
+    stat = tmp_path / "stat"
+    stat.write_text("#!/bin/sh\necho tmpfs\n")
+    stat.chmod(0o755)
+    code, reason = host.refusal(RepairAction.REBOOT_NODE)
+    assert (code, reason.endswith("does not survive a reboot; nothing was done")) == (ssm_restart.CANNOT_RECORD, True)

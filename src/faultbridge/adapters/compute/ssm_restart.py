@@ -1,7 +1,7 @@
 """GPU reset and reboot through SSM Run Command.
 
-The script on the instance acts once per token, however often it runs. It records its result in a file per token under
-`/var/lib/faultbridge`, so that a command that is delivered twice or late does nothing.
+The script on the instance acts at most once per token, however often it runs. It writes a marker file per token under
+`/var/lib/faultbridge` before it acts. Without a durable marker it does nothing and fails.
 """
 
 from __future__ import annotations
@@ -90,6 +90,7 @@ def _restart_status(repair_action: RepairAction, found: Mapping[str, Any], opera
 FOLDER = "/var/lib/faultbridge"
 RESET_SECONDS = 300
 BOOT_ID = "boot_id="
+STARTED = "started"
 REBOOT_NOW = 194
 """Exit code that makes the SSM agent reboot the instance and run the script again afterwards."""
 
@@ -97,15 +98,35 @@ REBOOT_NOW = 194
 GPU_SERVICES = ("nvidia-dcgm", "dcgm-exporter", "nvidia-persistenced", "nvidia-fabricmanager")
 
 
+CANNOT_RECORD = 73
+"""Exit code of a script that did nothing, because its marker cannot be written."""
+
+UNFINISHED_BEFORE = 75
+"""Exit code of a script that did nothing, because an earlier run of its token did not finish."""
+
+
 def script(repair_action: RepairAction, token: str) -> tuple[str, ...]:
     """Return the lines of the script for a repair action."""
     done = shlex.quote(f"{FOLDER}/{token}.{repair_action.value}")
-    head = ("set -u", f"done={done}", f"mkdir -p {FOLDER}", 'exec 9>"$done.lock"', "flock 9")
-    return (*head, *(_RESET if repair_action is RepairAction.RESET_GPU else _REBOOT))
+    return ("set -u", f"done={done}", *_HEAD, *(_RESET if repair_action is RepairAction.RESET_GPU else _REBOOT))
 
+
+# `mark` returns success only when the marker is on disk. The rename keeps a full disk from leaving half a marker.
+_HEAD = (
+    'refuse() { echo "$2; nothing was done" >&2; exit "$1"; }',
+    "mark() {",
+    '  echo "$1" > "$done.new" && sync "$done.new" && mv "$done.new" "$done" && sync "${done%/*}"',
+    "}",
+    f'mkdir -p {FOLDER} && touch "$done.lock" || refuse {CANNOT_RECORD} "{FOLDER} is not writable"',
+    f'exec 9>> "$done.lock" && flock 9 || refuse {CANNOT_RECORD} "$done.lock cannot be locked"',
+    'before=""',
+    f'if [ -e "$done" ]; then before=$(cat "$done") && [ -n "$before" ] || before={STARTED}; fi',
+)
 
 _RESET = (
-    'if [ -s "$done" ]; then echo "reset already"; exit "$(cat "$done")"; fi',
+    f'if [ "$before" = {STARTED} ]; then refuse {UNFINISHED_BEFORE} "an earlier run of this reset did not finish"; fi',
+    'if [ -n "$before" ]; then echo "reset already"; exit "$before"; fi',
+    f'mark {STARTED} || refuse {CANNOT_RECORD} "$done cannot be written"',
     'ran=""',
     f"for service in {' '.join(GPU_SERVICES)}; do",
     '  if systemctl is-active --quiet "$service"; then ran="$service $ran"; systemctl stop "$service"; fi',
@@ -114,17 +135,21 @@ _RESET = (
     f"timeout {RESET_SECONDS} nvidia-smi --gpu-reset",
     "code=$?",
     'for service in $ran; do systemctl start "$service"; done',
-    'echo "$code" > "$done"',
+    'mark "$code" || echo "$done cannot be written; the reset is not repeated" >&2',
     'exit "$code"',
 )
 
 _REBOOT = (
-    "boot=$(cat /proc/sys/kernel/random/boot_id)",
-    'if [ -s "$done" ] && [ "$(cat "$done")" != "$boot" ]; then',
+    "boot=$(cat /proc/sys/kernel/random/boot_id) || exit",
+    f'if [ "$before" = {STARTED} ]; then refuse {UNFINISHED_BEFORE} "$done cannot be read"; fi',
+    'if [ -n "$before" ] && [ "$before" != "$boot" ]; then',
     f'  echo "{BOOT_ID}$boot"',
     "  exit 0",
     "fi",
-    'echo "$boot" > "$done"',
-    "sync",
+    # A marker in memory is lost by the reboot, so the agent would run this script and reboot without end.
+    f'case "$(stat -f -c %T {FOLDER})" in',
+    f'  tmpfs | ramfs) refuse {CANNOT_RECORD} "{FOLDER} does not survive a reboot" ;;',
+    "esac",
+    f'[ -n "$before" ] || mark "$boot" || refuse {CANNOT_RECORD} "$done cannot be written"',
     f"exit {REBOOT_NOW}",
 )
