@@ -7,7 +7,7 @@ import gzip
 import json
 
 from faultbridge.entrypoints.intake import intake
-from faultbridge.gateway.signature import sign
+from faultbridge.gateway.signature import request_content, sign
 from faultbridge.ingest.record_reader import Delivery
 from tests.builders import KEY
 from tests.world import World
@@ -25,6 +25,12 @@ ALERT = json.dumps(
 )
 
 
+def signed_headers(at: str, path: str, body: bytes, secret: str, method: str = "POST") -> dict[str, str]:
+    """Return the headers of a signed request."""
+    signature = sign(request_content(at, method, path, body), secret.encode())
+    return {"X-Faultbridge-Timestamp": at, "X-Faultbridge-Signature": signature}
+
+
 class IntakeClient:
     """An installation with one webhook sender; sends requests in the format of API Gateway."""
 
@@ -36,10 +42,11 @@ class IntakeClient:
     def post(self, body=ALERT, *, sender="prometheus", source="faultbridge", secret=SECRET, ago=0, **others):
         raw = body.encode() if isinstance(body, str) else body
         at = str(int(self.world.now.timestamp()) - ago)
-        headers = {"X-Faultbridge-Timestamp": at, "X-Faultbridge-Signature": sign(at, raw, secret.encode())}
+        headers = signed_headers(at, f"/intake/{sender}/{source}", raw, secret)
         event = {
             "version": "2.0",
             "headers": headers | others.get("headers", {}),
+            "requestContext": {"http": {"method": others.get("method", "POST")}},
             "pathParameters": {"sender": sender, "source": source},
             "body": base64.b64encode(raw).decode(),
             "isBase64Encoded": True,

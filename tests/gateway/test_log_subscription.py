@@ -44,6 +44,8 @@ def test_a_batch_that_is_delivered_twice_is_one_record(client):
         ({"awslogs": {"data": "?"}}, {"refused": "bad_body"}),
         ({"awslogs": {"data": base64.b64encode(b"plain").decode()}}, {"refused": "bad_body"}),
         ({"awslogs": {}}, {"refused": "bad_body"}),
+        ({"awslogs": None}, {"refused": "bad_body"}),
+        (batch("i-0aaaaaaaaaaaaaaa1", logEvents={"a": 1}), {"refused": "bad_body"}),
         (batch("x", messageType="CONTROL_MESSAGE"), {"record_id": None}),
         ({"awslogs": {"data": base64.b64encode(gzip.compress(b"0" * 17_000_000)).decode()}}, {"refused": "too_large"}),
     ],

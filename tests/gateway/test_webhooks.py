@@ -6,18 +6,20 @@ import json
 from datetime import timedelta
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from faultbridge.api.problems import MEDIA_TYPE
 from faultbridge.decoders import registry
 from faultbridge.domain.records import Outcome
 from faultbridge.entrypoints.intake import intake
 from faultbridge.errors import Misconfigured, Transient
-from faultbridge.gateway.signature import sign
+from faultbridge.gateway.signature import body_content, sign
 from faultbridge.gateway.webhooks import MAX_BYTES, SENDERS_TTL, senders_of
 from faultbridge.simulation.fakes import raise_once
 from faultbridge.storage.wire.message import decode_message
 from tests.builders import KEY
-from tests.gateway.requests import ALERT, NEXT_SECRET, SECRET, IntakeClient
+from tests.gateway.requests import ALERT, NEXT_SECRET, SECRET, IntakeClient, signed_headers
 from tests.world import World
 
 
@@ -53,8 +55,12 @@ def test_a_signed_post_is_recorded_on_the_node_that_it_names(client):
         ({"headers": {"X-Faultbridge-Timestamp": "now"}}, (401, "unauthorised")),
         ({"headers": {"X-Faultbridge-Timestamp": "9" * 40}}, (401, "unauthorised")),
         ({"headers": {"X-Faultbridge-Timestamp": "\u0663"}}, (401, "unauthorised")),
+        ({"headers": {"X-Faultbridge-Timestamp": "253402300800"}}, (401, "unauthorised")),
+        ({"headers": {"X-Faultbridge-Timestamp": "\ud800"}}, (401, "unauthorised")),
         ({"headers": {"X-Faultbridge-Signature": ""}}, (401, "unauthorised")),
         ({"headers": {"X-Faultbridge-Signature": "\u00e9"}}, (401, "unauthorised")),
+        ({"headers": {"X-Faultbridge-Signature": "\ud800"}}, (401, "unauthorised")),
+        ({"method": "PUT"}, (401, "unauthorised")),
         ({"source": "grafana"}, (403, "forbidden")),
         ({"body": b"x" * 10_000_000}, (413, "too_large")),
         ({"body": b"x" * (MAX_BYTES + 1)}, (413, "too_large")),
@@ -74,8 +80,44 @@ def test_an_invalid_or_forbidden_post_is_refused_and_logged_and_not_queued(clien
 
 def test_a_post_signed_for_another_body_is_refused(client):
     at = str(int(client.world.now.timestamp()))
-    other = {"X-Faultbridge-Signature": sign(at, b"another body", SECRET.encode())}
+    other = signed_headers(at, "/intake/prometheus/faultbridge", b"another body", SECRET)
     assert reason(client.post(headers=other)) == (401, "unauthorised")
+
+
+def test_a_post_signed_for_another_source_or_sender_is_refused(client):
+    client.senders["prometheus"]["sources"] = ["faultbridge", "gpud"]
+    at = str(int(client.world.now.timestamp()))
+    for path in ("/intake/prometheus/gpud", "/intake/grafana/faultbridge"):
+        other = signed_headers(at, path, ALERT.encode(), SECRET)
+        assert reason(client.post(headers=other)) == (401, "unauthorised")
+    assert client.received() == []
+
+
+def test_a_sender_with_one_source_can_sign_the_body_alone_as_grafana_does(client):
+    at = str(int(client.world.now.timestamp()))
+    signed = {"X-Faultbridge-Signature": sign(body_content(at, ALERT.encode()), SECRET.encode())}
+    assert reason(client.post(headers=signed)) == (401, "unauthorised")
+    client.senders["prometheus"]["signs"] = "body"
+    client.world.ports.clock.advance(SENDERS_TTL)
+    at = str(int(client.world.now.timestamp()))
+    signed = {"X-Faultbridge-Signature": sign(body_content(at, ALERT.encode()), SECRET.encode())}
+    assert client.post(headers=signed)["statusCode"] == 202
+
+
+ANY_VALUE = st.recursive(
+    st.none() | st.booleans() | st.floats() | st.text(st.characters(exclude_categories=())),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=24), inner, max_size=2),
+    max_leaves=4,
+)
+FIELDS = ("headers", "pathParameters", "requestContext", "body", "isBase64Encoded")
+
+
+@given(st.fixed_dictionaries({}, optional=dict.fromkeys(FIELDS, ANY_VALUE)), ANY_VALUE, ANY_VALUE)
+def test_every_malformed_request_is_a_client_error(event, timestamp, signature):
+    headers = {"x-faultbridge-timestamp": timestamp, "x-faultbridge-signature": signature}
+    client = IntakeClient()
+    for request in (event, {"headers": headers} | event, event | {"headers": headers}):
+        assert 400 <= intake(request, client.world.app)["statusCode"] < 500
 
 
 def test_a_replayed_post_is_refused_and_queued_once(client):
@@ -118,6 +160,11 @@ def test_without_configured_senders_every_post_is_refused():
         b'{"a": {"cluster": "c", "sources": ["x"], "secrets": ["0123456789abcdef"]}}',
         b'{"a": {"cluster": "c", "sources": ["gpud"], "secrets": ["short"]}}',
         b'{"a": {"cluster": "c/d", "sources": ["gpud"], "secrets": ["0123456789abcdef"]}}',
+        b'{"a": {"cluster": "c", "sources": ["gpud"], "secrets": ["0123456789abcdef"], "signs": "nothing"}}',
+        b'{"a": {"cluster": "c", "sources": ["gpud", "grafana"], "secrets": ["0123456789abcdef"], "signs": "body"}}',
+        b'{"a": {"cluster": "c", "sources": ["gpud"], "secrets": ["0123456789abcdef"], "signs": "body"},'
+        b' "b": {"cluster": "d", "sources": ["gpud"], "secrets": ["0123456789abcdef"]}}',
+        b"[" * 100_000,
     ],
 )
 def test_an_invalid_senders_document_is_reported_without_its_secrets(document):

@@ -17,11 +17,10 @@ import pytest
 
 from faultbridge.domain.clusters import ClusterConfig, Mode, RepairOwner
 from faultbridge.entrypoints.intake import intake
-from faultbridge.gateway.signature import sign
 from faultbridge.ingest.record_reader import Delivery
 from faultbridge.registry.registration import NewNode
 from tests.builders import KEY
-from tests.gateway.requests import ALERT, SECRET
+from tests.gateway.requests import ALERT, SECRET, signed_headers
 from tests.world import World
 
 NEIGHBOR = "train-b"
@@ -69,7 +68,7 @@ class Gateway:
     def post(self, body: bytes, sender: str = "prometheus", secret: str = SECRET) -> tuple[int, str]:
         """Sign and post a body; return the status and the reason, which is empty for an accepted post."""
         at = str(self.at or int(self.world.now.timestamp()))
-        signed = {"X-Faultbridge-Timestamp": at, "X-Faultbridge-Signature": sign(at, body, secret.encode())}
+        signed = signed_headers(at, f"/intake/{sender}/faultbridge", body, secret)
         connection = http.client.HTTPConnection("127.0.0.1", self._server.server_port, timeout=30)
         connection.request("POST", f"/intake/{sender}/faultbridge", body, signed)
         answer = connection.getresponse()

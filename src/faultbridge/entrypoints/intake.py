@@ -39,7 +39,7 @@ def _forward_logs(event: Mapping[str, Any], installation: Installation) -> dict[
     After any other error Lambda retries the batch.
     """
     try:
-        record_id = installation.gateway.log_subscription(str(event["awslogs"].get("data", "")))
+        record_id = installation.gateway.log_subscription(str(_members(event["awslogs"]).get("data", "")))
     except Rejected as error:
         logger.error("a batch of log events was refused", reason=error.reason, detail=error.detail)
         emit({"IntakeTaken": 0, "IntakeRefused": 1}, channel="logs", reason=error.reason)
@@ -67,14 +67,16 @@ def _forward_webhook(event: Mapping[str, Any], installation: Installation) -> di
 
 
 def _post_of(event: Mapping[str, Any]) -> WebhookRequest:
-    path = event.get("pathParameters") or {}
-    headers = {str(name).lower(): str(value) for name, value in (event.get("headers") or {}).items()}
+    """Return the request in an event. Raises Rejected `bad_body` for a body that is not text or not base64."""
+    path = _members(event.get("pathParameters"))
+    headers = {str(name).lower(): str(value) for name, value in _members(event.get("headers")).items()}
     text = event.get("body") or ""
     try:
         body = base64.b64decode(text, validate=True) if event.get("isBase64Encoded") else text.encode()
-    except (binascii.Error, ValueError):
-        raise Rejected("bad_body", "the body is not valid base64") from None
+    except (binascii.Error, ValueError, TypeError, AttributeError):
+        raise Rejected("bad_body", "the body is not text or valid base64") from None
     return WebhookRequest(
+        method=str(_members(_members(event.get("requestContext")).get("http")).get("method", "")),
         sender=str(path.get("sender", "")),
         source=str(path.get("source", "")),
         body=body,
@@ -84,7 +86,12 @@ def _post_of(event: Mapping[str, Any]) -> WebhookRequest:
 
 
 def _sender(event: Mapping[str, Any]) -> str:
-    return str((event.get("pathParameters") or {}).get("sender", ""))[:64]
+    return str(_members(event.get("pathParameters")).get("sender", ""))[:64]
+
+
+def _members(value: object) -> Mapping[str, Any]:
+    """Return a mapping, or an empty one for any other value."""
+    return value if isinstance(value, Mapping) else {}
 
 
 def _response(status: HTTPStatus, document: Mapping[str, Any], media_type: str) -> dict[str, Any]:

@@ -48,6 +48,10 @@ class LogSubscription:
             raise Rejected("bad_body", "the batch is not JSON; subscribe with a CloudWatch Logs filter") from None
         if not isinstance(batch, dict) or batch.get("messageType") == CONTROL or not batch.get("logEvents"):
             return None
+        if not isinstance(batch["logEvents"], list):
+            raise Rejected(
+                "bad_body", "`logEvents` of the batch is not a list; subscribe with a CloudWatch Logs filter"
+            )
         source, instance_id = _origin(str(batch.get("logStream", "")))
         sent_at = self._sent_at(batch["logEvents"][0]) or self.clock.now()
         record_id = "log-" + hashlib.sha256(body).hexdigest()[:32]
