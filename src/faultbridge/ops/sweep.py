@@ -41,6 +41,7 @@ from faultbridge.repair.isolate import Isolate
 from faultbridge.repair.spares.reconcile import ReconcileSpares
 from faultbridge.rules.rulebook import Rulebook, rules_of
 from faultbridge.storage import keys
+from faultbridge.storage.projections import REQUESTED_ISOLATIONS
 from faultbridge.storage.rejects import is_reject
 from faultbridge.storage.writes import WORK, Key
 
@@ -195,10 +196,13 @@ class Sweep:
     def _isolate(
         self, cluster: str, control: Control | None, result: SweepResult, failures: Failures, until: datetime
     ) -> None:
-        """Isolate nodes that still serve although their case requires isolation."""
-        rows = shard_rows(self.table, rules_of(self.rulebook, cluster).config, UNHEALTHY_ROWS)
-        serving = [str(row["node"]) for row in rows if row["status"] == NodeStatus.DEGRADED and row.get("case")]
-        for node, isolate in self.isolate.for_nodes(cluster, serving, control).items():
+        """Isolate nodes that still serve although their case requires isolation, and withdraw requests without need."""
+        config = rules_of(self.rulebook, cluster).config
+        rows = shard_rows(self.table, config, UNHEALTHY_ROWS)
+        serving = [row for row in rows if row["status"] == NodeStatus.DEGRADED and row.get("case")]
+        requested = shard_rows(self.table, config, REQUESTED_ISOLATIONS)
+        nodes = list(dict.fromkeys(str(row["node"]) for row in (*serving, *requested)))
+        for node, isolate in self.isolate.for_nodes(cluster, nodes, control).items():
             # An orchestrator that does not respond costs seconds for each node.
             if self._out_of_time(result, until):
                 return

@@ -23,7 +23,7 @@ from faultbridge.domain.times import truncate
 from faultbridge.ledger.append import Append
 from faultbridge.log import log_cause
 from faultbridge.pipeline import entry_builder
-from faultbridge.pipeline.decide.case_moves import due_at, move_case
+from faultbridge.pipeline.decide.case_moves import drop_approval, due_at, move_case
 from faultbridge.pipeline.decide.instance_pairing import may_change_instance, waits_for_provider
 from faultbridge.pipeline.decide.open_case import Cause, Rules, open_case
 from faultbridge.pipeline.decide.opt_out import start_ignoring, stop_ignoring
@@ -170,8 +170,10 @@ def _require_verification(transition: Transition, reason: str, rules: Rules, now
         attempt = replace(live.attempt, probe_at=now)
         followed = replace(live, attempt=attempt, marks={**live.marks, EXTERNAL: now})
         return Transition(replace(transition.state, case=followed), transition.drafts)
+    unapproved, over = drop_approval(live, now, "Approval no longer required: the instance was replaced.")
+    transition = replace(transition, drafts=(*transition.drafts, *over))
     queued = replace(
-        live,
+        unapproved,
         status=CaseStatus.QUEUED,
         repair_action=RepairAction.VERIFY,
         waiting_for=WaitingFor.BUDGET,

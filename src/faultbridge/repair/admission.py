@@ -92,7 +92,11 @@ def _updated_dry_groups(control: Control, holding: Sequence[ReadyCase], now: dat
 def record_refusal(state: NodeState, refusal: Refused, rule: Rule, now: datetime) -> Transition:
     """Record what a case waits for, if that changed. If it waits for an approval, ask an operator."""
     case = state.live_case
-    if case is None or not _is_queued(case, refusal.queued.case) or case.waiting_for is refusal.waiting_for:
+    if case is None or not _is_queued(case, refusal.queued.case):
+        return Transition(state)
+    must_ask = refusal.waiting_for is WaitingFor.APPROVAL and case.pending_approval is None
+    # An operator may have approved the attempt after it was refused.
+    if (case.waiting_for is refusal.waiting_for and not must_ask) or (must_ask and case.approved):
         return Transition(state)
     draft = entry_builder.note(
         kind="refused",
@@ -102,7 +106,7 @@ def record_refusal(state: NodeState, refusal: Refused, rule: Rule, now: datetime
         facts={"waiting_for": refusal.waiting_for.value, "rule": case.rule, "policy": case.policy},
     )
     waiting = replace(case, waiting_for=refusal.waiting_for, reason=refusal.reason)
-    if refusal.waiting_for is WaitingFor.APPROVAL and case.pending_approval is None:
+    if must_ask:
         return ask_operator(replace(state, case=waiting), refusal.reason, now, now + rule.approval_deadline)
     return Transition(replace(state, case=waiting), (draft,))
 

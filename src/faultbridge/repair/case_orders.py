@@ -17,7 +17,7 @@ from faultbridge.domain.nodes import NodeKey, NodeState
 from faultbridge.errors import Rejected
 from faultbridge.ledger.append import Append
 from faultbridge.pipeline import entry_builder
-from faultbridge.pipeline.decide.case_moves import due_at, move_case
+from faultbridge.pipeline.decide.case_moves import drop_approval, due_at, move_case
 from faultbridge.ports import Table
 from faultbridge.rules.rulebook import Rulebook, rules_of
 from faultbridge.storage import keys
@@ -111,11 +111,7 @@ class CaseOrders:
                 ended = replace(case, status=CaseStatus.RESOLVED, waiting_for=None, cancelled=True, closed_at=now)
                 ended = replace(ended, resolution=Resolution.CANCELLED, reason=order.reason)
                 return move_case(Transition(state, (draft,)), ended, now, "canceled")
-            verified = replace(
-                case, cancelled=True, repair_action=RepairAction.VERIFY, approval=None, waiting_for=WaitingFor.BUDGET
-            )
-            changed = replace(state, case=replace(verified, not_before=None))
-            return Transition(replace(changed, due_at=due_at(changed)), (draft,))
+            return _queue_verification(Transition(state, (draft,)), case, now)
 
         return self._order(case_id, revise)
 
@@ -133,6 +129,24 @@ class CaseOrders:
 
         config = rules_of(self.rulebook, key.cluster).config
         return self.append(key, revise_live, actor=Actor.CLI, config=config).state
+
+
+def _queue_verification(transition: Transition, case: Case, now: datetime) -> Transition:
+    """Queue a canceled case whose node is out of service: it is only verified and returned to service."""
+    unapproved, over = drop_approval(case, now, "Approval no longer required: the case was canceled.")
+    queued = replace(
+        unapproved,
+        status=CaseStatus.QUEUED,
+        cancelled=True,
+        repair_action=RepairAction.VERIFY,
+        waiting_for=WaitingFor.BUDGET,
+        not_before=None,
+    )
+    state, drafts = transition.state, (*transition.drafts, *over)
+    if case.status is not CaseStatus.QUEUED:
+        return move_case(Transition(state, drafts), queued, now, "canceled")
+    state = replace(state, case=queued)
+    return Transition(replace(state, due_at=due_at(state)), drafts)
 
 
 def _already_answered(case: Case, attempt: int | None, *, granted: bool) -> bool:

@@ -209,7 +209,7 @@ class Dispatch:
 
     def _record_refusals(self, refusals: Iterable[Refused], rules: Rules) -> None:
         """Record what each case waits for, if that changed."""
-        changed = (one for one in refusals if one.queued.waiting_for is not one.waiting_for)
+        changed = (one for one in refusals if not one.recorded)
         for refusal in islice(changed, MAX_REFUSALS):
             queued, waiting_for = refusal.queued, refusal.waiting_for.value
             rule = rules.policy.rule_named(queued.rule)

@@ -83,6 +83,11 @@ def unhealthy_node(cluster: str, shard: int, node: str) -> Key:
     return Key(shard_partition(cluster, shard), f"BAD#{node}")
 
 
+def requested_isolation(cluster: str, shard: int, node: str) -> Key:
+    """Return the key of the row of a node whose isolation is requested and not confirmed."""
+    return Key(shard_partition(cluster, shard), f"CORDON#{node}")
+
+
 def spare(cluster: str, number: int) -> Key:
     """Return the key of one slot of a cluster's spare pool."""
     return Key(cluster_partition(cluster), f"{SPARE}{number:04d}")

@@ -1,7 +1,7 @@
 """Projections: rows derived from a node's state and its new entries, written in the same transaction.
 
-The unhealthy-node row, the repair queue row and the case item follow the node's state. Index rows lead from a job to
-the entries about it, and from a device's UUID to its serial number.
+The unhealthy-node row, the requested-isolation row, the repair queue row and the case item follow the node's state.
+Index rows lead from a job to the entries about it, and from a device's UUID to its serial number.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from faultbridge.domain.clusters import ClusterConfig, QueuedCase
 from faultbridge.domain.edges import CaseStatus, NodeStatus
 from faultbridge.domain.entries import Draft, Entry, EntryType
 from faultbridge.domain.faults import Severity
-from faultbridge.domain.nodes import NodeKey, NodeState
+from faultbridge.domain.nodes import Isolation, NodeKey, NodeState
 from faultbridge.domain.times import from_text, to_text
 from faultbridge.storage import items, jobs, keys
 from faultbridge.storage.writes import Delete, Item, Key, Put, Update, Write
 
-QUEUE = "QUEUE#"
+QUEUE, REQUESTED_ISOLATIONS = "QUEUE#", "CORDON#"
 _WITHOUT_ROW = frozenset({None, NodeStatus.HEALTHY, NodeStatus.RETIRED})
 
 
@@ -30,6 +30,7 @@ def projection_writes(before: NodeState, after: NodeState, config: ClusterConfig
     if after.case is not None and after.case != before.case:
         writes.append(Put(items.case_item(after.case, after.key, config.shard(after.key.node), now)))
     writes += _row_writes(_unhealthy_row(before, config, now), _unhealthy_row(after, config, now))
+    writes += _row_writes(_isolation_row(before, config, now), _isolation_row(after, config, now))
     writes += _row_writes(_queue_row(before, config, now), _queue_row(after, config, now))
     writes += _slot_release(before, after)
     return tuple(writes)
@@ -69,6 +70,14 @@ def _unhealthy_row(state: NodeState, config: ClusterConfig, now: datetime) -> It
             "opened": to_text(case.opened_at) if case else None,
         },
     )
+
+
+def _isolation_row(state: NodeState, config: ClusterConfig, now: datetime) -> Item | None:
+    """Return the row of a node that the orchestrator may have cordoned without confirming it, or None."""
+    if state.isolation is not Isolation.REQUESTED or state.status in {None, NodeStatus.RETIRED}:
+        return None
+    key = keys.requested_isolation(state.key.cluster, config.shard(state.key.node), state.key.node)
+    return items.item(key, now, {"node": state.key.node})
 
 
 def _queue_row(state: NodeState, config: ClusterConfig, now: datetime) -> Item | None:

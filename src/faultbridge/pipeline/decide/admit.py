@@ -29,6 +29,12 @@ class Refused:
     waiting_for: WaitingFor
     reason: str
 
+    @property
+    def recorded(self) -> bool:
+        """Return whether the case already waits for this, and an operator was asked if it waits for an approval."""
+        same = self.queued.waiting_for is self.waiting_for
+        return same and (self.waiting_for is not WaitingFor.APPROVAL or self.queued.approval_pending)
+
 
 @dataclass(frozen=True, slots=True)
 class Admission:

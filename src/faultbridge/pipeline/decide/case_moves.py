@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from faultbridge.domain.case_transitions import Transition
-from faultbridge.domain.cases import Case, Resolution
+from faultbridge.domain.cases import Case, Resolution, WaitingFor
 from faultbridge.domain.edges import CaseStatus
 from faultbridge.domain.entries import Draft
 from faultbridge.domain.nodes import NodeState
@@ -58,9 +58,22 @@ def escalate_case(decided: Transition, case: Case, now: datetime, reason: str) -
     return move_case(decided, escalated, now, reason)
 
 
+def drop_approval(case: Case, now: datetime, text: str) -> tuple[Case, tuple[Draft, ...]]:
+    """Return a case whose approval no longer counts, asked or granted; an unanswered request ends with this note.
+
+    A case that waited for the answer waits for admission, which asks again if the next attempt requires approval.
+    """
+    waiting_for = WaitingFor.BUDGET if case.waiting_for is WaitingFor.APPROVAL else case.waiting_for
+    drafts = () if case.pending_approval is None else (_approval_over(case, now, text),)
+    return replace(case, approval=None, waiting_for=waiting_for), drafts
+
+
 def _withdraw_approval_request(before: Case | None, case: Case, now: datetime) -> tuple[Draft, ...]:
     """Draft the note that an unanswered approval request is no longer valid, if the case leaves the queue."""
     if before is None or before.pending_approval is None or case.status is CaseStatus.QUEUED:
         return ()
-    text = "Approval no longer required: the case continued without an answer."
-    return (entry_builder.note(kind="approval", text=text, at=now, case_id=case.id, stage="over"),)
+    return (_approval_over(case, now, "Approval no longer required: the case continued without an answer."),)
+
+
+def _approval_over(case: Case, now: datetime, text: str) -> Draft:
+    return entry_builder.note(kind="approval", text=text, at=now, case_id=case.id, stage="over")

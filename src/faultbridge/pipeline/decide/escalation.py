@@ -13,6 +13,7 @@ from faultbridge.domain.entries import Draft
 from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.policy import Policy, Rule
 from faultbridge.pipeline import entry_builder
+from faultbridge.pipeline.decide.case_moves import drop_approval
 
 WAITING = frozenset({CaseStatus.OPEN, CaseStatus.QUEUED})
 
@@ -39,24 +40,25 @@ def raise_repair_action(
     repair_action, rule, condition = max(required, key=lambda requirement: order.index(requirement[0]))
     if order.index(repair_action) <= order.index(case.repair_action):
         return state, ()
+    # An approval covers only the repair action that it was requested for.
+    text = f"Approval of {case.repair_action.value} no longer required: the case now needs {repair_action.value}."
+    unapproved, approval_over = drop_approval(case, now, text)
     raised = replace(
-        case,
+        unapproved,
         repair_action=repair_action,
         rule=rule.name,
         severity=max(case.severity, condition.severity, key=lambda severity: severity.rank),
         action=condition.action,
-        # An approval covers only the repair action that it was requested for.
-        approval=None,
     )
-    return replace(state, case=raised), _notes(case, raised, condition, policy, now)
+    return replace(state, case=raised), (_note(case, raised, condition, policy, now), *approval_over)
 
 
 def _required_repair_action(condition: Condition, rule: Rule) -> RepairAction | None:
     return rule.repair_action(condition.action) if condition.action.opens_case and condition.known_incarnation else None
 
 
-def _notes(before: Case, raised: Case, condition: Condition, policy: Policy, now: datetime) -> tuple[Draft, ...]:
-    """Draft the note of the raised repair action, and of the approval request that it replaces, if any."""
+def _note(before: Case, raised: Case, condition: Condition, policy: Policy, now: datetime) -> Draft:
+    """Draft the note of the raised repair action."""
     new, old = raised.repair_action.value, before.repair_action.value
     text = f"{condition.code} joined the case: {new} replaces {old}"
     facts = {
@@ -65,8 +67,4 @@ def _notes(before: Case, raised: Case, condition: Condition, policy: Policy, now
         "rule": raised.rule,
         "policy": policy.version,
     }
-    note = entry_builder.note(kind="information", text=text, at=now, case_id=before.id, facts=facts)
-    if before.pending_approval is None:
-        return (note,)
-    text = f"Approval of {old} no longer required: the case now needs {new}."
-    return note, entry_builder.note(kind="approval", text=text, at=now, case_id=before.id, stage="over")
+    return entry_builder.note(kind="information", text=text, at=now, case_id=before.id, facts=facts)
