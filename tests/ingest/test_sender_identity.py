@@ -11,6 +11,7 @@ import pytest
 from faultbridge.domain.records import Outcome
 from faultbridge.entrypoints import ingest as entrypoint
 from faultbridge.ingest.record_reader import Delivery
+from faultbridge.pipeline.fold.daily_notes import MAX_PER_DAY, UNREGISTERED
 from faultbridge.pipeline.normalize.trust import EVENT_BUS
 from faultbridge.storage import items, keys
 from faultbridge.storage.wire.message import decode_message
@@ -199,3 +200,36 @@ def test_only_messages_of_the_events_queue_come_from_the_event_bus(world, capsys
     entrypoint.ingest({"Records": [delivered("arn:events")]}, world.app)
     assert _state(world, "neighbor").conditions
     assert '"RecordsUntrusted"' in capsys.readouterr().out
+
+
+def faults(first: int, count: int = 60) -> str:
+    """Return a record with faults that have different codes."""
+    component = {"type": "gpu", "pci": "0000:c1:00"}
+    documents = (
+        {"kind": "fault", "code": f"agent.z{number}", "component": component, "message": "forged"}
+        for number in range(first, first + count)
+    )
+    return "\n".join(map(json.dumps, documents))
+
+
+def test_an_unregistered_instance_adds_few_notes_to_the_record_of_another_node_and_each_names_it(world):
+    stranger = "AROAX:i-0123456789abcdef0"
+    before = _state(world, KEY.node)
+    for number in range(5):
+        world.outcomes(by(world.message(faults(100 * number), source="faultbridge"), stranger))
+    after = _state(world, KEY.node)
+    assert after.head.sequence - before.head.sequence == MAX_PER_DAY[UNREGISTERED] + 1
+    assert (after.status, after.conditions) == (before.status, before.conditions)
+    rows = world.ports.table.query(keys.node_partition(KEY), prefix=keys.ENTRY).items[-7:]
+    notes = [json.loads(row["body"])["data"] for row in rows]
+    assert {note["facts"]["sender"] for note in notes} == {stranger}
+
+
+def test_counters_of_another_instance_are_not_compared_with_those_of_the_node(world):
+    def gauge(xid: int) -> str:
+        return f'DCGM_FI_DEV_XID_ERRORS{{gpu="0",UUID="GPU-1",pci_bus_id="00000000:C1:00.0"}} {xid}\n'
+
+    for xid, sender in ((79, node_role(world)), (0, "AROAX:i-0123456789abcdef0"), (79, node_role(world))):
+        world.outcomes(by(world.message(gauge(xid), source="dcgm-metrics"), sender))
+        world.ports.clock.advance(timedelta(minutes=6))
+    assert not _state(world, KEY.node).conditions

@@ -13,9 +13,10 @@ from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.policy import Limits
 from faultbridge.domain.records import Outcome
 from faultbridge.pipeline.fold.changes import Arrival, Folded
+from faultbridge.pipeline.fold.daily_notes import INFORMATION, MAX_PER_DAY
 from faultbridge.pipeline.fold.expire import end_scopes, ignore_observations, quiet_until
 from faultbridge.pipeline.fold.fold import fold
-from faultbridge.pipeline.fold.node_conditions import MAX_CONDITIONS, MAX_DAILY_NOTES, MAX_SNAPSHOTS, MAX_TOMBSTONES
+from faultbridge.pipeline.fold.node_conditions import MAX_CONDITIONS, MAX_SNAPSHOTS, MAX_TOMBSTONES
 from tests.builders import CATALOG, GPU, NOON, OTHER_GPU, after, arrival, fault, node
 
 KEY_OF_79 = "xid.79@gpu/pci=0000:c1:00"
@@ -90,10 +91,10 @@ def test_tombstones_and_notes_are_kept_up_to_their_limits() -> None:
     assert len(state.tombstones) == MAX_TOMBSTONES
     assert state.floor is None
     state = node()
-    for number in range(MAX_DAILY_NOTES):
+    for number in range(MAX_PER_DAY[INFORMATION]):
         component = OTHER_GPU.__class__(OTHER_GPU.type, pci=f"0000:{number:02x}:00")
         state = folded(state, arrival(fault("xid.31", component=component), at=NOON)).state
-    assert len(state.noted) == MAX_DAILY_NOTES
+    assert len(state.noted) == MAX_PER_DAY[INFORMATION]
 
 
 def test_a_quiet_condition_ends_exactly_at_the_end_of_its_quiet_period() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -11,6 +12,7 @@ from faultbridge.domain.faults import Action, Component, ComponentType, Severity
 
 HOURS_KEPT = 24
 _HOUR = len("2026-02-03T12")
+_DEVICE = re.compile(r"([a-z]+)/(pci|uuid|index)=(.+?)(?:/link=([0-9]+))?", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +142,16 @@ def component_key(component: Component) -> str:
             break
     link = "" if component.link is None else f"/link={component.link}"
     return f"{component.type.value}/{name}{link}"
+
+
+def parse_component(key: str) -> Component | None:
+    """Return the component of a canonical name with a PCI address, a UUID or an index; None for any other name."""
+    found = _DEVICE.fullmatch(key)
+    if found is None:
+        return None
+    kind, identifier, value, link = found.groups()
+    component = Component(ComponentType(kind), link=None if link is None else int(link))
+    return replace(component, **{identifier: int(value) if identifier == "index" else value})
 
 
 def condition_key(code: str, component: Component) -> str:

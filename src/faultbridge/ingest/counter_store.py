@@ -18,6 +18,7 @@ from faultbridge.errors import Conflict
 from faultbridge.log import log_cause
 from faultbridge.pipeline.fold.changes import Arrival
 from faultbridge.pipeline.normalize.compare import compare
+from faultbridge.pipeline.normalize.resolve import IncarnationMatch
 from faultbridge.ports import Table
 from faultbridge.storage import items, keys
 from faultbridge.storage.codec import dump, load
@@ -70,7 +71,8 @@ class CounterStore:
         """Compare the samples among arrivals, oldest first. Samples older than the stored ones are skipped."""
         by_source: dict[str, list[Arrival]] = {}
         for arrival in sorted(arrivals, key=lambda arrival: arrival.at):
-            if isinstance(arrival.observation, CounterSample):
+            # Counters of another instance would look like a rise of the node's own counters.
+            if isinstance(arrival.observation, CounterSample) and arrival.incarnation is not IncarnationMatch.EARLIER:
                 by_source.setdefault(arrival.observation.source, []).append(arrival)
         if not by_source:
             return ComparedSamples()

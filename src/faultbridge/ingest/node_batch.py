@@ -141,6 +141,7 @@ def _boot(state: NodeState) -> int:
 def _arrivals(part: RecordPart, row: AliasRow, state: NodeState) -> Iterator[Arrival]:
     for observation in part.observations:
         at = truncate(observation.observed_at or part.record.sent_at)
-        yield Arrival(
-            observation, at, part.record.record_id, match_incarnation(state, part.record, row.instance_id, at)
-        )
+        record = part.record
+        match = match_incarnation(state, record, row.instance_id, at)
+        instance_id = record.instance_id or row.instance_id
+        yield Arrival(observation, at, record.record_id, match, instance_id, record.sender)

@@ -66,6 +66,7 @@ def fault_change(change: Change, state: NodeState, catalog: str, policy: Policy)
             at=change.at,
             fault=change.fault,
             record_id=change.record_id,
+            facts=change.facts,
         )
     condition, fault = change.condition, change.fault
     data = _condition_data(condition, state, policy) | {

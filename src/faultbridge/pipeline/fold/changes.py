@@ -29,19 +29,25 @@ class ChangeKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """One observation with its final time, its record id and the incarnation that it is about."""
+    """One observation with its final time, its record id and the incarnation that it is about.
+
+    `instance_id` is the instance that the record states or its sender proves, and `sender` the sender of its message.
+    """
 
     observation: Observation
     at: datetime
     record_id: str
     incarnation: IncarnationMatch = IncarnationMatch.CURRENT
+    instance_id: str | None = None
+    sender: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
     """One change to record on the timeline: the condition after it, and the fault that caused it.
 
-    `changed_parts` names what an update changed: `count`, `severity`, `reporters` or `component`.
+    `changed_parts` names what an update changed: `count`, `severity`, `reporters` or `component`. `facts` are added to
+    the note of a change without a condition.
     """
 
     kind: ChangeKind
@@ -51,6 +57,7 @@ class Change:
     record_id: str | None = None
     reason: str = ""
     changed_parts: tuple[str, ...] = ()
+    facts: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

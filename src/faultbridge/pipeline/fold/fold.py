@@ -15,7 +15,8 @@ from faultbridge.domain.faults import Clear, Fault, Snapshot
 from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.policy import Limits
 from faultbridge.domain.records import Outcome
-from faultbridge.pipeline.fold.changes import Arrival, Change, ChangeKind, Folded
+from faultbridge.pipeline.fold.changes import Arrival, ChangeKind, Folded
+from faultbridge.pipeline.fold.daily_notes import LATE, UNREGISTERED
 from faultbridge.pipeline.fold.node_conditions import NodeConditions
 from faultbridge.pipeline.normalize.resolve import IncarnationMatch
 
@@ -47,12 +48,11 @@ def _apply(conditions: NodeConditions, arrival: Arrival, *, oldest: datetime) ->
 
 
 def _record_late_fault(conditions: NodeConditions, arrival: Arrival) -> Outcome:
-    """Record a fault of an earlier instance or boot once per day and code; it changes no condition."""
+    """Record a fault of another instance or an earlier boot once per day and code; it changes no condition."""
     fault = arrival.observation
     if not isinstance(fault, Fault):
         return Outcome.STALE
-    if not conditions.first_of_the_day(f"late:{fault.code}", arrival.at):
-        return Outcome.STALE
-    reason = "about an earlier incarnation"
-    conditions.changes.append(Change(ChangeKind.LATE, arrival.at, None, fault, arrival.record_id, reason))
-    return Outcome.RECORDED
+    group = LATE if conditions.is_own_instance(arrival.instance_id) else UNREGISTERED
+    reason = "about an earlier incarnation" if group == LATE else "reported by an instance that never backed this node"
+    recorded = conditions.note(ChangeKind.LATE, group, fault.code, arrival, reason)
+    return Outcome.RECORDED if recorded else Outcome.STALE

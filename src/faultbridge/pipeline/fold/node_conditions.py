@@ -10,7 +10,7 @@ from faultbridge.domain.conditions import Condition, Reporter, Tombstone, condit
 from faultbridge.domain.faults import NODE_COMPONENT, Clear, Fault, Severity, Snapshot
 from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.records import Outcome
-from faultbridge.pipeline.fold import attribution
+from faultbridge.pipeline.fold import attribution, daily_notes, device_names
 from faultbridge.pipeline.fold.changes import Arrival, Change, ChangeKind
 from faultbridge.pipeline.fold.condition_updates import (
     absorb_unspecific,
@@ -23,7 +23,6 @@ from faultbridge.pipeline.fold.condition_updates import (
 
 MAX_CONDITIONS = 64
 MAX_TOMBSTONES = 128
-MAX_DAILY_NOTES = 64
 MAX_SNAPSHOTS = 64
 OVERFLOW = "host.condition_overflow"
 
@@ -122,13 +121,25 @@ class NodeConditions:
 
     def first_of_the_day(self, key: str, at: datetime) -> bool:
         """Return whether a key is noted for the first time on this day, and store the day."""
-        day = at.date().isoformat()
-        if self._noted.get(key, "") >= day:
+        return daily_notes.take_note(self._noted, key, at) is daily_notes.Note.FAULT
+
+    def is_own_instance(self, instance_id: str | None) -> bool:
+        """Return whether an instance backs or backed the node; an unknown one is not taken for another."""
+        current = self._state.incarnation
+        own = (None, current.instance_id if current else None, *self._state.former_instances)
+        return instance_id in own
+
+    def note(self, kind: ChangeKind, group: str, key: str, arrival: Arrival, reason: str = "") -> bool:
+        """Record a fault without a condition, once a day. Beyond the limit of its group, record that there are more."""
+        note = daily_notes.take_note(self._noted, group + key, arrival.at)
+        if note is daily_notes.Note.NOTHING or not isinstance(arrival.observation, Fault):
             return False
-        self._noted[key] = day
-        while len(self._noted) > MAX_DAILY_NOTES:
-            del self._noted[min(self._noted, key=self._noted.__getitem__)]
-        return True
+        reported = {"instance_id": arrival.instance_id, "sender": arrival.sender}
+        facts = {name: value for name, value in reported.items() if value and kind is ChangeKind.LATE}
+        fault = arrival.observation if note is daily_notes.Note.FAULT else None
+        reason = reason if fault else daily_notes.summary_text(group)
+        self.changes.append(Change(kind, arrival.at, None, fault, arrival.record_id, reason, facts=facts))
+        return fault is not None
 
     def _is_before_end(self, key: str, fault: Fault, at: datetime) -> bool:
         """Return whether a fault was observed before its condition ended, or below the node's floor."""
@@ -182,10 +193,8 @@ class NodeConditions:
         return self.apply_fault(replace(full, evidence=fault.evidence), arrival)
 
     def _note(self, key: str, fault: Fault, arrival: Arrival) -> Outcome:
-        if not self.first_of_the_day(key, arrival.at):
-            return Outcome.FOLDED
-        self.changes.append(Change(ChangeKind.NOTED, arrival.at, None, fault, arrival.record_id))
-        return Outcome.RECORDED
+        noted = self.note(ChangeKind.NOTED, daily_notes.INFORMATION, key, replace(arrival, observation=fault))
+        return Outcome.RECORDED if noted else Outcome.FOLDED
 
     def _withdraw(self, key: str, source: str, at: datetime, reason: str, record_id: str) -> Outcome:
         condition = self.active.get(key)
@@ -216,15 +225,19 @@ class NodeConditions:
         }
 
     def _update_devices(self, snapshot: Snapshot, arrival: Arrival) -> None:
-        """Store the node's device list, and rename the conditions whose device it identifies."""
+        """Store the node's device list, and rename everything whose device it identifies."""
         if snapshot.devices == self._devices:
             return
         self._devices = snapshot.devices
-        for key, condition in tuple(self.active.items()):
-            component = identity(condition.component, self._devices)
-            new_key = condition_key(condition.code, component)
+        self._tombstones = device_names.rename_tombstones(self._tombstones, self._devices)
+        self._noted = device_names.rename_notes(self._noted, self._devices)
+        for key, before in tuple(self.active.items()):
+            condition = device_names.rename_reports(before, self._devices)
+            new_key = condition_key(condition.code, condition.component)
             if new_key != key:
-                self._rename(key, new_key, replace(condition, component=component), arrival)
+                self._rename(key, new_key, condition, arrival)
+            elif condition.reporters != before.reporters:
+                self.active[key] = replace(before, reporters=condition.reporters)
 
     def _rename(self, key: str, new_key: str, condition: Condition, arrival: Arrival) -> None:
         del self.active[key]

@@ -1,0 +1,52 @@
+"""Daily notes: the informational and late faults that are recorded today, each once and within limits.
+
+`noted` maps a key to the day on which it was last recorded. The prefix of a key names its group, and each group has its
+own limit, so that reports of a foreign instance cannot prevent the notes of the node itself.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import Enum
+
+MAX_NOTED = 64
+INFORMATION, LATE, UNREGISTERED = "", "late:", "unregistered:"
+MAX_PER_DAY = {INFORMATION: 40, LATE: 10, UNREGISTERED: 6}
+"""Different notes of a node each day: informational faults, and late faults of its own and of other instances."""
+
+_PREFIXES = (LATE, UNREGISTERED, "isolation:")
+_SUMMARY = "more"
+
+
+class Note(Enum):
+    """What is recorded for a key: the fault itself, once that there are more, or nothing."""
+
+    FAULT = "fault"
+    SUMMARY = "summary"
+    NOTHING = "nothing"
+
+
+def take_note(noted: dict[str, str], key: str, at: datetime) -> Note:
+    """Decide what to record for a key on the day of `at`, and store that in `noted`."""
+    day, group = at.date().isoformat(), _group(key)
+    if noted.get(key, "") >= day:
+        return Note.NOTHING
+    summary = f"{group}{_SUMMARY}"
+    limit = MAX_PER_DAY.get(group, MAX_NOTED)
+    is_full = sum(last >= day and _group(other) == group and other != summary for other, last in noted.items()) >= limit
+    if is_full and noted.get(summary, "") >= day:
+        return Note.NOTHING
+    noted[summary if is_full else key] = day
+    while len(noted) > MAX_NOTED:
+        del noted[min(noted, key=noted.__getitem__)]
+    return Note.SUMMARY if is_full else Note.FAULT
+
+
+def summary_text(group: str) -> str:
+    """Return the text of the note that further faults of a group are not recorded today."""
+    kind = "informational faults" if group == INFORMATION else "faults of an earlier or unknown instance"
+    return f"More than {MAX_PER_DAY[group]} different {kind} today; more only get an outcome."
+
+
+def _group(key: str) -> str:
+    return next((prefix for prefix in _PREFIXES if key.startswith(prefix)), INFORMATION)

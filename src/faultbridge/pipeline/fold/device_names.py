@@ -1,0 +1,61 @@
+"""Device names: give stored keys the name under which the node's device list now identifies a device.
+
+The same GPU is first known by its index and later by its PCI address. Its conditions, its tombstones and its notes are
+stored under the name; without a renaming, a repeated record of an ended fault would open a new condition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from faultbridge.domain.conditions import Condition, Tombstone, component_key, identity, parse_component
+from faultbridge.domain.faults import Component
+
+
+def rename_key(key: str, devices: Iterable[Component]) -> str:
+    """Return a condition key with the current name of its device; any other key is returned unchanged."""
+    code, separator, name = key.partition("@")
+    component = parse_component(name) if separator else None
+    return key if component is None else f"{code}@{component_key(identity(component, devices))}"
+
+
+def rename_tombstones(tombstones: Mapping[str, Tombstone], devices: Iterable[Component]) -> dict[str, Tombstone]:
+    """Return tombstones under the current names; two of the same device are merged to the later times."""
+    devices = tuple(devices)
+    renamed: dict[str, Tombstone] = {}
+    for key, tombstone in tombstones.items():
+        new_key = rename_key(key, devices)
+        renamed[new_key] = _merge(renamed[new_key], tombstone) if new_key in renamed else tombstone
+    return renamed
+
+
+def rename_notes(noted: Mapping[str, str], devices: Iterable[Component]) -> dict[str, str]:
+    """Return notes under the current names; of two notes of the same device the later day is kept."""
+    devices = tuple(devices)
+    renamed: dict[str, str] = {}
+    for key, day in noted.items():
+        new_key = rename_key(key, devices)
+        renamed[new_key] = max(day, renamed.get(new_key, day))
+    return renamed
+
+
+def rename_reports(condition: Condition, devices: Iterable[Component]) -> Condition:
+    """Return a condition whose device and whose reporters' own keys have the current names."""
+    devices = tuple(devices)
+    reporters = {
+        source: replace(reporter, unspecific_key=rename_key(reporter.unspecific_key, devices))
+        if reporter.unspecific_key
+        else reporter
+        for source, reporter in condition.reporters.items()
+    }
+    return replace(condition, component=identity(condition.component, devices), reporters=reporters)
+
+
+def _merge(first: Tombstone, second: Tombstone) -> Tombstone:
+    times = [first.reporters, second.reporters]
+    sources = {source for reporters in times for source in reporters}
+    return Tombstone(
+        ended_at=max(first.ended_at, second.ended_at),
+        reporters={source: max(each[source] for each in times if source in each) for source in sorted(sources)},
+    )

@@ -1,0 +1,68 @@
+"""Daily notes: informational faults and faults of other instances are recorded within limits, with their sender."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from faultbridge.domain.nodes import NodeState
+from faultbridge.domain.policy import Limits
+from faultbridge.pipeline.fold.changes import Arrival, Change
+from faultbridge.pipeline.fold.daily_notes import INFORMATION, LATE, MAX_NOTED, MAX_PER_DAY, UNREGISTERED, summary_text
+from faultbridge.pipeline.fold.fold import fold
+from faultbridge.pipeline.normalize.resolve import IncarnationMatch
+from tests.builders import CATALOG, NOON, OTHER_GPU, arrival, fault, node
+
+STRANGER, FORMER = "i-0123456789abcdef0", "i-0aaaaaaaaaaaaaaa0"
+
+
+def late(number: int, instance_id: str | None) -> Arrival:
+    """Return the arrival of one fault of an instance that does not back the node."""
+    found = arrival(fault(f"xid.{1000 + number}"), record_id=f"r-{number}", incarnation=IncarnationMatch.EARLIER)
+    return replace(found, instance_id=instance_id, sender=f"AROAX:{instance_id}")
+
+
+def information(number: int) -> Arrival:
+    return arrival(fault("xid.31", replace(OTHER_GPU, link=number)), record_id=f"r-{number}")
+
+
+def changes(state: NodeState, *arrivals: Arrival) -> tuple[NodeState, tuple[Change, ...]]:
+    folded = fold(state, arrivals, now=NOON + timedelta(days=2), catalog=CATALOG, limits=Limits())
+    return folded.state, folded.changes
+
+
+@pytest.mark.parametrize(
+    ("group", "make"),
+    [
+        (UNREGISTERED, lambda number: late(number, STRANGER)),
+        (LATE, lambda number: late(number, FORMER)),
+        (LATE, lambda number: late(number, None)),
+        (INFORMATION, information),
+    ],
+)
+def test_notes_of_a_day_are_limited_and_one_note_says_that_there_are_more(group, make) -> None:
+    state = node(former_instances=(FORMER,))
+    state, found = changes(state, *(make(number) for number in range(70)))
+    assert len(found) == MAX_PER_DAY[group] + 1
+    assert [change.reason for change in found if change.fault is None] == [summary_text(group)]
+    assert changes(state, make(71))[1] == ()
+    tomorrow = replace(make(72), at=NOON + timedelta(days=1))
+    assert [change.fault is not None for change in changes(state, tomorrow)[1]] == [True]
+
+
+def test_faults_of_an_unregistered_instance_do_not_prevent_other_notes() -> None:
+    state, _ = changes(node(former_instances=(FORMER,)), *(late(number, STRANGER) for number in range(70)))
+    _, found = changes(state, information(1), late(1, FORMER))
+    assert len(found) == 2
+
+
+def test_a_note_about_a_late_fault_names_the_instance_and_the_sender() -> None:
+    _, (change,) = changes(node(), late(1, STRANGER))
+    assert change.facts == {"instance_id": STRANGER, "sender": f"AROAX:{STRANGER}"}
+    assert change.reason == "reported by an instance that never backed this node"
+
+
+def test_the_limits_of_all_groups_together_fit_into_the_stored_notes() -> None:
+    assert sum(limit + 1 for limit in MAX_PER_DAY.values()) < MAX_NOTED
