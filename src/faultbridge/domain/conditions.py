@@ -150,8 +150,13 @@ def parse_component(key: str) -> Component | None:
     if found is None:
         return None
     kind, identifier, value, link = found.groups()
-    component = Component(ComponentType(kind), link=None if link is None else int(link))
-    return replace(component, **{identifier: int(value) if identifier == "index" else value})
+    return Component(
+        ComponentType(kind),
+        pci=value if identifier == "pci" else None,
+        uuid=value if identifier == "uuid" else None,
+        index=int(value) if identifier == "index" else None,
+        link=None if link is None else int(link),
+    )
 
 
 def condition_key(code: str, component: Component) -> str:
