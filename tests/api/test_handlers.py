@@ -349,7 +349,8 @@ def test_a_late_answer_is_refused(gateway: Gateway) -> None:
     "body",
     ["", "[]", "{", "null", '{"attempt": "1"}', '{"attempt": true}', '{"attempt": -1}', '{"attempt": 0}',
      '{"attempt": 1, "x": 1}',
-     '{"attempt": 1, "reason": 1}', '{"attempt": 1, "reason": "' + "x" * 257 + '"}', "[" * 5000],
+     '{"attempt": 1, "reason": 1}', '{"attempt": 1, "reason": "' + "x" * 257 + '"}', "[" * 5000,
+     r'{"attempt": 1, "reason": "\ud800"}', r'{"attempt": 1, "reason": "\u001b[2J"}'],
 )  # fmt: skip
 def test_an_invalid_answer_is_refused(gateway: Gateway, body: str) -> None:
     refused(gateway.post(f"{C}/cases/{waiting(gateway)}/approve", body), 400, "bad_body")

@@ -156,10 +156,10 @@ class Handlers:
         attempt, reason = body.get("attempt"), body.get("reason", "")
         if type(attempt) is not int or not 1 <= attempt <= MAX_ATTEMPT:
             raise Rejected("bad_body", f"invalid `attempt`; allowed: 1 to {MAX_ATTEMPT}")
-        if not isinstance(reason, str) or len(reason) > MAX_LENGTH or set(body) - {"attempt", "reason"}:
-            raise Rejected(
-                "bad_body", f"invalid body; allowed: `attempt` and an optional `reason` of {MAX_LENGTH} characters"
-            )
+        is_text = isinstance(reason, str) and len(reason) <= MAX_LENGTH and reason.isprintable()
+        if not is_text or set(body) - {"attempt", "reason"}:
+            allowed = f"`attempt` and an optional `reason` of {MAX_LENGTH} printable characters"
+            raise Rejected("bad_body", f"invalid body; allowed: {allowed}")
         answer = self.orders.approve if approved else self.orders.deny
         answer(view.case.id, OperatorOrder(request.caller.name, reason), attempt)
         return {"case_id": view.case.id, "attempt": attempt, "answer": APPROVED if approved else DENIED}
