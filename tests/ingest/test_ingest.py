@@ -152,6 +152,21 @@ def test_a_record_of_an_earlier_instance_changes_no_status():
     assert world.node().status is NodeStatus.HEALTHY
 
 
+def test_a_late_clear_of_the_old_instance_does_not_end_the_condition_of_the_new_one():
+    def record(kind: str) -> str:
+        component = {"type": "gpu", "pci": "0000:c1:00"}
+        return json.dumps({"kind": kind, "code": "xid.79", "component": component, "message": "GPU off the bus"})
+
+    world = World()
+    assert world.outcomes(world.message(record("fault"), source="faultbridge")) == [Outcome.RECORDED]
+    world.ports.clock.advance(60)
+    late = world.message(record("clear"), source="faultbridge", instance_id="i-0123456789abcdef0")
+    assert world.outcomes(late) == [Outcome.STALE]
+    assert [condition.code for condition in world.node().active()] == ["xid.79"]
+    assert world.outcomes(world.message(record("clear"), source="faultbridge")) == [Outcome.RECORDED]
+    assert list(world.node().active()) == []
+
+
 def test_a_record_with_too_many_faults_becomes_one_flood_fault():
     world = World()
     flood = "\n".join(f"NVRM: Xid (PCI:0000:{bus:02x}:00): 79, pid=1, gone" for bus in range(70))

@@ -175,6 +175,15 @@ def test_a_fault_of_an_earlier_incarnation_is_a_note_and_no_condition() -> None:
     assert [change.kind for change in late.changes] == [ChangeKind.LATE]
 
 
+def test_a_late_clear_of_the_old_instance_does_not_end_the_condition_of_the_new_one() -> None:
+    state = folded(node(), arrival(fault())).state
+    gone = Clear("kernel-log", "xid.79", GPU, "gone")
+    absent = Snapshot("kernel-log", {"xid.79": (GPU,)})
+    for observation in (gone, absent):
+        late = folded(state, arrival(observation, at=after(minutes=1), incarnation=IncarnationMatch.EARLIER))
+        assert (late.state, late.changes, late.outcomes) == (state, (), {"r-1": Outcome.STALE})
+
+
 def test_a_reboot_ends_conditions_of_the_boot_but_not_of_the_device() -> None:
     state = folded(node(), arrival(fault("smi.row_remap_pending")), arrival(fault("xid.48"))).state
     after_reboot = end_scopes(state, (Scope.PROCESS, Scope.BOOT), at=after(minutes=9), reason="reboot").state

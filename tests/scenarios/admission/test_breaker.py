@@ -9,7 +9,9 @@ import pytest
 from faultbridge.domain.breakers import BreakerLimit, BreakerScope, BreakerState
 from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.cases import WaitingFor
+from faultbridge.domain.clusters import Control
 from faultbridge.domain.edges import Actor, CaseStatus, NodeStatus
+from faultbridge.repair.isolate import IsolationResult
 from tests.scenarios.world import CLUSTER, World, limits
 
 RESOLVED, QUEUED = CaseStatus.RESOLVED, CaseStatus.QUEUED
@@ -55,6 +57,42 @@ def test_a_breaker_of_one_rack_blocks_only_that_rack_and_closes_by_itself():
     assert states(world) == {"domain:rack-1": BreakerState.CLOSED}
     assert [world.status(node) for node in range(1, 6)] == [NodeStatus.HEALTHY] * 5
     assert safety(world) == ["breaker None -> open", "breaker open -> closed"]
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+def test_a_breaker_that_opens_after_it_was_read_still_prevents_isolation(ordered):
+    world = world_of(40, orchestrated=True)
+    before = world.control()
+    for node in range(1, 6):
+        world.fault(node)
+    world.guard(CLUSTER)
+    assert states(world) == {"domain:rack-1": BreakerState.OPEN}
+    assert before.breakers == {}
+    if ordered:
+        results = {world.isolate(world.key(node), ordered=True) for node in range(1, 6)}
+    else:
+        names = [world.key(node).node for node in range(1, 6)]
+        results = {isolate() for isolate in world.isolate.for_nodes(CLUSTER, names, before).values()}
+    assert results == {IsolationResult.HELD}
+    assert world.orchestrator.cordoned == set()
+    assert [world.status(node) for node in range(1, 6)] == [NodeStatus.DEGRADED] * 5
+
+
+def test_a_breaker_that_opens_during_the_admission_prevents_isolation_and_repair(monkeypatch):
+    world = world_of(40, orchestrated=True)
+    for node in range(1, 6):
+        world.fault(node)
+    read = world.dispatch._control
+
+    def read_then_open(cluster: str) -> Control:
+        found = read(cluster)
+        world.guard(cluster)
+        return found
+
+    monkeypatch.setattr(type(world.dispatch), "_control", lambda _, cluster: read_then_open(cluster))
+    assert world.dispatch(CLUSTER).admitted == ()
+    assert states(world) == {"domain:rack-1": BreakerState.OPEN}
+    assert (world.orchestrator.cordoned, world.control().holders) == (set(), {})
 
 
 def test_a_half_open_breaker_admits_one_repair_at_a_time():
