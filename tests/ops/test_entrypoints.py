@@ -10,6 +10,7 @@ import pytest
 from faultbridge.composition.installation import Installation
 from faultbridge.entrypoints.archive import archive
 from faultbridge.entrypoints.ingest import ingest
+from faultbridge.entrypoints.sweep import sweep
 from faultbridge.errors import Conflict, Misconfigured, Transient
 from faultbridge.ingest.record_reader import Delivery
 from faultbridge.simulation.fakes import Call
@@ -37,6 +38,20 @@ def test_ingest_returns_only_messages_with_transient_errors_for_a_retry() -> Non
     world.ports.seam.before = throttle
     answer = ingest({"Records": [sqs_record(one) for one in deliveries]}, world.app)
     assert answer == {"batchItemFailures": [{"itemIdentifier": deliveries[0].id}]}
+
+
+def test_a_failed_part_of_a_sweep_is_logged_once_and_returned(caplog: pytest.LogCaptureFixture) -> None:
+    world = World()
+
+    def refuse(call: Call) -> None:
+        if call.name.startswith("queue."):
+            raise Transient("the queue does not answer")
+
+    world.ports.seam.before = refuse
+    failures = sweep({}, world.app)["failures"]
+    assert failures == ["sending the canary: Transient: the queue does not answer"]
+    logged = [line for line in caplog.records if "the queue does not answer" in str(vars(line))]
+    assert [line.message for line in logged] == ["part_failed"]
 
 
 def test_an_archive_run_fails_when_a_cluster_could_not_be_archived() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from faultbridge.adapters.telemetry import emit, emit_for_cluster, logger
+from faultbridge.adapters.telemetry import emit, emit_for_cluster
 from faultbridge.domain.entries import EntryType
 from faultbridge.ops.failures import Failures
 from faultbridge.ops.metrics import node_gauges
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def sweep(event: Mapping[str, Any], installation: Installation) -> dict[str, Any]:
-    """Run one sweep, or confirm one canary event. A failed part is logged and retried by the next sweep."""
+    """Run one sweep, or confirm one canary event. A failed part is retried by the next sweep."""
     if event.get("detail-type") == EntryType.NOTE:
         return _confirm_canary(event["detail"], installation)
     failures = Failures()
@@ -24,8 +24,6 @@ def sweep(event: Mapping[str, Any], installation: Installation) -> dict[str, Any
         installation.ingestion.send_canary()
     swept = installation.ops.sweep()
     failures.lines += swept.failures
-    for failure in failures.lines:
-        logger.error("a part of the sweep failed", failure=failure)
     counts = {"Ticked": swept.ticked, "Republished": swept.published, "SweepFailures": len(failures.lines)}
     emit(counts | {"SweepUnfinished": int(swept.unfinished)})
     installation.ops.backlog.record_sweep(unfinished=swept.unfinished, failures=len(failures.lines))

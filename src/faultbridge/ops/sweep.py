@@ -4,8 +4,8 @@ One sweep runs these parts in order; a failed part does not stop the others:
 
 1. publish entries that the stream did not publish within two minutes,
 2. process due timers: retry rejected records, let time pass on nodes, recover attempts, report missing heartbeats,
-3. for each cluster: update breakers, release leaked slots, reconcile spares, isolate nodes, record job impact,
-   recompute the cluster status, start admitted repairs.
+3. for each cluster: update breakers, release leaked slots, reconcile spares, open postponed cases, isolate nodes,
+   record job impact, recompute the cluster status, start admitted repairs.
 
 Each part gets an equal share of the remaining time. Shards and clusters are taken in random order, a new one each
 minute: with a fixed order, the last ones would never be reached under overload.
@@ -30,6 +30,7 @@ from faultbridge.ledger.append import Append
 from faultbridge.ledger.queries import query_all, shard_rows
 from faultbridge.log import log_cause
 from faultbridge.ops.failures import Failures
+from faultbridge.ops.postponed_cases import postponed_too_long
 from faultbridge.pipeline.observe import tick
 from faultbridge.ports import Clock, Table
 from faultbridge.repair.attempt.leaked_slots import ReleaseLeakedSlots
@@ -183,6 +184,8 @@ class Sweep:
                 result.released_slots += len(self.release_leaked_slots(cluster))
             with failures.collect(f"reconciling the spares of {cluster}"):
                 self.reconcile_spares(cluster)
+            with failures.collect(f"opening postponed cases of {cluster}"):
+                self._open_postponed(cluster, result)
             with failures.collect(f"isolating nodes of {cluster}"):
                 self._isolate(cluster, control, result, failures, until)
             with failures.collect(f"recording job impact in {cluster}"):
@@ -192,6 +195,13 @@ class Sweep:
             with failures.collect(f"dispatching repairs of {cluster}"):
                 self.dispatch(cluster)
             result.clusters += 1
+
+    def _open_postponed(self, cluster: str, result: SweepResult) -> None:
+        """Let time pass on nodes whose cluster is no longer under maintenance."""
+        config = rules_of(self.rulebook, cluster).config
+        rows = shard_rows(self.table, config, UNHEALTHY_ROWS)
+        for key in postponed_too_long(rows, self.append, config, self.clock.now()):
+            self._tick(key, result)
 
     def _isolate(
         self, cluster: str, control: Control | None, result: SweepResult, failures: Failures, until: datetime

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+import pytest
+
 from faultbridge.domain.cases import WaitingFor
 from faultbridge.domain.edges import CaseStatus, NodeStatus
 from faultbridge.registry.registration import Registration
@@ -77,3 +79,28 @@ def test_a_cluster_under_maintenance_is_not_repaired_until_the_maintenance_ends(
     assert (world.node(1).case, world.node(2).case) == (None, None)
     world.until(lambda: world.node(1).case is not None and not world.case(1).status.live, minutes=240)
     assert (world.status(1), world.status(2), world.node(2).case) == (NodeStatus.HEALTHY, NodeStatus.HEALTHY, None)
+
+
+def maintain(world: World, until: timedelta) -> None:
+    registration = Registration(world.table, world.append, world.clock)
+    registration.set_cluster(CLUSTER, {"maintenance_until": world.clock.now() + until})
+
+
+@pytest.mark.parametrize("until", [timedelta(0), timedelta(minutes=30)])
+def test_work_that_a_maintenance_postponed_continues_when_the_maintenance_ends_early(until: timedelta) -> None:
+    world = World(nodes=3)
+    world.pause_repairs(paused=True)
+    maintain(world, timedelta(days=7))
+    ignore(world)(world.key(3), ADA)
+    for node in (1, 2, 3):
+        world.fault_and_react(node)
+    world.advance_minutes(5)
+    assert [world.node(node).case for node in (1, 2, 3)] == [None] * 3
+    maintain(world, until)
+    world.advance_minutes(int(until.total_seconds()) // 60 + 1)
+    assert world.node(1).live_case is not None
+    assert world.node(2).live_case is not None
+    assert world.node(3).case is None
+    assert world.advance_minutes().ticked == 0
+    ignore(world).end(world.key(3), ADA)
+    world.until(lambda: world.node(3).live_case is not None, minutes=2)

@@ -1,0 +1,26 @@
+"""Postponed cases: finds nodes whose case was postponed beyond the end of the exclusion that postponed it.
+
+A node stores when its exclusion ends. If an operator ends a maintenance early, the stored time is too late.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+
+from faultbridge.domain.clusters import ClusterConfig
+from faultbridge.domain.nodes import NodeKey
+from faultbridge.domain.times import to_text
+from faultbridge.ledger.append import Append
+from faultbridge.pipeline.decide.opt_out import opted_out_until
+from faultbridge.storage.writes import Item
+
+
+def postponed_too_long(rows: Iterable[Item], append: Append, config: ClusterConfig, now: datetime) -> Iterator[NodeKey]:
+    """Yield the nodes, of these rows of unhealthy nodes, whose postponed case may be opened earlier than stored."""
+    until = to_text(max(now, config.maintenance_until or now))
+    nodes = [NodeKey(config.cluster, str(row["node"])) for row in rows if str(row.get("deferred_until") or "") > until]
+    for state in append.read_many(nodes) if nodes else ():
+        stored, ends = state.case_deferred_until, opted_out_until(state, config, now)
+        if stored is not None and stored > (ends or now):
+            yield state.key
