@@ -12,6 +12,7 @@ Reading order:
 - `breakers`: circuit breakers that stop repairs when too many nodes fail at once.
 - `policy`, `windows`: customer rules, limits and maintenance windows.
 - `entries`, `case_transitions`: timeline entries, and what one decision changes.
+- `causation`: which entry or record caused each entry.
 - `records`, `jobs`, `spares`: raw records, training jobs and spare instances.
 - `names`, `times`: validation of names, and timestamps as text.
 

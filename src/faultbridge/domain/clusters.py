@@ -119,12 +119,16 @@ def shard_of(name: str, shards: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class ClusterState:
-    """The last recorded status of a cluster, and the number of its nodes in each status."""
+    """The last recorded status of a cluster, and the number of its nodes in each status.
+
+    `rolled_up_at` is when the status was last computed.
+    """
 
     cluster: str
     head: Head = field(default_factory=Head)
     status: ClusterStatus | None = None
     counts: Mapping[str, int] = field(default_factory=dict)
+    rolled_up_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +138,8 @@ class Control:
     Every admission is written under the condition that `version` is unchanged.
     `holders` maps each case with a slot to the time since which it holds the slot. `starts` are recent repair starts.
     `breakers` holds every breaker that has opened before, by name. `no_capacity_until` maps each group without
-    provider capacity to the time of the next try.
+    provider capacity to the time of the next try. `events` maps each breaker, `budget` and `pause` to the id of its
+    last entry, which causes the next one.
     """
 
     cluster: str
@@ -145,6 +150,7 @@ class Control:
     breakers: Mapping[str, Breaker] = field(default_factory=dict)
     no_capacity_until: Mapping[str, datetime] = field(default_factory=dict)
     budget_used_up: bool = False
+    events: Mapping[str, str] = field(default_factory=dict)
 
     def breaker(self, domain: str | None) -> Breaker | None:
         """Return the strictest open or half-open breaker for nodes of a failure domain, or None."""

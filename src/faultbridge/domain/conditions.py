@@ -38,7 +38,7 @@ class Condition:
     catalog and the source; the policy applies to these each time.
     `ended_before` is when the same condition last ended: observations up to then belong to the ended condition.
     `hours` counts the observations of the last day by hour. `known_incarnation` is false while no observation is
-    certain to be about the current instance and boot.
+    certain to be about the current instance and boot. `event_id` is the id of the entry that recorded its detection.
     """
 
     code: str
@@ -58,6 +58,7 @@ class Condition:
     reported_severity: Severity | None = None
     reported_action: Action | None = None
     hours: Mapping[str, int] = field(default_factory=dict)
+    event_id: str | None = None
 
     @property
     def as_reported(self) -> Condition:

@@ -39,12 +39,17 @@ class EntryType(StrEnum):
     NOTE = "Node Note Recorded"
 
 
+FAULT_TYPES = frozenset({EntryType.FAULT_DETECTED, EntryType.FAULT_UPDATED, EntryType.FAULT_CLEARED})
+
+
 @dataclass(frozen=True, slots=True)
 class Draft:
     """An entry before it has a position in its stream.
 
     `data` is JSON without floats; `evidence` is raw text of at most 4 KB. `device` is the serial number or UUID of the
-    faulty device, so that its faults can be found on every node that contained it.
+    faulty device, so that its faults can be found on every node that contained it. `causation_id` is the raw record or
+    the event that caused the entry; without it, `domain.causation` names the cause. `subject` is the key of the
+    condition or the name of the control that the entry is about.
     """
 
     type: EntryType
@@ -54,6 +59,7 @@ class Draft:
     causation_id: str | None = None
     device: str | None = None
     evidence: str = ""
+    subject: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +103,7 @@ class Entry:
     evidence: str = ""
     case_id: str | None = None
     device: str | None = None
+    causation_id: str | None = None
 
 
 def canonical_json(value: object) -> str:
@@ -184,6 +191,7 @@ def _seal_one(
         evidence=draft.evidence,
         case_id=draft.case_id,
         device=draft.device,
+        causation_id=draft.causation_id,
     )
 
 

@@ -94,6 +94,13 @@ class Ignored:
     reason: str = ""
 
 
+class CaseEvent(NamedTuple):
+    """The last entry of a case: its event id is the cause of the next one."""
+
+    case_id: str
+    event_id: str
+
+
 @dataclass(frozen=True, slots=True)
 class NodeState:
     """The complete state of one node; the input of every decision about it.
@@ -108,6 +115,9 @@ class NodeState:
     Isolation: `isolation_since` is when isolation was requested. `isolation_overdue` is set once operators were
     notified that isolation takes too long. A failed call is repeated at `isolation_again_at`; `isolation_tries` counts
     the calls. `orchestrator_lost_at` is the start of the period in which no call about the node was answered.
+
+    Causation: `case_event` is the last entry of the latest case, and `status_event` the id of the entry of the last
+    status change. The next entries name them as their cause.
     """
 
     key: NodeKey
@@ -133,6 +143,8 @@ class NodeState:
     ignored: Ignored | None = None
     case_deferred_until: datetime | None = None
     due_at: datetime | None = None
+    case_event: CaseEvent | None = None
+    status_event: str | None = None
 
     @property
     def registered(self) -> bool:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from faultbridge.adapters.telemetry import emit
 from faultbridge.entrypoints.table_stream import new_images
+from faultbridge.ops.react import status_causes
 
 if TYPE_CHECKING:
     from faultbridge.composition.installation import Installation
@@ -19,8 +20,9 @@ def react(event: Mapping[str, Any], installation: Installation) -> None:
     Raises when one could not be processed, so that Lambda retries the batch.
     Entries only trigger processing: the services read the current state from the table.
     """
-    triggers = {(str(image["cluster"]), _node(image)) for image in new_images(event)}
-    installation.ops.react(triggers)
+    entries = list(new_images(event))
+    triggers = {(str(entry["cluster"]), _node(entry)) for entry in entries}
+    installation.ops.react(triggers, status_causes(entries))
     emit({"Doorbells": len(triggers)})
 
 

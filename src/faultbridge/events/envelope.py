@@ -38,7 +38,8 @@ class Metadata(Model):
     severity: Severity | None = Field(description="Highest severity active on the node or cluster after the event.")
     case_id: CaseId | None = Field(description="The case of the event. Use it to correlate events.")
     causation_id: str | None = Field(
-        description="Id of the event that caused this one; for the first event of a chain, of the raw record."
+        description="Id of the event that caused this one; for a fault, of the raw record that reported it. "
+        "Null for an event that starts a chain, such as an order of an operator."
     )
     recorded_by: Actor
     truncated: tuple[Text, ...] = Field(

@@ -184,7 +184,8 @@ class Jobs:
         state = items.read_cluster(job.cluster, self.table.get(keys.cluster_state(job.cluster)))
         impact = change.impact
         at = impact.condition.last_at if impact else job.ended_at or job.started_at
-        draft = Draft(EntryType.JOB, at, _entry_data(job, change), case_id=impact.case_id if impact else None)
+        case_id, cause = (impact.case_id, impact.condition.event_id) if impact else (None, None)
+        draft = Draft(EntryType.JOB, at, _entry_data(job, change), case_id=case_id, causation_id=cause)
         severity = impact.condition.severity if impact else None
         actor = Actor.CORRELATE if impact else Actor.CLI
         _, writes = cluster_writes(self.stack, state, state, (draft,), actor=actor, severity=severity, now=now)

@@ -14,6 +14,7 @@ from datetime import datetime
 from random import Random
 
 from faultbridge.domain.case_transitions import Transition
+from faultbridge.domain.causation import name_causes
 from faultbridge.domain.clusters import ClusterConfig
 from faultbridge.domain.edges import Actor
 from faultbridge.domain.entries import Entry, Stream, seal
@@ -110,21 +111,15 @@ class Append:
     ) -> tuple[Appended, tuple[Write, ...]]:
         """Return the writes of a transition, for a caller that commits several transitions at once."""
         check_moves(before, transition.state, transition.drafts, actor)
-        stream = self.stack.stream(*before.key)
-        entries, head = seal(
-            stream,
-            replace(before.head, version=before.head.version + 1),
-            transition.drafts,
-            actor=actor,
-            severity=transition.state.severity,
-            recorded_at=now,
-        )
-        after = replace(transition.state, head=head)
+        stream, head = self.stack.stream(*before.key), replace(before.head, version=before.head.version + 1)
+        after, drafts = name_causes(before, transition.state, transition.drafts, stream, actor)
+        entries, head = seal(stream, head, drafts, actor=actor, severity=after.severity, recorded_at=now)
+        after = replace(after, head=head)
         partition, shard = keys.node_partition(before.key), config.shard(before.key.node)
         writes: list[Write] = [Put(items.state_item(after, now), when=_unchanged(before))]
         instance_id = after.incarnation.instance_id if after.incarnation else None
         writes += [Put(items.entry_item(entry, partition, shard, instance_id), when=Absent()) for entry in entries]
-        writes += index_rows(transition.drafts, entries, partition, now)
+        writes += index_rows(drafts, entries, partition, now)
         writes += [*projection_writes(before, after, config, now), *transition.writes]
         return Appended(after, entries), tuple(writes)
 

@@ -31,6 +31,12 @@ def append_to_cluster(read_and_write: Callable[[], Result]) -> Result:
     return read_and_write()
 
 
+def event_ids(stack: Stack, before: ClusterState, count: int) -> tuple[str, ...]:
+    """Return the event ids of the next entries of a cluster's stream."""
+    stream, head = stack.stream(before.cluster), before.head
+    return tuple(stream.event_id(head.epoch, head.sequence + number) for number in range(1, count + 1))
+
+
 def cluster_writes(
     stack: Stack,
     before: ClusterState,

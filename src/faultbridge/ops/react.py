@@ -6,10 +6,13 @@ each minute, so a lost or failed trigger is only delayed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
 
 from faultbridge.domain.clusters import Control
+from faultbridge.domain.entries import EntryType
 from faultbridge.errors import Transient
 from faultbridge.jobs.job_impact import JobImpact
 from faultbridge.ops.failures import Failures
@@ -38,16 +41,20 @@ class React:
     dispatch: Dispatch
     job_impact: JobImpact
 
-    def __call__(self, triggers: Iterable[tuple[str, str | None]]) -> None:
+    def __call__(
+        self, triggers: Iterable[tuple[str, str | None]], causes: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
         """Process (cluster, node or None) pairs, each once; a failed step does not stop the others.
 
+        `causes` maps each cluster to the event id of the last status change of a node among the new entries. The
+        entries that this batch leads to in the cluster's stream name it as their cause.
         Raises Transient at the end when any step failed. The stream then delivers the batch again, which is harmless.
         """
         nodes_by_cluster, failures = _by_cluster(triggers), Failures()
         controls: dict[str, Control | None] = {}
         for cluster in nodes_by_cluster:
             with failures.collect(f"updating the breakers of {cluster}"):
-                controls[cluster] = self.breakers(cluster)
+                controls[cluster] = self.breakers(cluster, causes.get(cluster))
         for cluster, nodes in nodes_by_cluster.items():
             with failures.collect(f"isolating nodes of {cluster}"):
                 self._isolate(cluster, nodes, controls.get(cluster), failures)
@@ -55,7 +62,7 @@ class React:
                 self._record_job_impact(cluster, nodes, failures)
         for cluster in nodes_by_cluster:
             with failures.collect(f"updating the status of {cluster}"):
-                self.rollup(cluster)
+                self.rollup(cluster, causes.get(cluster))
             with failures.collect(f"dispatching repairs of {cluster}"):
                 self.dispatch(cluster)
         if failures.lines:
@@ -70,6 +77,12 @@ class React:
         for key in self.job_impact.busy_nodes(cluster, nodes):
             with failures.collect(f"recording job impact of {key.node}"):
                 self.job_impact(key)
+
+
+def status_causes(entries: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+    """Return, by cluster, the event id of the last status change of a node among new entry items."""
+    changes = (one for one in entries if one["type"] == EntryType.NODE_STATUS)
+    return {str(one["cluster"]): str(one["event_id"]) for one in changes}
 
 
 def _by_cluster(triggers: Iterable[tuple[str, str | None]]) -> dict[str, list[str]]:

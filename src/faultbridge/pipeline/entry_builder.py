@@ -86,6 +86,7 @@ def fault_change(change: Change, state: NodeState, catalog: str, policy: Policy)
         causation_id=change.record_id,
         device=condition.component.serial or condition.component.uuid,
         evidence=fault.evidence if fault else "",
+        subject=condition_key(condition.code, condition.component),
     )
 
 
@@ -161,6 +162,7 @@ def case_change(
             "placement": placement_data(state.placement) if state else None,
         },
         case_id=case.id,
+        subject=condition_key(case.code, case.component),
     )
 
 

@@ -18,7 +18,7 @@ from faultbridge.pipeline.decide.admit import HOUR, recent_starts
 from faultbridge.pipeline.decide.breaker import FailingNode, evaluate_breakers
 from faultbridge.pipeline.decide.open_case import Rules
 from faultbridge.ports import Table
-from faultbridge.repair.cluster_status import UNHEALTHY_ROWS, highest_severity
+from faultbridge.repair.cluster_status import UNHEALTHY_ROWS, highest_severity, latest_event
 from faultbridge.repair.controls import ControlChange, Controls, breaker_draft, control_draft
 from faultbridge.rules.rulebook import Rulebook, rules_of
 from faultbridge.storage.writes import Item
@@ -34,14 +34,18 @@ class Breakers:
     rulebook: Rulebook
     controls: Controls
 
-    def __call__(self, cluster: str) -> Control | None:
-        """Update the controls of a cluster. Returns None if Faultbridge does not repair there."""
+    def __call__(self, cluster: str, cause: str | None = None) -> Control | None:
+        """Update the controls of a cluster. Returns None if Faultbridge does not repair there.
+
+        `cause` is the event that triggered the update, if known; else the last status change of an unhealthy node.
+        """
         rules = rules_of(self.rulebook, cluster)
         if not rules.config.acts or rules.config.mode is not Mode.ACT:
             return None
         rows = [row for row in shard_rows(self.table, rules.config, UNHEALTHY_ROWS) if row.get("case")]
         failing = [_failing(row) for row in rows]
         severity = highest_severity(rows)
+        cause = cause or latest_event(rows)
         counts: dict[str | None, int] | None = None
 
         def revise(control: Control, now: datetime) -> ControlChange:
@@ -53,7 +57,7 @@ class Breakers:
             drafts = tuple(breaker_draft(one.name, one.before, one.breaker, one.reason) for one in moved)
             used_up, budget_drafts = _update_budget(control, rules.policy.limits, now)
             changed = replace(control, breakers=breakers, budget_used_up=used_up)
-            return ControlChange(changed, (*drafts, *budget_drafts), severity)
+            return ControlChange(changed, (*drafts, *budget_drafts), severity, cause)
 
         return self.controls.change(cluster, revise, Actor.DISPATCH)
 

@@ -17,7 +17,7 @@ from faultbridge.domain.faults import Severity
 from faultbridge.domain.times import to_text, truncate
 from faultbridge.errors import Rejected
 from faultbridge.ledger.append import Stack
-from faultbridge.ledger.cluster_stream import append_to_cluster, cluster_writes
+from faultbridge.ledger.cluster_stream import append_to_cluster, cluster_writes, event_ids
 from faultbridge.log import log_cause
 from faultbridge.pipeline.decide.breaker import close_manually
 from faultbridge.ports import Clock, Table
@@ -25,14 +25,21 @@ from faultbridge.storage import items, keys
 from faultbridge.storage.codec import dump
 from faultbridge.storage.writes import Equals, Path, Update, Value
 
+_TRIPPED = frozenset({BreakerState.OPEN.value, "used_up"})
+
 
 @dataclass(frozen=True, slots=True)
 class ControlChange:
-    """The next control state of a cluster and the entries that record it; without entries nothing changes."""
+    """The next control state of a cluster and the entries that record it; without entries nothing changes.
+
+    `cause` is the event that made a breaker open or used up the budget. All other changes of a control are caused by
+    the entry of its change before.
+    """
 
     control: Control
     drafts: tuple[Draft, ...] = ()
     severity: Severity | None = None
+    cause: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,13 +100,14 @@ class Controls:
 
     def _commit(self, before: Control, changed: ControlChange, actor: Actor, now: datetime) -> None:
         state = items.read_cluster(before.cluster, self.table.get(keys.cluster_state(before.cluster)))
-        _, writes = cluster_writes(
-            self.stack, state, state, changed.drafts, actor=actor, severity=changed.severity, now=now
-        )
+        drafts = tuple(_with_cause(draft, before, changed.cause) for draft in changed.drafts)
+        _, writes = cluster_writes(self.stack, state, state, drafts, actor=actor, severity=changed.severity, now=now)
+        events = dict(zip((str(one.subject) for one in drafts), event_ids(self.stack, state, len(drafts)), strict=True))
         attributes: dict[Path, Value] = {
             ("paused",): changed.control.paused,
             ("budget_used_up",): changed.control.budget_used_up,
             ("breakers",): dump(changed.control.breakers),
+            ("events",): {**before.events, **events},
         }
         unchanged = Equals("version", before.version)
         control = Update(keys.cluster_control(before.cluster), set=attributes, add={"version": 1}, when=unchanged)
@@ -121,6 +129,7 @@ def breaker_draft(
         domain=domain_of(name),
         counts={"failing": breaker.failing, "of": breaker.of},
         operator=operator,
+        name=name,
     )
 
 
@@ -135,8 +144,9 @@ def control_draft(
     counts: Mapping[str, int] | None = None,
     operator: str | None = None,
     until: datetime | None = None,
+    name: str | None = None,
 ) -> Draft:
-    """Draft the entry of a control that changed: `breaker`, `budget` or `pause`."""
+    """Draft the entry of a control that changed: `breaker`, `budget` or `pause`; `name` is the breaker's."""
     data = {
         "kind": kind,
         "from": before,
@@ -148,7 +158,14 @@ def control_draft(
         "until": to_text(until) if until else None,
         "operator": operator,
     }
-    return Draft(EntryType.CLUSTER_SAFETY, at, data)
+    return Draft(EntryType.CLUSTER_SAFETY, at, data, subject=name or kind)
+
+
+def _with_cause(draft: Draft, before: Control, cause: str | None) -> Draft:
+    """Name the cause of a control's entry: what tripped it, or else its last entry."""
+    last = before.events.get(str(draft.subject))
+    tripped = draft.data["to"] in _TRIPPED and not draft.data["operator"]
+    return replace(draft, causation_id=(cause or last) if tripped else (last or cause))
 
 
 def _log_change(cluster: str, draft: Draft) -> None:

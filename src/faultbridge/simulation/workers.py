@@ -14,6 +14,7 @@ from faultbridge.ingest.outcomes import outcome_lines
 from faultbridge.ingest.record_reader import Delivery
 from faultbridge.ingest.send import RawInput, Send
 from faultbridge.ledger.append import Stack
+from faultbridge.ops.react import status_causes
 from faultbridge.registry.instances import SyncResult
 from faultbridge.settings import Settings
 from faultbridge.simulation.fakes.messaging import QueuedMessage
@@ -80,7 +81,7 @@ class Workers:
         with self._process("react") as application:
             changed = [(str(one["cluster"]), None if one["node"] is None else str(one["node"])) for one in entries]
             try:
-                application.ops.react(set(changed))
+                application.ops.react(set(changed), status_causes(entries))
             except Transient as error:
                 self._check_failures("react", str(error).split("; "))
                 raise

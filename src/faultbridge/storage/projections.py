@@ -69,6 +69,7 @@ def _unhealthy_row(state: NodeState, config: ClusterConfig, now: datetime) -> It
             "case": case.id if case else None,
             "opened": to_text(case.opened_at) if case else None,
             "deferred_until": to_text(state.case_deferred_until) if state.case_deferred_until else None,
+            "event": state.status_event,
         },
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from faultbridge.simulation.invariants import cases, nodes, pages, records, repairs, streams
+from faultbridge.simulation.invariants import cases, causation, nodes, pages, records, repairs, streams
 from faultbridge.simulation.invariants.view import Invariant, SystemView
 
 INVARIANTS: tuple[Invariant, ...] = (
@@ -12,6 +12,7 @@ INVARIANTS: tuple[Invariant, ...] = (
     *streams.INVARIANTS,
     *nodes.INVARIANTS,
     *cases.INVARIANTS,
+    *causation.INVARIANTS,
     *repairs.INVARIANTS,
     *nodes.CLUSTER_INVARIANTS,
     *pages.INVARIANTS,

@@ -1,0 +1,93 @@
+"""Causation: gives each entry of a node the id of the event or record that caused it.
+
+An entry that names its own cause, such as the raw record of a fault, keeps it. All others follow these rules:
+
+- The entry that opens a case is caused by the fault that the case is about.
+- Any other entry of a case is caused by the entry of the case before it. The chain of a case therefore leads from its
+  first fault to its last entry.
+- A fault that changed without a record is caused by the step before it in the same commit, else by its detection.
+- Any other entry is caused by the entry before it in the same commit, else by the node's last status change.
+
+The ids that later commits need are stored in the node's state, so a retry and another process give the same cause.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+from faultbridge.domain.edges import Actor
+from faultbridge.domain.entries import FAULT_TYPES, Draft, EntryType, Stream
+from faultbridge.domain.nodes import CaseEvent, NodeState
+
+STARTS_CHAINS = frozenset({Actor.CLI, Actor.INVENTORY, Actor.ARCHIVE})
+"""Actors whose entries may start a chain: they act on an order, a schedule or a change outside Faultbridge."""
+
+
+def name_causes(
+    before: NodeState, after: NodeState, drafts: Iterable[Draft], stream: Stream, actor: Actor
+) -> tuple[NodeState, tuple[Draft, ...]]:
+    """Return the drafts with their causes, and the next state with the event ids that later entries name."""
+    drafts = tuple(drafts)
+    if not drafts:
+        return after, ()
+    causes = _Causes.of(before, after, starts_chains=actor in STARTS_CHAINS)
+    named: list[Draft] = []
+    for sequence, draft in enumerate(drafts, before.head.sequence + 1):
+        named.append(replace(draft, causation_id=draft.causation_id or causes.cause_of(draft)))
+        causes.add(draft, stream.event_id(before.head.epoch, sequence))
+    return causes.stored_in(after), tuple(named)
+
+
+@dataclass(slots=True)
+class _Causes:
+    """The events that the next entry of a commit may name as its cause."""
+
+    starts_chains: bool
+    last_in_case: dict[str, str]
+    status: str | None
+    faults: dict[str, str] = field(default_factory=dict)
+    detected: dict[str, str] = field(default_factory=dict)
+    last: str | None = None
+    last_action: str | None = None
+
+    @classmethod
+    def of(cls, before: NodeState, after: NodeState, *, starts_chains: bool) -> _Causes:
+        conditions = (*before.conditions.items(), *after.conditions.items())
+        known = {key: one.event_id for key, one in conditions if one.event_id}
+        last_in_case = dict([before.case_event] if before.case_event else ())
+        return cls(starts_chains, last_in_case, before.status_event, known)
+
+    def cause_of(self, draft: Draft) -> str | None:
+        if draft.type in FAULT_TYPES:
+            return self.last_action or self.faults.get(draft.subject or "")
+        if draft.case_id is not None:
+            opened_for = self.faults.get(draft.subject or "")
+            return self.last_in_case.get(draft.case_id) or opened_for or self.last
+        return self.last or (None if self.starts_chains else self.status)
+
+    def add(self, draft: Draft, event_id: str) -> None:
+        self.last = event_id
+        if draft.type in FAULT_TYPES:
+            if draft.type is EntryType.FAULT_DETECTED and draft.subject:
+                self.faults[draft.subject] = self.detected[draft.subject] = event_id
+            return
+        self.last_action = event_id
+        if draft.case_id is not None:
+            self.last_in_case[draft.case_id] = event_id
+        if draft.type is EntryType.NODE_STATUS:
+            self.status = event_id
+
+    def stored_in(self, state: NodeState) -> NodeState:
+        conditions = {
+            key: replace(one, event_id=self.detected[key]) if key in self.detected else one
+            for key, one in state.conditions.items()
+        }
+        case = state.case.id if state.case else None
+        last = self.last_in_case.get(case) if case else None
+        return replace(
+            state,
+            conditions=conditions if self.detected else state.conditions,
+            case_event=CaseEvent(case, last) if case and last else None,
+            status_event=self.status,
+        )

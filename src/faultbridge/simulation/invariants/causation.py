@@ -1,0 +1,93 @@
+"""Causation: every entry names its cause, and the chain of a case leads from its first fault to its last page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from faultbridge.domain.causation import STARTS_CHAINS
+from faultbridge.domain.edges import Actor
+from faultbridge.domain.entries import EntryType
+from faultbridge.pager.rules import rules_for
+from faultbridge.simulation.invariants.view import Invariant, SystemView
+
+Body = Mapping[str, Any]
+
+
+def _all(view: SystemView) -> Iterator[Body]:
+    for bodies in view.bodies.values():
+        yield from bodies
+
+
+def _by_id(view: SystemView) -> dict[str, Body]:
+    return {body["metadata"]["event_id"]: body for body in _all(view)}
+
+
+def _without_cause(view: SystemView) -> Iterator[str]:
+    """Find entries without a cause that neither an operator nor the inventory started."""
+    for body in _all(view):
+        meta = body["metadata"]
+        if meta["causation_id"] is None and Actor(meta["recorded_by"]) not in STARTS_CHAINS:
+            yield _text(body)
+
+
+def _later_causes(view: SystemView) -> Iterator[str]:
+    """Find entries of one stream whose cause follows them."""
+    known = _by_id(view)
+    for body in _all(view):
+        meta, cause = body["metadata"], known.get(body["metadata"]["causation_id"])
+        if cause is None or cause["metadata"]["stream"] != meta["stream"]:
+            continue
+        if cause["metadata"]["sequence"] >= meta["sequence"]:
+            yield _text(body)
+
+
+def _broken_case_chains(view: SystemView) -> Iterator[str]:
+    """Find entries of a case, its pages included, from which no chain leads back to the start of the case."""
+    known = _by_id(view)
+    for bodies in view.bodies.values():
+        openings: dict[str, str] = {}
+        for body in bodies:
+            meta = body["metadata"]
+            case = meta["case_id"]
+            if case is None or meta["event_type"].startswith("Node Fault"):
+                continue
+            if case not in openings:
+                if meta["event_type"] != EntryType.CASE_STATUS or body["data"]["from"] is not None:
+                    continue
+                openings[case] = meta["event_id"]
+                if not _opens_with_its_fault(body, known):
+                    yield f"{_text(body)} is not caused by the fault of the case"
+            elif openings[case] not in _ancestors(body, known):
+                pages = [rule.key(body) for rule in rules_for(body)]
+                yield f"{_text(body)} does not lead back to the start of the case {case} {pages}"
+
+
+def _opens_with_its_fault(opening: Body, known: Mapping[str, Body]) -> bool:
+    cause = known.get(opening["metadata"]["causation_id"])
+    if cause is None:
+        return False
+    return not cause["metadata"]["event_type"].startswith("Node Fault") or (
+        cause["data"]["code"] == opening["data"]["cause"]["code"]
+    )
+
+
+def _ancestors(body: Body, known: Mapping[str, Body]) -> set[str]:
+    found: set[str] = set()
+    cause = body["metadata"]["causation_id"]
+    while cause in known and cause not in found:
+        found.add(cause)
+        cause = known[cause]["metadata"]["causation_id"]
+    return found
+
+
+def _text(body: Body) -> str:
+    meta = body["metadata"]
+    return f"{meta['stream']} {meta['sequence']} {meta['event_type']} by {meta['recorded_by']}"
+
+
+INVARIANTS = (
+    Invariant("every entry names its cause, unless an operator or the inventory starts a chain", _without_cause),
+    Invariant("a cause precedes its effect", _later_causes),
+    Invariant("the chain of a case leads from its first fault to its last page", _broken_case_chains),
+)

@@ -1,0 +1,119 @@
+"""Every entry names what caused it, and the chain of a case leads from its first fault to its last entry."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from faultbridge.domain.edges import Actor, CaseStatus
+from faultbridge.errors import Conflict
+from faultbridge.ops.react import status_causes
+from faultbridge.simulation.fakes import raise_once
+from faultbridge.storage import keys
+from tests.scenarios.world import CLUSTER, World
+
+
+def by_id(world: World) -> dict[str, dict[str, Any]]:
+    """Return every entry of the node and its cluster by event id."""
+    return {body["metadata"]["event_id"]: body for body in (*world.bodies(), *world.bodies(None))}
+
+
+def chain(world: World, body: dict[str, Any]) -> list[str]:
+    """Return the event types from an entry back to the start of its chain, and the id that started it."""
+    found, cause = [body["metadata"]["event_type"]], body["metadata"]["causation_id"]
+    while cause in (known := by_id(world)):
+        found.append(known[cause]["metadata"]["event_type"])
+        cause = known[cause]["metadata"]["causation_id"]
+    return [*found, str(cause)]
+
+
+def test_only_the_registration_of_a_node_has_no_cause() -> None:
+    world = World()
+    world.fault_until_resolved()
+    world.advance_minutes()
+    without = [body for body in (*world.bodies(), *world.bodies(None)) if body["metadata"]["causation_id"] is None]
+    assert [body["data"]["reason"] for body in without] == ["import of a serving fleet, unverified"]
+
+
+def test_the_last_entry_of_a_case_leads_back_to_the_record_of_its_fault() -> None:
+    world = World()
+    world.fault_until_resolved()
+    closing = next(body for body in world.bodies() if body["data"].get("resolution"))
+    links = chain(world, closing)
+    assert links[-3:] == ["Case Status Change", "Node Fault Detected", "r-1"]
+    assert links.count("Node Replacement Step") >= 5
+
+
+def test_a_fault_that_joins_a_case_does_not_divert_its_chain() -> None:
+    world = World()
+    world.fault(code="xid.48")
+    world.fault(code="xid.79")
+    world.process_entries()
+    world.until(world.case_is(CaseStatus.RESOLVED))
+    closing = next(body for body in world.bodies() if body["data"].get("resolution"))
+    assert by_id(world)[_opening(world)["metadata"]["causation_id"]]["data"]["code"] == "xid.48"
+    assert _opening(world)["metadata"]["event_id"] in _ancestors(world, closing)
+
+
+def test_a_cluster_status_is_caused_by_the_status_change_of_a_node_with_and_without_its_trigger() -> None:
+    world = World()
+    world.fault()
+    quarantined = world.bodies()[-1]
+    items = world.table.query(keys.node_partition(world.key()), prefix=keys.ENTRY).items
+    world.react([(CLUSTER, world.key().node)], status_causes(items))
+    assert _cause_of_cluster_status(world)["metadata"]["event_type"] == "Node Status Change"
+    assert quarantined["metadata"]["event_id"] in by_id(world)
+    world.until(world.case_is(CaseStatus.RESOLVED))
+    world.advance_minutes()
+    assert _cause_of_cluster_status(world)["data"]["to"] == "healthy", "the sweep finds it on the timeline"
+
+
+def test_a_clear_after_the_quiet_period_is_caused_by_the_detection() -> None:
+    world = World()
+    world.fault(code="xid.92")
+    world.clock.advance(timedelta(hours=2))
+    world.advance_minutes()
+    detected, cleared = (
+        next(body for body in world.bodies() if body["metadata"]["event_type"] == f"Node Fault {kind}")
+        for kind in ("Detected", "Cleared")
+    )
+    assert cleared["metadata"]["causation_id"] == detected["metadata"]["event_id"]
+
+
+def test_a_commit_that_is_retried_names_the_same_cause() -> None:
+    plain, raced = World(), World()
+    raced.seam.before = raise_once(("table.transact", Conflict("another writer was faster")))
+    for world in (plain, raced):
+        world.fault_until_resolved()
+    causes = [
+        [(body["metadata"]["event_id"], body["metadata"]["causation_id"]) for body in world.bodies()]
+        for world in (plain, raced)
+    ]
+    assert causes[0] == causes[1]
+
+
+def test_an_order_of_an_operator_starts_a_chain() -> None:
+    world = World()
+    world.pause_repairs(paused=True)
+    world.pause_repairs(paused=False)
+    paused, resumed = (body["metadata"] for body in world.bodies(None) if body["data"].get("kind") == "pause")
+    assert (paused["causation_id"], paused["recorded_by"]) == (None, Actor.CLI)
+    assert resumed["causation_id"] == paused["event_id"]
+
+
+def _opening(world: World) -> dict[str, Any]:
+    return next(body for body in world.bodies() if body["metadata"]["case_id"] and body["data"].get("from", "") is None)
+
+
+def _ancestors(world: World, body: dict[str, Any]) -> set[str]:
+    found: set[str] = set()
+    known, cause = by_id(world), body["metadata"]["causation_id"]
+    while cause in known:
+        found.add(cause)
+        cause = known[cause]["metadata"]["causation_id"]
+    return found
+
+
+def _cause_of_cluster_status(world: World) -> dict[str, Any]:
+    last = [body for body in world.bodies(None) if body["metadata"]["event_type"] == "Cluster Status Change"][-1]
+    return by_id(world)[last["metadata"]["causation_id"]]
