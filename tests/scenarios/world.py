@@ -23,7 +23,7 @@ from faultbridge.ingest.heartbeat_monitor import HeartbeatMonitor
 from faultbridge.jobs.job_impact import JobImpact
 from faultbridge.jobs.jobs import Jobs
 from faultbridge.ledger.append import Append, Stack
-from faultbridge.ops.react import React
+from faultbridge.ops.react import React, status_causes
 from faultbridge.ops.sweep import Sweep, SweepResult
 from faultbridge.pipeline.normalize.resolve import record_boot
 from faultbridge.pipeline.observe import observe
@@ -46,7 +46,7 @@ from faultbridge.rules.rulebook import Rulebook, rules_of
 from faultbridge.simulation import fakes
 from faultbridge.simulation.fakes.state_machine import FakeStateMachine
 from faultbridge.storage import items, keys
-from faultbridge.storage.writes import Key, Update
+from faultbridge.storage.writes import Item, Key, Update
 from tests.builders import CATALOG, DEFAULT_RULE, GPU, NOON, STACK_ID, arrival, fault
 
 CLUSTER = "train-a"
@@ -203,20 +203,21 @@ class World:
         """Run `react` for new entries until there are none; the sweep repeats a failed batch."""
         while changed := self._changed():
             try:
-                self.react(changed)
+                triggers = {(str(one["cluster"]), str(one["node"]) if one["node"] else None) for one in changed}
+                self.react(triggers, status_causes(changed))
             except Transient:
                 return
 
-    def _changed(self) -> set[tuple[str, str | None]]:
+    def _changed(self) -> list[Item]:
         new, self._streamed = self.table.stream[self._streamed :], len(self.table.stream)
-        return {
-            (str(record.new["cluster"]), record.new["node"])  # type: ignore[misc]  # a node is text or None
+        return [
+            record.new
             for record in new
             if record.new
             and record.event == "INSERT"
             and record.key.sk.startswith(keys.ENTRY)
             and record.new["type"] in REACT_ENTRY_TYPES
-        }
+        ]
 
     def advance_minutes(self, number: int = 1) -> SweepResult:
         """Advance the clock minute by minute, with a sweep in each; returns the last sweep's result."""

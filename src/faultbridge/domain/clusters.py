@@ -119,16 +119,12 @@ def shard_of(name: str, shards: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class ClusterState:
-    """The last recorded status of a cluster, and the number of its nodes in each status.
-
-    `rolled_up_at` is when the status was last computed.
-    """
+    """The last recorded status of a cluster, and the number of its nodes in each status."""
 
     cluster: str
     head: Head = field(default_factory=Head)
     status: ClusterStatus | None = None
     counts: Mapping[str, int] = field(default_factory=dict)
-    rolled_up_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

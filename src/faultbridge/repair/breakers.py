@@ -18,12 +18,10 @@ from faultbridge.pipeline.decide.admit import HOUR, recent_starts
 from faultbridge.pipeline.decide.breaker import FailingNode, evaluate_breakers
 from faultbridge.pipeline.decide.open_case import Rules
 from faultbridge.ports import Table
-from faultbridge.repair.cluster_status import UNHEALTHY_ROWS, highest_severity, latest_event
+from faultbridge.repair.cluster_status import ROSTER_ROWS, UNHEALTHY_ROWS, highest_severity, latest_event
 from faultbridge.repair.controls import ControlChange, Controls, breaker_draft, control_draft
 from faultbridge.rules.rulebook import Rulebook, rules_of
 from faultbridge.storage.writes import Item
-
-ROSTER_ROWS = "NODE#"
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ loses the race and computes the status again.
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -16,11 +16,11 @@ from faultbridge.domain.clusters import ClusterConfig, ClusterState
 from faultbridge.domain.edges import Actor, NodeStatus
 from faultbridge.domain.entries import Draft, EntryType
 from faultbridge.domain.faults import Severity
+from faultbridge.domain.nodes import NodeKey
 from faultbridge.domain.times import truncate
 from faultbridge.ledger.append import Stack
 from faultbridge.ledger.cluster_stream import append_to_cluster, cluster_writes
 from faultbridge.ledger.queries import shard_rows
-from faultbridge.ledger.timeline import SKEW, Timeline, TimelineQuery
 from faultbridge.pipeline.decide.cluster_status import cluster_status, nodes_by_status
 from faultbridge.ports import Clock, Table
 from faultbridge.rules.rulebook import Rulebook, rules_of
@@ -28,6 +28,9 @@ from faultbridge.storage import items, keys
 
 UNHEALTHY_ROWS = "BAD#"
 """The prefix of the rows of nodes that are not healthy."""
+
+ROSTER_ROWS = "NODE#"
+"""The prefix of the rows of all registered nodes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +45,8 @@ class ClusterRollup:
     def __call__(self, cluster: str, cause: str | None = None) -> ClusterState:
         """Update one cluster. Raises Conflict after 20 lost races, and Misconfigured for an unknown cluster.
 
-        `cause` is the id of the status change that triggered the update; without it, the timeline is searched.
+        `cause` is the id of the status change that triggered the update. Without it, the cause is the last status
+        change of an unhealthy node, else the last entry of the cluster, else the registration of a node.
         """
         config = rules_of(self.rulebook, cluster).config
         return append_to_cluster(lambda: self._once(config, cause))
@@ -53,7 +57,7 @@ class ClusterRollup:
         now = truncate(self.clock.now())
         after, drafts = _next_state(before, rows, config, now)
         if drafts:
-            cause = cause or self._last_status_change(before) or latest_event(rows) or before.head.event_id
+            cause = cause or latest_event(rows) or before.head.event_id or self._first_registration(config)
             drafts = tuple(replace(draft, causation_id=cause) for draft in drafts)
         after, writes = cluster_writes(
             self.stack, before, after, drafts, actor=Actor.ROLLUP, severity=highest_severity(rows), now=now
@@ -64,12 +68,11 @@ class ClusterRollup:
             self.table.write(writes[0])
         return after
 
-    def _last_status_change(self, before: ClusterState) -> str | None:
-        """Return the id of the last status change of a node since the status was last computed, or None."""
-        since = before.rolled_up_at - SKEW if before.rolled_up_at else None
-        wanted = TimelineQuery(before.cluster, since=since, types=(EntryType.NODE_STATUS.value,))
-        last = deque(Timeline(self.table).entries(wanted), maxlen=1)
-        return str(last[0].event["metadata"]["event_id"]) if last else None
+    def _first_registration(self, config: ClusterConfig) -> str | None:
+        """Return the id of the last status change of a registered node, or None in a cluster without nodes."""
+        row = next(shard_rows(self.table, config, ROSTER_ROWS), None)
+        key = NodeKey(config.cluster, str(row["node"])) if row else None
+        return items.read_state(key, self.table.get(keys.node_state(key))).status_event if key else None
 
 
 def latest_event(rows: Iterable[Mapping[str, Any]]) -> str | None:
@@ -89,8 +92,8 @@ def _next_state(
 ) -> tuple[ClusterState, tuple[Draft, ...]]:
     unhealthy = Counter(NodeStatus(row["status"]) for row in rows)
     counts, status = nodes_by_status(unhealthy, config.expected), cluster_status(unhealthy, config.expected)
-    after = replace(before, status=status, counts=counts, rolled_up_at=now)
-    if (before.status, dict(before.counts)) == (status, counts):
+    after = replace(before, status=status, counts=counts)
+    if after == before:
         return after, ()
     data = {
         "from": before.status.value if before.status else None,
