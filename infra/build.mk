@@ -4,6 +4,8 @@
 NOT_IN_LAMBDA := agent cli local policyfile simulation
 
 ARCHITECTURE ?= x86_64
+# The value of the template's parameter PythonRuntime, without `python`. Only files for the Python of .venv are compiled.
+PYTHON_VERSION ?= 3.11
 PLATFORM_x86_64 := manylinux2014_x86_64
 PLATFORM_arm64 := manylinux2014_aarch64
 
@@ -27,7 +29,7 @@ LAYER_OF_KubernetesLayer := kubernetes
 
 build-%Layer:
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes \
-	  --only-binary :all: --platform $(PLATFORM_$(ARCHITECTURE)) --implementation cp --python-version 3.11 \
+	  --only-binary :all: --platform $(PLATFORM_$(ARCHITECTURE)) --implementation cp --python-version $(PYTHON_VERSION) \
 	  --target "$(ARTIFACTS_DIR)/python" -r requirements/$(LAYER_OF_$*Layer).txt
 	@rm -rf "$(ARTIFACTS_DIR)/python/bin"
 	@$(COMPILE) -s "$(ARTIFACTS_DIR)" -p /opt "$(ARTIFACTS_DIR)"

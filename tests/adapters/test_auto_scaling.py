@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -142,6 +143,50 @@ def test_a_probe_without_permission_is_misconfigured() -> None:
 def test_terminating_members_are_no_candidates() -> None:
     with stubbed("autoscaling") as (clients, stub):
         stub.add_response("describe_auto_scaling_groups", {"AutoScalingGroups": [group(("Terminating:Wait", "i-1"))]})
+        assert candidates(clients) == ()
+
+
+INTENT = datetime(2026, 11, 22, 12, tzinfo=UTC)
+
+
+def from_warm_pool(*activities: tuple[int, str]) -> tuple[str, ...]:
+    """The candidates of a group with a warm pool; each activity began this many minutes after the intent.
+
+    Both members of the group were launched a day before the intent.
+    """
+    old, warm = "i-0aaaaaaaaaaaaaaaa", "i-0bbbbbbbbbbbbbbbb"
+    described_group = {**group(("InService", old), ("InService", warm)), "WarmPoolConfiguration": {"MinSize": 1}}
+    instances = [
+        {"InstanceId": each, "State": {"Name": "running"}, "LaunchTime": INTENT - timedelta(days=1)}
+        for each in (old, warm)
+    ]
+    listed = [
+        {
+            "ActivityId": "a", "AutoScalingGroupName": "g", "Cause": "c", "StatusCode": "Successful",
+            "StartTime": INTENT + timedelta(minutes=minutes), "Description": description,
+        }
+        for minutes, description in activities
+    ]  # fmt: skip
+    with stubbed("autoscaling") as (clients, stub), Stubber(clients.ec2) as ec2:
+        stub.add_response("describe_auto_scaling_groups", {"AutoScalingGroups": [described_group]})
+        ec2.add_response("describe_instances", {"Reservations": [{"Instances": instances}]})
+        stub.add_response("describe_scaling_activities", {"Activities": listed}, {"AutoScalingGroupName": "g"})
+        return tuple(one.instance_id for one in AutoScalingProvider(clients).candidates("g", INTENT))
+
+
+def test_an_instance_that_joined_from_the_warm_pool_after_the_intent_is_a_candidate() -> None:
+    joined = "Launching a new EC2 instance from warm pool: i-0bbbbbbbbbbbbbbbb"
+    assert from_warm_pool((3, joined)) == ("i-0bbbbbbbbbbbbbbbb",)
+
+
+def test_an_instance_that_joined_from_the_warm_pool_before_the_intent_is_no_candidate() -> None:
+    joined = "Launching a new EC2 instance from warm pool: i-0bbbbbbbbbbbbbbbb"
+    assert from_warm_pool((1, "Terminating EC2 instance: i-0aaaaaaaaaaaaaaaa"), (-3, joined)) == ()
+
+
+def test_an_instance_that_waits_in_the_warm_pool_is_no_candidate() -> None:
+    with stubbed("autoscaling") as (clients, stub):
+        stub.add_response("describe_auto_scaling_groups", {"AutoScalingGroups": [group(("Warmed:Running", "i-1"))]})
         assert candidates(clients) == ()
 
 

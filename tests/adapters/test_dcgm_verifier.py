@@ -195,6 +195,13 @@ class TestStart:
         with pytest.raises(Transient, match="SSM"):
             self.start("InvalidInstanceId")
 
+    def test_an_instance_that_ssm_does_not_list_yet_is_verified_once_it_registers(self) -> None:
+        with stubbed("ssm") as (clients, stub):
+            stub.add_client_error("list_commands", "InvalidInstanceId")
+            stub.add_response("send_command", {"Command": {"CommandId": COMMAND}})
+            verifier = SsmDcgmVerifier(clients, level=3, timeout_seconds=5400, read_report=read_report)
+            assert verifier.start(INSTANCE, "token") == COMMAND
+
     def test_a_missing_permission_is_misconfigured(self) -> None:
         with pytest.raises(Misconfigured):
             self.start("AccessDeniedException")

@@ -52,6 +52,12 @@ def test_a_failed_command_has_failed_with_its_reason(status: str, details: str) 
     assert found.reason == f"reboot_node ended as {details.replace(' ', '')}: GPU is in use"
 
 
+def test_an_instance_that_never_registered_with_ssm_was_sent_no_restart() -> None:
+    with stubbed("ssm") as (clients, stub):
+        stub.add_client_error("list_commands", "InvalidInstanceId")
+        assert SsmRestarter(clients).status(RepairAction.RESET_GPU, INSTANCE, TOKEN).state is RestartState.ABSENT
+
+
 def test_without_a_response_the_state_is_unknown() -> None:
     with failing("ssm", ReadTimeoutError(endpoint_url="https://ssm")) as clients:
         assert SsmRestarter(clients).status(RepairAction.RESET_GPU, INSTANCE, TOKEN).state is RestartState.UNKNOWN

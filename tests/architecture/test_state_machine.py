@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.architecture.project import STATE_MACHINES, relative, resources
+from tests.architecture.project import STATE_MACHINES, relative, resources, template
 
 HARD_LIMIT = 20 * 3600
-LAMBDA = {"arn:aws:states:::lambda:invoke", "arn:aws:states:::lambda:invoke.waitForTaskToken"}
+LAMBDA = {"arn:${Partition}:states:::lambda:invoke", "arn:${Partition}:states:::lambda:invoke.waitForTaskToken"}
 SOURCES = sorted(STATE_MACHINES.glob("*.asl.yaml"))
 
 each_state_machine = pytest.mark.parametrize("source", SOURCES, ids=relative)
@@ -79,13 +79,38 @@ def test_only_our_own_functions_are_called(source: Path) -> None:
         assert task["Parameters"]["FunctionName"] == "${ReplacementFunctionArn}"
 
 
+LAMBDA_UNAVAILABLE = {"Lambda.TooManyRequestsException", "Lambda.ServiceException", "Lambda.AWSLambdaException"}
+
+
+@each_state_machine
+def test_a_throttled_or_unavailable_lambda_is_retried_for_longer_than_a_failing_step(source: Path) -> None:
+    for name, task in tasks(source).items():
+        (outage,) = (rule for rule in task["Retry"] if set(rule["ErrorEquals"]) >= LAMBDA_UNAVAILABLE)
+        (other,) = (rule for rule in task["Retry"] if rule["ErrorEquals"] == ["States.ALL"])
+        assert task["Retry"].index(outage) < task["Retry"].index(other), name
+        assert seconds_of(outage) >= 1800 > seconds_of(other), name
+
+
+def seconds_of(rule: dict[str, Any]) -> float:
+    """The seconds that a retry rule waits in all, without jitter."""
+    pauses = (rule["IntervalSeconds"] * rule["BackoffRate"] ** each for each in range(rule["MaxAttempts"]))
+    return sum(min(pause, rule.get("MaxDelaySeconds", pause)) for pause in pauses)
+
+
+def test_the_longest_verification_ends_before_its_step_does() -> None:
+    (source,) = SOURCES
+    delivery = 3600
+    longest_verification = template()["Parameters"]["VerifySeconds"]["MaxValue"]
+    assert longest_verification + delivery < tasks(source)["VerifyInstance"]["TimeoutSeconds"]
+
+
 MAX_TRANSITIONS = 30
 
 
 def longest(state_machine: dict[str, Any], name: str) -> int:
-    """The transitions of the longest way from a state to an end, every task of it tried as often as it may be."""
+    """The transitions of the longest way from a state to an end, every task tried as often as its own errors allow."""
     state = state_machine["States"][name]
-    tries = sum(retry["MaxAttempts"] for retry in state.get("Retry", []))
+    tries = sum(retry["MaxAttempts"] for retry in state.get("Retry", []) if retry["ErrorEquals"] == ["States.ALL"])
     return 1 + tries + max((longest(state_machine, each) for each in set(next_of(state))), default=0)
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ast
+import shutil
+import subprocess
 import sys
 from typing import Any
 
@@ -51,17 +54,101 @@ def test_a_function_has_a_role_and_a_log_group_of_its_own(name: str) -> None:
     assert log["LogGroupName"] == {"Fn::Sub": f"/aws/lambda/{function_name}"}
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_the_python_that_builds_is_the_python_that_runs(name: str) -> None:
-    runtime = properties(name).get("Runtime", template()["Globals"]["Function"]["Runtime"])
-    assert runtime == f"python{sys.version_info.major}.{sys.version_info.minor}"
+RUNTIME = template()["Parameters"]["PythonRuntime"]
 
 
-def test_the_layer_and_the_version_file_name_the_same_python() -> None:
-    runtime = template()["Globals"]["Function"]["Runtime"]
+def test_every_function_and_layer_has_the_runtime_of_the_parameter() -> None:
+    assert template()["Globals"]["Function"]["Runtime"] == {"Ref": "PythonRuntime"}
+    assert [name for name in NAMES if "Runtime" in properties(name)] == []
     for layer in ("DependenciesLayer", "KubernetesLayer"):
-        assert properties(layer)["CompatibleRuntimes"] == [runtime]
-    assert f"python{(ROOT / '.python-version').read_text(encoding='utf-8').strip()}" == runtime
+        assert properties(layer)["CompatibleRuntimes"] == [{"Ref": "PythonRuntime"}]
+
+
+def test_the_default_runtime_is_the_python_that_builds_and_the_python_of_the_version_file() -> None:
+    assert RUNTIME["Default"] == f"python{sys.version_info.major}.{sys.version_info.minor}"
+    assert RUNTIME["Default"] == f"python{(ROOT / '.python-version').read_text(encoding='utf-8').strip()}"
+
+
+# https://docs.python.org/3/whatsnew/3.12.html and 3.13.html, "Removed".
+REMOVED_BY_3_13 = {
+    "aifc", "asynchat", "asyncore", "audioop", "cgi", "cgitb", "chunk", "crypt", "distutils", "imghdr", "imp",
+    "lib2to3", "mailcap", "msilib", "nis", "nntplib", "ossaudiodev", "pipes", "smtpd", "sndhdr", "spwd", "sunau",
+    "telnetlib", "uu", "xdrlib",
+}  # fmt: skip
+
+
+def test_the_source_imports_nothing_that_a_later_runtime_removed() -> None:
+    imported = {
+        name.split(".")[0]
+        for path in (ROOT / "src").rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for name in (
+            [alias.name for alias in node.names] if isinstance(node, ast.Import) else
+            [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+        )
+    }  # fmt: skip
+    assert imported & REMOVED_BY_3_13 == set()
+
+
+@pytest.mark.parametrize("runtime", [one for one in RUNTIME["AllowedValues"] if one != RUNTIME["Default"]])
+def test_the_source_compiles_without_warnings_on_every_allowed_runtime(runtime: str) -> None:
+    python = shutil.which(runtime)
+    if python is None or subprocess.run([python, "-V"], capture_output=True, check=False).returncode:
+        pytest.skip(f"{runtime} is not installed")
+    check = (
+        "import pathlib, sys; [compile(p.read_text(), str(p), 'exec') for p in pathlib.Path(sys.argv[1]).rglob('*.py')]"
+    )
+    command = [python, "-W", "error", "-c", check, str(ROOT / "src")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_queues_that_trust_eventbridge_accept_only_the_rules_that_feed_them() -> None:
+    for policy, rules in (
+        ("CloudEventsQueuePolicy", ["HyperPodEvents", "Ec2Events", "HealthEvents"]),
+        ("InventoryEventsQueuePolicy", ["InventoryEvents"]),
+    ):
+        (allowed,) = (one for one in properties(policy)["PolicyDocument"]["Statement"] if one["Effect"] == "Allow")
+        arns = allowed["Condition"]["ArnEquals"]["aws:SourceArn"]
+        assert (arns if isinstance(arns, list) else [arns]) == [{"Fn::GetAtt": f"{rule}.Arn"} for rule in rules]
+
+
+def test_every_rule_is_named_by_us_because_generated_names_cut_the_name_of_the_stack() -> None:
+    unnamed = [name for name, rule in resources("AWS::Events::Rule").items() if "Name" not in rule["Properties"]]
+    assert unnamed == []
+    keys = {"Schedule": "Name", "EventBridgeRule": "RuleName"}
+    for name, event, body in EVENTS:
+        if body["Type"] in keys:
+            assert body["Properties"][keys[body["Type"]]]["Fn::Sub"].startswith("${AWS::StackName}-"), f"{name}.{event}"
+
+
+def test_only_the_functions_that_publish_may_put_events_with_our_source() -> None:
+    statement = properties("EventBusPublishers")["Statement"]
+    publishers = {
+        f"{role}.Arn"
+        for role in resources("AWS::IAM::Role")
+        if any("events:PutEvents" in actions(one) for one in statements(role))
+    }
+    assert statement["Effect"] == "Deny"
+    assert {one["Fn::GetAtt"] for one in statement["Condition"]["ArnNotEquals"]["aws:PrincipalArn"]} == publishers
+
+
+def test_no_arn_names_a_partition() -> None:
+    text = (ROOT / "infra" / "template.yaml").read_text(encoding="utf-8")
+    assert [line for line in text.splitlines() if "arn:aws" in line] == []
+
+
+@pytest.mark.parametrize("metric", ["ExecutionsFailed", "ExecutionsTimedOut", "ExecutionsAborted"])
+def test_an_execution_that_ends_outside_its_steps_raises_an_alarm(metric: str) -> None:
+    assert metric in {alarm["Properties"]["MetricName"] for alarm in resources("AWS::CloudWatch::Alarm").values()}
+
+
+def test_nodes_have_no_permission_on_log_bundles_and_a_bundle_cannot_be_destroyed_by_a_second_upload() -> None:
+    writers = {
+        role for role in resources("AWS::IAM::Role") for one in statements(role) if "/bundles/" in str(one["Resource"])
+    }
+    assert writers == {"SweepRole", "ReplacementRole"}
+    assert properties("RawBucket")["VersioningConfiguration"] == {"Status": "Enabled"}
 
 
 def test_who_may_look_for_kubernetes_clusters_has_the_client_for_them() -> None:

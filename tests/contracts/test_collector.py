@@ -9,7 +9,7 @@ import pytest
 
 from faultbridge.adapters.aws.clients import Clients
 from faultbridge.adapters.compute.log_bundle import SsmLogCollector, script
-from faultbridge.ports import BundleState, Collector
+from faultbridge.ports import Bundle, BundleState, Collector
 from faultbridge.simulation.fakes import FakeCollector
 from tests.contracts.aws import ON_MOTO
 from tests.contracts.test_provider import group_of
@@ -21,7 +21,20 @@ def world(request: pytest.FixtureRequest, clients: Clients) -> tuple[Collector, 
         return FakeCollector(), "i-1"
     if not ON_MOTO:
         pytest.skip("only moto has the compute services")
-    return SsmLogCollector(clients, "bundles"), group_of(clients)[1][0]
+    clients.s3.create_bucket(Bucket="bundles")
+    return UploadingCollector(clients), group_of(clients)[1][0]
+
+
+class UploadingCollector(SsmLogCollector):
+    """The adapter on moto, which runs no command: the object is put where the script would upload it."""
+
+    def __init__(self, clients: Clients) -> None:
+        super().__init__(clients, clients, "bundles")
+        self._clients = clients
+
+    def collect(self, instance_id: str, token: str) -> Bundle:
+        self._clients.s3.put_object(Bucket="bundles", Key=f"bundles/{instance_id}/{token}.tar.gz", Body=b"logs")
+        return super().collect(instance_id, token)
 
 
 class TestCollector:
@@ -40,7 +53,7 @@ class TestCollector:
 
 def test_the_script_uploads_the_logs_of_the_host_to_the_presigned_url(tmp_path: Path) -> None:
     (tmp_path / "curl").write_text(
-        f'#!/bin/sh\necho "$@" > {tmp_path}/called\ncp bundle.tar.gz {tmp_path}/kept.tar.gz\n'
+        f'#!/bin/sh\necho "$@" > {tmp_path}/called\ncp bundle.tar.gz {tmp_path}/kept.tar.gz\nprintf 200\n'
     )
     (tmp_path / "journalctl").write_text("#!/bin/sh\necho NVRM: Xid\n")
     for tool in ("curl", "journalctl"):

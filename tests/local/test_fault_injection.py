@@ -92,14 +92,14 @@ class Bucket(BaseHTTPRequestHandler):
 def test_a_log_bundle_is_uploaded_to_the_signed_url_and_is_marked_as_fake() -> None:
     with HTTPServer(("127.0.0.1", 0), Bucket) as server:
         Thread(target=server.handle_request, daemon=True).start()
-        address = f"http://127.0.0.1:{server.server_port}/raw/bundles/i-1/c-1.tar.gz?X-Amz-Signature=abc"
+        address = f"http://127.0.0.1:{server.server_port}/bundles/i-1/c-1.tar.gz?X-Amz-Signature=abc"
         assert upload_bundle(list(bundle_script(address))) == CommandOutput(0, "")
     (stored,) = Bucket.stored.values()
     assert stored.startswith(b"a fake")
 
 
 def test_a_failed_upload_of_a_log_bundle_has_the_exit_code_of_curl() -> None:
-    output = upload_bundle(list(bundle_script("http://127.0.0.1:1/raw/bundles/x")))
+    output = upload_bundle(list(bundle_script("http://127.0.0.1:1/bundles/x")))
     assert output is not None
     assert output.exit_code == 22
     assert upload_bundle(DIAGNOSE) is None

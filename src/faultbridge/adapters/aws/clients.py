@@ -156,7 +156,13 @@ class Clients:
                 connect_timeout=CONNECT_SECONDS,
                 read_timeout=READ_SECONDS,
                 retries={"mode": "standard", "total_max_attempts": attempts},
+                # botocore presigns for the global host, in old regions with Signature Version 2. Newer regions and
+                # buckets with a customer managed key accept neither.
+                signature_version="s3v4" if service == "S3" else None,
                 # An emulator has no wildcard DNS name, so the bucket name goes into the path.
-                s3={"addressing_style": "path"} if emulated else None,
+                s3={
+                    "addressing_style": "path" if emulated else "virtual",
+                    "us_east_1_regional_endpoint": "regional",
+                },
             ),
         }

@@ -166,7 +166,7 @@ class AwsPorts:
         """Return the collector of log bundles."""
         from faultbridge.adapters.compute.log_bundle import SsmLogCollector
 
-        return SsmLogCollector(self.clients, self.settings.bucket)
+        return SsmLogCollector(self.compute, self.clients, self.settings.bucket)
 
     @cached_property
     def orchestrators(self) -> Mapping[str, Orchestrator]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from itertools import islice
 from typing import Any
@@ -18,7 +19,10 @@ from faultbridge.errors import Misconfigured
 from faultbridge.ports import CallResult, Capacity, CapacityEvidence, LaunchedInstance, Presence, ProviderFailure
 
 INSTANCES_AT_ONCE = 200
-TERMINATING_PREFIX = "Terminat"
+# Lifecycle states of instances that do not serve: on their way out, or waiting in the warm pool.
+NOT_SERVING_PREFIXES = ("Terminat", "Warmed:")
+# The description of a launch, also of one from the warm pool, ends with the id of the instance.
+LAUNCH = re.compile(r"Launching a new EC2 instance.*?(i-[0-9a-f]{8,17})\Z")
 
 
 class AutoScalingProvider:
@@ -48,14 +52,19 @@ class AutoScalingProvider:
         return presence_of(self._clients, instance_id)
 
     def candidates(self, group: str, launched_after: datetime) -> tuple[LaunchedInstance, ...]:
-        """Return the running instances of the group launched in or after that second, oldest first.
+        """Return the running instances that the group launched in or after that second, oldest first.
 
-        EC2 rounds launch times to seconds. Raises Misconfigured when the group does not exist.
+        EC2 rounds launch times to seconds. An instance from a warm pool started before it joined the group, so its
+        launch activity counts instead. Raises Misconfigured when the group does not exist.
         """
         earliest = launched_after.replace(microsecond=0)
         with translated(f"listing the instances of {group}"):
-            found = list(self._running(self._members(group)))
-        recent = (candidate for candidate in found if candidate.launched_at >= earliest)
+            described = self._described(group)
+            found = list(self._running(_members(described)))
+            late = (
+                self._launched_by_activity(group, earliest) if described.get("WarmPoolConfiguration") else frozenset()
+            )
+        recent = (one for one in found if one.launched_at >= earliest or one.instance_id in late)
         return tuple(sorted(recent, key=launch_order))
 
     def capacity(self, instance_id: str, group: str) -> Capacity:  # noqa: ARG002 - a group has no capacity data
@@ -69,14 +78,25 @@ class AutoScalingProvider:
         reservation = next((instance.get("CapacityReservationId") for instance in instances), None)
         return Capacity(CapacityEvidence.OWN_RESERVATION, reason=reservation) if reservation else Capacity()
 
-    def _members(self, group: str) -> Iterator[str]:
-        """Yield the ids of the group's instances that are not terminating."""
+    def _described(self, group: str) -> Mapping[str, Any]:
         answer = self._clients.autoscaling.describe_auto_scaling_groups(AutoScalingGroupNames=[group])
         if not answer["AutoScalingGroups"]:
             raise Misconfigured(f"Auto Scaling group not found: {group!r}")
-        for instance in answer["AutoScalingGroups"][0]["Instances"]:
-            if not instance["LifecycleState"].startswith(TERMINATING_PREFIX):
-                yield instance["InstanceId"]
+        described: Mapping[str, Any] = answer["AutoScalingGroups"][0]
+        return described
+
+    def _launched_by_activity(self, group: str, earliest: datetime) -> frozenset[str]:
+        """Return the instances whose launch activity began at or after a time; activities are listed newest first."""
+        launched: set[str] = set()
+        for page in self._clients.autoscaling.get_paginator("describe_scaling_activities").paginate(
+            AutoScalingGroupName=group
+        ):
+            for activity in page["Activities"]:
+                if activity["StartTime"] < earliest:
+                    return frozenset(launched)
+                if match := LAUNCH.match(activity.get("Description", "")):
+                    launched.add(match[1])
+        return frozenset(launched)
 
     def _running(self, instance_ids: Iterator[str]) -> Iterator[LaunchedInstance]:
         pages = self._clients.ec2.get_paginator("describe_instances")
@@ -89,3 +109,10 @@ class AutoScalingProvider:
             for page in pages.paginate(Filters=filters):
                 for reservation in page["Reservations"]:
                     yield from map(launched_instance_of, reservation["Instances"])
+
+
+def _members(described: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the ids of a group's instances that serve or will serve."""
+    for instance in described["Instances"]:
+        if not instance["LifecycleState"].startswith(NOT_SERVING_PREFIXES):
+            yield instance["InstanceId"]

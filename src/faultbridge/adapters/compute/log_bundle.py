@@ -1,7 +1,7 @@
 """Collect the logs of an instance through SSM: the instance uploads them to a presigned S3 URL.
 
 The Lambda function signs the URL with its own permission, so the instance needs none. The URL is valid for one key and
-15 minutes.
+15 minutes. Nodes have no permission on the prefix, so no node can read or overwrite the bundle of another one.
 """
 
 from __future__ import annotations
@@ -18,17 +18,20 @@ from faultbridge.ports import Bundle, BundleState
 
 SECONDS = 300
 SIGNED_SECONDS = 900
-PREFIX = "raw/bundles"
+PREFIX = "bundles"
 URL = "FAULTBRIDGE_BUNDLE_URL="
 KERNEL_LINES = 20_000
 REASON_CHARACTERS = 300
+MISSING = frozenset({"404", "NoSuchKey", "NotFound"})
 
 
 class SsmLogCollector:
     """A Collector for instances with a reachable SSM agent."""
 
-    def __init__(self, clients: Clients, bucket: str) -> None:
-        self._clients = clients
+    def __init__(self, compute: Clients, storage: Clients, bucket: str) -> None:
+        """Store the clients of the instance's account, and the clients of the bucket's account."""
+        self._ssm = compute.ssm
+        self._s3 = storage.s3
         self._bucket = bucket
 
     def collect(self, instance_id: str, token: str) -> Bundle:
@@ -37,28 +40,45 @@ class SsmLogCollector:
         place, command_token = f"s3://{self._bucket}/{key}", f"{token} bundle"
         with translated(f"collecting the logs of {instance_id}"):
             try:
-                sent = ssm_commands.find(self._clients.ssm, instance_id, command_token) or self._send(
+                sent = ssm_commands.find(self._ssm, instance_id, command_token) or self._send(
                     instance_id, command_token, key
                 )
             except ClientError as error:
                 if code_of(error) == "InvalidInstanceId":
                     return Bundle(BundleState.FAILED, place, "the SSM agent does not respond")
                 raise
-            found = ssm_commands.invocation(self._clients.ssm, instance_id, sent)
-        if found is None or (found["Status"] in RUNNING and ssm_commands.details_of(found) not in UNFINISHED):
-            return Bundle(BundleState.RUNNING, place)
-        if found["Status"] == "Success":
-            return Bundle(BundleState.KEPT, place)
+            found = ssm_commands.invocation(self._ssm, instance_id, sent)
+            if found is None or (found["Status"] in RUNNING and ssm_commands.details_of(found) not in UNFINISHED):
+                return Bundle(BundleState.RUNNING, place)
+            if found["Status"] == "Success":
+                return self._stored(key, place)
         stderr = str(found.get("StandardErrorContent", "")).strip()
         reason = f"the command ended as {ssm_commands.details_of(found) or found['Status']}: {stderr}".rstrip(": ")
         return Bundle(BundleState.FAILED, place, reason[:REASON_CHARACTERS])
 
+    def _stored(self, key: str, place: str) -> Bundle:
+        """Return the bundle as kept only if the object exists: a script can succeed without an upload."""
+        try:
+            size = self._s3.head_object(Bucket=self._bucket, Key=key)["ContentLength"]
+        except ClientError as error:
+            if code_of(error) not in MISSING:
+                raise
+            size = 0
+        if size == 0:
+            return Bundle(BundleState.FAILED, place, "the command succeeded, but the bucket has no bundle")
+        return Bundle(BundleState.KEPT, place)
+
     def _send(self, instance_id: str, command_token: str, key: str) -> str:
-        """Send the script with a presigned URL for the key; returns the command id."""
-        url = self._clients.s3.generate_presigned_url(
+        """Send the script; returns the command id."""
+        lines = script(self.presigned_url(key))
+        return ssm_commands.send(self._ssm, instance_id, command_token, lines, seconds=SECONDS)
+
+    def presigned_url(self, key: str) -> str:
+        """Return a URL that accepts one upload to the key for 15 minutes."""
+        url: str = self._s3.generate_presigned_url(
             "put_object", Params={"Bucket": self._bucket, "Key": key}, ExpiresIn=SIGNED_SECONDS
         )
-        return ssm_commands.send(self._clients.ssm, instance_id, command_token, script(url), seconds=SECONDS)
+        return url
 
 
 def script(url: str) -> tuple[str, ...]:
@@ -74,5 +94,7 @@ def script(url: str) -> tuple[str, ...]:
         "timeout 30 dcgmi health -c -j > dcgmi-health.json 2>&1",
         f"timeout 30 journalctl -k --no-pager -n {KERNEL_LINES} > kernel.log 2>&1 || dmesg -T > kernel.log 2>&1",
         "timeout 30 tar -czf bundle.tar.gz --exclude bundle.tar.gz .",
-        f'curl -fsS --max-time 60 -T bundle.tar.gz "${URL.rstrip("=")}"',
+        f'code=$(curl -sS --max-time 60 -o /dev/null -w "%{{http_code}}" -T bundle.tar.gz "${URL.rstrip("=")}")',
+        # curl counts a redirect as success, but the bundle is stored only with status 200.
+        '[ "$code" = 200 ] || { echo "the upload was answered with status $code" >&2; exit 22; }',
     )

@@ -22,10 +22,18 @@ NO_INVOCATION = frozenset({"InvalidCommandId", "InvalidInstanceId", "InvocationD
 
 
 def find(ssm: Any, instance_id: str, token: str) -> str | None:  # noqa: ANN401 - the stubs' type exists only for type checkers
-    """Return the id of the first command sent to an instance with this token, or None."""
+    """Return the id of the first command sent to an instance with this token, or None.
+
+    `ListCommands` may refuse an instance whose agent has never registered; no command was sent to such an instance.
+    """
     comment = token[:COMMENT_CHARACTERS]
     pages = ssm.get_paginator("list_commands").paginate(InstanceId=instance_id)
-    commands = [command for page in pages for command in page["Commands"] if command.get("Comment") == comment]
+    try:
+        commands = [command for page in pages for command in page["Commands"] if command.get("Comment") == comment]
+    except ClientError as error:
+        if code_of(error) == "InvalidInstanceId":
+            return None
+        raise
     return str(commands[-1]["CommandId"]) if commands else None
 
 

@@ -50,7 +50,7 @@ def collect_logs(context: StepContext) -> StepResult | None:
 
 def _read_bundle(context: StepContext, instance_id: str) -> Bundle:
     try:
-        return context.tools.collector.collect(instance_id, context.case.execution)
+        return context.compute.collector.collect(instance_id, context.case.execution)
     except FaultbridgeError as error:
         # A missing log bundle must not stop the repair.
         return Bundle(BundleState.FAILED, reason=str(error))

@@ -48,6 +48,11 @@ class ComputeAccess(Protocol):
         """Return the verifiers, which run diagnostics on instances."""
         ...
 
+    @property
+    def collector(self) -> Collector:
+        """Return the collector of log bundles."""
+        ...
+
 
 def no_other_accounts(role: ProviderRole) -> ComputeAccess:
     """Raise Misconfigured; for installations without access to other AWS accounts."""
