@@ -16,6 +16,11 @@ AWS: `TimeToLiveSpecification` and `PointInTimeRecoverySpecification` of `AWS::D
 MiniStack: CloudFormation drops both silently, although DynamoDB applies the first when it is set through the API. It
 reads `DeletionProtectionEnabled: "false"`, the value of a template parameter, as true.
 Here: CloudFormation sets both when it creates or updates a table, and it reads booleans in text form.
+
+`event_bus_policy`
+AWS: `AWS::Events::EventBusPolicy` adds a statement to the policy of a bus.
+MiniStack: CloudFormation does not know this type and fails the stack. No policy of a bus is evaluated.
+Here: CloudFormation stores the statement, so that `DescribeEventBus` returns it. It is still not evaluated.
 """
 
 from __future__ import annotations
@@ -34,6 +39,8 @@ CREATE_TABLE = f"{_HANDLERS}|AWS::DynamoDB::Table|create"
 CREATE_TOPIC = "ministack.services.cloudformation.provisioners:_sns_create"
 QUEUES = "ministack.services.sqs:_queues"
 TOPICS = "ministack.services.sns:_topics"
+BUS_POLICIES = "ministack.services.eventbridge:_event_bus_policies"
+BUS_POLICY = "AWS::Events::EventBusPolicy"
 UPDATE_TTL = "ministack.services.dynamodb:_update_ttl"
 UPDATE_BACKUPS = "ministack.services.dynamodb:_update_continuous_backups"
 TTL_SETTINGS = "ministack.services.dynamodb:_ttl_settings"
@@ -113,6 +120,29 @@ def _with_real_booleans(setting: dict[str, Any]) -> dict[str, Any]:
     return {key: value == "true" if value in ("true", "false") else value for key, value in setting.items()}
 
 
+def _does_not_know_bus_policies() -> bool:
+    return BUS_POLICY not in patching.resolve(_HANDLERS)
+
+
+def _add_bus_policies() -> None:
+    patching.resolve(_HANDLERS)[BUS_POLICY] = {"create": _create_bus_policy, "delete": _delete_bus_policy}
+
+
+def _create_bus_policy(logical_id: str, properties: Properties, stack: str) -> tuple[str, dict[str, Any]]:
+    bus, sid = properties.get("EventBusName", "default"), properties["StatementId"]
+    policies = patching.resolve(BUS_POLICIES)
+    others = [one for one in policies.get(bus, {}).get("Statement", []) if one.get("Sid") != sid]
+    statement = {"Sid": sid, **properties["Statement"]}
+    policies[bus] = {"Version": "2012-10-17", "Statement": [*others, statement]}
+    return f"{stack}-{logical_id}", {}
+
+
+def _delete_bus_policy(_physical_id: str, properties: Properties) -> None:
+    policies, bus = patching.resolve(BUS_POLICIES), properties.get("EventBusName", "default")
+    others = [one for one in policies.get(bus, {}).get("Statement", []) if one["Sid"] != properties["StatementId"]]
+    policies[bus] = {"Version": "2012-10-17", "Statement": others}
+
+
 GAPS = (
     Gap(
         "queue_redrive",
@@ -132,4 +162,5 @@ GAPS = (
         _drops_table_settings,
         lambda: patching.replace(CREATE_TABLE, _with_table_settings),
     ),
+    Gap("event_bus_policy", (_HANDLERS, BUS_POLICIES), _does_not_know_bus_policies, _add_bus_policies),
 )
