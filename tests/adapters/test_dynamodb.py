@@ -11,9 +11,10 @@ from botocore.stub import ANY
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faultbridge.adapters.dynamodb.table import READ_RETRY, DynamoTable, request_token
+from faultbridge.adapters.dynamodb.table import THROTTLE_RETRY, DynamoTable, ThrottledTransaction, request_token
 from faultbridge.adapters.dynamodb.values import from_token, from_typed, from_typed_item, to_token, to_typed
 from faultbridge.errors import Conflict, FaultbridgeError, Misconfigured, Transient
+from faultbridge.retry import Retry
 from faultbridge.storage.writes import Key, Put, Value
 from tests.adapters.stubs import answering, stubbed
 
@@ -32,7 +33,7 @@ class TestBatchReads:
             stub.add_response("batch_get_item", {"Responses": {}, "UnprocessedKeys": left}, {"RequestItems": left})
             stub.add_response("batch_get_item", {"Responses": {"t": [TYPED[1]]}}, {"RequestItems": left})
             found = DynamoTable(
-                clients, "t", retry=replace(READ_RETRY, sleep=pauses.append, jitter=lambda: 1.0)
+                clients, "t", retry=replace(THROTTLE_RETRY, sleep=pauses.append, jitter=lambda: 1.0)
             ).get_many(KEYS)
         assert set(found) == set(KEYS)
         assert pauses == [0.05, 0.1]
@@ -41,13 +42,13 @@ class TestBatchReads:
         pauses: list[float] = []
         left = {"t": {"Keys": TYPED, "ConsistentRead": True}}
         with stubbed("dynamodb") as (clients, stub):
-            for _ in range(READ_RETRY.attempts):
+            for _ in range(THROTTLE_RETRY.attempts):
                 stub.add_response("batch_get_item", {"Responses": {}, "UnprocessedKeys": left})
             with pytest.raises(Transient, match="left some keys unprocessed"):
-                DynamoTable(clients, "t", retry=replace(READ_RETRY, sleep=pauses.append, jitter=lambda: 0.5)).get_many(
-                    KEYS
-                )
-        assert len(pauses) == READ_RETRY.attempts - 1
+                DynamoTable(
+                    clients, "t", retry=replace(THROTTLE_RETRY, sleep=pauses.append, jitter=lambda: 0.5)
+                ).get_many(KEYS)
+        assert len(pauses) == THROTTLE_RETRY.attempts - 1
         assert sum(pauses) < 10
 
 
@@ -57,14 +58,43 @@ def canceled(*codes: str) -> bytes:
     return json.dumps({"__type": kind, "Message": "canceled", "CancellationReasons": reasons}).encode()
 
 
+def throttled_then(stub: Any, times: int) -> None:
+    for _ in range(times):
+        stub.add_client_error(
+            "transact_write_items",
+            "TransactionCanceledException",
+            modeled_fields={
+                "CancellationReasons": [{"Code": "None"}, {"Code": "ThrottlingError", "Message": "hot key"}]
+            },
+        )
+
+
 class TestCanceledTransactions:
+    def test_a_throttled_transaction_is_repeated_with_growing_pauses(self) -> None:
+        pauses: list[float] = []
+        with stubbed("dynamodb") as (clients, stub):
+            throttled_then(stub, 2)
+            stub.add_response("transact_write_items", {})
+            retry = replace(THROTTLE_RETRY, sleep=pauses.append, jitter=lambda: 1.0)
+            DynamoTable(clients, "t", retry=retry).transact([Put({"pk": "P", "sk": "1"})])
+        assert pauses == [0.05, 0.1]
+
+    def test_a_transaction_that_stays_throttled_is_a_transient_error(self) -> None:
+        pauses: list[float] = []
+        with stubbed("dynamodb") as (clients, stub):
+            throttled_then(stub, THROTTLE_RETRY.attempts)
+            retry = replace(THROTTLE_RETRY, sleep=pauses.append, jitter=lambda: 0.5)
+            with pytest.raises(Transient, match="hot key"):
+                DynamoTable(clients, "t", retry=retry).transact([Put({"pk": "P", "sk": "1"})])
+        assert sum(pauses) < 10
+
     @pytest.mark.parametrize(
         ("codes", "kind"),
         [
             (["None", "ConditionalCheckFailed"], Conflict),
             (["TransactionConflict"], Conflict),
-            (["ThrottlingError", "None"], Transient),
-            (["ProvisionedThroughputExceeded"], Transient),
+            (["ThrottlingError", "None"], ThrottledTransaction),
+            (["ProvisionedThroughputExceeded"], ThrottledTransaction),
             (["ThrottlingError", "ConditionalCheckFailed"], Conflict),
             (["ValidationError", "ConditionalCheckFailed"], Misconfigured),
             (["ItemCollectionSizeLimitExceeded"], Misconfigured),
@@ -75,7 +105,7 @@ class TestCanceledTransactions:
         self, codes: list[str], kind: type[FaultbridgeError]
     ) -> None:
         with answering("dynamodb", 400, canceled(*codes)) as clients, pytest.raises(FaultbridgeError) as raised:
-            DynamoTable(clients, "t").transact([Put({"pk": "P", "sk": "1"})])
+            DynamoTable(clients, "t", retry=Retry(1)).transact([Put({"pk": "P", "sk": "1"})])
         assert type(raised.value) is kind
         assert all(code in str(raised.value) for code in codes if code != "None")
 

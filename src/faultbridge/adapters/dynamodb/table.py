@@ -21,38 +21,44 @@ from faultbridge.adapters.dynamodb.expressions import (
 )
 from faultbridge.adapters.dynamodb.values import from_token, from_typed_item, to_token
 from faultbridge.errors import Conflict, FaultbridgeError, Misconfigured, Transient
+from faultbridge.log import log_cause
 from faultbridge.retry import Retry
 from faultbridge.storage.writes import Check, Delete, Index, Item, Key, Page, Put, Update, Write
 
 READ_AT_ONCE = 100
 WRITE_AT_ONCE = 100
-READ_RETRY = Retry(8)
+THROTTLE_RETRY = Retry(8)
 TOKEN_LENGTH = 36
-
-# Cancellation reasons of a transaction, and the error that each one becomes. Writes without a problem have none.
-REASONS: Mapping[str, type[FaultbridgeError]] = {
-    "ConditionalCheckFailed": Conflict,
-    "TransactionConflict": Conflict,
-    "DuplicateItem": Conflict,
-    "ProvisionedThroughputExceeded": Transient,
-    "ThrottlingError": Transient,
-    "ItemCollectionSizeLimitExceeded": Misconfigured,
-    "ValidationError": Misconfigured,
-    "AccessDenied": Misconfigured,
-}
-# The first of these that occurs decides the error of a canceled transaction. Misconfigured comes first, because a retry
-# cannot fix it.
-PRECEDENCE: tuple[type[FaultbridgeError], ...] = (Misconfigured, Conflict, Transient)
 
 
 class UnprocessedKeys(Transient):
     """A batch read returned only some of its items."""
 
 
-class DynamoTable:
-    """A Table on DynamoDB; `retry` repeats a batch read that returned only some of its items."""
+class ThrottledTransaction(Transient):
+    """A transaction was canceled because of throttling; botocore does not retry it, unlike other throttled calls."""
 
-    def __init__(self, clients: Clients, name: str, *, retry: Retry = READ_RETRY) -> None:
+
+# Cancellation reasons of a transaction, and the error that each one becomes. Writes without a problem have none.
+REASONS: Mapping[str, type[FaultbridgeError]] = {
+    "ConditionalCheckFailed": Conflict,
+    "TransactionConflict": Conflict,
+    "DuplicateItem": Conflict,
+    "ProvisionedThroughputExceeded": ThrottledTransaction,
+    "ThrottlingError": ThrottledTransaction,
+    "ItemCollectionSizeLimitExceeded": Misconfigured,
+    "ValidationError": Misconfigured,
+    "AccessDenied": Misconfigured,
+}
+# The first of these that occurs decides the error of a canceled transaction. Misconfigured comes first, because a retry
+# cannot fix it.
+PRECEDENCE: tuple[type[FaultbridgeError], ...] = (Misconfigured, Conflict, Transient, ThrottledTransaction)
+
+
+class DynamoTable:
+    """A Table on DynamoDB; `retry` repeats batch reads that were incomplete, and transactions that were throttled."""
+
+    def __init__(self, clients: Clients, name: str, *, retry: Retry = THROTTLE_RETRY) -> None:
         self._clients = clients
         self._name = name
         self._retry = retry
@@ -133,11 +139,16 @@ class DynamoTable:
         ]
         arguments: dict[str, Any] = {} if token is None else {"ClientRequestToken": request_token(token)}
         action = f"writing {len(writes)} items with {writes[0].key.pk}"
-        try:
-            with translated(action):
-                self._clients.dynamodb.transact_write_items(TransactItems=parts, **arguments)
-        except FaultbridgeError as error:
-            raise cancellation(error.__cause__, action) or error from error.__cause__
+
+        def write_all() -> None:
+            try:
+                with translated(action):
+                    self._clients.dynamodb.transact_write_items(TransactItems=parts, **arguments)
+            except FaultbridgeError as error:
+                raise cancellation(error.__cause__, action) or error from error.__cause__
+
+        # A canceled transaction wrote nothing, so it may be repeated.
+        self._retry(write_all, retry_on=ThrottledTransaction, on_retry=_log_throttled)
 
     def _read(self, keys: list[Any]) -> list[Item]:
         """Return the items of one batch read; retries the keys that DynamoDB left unprocessed."""
@@ -155,6 +166,10 @@ class DynamoTable:
 
         self._retry(read_remaining, retry_on=UnprocessedKeys)
         return items
+
+
+def _log_throttled(attempt: int, error: Exception, pause: float) -> None:
+    log_cause("write_throttled", reason=str(error), attempt=attempt, pause_seconds=round(pause, 3))
 
 
 def request_token(token: str) -> str:
