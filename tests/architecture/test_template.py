@@ -138,6 +138,17 @@ def test_no_arn_names_a_partition() -> None:
     assert [line for line in text.splitlines() if "arn:aws" in line] == []
 
 
+def test_the_policy_for_nodes_allows_sending_and_nothing_else() -> None:
+    statements_ = properties("NodePolicy")["PolicyDocument"]["Statement"]
+    plain = [one for one in statements_ if "Fn::If" not in one]
+    assert [(one["Action"], one["Resource"]) for one in plain] == [
+        ("sqs:SendMessage", {"Fn::GetAtt": "RawRecordsQueue.Arn"}),
+        ("s3:PutObject", {"Fn::Sub": "${RawBucket.Arn}/raw/*"}),
+    ]
+    (with_key,) = (one["Fn::If"][1] for one in statements_ if "Fn::If" in one)
+    assert with_key["Action"] == ["kms:Decrypt", "kms:GenerateDataKey"]
+
+
 @pytest.mark.parametrize("metric", ["ExecutionsFailed", "ExecutionsTimedOut", "ExecutionsAborted"])
 def test_an_execution_that_ends_outside_its_steps_raises_an_alarm(metric: str) -> None:
     assert metric in {alarm["Properties"]["MetricName"] for alarm in resources("AWS::CloudWatch::Alarm").values()}
@@ -198,7 +209,7 @@ def concerns_only_launch_resources(statement: dict[str, Any]) -> bool:
     kinds = {str(one).rsplit(":", 1)[1].split("/")[0].strip("'}") for one in statement["Resource"]}
     return kinds <= {
         "image", "snapshot", "capacity-reservation", "key-pair", "network-interface", "placement-group",
-        "security-group", "subnet", "volume",
+        "security-group", "subnet", "volume", "group",
     }  # fmt: skip
 
 

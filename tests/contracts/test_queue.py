@@ -61,3 +61,20 @@ class TestQueue:
     def test_an_empty_queue_returns_no_messages(self, queue: RecordQueue) -> None:
         assert queue.receive() == ()
         assert queue.depth() == RecordQueueDepth(0, 0, 0)
+
+    def test_a_released_message_is_delivered_again_after_its_pause(self, queue: RecordQueue) -> None:
+        queue.send([("g", str(number)) for number in range(12)])
+        received = drain(queue)
+        queue.release({each.handle: 0 for each in received[:11]} | {received[11].handle: 300})
+        again = drain(queue)
+        assert sorted(each.body for each in again) == sorted(each.body for each in received[:11])
+        assert {each.receive_count for each in again} == {2}
+
+    def test_a_handle_of_an_earlier_delivery_releases_nothing(self, queue: RecordQueue) -> None:
+        queue.send([("g", "one")])
+        (first,) = drain(queue)
+        queue.release({first.handle: 0})
+        (second,) = drain(queue)
+        queue.delete(second)
+        queue.release({first.handle: 0})
+        assert drain(queue) == []

@@ -12,6 +12,7 @@ from faultbridge.domain.records import Outcome
 from faultbridge.domain.times import from_milliseconds
 from faultbridge.ingest.outcomes import OUTCOME
 from faultbridge.ingest.record_reader import Delivery
+from faultbridge.ingest.release import release
 from faultbridge.pipeline.normalize.trust import EVENT_BUS
 
 if TYPE_CHECKING:
@@ -33,6 +34,9 @@ def ingest(event: Mapping[str, Any], installation: Installation) -> dict[str, An
         },
         **{RECEIPT_FIELD: RECEIPT_VERSION, "kind": OUTCOME, "records": receipt, "reasons": result.reasons},
     )
+    events_queue = installation.trust.events_queue
+    raw = [record for record in event["Records"] if record.get("eventSourceARN") != events_queue]
+    release(installation.ports.queue, raw, result.failed)
     for reason, count in Counter(result.failed.values()).items():
         emit_for_reason(reason.value, {"RecordsGivenBack": count})
     return {"batchItemFailures": [{"itemIdentifier": message} for message in sorted(result.failed)]}

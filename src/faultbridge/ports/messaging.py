@@ -69,6 +69,12 @@ class RecordQueue(Protocol):
     def delete(self, message: ReceivedMessage) -> None:
         """Delete a received message from the queue."""
 
+    def release(self, pauses: Mapping[str, int]) -> None:
+        """Deliver received messages again after a pause in seconds, by receipt handle.
+
+        Without it, a message that is given back stays invisible for the whole visibility timeout of the queue.
+        """
+
 
 class Receipts(Protocol):
     """Log of the records sent and of their outcomes, one line per batch, for the delivery audit."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
+from itertools import islice
 from typing import Any
 
 from faultbridge.adapters.aws.clients import Clients
@@ -13,6 +14,7 @@ from faultbridge.adapters.aws.errors import translated
 from faultbridge.adapters.messaging.batches import batches
 from faultbridge.domain.times import from_milliseconds
 from faultbridge.errors import Transient
+from faultbridge.log import log_cause
 from faultbridge.ports import ReceivedMessage, RecordQueueDepth
 
 MESSAGES_AT_ONCE = 10
@@ -71,6 +73,22 @@ class SqsQueue:
         """Delete a received message from the queue."""
         with translated(f"deleting from {self._url}"):
             self._clients.sqs.delete_message(QueueUrl=self._url, ReceiptHandle=message.handle)
+
+    def release(self, pauses: Mapping[str, int]) -> None:
+        """Deliver received messages again after a pause in seconds, by receipt handle; ten messages a call.
+
+        A message that SQS does not release is delivered after the visibility timeout of the queue.
+        """
+        waiting = iter(pauses.items())
+        while batch := list(islice(waiting, MESSAGES_AT_ONCE)):
+            entries: list[Any] = [
+                {"Id": str(number), "ReceiptHandle": handle, "VisibilityTimeout": seconds}
+                for number, (handle, seconds) in enumerate(batch)
+            ]
+            with translated(f"releasing {len(batch)} messages of {self._url}"):
+                answer = self._clients.sqs.change_message_visibility_batch(QueueUrl=self._url, Entries=entries)
+            for failure in answer.get("Failed", []):
+                log_cause("release_refused", reason=f"{failure['Code']}: {failure.get('Message', '')}", queue=self._url)
 
     def _send(self, batch: Sequence[tuple[str, str]]) -> list[str]:
         entries: list[Any] = [

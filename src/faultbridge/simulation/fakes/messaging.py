@@ -126,6 +126,13 @@ class FakeQueue:
             number = int(message.handle.partition("-")[0])
             self.messages = [one for one in self.messages if one.number != number]
 
+    def release(self, pauses: Mapping[str, int]) -> None:
+        """Make received messages visible after their pause; an outdated receipt handle is ignored."""
+        with self.seam.around("queue", "release", dict(pauses)):
+            for message in self.messages:
+                if (seconds := pauses.get(_handle(message))) is not None:
+                    message.visible_at = self.clock.now() + timedelta(seconds=seconds)
+
     def _is_exhausted(self, message: QueuedMessage) -> bool:
         """Return whether a visible message has reached its maximum number of receives."""
         return message.receive_count >= self.max_receives and message.visible_at <= self.clock.now()
@@ -134,8 +141,12 @@ class FakeQueue:
         """Count a receive, start the visibility timeout, and return the message with its receipt handle."""
         message.receive_count += 1
         message.visible_at = self.clock.now() + self.visibility
-        handle = f"{message.number}-{message.receive_count}"
+        handle = _handle(message)
         return ReceivedMessage(message.body, message.group, handle, message.sent_at, message.receive_count)
+
+
+def _handle(message: QueuedMessage) -> str:
+    return f"{message.number}-{message.receive_count}"
 
 
 class FakePager:

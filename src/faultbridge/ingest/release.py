@@ -1,0 +1,37 @@
+"""Release of messages that are given back: their next delivery comes after a short pause that doubles each time."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from faultbridge.errors import FaultbridgeError
+from faultbridge.log import log_cause
+from faultbridge.ports import RecordQueue
+
+FIRST_SECONDS = 5
+MAX_SECONDS = 300
+
+
+def release(queue: RecordQueue, records: Collection[Mapping[str, Any]], failed: Collection[str]) -> None:
+    """Shorten the invisibility of the messages of a Lambda batch that are given back.
+
+    A failure here is only logged: the messages are delivered again after the visibility timeout of the queue.
+    """
+    pauses = {
+        record["receiptHandle"]: pause_after(int(record["attributes"].get("ApproximateReceiveCount", 1)))
+        for record in records
+        if record["messageId"] in failed and "receiptHandle" in record
+    }
+    if not pauses:
+        return
+    try:
+        queue.release(pauses)
+    except FaultbridgeError as error:
+        log_cause("release_failed", reason=str(error), level=logging.WARNING, messages=len(pauses))
+
+
+def pause_after(receives: int) -> int:
+    """Return the seconds until the next delivery of a message that was received this often."""
+    return int(min(FIRST_SECONDS * 2 ** min(receives - 1, 10), MAX_SECONDS))
