@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from hypothesis import given
+import pytest
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from faultbridge.domain.faults import Clear, Component, ComponentType, CounterSample, Fault, Snapshot
-from faultbridge.pipeline.normalize.timestamp import assign_times
+from faultbridge.domain.times import to_text
+from faultbridge.pipeline.normalize.timestamp import EARLIEST, MAX_DELAY, assign_times, bounded_sent_at
 
 NOON = datetime(2026, 2, 3, 12, 0, tzinfo=UTC)
 GPU = Component(ComponentType.GPU, pci="0000:c1:00")
@@ -57,8 +59,40 @@ def test_a_time_in_2038_becomes_the_receipt() -> None:
 
 
 def test_a_time_in_the_past_is_kept() -> None:
-    assert with_time(datetime(1970, 1, 2, tzinfo=UTC), sent_at=datetime(1970, 1, 2, tzinfo=UTC)).observed_at is not None
+    assert with_time(NOON - 300 * 24 * HOUR, sent_at=NOON).observed_at == NOON - 300 * 24 * HOUR
     assert with_time(NOON - 24 * HOUR, sent_at=NOON - HOUR).observed_at == NOON - 24 * HOUR
+
+
+@pytest.mark.parametrize("behind", [MAX_DELAY + MINUTE, timedelta(days=365), NOON - datetime(1970, 1, 1, tzinfo=UTC)])
+def test_times_of_a_clock_that_was_not_set_are_shifted_forward(behind: timedelta) -> None:
+    found = with_time(NOON - behind - MINUTE, sent_at=NOON - behind)
+    assert found.observed_at == NOON - MINUTE
+    assert found.attributes["time_source"] == "shifted"
+    assert found.attributes["time_claimed"] == to_text(NOON - behind - MINUTE)
+
+
+def test_a_time_from_a_right_clock_is_kept_although_the_sender_clock_was_not_set() -> None:
+    assert with_time(NOON - MINUTE, sent_at=datetime(1970, 1, 2, tzinfo=UTC)) == fault(NOON - MINUTE)
+
+
+def test_a_time_before_2020_becomes_the_time_of_sending() -> None:
+    found = with_time(datetime(1970, 1, 1, 0, 5, tzinfo=UTC), sent_at=NOON - MINUTE)
+    assert found.observed_at == NOON - MINUTE
+    assert found.attributes["time_claimed"] == "1970-01-01T00:05:00.000Z"
+
+
+@pytest.mark.parametrize("sent_at", [NOON + HOUR, NOON - MAX_DELAY - MINUTE])
+def test_a_missing_time_with_an_implausible_time_of_sending_is_the_receipt_and_is_marked(sent_at: datetime) -> None:
+    found = with_time(None, sent_at=sent_at)
+    assert found.observed_at == NOON
+    assert found.attributes == {"pid": "1", "time_source": "received", "time_claimed": to_text(sent_at)}
+
+
+@given(instants)
+def test_a_time_of_sending_is_used_only_within_the_longest_delay(sent_at: datetime) -> None:
+    bounded = bounded_sent_at(sent_at, NOON)
+    assert NOON - MAX_DELAY <= bounded <= NOON
+    assert bounded in {sent_at, NOON}
 
 
 def test_every_kind_of_observation_and_every_fault_of_a_snapshot_gets_a_time() -> None:
@@ -71,14 +105,20 @@ def test_every_kind_of_observation_and_every_fault_of_a_snapshot_gets_a_time() -
 
 
 @given(claimed=st.none() | instants, sent_at=st.none() | instants)
-def test_no_time_is_later_than_the_receipt_or_than_claimed(claimed: datetime | None, sent_at: datetime | None) -> None:
+def test_no_time_is_later_than_the_receipt_or_than_claimed_by_a_clock_that_was_set(
+    claimed: datetime | None, sent_at: datetime | None
+) -> None:
     at = with_time(claimed, sent_at=sent_at).observed_at
     assert at is not None
     assert at <= NOON
-    assert claimed is None or at <= claimed
+    unset = claimed is not None and (claimed < EARLIEST or (sent_at is not None and sent_at < NOON - MAX_DELAY))
+    assert claimed is None or at <= claimed or unset
 
 
 @given(claimed=st.none() | instants, sent_at=st.none() | instants)
-def test_assigning_times_twice_changes_nothing(claimed: datetime | None, sent_at: datetime | None) -> None:
+def test_assigning_times_of_a_set_clock_twice_changes_nothing(
+    claimed: datetime | None, sent_at: datetime | None
+) -> None:
+    assume(sent_at is None or sent_at >= NOON - MAX_DELAY)
     once = assign_times([fault(claimed)], received_at=NOON, sent_at=sent_at)
     assert assign_times(once, received_at=NOON, sent_at=sent_at) == once

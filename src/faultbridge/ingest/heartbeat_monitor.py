@@ -1,7 +1,8 @@
 """Heartbeat monitor: records the fault `host.silent` for a node whose heartbeats stopped.
 
-The time of a node's last heartbeat is stored with a timer. It is written again after a quarter of the timeout. When the
-timer is due, the sweep records the fault through the same fold as every other fault. The next heartbeat clears it.
+The time at which the queue received a node's last heartbeat is stored with a timer. It is written again after a quarter
+of the timeout. When the timer is due, the sweep records the fault through the same fold as every other fault. The next
+heartbeat clears it.
 """
 
 from __future__ import annotations

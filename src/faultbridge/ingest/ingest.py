@@ -140,7 +140,8 @@ class Ingest:
             for heartbeat in current_heartbeats(node, cached[node].stored, parts)
         ]
         try:
-            self.heartbeats.record({node: part.record.sent_at for node, part in sorted(heartbeats, key=_sent_at)})
+            ordered = sorted(heartbeats, key=_received_at)
+            self.heartbeats.record({node: part.record.received_at for node, part in ordered})
         except Transient as error:
             for node, part in heartbeats:
                 result.give_back(part.delivery, error, GiveBackReason.HEARTBEATS_UNAVAILABLE, node)
@@ -218,8 +219,8 @@ def _give_back(batch: NodeBatch, error: Transient, result: IngestResult) -> None
         result.give_back(part.delivery, error, GiveBackReason.STATE_UNAVAILABLE, batch.cached.stored.key)
 
 
-def _sent_at(heartbeat: tuple[NodeKey, RecordPart]) -> datetime:
-    return heartbeat[1].record.sent_at
+def _received_at(heartbeat: tuple[NodeKey, RecordPart]) -> datetime:
+    return heartbeat[1].record.received_at
 
 
 def _log(delivery: Delivery, decision: str, reason: str, level: int = logging.INFO) -> None:

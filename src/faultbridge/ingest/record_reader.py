@@ -14,7 +14,7 @@ from faultbridge.domain.records import CANARY, RawRecord
 from faultbridge.errors import Rejected
 from faultbridge.pipeline.normalize.mask_secrets import mask
 from faultbridge.pipeline.normalize.oversized_records import add_evidence_object, any_truncated, limit_faults
-from faultbridge.pipeline.normalize.timestamp import assign_times
+from faultbridge.pipeline.normalize.timestamp import assign_times, bounded_sent_at
 from faultbridge.pipeline.normalize.trust import TRUST_ALL, Trust
 from faultbridge.ports import ObjectStore
 from faultbridge.storage.wire.message import Message, decode_message, raw_key
@@ -84,14 +84,15 @@ class RecordReader:
 
         Raises Rejected when the message is invalid, and Transient when its body cannot be read now.
         """
-        record = self.trust.with_sender_instance(self._record(delivery, decode_message(delivery.text)))
+        message = decode_message(delivery.text)
+        record = self.trust.with_sender_instance(self._record(delivery, message))
         if record.source == CANARY:
             return (RecordPart(delivery, record, None, ()),)
         mappings = self.mappings() if record.source in READ_WITH_MAPPINGS else {}
         hints = Hints(record.received_at, record.node, record.cluster, mappings)
         decoded = limit_faults(self.decode(record.source, record.body, hints), record.source)
         complete = add_evidence_object(decoded, self._store_shortened(record, decoded))
-        observations = assign_times(complete, sent_at=record.sent_at, received_at=record.received_at)
+        observations = assign_times(complete, sent_at=message.sent_at, received_at=record.received_at)
         if record.node or record.instance_id or not observations:
             return (RecordPart(delivery, record, None, tuple(observations)),)
         by_name: dict[str | None, list[Observation]] = {}
@@ -117,14 +118,15 @@ class RecordReader:
             body = self.objects.get(message.pointer)
         if body is None:
             raise Rejected("body_missing", f"the body does not exist: {message.pointer}; send the record again")
+        received_at = self.trust.received_at(delivery.sender, message.received_at, delivery.received_at)
         return RawRecord(
             record_id=message.record_id,
             source=message.source,
             cluster=message.cluster,
             node=message.node,
             body=mask(body),
-            sent_at=message.sent_at,
-            received_at=message.received_at or delivery.received_at,
+            sent_at=bounded_sent_at(message.sent_at, received_at),
+            received_at=received_at,
             instance_id=message.instance_id,
             boot_id=message.boot_id,
             sender=self.trust.sender(delivery.sender, message.sender),

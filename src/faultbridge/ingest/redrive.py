@@ -60,7 +60,7 @@ def _with_arrival_time(message: ReceivedMessage) -> tuple[str, str]:
         # Ingest rejects it again, with this reason.
         log_cause("dead_letter_moved_unchanged", reason=error.reason)
         return _unchanged(message)
-    dated = replace(record, received_at=record.received_at or message.sent_at)
+    dated = replace(record, received_at=min(record.received_at or message.sent_at, message.sent_at))
     return dated.group, encode_message(dated)
 
 

@@ -121,7 +121,7 @@ class Rejects:
             message = decode_message(delivery.text)
         except Rejected:
             return _unreadable(delivery, error, now)
-        received = message.received_at or delivery.received_at
+        received = self.trust.received_at(delivery.sender, message.received_at, delivery.received_at)
         cluster = keys.NO_CLUSTER if error.reason == "unknown_cluster" else message.cluster
         body = record.body if record is not None else message.body
         body = None if body is None else mask(body)

@@ -1,15 +1,16 @@
-"""Timestamp: give every observation a time that is never in the future; no other stage changes times.
+"""Timestamp: give every observation a time that the queue's clock makes plausible; no other stage changes times.
 
 A missing time becomes the sender's time of sending, or the time of receipt. A time after the receipt is shifted back
 by the offset of the sender's clock, at least to the receipt. Otherwise one node with a clock in 2038 would make every
-later observation stale. A time in the past is kept.
+later observation stale. A sender's clock that is more than 14 days behind the receipt was not set; its times are
+shifted forward, because all its faults would be stale. Other times in the past are kept.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
 from faultbridge.domain.faults import Clear, Fault, Observation, Snapshot
@@ -17,6 +18,17 @@ from faultbridge.domain.times import to_text
 
 _AnyObservation = TypeVar("_AnyObservation", bound=Observation)
 _NO_SKEW = timedelta(0)
+
+MAX_DELAY = timedelta(days=14)
+"""A record waits at most this long on a node and in the queue; an earlier time of sending is an error of the clock."""
+
+EARLIEST = datetime(2020, 1, 1, tzinfo=UTC)
+"""An earlier time comes from a clock that was never set, such as 1970 right after a boot."""
+
+
+def bounded_sent_at(sent_at: datetime, received_at: datetime) -> datetime:
+    """Return the sender's time of sending if the time of receipt makes it plausible, else the time of receipt."""
+    return sent_at if received_at - MAX_DELAY <= sent_at <= received_at else received_at
 
 
 def assign_times(
@@ -27,7 +39,7 @@ def assign_times(
     `received_at` is the time of AWS's clock, `sent_at` that of the sender's clock at sending.
 
     Faults and clears state a changed time in their attributes: `time_source` is `sent` or `received` for a filled-in
-    time, and `shifted` for a shifted one; `time_claimed` is then the original time.
+    time, and `shifted` for a shifted one. `time_claimed` is the original time, if any.
     """
     clock = _Clock(received_at, sent_at)
     return tuple(clock.with_time(observation) for observation in observations)
@@ -38,9 +50,11 @@ class _Clock:
 
     def __init__(self, received_at: datetime, sent_at: datetime | None) -> None:
         self._received_at = received_at
-        self._skew = max(sent_at - received_at, _NO_SKEW) if sent_at else _NO_SKEW
-        self._default = min(sent_at, received_at) if sent_at else received_at
-        self._source = "sent" if sent_at else "received"
+        self._sent_at = sent_at
+        self._default = bounded_sent_at(sent_at, received_at) if sent_at else received_at
+        is_plausible = sent_at is None or sent_at == self._default
+        self._skew = _NO_SKEW if sent_at is None or is_plausible else sent_at - received_at
+        self._source = "sent" if sent_at and is_plausible else "received"
 
     def with_time(self, observation: _AnyObservation) -> _AnyObservation:
         if isinstance(observation, Snapshot):
@@ -55,13 +69,19 @@ class _Clock:
         return replace(observation, observed_at=instant)
 
     def _instant(self, claimed: datetime | None) -> datetime:
-        if claimed is None:
-            return self._default
-        if claimed <= self._received_at:
-            return claimed
-        return min(claimed - self._skew, self._received_at)
+        at = self._default if claimed is None else self._shifted(claimed)
+        return self._default if at < EARLIEST else at
+
+    def _shifted(self, claimed: datetime) -> datetime:
+        if claimed > self._received_at:
+            return min(claimed - max(self._skew, _NO_SKEW), self._received_at)
+        if self._skew < _NO_SKEW and self._sent_at is not None and claimed <= self._sent_at:
+            return claimed - self._skew
+        return claimed
 
     def _time_attributes(self, claimed: datetime | None) -> dict[str, str]:
-        if claimed is None:
-            return {"time_source": self._source}
-        return {"time_source": "shifted", "time_claimed": to_text(claimed)}
+        if claimed is not None:
+            return {"time_source": "shifted", "time_claimed": to_text(claimed)}
+        if self._sent_at is not None and self._skew:
+            return {"time_source": self._source, "time_claimed": to_text(self._sent_at)}
+        return {"time_source": self._source}

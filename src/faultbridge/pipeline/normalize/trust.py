@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from datetime import datetime
 
 from faultbridge.domain import names
 from faultbridge.domain.clusters import ClusterConfig
@@ -36,6 +37,15 @@ class Trust:
     def sender(self, delivered_by: str | None, claimed: str | None) -> str | None:
         """Return the original sender of a record: the claimed one only if our own function sent it again."""
         return claimed if claimed and self._is_own(delivered_by) else delivered_by
+
+    def received_at(self, delivered_by: str | None, claimed: datetime | None, delivered_at: datetime) -> datetime:
+        """Return when a record was first received: at most `delivered_at`, the time of the queue's own clock.
+
+        A function or an operator that sends a record again states an earlier time. A node is not believed.
+        """
+        if claimed is None or (self.required and instance_of(delivered_by) is not None):
+            return delivered_at
+        return min(claimed, delivered_at)
 
     def with_sender_instance(self, record: RawRecord) -> RawRecord:
         """Return the record with its sender's instance id, if checks are required and the record has none."""
