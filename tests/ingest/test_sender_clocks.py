@@ -1,4 +1,4 @@
-"""Sender clocks: a clock that is years wrong hides no fault, ends no condition and silences no node."""
+"""Sender clocks: a clock that is years wrong hides no fault, ends no condition and leaves no node unmonitored."""
 
 from __future__ import annotations
 
