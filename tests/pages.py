@@ -80,6 +80,8 @@ def note(kind: str, stage: str, sequence: int, text: str) -> dict[str, Any]:
 OPENED = case_event("open", 6)
 QUEUED = case_event("queued", 7, **{"from": "open"})
 ESCALATED = case_event("escalated", 12, **{"from": "in_progress", "reason": "three attempts failed: VERIFY_FAILED"})
+STOPPED = case_event("escalated", 12, **{"from": "queued", "reason": "denied: a job runs until tonight"})
+STOPPED["metadata"]["recorded_by"] = "cli"
 CLOSED = case_event(
     "resolved",
     20,
@@ -103,6 +105,7 @@ BUDGET = event(
 PAGES: dict[str, tuple[dict[str, Any], ...]] = {
     "case-opened": (QUEUED,),
     "case-escalated": (ESCALATED,),
+    "case-stopped": (STOPPED,),
     "case-closed": (QUEUED, CLOSED),
     "breaker-open": (BREAKER,),
     "breaker-closed": (BREAKER, BREAKER_CLOSED),

@@ -43,6 +43,23 @@ def test_an_automatic_repair_sends_a_notice_and_an_escalation_sends_an_urgent_pa
     ]
 
 
+def test_a_repair_that_an_operator_stopped_sends_a_notice_and_no_urgent_page() -> None:
+    denied = case_event("escalated", 12, **{"from": "queued", "reason": "denied: a job runs"})
+    denied["metadata"]["recorded_by"] = "cli"
+    returned = case_event("queued", 13, **{"from": "escalated", "reason": "returned by an operator"})
+    pages = [(page.key.rpartition(":")[2], page.urgency, page.attributes["state"]) for page in sent(QUEUED, denied)]
+    assert pages == [
+        ("opened", PageUrgency.NOTICE, "triggered"),
+        ("opened", PageUrgency.NOTICE, "resolved"),
+        ("stopped", PageUrgency.NOTICE, "triggered"),
+    ]
+    last = sent(QUEUED, denied, returned)[3:]
+    assert ("stopped", PageUrgency.NOTICE, "resolved") in [
+        (page.key.rpartition(":")[2], page.urgency, page.attributes["state"]) for page in last
+    ]
+    assert {page.urgency for page in last} == {PageUrgency.NOTICE}
+
+
 def test_every_kind_of_page_has_a_trigger_and_a_resolve() -> None:
     by_state = {state: {rule.kind for rule in RULES if rule.state == state} for state in ("triggered", "resolved")}
     assert by_state["triggered"] == by_state["resolved"]

@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from faultbridge.domain.edges import Actor
 from faultbridge.domain.entries import EntryType
 from faultbridge.pager.page import PageState
 from faultbridge.ports import PageUrgency
-
-Data = Mapping[str, Any]
 
 TIMELINE = "faultbridge timeline --cluster {cluster} --case {case}"
 CASE_SHOW = "faultbridge case show {case}"
@@ -25,6 +24,7 @@ class PageRule:
     """One kind of page in one state.
 
     `kind` is the last part of the page key. `when` maps fields of `data` to the allowed values; None is the JSON null.
+    `by_operator` limits the rule to events that an operator's order caused, or to all others.
     Texts may contain `{case}`, `{cluster}`, `{node}`, `{status}` (of the node) and every scalar field of `data`.
     """
 
@@ -38,10 +38,15 @@ class PageRule:
     runbook: str
     action_required: str = NO_ACTION
     urgency: PageUrgency = PageUrgency.URGENT
+    by_operator: bool | None = None
 
-    def applies_to(self, event_type: str, data: Data) -> bool:
+    def applies_to(self, event: Mapping[str, Any]) -> bool:
         """Return whether an event triggers or resolves this kind of page."""
-        return event_type == self.event_type and all(data.get(field) in allowed for field, allowed in self.when.items())
+        metadata, data = event["metadata"], event.get("data") or {}
+        if self.by_operator is not None and self.by_operator is not (metadata.get("recorded_by") == Actor.CLI):
+            return False
+        same_type = bool(data) and metadata["event_type"] == self.event_type
+        return same_type and all(data.get(field) in allowed for field, allowed in self.when.items())
 
     def key(self, event: Mapping[str, Any]) -> str:
         """Return the page key: equal for the trigger, its repetitions and the resolve."""

@@ -1,4 +1,4 @@
-"""All kinds of pages: one table for cases, one for clusters.
+"""All kinds of pages: one table for cases, one for cases that an operator stopped, one for clusters.
 
 A fault that Faultbridge repairs by itself sends a notice only. A fault that needs an operator sends an urgent page.
 A case has one open key at a time. Its urgent page covers the failed node: a node fails only together with its case.
@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from faultbridge.domain.entries import EntryType
+from faultbridge.pager.operator_rules import OPERATOR_RULES
 from faultbridge.pager.page import PageState
 from faultbridge.pager.page_rule import CASE_SHOW, CLUSTER_SHOW, CLUSTER_TIMELINE, NODE_SHOW, TIMELINE, PageRule
 from faultbridge.ports import PageUrgency
@@ -60,6 +61,7 @@ CASE_RULES: tuple[PageRule, ...] = (
         kind="opened",
         event_type=_CASE,
         when={"to": frozenset({"escalated"}), **_REPAIRABLE},
+        by_operator=False,
         state=_RESOLVED,
         urgency=PageUrgency.NOTICE,
         headline="repair stopped, an urgent page follows",
@@ -84,6 +86,7 @@ CASE_RULES: tuple[PageRule, ...] = (
         kind="escalated",
         event_type=_CASE,
         when={"to": frozenset({"escalated"})},
+        by_operator=False,
         state=_TRIGGERED,
         headline="repair stopped, operator needed",
         system_action="No further automatic action ({reason}). Node status: {status}.",
@@ -221,7 +224,7 @@ CLUSTER_RULES: tuple[PageRule, ...] = (
 )
 """Pages about a whole cluster. The hourly limit does not apply to them."""
 
-RULES: tuple[PageRule, ...] = (*CASE_RULES, *CLUSTER_RULES)
+RULES: tuple[PageRule, ...] = (*CASE_RULES, *OPERATOR_RULES, *CLUSTER_RULES)
 EVENT_TYPES = tuple(dict.fromkeys(rule.event_type for rule in RULES))
 
 
@@ -230,6 +233,5 @@ def rules_for(event: Mapping[str, Any]) -> Iterator[PageRule]:
 
     With resolves first, a case has one open key at a time.
     """
-    event_type, data = str(event["metadata"]["event_type"]), event.get("data") or {}
-    found = (rule for rule in RULES if data and rule.applies_to(event_type, data))
+    found = (rule for rule in RULES if rule.applies_to(event))
     return iter(sorted(found, key=lambda rule: rule.state is _TRIGGERED))

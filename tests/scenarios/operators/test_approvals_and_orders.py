@@ -12,7 +12,7 @@ from faultbridge.domain.faults import Action, Severity
 from faultbridge.domain.policy import Match, Rule, Window
 from faultbridge.errors import Rejected
 from faultbridge.pager.rules import rules_for
-from faultbridge.ports import Capacity, CapacityEvidence, ProviderFailure
+from faultbridge.ports import Capacity, CapacityEvidence, PageUrgency, ProviderFailure
 from faultbridge.repair.case_orders import OperatorOrder
 from tests.scenarios.world import World, limits
 
@@ -23,6 +23,12 @@ BY_APPROVAL = Rule("careful", approval=(RepairAction.REPLACE_NODE,), approval_de
 
 def pages(world: World, node: int = 1) -> list[str]:
     return [f"{rule.kind} {rule.state}" for body in world.bodies(node) for rule in rules_for(body)]
+
+
+def urgent(world: World) -> list[str]:
+    """The urgent pages that are triggered or resolved by the entries of the node."""
+    rules = [rule for body in world.bodies() for rule in rules_for(body)]
+    return [f"{rule.kind} {rule.state}" for rule in rules if rule.urgency is PageUrgency.URGENT]
 
 
 def asked(**others) -> World:
@@ -73,6 +79,7 @@ def test_a_denied_repair_escalates_and_the_node_stays_out_of_service():
     world.advance_minutes(5)
     assert (world.case().status, world.status(), world.released_instances()) == (ESCALATED, NodeStatus.QUARANTINED, [])
     assert world.case().reason == "denied: seen in the rack"
+    assert urgent(world) == ["approval triggered", "approval resolved", "approval resolved"]
     with pytest.raises(Rejected, match="no approval is requested"):
         world.orders.approve(world.case().id, ADA)
 

@@ -9,6 +9,9 @@ from faultbridge.domain.clusters import Mode
 from faultbridge.domain.edges import CaseStatus, NodeStatus
 from faultbridge.domain.policy import Match, Rule
 from faultbridge.errors import Rejected
+from faultbridge.pager.page import PageState
+from faultbridge.pager.rules import rules_for
+from faultbridge.ports import PageUrgency
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.repair.node_orders import QUARANTINE, REPLACE
 from tests.scenarios.world import World
@@ -65,6 +68,22 @@ def test_a_quarantined_node_stays_out_until_an_operator_returns_it_and_it_is_ver
     world.until(world.case_is(RESOLVED))
     assert (world.status(), codes(world), world.released_instances()) == (NodeStatus.HEALTHY, [], [])
     assert [text for _, text in operators(world)] == ["quarantine: burnt smell", "return: cable changed"]
+
+
+def test_a_quarantine_by_order_sends_only_a_notice_and_an_approval_timeout_an_urgent_page() -> None:
+    def triggered(world: World) -> list[tuple[str, PageUrgency]]:
+        rules = [rule for body in world.bodies() for rule in rules_for(body)]
+        return [(rule.kind, rule.urgency) for rule in rules if rule.state is PageState.TRIGGERED]
+
+    world = World(orchestrated=True)
+    world.node_orders.quarantine(world.key(), ADA)
+    world.process_entries()
+    world.advance_minutes(60)
+    assert triggered(world) == [("stopped", PageUrgency.NOTICE)]
+    asking = World(rules=(Rule("ask", approval=(RepairAction.REPLACE_NODE,)),))
+    asking.fault_and_react()
+    asking.until(asking.case_is(ESCALATED), minutes=24 * 60 + 2)
+    assert triggered(asking)[-1] == ("escalated", PageUrgency.URGENT)
 
 
 def test_a_quarantined_node_can_be_replaced_by_order() -> None:

@@ -70,7 +70,7 @@ def _unpaged_escalations(view: SystemView) -> Iterator[str]:
     for state in view.nodes:
         case = state.live_case
         escalated = case is not None and case.status == "escalated"
-        if escalated and case is not None and f"{case.id}:escalated" not in paged:
+        if escalated and case is not None and not {f"{case.id}:escalated", f"{case.id}:stopped"} & paged:
             yield f"{state.key.stream} {case.id}"
         elif state.status is NodeStatus.FAILED and not escalated:
             yield f"{state.key.stream} failed without an escalated case"
