@@ -24,10 +24,10 @@ from faultbridge.simulation.fault_injection import (
     FaultProfile,
     fault_error,
 )
-from faultbridge.simulation.history import come_to_rest
 from faultbridge.simulation.invariants.catalog import check
 from faultbridge.simulation.invariants.view import SystemView
 from faultbridge.simulation.journal import Journal, Kind
+from faultbridge.simulation.rest import come_to_rest
 from faultbridge.simulation.schedule import Schedule
 from faultbridge.simulation.simulated_system import NODE_PREFIXES, REPAIRED, WATCHED, SimulatedSystem
 

@@ -7,11 +7,9 @@ from datetime import timedelta
 from functools import partial
 from random import Random
 
-from faultbridge.domain.edges import CaseStatus
-from faultbridge.domain.spares import SpareStatus
-from faultbridge.repair.spares.pool import read_spares
+from faultbridge.domain.cases import RepairAction
 from faultbridge.simulation.environment.action_plan import ExternalAction, draw_plan
-from faultbridge.simulation.environment.sources_and_operators import Environment
+from faultbridge.simulation.environment.environment import Environment
 from faultbridge.simulation.fault_injection import (
     MAX_CALLS_FOR_SPARES,
     MAX_CALLS_PER_ACTION,
@@ -21,15 +19,13 @@ from faultbridge.simulation.fault_injection import (
 )
 from faultbridge.simulation.invariants.catalog import check
 from faultbridge.simulation.invariants.view import SystemView
-from faultbridge.simulation.journal import Journal, Kind
-from faultbridge.simulation.simulated_system import REPAIRED, SWEEP, SimulatedSystem
-from faultbridge.storage import keys
-from faultbridge.storage.writes import Update
+from faultbridge.simulation.journal import Journal
+from faultbridge.simulation.rest import come_to_rest, end_cases
+from faultbridge.simulation.simulated_system import SimulatedSystem
 
 STEPS = 40
-MAX_REST = timedelta(hours=60)
-IDLE_SWEEPS_AT_REST = 2
-RESUME_AFTER_SECONDS = 60.0
+APPROVALS = tuple(tuple(RepairAction)[first:] for first in (1, 2, 3))
+"""The repair actions that an asking policy lets start only after approval: from reset, from reboot, or replacement."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,13 +58,13 @@ def play(seed: int, actions: tuple[ExternalAction, ...], *, without: frozenset[i
     """Run the given actions with the fault profile of a seed."""
     system = build_system(seed, without=without)
     system.seam.calls_left += MAX_CALLS_PER_ACTION * len(actions) + (MAX_CALLS_FOR_SPARES if system.by_template else 0)
+    found: tuple[str, ...] = ()
     try:
         _perform(system, actions)
+        found = tuple(check(SystemView(system)))
+        found += tuple(end_cases(system))
     except CallLimitExceeded as error:
         system.journal.add_violation("a run comes to rest", f"{error} is called again and again")
-        found: tuple[str, ...] = ()
-    else:
-        found = tuple(check(SystemView(system)))
     broken = (*dict.fromkeys(system.journal.violations), *found)
     return History(seed, len(actions), broken, system.injector.injected, system.journal)
 
@@ -100,64 +96,7 @@ def build_system(seed: int, *, without: frozenset[int] = frozenset()) -> Simulat
         system.launch_from_templates(spares=provider.choice((0, 0, 1, 2)))
     if proceeds:
         system.proceed_without_orchestrator()
+    operators = Random(f"operators {seed}")
+    if operators.random() < 0.5:  # noqa: PLR2004 - the share of policies that ask
+        system.require_approval(operators.choice(APPROVALS), timedelta(hours=operators.choice((1, 6, 24))))
     return system
-
-
-def come_to_rest(system: SimulatedSystem, *, injecting: bool = False) -> None:
-    """End all faults (unless `injecting`) and run until nothing changes any more, for at most 60 hours."""
-    system.journal.add(Kind.ACTION, "from here on nothing new happens")
-    system.injector.enabled = injecting
-    _end_failures(system)
-    # An operator without an answer repeats a pause; the last repetition lies before this resume.
-    system.schedule.after(RESUME_AFTER_SECONDS, "operator", lambda: _resume(system))
-    system.deliver_changes()
-    system.queue.poll_soon()
-    until, rounds = system.clock.now() + MAX_REST, 0
-    system.idle_sweeps = 0
-    while system.clock.now() < until and rounds < IDLE_SWEEPS_AT_REST:
-        before = system.idle_sweeps
-        system.schedule.step()
-        if system.idle_sweeps > before:
-            rounds = rounds + 1 if _is_at_rest(system) else 0
-        elif system.idle_sweeps < before:
-            rounds = 0
-
-
-def _end_failures(system: SimulatedSystem) -> None:
-    """Remove scripted failures, outages and shortages; verifications return the true results."""
-    system.injector.outages.clear()
-    ports = system.ports
-    ports.provider.failures.clear()
-    ports.provider.probe_unknown = False
-    ports.launcher.failures.clear()
-    ports.restarter.failures.clear()
-    ports.restarter.status_unknown = False
-    ports.restarter.results.clear()
-    ports.orchestrator.failures.clear()
-    ports.orchestrator.busy_until.clear()
-    ports.orchestrator.unreachable_until = None
-    results = ports.verifier.results
-    ports.verifier.results = {one: system.true_verification(one) for one in results if one in system.bad_instances}
-    system.bad_arrivals = 0
-    system.fleet.set_capacity(None)
-
-
-def _resume(system: SimulatedSystem) -> None:
-    """Resume the repairs of the repaired cluster."""
-    key = keys.cluster_control(REPAIRED)
-    if system.ports.table.get(key) is not None:
-        system.ports.table.write(Update(key, set={("paused",): False}, add={"version": 1}))
-
-
-def _is_at_rest(system: SimulatedSystem) -> bool:
-    """Return whether nothing is queued, scheduled or due, and every live case is escalated."""
-    if system.ports.queue.messages or set(system.schedule.pending_names()) - {SWEEP}:
-        return False
-    view = SystemView(system)
-    live = [state.live_case for state in view.nodes if state.live_case is not None]
-    now = system.clock.now()
-    due = any(state.due_at is not None and state.due_at <= now for state in view.nodes)
-    pool = [spare.status for spare in read_spares(system.ports.table, REPAIRED)]
-    if sum(status in {SpareStatus.READY, SpareStatus.TAKEN} for status in pool) != system.spares:
-        return False
-    return not due and all(case.status is CaseStatus.ESCALATED for case in live)

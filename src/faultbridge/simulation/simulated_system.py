@@ -5,7 +5,7 @@ Faultbridge repairs the first cluster, only watches the second, and follows the 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 from random import Random
@@ -141,10 +141,16 @@ class SimulatedSystem:
 
     def proceed_without_orchestrator(self) -> None:
         """Set a policy that repairs without the orchestrator's answer if the instance is proven dead."""
-        rules = tuple(
-            replace(rule, orchestrator_unreachable=OrchestratorUnreachable.PROCEED) for rule in self.policy.rules
-        )
-        self.policy = replace(self.policy, version="proceeding", rules=rules)
+        self._change_rules("proceeding", {"orchestrator_unreachable": OrchestratorUnreachable.PROCEED})
+
+    def require_approval(self, repair_actions: tuple[RepairAction, ...], deadline: timedelta) -> None:
+        """Set a policy whose repairs with these repair actions start only after an operator approves them."""
+        self._change_rules("asking", {"approval": repair_actions, "approval_deadline": deadline})
+
+    def _change_rules(self, version: str, changes: Mapping[str, Any]) -> None:
+        """Store a policy whose rules all differ by these fields."""
+        rules = tuple(replace(rule, **changes) for rule in self.policy.rules)
+        self.policy = replace(self.policy, version=version, rules=rules)
         document: Any = dump(self.policy)
         self.workers.operate(lambda app: PolicyStore(app.ports.table, app.ports.clock).put(document))
 
@@ -200,6 +206,12 @@ class SimulatedSystem:
         """Mark an instance as bad, so that its verifications fail."""
         self.bad_instances.add(instance)
         self.ports.verifier.results[instance] = FAILED
+
+    def fix(self, state: NodeState) -> None:
+        """Fix the instance of a node, as an operator does, so that its verifications pass."""
+        instance = state.incarnation.instance_id if state.incarnation else None
+        self.bad_instances.discard(instance or "")
+        self.ports.verifier.results.pop(instance or "", None)
 
     def true_verification(self, instance: str) -> Verification:
         """Return the result of a verification of an instance without injected faults."""

@@ -50,8 +50,18 @@ _KIND_WEIGHTS: Mapping[str, int] = {
     "port_outage": 3,
     "days_pass": 1,
     "retry_rejects": 1,
+    "approve": 8,
+    "deny": 2,
+    "cancel": 3,
+    "replace": 3,
+    "quarantine": 3,
+    "return": 5,
+    "ignore": 3,
+    "heed": 3,
+    "retire": 1,
+    "close_breakers": 1,
 }
-"""The kinds of actions with their weights; `Environment` has a method for each kind."""
+"""The kinds of actions with their weights; the environment has a method for each kind."""
 
 _PORTS = (
     "table", "bus", "queue", "objects", "workflow", "pager", "provider", "restarter", "collector", "orchestrator",

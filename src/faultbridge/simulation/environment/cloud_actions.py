@@ -32,8 +32,8 @@ def pick(items: Any, number: int) -> Any:
     return items[number % len(items)]
 
 
-class CloudActions:
-    """Carries out the actions of the cloud in a simulated system."""
+class Actions:
+    """Actions on a simulated system."""
 
     def __init__(self, system: SimulatedSystem) -> None:
         self.system = system
@@ -41,6 +41,10 @@ class CloudActions:
     def _log(self, text: str) -> None:
         """Add an external action to the journal."""
         self.system.journal.add(Kind.ACTION, text)
+
+
+class CloudActions(Actions):
+    """Carries out the actions of the cloud in a simulated system."""
 
     def _provider_failure(self, action: ExternalAction) -> None:
         """Make the next replace or launch call fail; one time in five, probes also return UNKNOWN."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from faultbridge.data.policies import default_policy
-from faultbridge.domain.cases import Case, WaitingFor
+from faultbridge.domain.cases import Case
 from faultbridge.domain.clusters import Control
 from faultbridge.domain.edges import CASE_EDGES, Actor, CaseStatus, allowed
 from faultbridge.domain.entries import EntryType
@@ -18,6 +18,7 @@ from faultbridge.storage.codec import dump
 
 CASE = "Case Status Change"
 ACT_WITHIN = default_policy().limits.act_within
+DECIDED_BY_OPERATOR = frozenset({"cancelled", "return", "retire"})
 FaultKey = tuple[str, str | None, str | None]
 """A fault: its code, and the PCI address and the name of its component."""
 
@@ -61,8 +62,6 @@ def _stalled(view: SystemView) -> Iterator[str]:
     for state in view.nodes:
         case = state.live_case
         if case is None or case.status is CaseStatus.ESCALATED:
-            continue
-        if case.status is CaseStatus.QUEUED and case.waiting_for is WaitingFor.APPROVAL:
             continue
         yield f"{state.key.stream}: {case.status}, waiting for {case.waiting_for}, {case.reason}"
 
@@ -111,10 +110,15 @@ def _missing_cases(view: SystemView) -> Iterator[str]:
 
 
 def _actionable_faults(bodies: Iterable[Mapping[str, Any]]) -> dict[FaultKey, str]:
-    """Return since when each fault lasts that was reported in time to act; a cleared fault starts anew."""
+    """Return since when each fault lasts that was reported in time to act; a cleared fault starts anew.
+
+    An operator who cancels a case or returns a node decided about the faults reported before.
+    """
     lasting: dict[FaultKey, str] = {}
     for body in bodies:
         meta, data = body["metadata"], body["data"]
+        if data.get("facts", {}).get("order") in DECIDED_BY_OPERATOR:
+            lasting.clear()
         if not meta["event_type"].startswith("Node Fault"):
             continue
         fault = (data["code"], data["component"]["pci"], data["component"]["name"])
@@ -130,7 +134,7 @@ INVARIANTS = (
     Invariant("a case follows only legal edges, and a node has at most one live case", _illegal_changes),
     Invariant("the item of a case equals the case in its node", _wrong_items),
     Invariant("every live case is the current case of its node", _abandoned),
-    Invariant("every live case at rest is escalated or waits for approval", _stalled),
+    Invariant("every live case at rest is escalated", _stalled),
     Invariant("the queue rows match the queued cases", _wrong_queue_rows),
     Invariant("repair slots are held exactly by the repairs in progress", _wrong_slots),
     Invariant("a fault that requires a repair has a case", _missing_cases),

@@ -51,22 +51,26 @@ def _unverified(view: SystemView) -> Iterator[str]:
             passed.clear()
 
 
-def _validating_without_case(view: SystemView) -> Iterator[str]:
+def _out_of_service_without_case(view: SystemView) -> Iterator[str]:
     for state in view.nodes:
-        if state.status is NodeStatus.VALIDATING and state.live_case is None:
-            yield state.key.stream
+        registered = state.status not in {None, NodeStatus.PROVISIONING, NodeStatus.RETIRED}
+        if registered and state.status not in IN_SERVICE and state.live_case is None:
+            yield f"{state.key.stream} is {state.status}"
 
 
 def _shared_instances(view: SystemView) -> Iterator[str]:
-    counts = Counter(state.incarnation.instance_id for state in view.nodes if state.incarnation)
+    nodes = (state for state in view.nodes if state.status is not NodeStatus.RETIRED)
+    counts = Counter(state.incarnation.instance_id for state in nodes if state.incarnation)
     yield from (f"{instance} backs {count} nodes" for instance, count in counts.items() if instance and count > 1)
 
 
 def _wrong_aliases(view: SystemView) -> Iterator[str]:
     for state in view.nodes:
         instance = state.incarnation.instance_id if state.incarnation else None
-        found = view.at(*keys.alias("instance", instance)) if instance else None
-        if instance and (found is None or items.read_alias(found).key != state.key or items.read_alias(found).valid_to):
+        if instance is None or state.status is NodeStatus.RETIRED:
+            continue
+        found = view.at(*keys.alias("instance", instance))
+        if found is None or items.read_alias(found).key != state.key or items.read_alias(found).valid_to:
             yield f"the alias {instance} does not resolve to {state.key.stream}"
 
 
@@ -119,7 +123,7 @@ def _overdue_timers(view: SystemView) -> Iterator[str]:
 INVARIANTS = (
     Invariant("a node follows only legal edges, and its status is that of its last entry", _illegal_changes),
     Invariant("a node enters service only after a passed verification", _unverified),
-    Invariant("a validating node has a live case", _validating_without_case),
+    Invariant("a node out of service has a live case", _out_of_service_without_case),
     Invariant("an instance backs at most one node", _shared_instances),
     Invariant("the alias of an instance resolves to its node", _wrong_aliases),
     Invariant("the rows of unhealthy nodes match the node states", _wrong_rows),
@@ -145,11 +149,12 @@ def _wrong_node_counts(view: SystemView) -> Iterator[str]:
     for item in view.partition(keys.CLUSTERS):
         cluster = str(item["cluster"])
         config = items.read_config(view.at(*keys.cluster_config(cluster)) or {})
-        nodes = sum(state.key.cluster == cluster and state.registered for state in view.nodes)
+        nodes = [state for state in view.nodes if state.key.cluster == cluster and state.registered]
+        serving = sum(state.status is not NodeStatus.RETIRED for state in nodes)
         partition = f"CLUSTER#{cluster}#"
         listed = sum(str(one["pk"]).startswith(partition) and str(one["sk"]).startswith("NODE#") for one in view.items)
-        if not config.expected == nodes == listed:
-            yield f"{cluster} expects {config.expected} nodes, has {nodes}, lists {listed}"
+        if config.expected != serving or len(nodes) != listed:
+            yield f"{cluster} expects {config.expected} of {serving} nodes, lists {listed} of {len(nodes)}"
 
 
 CLUSTER_INVARIANTS = (

@@ -1,27 +1,19 @@
-"""Actions of sources (agents that send records) and of operators. One method per kind of action."""
+"""Actions of sources, the agents that send records. One method per kind of action."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Any
 
-from faultbridge.composition.installation import Installation
 from faultbridge.errors import Rejected
 from faultbridge.ingest.send import RawInput
-from faultbridge.registry.registration import NewNode
-from faultbridge.rules.policies import PolicyStore
 from faultbridge.simulation.environment.action_plan import ExternalAction
 from faultbridge.simulation.environment.cloud_actions import CloudActions, pick
 from faultbridge.simulation.environment.samples import HARDWARE_FAULTS, SAMPLES, impaired_instance_status
 from faultbridge.simulation.fakes.fleet import FakeInstance
 from faultbridge.simulation.fault_injection import Crash
 from faultbridge.simulation.simulated_system import FOLLOWED, GROUPS, REPAIRED, WATCHED, SimulatedSystem
-from faultbridge.storage import keys
-from faultbridge.storage.codec import dump
 from faultbridge.storage.wire.message import decode_message, encode_message
-from faultbridge.storage.writes import Update
 
 TICK = timedelta(milliseconds=1)
 TRUE_ALARM_SHARE = 0.8
@@ -30,18 +22,12 @@ TRUE_ALARM_SHARE = 0.8
 _CLOCK_SKEWS = (0.0, 0.0, 0.0, 0.0, 30.0, -90.0, 1800.0, -7200.0)
 
 
-class Environment(CloudActions):
-    """Carries out every kind of external action in a simulated system."""
+class SourceActions(CloudActions):
+    """Carries out the actions of sources in a simulated system."""
 
     def __init__(self, system: SimulatedSystem) -> None:
         super().__init__(system)
         self.sent: list[tuple[str, str, datetime]] = []
-
-    def perform(self, action: ExternalAction) -> None:
-        """Perform one action now."""
-        getattr(self, f"_{action.kind}")(action)
-
-    # ------------------------------------------------------------------ sources
 
     def _report(self, action: ExternalAction) -> None:
         """Send a record from a running instance; most hardware faults also make the instance bad."""
@@ -149,71 +135,3 @@ class Environment(CloudActions):
     def _queue_message(self, group: str, text: str) -> None:
         self.system.ports.queue.send([(group, text)])
         self.system.queue.poll_soon()
-
-    # ------------------------------------------------------------------ operators
-
-    def _register_node(self, action: ExternalAction) -> None:
-        """Launch an instance and register it as a new node."""
-        name = f"new-{action.selector % 3}"
-        self._log(f"an operator registers {name}")
-        instance = self.system.fleet.launch(GROUPS[REPAIRED])
-        self.system.node_names[instance] = name
-        self._run_command(lambda app: _register(app, NewNode(name, instance, GROUPS[REPAIRED])))
-
-    def _pause_repairs(self, _action: ExternalAction) -> None:
-        """Pause the repairs of the repaired cluster."""
-        self._set_paused(paused=True)
-
-    def _resume_repairs(self, _action: ExternalAction) -> None:
-        """Resume the repairs of the repaired cluster."""
-        self._set_paused(paused=False)
-
-    def _set_paused(self, *, paused: bool) -> None:
-        """Write the pause flag of the repaired cluster."""
-        self._log("an operator pauses repairs" if paused else "an operator resumes repairs")
-        key = keys.cluster_control(REPAIRED)
-        update = Update(key, set={("paused",): paused}, add={"version": 1})
-        self._run_command(lambda app: app.ports.table.write(update))
-
-    def _change_limits(self, action: ExternalAction) -> None:
-        """Store a policy with other limits of concurrent repairs, repairs an hour, and attempts."""
-        limits = replace(
-            self.system.policy.limits,
-            concurrent=1 + action.selector % 3,
-            per_hour=1 + action.selector % 7,
-            attempts=1 + action.selector % 4,
-        )
-        version = f"policy-{action.selector % 84}"
-        self._log(f"{version}: {limits.concurrent} at a time, {limits.per_hour} an hour, {limits.attempts} attempts")
-        document: Any = dump(replace(self.system.policy, version=version, limits=limits))
-        self.system.checks.limits.append(limits)
-        self._run_command(lambda app: PolicyStore(app.ports.table, app.ports.clock).put(document))
-
-    def _retry_rejects(self, _action: ExternalAction) -> None:
-        """Retry all rejected records."""
-        self._log("an operator retries the rejects")
-        self._run_command(_retry_all)
-        self.system.queue.poll_soon()
-
-    def _run_command(self, command: Callable[[Installation], object], tries: int = 20) -> None:
-        """Run an operator's command; after a failure, run it again in 30 seconds, a limited number of times."""
-        try:
-            self.system.workers.operate(command)
-        except (Crash, Exception):  # noqa: BLE001 - an operator without an answer runs the command again
-            if tries:
-                self.system.schedule.after(30, "operator", lambda: self._run_command(command, tries - 1))
-
-
-def _register(app: Installation, node: NewNode) -> None:
-    """Register a node; an existing node or alias is not an error."""
-    try:
-        app.registry.registration.add_node(REPAIRED, node)
-    except Rejected as error:
-        if error.reason not in {"node_exists", "alias_taken"}:
-            raise
-
-
-def _retry_all(app: Installation) -> None:
-    """Retry the rejects of the repaired cluster, and those without a cluster."""
-    for reject in [*app.ingestion.rejects.list(REPAIRED), *app.ingestion.rejects.list(keys.NO_CLUSTER)]:
-        app.ingestion.rejects.retry(reject)

@@ -1,0 +1,15 @@
+"""The environment: performs every kind of external action of a plan."""
+
+from __future__ import annotations
+
+from faultbridge.simulation.environment.action_plan import ExternalAction
+from faultbridge.simulation.environment.operators import OperatorActions
+from faultbridge.simulation.environment.sources import SourceActions
+
+
+class Environment(SourceActions, OperatorActions):
+    """Performs the actions of sources, operators and the cloud in a simulated system."""
+
+    def perform(self, action: ExternalAction) -> None:
+        """Perform one action now."""
+        getattr(self, f"_{action.kind}")(action)

@@ -1,0 +1,172 @@
+"""Actions of operators: orders about cases, nodes and clusters. One method per kind of action."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+from faultbridge.composition.installation import Installation
+from faultbridge.domain.cases import Case
+from faultbridge.domain.nodes import NodeKey, NodeState
+from faultbridge.errors import IllegalTransition, Rejected
+from faultbridge.registry.registration import NewNode
+from faultbridge.repair.case_orders import OperatorOrder
+from faultbridge.rules.policies import PolicyStore
+from faultbridge.simulation.environment.action_plan import ExternalAction
+from faultbridge.simulation.environment.cloud_actions import Actions, pick
+from faultbridge.simulation.fault_injection import Crash
+from faultbridge.simulation.invariants.view import SystemView
+from faultbridge.simulation.simulated_system import GROUPS, REPAIRED
+from faultbridge.storage import keys
+from faultbridge.storage.codec import dump
+
+ORDER = OperatorOrder("arn:aws:iam::111122223333:role/operator", "seen")
+Command = Callable[[Installation], object]
+
+
+class OperatorActions(Actions):
+    """Carries out the actions of operators; an operator without an answer repeats the command."""
+
+    def _approve(self, action: ExternalAction) -> None:
+        """Approve the case that an operator picks, usually one that waits for approval."""
+        self._order_case("approve", action, lambda app, case: app.repair.case_orders.approve(case, ORDER))
+
+    def _deny(self, action: ExternalAction) -> None:
+        """Deny the case that an operator picks, usually one that waits for approval."""
+        self._order_case("deny", action, lambda app, case: app.repair.case_orders.deny(case, ORDER))
+
+    def _cancel(self, action: ExternalAction) -> None:
+        """Cancel a live case."""
+        self._order_case("cancel", action, lambda app, case: app.repair.case_orders.cancel(case, ORDER))
+
+    def _replace(self, action: ExternalAction) -> None:
+        """Order the replacement of a node."""
+        self._order_node("replace", action, lambda app, node: app.repair.node_orders.replace(node, ORDER))
+
+    def _quarantine(self, action: ExternalAction) -> None:
+        """Take a node out of service."""
+        self._order_node("quarantine", action, lambda app, node: app.repair.node_orders.quarantine(node, ORDER))
+
+    def _return(self, action: ExternalAction) -> None:
+        """Return a node, usually one with an escalated case; two times in three it was fixed before."""
+        escalated = [state for state in self._nodes() if _is_escalated(state)]
+        if escalated and action.selector % 3:
+            self.system.fix(pick(escalated, action.selector))
+        self._order_node("return", action, lambda app, node: app.repair.node_orders.return_node(node, ORDER), escalated)
+
+    def _ignore(self, action: ExternalAction) -> None:
+        """Exclude a node from repairs, for up to two hours or until an operator ends it."""
+        span = timedelta(minutes=5 + action.selector % 120)
+        until = self.system.clock.now() + span if action.fraction < 0.8 else None  # noqa: PLR2004 - one in five
+        self._order_node("ignore", action, lambda app, node: app.repair.opt_out(node, ORDER, until))
+
+    def _heed(self, action: ExternalAction) -> None:
+        """End the exclusion of a node from repairs."""
+        ignored = [state for state in self._nodes() if state.ignored]
+        self._order_node("stop ignoring", action, lambda app, node: app.repair.opt_out.end(node, ORDER), ignored)
+
+    def _retire(self, action: ExternalAction) -> None:
+        """Remove a node from its cluster."""
+        self._order_node("retire", action, lambda app, node: app.registry.retirement(node, ORDER))
+
+    def _register_node(self, action: ExternalAction) -> None:
+        """Launch an instance and register it as a new node, or as a retired node that comes back."""
+        retired = [state.key.node for state in self._nodes() if state.status == "retired"]
+        name = pick([f"new-{one}" for one in range(3)] + retired, action.selector)
+        self._log(f"an operator registers {name}")
+        instance = self.system.fleet.launch(GROUPS[REPAIRED])
+        self.system.node_names[instance] = name
+        node = NewNode(name, instance, GROUPS[REPAIRED])
+        self.run_command(lambda app: app.registry.registration.add_node(REPAIRED, node))
+
+    def _pause_repairs(self, _action: ExternalAction) -> None:
+        """Pause the repairs of the repaired cluster."""
+        self._log("an operator pauses repairs")
+        self.run_command(lambda app: app.repair.controls.pause(REPAIRED, paused=True))
+
+    def _resume_repairs(self, _action: ExternalAction) -> None:
+        """Resume the repairs of the repaired cluster."""
+        self._log("an operator resumes repairs")
+        self.run_command(lambda app: app.repair.controls.pause(REPAIRED, paused=False))
+
+    def _close_breakers(self, _action: ExternalAction) -> None:
+        """Close the breakers of the repaired cluster."""
+        self._log("an operator closes the breakers")
+        self.run_command(lambda app: app.repair.controls.close_breakers(REPAIRED))
+
+    def _change_limits(self, action: ExternalAction) -> None:
+        """Store a policy with other limits of concurrent repairs, repairs an hour, and attempts."""
+        limits = replace(
+            self.system.policy.limits,
+            concurrent=1 + action.selector % 3,
+            per_hour=1 + action.selector % 7,
+            attempts=1 + action.selector % 4,
+        )
+        version = f"policy-{action.selector % 84}"
+        self._log(f"{version}: {limits.concurrent} at a time, {limits.per_hour} an hour, {limits.attempts} attempts")
+        document: Any = dump(replace(self.system.policy, version=version, limits=limits))
+        self.system.checks.limits.append(limits)
+        self.run_command(lambda app: PolicyStore(app.ports.table, app.ports.clock).put(document))
+
+    def _retry_rejects(self, _action: ExternalAction) -> None:
+        """Retry all rejected records."""
+        self._log("an operator retries the rejects")
+        self.run_command(_retry_all)
+        self.system.queue.poll_soon()
+
+    def _order_case(self, verb: str, action: ExternalAction, order: Callable[[Installation, str], object]) -> None:
+        """Give an order about a live case; three times in four about one that waits for approval, if any does."""
+        live = [state.live_case for state in self._nodes() if state.live_case is not None]
+        asked: list[Case] = [case for case in live if case.pending_approval is not None]
+        if found := asked if asked and action.selector % 4 else live:
+            case_id = pick(found, action.selector).id
+            self._log(f"an operator orders: {verb} {case_id}")
+            self.run_command(lambda app: order(app, case_id))
+
+    def _order_node(
+        self,
+        verb: str,
+        action: ExternalAction,
+        order: Callable[[Installation, NodeKey], object],
+        preferred: list[NodeState] | None = None,
+    ) -> None:
+        """Give an order about a registered node, a preferred one if there is any."""
+        if found := preferred or self._nodes():
+            key = pick(found, action.selector).key
+            self._log(f"an operator orders: {verb} {key.node}")
+            self.run_command(lambda app: order(app, key))
+
+    def _nodes(self) -> list[NodeState]:
+        """Return the registered nodes of the repaired cluster."""
+        view = SystemView(self.system)
+        return [state for state in view.nodes if state.key.cluster == REPAIRED and state.registered]
+
+    def run_command(self, command: Command, tries: int = 20) -> None:
+        """Run an operator's command; after a failure, run it again in 30 seconds, a limited number of times."""
+        try:
+            self.system.workers.operate(lambda app: _accept_refusal(app, command))
+        except (Crash, Exception):  # noqa: BLE001 - an operator without an answer runs the command again
+            if tries:
+                self.system.schedule.after(30, "operator", lambda: self.run_command(command, tries - 1))
+
+
+def _accept_refusal(app: Installation, command: Command) -> None:
+    """Run a command; an order that does not fit is refused and not repeated."""
+    try:
+        command(app)
+    except IllegalTransition:
+        raise
+    except Rejected:
+        return
+
+
+def _is_escalated(state: NodeState) -> bool:
+    return state.live_case is not None and state.live_case.status == "escalated"
+
+
+def _retry_all(app: Installation) -> None:
+    """Retry the rejects of the repaired cluster, and those without a cluster."""
+    for reject in [*app.ingestion.rejects.list(REPAIRED), *app.ingestion.rejects.list(keys.NO_CLUSTER)]:
+        app.ingestion.rejects.retry(reject)

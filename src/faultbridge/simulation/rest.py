@@ -1,0 +1,131 @@
+"""The end of a run: faults end, the system comes to rest, and operators end the cases that need them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+from faultbridge.composition.installation import Installation
+from faultbridge.data.policies import default_policy
+from faultbridge.domain.edges import CaseStatus
+from faultbridge.domain.nodes import NodeKey
+from faultbridge.domain.spares import SpareStatus
+from faultbridge.errors import Rejected
+from faultbridge.repair.case_orders import OperatorOrder
+from faultbridge.repair.spares.pool import read_spares
+from faultbridge.rules.policies import PolicyStore
+from faultbridge.simulation.invariants.view import SystemView
+from faultbridge.simulation.journal import Kind
+from faultbridge.simulation.simulated_system import REPAIRED, SWEEP, SimulatedSystem
+from faultbridge.storage.codec import dump
+
+MAX_REST = timedelta(hours=60)
+IDLE_SWEEPS_AT_REST = 2
+RESUME_AFTER_SECONDS = 60.0
+ORDER = OperatorOrder("arn:aws:iam::111122223333:role/operator", "at the end of the run")
+
+
+def come_to_rest(system: SimulatedSystem, *, injecting: bool = False) -> None:
+    """End all faults (unless `injecting`) and run until nothing changes any more, for at most 60 hours."""
+    system.journal.add(Kind.ACTION, "from here on nothing new happens")
+    system.injector.enabled = injecting
+    _end_failures(system)
+    # An operator without an answer repeats a pause; the last repetition lies before this resume.
+    system.schedule.after(RESUME_AFTER_SECONDS, "operator", lambda: _resume(system))
+    _run_to_rest(system)
+
+
+def _run_to_rest(system: SimulatedSystem) -> None:
+    """Run until two sweeps in a row find the system at rest."""
+    system.deliver_changes()
+    system.queue.poll_soon()
+    until, rounds = system.clock.now() + MAX_REST, 0
+    system.idle_sweeps = 0
+    while system.clock.now() < until and rounds < IDLE_SWEEPS_AT_REST:
+        before = system.idle_sweeps
+        system.schedule.step()
+        if system.idle_sweeps > before:
+            rounds = rounds + 1 if _is_at_rest(system) else 0
+        elif system.idle_sweeps < before:
+            rounds = 0
+
+
+def _end_failures(system: SimulatedSystem) -> None:
+    """Remove scripted failures, outages and shortages; verifications return the true results."""
+    system.injector.outages.clear()
+    ports = system.ports
+    ports.provider.failures.clear()
+    ports.provider.probe_unknown = False
+    ports.launcher.failures.clear()
+    ports.restarter.failures.clear()
+    ports.restarter.status_unknown = False
+    ports.restarter.results.clear()
+    ports.orchestrator.failures.clear()
+    ports.orchestrator.busy_until.clear()
+    ports.orchestrator.unreachable_until = None
+    results = ports.verifier.results
+    ports.verifier.results = {one: system.true_verification(one) for one in results if one in system.bad_instances}
+    system.bad_arrivals = 0
+    system.fleet.set_capacity(None)
+
+
+def _resume(system: SimulatedSystem) -> None:
+    """Resume the repairs of the repaired cluster, and stop ignoring its nodes."""
+    app = system.workers.application()
+    app.repair.controls.pause(REPAIRED, paused=False)
+    for state in SystemView(system).nodes:
+        if state.ignored is not None:
+            app.repair.opt_out.end(state.key, ORDER)
+
+
+def _is_at_rest(system: SimulatedSystem) -> bool:
+    """Return whether nothing is queued, scheduled or due, and every live case is escalated."""
+    if system.ports.queue.messages or set(system.schedule.pending_names()) - {SWEEP}:
+        return False
+    view = SystemView(system)
+    live = [state.live_case for state in view.nodes if state.live_case is not None]
+    now = system.clock.now()
+    due = any(state.due_at is not None and state.due_at <= now for state in view.nodes)
+    pool = [spare.status for spare in read_spares(system.ports.table, REPAIRED)]
+    if sum(status in {SpareStatus.READY, SpareStatus.TAKEN} for status in pool) != system.spares:
+        return False
+    return not due and all(case.status is CaseStatus.ESCALATED for case in live)
+
+
+def end_cases(system: SimulatedSystem) -> Iterator[str]:
+    """Fix each node that waits for an operator, then return, replace or retire it; yields what stays open."""
+    orders = (_return, _replace, _retire)
+    document: Any = dump(default_policy())
+    for number, order in enumerate(orders):
+        escalated = [state for state in SystemView(system).nodes if state.live_case is not None]
+        if not escalated:
+            return
+        app = system.workers.application()
+        if number == 0:
+            system.journal.add(Kind.ACTION, "operators end the cases that need them")
+            PolicyStore(app.ports.table, app.ports.clock).put(document)
+        for state in escalated:
+            system.fix(state)
+            try:
+                order(app, state.key)
+            except Rejected as refusal:
+                system.journal.add(Kind.NOTE, f"{state.key.stream}: {refusal}")
+        _run_to_rest(system)
+    yield from (
+        f"an operator can end every case: {one.key.stream} is {one.status}, its case {one.live_case.status}"
+        for one in SystemView(system).nodes
+        if one.live_case is not None
+    )
+
+
+def _return(app: Installation, node: NodeKey) -> None:
+    app.repair.node_orders.return_node(node, ORDER)
+
+
+def _replace(app: Installation, node: NodeKey) -> None:
+    app.repair.node_orders.replace(node, ORDER)
+
+
+def _retire(app: Installation, node: NodeKey) -> None:
+    app.registry.retirement(node, ORDER)
