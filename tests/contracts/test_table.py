@@ -328,6 +328,17 @@ class TestTransactions:
         with pytest.raises(ValueError, match="101"):
             table.transact(many)
 
+    def test_an_item_over_400_kb_is_refused_with_the_whole_transaction(self, table: Table) -> None:
+        small, large = item("A", text="a"), item("B", text="x" * 410 * 1024)
+        with pytest.raises(Misconfigured):
+            table.transact([Put(small), Put(large)])
+        assert table.get(Key("NODE#c#n", "A")) is None
+
+    def test_an_update_that_grows_an_item_over_400_kb_is_refused(self, table: Table) -> None:
+        table.write(Put(item(text="x" * 390 * 1024)))
+        with pytest.raises(Misconfigured):
+            table.write(Update(STATE, set={("more",): "x" * 20 * 1024}))
+
     def test_two_writes_of_one_item_are_an_error(self, table: Table) -> None:
         with pytest.raises(ValueError, match="writes"):
             table.transact([Put(item(a=1)), Update(STATE, set={("a",): 2})])

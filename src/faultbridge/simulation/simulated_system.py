@@ -58,7 +58,8 @@ class SimulatedSystem:
     """Everything that one run needs; the product's part is its own composition root.
 
     `node_names` maps an instance to the node name that it was registered with. `bad_instances` would fail a
-    verification. `externally_terminated` were terminated by others than Faultbridge. `bad_arrivals` counts how many of
+    verification. `boots` holds the ids of later boots, `silenced` the instances whose agent stopped.
+    `externally_terminated` were terminated by others than Faultbridge. `bad_arrivals` counts how many of
     the next new instances are bad. `idle_sweeps` counts the sweeps in a row after which nothing had changed.
     """
 
@@ -87,6 +88,8 @@ class SimulatedSystem:
         self.seam.observers.append(self.checks.before_call)
         self.node_names: dict[str, str] = {}
         self.bad_instances: set[str] = set()
+        self.boots: dict[str, str] = {}
+        self.silenced: set[str] = set()
         self.state_cache: dict[str, tuple[Item, NodeState]] = {}
         self.externally_terminated: set[str] = set()
         self.policy = default_policy()
@@ -202,6 +205,10 @@ class SimulatedSystem:
         self.schedule.run_until(self.clock.now() + span)
         self.max_sweep_pause = MAX_SWEEP_PAUSE
 
+    def boot_id(self, instance: str) -> str:
+        """Return the id of an instance's current boot."""
+        return self.boots.get(instance, f"boot-{instance}")
+
     def mark_bad(self, instance: str) -> None:
         """Mark an instance as bad, so that its verifications fail."""
         self.bad_instances.add(instance)
@@ -218,7 +225,9 @@ class SimulatedSystem:
         return FAILED if instance in self.bad_instances else PASSED
 
     def _restarted(self, repair_action: RepairAction, instance: str) -> None:
-        """Fix a bad instance if this repair action is its cure."""
+        """Give a rebooted instance its new boot id, and fix a bad instance if this repair action is its cure."""
+        if repair_action is RepairAction.REBOOT_NODE:
+            self.boots[instance] = f"boot-{self.ports.restarter.restarted[-1][2]}"
         number = list(self.fleet.instances).index(instance)
         if instance in self.bad_instances and CURES[number % len(CURES)] is repair_action:
             self.bad_instances.discard(instance)

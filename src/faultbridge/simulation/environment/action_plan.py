@@ -60,6 +60,12 @@ _KIND_WEIGHTS: Mapping[str, int] = {
     "heed": 3,
     "retire": 1,
     "close_breakers": 1,
+    "heartbeats": 4,
+    "silence": 2,
+    "own_reboot": 2,
+    "mass_report": 2,
+    "alert_group": 2,
+    "many_conditions": 2,
 }
 """The kinds of actions with their weights; the environment has a method for each kind."""
 

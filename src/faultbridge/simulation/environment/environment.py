@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from faultbridge.simulation.environment.action_plan import ExternalAction
+from faultbridge.simulation.environment.agents import AgentActions
 from faultbridge.simulation.environment.operators import OperatorActions
-from faultbridge.simulation.environment.sources import SourceActions
 
 
-class Environment(SourceActions, OperatorActions):
+class Environment(AgentActions, OperatorActions):
     """Performs the actions of sources, operators and the cloud in a simulated system."""
 
     def perform(self, action: ExternalAction) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from typing import NamedTuple
+
+from faultbridge.domain.times import to_text
 
 GPUS = ("00000000:53:00.0", "00000000:C1:00.0")
 _XID_TEXTS = {
@@ -70,6 +72,42 @@ def impaired_instance_status(instance_id: str) -> bytes:
     check = {"Status": "impaired", "Details": [{"Name": "reachability", "Status": "failed"}]}
     status = {"InstanceId": instance_id, "InstanceStatus": {"Status": "ok"}, "SystemStatus": check}
     return json.dumps({"InstanceStatuses": [status]}).encode()
+
+
+def heartbeat(number: int, at: datetime) -> bytes:
+    """Return a heartbeat of an agent whose clock shows a time."""
+    return json.dumps({"heartbeat": number, "at": to_text(at)}).encode()
+
+
+def alert_group(nodes: Iterable[str], at: datetime, *, resolved: bool) -> bytes:
+    """Return an Alertmanager notification with one alert, an Xid 79, for each node."""
+    times = {"startsAt": to_text(at)} | ({"endsAt": to_text(at)} if resolved else {})
+    alerts = [
+        {
+            "status": "resolved" if resolved else "firing",
+            "labels": {"alertname": "GpuXid", "instance": f"{node}:9400", "pci_bus_id": GPUS[0]},
+            "annotations": {"summary": "Xid 79"},
+            **times,
+        }
+        for node in nodes
+    ]
+    return json.dumps({"receiver": "faultbridge", "groupLabels": {}, "alerts": alerts}).encode()
+
+
+def normalized_faults(number: int, *, kind: str, large: bool) -> bytes:
+    """Return a number of normalized faults or clears on as many ports; `large` ones have 32 KB of attributes."""
+    attributes = {f"attribute-{one}": "x" * 512 for one in range(64)} if large else {}
+    documents = (
+        {
+            "kind": kind,
+            "code": "net.link_down",
+            "component": {"type": "nic", "name": f"port-{one}"},
+            "message": "The link is down.",
+            "attributes": attributes,
+        }
+        for one in range(number)
+    )
+    return "\n".join(map(json.dumps, documents)).encode()
 
 
 class Sample(NamedTuple):

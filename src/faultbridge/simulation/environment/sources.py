@@ -19,7 +19,8 @@ TICK = timedelta(milliseconds=1)
 TRUE_ALARM_SHARE = 0.8
 """The share of hardware faults with a bad instance; the others are false alarms."""
 
-_CLOCK_SKEWS = (0.0, 0.0, 0.0, 0.0, 30.0, -90.0, 1800.0, -7200.0)
+YEAR = 365 * 86400.0
+_CLOCK_SKEWS = (*[0.0] * 8, 30.0, 30.0, -90.0, -90.0, 1800.0, -7200.0, 12 * YEAR, -6 * YEAR)
 
 
 class SourceActions(CloudActions):
@@ -87,10 +88,12 @@ class SourceActions(CloudActions):
         known = instance.instance_id if action.selector % 3 else None
         now = self.system.clock.now()
         source, _, make = SAMPLES[action.subject]
-        at = now - timedelta(seconds=action.selector % 5) if action.selector % 2 else None
+        skew = clock_skew(action)
+        at = now + timedelta(seconds=skew - action.selector % 5) if action.selector % 2 else None
         self._log(f"{instance.instance_id} ({name}) reports: {action.subject}")
-        raw_input = RawInput(source, cluster, make(action.selector // 7, at), node=name, instance_id=known)
-        self._send_until_accepted(raw_input, _CLOCK_SKEWS[action.selector % len(_CLOCK_SKEWS)], 3)
+        boot = self.system.boot_id(instance.instance_id) if cluster == REPAIRED and action.selector % 5 == 0 else None
+        raw_input = RawInput(source, cluster, make(action.selector // 7, at), name, known, boot)
+        self._send_until_accepted(raw_input, skew, 3)
 
     def _send_until_accepted(self, raw_input: RawInput, skew: float, tries: int) -> None:
         """Send a record; without acceptance, send it again after 20 seconds, a limited number of times."""
@@ -135,3 +138,8 @@ class SourceActions(CloudActions):
     def _queue_message(self, group: str, text: str) -> None:
         self.system.ports.queue.send([(group, text)])
         self.system.queue.poll_soon()
+
+
+def clock_skew(action: ExternalAction) -> float:
+    """Return by how many seconds the sender's clock is wrong: half of the clocks are right, some are off by years."""
+    return _CLOCK_SKEWS[action.selector // 5 % len(_CLOCK_SKEWS)]

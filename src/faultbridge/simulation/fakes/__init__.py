@@ -2,9 +2,9 @@
 
 The tests in `tests/contracts` run the same cases against each fake and its adapter, so both behave alike.
 
-Reading order: `clock`, `seam` (the hook around every call), `table` and `table_rules`, `messaging` (bus, queue, pager,
-receipts), `objects` (object store and archive), `fleet` (instances and provider), `launcher`, `inventory`,
-`instance_commands` (restarts, verifications, log bundles), `orchestrator`, `workflow`, `state_machine`.
+Reading order: `clock`, `seam` (the hook around every call), `table` with `table_rules` and `item_size`, `messaging`
+(bus, queue, pager, receipts), `objects` (object store and archive), `fleet` (instances and provider), `launcher`,
+`inventory`, `instance_commands` (restarts, verifications, log bundles), `orchestrator`, `workflow`, `state_machine`.
 """
 
 from faultbridge.simulation.fakes.clock import START, ManualClock

@@ -11,6 +11,7 @@ from faultbridge.adapters.dynamodb.values import to_typed_item
 from faultbridge.errors import Conflict, Misconfigured
 from faultbridge.ports import Clock
 from faultbridge.simulation.fakes.clock import ManualClock
+from faultbridge.simulation.fakes.item_size import check_sizes
 from faultbridge.simulation.fakes.seam import Seam
 from faultbridge.simulation.fakes.table_rules import applied, holds, read_item
 from faultbridge.storage.writes import INDEXES, WORK, Index, Item, Key, Page, Write
@@ -53,7 +54,8 @@ class StreamRecord:
 class FakeTable:
     """Implements `Table` (fake): `index_lag` delays the indexes, `page_size` limits every page of a query.
 
-    Reads by key and queries of the base table are consistent. `stream` holds every change in the order of the writes.
+    Reads by key and queries of the base table are consistent. Items and transactions that are too large for DynamoDB
+    are refused as it refuses them. `stream` holds every change in the order of the writes.
     """
 
     def __init__(
@@ -101,6 +103,8 @@ class FakeTable:
     ) -> Page:
         """Return one page of a partition of the table or of an index."""
         with self.seam.around("table", "query", (pk, index)):
+            if pk not in self._partitions if index is None else not self._index_members.get((index.name, pk)):
+                return _EMPTY_PAGE
             bounded = [
                 (position, item)
                 for position, item in self._rows(pk, index)
@@ -159,6 +163,7 @@ class FakeTable:
         if not all(holds(write.when, old) for write, old in zip(writes, olds, strict=True)):
             raise Conflict("a condition does not hold")
         news = [applied(write, old) for write, old in zip(writes, olds, strict=True)]
+        check_sizes(zip((write.key for write in writes), news, olds, strict=True))
         self._transactions += 1
         for write, old, new in zip(writes, olds, news, strict=True):
             if new != old:

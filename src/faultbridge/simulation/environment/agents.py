@@ -1,0 +1,88 @@
+"""Actions of many sources at once: heartbeats and their end, reboots, mass events, many conditions on one node."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from faultbridge.ingest.send import RawInput
+from faultbridge.simulation.environment.action_plan import ExternalAction
+from faultbridge.simulation.environment.cloud_actions import pick
+from faultbridge.simulation.environment.samples import alert_group, heartbeat, normalized_faults
+from faultbridge.simulation.environment.sources import SourceActions, clock_skew
+from faultbridge.simulation.fakes.fleet import FakeInstance
+from faultbridge.simulation.simulated_system import GROUPS, REPAIRED
+
+BEAT_SECONDS = 100.0
+MAX_BEATS = 20
+MAX_CONDITIONS = 130
+
+
+class AgentActions(SourceActions):
+    """Carries out the actions of agents on many nodes, or with many faults, in the repaired cluster."""
+
+    def _heartbeats(self, action: ExternalAction) -> None:
+        """Start the heartbeats of one node or of all nodes, for up to half an hour; then they are missing."""
+        instances = self._one_or_all(action)
+        beats = 1 + int(action.fraction * MAX_BEATS)
+        self._log(f"{len(instances)} agents start, {beats} heartbeats each")
+        for instance in instances:
+            self.system.silenced.discard(instance.instance_id)
+            self._beat(instance, beats, clock_skew(action))
+
+    def _silence(self, action: ExternalAction) -> None:
+        """Stop the heartbeats of one node or of all nodes."""
+        instances = self._one_or_all(action)
+        self._log(f"{len(instances)} agents stop")
+        self.system.silenced.update(one.instance_id for one in instances)
+
+    def _beat(self, instance: FakeInstance, left: int, skew: float) -> None:
+        """Send one heartbeat and schedule the next one, unless the agent was stopped or its instance is gone."""
+        name, alive = instance.instance_id, self.system.fleet.is_alive(instance.instance_id)
+        if not left or not alive or name in self.system.silenced:
+            return
+        body = heartbeat(MAX_BEATS - left, self.system.clock.now() + timedelta(seconds=skew))
+        raw_input = RawInput("heartbeat", REPAIRED, body, self._node_name(instance), name, self.system.boot_id(name))
+        self._send_until_accepted(raw_input, skew, 0)
+        self.system.schedule.after(BEAT_SECONDS, "agent", lambda: self._beat(instance, left - 1, skew))
+
+    def _own_reboot(self, action: ExternalAction) -> None:
+        """Reboot an instance from outside: its next records carry a new boot id."""
+        for instance in self._one(action):
+            self._log(f"{instance.instance_id} reboots by itself")
+            self.system.boots[instance.instance_id] = f"own-{action.selector}"
+
+    def _mass_report(self, action: ExternalAction) -> None:
+        """Send the same sample from every running instance at the same time."""
+        for instance in self._running():
+            self._send(instance, action)
+
+    def _alert_group(self, action: ExternalAction) -> None:
+        """Send one alert notification about all nodes, and sometimes about one that does not exist."""
+        names = [self._node_name(instance) for instance in self._running()]
+        names += ["unknown-1"] if action.selector % 3 == 0 else []
+        at = self.system.clock.now() + timedelta(seconds=clock_skew(action))
+        self._log(f"one notification about {', '.join(names)}")
+        body = alert_group(names, at, resolved=action.fraction > 0.7)  # noqa: PLR2004 - three in ten
+        self._send_until_accepted(RawInput("alertmanager", REPAIRED, body), 0.0, 2)
+
+    def _many_conditions(self, action: ExternalAction) -> None:
+        """Send a record with up to 130 faults of one node, or with their clears."""
+        number, kind = 1 + int(action.fraction * MAX_CONDITIONS), "fault" if action.selector % 3 else "clear"
+        body = normalized_faults(number, kind=kind, large=action.selector % 4 == 1)
+        for instance in self._one(action):
+            name = self._node_name(instance)
+            self._log(f"{name} reports {number} times at once: {kind}")
+            self._send_until_accepted(RawInput("faultbridge", REPAIRED, body, node=name), 0.0, 2)
+
+    def _one_or_all(self, action: ExternalAction) -> list[FakeInstance]:
+        """Return one running instance, or all of them one time in three."""
+        return self._running() if action.selector % 3 == 0 else self._one(action)
+
+    def _one(self, action: ExternalAction) -> list[FakeInstance]:
+        """Return one running instance, none if no instance runs."""
+        running = self._running()
+        return [pick(running, action.selector)] if running else []
+
+    def _running(self) -> list[FakeInstance]:
+        """Return the running instances of the repaired cluster."""
+        return [*self.system.fleet.running(GROUPS[REPAIRED])]

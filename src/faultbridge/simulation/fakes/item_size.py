@@ -1,0 +1,50 @@
+"""The size limits of DynamoDB: 400 KB for an item, 4 MB for a transaction.
+
+Source: the developer guide, "DynamoDB item sizes and formats" and "Amazon DynamoDB Transactions".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from faultbridge.errors import Misconfigured
+from faultbridge.storage.writes import Item, Key, Value
+
+MAX_ITEM_BYTES = 400 * 1024
+MAX_TRANSACTION_BYTES = 4 * 1024 * 1024
+BYTES_PER_CHARACTER = 4
+"""The most bytes that UTF-8 needs for one character."""
+
+
+def check_sizes(items: Iterable[tuple[Key, Item | None, Item | None]]) -> None:
+    """Refuse writes that DynamoDB refuses, given as (key, new item, old item). An unchanged item is not checked."""
+    total = 0
+    for key, new, old in items:
+        if new is None or new == old:
+            continue
+        # The text of an item is longer than DynamoDB's format, so most items need no exact measurement.
+        size = len(repr(new)) * BYTES_PER_CHARACTER
+        if size > MAX_ITEM_BYTES and (size := item_bytes(new)) > MAX_ITEM_BYTES:
+            raise Misconfigured(f"the item exceeds 400 KB: {key.pk} {key.sk} has {size} bytes")
+        total += size
+    if total > MAX_TRANSACTION_BYTES:
+        raise Misconfigured(f"the transaction exceeds 4 MB: {total} bytes")
+
+
+def item_bytes(item: Item) -> int:
+    """Return the size of an item in bytes, as DynamoDB counts it."""
+    return sum(len(name.encode()) + _value_bytes(value) for name, value in item.items())
+
+
+def _value_bytes(value: Value) -> int:
+    match value:
+        case bool() | None:
+            return 1
+        case int():
+            return (len(str(abs(value))) + 1) // 2 + 1 + (value < 0)
+        case str():
+            return len(value.encode())
+        case list():
+            return 3 + sum(1 + _value_bytes(one) for one in value)
+        case dict():
+            return 3 + sum(1 + len(name.encode()) + _value_bytes(one) for name, one in value.items())
