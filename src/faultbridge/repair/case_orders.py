@@ -19,6 +19,7 @@ from faultbridge.ledger.append import Append
 from faultbridge.pipeline import entry_builder
 from faultbridge.pipeline.decide.case_moves import drop_approval, due_at, move_case
 from faultbridge.ports import Table
+from faultbridge.repair.withdraw_orders import withdraw_orders
 from faultbridge.rules.rulebook import Rulebook, rules_of
 from faultbridge.storage import keys
 
@@ -93,7 +94,8 @@ class CaseOrders:
     def cancel(self, case_id: str, order: OperatorOrder) -> NodeState:
         """Cancel a case, so that no instance is released for it. Raises `past_intent` after the intent.
 
-        The case of a node in service ends. A node out of service is verified and returned to service.
+        The case of a node in service ends. A node out of service is verified and returned to service. Orders to
+        replace or quarantine the node end with the case.
         """
 
         def revise(state: NodeState, case: Case, now: datetime) -> Transition:
@@ -101,17 +103,20 @@ class CaseOrders:
                 return Transition(state)
             if case.attempt is not None and case.attempt.intent is not None:
                 raise Rejected("past_intent", f"case is past its intent: {case.id}; wait until its attempt ends")
-            draft = _note(case, "cancelled", order, now)
+            rules = rules_of(self.rulebook, state.key.cluster)
+            noted = withdraw_orders(Transition(state, (_note(case, "cancelled", order, now),)), rules, now)
             if case.status is CaseStatus.IN_PROGRESS:
-                return Transition(replace(state, case=replace(case, cancelled=True)), (draft,))
+                return replace(noted, state=replace(noted.state, case=replace(case, cancelled=True)))
             if case.status not in {CaseStatus.OPEN, CaseStatus.QUEUED}:
                 text = f"case cannot be canceled in status {case.status.value}: {case.id}; an operator handles it"
                 raise Rejected("not_cancellable", text)
             if state.status is not None and state.status.in_service:
                 ended = replace(case, status=CaseStatus.RESOLVED, waiting_for=None, cancelled=True, closed_at=now)
                 ended = replace(ended, resolution=Resolution.CANCELLED, reason=order.reason)
-                return move_case(Transition(state, (draft,)), ended, now, "canceled")
-            return _queue_verification(Transition(state, (draft,)), case, now)
+                moved = move_case(noted, ended, now, "canceled")
+                # Only a tick may set the status `healthy`, so the node is due at once.
+                return replace(moved, state=replace(moved.state, due_at=now))
+            return _queue_verification(noted, case, now)
 
         return self._order(case_id, revise)
 

@@ -22,6 +22,7 @@ from faultbridge.pipeline.decide.open_case import Rules
 from faultbridge.pipeline.fold.changes import Arrival
 from faultbridge.pipeline.observe import observe
 from faultbridge.repair.case_orders import OperatorOrder
+from faultbridge.repair.withdraw_orders import withdraw_orders
 from faultbridge.rules.rulebook import Rulebook, rules_of
 
 SOURCE = "operator"
@@ -42,7 +43,7 @@ class NodeOrders:
         def revise(state: NodeState, rules: Rules, now: datetime) -> Transition:
             if state.status in WITHOUT_INSTANCE:
                 raise Rejected("not_replaceable", f"no instance to replace: {key.node} is {state.status}")
-            observed = self._observe_order(state, REPLACE, order, rules, now)
+            observed = self._observe_order(_resumed(state), REPLACE, order, rules, now)
             return _requeue_escalated(observed, RepairAction.REPLACE_NODE, now, "an operator ordered a replacement")
 
         return self._order(key, revise)
@@ -64,16 +65,19 @@ class NodeOrders:
     def return_node(self, key: NodeKey, order: OperatorOrder) -> NodeState:
         """Return a node that an operator fixed: it is verified first if it is out of service."""
 
-        def revise(state: NodeState, _: Rules, now: datetime) -> Transition:
+        def revise(state: NodeState, rules: Rules, now: datetime) -> Transition:
             case = state.live_case
             if case is None or case.status is not CaseStatus.ESCALATED:
                 raise Rejected(
                     "not_with_a_person", f"no escalated case: {key.node}; only an escalated node is returned"
                 )
             noted = Transition(state, (order.note("return", now, case_id=case.id),))
+            noted = withdraw_orders(noted, rules, now)
             if state.status is not None and state.status.in_service:
                 ended = replace(case, status=CaseStatus.RESOLVED, resolution=Resolution.BY_OPERATOR, closed_at=now)
-                return _move_case(noted, ended, now, "returned by an operator")
+                moved = _move_case(noted, ended, now, "returned by an operator")
+                # Only a tick may set the status `healthy`, so the node is due at once.
+                return replace(moved, state=replace(moved.state, due_at=now))
             return _requeue_escalated(noted, RepairAction.VERIFY, now, "returned by an operator")
 
         return self._order(key, revise)
@@ -102,6 +106,12 @@ class NodeOrders:
             return revise(state, rules, now)
 
         return self.append(key, revise_registered, actor=Actor.CLI, config=rules.config).state
+
+
+def _resumed(state: NodeState) -> NodeState:
+    """Return the node with its case no longer canceled: the newer order replaces the instance."""
+    case = state.live_case
+    return state if case is None or not case.cancelled else replace(state, case=replace(case, cancelled=False))
 
 
 def _requeue_escalated(transition: Transition, repair_action: RepairAction, now: datetime, reason: str) -> Transition:

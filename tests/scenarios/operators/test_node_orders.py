@@ -136,3 +136,46 @@ def test_orders_are_rejected_in_a_cluster_in_observe_mode() -> None:
     world = World(mode=Mode.OBSERVE)
     with pytest.raises(Rejected, match="does not repair"):
         world.node_orders.quarantine(world.key(), ADA)
+
+
+def test_canceling_an_ordered_replacement_ends_the_order_and_the_node_is_healthy() -> None:
+    world = World(orchestrated=True)
+    world.node_orders.replace(world.key(), ADA)
+    world.orders.cancel(world.case().id, ADA)
+    world.process_entries()
+    world.advance_minutes(2)
+    assert (world.case().resolution, world.status(), codes(world)) == (Resolution.CANCELLED, NodeStatus.HEALTHY, [])
+
+
+def test_canceling_an_ordered_replacement_of_an_isolated_node_returns_it_healthy() -> None:
+    world = World(rules=(Rule("ask", approval=(RepairAction.REPLACE_NODE,)),), orchestrated=True)
+    world.node_orders.replace(world.key(), ADA)
+    world.process_entries()
+    assert world.status() is NodeStatus.QUARANTINED
+    world.orders.cancel(world.case().id, ADA)
+    world.until(world.case_is(RESOLVED))
+    assert (world.status(), codes(world), world.released_instances()) == (NodeStatus.HEALTHY, [], [])
+
+
+def test_returning_a_node_withdraws_an_ordered_replacement_that_was_denied() -> None:
+    world = World(rules=(Rule("ask", approval=(RepairAction.REPLACE_NODE,)),))
+    world.node_orders.replace(world.key(), ADA)
+    world.process_entries()
+    world.orders.deny(world.case().id, ADA)
+    world.node_orders.return_node(world.key(), ADA)
+    world.until(world.case_is(RESOLVED))
+    assert (world.status(), codes(world), world.released_instances()) == (NodeStatus.HEALTHY, [], [])
+
+
+def test_a_replacement_ordered_while_a_returned_node_is_verified_is_carried_out() -> None:
+    world = World()
+    world.node_orders.quarantine(world.key(), ADA)
+    world.process_entries()
+    world.node_orders.return_node(world.key(), ADA)
+    world.until(lambda: world.status() is NodeStatus.VALIDATING)
+    world.node_orders.replace(world.key(), ADA)
+    world.until(lambda: world.case().pending_approval is not None)
+    world.orders.approve(world.case().id, ADA)
+    world.until(world.case_is(RESOLVED))
+    assert (world.case().resolution, codes(world)) == (Resolution.REPLACED, [])
+    assert len(world.released_instances()) == 1

@@ -21,6 +21,9 @@ SCOPES_FIXED_BY: Mapping[RepairAction, frozenset[Scope]] = {
 }
 """The scopes whose conditions end when a verification passes after the repair action."""
 
+ORDERED = "operator."
+"""The start of the codes of conditions that an operator's order opens."""
+
 
 def end_scopes(state: NodeState, scopes: Iterable[Scope], *, at: datetime, reason: str) -> Folded:
     """End every condition of these scopes: a reboot ends those of the process and of the boot."""
@@ -43,6 +46,12 @@ def end_verified(state: NodeState, repair_action: RepairAction, *, at: datetime)
         return at if sufficient or in_scope or not ending.isdisjoint(condition.ends_on) else None
 
     return _end(state, at, f"verification passed after {repair_action.value}", ends_at)
+
+
+def end_orders(state: NodeState, *, at: datetime) -> Folded:
+    """End the conditions that operators opened with an order, because a later order withdraws it."""
+    reason = "withdrawn by an operator"
+    return _end(state, at, reason, lambda condition: at if condition.code.startswith(ORDERED) else None)
 
 
 def ignore_observations(state: NodeState, *, before: datetime) -> NodeState:

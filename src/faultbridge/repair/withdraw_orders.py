@@ -1,0 +1,18 @@
+"""Withdraw orders: a cancel or a return ends the conditions that earlier orders to replace or quarantine opened."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+
+from faultbridge.domain.case_transitions import Transition
+from faultbridge.pipeline import entry_builder
+from faultbridge.pipeline.decide.open_case import Rules
+from faultbridge.pipeline.fold.expire import end_orders
+
+
+def withdraw_orders(transition: Transition, rules: Rules, now: datetime) -> Transition:
+    """Return the transition with those conditions ended; the next tick updates the status of the node."""
+    ended = end_orders(transition.state, at=now)
+    faults = (entry_builder.fault_change(one, ended.state, rules.catalog, rules.policy) for one in ended.changes)
+    return replace(transition, state=ended.state, drafts=(*transition.drafts, *faults))
