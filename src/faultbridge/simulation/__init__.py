@@ -1,7 +1,8 @@
 """Deterministic simulation: runs the real product code on fake ports, with faults drawn from a seed.
 
-Reading order: `history` (one run of a seed), `simulated_system` (the installation that runs), `environment/` (sources,
-operators and cloud that act on it), `fault_injection`, `schedule` (simulated time), `deliveries` (how AWS delivers
-messages), `workers` (the Lambda functions), `simulated_ports` and `fakes/` (the ports), `scheduled_state_machine`,
-`journal`, `invariants/` (what must hold), `exhaustive` (all orderings of a few faults), `shrink`.
+Reading order: `history` (one run of a seed), `rest` (its end), `simulated_system` (the installation that runs),
+`instance_health`, `environment/` (sources, operators and cloud that act on it), `fault_injection`, `schedule`
+(simulated time), `deliveries` (how AWS delivers messages), `workers` (the Lambda functions), `simulated_ports` and
+`fakes/` (the ports), `scheduled_state_machine`, `journal`, `invariants/` (what must hold), `exhaustive` (all orderings
+of a few faults), `shrink`.
 """

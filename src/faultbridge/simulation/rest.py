@@ -64,9 +64,7 @@ def _end_failures(system: SimulatedSystem) -> None:
     ports.orchestrator.failures.clear()
     ports.orchestrator.busy_until.clear()
     ports.orchestrator.unreachable_until = None
-    results = ports.verifier.results
-    ports.verifier.results = {one: system.true_verification(one) for one in results if one in system.bad_instances}
-    system.bad_arrivals = 0
+    system.health.end_injected_results()
     system.fleet.set_capacity(None)
 
 
@@ -106,7 +104,7 @@ def end_cases(system: SimulatedSystem) -> Iterator[str]:
             system.journal.add(Kind.ACTION, "operators end the cases that need them")
             PolicyStore(app.ports.table, app.ports.clock).put(document)
         for state in escalated:
-            system.fix(state)
+            system.health.fix(state)
             try:
                 order(app, state.key)
             except Rejected as refusal:

@@ -16,14 +16,14 @@ from faultbridge.domain.cases import RepairAction
 from faultbridge.domain.clusters import ClusterConfig, Mode, RepairOwner
 from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.policy import OrchestratorUnreachable
-from faultbridge.ports import Capacity, CapacityEvidence, Verdict, Verification
+from faultbridge.ports import Capacity, CapacityEvidence
 from faultbridge.registry.registration import NewNode
 from faultbridge.rules.policies import PolicyStore
 from faultbridge.simulation.deliveries import REACT_ENTRY_TYPES, BusRule, DeliveryContext, QueueMapping, StreamMapping
 from faultbridge.simulation.environment.provider_repair import ProviderRepair
 from faultbridge.simulation.fakes import START, FakeFleet, ManualClock
-from faultbridge.simulation.fakes.instance_commands import PASSED
 from faultbridge.simulation.fault_injection import Crash, FaultInjectingSeam, FaultInjector, FaultProfile
+from faultbridge.simulation.instance_health import InstanceHealth
 from faultbridge.simulation.invariants.commit_checks import CommitChecks
 from faultbridge.simulation.journal import Journal, Kind
 from faultbridge.simulation.schedule import Schedule
@@ -46,21 +46,15 @@ NODE_PREFIXES = {REPAIRED: "node", WATCHED: "worker", FOLLOWED: "host"}
 MINUTE = 60.0
 MAX_SWEEP_PAUSE = 900.0
 SWEEP = "sweep"
-CURES = (RepairAction.REBOOT_NODE, RepairAction.RESET_GPU, RepairAction.REPLACE_NODE)
-"""The repair action that fixes a bad instance, by the instance's number modulo three."""
-
-FAILED = Verification(Verdict.FAILED, ("memory: the test of this instance fails",))
-
 MakeInjector = Callable[[FaultProfile, Random, Schedule, Journal], FaultInjector]
 
 
 class SimulatedSystem:
     """Everything that one run needs; the product's part is its own composition root.
 
-    `node_names` maps an instance to the node name that it was registered with. `bad_instances` would fail a
-    verification. `boots` holds the ids of later boots, `silenced` the instances whose agent stopped.
-    `externally_terminated` were terminated by others than Faultbridge. `bad_arrivals` counts how many of
-    the next new instances are bad. `idle_sweeps` counts the sweeps in a row after which nothing had changed.
+    `node_names` maps an instance to the node name that it was registered with. `stopped_agents` holds the instances whose
+    agent stopped, `externally_terminated` those that were terminated by others than Faultbridge. `idle_sweeps` counts
+    the sweeps in a row after which nothing had changed.
     """
 
     def __init__(self, seed: int, profile: FaultProfile, *, make_injector: MakeInjector = FaultInjector) -> None:
@@ -76,7 +70,7 @@ class SimulatedSystem:
         self.fleet: FakeFleet = self.ports.fleet
         self.workers = Workers(self.ports, self.injector, self.journal, Random(f"jitter {seed}"))
         self.ports.workflow.handler = self.workers.step
-        self.ports.restarter.on_restart = self._restarted
+        self.health = InstanceHealth(self.ports)
         context = DeliveryContext(self.ports, self.schedule, Random(f"carrier {seed}"), profile, self.journal)
         self.queue = QueueMapping(context, self.workers.ingest)
         self.streams = (
@@ -87,19 +81,15 @@ class SimulatedSystem:
         self.checks = CommitChecks(self.ports, self.journal)
         self.seam.observers.append(self.checks.before_call)
         self.node_names: dict[str, str] = {}
-        self.bad_instances: set[str] = set()
-        self.boots: dict[str, str] = {}
-        self.silenced: set[str] = set()
+        self.stopped_agents: set[str] = set()
         self.state_cache: dict[str, tuple[Item, NodeState]] = {}
         self.externally_terminated: set[str] = set()
         self.policy = default_policy()
         self.provider_repair: ProviderRepair | None = None
-        self.bad_arrivals = 0
         self.idle_sweeps = 0
         self.by_template, self.spares = False, 0
         self.max_sweep_pause = MAX_SWEEP_PAUSE
         self._streamed = 0
-        self._arrivals_seen = 0
         self._sweep_number = 0
         self._sweep_pause = MINUTE
         self._sweep_at: datetime | None = None
@@ -205,34 +195,6 @@ class SimulatedSystem:
         self.schedule.run_until(self.clock.now() + span)
         self.max_sweep_pause = MAX_SWEEP_PAUSE
 
-    def boot_id(self, instance: str) -> str:
-        """Return the id of an instance's current boot."""
-        return self.boots.get(instance, f"boot-{instance}")
-
-    def mark_bad(self, instance: str) -> None:
-        """Mark an instance as bad, so that its verifications fail."""
-        self.bad_instances.add(instance)
-        self.ports.verifier.results[instance] = FAILED
-
-    def fix(self, state: NodeState) -> None:
-        """Fix the instance of a node, as an operator does, so that its verifications pass."""
-        instance = state.incarnation.instance_id if state.incarnation else None
-        self.bad_instances.discard(instance or "")
-        self.ports.verifier.results.pop(instance or "", None)
-
-    def true_verification(self, instance: str) -> Verification:
-        """Return the result of a verification of an instance without injected faults."""
-        return FAILED if instance in self.bad_instances else PASSED
-
-    def _restarted(self, repair_action: RepairAction, instance: str) -> None:
-        """Give a rebooted instance its new boot id, and fix a bad instance if this repair action is its cure."""
-        if repair_action is RepairAction.REBOOT_NODE:
-            self.boots[instance] = f"boot-{self.ports.restarter.restarted[-1][2]}"
-        number = list(self.fleet.instances).index(instance)
-        if instance in self.bad_instances and CURES[number % len(CURES)] is repair_action:
-            self.bad_instances.discard(instance)
-            self.ports.verifier.results[instance] = PASSED
-
     def deliver_changes(self) -> None:
         """Pass on what was written and published since the last call, and make due arrivals bad."""
         stream = self.ports.table.stream
@@ -246,13 +208,4 @@ class SimulatedSystem:
         if self.checks.activity != before:
             self.sweep_within_a_minute()
         self.rule.deliver_new_events()
-        self._mark_bad_arrivals()
-
-    def _mark_bad_arrivals(self) -> None:
-        """Mark new instances as bad while `bad_arrivals` is positive."""
-        instances = list(self.fleet.instances)
-        for instance in instances[self._arrivals_seen :]:
-            if self.bad_arrivals and instance not in self.node_names:
-                self.bad_arrivals -= 1
-                self.mark_bad(instance)
-        self._arrivals_seen = len(instances)
+        self.health.mark_bad_arrivals(self.node_names)

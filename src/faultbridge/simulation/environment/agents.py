@@ -26,22 +26,24 @@ class AgentActions(SourceActions):
         beats = 1 + int(action.fraction * MAX_BEATS)
         self._log(f"{len(instances)} agents start, {beats} heartbeats each")
         for instance in instances:
-            self.system.silenced.discard(instance.instance_id)
+            self.system.stopped_agents.discard(instance.instance_id)
             self._beat(instance, beats, clock_skew(action))
 
     def _silence(self, action: ExternalAction) -> None:
         """Stop the heartbeats of one node or of all nodes."""
         instances = self._one_or_all(action)
         self._log(f"{len(instances)} agents stop")
-        self.system.silenced.update(one.instance_id for one in instances)
+        self.system.stopped_agents.update(one.instance_id for one in instances)
 
     def _beat(self, instance: FakeInstance, left: int, skew: float) -> None:
         """Send one heartbeat and schedule the next one, unless the agent was stopped or its instance is gone."""
         name, alive = instance.instance_id, self.system.fleet.is_alive(instance.instance_id)
-        if not left or not alive or name in self.system.silenced:
+        if not left or not alive or name in self.system.stopped_agents:
             return
         body = heartbeat(MAX_BEATS - left, self.system.clock.now() + timedelta(seconds=skew))
-        raw_input = RawInput("heartbeat", REPAIRED, body, self._node_name(instance), name, self.system.boot_id(name))
+        raw_input = RawInput(
+            "heartbeat", REPAIRED, body, self._node_name(instance), name, self.system.health.boot_id(name)
+        )
         self._send_until_accepted(raw_input, skew, 0)
         self.system.schedule.after(BEAT_SECONDS, "agent", lambda: self._beat(instance, left - 1, skew))
 
@@ -49,7 +51,7 @@ class AgentActions(SourceActions):
         """Reboot an instance from outside: its next records carry a new boot id."""
         for instance in self._one(action):
             self._log(f"{instance.instance_id} reboots by itself")
-            self.system.boots[instance.instance_id] = f"own-{action.selector}"
+            self.system.health.boots[instance.instance_id] = f"own-{action.selector}"
 
     def _mass_report(self, action: ExternalAction) -> None:
         """Send the same sample from every running instance at the same time."""

@@ -101,7 +101,7 @@ class CloudActions(Actions):
     def _bad_arrival(self, _action: ExternalAction) -> None:
         """Make the next new instance a bad one."""
         self._log("the next new instance is bad")
-        self.system.bad_arrivals += 1
+        self.system.health.bad_arrivals += 1
 
     def _running_job(self, action: ExternalAction) -> None:
         """Run a job on a node for up to an hour, so that drains take longer."""

@@ -53,7 +53,7 @@ class OperatorActions(Actions):
         """Return a node, usually one with an escalated case; two times in three it was fixed before."""
         escalated = [state for state in self._nodes() if _is_escalated(state)]
         if escalated and action.selector % 3:
-            self.system.fix(pick(escalated, action.selector))
+            self.system.health.fix(pick(escalated, action.selector))
         self._order_node("return", action, lambda app, node: app.repair.node_orders.return_node(node, ORDER), escalated)
 
     def _ignore(self, action: ExternalAction) -> None:

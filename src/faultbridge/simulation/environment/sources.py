@@ -36,7 +36,7 @@ class SourceActions(CloudActions):
         followed = [*self.system.fleet.running(GROUPS[FOLLOWED])]
         instance = pick([*repaired, *repaired, *watched, *followed], action.selector)
         if action.subject in HARDWARE_FAULTS and action.fraction < TRUE_ALARM_SHARE:
-            self.system.mark_bad(instance.instance_id)
+            self.system.health.mark_bad(instance.instance_id)
             if self.system.provider_repair is not None and instance in followed:
                 self.system.provider_repair.detect(instance.instance_id, action.fraction / TRUE_ALARM_SHARE)
         self._send(instance, action)
@@ -53,7 +53,7 @@ class SourceActions(CloudActions):
 
     def _fail_host(self, instance: FakeInstance) -> None:
         """Make the host of an instance fail, which EC2 reports as impaired."""
-        self.system.mark_bad(instance.instance_id)
+        self.system.health.mark_bad(instance.instance_id)
         self.system.checks.dead_instances.add(instance.instance_id)
         name = self._node_name(instance)
         self._log(f"EC2 reports the host of {instance.instance_id} ({name}) as impaired")
@@ -90,7 +90,11 @@ class SourceActions(CloudActions):
         skew = clock_skew(action)
         at = now + timedelta(seconds=skew - action.selector % 5) if action.selector % 2 else None
         self._log(f"{instance.instance_id} ({name}) reports: {action.subject}")
-        boot = self.system.boot_id(instance.instance_id) if cluster == REPAIRED and action.selector % 5 == 0 else None
+        boot = (
+            self.system.health.boot_id(instance.instance_id)
+            if cluster == REPAIRED and action.selector % 5 == 0
+            else None
+        )
         raw_input = RawInput(source, cluster, make(action.selector // 7, at), name, known, boot)
         self._send_until_accepted(raw_input, skew, 3)
 

@@ -1,0 +1,70 @@
+"""The true health of the simulated instances, which the product knows only from records and verifications."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+
+from faultbridge.domain.cases import RepairAction
+from faultbridge.domain.nodes import NodeState
+from faultbridge.ports import Verdict, Verification
+from faultbridge.simulation.fakes.instance_commands import PASSED
+from faultbridge.simulation.simulated_ports import SimulatedPorts
+
+CURES = (RepairAction.REBOOT_NODE, RepairAction.RESET_GPU, RepairAction.REPLACE_NODE)
+"""The repair action that fixes a bad instance, by the instance's number modulo three."""
+
+FAILED = Verification(Verdict.FAILED, ("memory: the test of this instance fails",))
+
+
+class InstanceHealth:
+    """Which instances are bad, and which boot each one runs.
+
+    `bad` instances fail their verification. `bad_arrivals` counts how many of the next new instances are bad. `boots`
+    holds the ids of later boots.
+    """
+
+    def __init__(self, ports: SimulatedPorts) -> None:
+        self._ports = ports
+        self.bad: set[str] = set()
+        self.bad_arrivals = 0
+        self.boots: dict[str, str] = {}
+        self._arrivals_seen = 0
+        ports.restarter.on_restart = self._restarted
+
+    def boot_id(self, instance: str) -> str:
+        """Return the id of an instance's current boot."""
+        return self.boots.get(instance, f"boot-{instance}")
+
+    def mark_bad(self, instance: str) -> None:
+        """Mark an instance as bad, so that its verifications fail."""
+        self.bad.add(instance)
+        self._ports.verifier.results[instance] = FAILED
+
+    def fix(self, state: NodeState) -> None:
+        """Fix the instance of a node, as an operator does, so that its verifications pass."""
+        instance = state.incarnation.instance_id if state.incarnation else None
+        self.bad.discard(instance or "")
+        self._ports.verifier.results.pop(instance or "", None)
+
+    def end_injected_results(self) -> None:
+        """Let every verification return its true result, and let no further new instance be bad."""
+        self.bad_arrivals = 0
+        self._ports.verifier.results = {one: FAILED for one in self._ports.verifier.results if one in self.bad}
+
+    def mark_bad_arrivals(self, registered: Container[str]) -> None:
+        """Mark new instances as bad while `bad_arrivals` is positive; registered ones are not new."""
+        instances = list(self._ports.fleet.instances)
+        for instance in instances[self._arrivals_seen :]:
+            if self.bad_arrivals and instance not in registered:
+                self.bad_arrivals -= 1
+                self.mark_bad(instance)
+        self._arrivals_seen = len(instances)
+
+    def _restarted(self, repair_action: RepairAction, instance: str) -> None:
+        """Give a rebooted instance its new boot id, and fix a bad instance if this repair action is its cure."""
+        if repair_action is RepairAction.REBOOT_NODE:
+            self.boots[instance] = f"boot-{self._ports.restarter.restarted[-1][2]}"
+        number = list(self._ports.fleet.instances).index(instance)
+        if instance in self.bad and CURES[number % len(CURES)] is repair_action:
+            self.bad.discard(instance)
+            self._ports.verifier.results[instance] = PASSED
