@@ -52,9 +52,9 @@ MakeInjector = Callable[[FaultProfile, Random, Schedule, Journal], FaultInjector
 class SimulatedSystem:
     """Everything that one run needs; the product's part is its own composition root.
 
-    `node_names` maps an instance to the node name that it was registered with. `stopped_agents` holds the instances whose
-    agent stopped, `externally_terminated` those that were terminated by others than Faultbridge. `idle_sweeps` counts
-    the sweeps in a row after which nothing had changed.
+    `node_names` maps an instance to the node name that it was registered with. `stopped_agents` holds the instances
+    whose agent stopped, `externally_terminated` those that were terminated by others than Faultbridge. `idle_sweeps`
+    counts the sweeps in a row after which nothing had changed.
     """
 
     def __init__(self, seed: int, profile: FaultProfile, *, make_injector: MakeInjector = FaultInjector) -> None:

@@ -61,7 +61,7 @@ _KIND_WEIGHTS: Mapping[str, int] = {
     "retire": 1,
     "close_breakers": 1,
     "heartbeats": 4,
-    "silence": 2,
+    "stop_heartbeats": 2,
     "own_reboot": 2,
     "mass_report": 2,
     "alert_group": 2,

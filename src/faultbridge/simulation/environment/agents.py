@@ -29,7 +29,7 @@ class AgentActions(SourceActions):
             self.system.stopped_agents.discard(instance.instance_id)
             self._beat(instance, beats, clock_skew(action))
 
-    def _silence(self, action: ExternalAction) -> None:
+    def _stop_heartbeats(self, action: ExternalAction) -> None:
         """Stop the heartbeats of one node or of all nodes."""
         instances = self._one_or_all(action)
         self._log(f"{len(instances)} agents stop")
@@ -41,10 +41,8 @@ class AgentActions(SourceActions):
         if not left or not alive or name in self.system.stopped_agents:
             return
         body = heartbeat(MAX_BEATS - left, self.system.clock.now() + timedelta(seconds=skew))
-        raw_input = RawInput(
-            "heartbeat", REPAIRED, body, self._node_name(instance), name, self.system.health.boot_id(name)
-        )
-        self._send_until_accepted(raw_input, skew, 0)
+        boot = self.system.health.boot_id(name)
+        self._send_until_accepted(RawInput("heartbeat", REPAIRED, body, self._node_name(instance), name, boot), skew, 0)
         self.system.schedule.after(BEAT_SECONDS, "agent", lambda: self._beat(instance, left - 1, skew))
 
     def _own_reboot(self, action: ExternalAction) -> None:

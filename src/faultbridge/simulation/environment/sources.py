@@ -90,11 +90,8 @@ class SourceActions(CloudActions):
         skew = clock_skew(action)
         at = now + timedelta(seconds=skew - action.selector % 5) if action.selector % 2 else None
         self._log(f"{instance.instance_id} ({name}) reports: {action.subject}")
-        boot = (
-            self.system.health.boot_id(instance.instance_id)
-            if cluster == REPAIRED and action.selector % 5 == 0
-            else None
-        )
+        reports_boot = cluster == REPAIRED and action.selector % 5 == 0
+        boot = self.system.health.boot_id(instance.instance_id) if reports_boot else None
         raw_input = RawInput(source, cluster, make(action.selector // 7, at), name, known, boot)
         self._send_until_accepted(raw_input, skew, 3)
 
