@@ -131,7 +131,7 @@ def loop(path: Path) -> int:
 def decode(path: Path) -> int:
     """Decode a log in pieces, as the command line does."""
     with path.open("rb") as stream:
-        return len(registry.decode_pieces("kernel-log", iter(lambda: stream.read(PIECE), b"")))
+        return len(registry.read_pieces("kernel-log", iter(lambda: stream.read(PIECE), b"")).observations)
 
 
 def main() -> int:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from functools import cache
 from importlib import import_module
 from itertools import chain
 
-from faultbridge.decoders.common.decoder import NO_HINTS, Decoder, Hints
+from faultbridge.decoders import reading
+from faultbridge.decoders.common.decoder import NO_HINTS, Decoded, Decoder, Hints
+from faultbridge.decoders.common.documents import embedded, text_of
+from faultbridge.decoders.reading import TextCleaner
 from faultbridge.domain.faults import Observation
 from faultbridge.errors import Rejected
 
@@ -42,9 +47,11 @@ _DECODERS: Mapping[str, str] = {
     "heartbeat": "native.heartbeat:DECODER",
     "faultbridge": "native.normalized:DECODER",
 }
+_LOG = "kernel-log"
 MAX_BYTES = 64 * 1024 * 1024
 _HEAD = 64 * 1024
 _START = 4096
+_JSON = re.compile(rb"\s{0,64}(?:\{|\[\s{0,64}\{)")
 
 
 def names() -> tuple[str, ...]:
@@ -64,21 +71,36 @@ def get(name: str) -> Decoder:
 
 def decode(source: str, body: bytes, hints: Hints = NO_HINTS) -> tuple[Observation, ...]:
     """Return the observations in one record; unreadable input is `Rejected` with a stable reason."""
-    decoder = get(source)
+    return read(source, body, hints).observations
+
+
+def read(source: str, body: bytes, hints: Hints = NO_HINTS) -> Decoded:
+    """Return the observations in one record, and how much of it was not understood."""
+    decoder, cleaner = get(source), TextCleaner()
     _reject_unreadable(body)
-    return _with_gpu_count(decoder.decode(body, hints), hints)
+    decoded = reading.read(decoder, cleaner.clean(body), hints)
+    return cleaner.noted(_with_gpu_count(decoded, hints))
 
 
-def decode_pieces(source: str, pieces: Iterable[bytes], hints: Hints = NO_HINTS) -> tuple[Observation, ...]:
+def read_pieces(source: str, pieces: Iterable[bytes], hints: Hints = NO_HINTS) -> Decoded:
     """Decode a body that arrives in pieces; only log formats accept bodies too large for memory."""
-    decoder = get(source)
+    decoder, cleaner = get(source), TextCleaner()
     pieces = iter(pieces)
     head = next(pieces, b"")
-    # A body that starts like JSON may be an envelope, which can only be opened as a whole.
-    if decoder.decode_pieces is None or head[:_START].lstrip()[:1] == b"{":
-        return decode(source, _join(chain([head], pieces)), hints)
+    if decoder.decode_pieces is None or _is_document(head):
+        return read(source, _join(chain([head], pieces)), hints)
     _reject_unreadable(head)
-    return _with_gpu_count(decoder.decode_pieces(chain([head], pieces), hints), hints)
+    decoded = decoder.decode_pieces(cleaner.pieces(chain([head], pieces)), hints)
+    return cleaner.noted(_with_gpu_count(decoded, hints))
+
+
+def _is_document(head: bytes) -> bool:
+    """Return whether a body is a JSON document, which can only be read as a whole, and not one object a line."""
+    start = head[:_START]
+    if _JSON.match(start) is None or b'"awslogs"' in start or b'"logEvents"' in start:
+        return _JSON.match(start) is not None
+    first, _, rest = head.lstrip().partition(b"\n")
+    return not rest or embedded(text_of(first)) is None
 
 
 def _join(pieces: Iterable[bytes]) -> bytes:
@@ -91,18 +113,18 @@ def _join(pieces: Iterable[bytes]) -> bytes:
     return b"".join(parts)
 
 
-def _with_gpu_count(observations: tuple[Observation, ...], hints: Hints) -> tuple[Observation, ...]:
+def _with_gpu_count(decoded: Decoded, hints: Hints) -> Decoded:
     if hints.instance_type is None:
-        return observations
+        return decoded
     from faultbridge.decoders.common.gpu_count import add_gpu_count_check
 
-    return add_gpu_count_check(observations, hints.instance_type)
+    return replace(decoded, observations=add_gpu_count_check(decoded.observations, hints.instance_type))
 
 
 def recognize(body: bytes) -> str:
     """Return the only source whose format a body has; no match or several matches are `Rejected`."""
     _reject_unreadable(body)
-    candidates = [name for name in _DECODERS if get(name).recognize(body[:_HEAD])]
+    candidates = _candidates(TextCleaner().clean(body))
     if not candidates:
         raise Rejected("unknown_format", "the input matches no source format; name the source of this input")
     if len(candidates) > 1:
@@ -112,10 +134,20 @@ def recognize(body: bytes) -> str:
     return candidates[0]
 
 
+def _candidates(body: bytes) -> list[str]:
+    """Return the sources whose format a body has; if there are none, those of the text that the body wraps."""
+    head = body[:_HEAD]
+    found = [name for name in _DECODERS if get(name).recognize(head)]
+    if found == []:
+        inner = reading.recognized_text(body)
+        found = [name for name in _DECODERS if inner and get(name).recognize(inner[:_HEAD])]
+    # The text in a document of another source can look like a line of a kernel log.
+    is_document = len(found) > 1 and _JSON.match(head) is not None
+    return [name for name in found if name != _LOG] if is_document else found
+
+
 def _reject_unreadable(body: bytes) -> None:
     if not body[:_START].strip() and not body.strip():
         raise Rejected("empty", "the input is empty")
     if len(body) > MAX_BYTES:
         raise Rejected("too_large", f"{len(body)} bytes; at most {MAX_BYTES} are read")
-    if b"\0" in body:
-        raise Rejected("binary", "the input contains NUL bytes; only text is read")

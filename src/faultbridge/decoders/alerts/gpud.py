@@ -146,4 +146,5 @@ DECODER = Decoder(
     '"suggested_actions": {"repair_actions": ["REBOOT_SYSTEM"]}}]}]',
     recognize=recognize,
     decode=decode,
+    can_be_silent=True,
 )

@@ -145,6 +145,7 @@ ALERTMANAGER = Decoder(
     '"annotations": {}, "startsAt": "2026-02-03T04:05:06.789012345Z", "endsAt": "0001-01-01T00:00:00Z"}]}',
     recognize=_recognize_alertmanager,
     decode=partial(_decode, "alertmanager"),
+    can_be_silent=True,
 )
 GRAFANA = Decoder(
     name="grafana",
@@ -154,4 +155,5 @@ GRAFANA = Decoder(
     '"values": null, "startsAt": "2026-02-03T04:05:06Z", "endsAt": "0001-01-01T00:00:00Z"}]}',
     recognize=_recognize_grafana,
     decode=partial(_decode, "grafana"),
+    can_be_silent=True,
 )

@@ -76,4 +76,5 @@ DECODER = Decoder(
     '"2026-02-03T04:05:06Z", "detail": {"instance-id": "i-0123456789abcdef0", "instance-action": "terminate"}}',
     recognize=recognize,
     decode=decode,
+    can_be_silent=True,
 )

@@ -117,4 +117,5 @@ DECODER = Decoder(
     '"affectedEntities": [{"entityValue": "i-0123456789abcdef0"}]}}',
     recognize=recognize,
     decode=decode,
+    can_be_silent=True,
 )

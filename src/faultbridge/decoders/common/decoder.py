@@ -45,13 +45,29 @@ NO_HINTS = Hints()
 
 
 @dataclass(frozen=True, slots=True)
+class Decoded:
+    """The observations in a record, and what the decoder did not understand.
+
+    `unparsed` is the number of lines or documents that look like a fault of the source, or that are in its format, but
+    of which nothing was understood. `notes` are sentences about parts of the input that were skipped.
+    """
+
+    observations: tuple[Observation, ...]
+    unparsed: int = 0
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Decoder:
     """The decoder of one source format.
 
     `summary` and `example` document the format for `faultbridge sources`.
     `recognize(head)` returns whether the first bytes of a body are probably in this format.
-    `decode(body, hints)` returns the observations in input order. It raises `Rejected` for a body in another format.
+    `decode(body, hints)` returns the observations in input order, as `Decoded` if it counts what it did not understand.
+    It raises `Rejected` for a body in another format.
     `decode_pieces(pieces, hints)` does the same for a body of any length in pieces; only some formats support it.
+    `can_be_silent` marks a log or an event stream: healthy input yields no observation. Healthy input of any other
+    format yields a health snapshot or a counter sample.
 
         DECODER = Decoder("my-source", "log of my tool", "ERROR gpu 3", recognize, decode)
     """
@@ -60,8 +76,9 @@ class Decoder:
     summary: str
     example: str
     recognize: Callable[[bytes], bool]
-    decode: Callable[[bytes, Hints], tuple[Observation, ...]]
-    decode_pieces: Callable[[Iterable[bytes], Hints], tuple[Observation, ...]] | None = None
+    decode: Callable[[bytes, Hints], tuple[Observation, ...] | Decoded]
+    decode_pieces: Callable[[Iterable[bytes], Hints], Decoded] | None = None
+    can_be_silent: bool = False
 
 
 def to_clear(fault: Fault) -> Clear:

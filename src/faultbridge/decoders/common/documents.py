@@ -32,13 +32,9 @@ def documents(body: bytes) -> tuple[Any, ...]:
     """Return the JSON documents of a body in order; any other text in the body is `Rejected`."""
     if len(body) > MAX_JSON_BYTES:
         raise Rejected("too_large", f"{len(body)} bytes of JSON; at most {MAX_JSON_BYTES} are read")
-    text, position, found = _encodable(text_of(body)).strip(), 0, []
+    found = []
     try:
-        while position < len(text):
-            if text[position].isspace():
-                position += 1
-                continue
-            document, position = _DECODER.raw_decode(text, position)
+        for document in each_document(text_of(body)):
             found.append(document)
             if len(found) > MAX_DOCUMENTS:
                 raise Rejected(
@@ -47,6 +43,17 @@ def documents(body: bytes) -> tuple[Any, ...]:
     except (ValueError, RecursionError) as error:
         raise Rejected("malformed_json", _reason(error)) from error
     return tuple(found)
+
+
+def each_document(text: str) -> Iterator[Any]:
+    """Yield the JSON documents of a text; raise ValueError or RecursionError at other text."""
+    text, position = _encodable(text).strip(), 0
+    while position < len(text):
+        if text[position].isspace():
+            position += 1
+            continue
+        document, position = _DECODER.raw_decode(text, position)
+        yield document
 
 
 def embedded(text: str) -> dict[str, Any] | None:

@@ -18,11 +18,12 @@ _INSTANCE = re.compile(r"(?:^|[/_])(i-[0-9a-f]{8,17})$")
 
 @dataclass(frozen=True, slots=True)
 class LogEvent:
-    """One log message, its CloudWatch timestamp, and the instance id in its log stream's name."""
+    """One log message, its collector's time and node, and the instance id in the name of its log stream."""
 
     message: str
     at: datetime | None = None
     instance_id: str | None = None
+    node: str | None = None
 
 
 def log_events(body: bytes) -> tuple[LogEvent, ...] | None:

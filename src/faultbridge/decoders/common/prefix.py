@@ -1,4 +1,4 @@
-"""Strips the prefixes of a kernel log line: printk, dmesg, syslog, kmsg, journald and container."""
+"""Strips the prefixes of a kernel log line: printk, dmesg, syslog, kmsg, journald, container and JSON."""
 
 from __future__ import annotations
 
@@ -6,18 +6,17 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
-from faultbridge.decoders.common.clock import calendar_time, iso_instant, yearless_time
-from faultbridge.decoders.common.documents import embedded
-from faultbridge.domain.times import from_milliseconds
+from faultbridge.decoders.common.clock import calendar_time, instant, iso_instant, month_name, yearless_time
+from faultbridge.decoders.common.wrappers import unwrap
 
-MAX_PREFIXES = 8
+MAX_PREFIXES = 12
 # Driver messages start with one of these; no prefix follows.
 _DRIVERS = ("NVRM: ", "nvidia", "pcieport ", "mlx5_core ")
 USER = "user"
 _NETWORKD = "systemd-networkd"
 _KERNEL_FACILITY, _USER_FACILITY = 0, 1
+ANSI = re.compile(r"\x1b\[[0-9;]{0,16}[A-Za-z]")
 
 
 @dataclass(slots=True)
@@ -44,7 +43,6 @@ def unprefixed(line: str, received_at: datetime | None = None) -> KernelMessage:
     for _ in range(MAX_PREFIXES):
         if message.text.startswith(_DRIVERS) or not _strip_one(message, received_at):
             break
-        message.framed = True
     return message
 
 
@@ -56,9 +54,15 @@ def _strip_one(message: KernelMessage, received_at: datetime | None) -> bool:
         match = pattern.match(text)
         if match is not None:
             message.text = text[match.end() :]
+            message.framed = True
             strip(message, match, received_at)
             return True
-    return first == "{" and _from_journal(message)
+    if first == "{":
+        return _from_json(message)
+    if first == "\x1b" or first.isspace() or first == "\ufeff":
+        message.text = ANSI.sub("", text).lstrip().removeprefix("\ufeff")
+        return message.text != text
+    return False
 
 
 _Strip = Callable[[KernelMessage, "re.Match[str]", "datetime | None"], None]
@@ -76,6 +80,26 @@ def _calendar(message: KernelMessage, match: re.Match[str], _: datetime | None) 
 
 def _yearless(message: KernelMessage, match: re.Match[str], received_at: datetime | None) -> None:
     message.observed_at = message.observed_at or yearless_time(match[1], match[2], match[3], received_at)
+
+
+def _minute(message: KernelMessage, match: re.Match[str], received_at: datetime | None) -> None:
+    if month_name(match[1]):
+        message.observed_at = message.observed_at or yearless_time(match[1], match[2], f"{match[3]}:00", received_at)
+
+
+def _localized(message: KernelMessage, match: re.Match[str], _: datetime | None) -> None:
+    month = month_name(match[1])
+    if month is not None:
+        message.observed_at = message.observed_at or calendar_time(month, match[2], match[3], match[4])
+
+
+def _date_and_time(message: KernelMessage, match: re.Match[str], _: datetime | None) -> None:
+    text = match[1].replace("/", "-").replace(" ", "T")
+    message.observed_at = message.observed_at or iso_instant(text)
+
+
+def _epoch(message: KernelMessage, match: re.Match[str], _: datetime | None) -> None:
+    message.observed_at = message.observed_at or instant(float(match[1]))
 
 
 def _iso(message: KernelMessage, match: re.Match[str], _: datetime | None) -> None:
@@ -122,51 +146,39 @@ def _facility(priority: int) -> str:
     return USER if number == _USER_FACILITY else "kern" if number == _KERNEL_FACILITY else str(number)
 
 
-def _from_journal(message: KernelMessage) -> bool:
-    """Read a journald export object in place; its message may be a byte array, its numbers are strings."""
-    record = embedded(message.text)
-    text = _journal_text(record.get("MESSAGE")) if record else None
-    if record is None or text is None:
+def _from_json(message: KernelMessage) -> bool:
+    """Replace a message by the log line in a collector's JSON object; return False for other JSON."""
+    wrapped = unwrap(message.text)
+    if wrapped is None:
         return False
-    kernel = record.get("_TRANSPORT", "kernel") == "kernel" and record.get("SYSLOG_FACILITY", "0") != "1"
-    networkd = record.get("_TRANSPORT") == "journal" and record.get("SYSLOG_IDENTIFIER") == _NETWORKD
-    message.text = f"{_NETWORKD}[0]: {text}" if networkd else text
-    message.observed_at = _journal_time(record)
-    message.node = _text_field(record, "_HOSTNAME")
-    message.boot_id = _text_field(record, "_BOOT_ID")
-    message.facility = "kern" if kernel else "daemon" if networkd else USER
+    networkd = wrapped.by_service and wrapped.program == _NETWORKD
+    message.text = f"{_NETWORKD}[0]: {wrapped.text}" if networkd else wrapped.text
+    message.observed_at = wrapped.at or message.observed_at
+    message.node = wrapped.node or message.node
+    message.boot_id = wrapped.boot_id or message.boot_id
+    message.uptime = wrapped.uptime or message.uptime
+    if wrapped.program is not None:
+        message.facility = "kern" if wrapped.by_kernel else "daemon" if networkd else USER
+    message.framed = True
     return True
-
-
-def _journal_text(value: object) -> str | None:
-    if isinstance(value, str):
-        return value
-    if isinstance(value, list) and all(type(byte) is int and 0 <= byte <= 255 for byte in value):  # noqa: PLR2004 - a byte
-        return bytes(value).decode("utf-8", "replace")
-    return None
-
-
-def _journal_time(record: Mapping[str, Any]) -> datetime | None:
-    value = record.get("_SOURCE_REALTIME_TIMESTAMP", record.get("__REALTIME_TIMESTAMP"))
-    digits = str(value)
-    try:
-        return from_milliseconds(int(digits) // 1000) if digits.isascii() and digits.isdigit() else None
-    except (OverflowError, ValueError):
-        return None
-
-
-def _text_field(record: Mapping[str, Any], key: str) -> str | None:
-    value = record.get(key)
-    return value if isinstance(value, str) and value else None
 
 
 _ESCAPE = re.compile(r"\\x([0-9a-fA-F]{2})")
 _MONTH = r"(Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) {1,2}(\d{1,2}) (\d\d:\d\d:\d\d)"
 _ISO = r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?)"
+_DATE_AND_TIME = r"(\d{4}[-/]\d\d[-/]\d\d \d\d:\d\d:\d\d(?:[.,]\d{1,9})?)(?: ?(?:UTC|Z|\+00:?00))?"
 _FACILITY = r"(kern|user|mail|daemon|auth|syslog|lpr|news|uucp|cron|authpriv|ftp|local[0-7])"
+_WEEKDAY = r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)"
 _BRACKET: _Patterns = (
-    (re.compile(r"\[ {0,6}(\d{1,10}\.\d{1,9})\](?:\[ {0,6}[TC]\d{1,9}\])? ?"), _uptime),
-    (re.compile(rf"\[(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) {_MONTH} (\d{{4}})\] ?"), _calendar),
+    (
+        re.compile(r"\[ {0,6}(\d{1,10}\.\d{1,9})(?: <[ \d.+]{1,24}>)?\](?:\[ {0,6}[TC]\d{1,9}\])? ?"),
+        _uptime,
+    ),
+    (re.compile(rf"\[{_WEEKDAY} {_MONTH} (\d{{4}})\] ?"), _calendar),
+    (re.compile(r"\[ {0,8}[<+] {0,8}\d{1,10}\.\d{1,9}>?\] ?"), _strip_only),
+    (re.compile(r"\[(\w{3}) {1,2}(\d{1,2}) (\d\d:\d\d)\] ?"), _minute),
+    (re.compile(r"\[\S{1,5} {1,3}(\S{1,6}) {1,3}(\d{1,2}) (\d\d:\d\d:\d\d) (\d{4})\] ?"), _localized),
+    (re.compile(r"\[(?:pod|container)/[\w./-]{1,253}\] "), _strip_only),
 )
 _ANGLE: _Patterns = (
     (
@@ -178,13 +190,21 @@ _ANGLE: _Patterns = (
 _DIGIT: _Patterns = (
     (re.compile(rf"{_ISO} (?:std(?:out|err) [FP] )?"), _iso),
     (re.compile(r"(\d{1,6}),(\d{1,20}),(\d{1,18}),[^,;]{1,16}(?:,[^;]{0,200})?;"), _kmsg),
-    (re.compile(r"([0-9][\w.-]{0,253}) kernel: ?"), _host),
+    (re.compile(rf"{_DATE_AND_TIME} "), _date_and_time),
+    (re.compile(r"(\d{10}\.\d{3,9}) (?=[\w.-]{1,253} kernel)"), _epoch),
+    (re.compile(r"([0-9][\w.-]{0,253}) kernel(?:\[\d{1,10}\])?: ?"), _host),
 )
 _LETTER: _Patterns = (
-    (re.compile(rf"{_MONTH} "), _yearless),
+    (re.compile(rf"{_MONTH}(?:\.\d{{1,9}})? "), _yearless),
     (re.compile(rf"{_FACILITY} {{0,4}}:(?:emerg|alert|crit|err|warn|notice|info|debug) {{0,4}}: "), _level),
-    (re.compile(r"(?:([A-Za-z][\w.-]{0,253}) )?kernel: ?"), _host),
+    (re.compile(r"(?:([A-Za-z][\w.-]{0,253}) )?kernel(?:\[\d{1,10}\])?: ?"), _host),
     (re.compile(r"MESSAGE="), _strip_only),
     (re.compile(r"message repeated (\d{1,6}) times: \[ ?"), _repeated),
+    (re.compile(rf"{_WEEKDAY} {_DATE_AND_TIME} "), _date_and_time),
+    (re.compile(rf"{_WEEKDAY} {_MONTH} (\d{{4}}) "), _calendar),
+    (re.compile(r"(?:[\w.-]{1,253} )?login: {0,8}"), _strip_only),
+    (re.compile(r"[\w.-]{1,64} {1,24}\| "), _strip_only),
 )
-_BY_FIRST: Mapping[str, _Patterns] = {"[": _BRACKET, "<": _ANGLE}
+# What is left of /dev/kmsg's head if its front was cut off.
+_REST_OF_HEAD: _Patterns = ((re.compile(r"-; ?"), _strip_only),)
+_BY_FIRST: Mapping[str, _Patterns] = {"[": _BRACKET, "<": _ANGLE, "-": _REST_OF_HEAD}

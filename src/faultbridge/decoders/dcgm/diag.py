@@ -73,4 +73,5 @@ DECODER = Decoder(
     '"GPU 0 had uncorrectable memory errors and row remapping failed.", "error_id": 84}]}]}]}]}}',
     recognize=recognize,
     decode=decode,
+    can_be_silent=True,
 )

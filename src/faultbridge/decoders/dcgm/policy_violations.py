@@ -118,4 +118,5 @@ DECODER = Decoder(
     example="Listening for violations.\nTimestamp: Tue Feb  3 04:05:06 2026\nXID error 79 detected.",
     recognize=recognize,
     decode=decode,
+    can_be_silent=True,
 )

@@ -236,4 +236,5 @@ DECODER = Decoder(
     '"condition: ":"XID Error","data: ":{"ErrNum":79},"HealthMonitoringAgentDetectionEvent":"HealthEvent"}',
     recognize=recognize,
     decode=decode,
+    can_be_silent=True,
 )

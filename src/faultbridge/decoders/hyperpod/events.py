@@ -193,4 +193,5 @@ DECODER = Decoder(
     '{"HealthStatus": "Unhealthy", "HealthStatusReason": null, "RepairAction": "Replace"}, "EventTime": null}}',
     recognize=recognize,
     decode=decode,
+    can_be_silent=True,
 )

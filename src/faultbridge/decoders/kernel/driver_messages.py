@@ -40,12 +40,12 @@ class DriverMessageReader:
     _pending_loss: KernelMessage | None = None
     _unnumbered: set[int] = field(default_factory=set)
 
-    def read(self, message: KernelMessage) -> None:
-        """Append the fault of a driver message without an Xid, if it reports one."""
+    def read(self, message: KernelMessage) -> bool:
+        """Append the fault of a driver message without an Xid; return False if it reports none."""
         pending, self._pending_loss = self._pending_loss, None
         text = message.text
         if message.facility != USER and self._learn_names(text):
-            return
+            return True
         if (found := _LOST.match(text)) is not None:
             self._lost(message, found[1])
         elif _LOST_START.match(text) is not None or (pending and text.startswith(_LOST_MIDDLE)):
@@ -59,6 +59,9 @@ class DriverMessageReader:
             self.found.append(device_fault(message, "host.uvm_fatal", NODE_COMPONENT, found[1]))
         elif (found := _NVLINK_TRAINING.match(text)) is not None:
             self.found.append(device_fault(message, "host.nvlink_training_failed", NODE_COMPONENT, found[1]))
+        else:
+            return False
+        return True
 
     def _learn_names(self, text: str) -> bool:
         """Keep the UUID or serial number in a message; return whether it has one."""

@@ -25,12 +25,13 @@ class HostReader:
     found: list[Fault | Clear]
     _without_carrier: set[str] = field(default_factory=set)
 
-    def read(self, message: KernelMessage) -> None:
-        """Append the observation of the first rule that matches a message, if any."""
+    def read(self, message: KernelMessage) -> bool:
+        """Append the observation of the first rule that matches a message; return False if none does."""
         for rule in RULES:
             if rule.phrase in message.text and (details := _details(rule, message.text)) is not None:
                 self._append(rule, message, details)
-                return
+                return True
+        return False
 
     def _append(self, rule: Rule, message: KernelMessage, details: dict[str, str]) -> None:
         component = _component(rule, details)

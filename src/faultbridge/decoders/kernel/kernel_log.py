@@ -16,12 +16,14 @@ from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from faultbridge.decoders.common.decoder import Decoder, Hints
+from faultbridge.decoders.common.decoder import Decoded, Decoder, Hints
 from faultbridge.decoders.common.documents import text_of
 from faultbridge.decoders.common.envelope import log_events
-from faultbridge.decoders.common.prefix import KernelMessage, unprefixed
+from faultbridge.decoders.common.prefix import USER, KernelMessage, unprefixed
+from faultbridge.decoders.common.wrappers import wrapped_lines
 from faultbridge.decoders.kernel.driver_messages import DriverMessageReader
 from faultbridge.decoders.kernel.line_filter import PIECE, BenignLineFilter, matching_lines, pieces_of, whole_lines
+from faultbridge.decoders.kernel.line_parts import SIGNATURE, candidates, parts_of
 from faultbridge.decoders.kernel.pcie import PcieReader
 from faultbridge.decoders.kernel.sxid import SxidReader
 from faultbridge.decoders.kernel.xid import SOURCE, read_xid
@@ -31,6 +33,9 @@ from faultbridge.errors import Rejected
 if TYPE_CHECKING:
     from faultbridge.decoders.kernel.host import HostReader
 
+_ANSI = re.compile(rb"\x1b\[[0-9;]{0,16}[A-Za-z]")
+# A pretty-printed journal names the kernel beside each message.
+_TRANSPORT = re.compile(rb'"_TRANSPORT" {0,4}: {0,4}"kernel"|"dmesg" {0,4}: {0,4}\[')
 _MAX_FRAMING_LINES = 10_000
 _MAX_RECOGNIZED_LINES = 200
 # A message without a prefix is recognized by the driver name or phrase at its start.
@@ -42,36 +47,38 @@ _BARE = re.compile(
 )
 
 
-def decode(body: bytes, hints: Hints) -> tuple[Observation, ...]:
+def decode(body: bytes, hints: Hints) -> Decoded:
     """Return the faults and clears in a log, or in the CloudWatch Logs record that carries it."""
     events = log_events(body)
-    if events is None:
-        return _decoded([body], hints) if len(body) <= PIECE else decode_pieces(pieces_of(body), hints)
-    return _decoded(["\n".join(event.message for event in events).encode()], hints)
+    if events is not None:
+        return _decoded(((event.message.encode("utf-8", "replace"), event.at) for event in events), hints)
+    records = wrapped_lines(body)
+    if records is not None:
+        body = records
+    return _decoded([(body, None)], hints) if len(body) <= PIECE else decode_pieces(pieces_of(body), hints)
 
 
-def decode_pieces(pieces: Iterable[bytes], hints: Hints) -> tuple[Observation, ...]:
+def decode_pieces(pieces: Iterable[bytes], hints: Hints) -> Decoded:
     """Decode a log of any length piece by piece; only the observations stay in memory."""
-    return _decoded(whole_lines(pieces), hints)
+    return _decoded(((text, None) for text in whole_lines(pieces)), hints)
 
 
-def _decoded(texts: Iterable[bytes], hints: Hints) -> tuple[Observation, ...]:
+def _decoded(texts: Iterable[tuple[bytes, datetime | None]], hints: Hints) -> Decoded:
     reader = _LogReader(hints.received_at)
-    for text in texts:
-        if b"\0" in text:
-            raise Rejected("binary", "the input contains NUL bytes; only text is read")
-        reader.read(text)
+    for text, at in texts:
+        reader.read(text, at)
     if not reader.framed:
         raise Rejected("no_framing", "no line has the form of a kernel message")
-    return reader.result()
+    return Decoded(reader.result(), reader.unparsed)
 
 
 def recognize(body: bytes) -> bool:
     """Return whether one of the first lines has a kernel prefix or starts with a driver's name."""
-    text = text_of(body)
+    text = text_of(wrapped_lines(body) or body)
     if "HealthMonitoringAgentDetectionEvent" in text or "<nvidia_smi_log" in text:
         return False
-    return any(_is_kernel_line(line) for line in text.split("\n", _MAX_RECOGNIZED_LINES)[:_MAX_RECOGNIZED_LINES])
+    lines = text.split("\n", _MAX_RECOGNIZED_LINES)[:_MAX_RECOGNIZED_LINES]
+    return any(_is_kernel_line(line) for line in lines) or _TRANSPORT.search(body) is not None
 
 
 class _LogReader:
@@ -79,6 +86,7 @@ class _LogReader:
 
     def __init__(self, received_at: datetime | None) -> None:
         self.framed = False
+        self.unparsed = 0
         self._received_at = received_at
         self._unframed = 0
         self._filter = BenignLineFilter()
@@ -100,32 +108,47 @@ class _LogReader:
 
         return HostReader(self._found)
 
-    def read(self, text: bytes) -> None:
-        """Add the observations in a piece of whole lines."""
+    def read(self, text: bytes, at: datetime | None = None) -> None:
+        """Add the observations in a piece of whole lines; `at` is the time of lines without one."""
+        text = _ANSI.sub(b"", text) if b"\x1b" in text else text
+        text = text.replace(b"\0", b"\n") if b"\0" in text else text
         for line in matching_lines(self._filter.remaining(text)):
-            self._read_line(line)
+            self._read_line(line, at)
         # A matching line usually has a prefix too, so most logs need no second pass over their lines.
         if not self.framed and self._unframed < _MAX_FRAMING_LINES:
             self._find_framing(text_of(text).split("\n", _MAX_FRAMING_LINES)[:_MAX_FRAMING_LINES])
 
-    def _read_line(self, line: str) -> None:
+    def _read_line(self, line: str, at: datetime | None) -> None:
         message = unprefixed(line, self._received_at)
+        message.observed_at = message.observed_at or at
         if not self.framed:
             self.framed = message.framed or _BARE.match(message.text) is not None
-        if message.text.startswith("NVRM: Xid ("):
+        if message.text.startswith("NVRM: Xid (") and message.text.find("NVRM:", 1) < 0:
             observation = read_xid(message)
             if observation is not None:
                 self._found.append(observation)
-        elif message.text.startswith("nvidia-nvswitch"):
-            self._sxid.read(message)
-        else:
-            self._read_message(replace(message, text=message.text.strip()))
+                return
+        understood = [self._read_part(part) for part in parts_of(message, self._received_at)]
+        if any(understood):
+            self.framed = True
+        elif SIGNATURE.search(line):
+            self.unparsed += 1
 
-    def _read_message(self, message: KernelMessage) -> None:
-        if message.text.startswith("NVRM: ") or "nvGpuOps" in message.text:
-            self._gpu.read(message)
-        elif not self._pcie.read(message):
-            self._host.read(message)
+    def _read_part(self, part: KernelMessage) -> bool:
+        """Read one message of a line; return whether a reader understood it."""
+        return self._read_message(part) or any(map(self._read_message, candidates(part)))
+
+    def _read_message(self, message: KernelMessage) -> bool:
+        text = message.text
+        if text.startswith("NVRM: Xid"):
+            observation = read_xid(message)
+            self._found.extend([observation] if observation is not None else [])
+            return observation is not None
+        if text.startswith("nvidia-nvswitch"):
+            return self._sxid.read(message)
+        if text.startswith("NVRM: ") or "nvGpuOps" in text:
+            return self._gpu.read(message)
+        return self._pcie.read(message) or self._host.read(message)
 
     def _find_framing(self, lines: Sequence[str]) -> None:
         self._unframed += len(lines)
@@ -142,7 +165,7 @@ def _is_framed(line: str) -> bool:
 
 def _is_kernel_line(line: str) -> bool:
     message = unprefixed(line)
-    certain = message.uptime is not None or message.facility is not None
+    certain = message.uptime is not None or message.facility not in {None, USER}
     return certain or (message.framed and line.startswith("[")) or _BARE.match(message.text) is not None
 
 
@@ -153,4 +176,5 @@ DECODER = Decoder(
     recognize=recognize,
     decode=decode,
     decode_pieces=decode_pieces,
+    can_be_silent=True,
 )

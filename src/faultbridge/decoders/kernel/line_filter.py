@@ -19,13 +19,14 @@ from operator import contains, itemgetter
 PIECE = 64 * 1024
 # A longer line is cut here; printk writes at most one kilobyte a line.
 MAX_LINE = 1024 * 1024
-_XID = "Xid ("
+_XID = "Xid"
 # A rare letter of the phrase, and the phrase; if the text lacks the letter, it is not searched for the phrase.
 _PHRASES: tuple[tuple[str, str], ...] = (
     ("V", "NVRM: GPU"),
     ("V", "NVRM: The"),
     ("V", "NVRM: (PCI"),
-    ("V", "NVRM: fallen"),
+    ("f", "fallen off the bus"),
+    ("R", "RmInitAdapter failed"),
     ("v", "NVRM: knvlink"),
     ("O", "nvGpuOpsReport"),
     ("B", "PCIe Bus Error: severity="),
@@ -64,6 +65,10 @@ _PHRASES: tuple[tuple[str, str], ...] = (
     # journald writes a message that is not plain text as a list of numbers, which hides every phrase.
     ("M", '"MESSAGE":['),
     ("M", '"MESSAGE" : ['),
+    ("M", '"MESSAGE": ['),
+    # A JSON encoder may escape any character of a phrase.
+    ("\\", "\\u00"),
+    ("\\", "\\/"),
 )
 
 

@@ -27,11 +27,11 @@ class SxidReader:
     found: list[Fault | Clear]
     _last: dict[tuple[str | None, str], int] = field(default_factory=dict)
 
-    def read(self, message: KernelMessage) -> None:
-        """Append an event, or add a continuation line's details to its event."""
+    def read(self, message: KernelMessage) -> bool:
+        """Append an event, or add a continuation line's details to its event; return False for other messages."""
         found = _SXID.match(message.text)
         if found is None:
-            return
+            return False
         name, address, number, remainder = found.groups()
         switch = Component(ComponentType.NVSWITCH, pci=normalize_pci(address), name=name)
         code = f"sxid.{int(number)}"
@@ -41,6 +41,7 @@ class SxidReader:
             self.found.append(_event(message, code, switch, remainder or ""))
         elif (switch.pci, code) in self._last:
             self._complete(self._last[switch.pci, code], details)
+        return True
 
     def _complete(self, position: int, details: dict[str, str]) -> None:
         fault = self.found[position]

@@ -21,8 +21,8 @@ from faultbridge.domain.faults import Action, Clear, Component, ComponentType, F
 SOURCE = "kernel-log"
 
 _XID = re.compile(
-    r"NVRM: Xid \((?:PCI:)?([0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.[0-7])?)"
-    r"(?: GPU-I:([0-9a-fA-F]{1,2}))?(?: GPU-CI:([0-9a-fA-F]{1,2}))?\): (\d{1,5})"
+    r"NVRM: Xid ?\((?:PCI:)?([0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.[0-7])?)"
+    r"(?: GPU-I:([0-9a-fA-F]{1,2}))?(?: GPU-CI:([0-9a-fA-F]{1,2}))?\): ?(\d{1,5})"
     r"(?:[, ] *(?:pid=([^,]{1,64})(?:, |$))?(?:name=(.{1,64}?)(?:, |$))?(.*)|)$",
     re.DOTALL,
 )

@@ -125,4 +125,5 @@ DECODER = Decoder(
     '"GPU has fallen off the bus.", "observed_at": "2026-02-03T04:05:06.000Z", "node": "ip-10-0-0-7"}',
     recognize=recognize,
     decode=decode,
+    can_be_silent=True,
 )

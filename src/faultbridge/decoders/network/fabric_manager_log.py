@@ -143,4 +143,5 @@ DECODER = Decoder(
     "NVSwitch pci bus id 00000000:05:00.0 physical id 9 port 30",
     recognize=recognize,
     decode=decode,
+    can_be_silent=True,
 )

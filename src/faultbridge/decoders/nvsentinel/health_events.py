@@ -127,4 +127,5 @@ DECODER = Decoder(
     '"generatedTimestamp": {"seconds": 1770091506}, "nodeName": "ip-10-0-0-7"}}',
     recognize=recognize,
     decode=decode,
+    can_be_silent=True,
 )

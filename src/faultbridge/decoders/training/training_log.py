@@ -192,4 +192,5 @@ DECODER = Decoder(
     "milliseconds before timing out.",
     recognize=recognize,
     decode=decode,
+    can_be_silent=True,
 )

@@ -1,0 +1,162 @@
+"""Unwraps a log line that a collector stored in a JSON object: journald, Docker, Fluent Bit, Container Insights.
+
+The line is a string, a list of bytes, or a nested object. An object without a log line is left to the decoders.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from faultbridge.decoders.common.clock import instant, iso_instant
+from faultbridge.decoders.common.documents import MAX_JSON_BYTES, each_document, embedded, text_of
+from faultbridge.decoders.common.envelope import LogEvent
+
+_TEXTS = ("MESSAGE", "message", "msg", "log", "@message", "textPayload", "line", "_raw", "log_processed")
+_HOSTS = ("_HOSTNAME", "host", "hostname", "node", "node_name", "nodeName")
+_TIMES = ("_SOURCE_REALTIME_TIMESTAMP", "__REALTIME_TIMESTAMP", "time", "timestamp", "@timestamp", "ts", "date")
+_PROGRAMS = ("SYSLOG_IDENTIFIER", "ident", "program", "appname", "syslog_identifier")
+_KERNEL = "kernel"
+_MAX_DEPTH = 3
+_MAX_BYTES = 65536
+
+
+@dataclass(frozen=True, slots=True)
+class WrappedLine:
+    """A log line with the facts that its collector recorded beside it.
+
+    `program` is the name of the program that wrote the line; None if the collector recorded none.
+    """
+
+    text: str
+    at: datetime | None = None
+    node: str | None = None
+    boot_id: str | None = None
+    uptime: str | None = None
+    program: str | None = None
+    by_kernel: bool = False
+    by_service: bool = False
+
+
+def unwrap(text: str) -> WrappedLine | None:
+    """Return the log line in the JSON object at the start of a text; None if the object has none."""
+    record = embedded(text)
+    return line_of(record) if record else None
+
+
+def line_of(record: Mapping[str, Any], depth: int = 0) -> WrappedLine | None:
+    """Return the log line of a collector's record; None if it has none."""
+    for name in _TEXTS:
+        value = record.get(name)
+        if isinstance(value, Mapping) and depth < _MAX_DEPTH:
+            inner = line_of(value, depth + 1)
+            if inner is not None:
+                return inner
+        text = _text(value)
+        if text is not None:
+            return _wrapped(record, text)
+    return None
+
+
+def _wrapped(record: Mapping[str, Any], text: str) -> WrappedLine:
+    program, transport = _first_text(record, _PROGRAMS), record.get("_TRANSPORT")
+    if transport is not None or "MESSAGE" in record:
+        program = program or str(transport or _KERNEL)[:64]
+        by_kernel = record.get("_TRANSPORT", _KERNEL) == _KERNEL and str(record.get("SYSLOG_FACILITY", "0")) != "1"
+    else:
+        by_kernel = program == _KERNEL
+    kubernetes = record.get("kubernetes")
+    return WrappedLine(
+        text,
+        next((at for name in _TIMES if (at := instant(record.get(name))) is not None), None),
+        _first_text(record, _HOSTS) or (_first_text(kubernetes, ("host",)) if isinstance(kubernetes, dict) else None),
+        _first_text(record, ("_BOOT_ID",)),
+        _uptime(record.get("time")) if "pri" in record else None,
+        program,
+        by_kernel=by_kernel,
+        by_service=transport == "journal",
+    )
+
+
+def _text(value: object) -> str | None:
+    if isinstance(value, str):
+        return value if value.strip() else None
+    if (
+        isinstance(value, list)
+        and 0 < len(value) <= _MAX_BYTES
+        and all(type(byte) is int and 0 <= byte <= 255 for byte in value)  # noqa: PLR2004 - a byte
+    ):
+        return bytes(value).decode("utf-8", "replace")
+    return None
+
+
+def _first_text(record: Mapping[str, Any], names: tuple[str, ...]) -> str | None:
+    return next((value[:255] for name in names if isinstance(value := record.get(name), str) and value), None)
+
+
+def _uptime(value: object) -> str | None:
+    """Return the seconds since boot that `dmesg -J` prints."""
+    is_seconds = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < _MAX_UPTIME
+    return f"{value:.6f}" if is_seconds else None
+
+
+_MAX_UPTIME = 10**9
+
+
+def wrapped_lines(body: bytes) -> bytes | None:
+    """Return a JSON document of log lines as one object a line; None if the body is no such document.
+
+    `dmesg -J` and `journalctl -o json-pretty` write such documents; a body of one object a line is returned unchanged.
+    """
+    if body[:64].lstrip()[:1] not in {b"{", b"["} or len(body) > MAX_JSON_BYTES:
+        return None
+    first, _, rest = body.lstrip().partition(b"\n")
+    if rest.strip() and embedded(text_of(first)) is not None:
+        return None
+    found: list[str] = []
+    try:
+        for document in each_document(text_of(body)):
+            found.extend(json.dumps(record) for record in _records(document))
+    except (ValueError, RecursionError):
+        # A document that was cut off still holds the records before the cut.
+        pass
+    return "\n".join(found).encode() if found else None
+
+
+def _records(document: object, depth: int = 0) -> Iterator[Mapping[str, Any]]:
+    if isinstance(document, Mapping):
+        if line_of(document) is not None:
+            yield document
+            return
+        document = list(document.values())
+    if isinstance(document, list) and depth < _MAX_DEPTH:
+        for item in document:
+            if isinstance(item, Mapping | list):
+                yield from _records(item, depth + 1)
+
+
+_CRI = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d)) std(?:out|err) ([FP]) ?(.*)$")
+
+
+def wrapped_events(body: bytes) -> tuple[LogEvent, ...] | None:
+    """Return the log lines that a container runtime or a collector wrapped; None if a line is not wrapped."""
+    if len(body) > MAX_JSON_BYTES:
+        return None
+    events = [_event(line) for line in text_of(wrapped_lines(body) or body).split("\n") if line.strip()]
+    return tuple(event for event in events if event is not None) if events and None not in events else None
+
+
+def _event(line: str) -> LogEvent | None:
+    cri = _CRI.match(line.strip("\r"))
+    at, text = (iso_instant(cri[1]), cri[3]) if cri else (None, line)
+    node = None
+    for _ in range(_MAX_DEPTH):
+        wrapped = unwrap(text) if text.lstrip()[:1] == "{" else None
+        if wrapped is None:
+            break
+        text, at, node, cri = wrapped.text.rstrip("\n"), wrapped.at or at, wrapped.node or node, cri or True
+    return LogEvent(text, at, node=node) if cri else None

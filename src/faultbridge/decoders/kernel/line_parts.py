@@ -1,0 +1,94 @@
+"""Splits a log line into the kernel messages that it contains, whatever collectors did to it.
+
+A line can hold several messages: collectors join lines, consoles print a message after `login: `, and two processors
+interleave what they print. A message starts at the start of the line, after a prefix within the line, or at the next
+`NVRM: ` of a driver's message. A record quoted inside another message is no message: a user can write it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import datetime
+
+from faultbridge.decoders.common.prefix import ANSI, USER, KernelMessage, unprefixed
+
+MAX_PARTS = 64
+_MAX_CANDIDATES = 16
+_RECORD = r"NVRM: {0,64}Xid {0,64}\(|nvidia-nvswitch\d{1,4}: SXid "
+# Line ends that a collector replaced: CR of a console, `#012` of rsyslog, a backslash and n of JSON in JSON.
+_LINE_END = re.compile(r"[\r\n\0]{1,64}|#012|\\n(?=[\[<{]|NVRM|nvidia|kernel)")
+# One of these is in every text that holds several messages.
+_JOINTS = ("\r", "\n", "\0", "#012", "\\n", "[", "kernel: ", "nvidia-nvswitch")
+_STAMP = re.compile(r"(?<=[^\s])[ \t]{0,64}(?=(?:<\d{1,3}>)?\[ {0,6}\d{1,10}\.\d{6}(?: <[ \d.]{1,16}>)?\])|(?= kernel: (?:NVRM|nvidia|\[))")
+_NEXT_RECORD = re.compile(rf"(?<=.)(?={_RECORD})", re.DOTALL)
+_SPACES = re.compile(r"[ \t]{2,1024}|\t")
+_DRIVER = ("NVRM:", "nvidia-nvswitch")
+# The start of each message that the readers know; searched behind a prefix that is not known.
+_START = re.compile(
+    rf"{_RECORD}|NVRM: |nvGpuOps|mlx5_core [0-9a-f]{{4}}:|infiniband \w|efa [0-9a-f]{{4}}:|block nvme|nvme "
+    r"|\w{1,16} [0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]: |EXT[234]-fs |XFS \(|BTRFS |md/raid|watchdog: |BUG: "
+    r"|INFO: |task \S|Out of memory|Kernel panic|blk_update_request|end_request|Buffer I/O|I/O error, dev|mce: "
+    r"|\[Hardware Error\]|\{\d{1,6}\}\[Hardware|EDAC |NETDEV WATCHDOG|Port module event|systemd-networkd\["
+)
+# A program named before the message: a line of syslog that the kernel did not write.
+_PROGRAM = re.compile(r"(?:\S{1,255} )?[\w./()@-]{1,64}(?:\[\d{1,10}\])?: ")
+SIGNATURE = re.compile(r"S?Xid[ \t]{0,64}\(|fallen off the bus|RmInitAdapter failed")
+
+
+def parts_of(message: KernelMessage, received_at: datetime | None) -> Iterator[KernelMessage]:
+    """Yield the messages in what followed the first prefixes of a line."""
+    text = ANSI.sub("", message.text) if "\x1b" in message.text else message.text
+    text = (_SPACES.sub(" ", text) if "  " in text or "\t" in text else text).strip()
+    if not any(mark in text for mark in _JOINTS) and text.find("NVRM:", 1) < 0:
+        message.text = text
+        yield message
+        return
+    count = 0
+    for line in _LINE_END.split(text):
+        pieces = _STAMP.split(line)
+        if line.lstrip().startswith(_DRIVER):
+            pieces = [part for piece in pieces for part in _NEXT_RECORD.split(piece)]
+        for piece in pieces:
+            if piece.strip() and count < MAX_PARTS:
+                yield _part(message, piece, received_at, is_first=count == 0)
+                count += 1
+
+
+def _part(message: KernelMessage, text: str, received_at: datetime | None, *, is_first: bool) -> KernelMessage:
+    """Return a message within a line; its own prefixes override those of the line."""
+    part = unprefixed(text, received_at)
+    part.text = part.text.strip()
+    part.observed_at = part.observed_at or message.observed_at
+    part.node = part.node or message.node
+    part.uptime = part.uptime or message.uptime
+    part.boot_id = part.boot_id or message.boot_id
+    part.framed = part.framed or message.framed
+    part.count = max(part.count, message.count)
+    # A message that a user wrote stays one, whatever prefixes it contains.
+    by_user = message.facility == USER or (not is_first and _is_of_program(message))
+    part.facility = USER if by_user else part.facility or message.facility
+    return part
+
+
+def candidates(message: KernelMessage) -> Iterator[KernelMessage]:
+    """Yield the places of a message at which a known message may start behind an unknown prefix."""
+    if message.facility == USER or _is_of_program(message):
+        return
+    by_kernel = message.uptime is not None or message.facility == "kern"
+    for number, found in enumerate(_START.finditer(message.text)):
+        before = message.text[: found.start()]
+        # Within a message of the kernel, a record is a quotation unless it is glued to a word or follows only one.
+        is_record = not by_kernel or before[-1:].isalnum() or len(before.split(None, 2)) == 1
+        if before and number < _MAX_CANDIDATES and is_record:
+            yield replace(message, text=message.text[found.start() :])
+
+
+def _is_of_program(message: KernelMessage) -> bool:
+    """Return whether a syslog line names a program other than the kernel as its writer."""
+    if not message.framed or message.facility is not None or message.uptime is not None:
+        return False
+    found = _PROGRAM.match(message.text)
+    # The name may be that of a driver, which a record of its switch follows.
+    return found is not None and _START.search(f"{found[0]}SXid ") is None

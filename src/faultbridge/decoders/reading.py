@@ -1,0 +1,135 @@
+"""Decodes one record with a decoder, whatever the record was wrapped in, and counts what was not understood.
+
+A record can be an envelope of CloudWatch Logs, or lines that a container runtime or a collector wrapped. Each wrapped
+line then has a time of its own, which its observations get if the line itself has none.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from faultbridge.decoders.common.decoder import Decoded, Decoder, Hints
+from faultbridge.decoders.common.envelope import LogEvent, log_events
+from faultbridge.decoders.common.wrappers import wrapped_events
+from faultbridge.domain.faults import Fault, Observation, Snapshot
+from faultbridge.errors import Rejected
+
+# These read envelopes themselves: a log across several events, and the instance in the name of a log stream.
+_READ_ENVELOPES = frozenset({"kernel-log", "hyperpod-agent-log"})
+# The records that no log may lose; a text that contains one and yields no fault was not understood.
+_RECORD = re.compile(rb"Xid {0,16}\((?:PCI:)?[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}")
+_NULS = re.compile(rb"\0+")
+_TEXT_BYTES = bytes(set(range(0x20, 0x100)) | {0x09, 0x0A, 0x0D, 0x1B})
+_SAMPLE = 4096
+_MAX_CONTROL_SHARE = 20
+
+
+def read(decoder: Decoder, body: bytes, hints: Hints) -> Decoded:
+    """Return what a decoder finds in a body or in the lines that the body wraps."""
+    if decoder.name not in _READ_ENVELOPES and (events := log_events(body)) is not None:
+        return _of_events(decoder, events, hints)
+    try:
+        return checked(decoder, body, _decoded(decoder, body, hints))
+    except Rejected:
+        events = wrapped_events(body)
+        if events is None:
+            raise
+        return _of_events(decoder, events, hints)
+
+
+def recognized_text(body: bytes) -> bytes | None:
+    """Return the text within an envelope or within wrapped lines; None if the body is neither."""
+    events = log_events(body)
+    if events is None:
+        events = wrapped_events(body)
+    return "\n".join(event.message for event in events).encode("utf-8", "replace") if events is not None else None
+
+
+def checked(decoder: Decoder, body: bytes, decoded: Decoded) -> Decoded:
+    """Add what a decoder did not understand: records without a fault, or a document without any observation."""
+    if decoded.unparsed or any(isinstance(one, Fault) or _holds_fault(one) for one in decoded.observations):
+        return decoded
+    records = len(_RECORD.findall(body)) if b"Xid" in body else 0
+    is_empty = not decoded.observations and not decoder.can_be_silent
+    return replace(decoded, unparsed=records or int(is_empty))
+
+
+def _holds_fault(observation: Observation) -> bool:
+    return isinstance(observation, Snapshot) and bool(observation.present)
+
+
+def _decoded(decoder: Decoder, body: bytes, hints: Hints) -> Decoded:
+    found = decoder.decode(body, hints)
+    return found if isinstance(found, Decoded) else Decoded(found)
+
+
+def _of_events(decoder: Decoder, events: Sequence[LogEvent], hints: Hints) -> Decoded:
+    """Decode each event by itself if each is a whole record, else all of them as one text."""
+    filled = [event for event in events if event.message.strip()]
+    if not filled:
+        return Decoded(())
+    encoded = [event.message.encode("utf-8", "replace") for event in filled]
+    if not all(decoder.recognize(body) for body in encoded):
+        try:
+            return _at(_decoded(decoder, b"\n".join(encoded), hints), filled[0])
+        except Rejected:
+            if not any(decoder.recognize(body) for body in encoded):
+                raise
+    parts = [_of_event(decoder, event, body, hints) for event, body in zip(filled, encoded, strict=True)]
+    return Decoded(
+        tuple(observation for part in parts for observation in part.observations), sum(part.unparsed for part in parts)
+    )
+
+
+def _of_event(decoder: Decoder, event: LogEvent, body: bytes, hints: Hints) -> Decoded:
+    try:
+        found = _decoded(decoder, body, replace(hints, received_at=event.at or hints.received_at))
+    except Rejected:
+        return Decoded((), 1)
+    return _at(checked(decoder, body, found), event)
+
+
+def _at(decoded: Decoded, event: LogEvent) -> Decoded:
+    """Return observations with the time and node of their event where they have none of their own."""
+    return replace(decoded, observations=tuple(_filled(one, event.at, event.node) for one in decoded.observations))
+
+
+def _filled(observation: Observation, at: datetime | None, node: str | None) -> Observation:
+    if isinstance(observation, Snapshot):
+        present = tuple(
+            replace(fault, observed_at=fault.observed_at or at, node=fault.node or node) for fault in observation.present
+        )
+        observation = replace(observation, present=present)
+    return replace(observation, observed_at=observation.observed_at or at, node=observation.node or node)
+
+
+class TextCleaner:
+    """Replaces runs of NUL bytes, which a crash leaves in a log, by line ends, and counts them."""
+
+    def __init__(self) -> None:
+        self._skipped = 0
+
+    def clean(self, body: bytes) -> bytes:
+        """Return a body as text without NUL bytes; a body that is mostly not text is `Rejected`."""
+        if body[:2] in {b"\xff\xfe", b"\xfe\xff"}:
+            body = body.decode("utf-16", "replace").encode()
+        if b"\0" not in body:
+            return body
+        sample = body[:_SAMPLE].replace(b"\0", b"") or body.replace(b"\0", b"")[:_SAMPLE]
+        if len(sample.translate(None, _TEXT_BYTES)) * _MAX_CONTROL_SHARE >= len(sample):
+            raise Rejected("binary", "the input is not text; decompress or convert it first")
+        self._skipped += body.count(b"\0")
+        return _NULS.sub(b"\n", body)
+
+    def pieces(self, pieces: Iterable[bytes]) -> Iterator[bytes]:
+        """Yield each piece cleaned."""
+        return map(self.clean, pieces)
+
+    def noted(self, decoded: Decoded) -> Decoded:
+        """Return a result with a note about the bytes that were skipped."""
+        if not self._skipped:
+            return decoded
+        return replace(decoded, notes=(*decoded.notes, f"{self._skipped} NUL bytes were skipped"))
