@@ -105,6 +105,15 @@ def test_auto_prints_the_recognized_source(call: Call) -> None:
     assert ran.err == "faultbridge: recognized standard input as kernel-log\n"
 
 
+def test_what_was_not_understood_is_a_warning_and_a_summary(call: Call) -> None:
+    result = call(
+        "decode", "--all", "--jsonl", "--source", "kernel-log", text=b"[ 1.0] NVRM: Xid (PCI:0000:c1:00): abc"
+    )
+    assert [(one["kind"], one["parsed"], one["unparsed"]) for one in result.lines] == [("summary", 0, 1)]
+    assert "not understood" in result.err
+    assert "no faults found" not in call("decode", "--source", "kernel-log", text=b"[ 1.0] NVRM: Xid (PCI:): x").err
+
+
 def test_health_snapshots_and_counter_samples_are_printed_with_all(call: Call) -> None:
     file = str(SAMPLES / "dcgm-metrics.prom")
     kinds = [one["kind"] for one in call("decode", "--all", "--jsonl", file).lines]

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
+from datetime import UTC, datetime
 
 import pytest
 
 from faultbridge.decoders import registry
-from faultbridge.domain.faults import Fault
-from tests.decoders.wrapping import RECORDS, Combination, combinations
+from faultbridge.domain.faults import Action, Fault, Severity, faults_of
+from tests.decoders.wrapping import Combination, combinations
 
 ALL = list(combinations())
-SLICE = 4000
+SLICE = 2000
 
 
 def codes_in(one: Combination) -> list[str]:
@@ -33,3 +35,103 @@ def test_a_record_survives_a_seeded_slice_of_all_combinations() -> None:
 def test_a_record_survives_every_combination() -> None:
     assert len(ALL) >= 50_000
     assert lost(ALL) == []
+
+
+XID = "NVRM: Xid (PCI:0000:c1:00): 79, pid=1234, name=python, GPU has fallen off the bus."
+
+
+def faults(body: str | bytes, source: str = "kernel-log") -> list[Fault]:
+    encoded = body.encode() if isinstance(body, str) else body
+    return [found for found in registry.decode(source, encoded) if isinstance(found, Fault)]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        f"[ 1.000001] {XID} [ 1.000002] {XID.replace('79', '48', 1)}",
+        f"{XID}{XID.replace('79', '48', 1)}",
+        f"Feb  3 04:05:06 h kernel: {XID}#012{XID.replace('79', '48', 1)}",
+        json.dumps({"log": f"[ 1.000001] {XID}\n[ 1.000002] {XID.replace('79', '48', 1)}\n"}),
+        f"[ 1.000001] {XID}\r[ 1.000002] {XID.replace('79', '48', 1)}",
+    ],
+)
+def test_each_of_several_records_on_one_line_is_a_fault(line: str) -> None:
+    assert [one.code for one in faults(line)] == ["xid.79", "xid.48"]
+
+
+def test_white_space_within_a_record_changes_nothing() -> None:
+    assert [one.code for one in faults("[ 1.0] NVRM:   Xid  (PCI:0000:c1:00):   79,   pid=1")] == ["xid.79"]
+
+
+def test_a_record_glued_to_a_harmless_line_of_a_large_log_is_found() -> None:
+    harmless = "".join(f"[{n:12.6f}] audit: type=1400 audit(1): apparmor\n" for n in range(4000))
+    glued = f"[ 4001.000001] audit: type=1400 au[ 4001.000002] {XID}\n"
+    assert [one.code for one in faults(harmless + glued + harmless)] == ["xid.79"]
+
+
+def test_a_message_that_a_program_wrote_is_not_trusted_wherever_it_stands() -> None:
+    forged = faults(f"Feb  3 04:05:06 h ubuntu: [ 1.000001] {XID}")
+    assert [(one.severity, one.action) for one in forged] == [(Severity.INFO, Action.NONE)]
+
+
+@pytest.mark.parametrize(
+    ("line", "unparsed"),
+    [
+        ("[ 1.0] NVRM: Xid (PCI:0000:c1:00): abc, pid=1", 1),
+        (f"Feb  3 04:05:06 h quoter[1]: {XID}", 1),
+        ("[ 1.0] NVRM: loading NVIDIA UNIX x86_64 Kernel Module", 0),
+        (f"[ 1.0] {XID}", 0),
+    ],
+)
+def test_a_line_that_looks_like_a_fault_and_is_none_is_counted(line: str, unparsed: int) -> None:
+    assert registry.read("kernel-log", line.encode()).unparsed == unparsed
+
+
+def test_a_document_of_which_nothing_is_understood_is_counted() -> None:
+    assert registry.read("slurm-node", b"PartitionName=dev AllowGroups=ALL\n   State=UP").unparsed == 1
+
+
+def test_nul_bytes_within_a_log_are_skipped_and_noted() -> None:
+    decoded = registry.read("kernel-log", f"[ 1.0] eth0: up\n{chr(0) * 4096}[ 2.0] {XID}\n".encode())
+    assert [one.code for one in decoded.observations] == ["xid.79"]
+    assert decoded.notes == ("4096 NUL bytes were skipped",)
+
+
+def awslogs(*messages: str) -> bytes:
+    events = [{"id": "1", "timestamp": 1770091506000 + 1000 * n, "message": one} for n, one in enumerate(messages)]
+    return json.dumps({"messageType": "DATA_MESSAGE", "logStream": "x", "logEvents": events}).encode()
+
+
+HEALTH = '{"body": {"GPU": {"children": {"0": {"children": {"Errors": {"children": {"Memory system": {"value": '
+HEALTH += '"Failure", "overflow": ["x"]}}}}}}}, "Overall Health": {"value": "Failure"}}, "header": ["Health"]}'
+FABRIC = "[Feb 03 2026 04:05:06] [ERROR] [tid 8] detected NVSwitch fatal error 20034 on fid 0 on NVSwitch pci bus id "
+FABRIC += "00000000:05:00.0 physical id 9 port 30"
+
+
+def test_every_event_of_an_envelope_keeps_its_own_time() -> None:
+    times = [one.observed_at for one in faults(awslogs(XID, XID))]
+    assert times == [datetime(2026, 2, 3, 4, 5, 6, tzinfo=UTC), datetime(2026, 2, 3, 4, 5, 7, tzinfo=UTC)]
+    found = registry.decode("dcgm-health", awslogs(HEALTH, HEALTH))
+    assert [one.observed_at for one in found] == times
+
+
+@pytest.mark.parametrize(("source", "text"), [("dcgm-health", HEALTH), ("fabric-manager-log", FABRIC)])
+def test_other_sources_are_read_from_envelopes_and_wrappers_too(source: str, text: str) -> None:
+    plain = [one.code for one in registry.decode(source, text.encode()) for one in faults_of(one)]
+    assert plain
+    wrapped = (
+        awslogs(text),
+        json.dumps({"log": text + "\n", "stream": "stdout", "time": "2026-02-03T04:05:06Z"}).encode(),
+        json.dumps({"log": json.dumps({"message": text})}).encode(),
+        f"2026-02-03T04:05:06.5Z stdout F {text}".encode(),
+    )
+    for body in wrapped:
+        assert [one.code for one in registry.decode(source, body) for one in faults_of(one)] == plain
+        assert registry.recognize(body) == source
+
+
+def test_json_lines_of_any_length_are_read_in_pieces() -> None:
+    line = json.dumps({"log": f"[ 1.0] {XID}\n"}).encode() + b"\n"
+    body = line * 3000
+    pieces = (body[at : at + 65536] for at in range(0, len(body), 65536))
+    assert len(registry.read_pieces("kernel-log", pieces).observations) == 3000

@@ -15,9 +15,9 @@ RECORDS: dict[str, str] = {
     "xid.48": "NVRM: Xid (PCI:0008:06:00 GPU-I:04): 48, pid='<unknown>', name=<unknown>, An uncorrectable double bit",
     "sxid.20034": "nvidia-nvswitch3: SXid (PCI:0000:07:00.0): 20034, Fatal, Link 30 LTSSM Fault Up",
     "host.gpu_init_failed": "NVRM: GPU 0000:b3:00.0: RmInitAdapter failed! (0x26:0x56:1474)",
-    "host.pcie_fatal": "pcieport 0000:40:01.1: AER: PCIe Bus Error: severity=Uncorrected (Fatal), type=Transaction Layer",
+    "host.pcie_fatal": "pcieport 0000:40:01.1: AER: PCIe Bus Error: severity=Uncorrected (Fatal), type=Data Link",
     "net.efa_error": "infiniband rdmap0s6: Wait for completion (polling) timeout",
-    "net.nic_unhealthy": "mlx5_core 0000:5e:00.0: poll_health:739:(pid 0): device's health compromised - reached miss count",
+    "net.nic_unhealthy": "mlx5_core 0000:5e:00.0: poll_health:739:(pid 0): device's health compromised - miss count",
     "host.disk_io_error": "blk_update_request: I/O error, dev nvme1n1, sector 7814037 op 0x0:(READ)",
     "host.kernel_panic": "Kernel panic - not syncing: Fatal exception in interrupt",
     "host.out_of_memory": "Out of memory: Killed process 4242 (python3) total-vm:1024kB, anon-rss:512kB",
@@ -42,7 +42,7 @@ PREFIXES = (
 )  # fmt: skip
 NOISE_BEFORE = (
     "",
-    "[ 8100.000001] audit: type=1400 audit(1700000000.123:42): apparmor=\"ALLOWED\"\n",
+    '[ 8100.000001] audit: type=1400 audit(1700000000.123:42): apparmor="ALLOWED"\n',
     "\n\n   \n",
     "\0\0\0\0\0\0\0\0",
     "[ 8100.000001] usb 1-1: new high-speed USB dev",
@@ -71,18 +71,27 @@ def _lines(text: str) -> list[str]:
 
 def _awslogs(text: str) -> bytes:
     events = [{"id": "1", "timestamp": 1770091506000 + at, "message": line} for at, line in enumerate(_lines(text))]
-    packed = gzip.compress(json.dumps({"messageType": "DATA_MESSAGE", "logStream": "x", "logEvents": events}).encode(), 1)
+    packed = gzip.compress(
+        json.dumps({"messageType": "DATA_MESSAGE", "logStream": "x", "logEvents": events}).encode(), 1
+    )
     return json.dumps({"awslogs": {"data": base64.b64encode(packed).decode()}}).encode()
 
 
 _DOCKER = {"stream": "stderr", "time": "2026-02-03T04:05:06.123456789Z"}
-_JOURNAL = {"_TRANSPORT": "kernel", "_HOSTNAME": "ip-10-0-0-7", "__REALTIME_TIMESTAMP": "1770091506502716", "PRIORITY": "3"}
+_JOURNAL = {
+    "_TRANSPORT": "kernel",
+    "_HOSTNAME": "ip-10-0-0-7",
+    "__REALTIME_TIMESTAMP": "1770091506502716",
+    "PRIORITY": "3",
+}
 _INSIGHTS = {"host": "ip-10-0-0-7", "ident": "kernel", "az": "us-east-1a"}
 WRAPPERS: dict[str, Callable[[str], bytes]] = {
     "plain": lambda text: text.encode(),
     "crlf": lambda text: text.replace("\n", "\r\n").encode(),
     "docker": lambda text: _records(**_DOCKER)("log", text),
-    "docker-newline": lambda text: b"\n".join(json.dumps({**_DOCKER, "log": f"{one}\n"}).encode() for one in _lines(text)),
+    "docker-newline": lambda text: b"\n".join(
+        json.dumps({**_DOCKER, "log": f"{one}\n"}).encode() for one in _lines(text)
+    ),
     "fluent-bit-msg": _json("msg"),
     "fluent-bit-message": _json("message"),
     "fluent-bit-log": _json("log"),
@@ -129,7 +138,9 @@ class Combination:
 
 def combinations() -> Iterator[Combination]:
     """Yield all combinations that can occur: text glued to a record needs a prefix that marks its start."""
-    for code, wrapper, prefix, before, after in itertools.product(RECORDS, WRAPPERS, PREFIXES, NOISE_BEFORE, NOISE_AFTER):
+    for code, wrapper, prefix, before, after in itertools.product(
+        RECORDS, WRAPPERS, PREFIXES, NOISE_BEFORE, NOISE_AFTER
+    ):
         is_glued = before and before[-1] not in "\n\0\r"
         if not is_glued or _STAMP in prefix.partition("]")[0]:
             yield Combination(code, wrapper, prefix, before, after)

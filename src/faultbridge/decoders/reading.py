@@ -100,7 +100,8 @@ def _at(decoded: Decoded, event: LogEvent) -> Decoded:
 def _filled(observation: Observation, at: datetime | None, node: str | None) -> Observation:
     if isinstance(observation, Snapshot):
         present = tuple(
-            replace(fault, observed_at=fault.observed_at or at, node=fault.node or node) for fault in observation.present
+            replace(fault, observed_at=fault.observed_at or at, node=fault.node or node)
+            for fault in observation.present
         )
         observation = replace(observation, present=present)
     return replace(observation, observed_at=observation.observed_at or at, node=observation.node or node)

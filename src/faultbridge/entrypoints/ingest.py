@@ -31,6 +31,7 @@ def ingest(event: Mapping[str, Any], installation: Installation) -> dict[str, An
         | {
             "RecordsGivenBack": len(result.failed),
             "RecordsUntrusted": sum(reason == "untrusted" for reason in result.reasons.values()),
+            "LinesNotUnderstood": result.unparsed,
         },
         **{RECEIPT_FIELD: RECEIPT_VERSION, "kind": OUTCOME, "records": receipt, "reasons": result.reasons},
     )

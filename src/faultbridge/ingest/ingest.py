@@ -99,6 +99,7 @@ class Ingest:
             parts = self.reader.read(delivery)
             unavailable = GiveBackReason.STATE_UNAVAILABLE
             for part in parts:
+                result.add_unparsed(part.record.record_id, part.record.source, part.unparsed)
                 if part.record.source == CANARY:
                     result.set_outcome(part.record.record_id, self.canary(part.record))
             return [part for part in parts if part.record.source != CANARY]

@@ -57,12 +57,22 @@ class IngestResult:
     """Outcomes of the records of a batch, and the messages that go back to the queue.
 
     `failed` has the reason of each message given back, by message id. `outcomes` has the outcome of each record, and
-    `reasons` the reason of each rejected record, both by record id.
+    `reasons` the reason of each rejected record, both by record id. `unparsed` is the number of lines or documents
+    that look like faults and were not understood.
     """
 
     failed: dict[str, GiveBackReason] = field(default_factory=dict)
     outcomes: dict[str, Outcome] = field(default_factory=dict)
     reasons: dict[str, str] = field(default_factory=dict)
+    unparsed: int = 0
+
+    def add_unparsed(self, record_id: str, source: str, unparsed: int) -> None:
+        """Count the lines of a record that were not understood, and log them with the id of the record."""
+        if unparsed:
+            self.unparsed += unparsed
+            log_cause(
+                "record_not_understood", reason=source, level=logging.WARNING, record_id=record_id, lines=unparsed
+            )
 
     def set_outcome(self, record_id: str, outcome: Outcome) -> None:
         """Set the outcome of a record, unless it already has a stronger one."""
@@ -98,6 +108,7 @@ class IngestResult:
         self.failed |= other.failed
         self.outcomes |= other.outcomes
         self.reasons |= other.reasons
+        self.unparsed += other.unparsed
 
 
 def sent_lines(sender: str, records: Iterable[str]) -> Iterator[Mapping[str, Any]]:

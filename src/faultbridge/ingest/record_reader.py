@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from faultbridge.decoders.common.decoder import READ_WITH_MAPPINGS, Hints
+from faultbridge.decoders.common.decoder import READ_WITH_MAPPINGS, Decoded, Hints
 from faultbridge.domain.faults import Observation
 from faultbridge.domain.records import CANARY, RawRecord
 from faultbridge.errors import Rejected
@@ -22,7 +22,7 @@ from faultbridge.storage.wire.message import Message, decode_message, raw_key
 UNREADABLE_PREFIX = "unread-"
 """Start of the id that is given to a message without the raw record format."""
 
-Decode = Callable[[str, bytes, Hints], tuple[Observation, ...]]
+Decode = Callable[[str, bytes, Hints], Decoded]
 """Decodes a body by the name of its source."""
 
 
@@ -61,13 +61,15 @@ class Delivery:
 class RecordPart:
     """The observations of one record about one node.
 
-    `named` is the node name found inside the record, if any.
+    `named` is the node name found inside the record, if any. `unparsed` is the number of lines or documents of the
+    record that were not understood; only its first part has it.
     """
 
     delivery: Delivery
     record: RawRecord
     named: str | None
     observations: tuple[Observation, ...]
+    unparsed: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,15 +92,17 @@ class RecordReader:
             return (RecordPart(delivery, record, None, ()),)
         mappings = self.mappings() if record.source in READ_WITH_MAPPINGS else {}
         hints = Hints(record.received_at, record.node, record.cluster, mappings)
-        decoded = limit_faults(self.decode(record.source, record.body, hints), record.source)
+        found = self.decode(record.source, record.body, hints)
+        decoded = limit_faults(found.observations, record.source)
         complete = add_evidence_object(decoded, self._store_shortened(record, decoded))
         observations = assign_times(complete, sent_at=message.sent_at, received_at=record.received_at)
         if record.node or record.instance_id or not observations:
-            return (RecordPart(delivery, record, None, tuple(observations)),)
+            return (RecordPart(delivery, record, None, tuple(observations), found.unparsed),)
         by_name: dict[str | None, list[Observation]] = {}
         for observation in observations:
             by_name.setdefault(observation.node, []).append(observation)
-        return tuple(RecordPart(delivery, record, name, tuple(found)) for name, found in by_name.items())
+        parts = [RecordPart(delivery, record, name, tuple(of_node)) for name, of_node in by_name.items()]
+        return (replace(parts[0], unparsed=found.unparsed), *parts[1:])
 
     def _store_shortened(self, record: RawRecord, observations: tuple[Observation, ...]) -> str | None:
         """Store the full record if an excerpt was shortened, and return its key.

@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from faultbridge.cli.render.output import Document
+from faultbridge.decoders.common.decoder import Decoded
 from faultbridge.domain.catalog import Catalog
 from faultbridge.domain.faults import Clear, CounterSample, Fault, Observation, Snapshot
 from faultbridge.domain.times import to_text
@@ -85,6 +86,12 @@ def _sample_document(sample: CounterSample, caller: Caller) -> dict[str, Any]:
         "cluster": caller.cluster,
         "values": dict(sample.values),
     }
+
+
+def summary_document(source: str, decoded: Decoded) -> Document:
+    """Return the number of observations in an input, and how much of it was not understood."""
+    counts = {"parsed": len(decoded.observations), "unparsed": decoded.unparsed}
+    return {"kind": "summary", "source": source, "observed_at": None, "node": None, **counts, "notes": decoded.notes}
 
 
 def _time(at: datetime | None) -> str | None:

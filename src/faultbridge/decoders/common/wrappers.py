@@ -153,10 +153,10 @@ def wrapped_events(body: bytes) -> tuple[LogEvent, ...] | None:
 def _event(line: str) -> LogEvent | None:
     cri = _CRI.match(line.strip("\r"))
     at, text = (iso_instant(cri[1]), cri[3]) if cri else (None, line)
-    node = None
+    node, is_wrapped = None, cri is not None
     for _ in range(_MAX_DEPTH):
         wrapped = unwrap(text) if text.lstrip()[:1] == "{" else None
         if wrapped is None:
             break
-        text, at, node, cri = wrapped.text.rstrip("\n"), wrapped.at or at, wrapped.node or node, cri or True
-    return LogEvent(text, at, node=node) if cri else None
+        text, at, node, is_wrapped = wrapped.text.rstrip("\n"), wrapped.at or at, wrapped.node or node, True
+    return LogEvent(text, at, node=node) if is_wrapped else None

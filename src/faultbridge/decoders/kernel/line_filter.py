@@ -20,6 +20,7 @@ PIECE = 64 * 1024
 # A longer line is cut here; printk writes at most one kilobyte a line.
 MAX_LINE = 1024 * 1024
 _XID = "Xid"
+_GLUED = b"Xid"
 # A rare letter of the phrase, and the phrase; if the text lacks the letter, it is not searched for the phrase.
 _PHRASES: tuple[tuple[str, str], ...] = (
     ("V", "NVRM: GPU"),
@@ -163,7 +164,10 @@ class BenignLineFilter:
         starts = list(map(itemgetter(slice(column, column + _START)), lines))
         if len(lines) * _LEARN_SHARE * _LINE > len(text):
             self._learn(starts)
-        return b"\n".join(compress(lines, map(self._starts.__getitem__, starts))).decode("utf-8", "replace")
+        kept = b"\n".join(compress(lines, map(self._starts.__getitem__, starts)))
+        # An Xid can be glued to a harmless line; then the whole piece is searched.
+        is_complete = _GLUED not in text or text.count(_GLUED) == kept.count(_GLUED)
+        return (kept if is_complete else text).decode("utf-8", "replace")
 
     def _unlearned(self, text: bytes, column: int) -> Sequence[bytes]:
         """Return the lines that start with no learned word; always include the first line."""

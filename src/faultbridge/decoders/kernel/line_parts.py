@@ -21,7 +21,10 @@ _RECORD = r"NVRM: {0,64}Xid {0,64}\(|nvidia-nvswitch\d{1,4}: SXid "
 _LINE_END = re.compile(r"[\r\n\0]{1,64}|#012|\\n(?=[\[<{]|NVRM|nvidia|kernel)")
 # One of these is in every text that holds several messages.
 _JOINTS = ("\r", "\n", "\0", "#012", "\\n", "[", "kernel: ", "nvidia-nvswitch")
-_STAMP = re.compile(r"(?<=[^\s])[ \t]{0,64}(?=(?:<\d{1,3}>)?\[ {0,6}\d{1,10}\.\d{6}(?: <[ \d.]{1,16}>)?\])|(?= kernel: (?:NVRM|nvidia|\[))")
+_STAMP = re.compile(
+    r"(?<=[^\s])[ \t]{0,64}(?=(?:<\d{1,3}>)?\[ {0,6}\d{1,10}\.\d{6}(?: <[ \d.]{1,16}>)?\])"
+    r"|(?= kernel: (?:NVRM|nvidia|\[))"
+)
 _NEXT_RECORD = re.compile(rf"(?<=.)(?={_RECORD})", re.DOTALL)
 _SPACES = re.compile(r"[ \t]{2,1024}|\t")
 _DRIVER = ("NVRM:", "nvidia-nvswitch")

@@ -157,7 +157,7 @@ def _time_of(part: RecordPart, one: Observation) -> datetime:
 
 def _delivered(view: SystemView) -> list[RecordPart]:
     """Decode every delivered message again, once per record."""
-    reader = RecordReader(view.ports.objects, registry.decode)
+    reader = RecordReader(view.ports.objects, registry.read)
     found: dict[str, RecordPart] = {}
     for text, at in view.system.queue.received.values():
         try:

@@ -15,7 +15,7 @@ import typer
 
 from faultbridge.cli.commands.options import STDIN, known_source
 from faultbridge.cli.errors.failures import failure_of
-from faultbridge.cli.render.observations import Caller, component_name, documents
+from faultbridge.cli.render.observations import Caller, component_name, documents, summary_document
 from faultbridge.cli.render.output import (
     Columns,
     Document,
@@ -31,7 +31,7 @@ from faultbridge.cli.render.times import PAST_HELP, parse_age
 from faultbridge.data import load_catalog
 from faultbridge.data.mapping import parse_extensions
 from faultbridge.decoders import registry
-from faultbridge.decoders.common.decoder import Hints
+from faultbridge.decoders.common.decoder import Decoded, Hints
 from faultbridge.domain.names import cluster_name, node_name
 from faultbridge.domain.times import from_text
 from faultbridge.errors import Rejected
@@ -100,7 +100,10 @@ def decode(
         typer.Option(metavar="TYPE", help="EC2 instance type of the node, to check its GPU count (p5.48xlarge)."),
     ] = None,
     everything: Annotated[
-        bool, typer.Option("--all", help="Also print health snapshots (health snapshot) and counter samples (reading).")
+        bool,
+        typer.Option(
+            "--all", help="Also print health snapshots, counter samples, and a summary of what was not understood."
+        ),
     ] = False,
     as_json: JsonFlag = False,
     as_jsonl: JsonlFlag = False,
@@ -124,7 +127,7 @@ def decode(
     show(inputs.decode(files or [STDIN]), DECODED, output, empty="")
     if inputs.rejected is not None:
         raise inputs.rejected
-    if inputs.count == 0 and output is OutputFormat.TABLE:
+    if inputs.count == 0 and inputs.unparsed == 0 and output is OutputFormat.TABLE:
         notice("no faults found")
 
 
@@ -132,13 +135,15 @@ def decode(
 class _Inputs:
     """Decodes several inputs. A rejected input does not stop the others.
 
-    `rejected` is the error of the last rejected input, `count` the number of documents.
+    `rejected` is the error of the last rejected input, `count` the number of documents, and `unparsed` the number of
+    lines or documents that were not understood.
     """
 
     source: str
     hints: Hints
     everything: bool
     count: int = 0
+    unparsed: int = 0
     rejected: Rejected | None = None
 
     def decode(self, files: list[str]) -> Iterator[Document]:
@@ -162,10 +167,20 @@ class _Inputs:
                 source = registry.recognize(first)
                 notice(f"recognized {_title(file)} as {source}")
             chunks = chain([first], iter(lambda: stream.read(CHUNK_BYTES), b""))
-            found = registry.decode_pieces(source, chunks, self.hints)
-        observations = assign_times(found, received_at=self.hints.received_at or datetime.now(UTC))
+            found = registry.read_pieces(source, chunks, self.hints)
+        self.unparsed += found.unparsed
+        for note in (*found.notes, *_unparsed_note(found)):
+            notice(f"{_title(file)}: {note}")
+        observations = assign_times(found.observations, received_at=self.hints.received_at or datetime.now(UTC))
         caller = Caller(load_catalog(), self.hints.cluster, self.hints.node)
-        return documents(differences(observations), caller, everything=self.everything)
+        decoded = documents(differences(observations), caller, everything=self.everything)
+        is_partial = self.everything and (found.unparsed > 0 or found.notes != ())
+        return chain(decoded, [summary_document(source, found)]) if is_partial else decoded
+
+
+def _unparsed_note(found: Decoded) -> Iterator[str]:
+    if found.unparsed:
+        yield f"{found.unparsed} lines or documents were not understood; check them, they can hold faults"
 
 
 def _open(file: str) -> AbstractContextManager[BinaryIO]:
@@ -200,6 +215,8 @@ def _title(file: str) -> str:
 
 def _summary(one: Document) -> str:
     """Summarize a health snapshot or counter sample, which have no message."""
+    if one["kind"] == "summary":
+        return f"{one['parsed']} observations, {one['unparsed']} lines or documents not understood"
     if one["kind"] == "snapshot":
         return f"covers {len(one['covers'])} codes, {len(one['present'])} present"
     return ", ".join(f"{name}={value}" for name, value in one.get("values", {}).items())
