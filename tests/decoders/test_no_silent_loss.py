@@ -1,4 +1,4 @@
-"""No record is lost in silence: it is decoded, whatever surrounds it, or counted as not understood."""
+"""Each record is decoded, whatever surrounds it, or counted as not understood."""
 
 from __future__ import annotations
 

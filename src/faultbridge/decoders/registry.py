@@ -9,10 +9,10 @@ from functools import cache
 from importlib import import_module
 from itertools import chain
 
-from faultbridge.decoders import reading
+from faultbridge.decoders import records
 from faultbridge.decoders.common.decoder import NO_HINTS, Decoded, Decoder, Hints
 from faultbridge.decoders.common.documents import embedded, text_of
-from faultbridge.decoders.reading import TextCleaner
+from faultbridge.decoders.records import TextCleaner
 from faultbridge.domain.faults import Observation
 from faultbridge.errors import Rejected
 
@@ -78,7 +78,7 @@ def read(source: str, body: bytes, hints: Hints = NO_HINTS) -> Decoded:
     """Return the observations in one record, and how much of it was not understood."""
     decoder, cleaner = get(source), TextCleaner()
     _reject_unreadable(body)
-    decoded = reading.read(decoder, cleaner.clean(body), hints)
+    decoded = records.read(decoder, cleaner.clean(body), hints)
     return cleaner.noted(_with_gpu_count(decoded, hints))
 
 
@@ -139,7 +139,7 @@ def _candidates(body: bytes) -> list[str]:
     head = body[:_HEAD]
     found = [name for name in _DECODERS if get(name).recognize(head)]
     if found == []:
-        inner = reading.recognized_text(body)
+        inner = records.recognized_text(body)
         found = [name for name in _DECODERS if inner and get(name).recognize(inner[:_HEAD])]
     # The text in a document of another source can look like a line of a kernel log.
     is_document = len(found) > 1 and _JSON.match(head) is not None
