@@ -1,6 +1,7 @@
 """Decoders: turn the raw text of one source into observations, without clock, network or files.
 
 `registry` finds a decoder by source name and imports it on first use. `records` unwraps what collectors wrapped.
-`common` is what decoders share; read it first. The other folders hold the decoders by source family: `kernel`, `nvidia_smi`, `dcgm`, `kubernetes`, `hyperpod`,
-`nvsentinel`, `aws`, `network`, `alerts`, `slurm`, `training`, and `native` for Faultbridge's own formats.
+`common` is what decoders share; read it first. The other folders hold the decoders by source family: `kernel`,
+`nvidia_smi`, `dcgm`, `kubernetes`, `hyperpod`, `nvsentinel`, `aws`, `network`, `alerts`, `slurm`, `training`, and
+`native` for Faultbridge's own formats.
 """
