@@ -135,15 +135,25 @@ def recognize(body: bytes) -> str:
 
 
 def _candidates(body: bytes) -> list[str]:
-    """Return the sources whose format a body has; if there are none, those of the text that the body wraps."""
+    """Return the sources whose format a body has, or the text that the body wraps."""
     head = body[:_HEAD]
-    found = [name for name in _DECODERS if get(name).recognize(head)]
-    if found == []:
-        inner = records.recognized_text(body)
-        found = [name for name in _DECODERS if inner and get(name).recognize(inner[:_HEAD])]
-    # The text in a document of another source can look like a line of a kernel log.
+    found, inner = _recognizing(head), records.recognized_text(body)
+    wrapped = _recognizing(inner[:_HEAD]) if inner else []
+    # A message in a document of another source can look like a line of a kernel log.
+    documents = [name for name in wrapped if name != _LOG]
+    if documents or not found:
+        return documents or wrapped
     is_document = len(found) > 1 and _JSON.match(head) is not None
     return [name for name in found if name != _LOG] if is_document else found
+
+
+def _recognizing(head: bytes) -> list[str]:
+    return [name for name in _DECODERS if get(name).recognize(head)]
+
+
+def needs_whole(head: bytes) -> bool:
+    """Return whether a body can be recognized only as a whole: its first bytes start an envelope."""
+    return _JSON.match(head) is not None and (b'"awslogs"' in head[:_START] or b'"logEvents"' in head)
 
 
 def _reject_unreadable(body: bytes) -> None:

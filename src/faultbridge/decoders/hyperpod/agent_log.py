@@ -85,9 +85,9 @@ def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
 
 
 def recognize(body: bytes) -> bool:
-    """Return whether a body has the agent's marker, a deep health check, or a CloudWatch envelope."""
+    """Return whether a body has the agent's marker or a deep health check."""
     checks = b"Encountered FaultyInstance" in body or b"replacementRequired:" in body
-    return MARKER.encode() in body or checks or b'"awslogs"' in body[:256]
+    return MARKER.encode() in body or checks
 
 
 def _observation(record: Mapping[str, Any], at: datetime | None, instance_id: str | None) -> Fault | Clear:

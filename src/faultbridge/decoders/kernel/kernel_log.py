@@ -39,10 +39,10 @@ _MAX_FRAMING_LINES = 10_000
 _MAX_RECOGNIZED_LINES = 200
 # A message without a prefix is recognized by the driver name or phrase at its start.
 _BARE = re.compile(
-    r"NVRM: |nvidia[-_ ]|mlx[45]_|infiniband |efa |ena |pcieport |nvme |block nvme|EXT4-fs|XFS |md/?raid|md\d* ?:"
+    r"NVRM: |nvidia[-_ ]|mlx[45]_|infiniband |efa |ena |pcieport |nvme |block nvme|EXT4-fs|XFS \(|md/?raid"
     r"|watchdog: |INFO: task |task \S{1,32}:\d+ blocked|Out of memory|oom-kill|Memory cgroup|Killed process"
     r"|Kernel panic|blk_update_request|end_request|Buffer I/O|I/O error, dev|mce: |EDAC |NETDEV WATCHDOG"
-    r"|Port module event|systemd-networkd\["
+    r"|Port module event|(?:\S{1,255} )?systemd-networkd\["
 )
 
 

@@ -3,8 +3,8 @@
 An unused port is down, so a port that is down in the first sample is no fault. A lost link is a fault, and so is a link
 that does not become active. An Elastic Fabric Adapter always reports active, so its state is ignored.
 
-Grammar: blocks of ibstat or ibstatus, `path: value` of sysfs, the same as JSON, or metrics (`rdma_ports`). If ibstat
-stopped at a device, the ports before it are read. Times: none. Units: Gb/s.
+Grammar: blocks of ibstat or ibstatus, `rdma link` (`rdma_link`), `path: value` of sysfs, the same as JSON, or metrics
+(`rdma_ports`). If ibstat stopped at a device, the ports before it are read. Times: none. Units: Gb/s.
 Errors: `Rejected(no_framing)` without a port. Source: rdma-core's tools, Linux's sysfs, node_exporter.
 """
 
@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator
 from faultbridge.decoders.common.decoder import Decoder, Hints
 from faultbridge.decoders.common.documents import text_of
 from faultbridge.decoders.common.fields import attributes_of, evidence, truncate
+from faultbridge.decoders.network.rdma_link import is_rdma_link, ports_of_rdma_link
 from faultbridge.decoders.network.rdma_ports import Port, gigabits, ports_of, state_number
 from faultbridge.domain.faults import Component, ComponentType, CounterSample, Fault, Observation, Snapshot
 from faultbridge.errors import Rejected
@@ -29,7 +30,8 @@ def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
     """Return a health snapshot of the readable ports and a counter sample of each port's link."""
     text = text_of(body)
     tree = ports_of(text)
-    ports = tree if tree is not None else (*_ports_of_ibstat(text), *_ports_of_ibstatus(text))
+    listed = (*_ports_of_ibstat(text), *_ports_of_ibstatus(text))
+    ports = tree if tree is not None else listed or tuple(ports_of_rdma_link(text) if is_rdma_link(body) else ())
     gone = _vanished(text)
     if not ports and not gone:
         raise Rejected("no_framing", "no port of an InfiniBand device")
@@ -39,8 +41,8 @@ def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
 
 
 def recognize(body: bytes) -> bool:
-    """Return whether a body is of ibstat or ibstatus, or a tree of port states without counters."""
-    if b"CA '" in body or b"Infiniband device '" in body:
+    """Return whether a body is of ibstat, ibstatus or rdma link, or a tree of port states without counters."""
+    if b"CA '" in body or b"Infiniband device '" in body or is_rdma_link(body):
         return True
     tree = b"/infiniband/" in body and b"/state" in body and b"counters/" not in body
     return tree or (b"node_infiniband_state_id" in body and b"node_infiniband_link_downed" not in body)
@@ -147,7 +149,8 @@ def _blocks(heading: re.Pattern[str], body: str) -> list[tuple[re.Match[str], st
 
 DECODER = Decoder(
     name=SOURCE,
-    summary="ibstat, ibstatus, /sys/class/infiniband as path: value or JSON, node_infiniband_* metrics: port states",
+    summary="ibstat, ibstatus, rdma link, /sys/class/infiniband as path: value or JSON, node_infiniband_* metrics: "
+    "port states",
     example="CA 'mlx5_0'\n\tPort 1:\n\t\tState: Initializing\n\t\tPhysical state: LinkUp\n\t\tRate: 400\n"
     "\t\tLink layer: InfiniBand\n",
     recognize=recognize,

@@ -39,6 +39,7 @@ def recognize(body: bytes) -> bool:
     """Return whether a body is a tree with counters, `rdma -j statistic`, or their metrics."""
     tree = b"/infiniband/" in body and b"counters/" in body
     statistics = b'"ifname"' in body and b'"port"' in body and b'"operstate"' not in body
+    statistics = statistics and b'"physical_state"' not in body
     return tree or b"node_infiniband_link_downed" in body or statistics
 
 

@@ -163,6 +163,8 @@ class _Inputs:
         with _open(file) as stream:
             first = stream.read(CHUNK_BYTES)
             source = self.source
+            if source == AUTO and registry.needs_whole(first):
+                first += stream.read(registry.MAX_BYTES)
             if source == AUTO:
                 source = registry.recognize(first)
                 notice(f"recognized {_title(file)} as {source}")

@@ -1,0 +1,84 @@
+"""Auto-detection: no format is taken for another, wrapped or not; input that fits several sources names them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from faultbridge.decoders import registry
+from faultbridge.domain.faults import Fault, faults_of
+from faultbridge.errors import Rejected
+from tests.decoders.captures import HERE, SAMPLES, Capture, expected
+from tests.decoders.wrapping import WRAPPERS
+
+PLATFORM = HERE / "samples_platform"
+SHARED = HERE.parents[2] / "shared" / "samples"
+ALL = [
+    *((SAMPLES, one) for one in expected(SAMPLES / "expectations.toml")),
+    *((PLATFORM, one) for one in expected(PLATFORM / "expectations.toml")),
+    *((SHARED, one) for name in ("", "_platform") for one in expected(HERE / f"expectations{name}.toml")),
+]
+WRAPPED = ("plain", "docker", "cri-json", "fluent-bit-msg", "nested-string", "awslogs")
+
+
+def recognized(body: bytes) -> str:
+    try:
+        return registry.recognize(body)
+    except Rejected as error:
+        return f"{error.reason} {error.detail}"
+
+
+@pytest.mark.parametrize(("folder", "capture"), ALL, ids=[capture.file for _, capture in ALL])
+def test_a_sample_is_recognized_as_its_source_or_not_at_all(folder: Path, capture: Capture) -> None:
+    if not folder.is_dir():
+        pytest.skip("the captures are not beside this checkout")
+    text = (folder / capture.file).read_text("utf-8", "replace")
+    found = {wrapper: recognized(WRAPPERS[wrapper](text)) for wrapper in WRAPPED}
+    wrong = {
+        wrapper: name
+        for wrapper, name in found.items()
+        if name != capture.source and not name.startswith("unknown_format") and capture.source not in name
+    }
+    assert wrong == {}
+
+
+MDSTAT = "Personalities : [raid1] [raid0]\nmd0 : active raid1 nvme1n1[1] nvme0n1[0]\n      937560 blocks [2/2] [UU]\n"
+RDMA = [{"ifindex": 1, "ifname": "mlx5_0", "port": 1, "state": "INIT", "physical_state": "LINK_UP", "netdev": "ib0"}]
+NETWORKD = "Feb  3 04:05:06 gpu-1 systemd-networkd[11]: ib6: Lost carrier\n"
+JOURNAL = {"MESSAGE": "ib6: Lost carrier", "_TRANSPORT": "journal", "SYSLOG_IDENTIFIER": "systemd-networkd"}
+SSHD = {"MESSAGE": "Accepted publickey", "_TRANSPORT": "syslog", "SYSLOG_IDENTIFIER": "sshd"}
+
+
+@pytest.mark.parametrize(
+    ("body", "source"),
+    [
+        (MDSTAT, "unknown_format"),
+        (json.dumps(RDMA), "infiniband-state"),
+        ("link mlx5_0/1 state INIT physical_state LINK_UP netdev ib0\n", "infiniband-state"),
+        (NETWORKD, "kernel-log"),
+        (json.dumps(JOURNAL), "kernel-log"),
+        (json.dumps(SSHD), "unknown_format"),
+        (WRAPPERS["awslogs"]("[ 1.0] NVRM: loading").decode(), "kernel-log"),
+        (WRAPPERS["awslogs"]("GET /index.html 200").decode(), "unknown_format"),
+    ],
+)
+def test_formats_that_resemble_each_other_are_told_apart(body: str, source: str) -> None:
+    assert recognized(body.encode()).startswith(source)
+
+
+def test_the_ports_of_rdma_link_are_read_from_text_and_json() -> None:
+    text = b"0/1: mlx5_0/1: state INIT physical_state LINK_UP netdev ib0\nlink mlx5_1/1 state ACTIVE physical_state LINK_UP"
+    for body in (json.dumps(RDMA).encode(), text):
+        found = [fault for one in registry.decode("infiniband-state", body) for fault in faults_of(one)]
+        assert [(fault.code, fault.component.name) for fault in found] == [("net.ib_port_stuck", "mlx5_0")]
+
+
+def test_a_large_envelope_is_recognized_as_a_whole() -> None:
+    line = "[ 1.0] NVRM: Xid (PCI:0000:c1:00): 79, pid=1, GPU has fallen off the bus."
+    noise = "".join(f"[ {n}.0] {hash(n) * 7919 % 10**15:x} audit\n" for n in range(20_000))
+    body = WRAPPERS["awslogs"](noise + line)
+    assert registry.needs_whole(body[:65536])
+    assert registry.recognize(body) == "kernel-log"
+    assert [one.code for one in registry.decode("kernel-log", body) if isinstance(one, Fault)] == ["xid.79"]
