@@ -69,7 +69,8 @@ def test_formats_that_resemble_each_other_are_told_apart(body: str, source: str)
 
 
 def test_the_ports_of_rdma_link_are_read_from_text_and_json() -> None:
-    text = b"0/1: mlx5_0/1: state INIT physical_state LINK_UP netdev ib0\nlink mlx5_1/1 state ACTIVE physical_state LINK_UP"
+    text = b"0/1: mlx5_0/1: state INIT physical_state LINK_UP netdev ib0\n"
+    text += b"link mlx5_1/1 state ACTIVE physical_state LINK_UP"
     for body in (json.dumps(RDMA).encode(), text):
         found = [fault for one in registry.decode("infiniband-state", body) for fault in faults_of(one)]
         assert [(fault.code, fault.component.name) for fault in found] == [("net.ib_port_stuck", "mlx5_0")]

@@ -1,22 +1,21 @@
 """Decodes `fabric-manager-log`: errors of NVSwitches and of NVIDIA's fabric manager.
 
-Grammar: `[Mon DD YYYY HH:MM:SS] [LEVEL] [tid N] TEXT`; a record may continue on lines without that head. A switch
-error is `detected NVSwitch fatal|non-fatal error C on fid F on NVSwitch pci bus id BDF physical id P port N`, where C
-is the SXid. Times: the node's local time without a time zone, as UTC. Units: none.
-Errors: `Rejected(no_framing)` without such a line. Source: Fabric Manager 450 to 570.
+Grammar: the records of its log file, of syslog, the journal and `systemctl status` (`fabric_manager_records`). A switch
+error is `detected NVSwitch fatal|non-fatal error C on fid|NodeId F on NVSwitch pci bus id BDF physical id P port N`,
+where C is the SXid. Times: the node's local time without a time zone, as UTC. Units: none.
+Errors: `Rejected(no_framing)` without such a record. Source: Fabric Manager 450 to 595, systemd.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
-from datetime import datetime
+from collections.abc import Mapping
+from dataclasses import replace
 
-from faultbridge.decoders.common.clock import calendar_time
 from faultbridge.decoders.common.decoder import Decoder, Hints
 from faultbridge.decoders.common.documents import text_of
-from faultbridge.decoders.common.fields import evidence, truncate
+from faultbridge.decoders.common.fields import attributes_of, evidence, truncate
+from faultbridge.decoders.network.fabric_manager_records import UNIT, LogRecord, is_head, records_of
 from faultbridge.domain.faults import (
     NODE_COMPONENT,
     Action,
@@ -30,48 +29,43 @@ from faultbridge.domain.faults import (
 from faultbridge.errors import Rejected
 
 SOURCE = "fabric-manager-log"
-_RECORD = re.compile(
-    r"\[(Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) (\d{1,2}) (\d{4}) (\d\d:\d\d:\d\d)\] "
-    r"\[(\w{1,10})\] \[tid (\d{1,10})\] ?(.*)$"
-)
+FAILED, ERROR = "host.fabric_manager_failed", "host.fabric_manager_error"
 _SWITCH_ERROR = re.compile(
-    r"detected NVSwitch (fatal|non-fatal) error (\d{1,6}) on fid (\d{1,5}) on NVSwitch pci bus id "
-    r"([0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]) physical id (\d{1,5}) port (\d{1,5})",
+    r"detected NVSwitch (fatal|non-fatal) error (\d{1,6})(?: on (?:fid|NodeId) (\d{1,5}))?(?: on NVSwitch pci bus id "
+    r"([0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]))?(?: physical id (\d{1,5}))?(?: port (\d{1,5}))?",
     re.IGNORECASE,
 )
 _FAILED = re.compile(
     r"fail(?:ed|ure)\b.{0,80}\b(?:initiali[sz]|topology|driver|NVLink|NVSwitch|fabric|train)|\bexiting\b|\baborting\b"
-    r"|degraded mode",
+    r"|degraded mode|interface version \S{1,32} (?:don't|doesn't) match with",
     re.IGNORECASE,
 )
+_UNIT_FAILED = re.compile(
+    r"fail(?:ed|ure)|inactive|exited, code=(?:exited, status=[1-9]|killed|dumped)|Job for", re.IGNORECASE
+)
+# An instance without NVSwitches; its fabric manager stops because it has nothing to do.
+_NO_SWITCHES = "NV_WARN_NOTHING_TO_DO"
 _SERIOUS = frozenset({"ERROR", "CRITICAL", "FATAL"})
-_MAX_LINES = 64
 
 
-@dataclass(frozen=True, slots=True)
-class LogRecord:
-    """One record of the log, with its continuation lines."""
-
-    at: datetime | None
-    level: str
-    text: str
-
-
-def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
+def decode(body: bytes, hints: Hints) -> tuple[Observation, ...]:
     """Return a fault for each switch error, and one with a count for each distinct other error."""
-    records = list(_records(text_of(body)))
+    records = list(records_of(text_of(body), hints.received_at))
     if not records:
         raise Rejected("no_framing", "no line has the head of a fabric manager record")
+    has_switches = not any(_NO_SWITCHES in record.text for record in records)
     positions: dict[tuple[str, str], int] = {}
     found: list[Fault] = []
     for record in records:
-        fault = _fault(record)
+        fault = _fault(record, has_switches=has_switches)
         if fault is None:
             continue
-        key = (fault.code, fault.message)
+        # One failed start is several lines of systemd.
+        key = (fault.code, UNIT if record.level == UNIT else fault.message)
         if fault.component is NODE_COMPONENT and key in positions:
             position = positions[key]
-            found[position] = replace(found[position], count=found[position].count + 1)
+            count = found[position].count + (0 if record.level == UNIT else 1)
+            found[position] = replace(found[position], count=count)
             continue
         positions[key] = len(found)
         found.append(fault)
@@ -79,52 +73,33 @@ def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
 
 
 def recognize(body: bytes) -> bool:
-    """Return whether one of the first lines has the head of a record."""
-    return any(_RECORD.match(line) for line in text_of(body).split("\n", 50)[:50])
+    """Return whether one of the first lines is a record, and none is a line of the kernel."""
+    lines = text_of(body).split("\n", 50)[:50]
+    return any(map(is_head, lines)) and not any(" kernel: " in line for line in lines)
 
 
-def _records(text: str) -> Iterator[LogRecord]:
-    """Yield each whole record; lines before the first head belong to a record that was cut off."""
-    head: re.Match[str] | None = None
-    continuation: list[str] = []
-    for line in text.split("\n"):
-        found = _RECORD.match(line)
-        if found is None:
-            if head is not None and line.strip() and len(continuation) < _MAX_LINES:
-                continuation.append(line.strip())
-            continue
-        if head is not None:
-            yield _joined_record(head, continuation)
-        head, continuation = found, []
-    if head is not None:
-        yield _joined_record(head, continuation)
-
-
-def _joined_record(head: re.Match[str], continuation: list[str]) -> LogRecord:
-    month, day, year, clock, level, _, text = head.groups()
-    return LogRecord(calendar_time(month, day, clock, year), level.upper(), "\n".join([text.strip(), *continuation]))
-
-
-def _fault(record: LogRecord) -> Fault | None:
+def _fault(record: LogRecord, *, has_switches: bool) -> Fault | None:
     found = _SWITCH_ERROR.search(record.text)
     if found is not None:
         return _switch_error(record, found)
-    if record.level not in _SERIOUS:
+    if record.level == UNIT:
+        is_failure = _UNIT_FAILED.search(record.text) is not None
+    elif record.level in _SERIOUS:
+        is_failure = _FAILED.search(record.text) is not None
+    else:
         return None
-    code = "host.fabric_manager_failed" if _FAILED.search(record.text) else "host.fabric_manager_error"
+    if record.level == UNIT and not is_failure:
+        return None
+    code = FAILED if is_failure and has_switches else ERROR
     return _fault_of(record, code, NODE_COMPONENT, {"level": record.level})
 
 
 def _switch_error(record: LogRecord, found: re.Match[str]) -> Fault:
     fatality, number, fabric, address, physical, port = found.groups()
-    switch = Component(ComponentType.NVSWITCH, pci=normalize_pci(address))
-    details = {
-        "severity": fatality.lower(),
-        "fid": fabric,
-        "physical_id": physical,
-        "port": port,
-        "level": record.level,
-    }
+    switch = Component(ComponentType.NVSWITCH, pci=normalize_pci(address) if address else None)
+    details = attributes_of(
+        severity=fatality.lower(), fid=fabric, physical_id=physical, port=port, level=record.level or "ERROR"
+    )
     fault = _fault_of(record, f"sxid.{int(number)}", switch, details)
     # The printed severity decides, as in the kernel log: a non-fatal error needs no action.
     if fatality.lower() == "fatal":
@@ -133,12 +108,14 @@ def _switch_error(record: LogRecord, found: re.Match[str]) -> Fault:
 
 
 def _fault_of(record: LogRecord, code: str, component: Component, details: Mapping[str, str]) -> Fault:
-    return Fault(SOURCE, code, component, truncate(record.text), record.at, evidence(record.text), details)
+    return Fault(
+        SOURCE, code, component, truncate(record.text), record.at, evidence(record.text), details, node=record.node
+    )
 
 
 DECODER = Decoder(
     name=SOURCE,
-    summary="log of NVIDIA's fabric manager: errors of NVSwitches, and of the fabric manager itself",
+    summary="fabric manager: its log, syslog, journal or systemctl status; errors of NVSwitches and of itself",
     example="[Feb 03 2026 04:05:06] [ERROR] [tid 812] detected NVSwitch fatal error 20034 on fid 0 on "
     "NVSwitch pci bus id 00000000:05:00.0 physical id 9 port 30",
     recognize=recognize,

@@ -1,0 +1,130 @@
+"""Reads the records of NVIDIA's fabric manager from its log file, syslog, the journal and `systemctl status`.
+
+Grammar: `[Mon DD YYYY HH:MM:SS] [LEVEL][ [tid N]] TEXT`, and lines without that head continue a record; or
+`PREFIX PROGRAM[PID]: TEXT` with the program `nv-fabricmanager`, its start script or systemd; or the bare text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from faultbridge.decoders.common.clock import calendar_time, iso_instant
+from faultbridge.decoders.common.prefix import unprefixed
+from faultbridge.decoders.common.wrappers import unwrap
+
+_HEAD = re.compile(
+    r"\[(?:(Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) {1,2}(\d{1,2}) (\d{4}) (\d\d:\d\d:\d\d)"
+    r"|(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d))\] {0,4}\[(\w{1,10})\] {0,4}(?:\[tid (\d{1,10})\])? {0,4}(.*)$"
+)
+_PROGRAMS = frozenset({"nv-fabricmanager", "nvidia-fabricmanager-start.sh"})
+_SYSLOG = re.compile(
+    r"(?:^|(?P<node>\S{1,255}) )(?:nv-fabricmanager|nvidia-fabricmanager-start\.sh)(?:\[\d{1,10}\])?: (?P<text>.*)$"
+)
+# systemd writes about the service under its own name; `systemctl status` prints the state of the unit.
+_UNIT = re.compile(
+    r"(?:(?P<node>\S{1,255}) systemd\[\d{1,10}\]: )?(?P<text>(?:nvidia-fabricmanager\.service: |Failed to start NVIDIA "
+    r"fabric manager|Job for nvidia-fabricmanager\.service failed).*)$",
+    re.IGNORECASE,
+)
+_STATUS = re.compile(r"\s{1,16}Active: (failed \(Result: [\w-]{1,32}\)|inactive \(dead\))")
+_STATUS_TITLE, _STATUS_LOADED = "nvidia-fabricmanager.service - ", re.compile(r"\s{1,16}Loaded: .{0,200}; enabled;")
+_BARE = ("detected NVSwitch ", "detected number of NVSwitches")
+_FAILURE = re.compile(r"\b(?:fail(?:ed|ure|s)?|error|abort(?:ed|ing)?|don't match|mismatch)\b", re.IGNORECASE)
+_MAX_LINES = 64
+UNIT = "unit"
+
+
+@dataclass(frozen=True, slots=True)
+class LogRecord:
+    """One record with its continuation lines; the level of a line of systemd is `unit`."""
+
+    at: datetime | None
+    level: str
+    text: str
+    node: str | None = None
+
+
+def records_of(text: str, received_at: datetime | None) -> Iterator[LogRecord]:
+    """Yield each record; lines before the first head belong to a record that was cut off."""
+    current: LogRecord | None = None
+    continuation: list[str] = []
+    status: list[str] = []
+    for line in text.split("\n"):
+        record = _record(line.rstrip("\r"), received_at) or _state_of_unit(line, status)
+        if record is not None:
+            yield from _joined(current, continuation)
+            current, continuation = record, []
+        elif current is not None and line.strip() and len(continuation) < _MAX_LINES:
+            continuation.append(line.strip())
+    yield from _joined(current, continuation)
+
+
+def _joined(record: LogRecord | None, continuation: list[str]) -> Iterator[LogRecord]:
+    if record is not None:
+        # Only records of the log file continue on other lines.
+        has_more = continuation and record.level not in {"", UNIT}
+        yield replace(record, text="\n".join([record.text, *continuation])) if has_more else record
+
+
+def is_head(line: str) -> bool:
+    """Return whether a line starts a record of the fabric manager."""
+    return _record(line, None) is not None or _STATUS_TITLE in line
+
+
+def _record(line: str, received_at: datetime | None) -> LogRecord | None:
+    if line.lstrip()[:1] == "{":
+        return _journal_record(line, received_at)
+    found = _HEAD.search(line[:256])
+    if found is not None:
+        return _headed(_HEAD.search(line) or found)
+    if line.startswith(_BARE):
+        return LogRecord(None, "ERROR", line.strip())
+    message = unprefixed(line, received_at)
+    found = _SYSLOG.search(message.text)
+    if found is not None:
+        # The log's own head can follow the head of syslog.
+        inner = _HEAD.match(found["text"])
+        record = (
+            _headed(inner) if inner else LogRecord(message.observed_at, _level(found["text"]), found["text"].strip())
+        )
+        return replace(record, node=found["node"])
+    found = _UNIT.match(message.text)
+    return LogRecord(message.observed_at, UNIT, found["text"].strip(), found["node"]) if found else None
+
+
+def _headed(found: re.Match[str]) -> LogRecord:
+    month, day, year, clock, iso, level, _, text = found.groups()
+    at = calendar_time(month, day, clock, year) if month else iso_instant(iso.replace(" ", "T"))
+    return LogRecord(at, level.upper(), text.strip())
+
+
+def _journal_record(line: str, received_at: datetime | None) -> LogRecord | None:
+    wrapped = unwrap(line)
+    if wrapped is None:
+        return None
+    if wrapped.program in _PROGRAMS:
+        return LogRecord(wrapped.at, _level(wrapped.text), wrapped.text.strip(), wrapped.node)
+    inner = _record(wrapped.text, received_at) if wrapped.text.lstrip()[:1] != "{" else None
+    return replace(inner, at=inner.at or wrapped.at, node=inner.node or wrapped.node) if inner else None
+
+
+def _level(text: str) -> str:
+    """Return the level of a text that was logged without one."""
+    return "ERROR" if _FAILURE.search(text) or text.startswith(_BARE) else ""
+
+
+def _state_of_unit(line: str, status: list[str]) -> LogRecord | None:
+    """Return a record if `systemctl status` shows that the enabled service does not run."""
+    if _STATUS_TITLE in line:
+        status[:] = [line]
+    elif status and _STATUS_LOADED.match(line):
+        status.append("enabled")
+    elif status and (found := _STATUS.match(line)) is not None:
+        is_enabled = "enabled" in status
+        status.clear()
+        if is_enabled or found[1].startswith("failed"):
+            return LogRecord(None, UNIT, f"nvidia-fabricmanager.service: {found[1]}")
+    return None

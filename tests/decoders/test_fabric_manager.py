@@ -1,0 +1,115 @@
+"""`fabric-manager-log`: every framing in which the fabric manager and systemd report."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+
+import pytest
+
+from faultbridge.decoders import registry
+from faultbridge.decoders.common.decoder import Hints
+from faultbridge.domain.faults import Fault, Severity
+
+NOON = datetime(2026, 2, 3, 12, 0, tzinfo=UTC)
+ERROR = "detected NVSwitch fatal error 20034 on fid 0 on NVSwitch pci bus id 00000000:86:00.0 physical id 3 port 33"
+TOPOLOGY = "detected number of NVSwitches don't match with any supported system topology, aborting fabric manager"
+MULTICAST = "failed to find the GPU handle 123 in the multicast team request setup 456."
+VERSION = "fabric manager NVIDIA GPU driver interface version 595.71.05 don't match with driver version 590.48.01."
+NOTHING = "request to query NVSwitch device information from NVSwitch driver failed with error:WARNING Nothing to do "
+NOTHING += "[NV_WARN_NOTHING_TO_DO]"
+SYSLOG = "Feb  3 04:05:06 gpu-1 nv-fabricmanager[5183]: {}"
+
+
+def journal(text: str, program: str = "nv-fabricmanager") -> str:
+    return json.dumps({"MESSAGE": text, "SYSLOG_IDENTIFIER": program, "_TRANSPORT": "syslog", "_HOSTNAME": "gpu-1"})
+
+
+def read(*lines: str) -> list[Fault]:
+    body = "\n".join(lines).encode()
+    return [one for one in registry.decode("fabric-manager-log", body, Hints(NOON)) if isinstance(one, Fault)]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        f"[Feb 03 2026 04:05:06] [ERROR] [tid 841] {ERROR}",
+        f"[Feb 03 2026 04:05:06] [ERROR] {ERROR}",
+        f"[2026-02-03 04:05:06] [ERROR] [tid 841] {ERROR}",
+        SYSLOG.format(ERROR),
+        SYSLOG.format(f"[Feb 03 2026 04:05:06] [ERROR] [tid 841] {ERROR}"),
+        f"2026-02-03T04:05:06+0000 gpu-1 nv-fabricmanager[5183]: {ERROR}",
+        f"2\u6708 03 04:05:06 gpu-1 nv-fabricmanager[5183]: {ERROR}",
+        journal(ERROR),
+        json.dumps({"log": f"[Feb 03 2026 04:05:06] [ERROR] [tid 841] {ERROR}\n"}),
+        ERROR,
+        ERROR.replace("fid", "NodeId"),
+    ],
+)
+def test_a_switch_error_is_read_in_every_framing(line: str) -> None:
+    (fault,) = read(line)
+    assert (fault.code, fault.severity, fault.component.pci) == ("sxid.20034", Severity.FATAL, "0000:86:00")
+    assert (fault.attributes["fid"], fault.attributes["port"]) == ("0", "33")
+    assert fault.observed_at in {None, datetime(2026, 2, 3, 4, 5, 6, tzinfo=UTC)}
+    assert registry.recognize(line.encode()) == "fabric-manager-log"
+
+
+def test_the_node_is_read_from_syslog_and_the_journal() -> None:
+    assert [read(line)[0].node for line in (SYSLOG.format(ERROR), journal(ERROR))] == ["gpu-1", "gpu-1"]
+
+
+def test_a_switch_error_that_was_cut_off_is_read() -> None:
+    assert read("[Feb 27 2025 15:10:02] [ERROR] [tid 12727] detected NVSwitch non-fatal error 12028 on fid 0")[
+        0
+    ].code == ("sxid.12028")
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        (TOPOLOGY, "host.fabric_manager_failed"),
+        (VERSION, "host.fabric_manager_failed"),
+        (MULTICAST, "host.fabric_manager_error"),
+        (NOTHING, "host.fabric_manager_error"),
+        ("Connected to 1 node.", None),
+        ("Successfully configured all the available NVSwitches to route GPU NVLink traffic.", None),
+    ],
+)
+def test_the_text_decides_what_a_message_means(text: str, code: str | None) -> None:
+    for line in (SYSLOG.format(text), journal(text)):
+        assert [one.code for one in read(line)] == ([code] if code else [])
+
+
+def test_a_failed_start_is_one_fault_and_none_where_there_are_no_switches() -> None:
+    lines = [
+        "Feb  3 04:05:06 h systemd[1]: nvidia-fabricmanager.service: Control process exited, code=exited, status=1/FAILURE",
+        "Feb  3 04:05:06 gpu-1 systemd[1]: nvidia-fabricmanager.service: Failed with result 'exit-code'.",
+        "Feb  3 04:05:06 gpu-1 systemd[1]: Failed to start NVIDIA fabric manager service.",
+    ]
+    assert [(one.code, one.count) for one in read(*lines)] == [("host.fabric_manager_failed", 1)]
+    assert {one.code for one in read(SYSLOG.format(NOTHING), *lines)} == {"host.fabric_manager_error"}
+
+
+@pytest.mark.parametrize(
+    ("active", "enabled", "codes"),
+    [
+        ("failed (Result: exit-code) since Tue 2026-02-03 04:05:06 UTC", "enabled", ["host.fabric_manager_failed"]),
+        ("inactive (dead)", "enabled", ["host.fabric_manager_failed"]),
+        ("inactive (dead)", "disabled", []),
+        ("active (running) since Tue 2026-02-03 04:05:06 UTC; 1h ago", "enabled", []),
+    ],
+)
+def test_systemctl_status_shows_whether_the_service_runs(active: str, enabled: str, codes: list[str]) -> None:
+    status = (
+        "\u25cf nvidia-fabricmanager.service - NVIDIA fabric manager service\n"
+        f"     Loaded: loaded (/lib/systemd/system/nvidia-fabricmanager.service; {enabled}; vendor preset: enabled)\n"
+        f"     Active: {active}\n"
+        "Feb 03 04:05:06 gpu-1 nv-fabricmanager[1]: Connected to 1 node.\n"
+    )
+    assert [one.code for one in read(status)] == codes
+    assert registry.recognize(status.encode()) == "fabric-manager-log"
+
+
+def test_a_system_log_with_lines_of_the_kernel_is_a_kernel_log() -> None:
+    body = f"{SYSLOG.format('Connected to 1 node.')}\nFeb  3 04:05:06 gpu-1 kernel: NVRM: loading\n"
+    assert registry.recognize(body.encode()) == "kernel-log"
