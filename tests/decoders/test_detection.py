@@ -64,7 +64,7 @@ SSHD = {"MESSAGE": "Accepted publickey", "_TRANSPORT": "syslog", "SYSLOG_IDENTIF
         (WRAPPERS["awslogs"]("GET /index.html 200").decode(), "unknown_format"),
     ],
 )
-def test_formats_that_resemble_each_other_are_told_apart(body: str, source: str) -> None:
+def test_formats_that_resemble_each_other_are_distinguished(body: str, source: str) -> None:
     assert recognized(body.encode()).startswith(source)
 
 
