@@ -1,0 +1,73 @@
+"""Loads the patterns of secrets: tokens by their prefix, and secrets by the text around them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+_FILE = Path(__file__).parent / "secrets.json"
+_TOKEN, _PLAIN_TOKEN = r"[\w.+/=-]{16,}+", r"[A-Za-z0-9]{20,}+"
+
+
+@dataclass(frozen=True, slots=True)
+class SecretPattern:
+    """One kind of secret. The group `secret` of the pattern is the text to mask.
+
+    The pattern is compiled and searched only if a hint occurs in the text in lower case; no hint means always. With
+    `any_case`, the pattern is searched in the text in lower case too.
+    """
+
+    name: str
+    pattern: str
+    hints: frozenset[bytes] = frozenset()
+    any_case: bool = False
+
+    def spans(self, text: bytes) -> Iterator[tuple[int, int]]:
+        """Yield the start and end of each secret in a text, which must be in lower case for `any_case`."""
+        return (match.span("secret") for match in _compiled(self.pattern).finditer(text))
+
+
+@cache
+def secret_patterns() -> Sequence[SecretPattern]:
+    """Return the packaged patterns; they are parsed once."""
+    data: Mapping[str, Any] = json.loads(_FILE.read_bytes())
+    return (_tokens(data), *(_pattern(row, data["parts"]) for row in data["patterns"]))
+
+
+@cache
+def secret_hints() -> frozenset[bytes]:
+    """Return the hints of all patterns."""
+    return frozenset(hint for pattern in secret_patterns() for hint in pattern.hints)
+
+
+def _tokens(data: Mapping[str, Any]) -> SecretPattern:
+    """Return one pattern for all prefixes of tokens. It starts at the separator that ends each prefix."""
+    token = rf"(?:{_after(data['token_prefixes'])}){_TOKEN}"
+    plain = rf"(?:{_after(data['plain_token_prefixes'])}){_PLAIN_TOKEN}"
+    return SecretPattern("token", rf"[_.-](?<=[A-Za-z0-9].)(?=[\w.+/=-]{{16}})(?P<secret>{token}|{plain})")
+
+
+def _after(prefixes: Mapping[str, Iterable[str]]) -> str:
+    """Return alternatives that match after a prefix; a lookbehind has one length, so there is one for each length."""
+    by_length = sorted((prefix for vendor in prefixes.values() for prefix in vendor), key=len)
+    groups = (map(re.escape, same) for _, same in groupby(by_length, key=len))
+    return "|".join(rf"(?<=(?<![A-Za-z0-9])(?:{'|'.join(group)}))" for group in groups)
+
+
+def _pattern(row: Mapping[str, Any], parts: Mapping[str, str]) -> SecretPattern:
+    pattern = row["pattern"]
+    for name, part in parts.items():
+        pattern = pattern.replace(f"<<{name}>>", part)
+    hints = frozenset(hint.encode() for hint in row["hints"])
+    return SecretPattern(row["name"], pattern, hints, any_case=row.get("any_case", False))
+
+
+@cache
+def _compiled(pattern: str) -> re.Pattern[bytes]:
+    return re.compile(pattern.encode(), re.DOTALL)
