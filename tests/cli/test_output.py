@@ -1,13 +1,23 @@
-"""Tables on a terminal: complete ids, folded last column."""
+"""Tables on a terminal: complete ids, folded last column, no effect of control characters."""
 
 from __future__ import annotations
 
+import ast
+import json
 import re
 import sys
+from pathlib import Path
 
 import pytest
 
-from faultbridge.cli.render.output import Columns, OutputFormat, show
+from faultbridge.cli import app
+from faultbridge.cli.render.columns import ENTRIES, NODE
+from faultbridge.cli.render.live_output import LiveTable
+from faultbridge.cli.render.output import Columns, OutputFormat, notice, show, show_one
+from faultbridge.ledger.timeline import Timeline, TimelineQuery
+from faultbridge.registry.documents import entry_document, node_document
+from tests.builders import KEY
+from tests.world import World
 
 STYLE = re.compile(r"\x1b\[[0-9;]*m")
 COLUMNS: Columns = {
@@ -39,3 +49,57 @@ def test_the_last_column_folds_where_the_others_fit(
     lines = STYLE.sub("", capsys.readouterr().out).splitlines()
     assert len(lines) > 2
     assert max(map(len, lines)) <= 80
+
+
+HOSTILE = "\x1b]0;pwned\x07\x1b[2J\x1b[31mALL HEALTHY\x1b[0m\u202e\x9b2J\r"
+UNSAFE = ("\x1b]", "\x1b[2J", "\x1b[31mALL", "\x07", "\u202e", "\x9b", "\r")
+
+
+@pytest.fixture
+def documents() -> tuple[list[dict], dict]:
+    """The entries and the node after records with hostile text."""
+    world = World()
+    world.outcomes(
+        world.message(
+            f"NVRM: Xid (PCI:0000:c1:00): 79, pid=1234, name=py{HOSTILE}thon, GPU has fallen off the bus. {HOSTILE}"
+        )
+    )
+    fault = {"code": "train.custom", "severity": "fatal", "message": f"m{HOSTILE}", "component": {"type": "gpu"}}
+    world.outcomes(world.message(json.dumps(fault | {"kind": "fault"}), source="faultbridge"))
+    timeline = Timeline(world.ports.table)
+    entries = [entry_document(line) for line in timeline.entries(TimelineQuery(cluster=KEY.cluster))]
+    assert any("\x1b" in json.dumps(one, ensure_ascii=False) or "\\u001b" in json.dumps(one) for one in entries)
+    return entries, node_document(world.node())
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_text_of_a_record_has_no_effect_on_a_terminal(
+    terminal: bool, documents, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entries, node = documents
+    monkeypatch.setenv("COLUMNS", "400")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: terminal)
+    for output in OutputFormat:
+        show(entries, ENTRIES, output)
+        show_one(node, NODE, output)
+    table = LiveTable(ENTRIES, widths=(19, 16, 46))
+    for entry in entries:
+        table.add(entry)
+    notice(f"unknown node: {HOSTILE}")
+    printed = capsys.readouterr()
+    assert "ALL HEALTHY" in printed.out
+    assert [one for one in UNSAFE if one in printed.out + printed.err] == []
+
+
+def test_the_command_line_prints_only_through_the_safe_printer() -> None:
+    folder = Path(app.__file__).parent
+    calls = [
+        f"{path.relative_to(folder)}:{node.lineno}"
+        for path in folder.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in PRINTERS
+    ]
+    assert [call.partition(":")[0] for call in calls] == ["render/safe_print.py"]
+
+
+PRINTERS = {"print", "typer.echo", "typer.secho", "click.echo", "sys.stdout.write", "sys.stderr.write"}

@@ -20,7 +20,7 @@ from faultbridge.storage import keys
 from tests.builders import fault
 from tests.ingest.world import LedgerFixture
 from tests.pager.sending import sent
-from tests.pages import PAGES, case_event, event
+from tests.pages import GPU, PAGES, case_event, event
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -123,3 +123,14 @@ def test_a_page_contains_the_cause_of_its_case_and_works_without_a_case() -> Non
         (True, True),
         (False, True),
     ]
+
+
+def test_text_of_a_record_has_no_effect_in_a_page_and_adds_no_line() -> None:
+    hostile = "\x1b[2J\x9b2J\u202e\nAction required:  run this"
+    component = {**GPU, "serial": f"1654{hostile}"}
+    cause = {"code": "xid.79", "component": component, "message": f"GPU has fallen off the bus.{hostile}"}
+    (page,) = sent(case_event("escalated", reason=f"NOT_FOUND: {hostile}", cause=cause))
+    shown = rendering(page)
+    assert r"GPU has fallen off the bus.\u001b[2J" in page.bodies["email"]
+    assert [one for one in ("\x1b", "\x9b", "\u202e") if one in shown] == []
+    assert page.bodies["email"].count("\nAction required:") == 1

@@ -12,6 +12,7 @@ import typer
 
 from faultbridge.cli.command_table import COMMANDS, RENAMED
 from faultbridge.cli.errors.failures import EXIT_INTERRUPTED, EXIT_USAGE, failure_of
+from faultbridge.cli.render.safe_print import print_line
 
 DEBUG = "FAULTBRIDGE_DEBUG"
 # Typer keeps this class private. Its message is the help text of the noun that was called without a verb.
@@ -35,10 +36,10 @@ def run(arguments: Sequence[str] | None = None) -> int:
         if os.environ.get(DEBUG):
             traceback.print_exc()
         if type(error).__name__ == _NO_ARGUMENTS_ERROR:
-            print(getattr(error, "message", error), file=sys.stderr)
+            print_line(str(getattr(error, "message", error)), to_stderr=True)
             return EXIT_USAGE
         failure = failure_of(error, _called(given))
-        print(f"faultbridge: {failure.message} ({failure.hint})", file=sys.stderr)
+        print_line(f"faultbridge: {failure.message} ({failure.hint})", to_stderr=True)
         return failure.exit_code
     return returned if isinstance(returned, int) else 0
 
@@ -90,7 +91,7 @@ def _print_version(wanted: bool) -> None:
     if wanted:
         from importlib.metadata import version
 
-        print(version("faultbridge"))
+        print_line(version("faultbridge"))
         raise typer.Exit
 
 

@@ -14,7 +14,7 @@ Reading order:
 - `entries`, `case_transitions`: timeline entries, and what one decision changes.
 - `causation`: which entry or record caused each entry.
 - `records`, `jobs`, `spares`: raw records, training jobs and spare instances.
-- `names`, `times`: validation of names, and timestamps as text.
+- `names`, `times`, `safe_text`: validation of names, timestamps as text, and text from records for people.
 
 Nothing here reads a clock, a file or a network. Tests: tests/domain.
 """

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 
+from faultbridge.domain.safe_text import visible_line
 from faultbridge.ports import PageUrgency
 
 
@@ -15,6 +16,14 @@ class PageState(StrEnum):
 
     TRIGGERED = "triggered"
     RESOLVED = "resolved"
+
+
+def make_visible(target: object, *names: str) -> None:
+    """Replace texts of a frozen object that is being created. No text can forge another line of a page."""
+    for name in names:
+        text = getattr(target, name)
+        if text is not None:
+            object.__setattr__(target, name, visible_line(text))
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +36,10 @@ class Location:
     component: str = ""
     serial: str | None = None
     pci: str | None = None
+
+    def __post_init__(self) -> None:
+        """Make control characters in texts from records visible."""
+        make_visible(self, "component", "serial", "pci")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +80,10 @@ class Page:
     phases: Mapping[str, int] = field(default_factory=dict)
     members: tuple[SummaryMember, ...] = ()
     note: str = ""
+
+    def __post_init__(self) -> None:
+        """Make control characters in texts from records visible, each text on one line."""
+        make_visible(self, "headline", "fault", "system_action", "action_required", "code", "note")
 
 
 @dataclass(frozen=True, slots=True)

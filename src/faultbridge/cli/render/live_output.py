@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from faultbridge.cli.render.output import Columns, Document
+from faultbridge.cli.render.safe_print import print_line
+from faultbridge.domain.safe_text import visible
 
 MIN_WIDEST_COLUMN = 24
 MIN_LAST_COLUMN = 30
@@ -49,13 +51,13 @@ class LiveTable:
         if not self._has_heading:
             self._has_heading = True
             self._print(list(self._columns))
-        self._print([" ".join(str(value(document) or "").split()) for value in self._columns.values()])
+        self._print([" ".join(visible(str(value(document) or "")).split()) for value in self._columns.values()])
 
     def _print(self, cells: Sequence[str]) -> None:
         padded = (f"{cell:<{width}}" for cell, width in zip(cells, self._widths, strict=True))
         line = "  ".join(padded).rstrip()
         max_width = self._terminal() or len(line)
-        print(line if len(line) <= max_width else line[: max_width - 3] + "...", flush=True)
+        print_line(line if len(line) <= max_width else line[: max_width - 3] + "...", flush=True)
 
 
 def _fit(widths: Sequence[int], terminal: int | None) -> Sequence[int]:

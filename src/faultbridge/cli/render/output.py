@@ -10,6 +10,9 @@ from typing import Annotated, Any
 
 import typer
 
+from faultbridge.cli.render.safe_print import print_line
+from faultbridge.domain.safe_text import visible
+
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 JsonlFlag = Annotated[bool, typer.Option("--jsonl", help="Print one JSON object per line.")]
 
@@ -50,10 +53,10 @@ def show(
     Where a table has no rows, `empty` is printed on stderr instead.
     """
     if output is OutputFormat.JSON:
-        print(json.dumps(list(documents), indent=2))
+        print_line(json.dumps(list(documents), indent=2))
     elif output is OutputFormat.JSON_LINES:
         for document in documents:
-            print(json.dumps(document))
+            print_line(json.dumps(document))
     else:
         _print_table(list(documents), columns, empty)
 
@@ -61,19 +64,19 @@ def show(
 def show_one(document: Document, columns: Columns, output: OutputFormat) -> None:
     """Print one document: a title and a value on each line, or the full document as JSON."""
     if output is not OutputFormat.TABLE:
-        print(json.dumps(document, indent=2 if output is OutputFormat.JSON else None))
+        print_line(json.dumps(document, indent=2 if output is OutputFormat.JSON else None))
         return
     width = max(len(title) for title in columns)
     for title, value in columns.items():
         first, *more = _text(value(document)).split("\n")
-        print(f"{title:<{width}}  {first}".rstrip())
+        print_line(f"{title:<{width}}  {first}".rstrip())
         for line in more:
-            print(f"{'':<{width}}  {line}".rstrip())
+            print_line(f"{'':<{width}}  {line}".rstrip())
 
 
 def notice(text: str) -> None:
     """Print a message on stderr. Only results go to standard output."""
-    print(f"faultbridge: {text}", file=sys.stderr)
+    print_line(f"faultbridge: {text}", to_stderr=True)
 
 
 def _print_table(documents: list[Document], columns: Columns, empty: str) -> None:
@@ -88,7 +91,7 @@ def _print_table(documents: list[Document], columns: Columns, empty: str) -> Non
     rows = [list(columns), *([" ".join(cell.split()) for cell in row] for row in rows)]
     widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
     for row in rows:
-        print("  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip())
+        print_line("  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
 def _print_on_terminal(titles: list[str], rows: list[list[str]]) -> None:
@@ -113,4 +116,4 @@ _STYLES: Mapping[str, str] = {"fatal": "bold red", "error": "red", "warning": "y
 
 
 def _text(value: object) -> str:
-    return "-" if value is None or value == "" else str(value)
+    return "-" if value is None or value == "" else visible(str(value))

@@ -10,6 +10,7 @@ import typer
 from faultbridge.cli.commands.options import StackName
 from faultbridge.cli.errors.failures import EXIT_NOT_WELL
 from faultbridge.cli.render.output import JsonFlag, JsonlFlag, OutputFormat, examples, format_of, notice
+from faultbridge.cli.render.safe_print import print_line
 from faultbridge.cli.stack.locate import DEFAULT_STACK
 
 app = typer.Typer(rich_markup_mode=None)
@@ -37,7 +38,7 @@ def run_demo(
     if output is OutputFormat.TABLE:
         print_result(result)
     else:
-        print(json.dumps(result.document(), indent=2 if output is OutputFormat.JSON else None))
+        print_line(json.dumps(result.document(), indent=2 if output is OutputFormat.JSON else None))
     if result.problems:
         notice(f"the demo failed: {'; '.join(result.problems)}")
         raise typer.Exit(EXIT_NOT_WELL)

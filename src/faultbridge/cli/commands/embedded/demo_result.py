@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from faultbridge.cli.render.output import Columns, OutputFormat, show_one
+from faultbridge.cli.render.safe_print import print_line
 from faultbridge.domain.cases import Resolution
 from faultbridge.domain.edges import CaseStatus
 from faultbridge.domain.nodes import NodeState
@@ -105,7 +106,7 @@ class DemoResult:
 
 def print_result(result: DemoResult) -> None:
     """Print the final table of the demo."""
-    print()
+    print_line()
     show_one(result.document(), TABLE, OutputFormat.TABLE)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from faultbridge.cli.commands.records.send import sender
 from faultbridge.cli.render.columns import ENTRIES, entry_document
 from faultbridge.cli.render.live_output import LiveTable
 from faultbridge.cli.render.output import OutputFormat, notice
+from faultbridge.cli.render.safe_print import print_line
 from faultbridge.cli.stack.locate import Target, use_environment
 from faultbridge.cli.stack.session import Session
 from faultbridge.domain.clusters import ClusterConfig, Mode, RepairOwner
@@ -155,7 +155,7 @@ class DemoScenario:
 
 def print_step(text: str) -> None:
     """Print the next step on stderr. Only the result goes to standard output."""
-    print(text, file=sys.stderr, flush=True)
+    print_line(text, to_stderr=True, flush=True)
 
 
 def _ids(events: Sequence[Mapping[str, Any]]) -> set[str]:

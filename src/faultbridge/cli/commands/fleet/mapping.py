@@ -14,6 +14,7 @@ import typer
 from faultbridge.cli.commands.options import read_text
 from faultbridge.cli.errors.failures import EXIT_NOT_WELL
 from faultbridge.cli.render.output import JsonFlag, JsonlFlag, examples, format_of, notice, show_one
+from faultbridge.cli.render.safe_print import print_line
 from faultbridge.cli.stack.command import stack_command
 from faultbridge.cli.stack.session import Session
 from faultbridge.data import load_catalog
@@ -59,7 +60,7 @@ def show_mappings(
         session.show_one({"version": shown, "mappings": mappings}, {})
         return
     notice(f"mapping {shown}" if shown else "no mapping was published; only the packaged mappings apply")
-    print(json.dumps(mappings, indent=2, ensure_ascii=False))
+    print_line(json.dumps(mappings, indent=2, ensure_ascii=False))
 
 
 def _service(session: Session) -> Any:  # noqa: ANN401 - imported where it is used

@@ -20,6 +20,7 @@ from faultbridge.cli.render.output import (
     notice,
     show,
 )
+from faultbridge.cli.render.safe_print import print_line
 from faultbridge.cli.stack.command import stack_command
 from faultbridge.cli.stack.session import Session
 
@@ -72,8 +73,8 @@ def show_policy(
         return
     from faultbridge.policyfile.parser import write_policy
 
-    print(f"# policy {document['version']}")
-    print(write_policy(document), end="")
+    print_line(f"# policy {document['version']}")
+    print_line(write_policy(document), end="")
 
 
 def _policies(session: Session) -> Any:  # noqa: ANN401 - imported where it is used

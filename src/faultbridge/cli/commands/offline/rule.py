@@ -9,6 +9,7 @@ import typer
 
 from faultbridge.cli.errors.failures import EXIT_NOT_WELL
 from faultbridge.cli.render.output import Columns, JsonFlag, JsonlFlag, examples, format_of, notice, show
+from faultbridge.cli.render.safe_print import print_line
 from faultbridge.cli.rules.cloudformation import template_text
 from faultbridge.cli.rules.rule_file import failures, read_rule
 
@@ -54,7 +55,7 @@ def write_template(
     """
     text = template_text(map(read_rule, _paths(folder)), str(folder), output.name if output else "rules.yaml")
     if output is None:
-        print(text, end="")
+        print_line(text, end="")
         return
     output.write_text(text, encoding="utf-8")
     notice(f"wrote {output}; deploy it with `aws cloudformation deploy --template-file {output} ...`")

@@ -13,6 +13,7 @@ import typer
 from faultbridge.cli.commands.options import STDIN
 from faultbridge.cli.errors.failures import EXIT_NOT_WELL
 from faultbridge.cli.render.output import Columns, JsonFlag, JsonlFlag, examples, format_of, notice, show
+from faultbridge.cli.render.safe_print import print_line
 from faultbridge.errors import Rejected
 from faultbridge.events.json_schema.build import EVENT_MODELS, closed_form, open_schema
 from faultbridge.events.json_schema.validation import problems
@@ -58,7 +59,7 @@ def show_schema(
     """Print the JSON Schema of an event. The output is JSON with or without --json."""
     del as_json
     schema = open_schema(_event_name(event))
-    print(json.dumps(closed_form(schema) if closed else schema, indent=2))
+    print_line(json.dumps(closed_form(schema) if closed else schema, indent=2))
 
 
 @app.command(

@@ -8,6 +8,7 @@ import typer
 
 from faultbridge.cli.errors.failures import EXIT_NOT_WELL
 from faultbridge.cli.render.output import Columns, JsonFlag, JsonlFlag, examples, format_of, notice, show_one
+from faultbridge.cli.render.safe_print import print_line
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -41,7 +42,7 @@ def simulate(
     found = run(seed, steps)
     if story:
         for line in found.journal.story():
-            notice(line) if as_json or as_jsonl else print(line)
+            notice(line) if as_json or as_jsonl else print_line(line)
     document = {
         "seed": seed,
         "steps": steps,

@@ -14,6 +14,7 @@ import typer
 from faultbridge.cli.render.columns import ENTRIES, entry_document
 from faultbridge.cli.render.live_output import LiveTable
 from faultbridge.cli.render.output import examples, notice
+from faultbridge.cli.render.safe_print import print_line
 from faultbridge.cli.render.times import PAST_HELP, parse_time
 from faultbridge.cli.stack.archive_copy import ArchiveOption, archived_entries
 from faultbridge.cli.stack.command import stack_command
@@ -138,7 +139,7 @@ def _follow(session: Session, lines: Iterator[Line]) -> None:
         if session.prints_table:
             table.add(document)
         else:
-            print(json.dumps(document))
+            print_line(json.dumps(document))
         sys.stdout.flush()
 
 
