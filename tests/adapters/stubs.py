@@ -40,6 +40,7 @@ NAMES = (
     "sns",
     "stepfunctions",
     "logs",
+    "iam",
     "ec2",
     "ec2_no_retry",
     "autoscaling",

@@ -21,9 +21,9 @@ def record(sender: str | None, instance_id: str | None = None) -> RawRecord:
     return RawRecord("r-1", "kernel-log", "train-a", None, b"", NOON, NOON, instance_id=instance_id, sender=sender)
 
 
-def refusal(sender, *, claims=None, row=ROW, others=(), trusted=(), trust=STRICT):
+def refusal(sender, *, claims=None, row=ROW, others=(), trusted=(), roles=(), trust=STRICT):
     sent = trust.with_sender_instance(record(sender, claims))
-    return trust.refusal(sent, config(trusted_senders=trusted), row, others)
+    return trust.refusal(sent, config(trusted_senders=trusted, node_roles=roles), row, others)
 
 
 def test_an_instance_may_report_about_itself_without_naming_itself():
@@ -55,6 +55,12 @@ def test_a_listed_sender_must_match_exactly():
     assert refusal("AROACOLLECTOR:dcgm", trusted=(COLLECTOR,)) is not None
     assert refusal("AROACOLLECTOR2:x", trusted=("AROACOLLECTOR:*",)) is not None
     assert refusal("AIDAUSER", trusted=("*", "AIDAUSER:*")) is not None
+
+
+def test_a_session_of_another_role_that_is_named_like_the_instance_is_refused():
+    assert refusal(NODE, roles=("AROANODEROLE",)) is None
+    assert "not a role of the nodes" in refusal(f"AROAFORGED:{OWN}", roles=("AROANODEROLE",))
+    assert refusal(COLLECTOR, trusted=(COLLECTOR,), roles=("AROANODEROLE",)) is None
 
 
 def test_a_user_or_session_named_like_an_instance_is_no_instance():

@@ -32,6 +32,21 @@ def test_a_node_registered_by_an_operator_gets_the_names_and_domains_of_its_inst
     assert world.outcomes(world.message(XID_79, node=host)) == [Outcome.RECORDED]
 
 
+def test_the_roles_of_described_instances_are_pinned_once_and_earlier_ones_stay(world, sync, inventory, caplog):
+    caplog.set_level(logging.INFO, logger="faultbridge")
+    registration = world.app.registry.registration
+    registration.set_cluster(KEY.cluster, {"node_roles": ("AROABYHAND000000",)})
+    inventory.role_id = "AROAINVENTORY0000"
+    world.ports.fleet.launch(GROUP)
+    sync()
+    pinned = registration.cluster(KEY.cluster)
+    assert pinned.node_roles == ("AROABYHAND000000", "AROAINVENTORY0000")
+    world.ports.fleet.launch(GROUP)
+    sync()
+    assert registration.cluster(KEY.cluster).node_roles == pinned.node_roles
+    assert caplog.text.count("node_roles_pinned") == 1
+
+
 def test_a_new_instance_becomes_an_unverified_node_that_accepts_records(world, sync):
     new = world.ports.fleet.launch(GROUP)
     assert sync().added == [f"ip-{new[-4:]}"]

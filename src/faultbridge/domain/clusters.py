@@ -56,6 +56,8 @@ class ClusterConfig:
 
     `expected` is the number of nodes. `shards` cannot change after registration.
     `trusted_senders` may send records about every node of the cluster: `<role id>:<session>`, or `<role id>:*`.
+    `node_roles` are the ids of the roles that instances of the cluster have; a session of another role proves no
+    instance. Without them, every role counts.
     `eks_cluster` and `hyperpod_cluster` are the names in those services. `provider_role` is set when the cluster is
     in another account. Until `maintenance_until` Faultbridge repairs no node.
     `instance_types` are launched in this order: the next one when the previous one has no capacity, in any of the
@@ -75,6 +77,7 @@ class ClusterConfig:
     policy: str | None = None
     version: int = 0
     trusted_senders: tuple[str, ...] = ()
+    node_roles: tuple[str, ...] = ()
     eks_cluster: str | None = None
     hyperpod_cluster: str | None = None
     provider_role: ProviderRole | None = None

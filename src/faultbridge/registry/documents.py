@@ -40,6 +40,7 @@ def cluster_document(view: ClusterView) -> Document:
         "spare_group": config.spare_group,
         "pool": dict(Counter(str(spare.status) for spare in view.pool)),
         "provider_role": config.provider_role.arn if config.provider_role else None,
+        "node_roles": list(config.node_roles),
         "shards": config.shards,
         "policy": config.policy,
         "version": config.version,

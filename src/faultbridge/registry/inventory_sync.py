@@ -6,7 +6,8 @@ For each group of a cluster, a sync
 2. attaches instances that another controller launched to the nodes whose instance is gone,
 3. registers every other new instance as a node,
 4. takes nodes out of service whose instance is gone without a successor,
-5. updates names, failure domains and opt-outs of unchanged nodes.
+5. updates names, failure domains and opt-outs of unchanged nodes,
+6. adds the roles of described instances to the cluster's `node_roles`.
 
 A node that a repair controls is left to that repair.
 """
@@ -190,9 +191,20 @@ class SyncInventory:
                 result.updated.append(node)
 
     def _describe(self, config: ClusterConfig, group: Group, wanted: Mapping[str, GroupMember]) -> Sequence[Instance]:
-        """Describe group members, as many as one sync may describe."""
+        """Describe group members, as many as one sync may describe, and pin their roles."""
         some = dict(list(wanted.items())[:MAX_DESCRIBED])
-        return self.inventories[config.provider].describe(config, group.name, some) if some else ()
+        described = self.inventories[config.provider].describe(config, group.name, some) if some else ()
+        self._pin_roles(config, {one.role_id for one in described if one.role_id})
+        return described
+
+    def _pin_roles(self, config: ClusterConfig, roles: set[str]) -> None:
+        """Add roles of instances to the cluster's node roles, so that a session of any other role proves nothing."""
+        known = self.registration.cluster(config.cluster).node_roles if roles - {*config.node_roles} else ()
+        if new := roles - {*config.node_roles, *known}:
+            log_cause(
+                "node_roles_pinned", reason="found in instance profiles", cluster=config.cluster, roles=sorted(new)
+            )
+            self.registration.set_cluster(config.cluster, {"node_roles": tuple(sorted({*known, *new}))})
 
 
 def _unassigned(members: Mapping[str, GroupMember], assigned: set[str]) -> dict[str, GroupMember]:

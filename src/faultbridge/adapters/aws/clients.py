@@ -54,6 +54,7 @@ SERVICES: Mapping[str, tuple[str, str, int]] = {
     "ssm_no_retry": ("ssm", "SSM", 1),
     "sagemaker": ("sagemaker", "SAGEMAKER", ATTEMPTS),
     "eks": ("eks", "EKS", ATTEMPTS),
+    "iam": ("iam", "IAM", ATTEMPTS),
     "sts": ("sts", "STS", ATTEMPTS),
     "cloudformation": ("cloudformation", "CLOUDFORMATION", ATTEMPTS),
     "cloudwatch": ("cloudwatch", "CLOUDWATCH", ATTEMPTS),
@@ -89,7 +90,9 @@ class Clients:
     eks: EKSClient
     sts: STSClient
     cloudformation: CloudFormationClient
-    cloudwatch: Any  # a typed client would need one more dependency
+    # A typed client would need one more dependency.
+    cloudwatch: Any
+    iam: Any
 
     def __init__(
         self,

@@ -9,6 +9,7 @@ from botocore.exceptions import ClientError
 
 from faultbridge.adapters.aws.clients import Clients
 from faultbridge.adapters.aws.errors import code_of, translated
+from faultbridge.adapters.compute.instance_roles import InstanceRoles
 from faultbridge.domain.clusters import ClusterConfig
 from faultbridge.domain.instances import Instance
 from faultbridge.domain.nodes import DomainKind
@@ -28,6 +29,7 @@ class Ec2Inventory:
 
     def __init__(self, clients: Clients) -> None:
         self._clients = clients
+        self._roles = InstanceRoles()
 
     def serving_instances(self, config: ClusterConfig, group: str) -> tuple[Instance, ...]:
         """Return the in-service instances of a group, by host name.
@@ -55,7 +57,10 @@ class Ec2Inventory:
         clients = self._clients.for_role(config.provider_role)
         described = _instances(clients, "instance-id", members)
         domains = _failure_domains(clients, members)
-        instances = (_instance(one, group, domains.get(one["InstanceId"], {})) for one in described)
+        instances = (
+            _instance(one, group, domains.get(one["InstanceId"], {}), self._roles.role_id(clients, one))
+            for one in described
+        )
         return tuple(sorted(instances, key=lambda instance: instance.name))
 
     def gone(self, config: ClusterConfig, instances: Collection[str]) -> frozenset[str]:
@@ -106,7 +111,7 @@ def _member(one: Any) -> GroupMember:  # noqa: ANN401 - the response of the serv
     return GroupMember(one["InstanceId"], one["AvailabilityZone"], one["LifecycleState"] == IN_SERVICE)
 
 
-def _instance(instance: Any, group: str, domains: Mapping[str, str]) -> Instance:  # noqa: ANN401 - the response of the service
+def _instance(instance: Any, group: str, domains: Mapping[str, str], role_id: str | None) -> Instance:  # noqa: ANN401 - the response of the service
     dns = instance.get("PrivateDnsName") or ""
     name = dns.partition(".")[0] or instance["InstanceId"]
     placement_group = (instance.get("Placement") or {}).get("GroupName")
@@ -119,6 +124,7 @@ def _instance(instance: Any, group: str, domains: Mapping[str, str]) -> Instance
         instance_type=instance.get("InstanceType"),
         domains={**{kind: value for kind, value in known.items() if value}, **domains},
         launched_at=instance.get("LaunchTime"),
+        role_id=role_id,
     )
 
 

@@ -1,8 +1,10 @@
 """Trust: check whether the sender of a record may report about a node.
 
 An instance may report only about itself. A collector that is listed in the cluster's `trusted_senders` may report about
-every node of the cluster. SQS stores the sender of each message. For a role it is `<role id>:<session name>`; EC2 sets
-the session name of an instance role to the instance id, and software on the instance cannot change it.
+every node of the cluster. SQS stores the sender of each message. For a role it is `<role id>:<session name>`. EC2 sets
+the session name of an instance role to the instance id, but whoever may assume a role chooses that name freely. So the
+role must be one of the cluster's `node_roles`, and the queue accepts node roles only from credentials that EC2 gave to
+an instance (docs/threat-model.md).
 """
 
 from __future__ import annotations
@@ -68,6 +70,9 @@ class Trust:
         instance = instance_of(record.sender)
         if instance is None:
             return f"untrusted sender: {record.sender or 'none'}; add it to trusted_senders of {config.cluster}"
+        role = (record.sender or "").partition(":")[0]
+        if config.node_roles and role not in config.node_roles:
+            return f"{role} is not a role of the nodes of {config.cluster}; `cluster set --node-role` adds it"
         if record.instance_id != instance:
             return f"{instance} may report only about itself, not about {record.instance_id}"
         foreign = [other.key.stream for other in others if row is not None and other.key != row.key]

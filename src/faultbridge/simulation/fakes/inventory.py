@@ -17,7 +17,8 @@ class FakeInventory:
     """Implements `Inventory` (fake): every running instance of the fleet is a serving member.
 
     Groups in `omitted_groups` are missing from answers, instances in `standby` do not serve, and
-    `opted_out_instances` carry the tag that excludes them from repair. `calls` counts API calls.
+    `opted_out_instances` carry the tag that excludes them from repair. Every instance has the role `role_id`. `calls`
+    counts API calls.
     """
 
     def __init__(self, fleet: FakeFleet, *, seam: Seam | None = None) -> None:
@@ -27,6 +28,7 @@ class FakeInventory:
         self.omitted_groups: set[str] = set()
         self.opted_out_instances: set[str] = set()
         self.standby: set[str] = set()
+        self.role_id: str | None = None
 
     def list_members(self, _config: ClusterConfig, groups: Collection[str]) -> Mapping[str, Mapping[str, GroupMember]]:
         """Return the members of the given groups, by group and instance id.
@@ -59,7 +61,8 @@ class FakeInventory:
         launched = self.fleet.instances[instance_id].launched_at
         domains = {"zone": ZONE, "network_node": f"nn-{instance_id[-1]}"}
         host = f"ip-{instance_id[-4:]}"
-        return Instance(instance_id, (host, f"{host}.internal"), domains, group, INSTANCE_TYPE, launched)
+        names = (host, f"{host}.internal")
+        return Instance(instance_id, names, domains, group, INSTANCE_TYPE, launched, role_id=self.role_id)
 
     def gone(self, _config: ClusterConfig, instances: Collection[str]) -> frozenset[str]:
         """Return the given instances that are terminated."""

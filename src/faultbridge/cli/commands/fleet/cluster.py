@@ -18,6 +18,7 @@ from faultbridge.domain.clusters import ClusterConfig, Mode, ProviderRole, Repai
 
 MIN_EXTERNAL_ID, MAX_EXTERNAL_ID = 2, 1224  # the limits of IAM
 ROLE_ARN = re.compile(r"arn:aws[a-z-]*:iam::\d{12}:role/[\w+=,.@/-]{1,512}")
+ROLE_ID = re.compile(r"AROA[A-Z0-9]{12,124}")
 SENDER = re.compile(r"A[A-Z0-9]{3,127}(?::[\w+=,.@-]{2,64}|:\*)?")
 
 app = typer.Typer(rich_markup_mode=None)
@@ -44,6 +45,14 @@ TrustOption = Annotated[
         help="Sender that may report any node of the cluster; ROLE_ID:* for every session. Repeatable.",
     ),
 ]
+NodeRoleOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--node-role",
+        metavar="ROLE_ID",
+        help="Id (AROA...) of a role of the cluster's instances; other roles prove no instance. Repeatable.",
+    ),
+]
 EksOption = Annotated[str | None, typer.Option(metavar="NAME", help="Name of the EKS cluster.")]
 HyperPodOption = Annotated[str | None, typer.Option(metavar="NAME|ARN", help="Name or ARN of the HyperPod cluster.")]
 RoleOption = Annotated[
@@ -66,6 +75,7 @@ def _settings(
     restarter: RestarterOption = None,
     policy: PolicyOption = None,
     trusted_sender: TrustOption = None,
+    node_role: NodeRoleOption = None,
     eks_cluster: EksOption = None,
     hyperpod_cluster: HyperPodOption = None,
     provider_role: RoleOption = None,
@@ -81,6 +91,7 @@ def _settings(
         "restarter": restarter,
         "policy": policy,
         "trusted_senders": _senders(trusted_sender),
+        "node_roles": _roles(node_role),
         "eks_cluster": eks_cluster,
         "hyperpod_cluster": hyperpod_cluster,
         "provider_role": _role(provider_role, external_id),
@@ -181,6 +192,16 @@ def _senders(given: list[str] | None) -> tuple[str, ...] | None:
     wrong = [one for one in given if not SENDER.fullmatch(one)]
     if any(wrong) and given != [""]:
         raise typer.BadParameter(f"invalid --trusted-sender: {wrong[0]!r}; allowed: ROLE_ID:SESSION or ROLE_ID:*")
+    return tuple(dict.fromkeys(filter(None, given)))
+
+
+def _roles(given: list[str] | None) -> tuple[str, ...] | None:
+    """Check the node roles. One empty text removes them all."""
+    if given is None:
+        return None
+    wrong = [one for one in given if not ROLE_ID.fullmatch(one)]
+    if any(wrong) and given != [""]:
+        raise typer.BadParameter(f"invalid --node-role: {wrong[0]!r}; allowed: a role id such as AROAEXAMPLEID123456")
     return tuple(dict.fromkeys(filter(None, given)))
 
 

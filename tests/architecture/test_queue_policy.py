@@ -1,0 +1,87 @@
+"""Who may send raw records: the queue policy of the template, evaluated for each kind of sender.
+
+The evaluator knows the condition operators of this policy only. Keys and operators follow the IAM user guide: a negated
+operator matches when its key is absent, and `Null` tests for the absence of a key.
+"""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+from typing import Any
+
+import pytest
+
+from tests.architecture.project import template
+
+NODE_ROLE = "arn:aws:iam::111122223333:role/gpu-nodes"
+INSTANCE = "arn:aws:ec2:us-west-2:111122223333:instance/i-0123456789abcdef0"
+LISTED = "arn:aws:iam::111122223333:role/collectors-*"
+ARNS = {
+    "IntakeRole.Arn": "arn:aws:iam::111122223333:role/intake",
+    "SweepRole.Arn": "arn:aws:iam::111122223333:role/sweep",
+}
+
+
+def denies(context: dict[str, str], *, listed: str | None = LISTED) -> bool:
+    """Whether a statement of the policy denies `sqs:SendMessage` to a request with these condition keys."""
+    statements = template()["Resources"]["QueuePolicy"]["Properties"]["PolicyDocument"]["Statement"]
+    proof = [one["Fn::If"][1] for one in statements if one.get("Fn::If", [""])[0] == "ProvesSenders"]
+    (statement,) = proof
+    assert (statement["Effect"], statement["Action"]) == ("Deny", "sqs:SendMessage")
+    return all(
+        matches(operator, context.get(key), wanted if operator != "ArnNotLike" else roles(wanted, listed))
+        for operator, keys in statement["Condition"].items()
+        for key, wanted in keys.items()
+    )
+
+
+def roles(split: dict[str, Any], listed: str | None) -> list[str]:
+    """The ARNs that the functions of the template give: `listed` is the parameter SenderRoles."""
+    _, parts = split["Fn::Split"][1]["Fn::Join"]
+    *fixed, condition = parts
+    last = listed if listed is not None else ARNS[condition["Fn::If"][2]["Fn::GetAtt"]]
+    return ",".join([*(ARNS[one["Fn::GetAtt"]] for one in fixed), last]).split(",")
+
+
+def matches(operator: str, given: str | None, wanted: Any) -> bool:
+    match operator:
+        case "Null":
+            return (given is None) == (wanted == "true")
+        case "Bool":
+            return given == wanted
+        case "ArnNotLike":
+            return given is None or not any(fnmatchcase(given, pattern) for pattern in wanted)
+    raise NotImplementedError(operator)
+
+
+def request(role: str, *, instance: str | None = None) -> dict[str, str]:
+    known = {"aws:PrincipalArn": role, "aws:PrincipalIsAWSService": "false"}
+    return known | ({"ec2:SourceInstanceARN": instance} if instance else {})
+
+
+def test_credentials_that_ec2_gave_to_an_instance_may_send() -> None:
+    assert not denies(request(NODE_ROLE, instance=INSTANCE))
+
+
+@pytest.mark.parametrize("way", ["AssumeRole", "AssumeRoleWithWebIdentity", "HyperPod", "user"])
+def test_a_forged_session_of_a_node_role_may_not_send_whatever_its_name_is(way: str) -> None:
+    forged = "arn:aws:iam::111122223333:user/mallory" if way == "user" else NODE_ROLE
+    assert denies(request(forged))
+    assert denies(request(forged), listed=None)
+
+
+def test_a_listed_role_may_send_without_an_instance() -> None:
+    collector = request("arn:aws:iam::111122223333:role/collectors-dcgm")
+    assert not denies(collector)
+    assert denies(collector, listed=None)
+
+
+@pytest.mark.parametrize("role", sorted(ARNS.values()))
+def test_the_functions_that_send_records_may_send(role: str) -> None:
+    assert not denies(request(role))
+
+
+def test_the_statement_applies_exactly_when_senders_are_proven() -> None:
+    conditions = template()["Conditions"]
+    assert conditions["ProvesSenders"] == {"Fn::Equals": [{"Ref": "SenderProof"}, "required"]}
+    assert template()["Parameters"]["SenderProof"]["Default"] == "required"
