@@ -2,7 +2,7 @@
 
 An instance may report only about itself. A collector that is listed in the cluster's `trusted_senders` may report about
 every node of the cluster. SQS stores the sender of each message. For a role it is `<role id>:<session name>`. EC2 sets
-the session name of an instance role to the instance id, but whoever may assume a role chooses that name freely. So the
+the session name of an instance role to the instance id, but a caller of AssumeRole chooses that name freely. So the
 role must be one of the cluster's `node_roles`, and the queue accepts node roles only from credentials that EC2 gave to
 an instance (docs/threat-model.md).
 """
