@@ -17,7 +17,7 @@ from faultbridge.adapters.messaging.eventbridge import ENTRIES_AT_ONCE
 from faultbridge.simulation.fakes.seam import Call
 from faultbridge.simulation.fakes.table import PROJECTED, FakeTable, StreamRecord
 from faultbridge.storage.codec import dump
-from faultbridge.storage.writes import INDEXES, WORK, Index, Item, Key
+from faultbridge.storage.writes import INDEXES, Index, Item, Key
 
 PRICES = json.loads((Path(__file__).parent / "prices.json").read_text(encoding="utf-8"))
 WRITE_UNIT, READ_UNIT, EVENT_UNIT = 1024, 4096, 64 * 1024
@@ -140,7 +140,7 @@ def _index_row_units(index: Index, old: Item, new: Item) -> int:
 def _projected(index: Index, item: Item) -> Item:
     if index.pk not in item:
         return {}
-    names = {"pk", "sk", index.pk, index.sk} | (frozenset() if index == WORK else PROJECTED)
+    names = {"pk", "sk", index.pk, index.sk} | (frozenset() if index.keys_only else PROJECTED)
     return {name: value for name, value in item.items() if name in names}
 
 

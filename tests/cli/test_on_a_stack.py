@@ -157,6 +157,20 @@ def test_the_timeline_is_a_table_or_events(desk: Desk) -> None:
     assert [one["data"]["code"] for one in faults] == ["xid.79"]
 
 
+def test_the_timeline_of_a_cause_shows_causes_and_effects(desk: Desk) -> None:
+    send(desk)
+    desk.run_ingest()
+    opened = next(one for one in desk.json("timeline", "--cluster", CLUSTER) if one["data"].get("opened_at"))
+    event = opened["metadata"]["event_id"]
+    links = desk.json("timeline", "--cause", event)
+    assert [(one["relation"], one["distance"]) for one in links[:2]] == [("cause", 1), ("event", 0)]
+    assert {one["relation"] for one in links[2:]} == {"effect"}
+    assert links[0]["metadata"]["event_id"] == opened["metadata"]["causation_id"]
+    ran = desk("timeline", "--cause", event)
+    assert ran.out.splitlines()[0].split() == ["LINK", "TIME", "(UTC)", "NODE", "WHAT", "WHY"]
+    assert f"the chain starts with the raw record {links[0]['metadata']['causation_id']}" in ran.err
+
+
 def test_a_truncated_timeline_prints_a_notice(desk: Desk) -> None:
     send(desk)
     desk.run_ingest()
@@ -318,6 +332,8 @@ WRONG: list[tuple[tuple[str, ...], int, str]] = [
     (("timeline",), 2, "the query selects no timeline"),
     (("timeline", "--cluster", "nowhere"), 2, "nowhere is not registered"),
     (("timeline", "--cluster", CLUSTER, "--since", "soon"), 2, "not a time"),
+    (("timeline", "--cause", "e-1", "--case", "c-1"), 2, "use it without other filters"),
+    (("timeline", "--cause", "e-1"), 2, "no entry has this event id"),
     (("timeline", "--cluster", CLUSTER, "--type", "Gossip"), 2, "unknown --type"),
     (("verify", "--cluster", "nowhere"), 2, "nowhere is not registered"),
     (("audit", "--since", "x"), 2, "not a time"),

@@ -18,7 +18,7 @@ from moto import mock_aws
 
 from faultbridge.adapters.aws.clients import Clients
 from faultbridge.simulation.fakes.table import PROJECTED
-from faultbridge.storage.writes import INDEXES, WORK
+from faultbridge.storage.writes import INDEXES
 
 REGION = "us-east-1"
 ENDPOINT = os.environ.get("FAULTBRIDGE_CONTRACT_ENDPOINT") or (
@@ -51,19 +51,19 @@ def aws() -> Iterator[Clients]:
 
 
 def make_table(clients: Clients) -> str:
-    """Create the single table with its four indexes and return its name."""
+    """Create the single table with its indexes and return its name."""
     name = fresh("table")
     indexes: list[Any] = [
         {
             "IndexName": index.name,
             "KeySchema": _schema(index.pk, index.sk),
             "Projection": {"ProjectionType": "KEYS_ONLY"}
-            if index is WORK
+            if index.keys_only
             else {"ProjectionType": "INCLUDE", "NonKeyAttributes": sorted(PROJECTED)},
         }
         for index in INDEXES
     ]
-    names = ["pk", "sk", *(part for index in INDEXES for part in (index.pk, index.sk))]
+    names = dict.fromkeys(["pk", "sk", *(part for index in INDEXES for part in (index.pk, index.sk))])
     clients.dynamodb.create_table(
         TableName=name,
         BillingMode="PAY_PER_REQUEST",

@@ -62,8 +62,11 @@ def entry_item(entry: Entry, partition: str, shard: int, instance_id: str | None
             "gsi1sk": position,
             "gsi4pk": keys.outbox(stream.name),
             "gsi4sk": recorded,
+            "gsi5pk": keys.event(entry.event_id),
         },
     )
+    if entry.causation_id:
+        row["gsi6pk"] = keys.effects_of(entry.causation_id)
     if instance_id:
         row["instance_id"] = instance_id
     if entry.evidence:

@@ -208,6 +208,16 @@ def cases_of(cluster: str, shard: int) -> str:
     return f"CASES#{cluster}#{shard}"
 
 
+def event(event_id: str) -> str:
+    """Return the index partition of one entry by its event id."""
+    return f"EVENT#{event_id}"
+
+
+def effects_of(cause: str) -> str:
+    """Return the index partition of the entries that an event or a raw record caused."""
+    return f"CAUSE#{cause}"
+
+
 def device(name: str) -> str:
     """Return the partition in the device index for a serial number or UUID."""
     return f"DEV#{name}"

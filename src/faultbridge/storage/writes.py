@@ -115,15 +115,18 @@ class Page:
 
 
 class Index(NamedTuple):
-    """One of the four global secondary indexes: its name and its key attributes."""
+    """One of the six global secondary indexes: its name, its key attributes, and whether it has no other attribute."""
 
     name: str
     pk: str
     sk: str
+    keys_only: bool = False
 
 
 TIMELINE = Index("gsi1", "gsi1pk", "gsi1sk")
 CASES = Index("gsi2", "gsi2pk", "gsi2sk")
 DEVICES = Index("gsi3", "gsi3pk", "gsi3sk")
-WORK = Index("gsi4", "gsi4pk", "gsi4sk")
-INDEXES = (TIMELINE, CASES, DEVICES, WORK)
+WORK = Index("gsi4", "gsi4pk", "gsi4sk", keys_only=True)
+EVENTS = Index("gsi5", "gsi5pk", "gsi1sk", keys_only=True)
+EFFECTS = Index("gsi6", "gsi6pk", "gsi1sk", keys_only=True)
+INDEXES = (TIMELINE, CASES, DEVICES, WORK, EVENTS, EFFECTS)

@@ -5,8 +5,11 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
+import pytest
+
 from faultbridge.domain.edges import Actor, CaseStatus
-from faultbridge.errors import Conflict
+from faultbridge.errors import Conflict, Rejected
+from faultbridge.ledger.causes import Relation, read_chain
 from faultbridge.ops.react import status_causes
 from faultbridge.simulation.fakes import raise_once
 from faultbridge.storage import keys
@@ -103,6 +106,38 @@ def test_an_order_of_an_operator_starts_a_chain() -> None:
     paused, resumed = (body["metadata"] for body in world.bodies(None) if body["data"].get("kind") == "pause")
     assert (paused["causation_id"], paused["recorded_by"]) == (None, Actor.CLI)
     assert resumed["causation_id"] == paused["event_id"]
+
+
+def test_the_chain_of_any_entry_of_a_case_reaches_its_first_fault_and_its_last_entry() -> None:
+    world = World()
+    world.fault_until_resolved()
+    world.advance_minutes()
+    opened, closing = _opening(world), next(body for body in world.bodies() if body["data"].get("resolution"))
+    middle = next(body for body in world.bodies() if body["data"].get("step") == "intent")
+    for body in (opened, middle, closing):
+        chain = read_chain(world.table, body["metadata"]["event_id"])
+        found = {link.line.event["metadata"]["event_id"]: link for link in chain.links}
+        first = found[opened["metadata"]["causation_id"]]
+        assert (first.relation, chain.record, chain.complete) == (Relation.CAUSE, "r-1", True)
+        assert closing["metadata"]["event_id"] in found
+        assert found[body["metadata"]["event_id"]].distance == 0
+    assert {link.relation for link in read_chain(world.table, "r-1").links} == {Relation.EFFECT}
+
+
+def test_a_chain_contains_only_causes_and_effects() -> None:
+    world = World(nodes=2)
+    world.fault(node=1)
+    world.fault(node=2)
+    world.process_entries()
+    world.until(world.case_is(CaseStatus.RESOLVED, 2))
+    chain = read_chain(world.table, _opening(world)["metadata"]["event_id"])
+    assert {link.line.event["metadata"]["node"] for link in chain.links} <= {"node-1", None}
+    assert [link.relation for link in chain.links].count(Relation.EVENT) == 1
+
+
+def test_an_unknown_event_has_no_chain() -> None:
+    with pytest.raises(Rejected, match="no entry has this event id"):
+        read_chain(World().table, "0b8e1c9a-51c7-5a39-9d4e-2f6f6f0f7d11")
 
 
 def _opening(world: World) -> dict[str, Any]:

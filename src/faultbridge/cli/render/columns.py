@@ -99,6 +99,10 @@ ENTRIES: Columns = {
     "WHAT": lambda one: entry_text(one).what,
     "WHY": lambda one: entry_text(one).why,
 }
+CHAIN: Columns = {
+    "LINK": lambda one: one["relation"] + (f" {one['distance']}" if one["distance"] else ""),
+    **ENTRIES,
+}
 
 
 def _ignored_text(ignored: Document | None) -> str | None:

@@ -14,12 +14,12 @@ from faultbridge.simulation.fakes.clock import ManualClock
 from faultbridge.simulation.fakes.item_size import check_sizes
 from faultbridge.simulation.fakes.seam import Seam
 from faultbridge.simulation.fakes.table_rules import applied, holds, read_item
-from faultbridge.storage.writes import INDEXES, WORK, Index, Item, Key, Page, Write
+from faultbridge.storage.writes import INDEXES, Index, Item, Key, Page, Write
 
 TOKEN_LIFETIME = timedelta(minutes=10)
 MAX_TRANSACTION_WRITES = 100
 
-# The non-key attributes of the template's INCLUDE projection; the fourth index is KEYS_ONLY.
+# The non-key attributes of the template's INCLUDE projection; the other indexes are KEYS_ONLY.
 PROJECTED = frozenset(
     {
         "body", "hash", "type", "severity", "case_id", "device", "recorded_at", "cluster", "node", "sequence",
@@ -226,5 +226,5 @@ def _sort_position(row: tuple[tuple[str, ...], Item]) -> tuple[str, ...]:
 def projected(item: Mapping[str, Any], index: Index) -> Item:
     """Return the attributes of an item that an index contains."""
     keys = {"pk", "sk", index.pk, index.sk}
-    wanted = keys if index is WORK else keys | PROJECTED
+    wanted = keys if index.keys_only else keys | PROJECTED
     return {name: value for name, value in item.items() if name in wanted}

@@ -11,6 +11,7 @@ from typing import Annotated
 
 import typer
 
+from faultbridge.cli.commands.records.causes import show_chain
 from faultbridge.cli.render.columns import ENTRIES, entry_document
 from faultbridge.cli.render.live_output import LiveTable
 from faultbridge.cli.render.output import examples, notice
@@ -57,6 +58,10 @@ SeverityFilter = Annotated[
         help=f"Only while the highest severity of the node was one of: {', '.join(Severity)}. Repeatable.",
     ),
 ]
+CauseFilter = Annotated[
+    str | None,
+    typer.Option("--cause", metavar="EVENT", help="Only what caused this event, and what it caused: an event id."),
+]
 LimitOption = Annotated[int, typer.Option("--limit", min=1, metavar="N", help="Maximum number of entries.")]
 
 
@@ -66,6 +71,7 @@ LimitOption = Annotated[int, typer.Option("--limit", min=1, metavar="N", help="M
         "faultbridge timeline --cluster train-a --since 2h",
         "faultbridge timeline --cluster train-a --node ip-10-0-0-7 --follow",
         "faultbridge timeline --cluster train-a --code xid.79 --since 7d --jsonl",
+        "faultbridge timeline --cause 0b8e1c9a-51c7-5a39-9d4e-2f6f6f0f7d11",
     ),
 )
 @stack_command
@@ -81,11 +87,16 @@ def show_timeline(
     until: UntilFilter = None,
     kinds: TypeFilter = None,
     severities: SeverityFilter = None,
+    cause: CauseFilter = None,
     following: Annotated[bool, typer.Option("--follow", "-f", help="Keep printing new entries.")] = False,
     limit: LimitOption = MAX_ENTRIES,
     archive: ArchiveOption = None,
 ) -> None:
     """Show timeline entries, oldest first. An entry that was recorded late is marked as late."""
+    if cause is not None:
+        others = (node, case, device, job, codes, since, until, kinds, severities, following, archive)
+        show_chain(session, cause, others)
+        return
     now = session.now() if archive is None else datetime.now(UTC)
     wanted = TimelineQuery(
         cluster=cluster,

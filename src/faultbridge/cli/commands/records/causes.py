@@ -1,0 +1,28 @@
+"""`faultbridge timeline --cause`: shows what caused an event and what the event caused."""
+
+from __future__ import annotations
+
+import typer
+
+from faultbridge.cli.render.columns import CHAIN, entry_document
+from faultbridge.cli.render.output import notice
+from faultbridge.cli.stack.session import Session
+from faultbridge.ledger.causes import MAX_LINKS, read_chain
+
+
+def show_chain(session: Session, event_id: str, other_filters: tuple[object, ...]) -> None:
+    """Print the causes of an event, the event, and its effects, in the order of recording."""
+    if any(other_filters):
+        raise typer.BadParameter("--cause shows a complete chain; use it without other filters")
+    chain = read_chain(session.ports.table, event_id)
+    session.show(
+        (
+            {**entry_document(link.line), "relation": link.relation.value, "distance": link.distance}
+            for link in chain.links
+        ),
+        CHAIN,
+    )
+    if chain.record is not None and session.prints_table:
+        notice(f"the chain starts with the raw record {chain.record}")
+    if not chain.complete:
+        notice(f"output truncated: the event has more than {MAX_LINKS} effects")
