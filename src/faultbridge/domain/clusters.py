@@ -166,7 +166,7 @@ class QueuedCase:
     """One case in the repair queue, as admission reads it.
 
     `priority` 0 is the most urgent; `since` is when the case was first queued. `approved` is set when an operator
-    approved the next attempt, `approval_pending` while the approval request is unanswered.
+    approved the next attempt, `approval_pending` while the approval request is unanswered. `reason` is why it waits.
     """
 
     key: NodeKey
@@ -181,3 +181,4 @@ class QueuedCase:
     group: str | None = None
     approved: bool = False
     approval_pending: bool = False
+    reason: str = ""

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from faultbridge.domain.cases import Case
+from faultbridge.domain.clusters import ClusterConfig
 from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.times import from_text
 from faultbridge.ledger.entry_text import component_text
@@ -17,15 +18,17 @@ from faultbridge.pipeline.entry_builder import component_data, incarnation_data
 from faultbridge.ports import ProviderFailure
 
 UNKNOWN_STATUS = "unknown"
+NO_ORCHESTRATOR = "none"
 ESCALATED = "escalated"
 
 
 @dataclass(frozen=True, slots=True)
 class StoredDetails:
-    """The stored case and node of an event, where the event has them."""
+    """The stored case, node and cluster registration of an event, where the event has them."""
 
     case: Case | None = None
     node: NodeState | None = None
+    config: ClusterConfig | None = None
 
 
 def write_page(event: Mapping[str, Any], rule: PageRule, stored: StoredDetails, links: Links) -> Page:
@@ -38,6 +41,7 @@ def write_page(event: Mapping[str, Any], rule: PageRule, stored: StoredDetails, 
         {name: str(value) for name, value in data.items() if value is not None and not isinstance(value, dict)}
         | {"case": metadata.get("case_id"), "cluster": metadata["cluster"], "node": metadata.get("node")}
         | {"status": stored.node.status.value if stored.node and stored.node.status else UNKNOWN_STATUS}
+        | _isolation_texts(stored.config)
     )
     cause = data.get("cause") or _cause_of(stored.case)
     return Page(
@@ -72,6 +76,18 @@ def runbook_of(rule: PageRule, data: Mapping[str, Any]) -> str:
     reason = str(data.get("reason") or "").partition(":")[0]
     has_runbook = rule.kind == ESCALATED and reason in ProviderFailure.__members__
     return f"reason-{reason.lower().replace('_', '-')}" if has_runbook else rule.runbook
+
+
+def _isolation_texts(config: ClusterConfig | None) -> dict[str, str]:
+    """Return what a page says about isolation; it is not applicable where no orchestrator can cordon the node."""
+    if config is None or config.orchestrator != NO_ORCHESTRATOR:
+        return {"isolates": "Isolates the node", "isolated": "isolated", "meanwhile": "None now."}
+    why = "isolation is not applicable: the cluster has no orchestrator"
+    return {
+        "isolates": f"Does not isolate the node ({why})",
+        "isolated": f"out of service ({why})",
+        "meanwhile": "Keep new work off the node: nothing else does.",
+    }
 
 
 class _TextValues(dict[str, str | None]):

@@ -134,16 +134,21 @@ class Paging:
         return True
 
     def _stored_details(self, event: Mapping[str, Any]) -> StoredDetails:
-        """Read the stored node and case of an event."""
+        """Read the stored node and case of an event, and the registration of its cluster."""
         metadata = event["metadata"]
         if metadata.get("node") is None:
             return StoredDetails()
         node = NodeKey(metadata["cluster"], metadata["node"])
         state_key = keys.node_state(node)
         case_key = keys.case(metadata["case_id"]) if metadata.get("case_id") else None
-        found = self.table.get_many([state_key, case_key] if case_key else [state_key])
-        case = found.get(case_key) if case_key else None
-        return StoredDetails(items.read_case(case) if case else None, items.read_state(node, found.get(state_key)))
+        config_key = keys.cluster_config(node.cluster)
+        found = self.table.get_many([state_key, config_key, *([case_key] if case_key else ())])
+        case, config = found.get(case_key) if case_key else None, found.get(config_key)
+        return StoredDetails(
+            items.read_case(case) if case else None,
+            items.read_state(node, found.get(state_key)),
+            items.read_config(config) if config else None,
+        )
 
 
 def _not_sent(event: Mapping[str, Any], rule: PageRule, outcome: PageOutcome) -> Delivery:

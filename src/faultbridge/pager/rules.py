@@ -40,9 +40,9 @@ CASE_RULES: tuple[PageRule, ...] = (
         state=_TRIGGERED,
         urgency=PageUrgency.NOTICE,
         headline="node unusable, repair queued",
-        system_action="Isolates the node, runs {repair_action}, verifies the node and returns it to service, "
+        system_action="{isolates}, runs {repair_action}, verifies the node and returns it to service, "
         "as far as the cluster's mode allows.",
-        action_required="None now. An urgent page follows if the repair needs you.",
+        action_required="{meanwhile} An urgent page follows if the repair needs you.",
         commands=_CASE_COMMANDS,
         runbook="node-failed",
     ),
@@ -120,7 +120,7 @@ CASE_RULES: tuple[PageRule, ...] = (
         when={"kind": frozenset({"approval"}), "stage": frozenset({"begun"})},
         state=_TRIGGERED,
         headline="approval required",
-        system_action="Keeps the node isolated and waits for an answer ({text}).",
+        system_action="Keeps the node {isolated} and waits for an answer ({text}).",
         action_required="Approve (faultbridge case approve {case}) or deny (faultbridge case deny {case}) the repair.",
         commands=_CASE_COMMANDS,
         runbook="approval",

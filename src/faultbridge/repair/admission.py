@@ -96,7 +96,8 @@ def record_refusal(state: NodeState, refusal: Refused, rule: Rule, now: datetime
         return Transition(state)
     must_ask = refusal.waiting_for is WaitingFor.APPROVAL and case.pending_approval is None
     # An operator may have approved the attempt after it was refused.
-    if (case.waiting_for is refusal.waiting_for and not must_ask) or (must_ask and case.approved):
+    other_limit = refusal.waiting_for is WaitingFor.BUDGET and case.reason != refusal.reason
+    if (case.waiting_for is refusal.waiting_for and not must_ask and not other_limit) or (must_ask and case.approved):
         return Transition(state)
     draft = entry_builder.note(
         kind="refused",

@@ -102,6 +102,7 @@ def _queue_row(state: NodeState, config: ClusterConfig, now: datetime) -> Item |
             "group": state.placement.group,
             "approved": case.approved,
             "approval_pending": case.pending_approval is not None,
+            "reason": case.reason,
         },
     )
 
@@ -123,6 +124,7 @@ def read_queued(cluster: str, row: Mapping[str, Any]) -> QueuedCase:
         group=_optional_text(row, "group"),
         approved=bool(row.get("approved")),
         approval_pending=bool(row.get("approval_pending")),
+        reason=str(row.get("reason", "")),
     )
 
 

@@ -50,3 +50,15 @@ def test_a_budget_that_is_not_exhausted_is_not_recorded() -> None:
     world.fault_and_react(1)
     world.advance_minutes(5)
     assert budget(world) == []
+
+
+def test_a_waiting_case_names_the_limit_that_it_waits_for() -> None:
+    world = World(nodes=3, limits=limits(concurrent=1, per_hour=2))
+    for node in (1, 2, 3):
+        world.fault(node)
+    world.process_entries()
+    assert "the policy's limit of concurrent repairs is reached" in {world.case(node).reason for node in (1, 2, 3)}
+    world.until(lambda: len(world.control().starts) == 2 and not world.control().holders)
+    world.advance_minutes()
+    (waiting,) = [case for case in map(world.case, (1, 2, 3)) if case.waiting_for is WaitingFor.BUDGET]
+    assert waiting.reason == "the policy's limit of repairs per hour is reached"

@@ -31,9 +31,15 @@ class Refused:
 
     @property
     def recorded(self) -> bool:
-        """Return whether the case already waits for this, and an operator was asked if it waits for an approval."""
-        same = self.queued.waiting_for is self.waiting_for
-        return same and (self.waiting_for is not WaitingFor.APPROVAL or self.queued.approval_pending)
+        """Return whether the case already waits for this, and an operator was asked if it waits for an approval.
+
+        A budget has two limits, so a case that waits for it also names the limit.
+        """
+        queued = self.queued
+        same = queued.waiting_for is self.waiting_for
+        if self.waiting_for is WaitingFor.BUDGET:
+            return same and queued.reason == self.reason
+        return same and (self.waiting_for is not WaitingFor.APPROVAL or queued.approval_pending)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,41 @@
+"""A page says what happens about isolation: where nothing can cordon the node, the reader must act."""
+
+from __future__ import annotations
+
+import pytest
+
+from faultbridge.domain.cases import RepairAction
+from faultbridge.domain.policy import Rule
+from faultbridge.pager.deliver import Paging
+from faultbridge.registry.registration import Registration
+from faultbridge.simulation.fakes import FakePager
+from tests.scenarios.world import CLUSTER, World
+
+NOT_APPLICABLE = "isolation is not applicable: the cluster has no orchestrator"
+
+
+def page_of(world: World, kind: str) -> str:
+    """Return the text of the first page of a kind."""
+    pager = FakePager()
+    for body in world.bodies():
+        Paging(world.table, pager, world.clock)(body)
+    return next(page.bodies["email"] for page in pager.sent if page.key.endswith(f":{kind}"))
+
+
+@pytest.mark.parametrize("kind", ["opened", "approval"])
+def test_a_page_of_a_cluster_without_an_orchestrator_says_that_isolation_is_not_applicable(kind: str) -> None:
+    approval = frozenset({RepairAction.REPLACE_NODE}) if kind == "approval" else frozenset()
+    world = World(rules=(Rule("asks", approval=approval, release_without_capacity=True),))
+    world.fault_and_react()
+    assert NOT_APPLICABLE in page_of(world, kind)
+
+
+def test_a_page_of_a_cluster_with_an_orchestrator_says_that_the_node_is_isolated() -> None:
+    world = World(orchestrated=True)
+    world.fault_and_react()
+    Registration(world.table, world.append, world.clock).set_cluster(
+        CLUSTER, {"orchestrator": "eks", "eks_cluster": "train"}
+    )
+    text = page_of(world, "opened")
+    assert "Isolates the node, runs replace_node" in text
+    assert NOT_APPLICABLE not in text
