@@ -10,7 +10,7 @@ from faultbridge.cli.stack.session import Session
 from faultbridge.ledger.causes import MAX_LINKS, read_chain
 
 
-def show_chain(session: Session, event_id: str, other_filters: tuple[object, ...]) -> None:
+def show_chain(session: Session, event_id: str, *other_filters: object) -> None:
     """Print the causes of an event, the event, and its effects, in the order of recording."""
     if any(other_filters):
         raise typer.BadParameter("--cause shows a complete chain; use it without other filters")

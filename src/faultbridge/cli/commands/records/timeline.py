@@ -94,8 +94,7 @@ def show_timeline(
 ) -> None:
     """Show timeline entries, oldest first. An entry that was recorded late is marked as late."""
     if cause is not None:
-        others = (node, case, device, job, codes, since, until, kinds, severities, following, archive)
-        show_chain(session, cause, others)
+        show_chain(session, cause, node, case, device, job, codes, since, until, kinds, severities, following, archive)
         return
     now = session.now() if archive is None else datetime.now(UTC)
     wanted = TimelineQuery(
