@@ -1,4 +1,4 @@
-"""Exhaustive fault orderings: every ordering of up to three faults in a small scenario.
+"""Exhaustive orderings: every ordering of up to three faults or operator orders in a small scenario.
 
 A scenario runs once without a fault, then with each fault at each side effect, then with each second fault at each
 later side effect of that run, and so on. So a later fault meets the state that the earlier faults left.
@@ -7,10 +7,13 @@ later side effect of that run, and so on. So a later fault meets the state that 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 from random import Random
 
+from faultbridge.domain.cases import RepairAction
 from faultbridge.errors import Transient
 from faultbridge.ingest.send import RawInput
 from faultbridge.simulation.environment.samples import SAMPLES
@@ -27,24 +30,30 @@ from faultbridge.simulation.fault_injection import (
 from faultbridge.simulation.invariants.catalog import check
 from faultbridge.simulation.invariants.view import SystemView
 from faultbridge.simulation.journal import Journal, Kind
-from faultbridge.simulation.rest import come_to_rest
+from faultbridge.simulation.rest import come_to_rest, end_cases
 from faultbridge.simulation.schedule import Schedule
+from faultbridge.simulation.scripted_orders import Order, give
 from faultbridge.simulation.simulated_system import NODE_PREFIXES, REPAIRED, WATCHED, SimulatedSystem
 
-Faults = tuple[tuple[int, FaultKind], ...]
-"""Faults by the number of the side effect at which they occur."""
+Event = FaultKind | Order
+Faults = tuple[tuple[int, Event], ...]
+"""Faults and orders by the number of the side effect at which they occur."""
 
 WARM_UP = timedelta(seconds=30)
 MAX_SENDS = 4
-KINDS = (FaultKind.CRASH_BEFORE, FaultKind.CRASH_AFTER, FaultKind.TRANSIENT, FaultKind.CONFLICT)
+KINDS: tuple[Event, ...] = (FaultKind.CRASH_BEFORE, FaultKind.CRASH_AFTER, FaultKind.TRANSIENT, FaultKind.CONFLICT)
 
 
 @dataclass(slots=True)
 class ScriptedInjector(FaultInjector):
-    """Injects the given faults at numbered side effects, counted from the first call named `first_call`."""
+    """Injects the given faults at numbered side effects, counted from the first call named `first_call`.
 
-    faults: dict[int, FaultKind] = field(default_factory=dict)
+    `give` gives an operator's order before the side effect; it is set once the system exists.
+    """
+
+    faults: dict[int, Event] = field(default_factory=dict)
     first_call: str = ""
+    give: Callable[[Order], None] = lambda _: None
     points: list[str] = field(default_factory=list)
 
     def before(self, call: Call) -> FaultKind | None:
@@ -59,6 +68,11 @@ class ScriptedInjector(FaultInjector):
             return None
         self.injected += 1
         self.journal.add(Kind.FAULT, f"{self.points[-1]} {kind.value}")
+        if isinstance(kind, Order):
+            workers, self._workers = self._workers, []
+            self.give(kind)
+            self._workers = workers
+            return None
         if kind is FaultKind.CONFLICT and not call.name.startswith("table."):
             # Only table writes can conflict; for other calls the fourth fault is a lost answer.
             kind = FaultKind.LOST_ANSWER
@@ -69,9 +83,10 @@ class ScriptedInjector(FaultInjector):
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """A small scenario: one node, one record, and whether Faultbridge repairs the node.
+    """A small scenario: one node, one record, and whether Faultbridge repairs the node, maybe only after approval.
 
-    Side effects count from the first call named `first_call`; an empty name counts all of them.
+    `kinds` are the faults and orders that occur. Side effects count from the first call named `first_call`; an empty
+    name counts all of them.
     """
 
     name: str
@@ -79,6 +94,8 @@ class Scenario:
     repaired: bool = False
     scheduler: bool = False
     first_call: str = ""
+    asks: bool = False
+    kinds: tuple[Event, ...] = KINDS
 
     def play(self, faults: Faults) -> tuple[ScriptedInjector, list[str]]:
         """Run the scenario with faults; returns the injector with its counted points, and the violations."""
@@ -93,13 +110,18 @@ class Scenario:
 
         system = SimulatedSystem(0, NO_FAULTS, make_injector=scripted)
         system.build(nodes=int(self.repaired), watched=int(not self.repaired), scheduler=self.scheduler)
+        if self.asks:
+            system.require_approval((RepairAction.REPLACE_NODE,), timedelta(hours=1))
         system.pass_time(WARM_UP)
         (injector,) = made
+        injector.give = partial(give, system=system)
         injector.enabled = True
         self._send(system)
         system.queue.poll_soon()
         come_to_rest(system, injecting=True)
-        return injector, [*system.journal.violations, *check(SystemView(system))]
+        injector.enabled = False
+        found = [*check(SystemView(system)), *end_cases(system)]
+        return injector, [*system.journal.violations, *found]
 
     def _send(self, system: SimulatedSystem) -> None:
         """Send the record until it is accepted, a limited number of times."""
@@ -120,7 +142,11 @@ REPAIR = Scenario("a repair from the replace call on", "xid 79", repaired=True, 
 ISOLATION = Scenario(
     "a repair from isolation on", "xid 79", repaired=True, scheduler=True, first_call="orchestrator.cordon"
 )
-SCENARIOS = {scenario.name: scenario for scenario in (WATCHED_FAULT, ESCALATION, REPAIR, ISOLATION)}
+ORDERED_REPAIR = Scenario("a repair with orders", "xid 79", repaired=True, scheduler=True, kinds=(*KINDS, *Order))
+APPROVAL = Scenario("an approval with orders", "xid 79", repaired=True, asks=True, kinds=(*KINDS, *Order))
+SCENARIOS = {
+    scenario.name: scenario for scenario in (WATCHED_FAULT, ESCALATION, REPAIR, ISOLATION, ORDERED_REPAIR, APPROVAL)
+}
 
 
 @dataclass(slots=True)
@@ -139,7 +165,7 @@ def explore(scenario: Scenario, *, points: int, faults: int, first: int | None =
     several processes can share the work.
     """
     exploration = Exploration()
-    todo: list[Faults] = [()] if first is None or first == 0 else _single_faults(first)
+    todo: list[Faults] = [()] if first is None or first == 0 else _single_faults(scenario, first)
     while todo:
         given = todo.pop()
         injector, broken = scenario.play(given)
@@ -149,10 +175,10 @@ def explore(scenario: Scenario, *, points: int, faults: int, first: int | None =
         if len(given) < faults and first != 0:
             reached = min(points, len(injector.points))
             last = given[-1][0] if given else 0
-            todo += [(*given, (point, kind)) for point in range(last + 1, reached + 1) for kind in KINDS]
+            todo += [(*given, (point, kind)) for point in range(last + 1, reached + 1) for kind in scenario.kinds]
     return exploration
 
 
-def _single_faults(point: int) -> list[Faults]:
-    """Return one fault of each kind at a side effect."""
-    return [((point, kind),) for kind in KINDS]
+def _single_faults(scenario: Scenario, point: int) -> list[Faults]:
+    """Return one fault or order of each kind at a side effect."""
+    return [((point, kind),) for kind in scenario.kinds]
