@@ -6,7 +6,17 @@ from collections import Counter
 
 import pytest
 
-from faultbridge.simulation.exhaustive import ESCALATION, ISOLATION, REPAIR, WATCHED_FAULT, Scenario
+from faultbridge.simulation.exhaustive import (
+    APPROVAL,
+    ESCALATION,
+    ISOLATION,
+    KINDS,
+    ORDERED_REPAIR,
+    REPAIR,
+    WATCHED_FAULT,
+    Scenario,
+)
+from faultbridge.simulation.scripted_orders import Order
 from tests.simulation.parallel import explore_part, parallel_map
 
 
@@ -32,6 +42,19 @@ def test_a_watched_fault_survives_every_ordering_of_three_faults() -> None:
 @pytest.mark.parametrize("scenario", [ESCALATION, REPAIR, ISOLATION], ids=lambda scenario: scenario.name)
 def test_a_case_survives_any_single_fault(scenario: Scenario) -> None:
     assert play(scenario, points=25, faults=1)[1] == 100
+
+
+@pytest.mark.parametrize("scenario", [ORDERED_REPAIR, APPROVAL], ids=lambda scenario: scenario.name)
+def test_an_operator_may_interfere_at_the_start_of_a_repair(scenario: Scenario) -> None:
+    assert play(scenario, points=12, faults=1)[1] == 12 * len((*KINDS, *Order))
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(6 * 3600)
+@pytest.mark.parametrize("scenario", [ORDERED_REPAIR, APPROVAL], ids=lambda scenario: scenario.name)
+def test_an_operator_may_interfere_at_any_point_and_twice_at_the_start(scenario: Scenario) -> None:
+    assert play(scenario, points=200, faults=1)[1] > 1000
+    assert play(scenario, points=12, faults=2)[2] > 5000
 
 
 @pytest.mark.nightly

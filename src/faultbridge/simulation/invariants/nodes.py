@@ -8,7 +8,7 @@ from typing import Any
 
 from faultbridge.domain.edges import NODE_EDGES, Actor, NodeStatus, allowed
 from faultbridge.domain.nodes import Isolation, NodeState
-from faultbridge.pipeline.decide.cluster_status import cluster_status, nodes_by_status
+from faultbridge.simulation.invariants.arithmetic import status_of_cluster
 from faultbridge.simulation.invariants.view import Invariant, SystemView
 from faultbridge.storage import items, keys
 
@@ -139,8 +139,7 @@ def _wrong_statuses(view: SystemView) -> Iterator[str]:
         config = items.read_config(view.at(*keys.cluster_config(cluster)) or {})
         found = items.read_cluster(cluster, view.at(*keys.cluster_state(cluster)))
         statuses = [state.status for state in view.nodes if state.key.cluster == cluster and state.status is not None]
-        bad: Counter[NodeStatus] = Counter(status for status in statuses if status not in _WITHOUT_ROW)
-        wanted = cluster_status(bad, config.expected), nodes_by_status(bad, config.expected)
+        wanted = status_of_cluster(statuses, config.expected)
         if (found.status, dict(found.counts)) != wanted:
             yield f"{cluster} has {found.status} {dict(found.counts)}, its nodes give {wanted[0]} {wanted[1]}"
 

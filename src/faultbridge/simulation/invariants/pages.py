@@ -6,11 +6,10 @@ import json
 from collections.abc import Iterator
 
 from faultbridge.domain.edges import NodeStatus
-from faultbridge.pager.rules import rules_for
+from faultbridge.simulation.invariants.arithmetic import RESOLVED, TRIGGERED, pages_of
 from faultbridge.simulation.invariants.view import Invariant, SystemView
 from faultbridge.storage import keys
 
-TRIGGERED, RESOLVED = "triggered", "resolved"
 SUMMARY = ":summary:"
 
 
@@ -19,9 +18,8 @@ def _expected(view: SystemView) -> dict[str, str]:
     last: dict[str, tuple[int, str]] = {}
     for entries in view.bodies.values():
         for body in entries:
-            for rule in rules_for(body):
-                sequence = body["metadata"]["sequence"]
-                last[rule.key(body)] = max(last.get(rule.key(body), (0, "")), (sequence, rule.state.value))
+            for key, state in pages_of(body):
+                last[key] = max(last.get(key, (0, "")), (body["metadata"]["sequence"], state))
     return {key: state for key, (_, state) in last.items()}
 
 

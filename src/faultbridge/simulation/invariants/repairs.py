@@ -6,8 +6,16 @@ from collections.abc import Iterator
 
 from faultbridge.domain.spares import SpareStatus
 from faultbridge.repair.spares.pool import SparePool
+from faultbridge.simulation.invariants.arithmetic import repairs_over_budget
 from faultbridge.simulation.invariants.view import Invariant, SystemView
 from faultbridge.simulation.simulated_system import REPAIRED
+
+
+def _over_budget(view: SystemView) -> Iterator[str]:
+    bodies = [body for entries in view.bodies.values() for body in entries if body["metadata"]["cluster"] == REPAIRED]
+    bodies.sort(key=lambda body: (body["metadata"]["recorded_at"], body["metadata"]["sequence"]))
+    limits = view.system.checks.limits
+    yield from repairs_over_budget(bodies, max(one.concurrent for one in limits), max(one.per_hour for one in limits))
 
 
 def _without_intent(view: SystemView) -> Iterator[str]:
@@ -93,6 +101,7 @@ def _wrong_spares(view: SystemView) -> Iterator[str]:
 
 
 INVARIANTS = (
+    Invariant("repairs never exceed the largest budget that any policy allowed", _over_budget),
     Invariant("the pool has as many verified spares as configured, each instance once", _wrong_spares),
     Invariant("every terminated instance was named by an intent or terminated by others", _without_intent),
     Invariant("attempt numbers of a case only increase", _decreasing_attempts),

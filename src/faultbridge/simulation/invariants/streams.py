@@ -6,9 +6,9 @@ import json
 from collections import Counter
 from collections.abc import Iterator
 
-from faultbridge.domain.entries import chain
 from faultbridge.domain.nodes import Head
 from faultbridge.events.wire import body_of
+from faultbridge.simulation.invariants.arithmetic import event_id, genesis, sha256
 from faultbridge.simulation.invariants.view import Invariant, SystemView
 from faultbridge.simulation.workers import STACK
 from faultbridge.storage import items
@@ -23,15 +23,25 @@ def _gaps(view: SystemView) -> Iterator[str]:
 
 def _broken_chains(view: SystemView) -> Iterator[str]:
     for pk, entries in view.streams.items():
-        node = entries[0]["node"]
-        stream = STACK.stream(str(entries[0]["cluster"]), str(node) if node is not None else None)
-        previous_hash, previous_id = stream.genesis(1), None
-        for item in entries:
-            if chain(previous_hash, str(item["body"])) != item["hash"]:
+        cluster, node = str(entries[0]["cluster"]), entries[0]["node"]
+        name = cluster if node is None else f"{cluster}/{node}"
+        previous_hash, previous_id = genesis(STACK.id, 1, cluster, None if node is None else str(node)), None
+        for number, item in enumerate(entries, start=1):
+            if sha256(previous_hash + str(item["body"])) != item["hash"]:
                 yield f"{pk} {item['sk']}: wrong hash"
             if json.loads(str(item["body"]))["metadata"]["previous_event_id"] != previous_id:
                 yield f"{pk} {item['sk']}: wrong previous event"
+            if item["event_id"] != event_id(STACK.id, name, 1, number):
+                yield f"{pk} {item['sk']}: wrong event id"
             previous_hash, previous_id = str(item["hash"]), str(item["event_id"])
+
+
+def _wrong_evidence(view: SystemView) -> Iterator[str]:
+    for entries in view.streams.values():
+        for item in entries:
+            stored, claimed = item.get("evidence"), json.loads(str(item["body"]))["data"].get("evidence_sha256")
+            if (sha256(str(stored)) if stored else None) != claimed:
+                yield f"{item['pk']} {item['sk']}: {claimed}"
 
 
 def _wrong_heads(view: SystemView) -> Iterator[str]:
@@ -74,6 +84,7 @@ def _different_events(view: SystemView) -> Iterator[str]:
 INVARIANTS = (
     Invariant("a stream has no gap and no fork", _gaps),
     Invariant("each entry contains the hash and the id of the entry before it", _broken_chains),
+    Invariant("an entry contains the hash of its evidence", _wrong_evidence),
     Invariant("the head of a stream is its last entry", _wrong_heads),
     Invariant("event ids are unique", _repeated_ids),
     Invariant("every entry is published and no longer marked as unpublished", _unpublished),

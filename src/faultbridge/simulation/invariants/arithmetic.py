@@ -1,0 +1,119 @@
+"""The arithmetic of invariants, written from the documents: it imports nothing of the product.
+
+A mistake in the product's hashes, page keys, budget or cluster status therefore differs from the result here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import uuid
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+Body = Mapping[str, Any]
+"""The decoded body of an entry: `metadata` and `data`."""
+
+TRIGGERED, RESOLVED = "triggered", "resolved"
+CLOSED = frozenset({"resolved", "expired"})
+REPAIRABLE = frozenset({"run_diagnostics", "reset_gpu", "reboot_node", "replace_node"})
+NOTE_PAGES = frozenset({"approval", "isolation"})
+NOTE_STAGES = {"begun": TRIGGERED, "overdue": TRIGGERED, "over": RESOLVED}
+SAFETY_PAGES = {
+    **dict.fromkeys(("open", "half_open", "used_up", "paused"), TRIGGERED),
+    **dict.fromkeys(("closed", "available", "running"), RESOLVED),
+}
+INCIDENT_PAGES = {
+    "opened": (("incident", TRIGGERED),),
+    "expired": (("incident", RESOLVED), ("incident-expired", TRIGGERED)),
+    "closed": (("incident", RESOLVED), ("incident-expired", RESOLVED)),
+}
+GROWING = frozenset({"provisioning", "validating"})
+RECOVERING = GROWING | {"draining", "repairing", "replacing"}
+IN_SERVICE = frozenset({"healthy", "degraded"})
+
+
+def sha256(text: str) -> str:
+    """Return the SHA-256 of a text in UTF-8, in hexadecimal."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def genesis(stack_id: str, epoch: int, cluster: str, node: str | None) -> str:
+    """Return the hash before the first entry of a stream."""
+    return sha256(f"{stack_id}/{epoch}/{cluster}/{node or ''}")
+
+
+def event_id(stack_id: str, stream: str, epoch: int, sequence: int) -> str:
+    """Return the id of an event: a UUID of version 5 from stack, stream, epoch and sequence."""
+    return str(uuid.uuid5(uuid.uuid5(uuid.NAMESPACE_URL, stack_id), f"{stream}/{epoch}/{sequence}"))
+
+
+def pages_of(body: Body) -> Iterator[tuple[str, str]]:
+    """Yield the key and state of each page that an entry requires."""
+    meta, data = body["metadata"], body["data"]
+    owner, cluster = str(meta["case_id"] or meta["stream"]), str(meta["cluster"])
+    match meta["event_type"]:
+        case "Case Status Change":
+            pages = _case_pages(data, by_operator=meta["recorded_by"] == "cli")
+            yield from ((f"{owner}:{kind}", state) for kind, state in pages)
+        case "Node Note Recorded" if data["kind"] in NOTE_PAGES and data.get("stage") in NOTE_STAGES:
+            yield f"{owner}:{data['kind']}", NOTE_STAGES[data["stage"]]
+        case "Cluster Safety Change" if data["to"] in SAFETY_PAGES:
+            parts = (cluster, data["kind"], data["domain"])
+            yield ":".join(filter(None, parts)), SAFETY_PAGES[data["to"]]
+        case "Cluster Incident Change":
+            for kind, state in INCIDENT_PAGES.get(data["change"], ()):
+                yield f"{cluster}:{kind}:{data['incident_id']}", state
+
+
+def _case_pages(data: Mapping[str, Any], *, by_operator: bool) -> Iterator[tuple[str, str]]:
+    """Yield kind and state of each page that a change of a case requires."""
+    before, after = data["from"], data["to"]
+    repairable = data["severity"] == "fatal" and data["action"] in REPAIRABLE
+    stopped = after == "escalated" and by_operator
+    if repairable and after == "queued" and before in {"open", "escalated", "absorbed"}:
+        yield "opened", TRIGGERED
+    if stopped or (repairable and after in CLOSED | {"escalated", "absorbed"}):
+        yield "opened", RESOLVED
+    if after == "escalated":
+        yield "stopped" if by_operator else "escalated", TRIGGERED
+    if after in CLOSED or (before == "escalated" and after in {"queued", "absorbed"}):
+        yield "escalated", RESOLVED
+    if after in CLOSED | {"queued", "absorbed"}:
+        yield "stopped", RESOLVED
+    if after in CLOSED | {"escalated", "absorbed"}:
+        yield "approval", RESOLVED
+    if after in CLOSED:
+        yield "isolation", RESOLVED
+
+
+def repairs_over_budget(bodies: Iterable[Body], concurrent: int, per_hour: int) -> Iterator[str]:
+    """Yield each repair of a cluster that started while its budget was used up; `bodies` are in order of time."""
+    running: set[str] = set()
+    starts: list[datetime] = []
+    for body in bodies:
+        meta, data = body["metadata"], body["data"]
+        if meta["event_type"] != "Case Status Change":
+            continue
+        running.discard(meta["case_id"])
+        if data["to"] != "in_progress" or data["repair_action"] == "verify":
+            continue
+        now = datetime.fromisoformat(meta["recorded_at"])
+        running.add(meta["case_id"])
+        starts = [*(at for at in starts if at > now - timedelta(hours=1)), now]
+        if len(running) > concurrent or len(starts) > per_hour:
+            yield f"{meta['case_id']}: {len(running)} repairs at once, {len(starts)} within an hour"
+
+
+def status_of_cluster(statuses: Iterable[str], expected: int) -> tuple[str, dict[str, int]]:
+    """Return the status of a cluster and its nodes by status; `statuses` are those of its registered nodes."""
+    bad = [status for status in statuses if status not in {"healthy", "retired"}]
+    counts = {status: bad.count(status) for status in sorted(bad)}
+    if healthy := max(expected - len(bad), 0):
+        counts["healthy"] = healthy
+    out = sum(status not in IN_SERVICE | GROWING for status in bad)
+    if not bad:
+        return "healthy", counts
+    if out >= max(2, expected * 0.2) and expected:
+        return "critical", counts
+    return "recovering" if RECOVERING.issuperset(bad) else "degraded", counts

@@ -1,0 +1,48 @@
+"""The arithmetic of the invariants is not the product's: it imports nothing of it and notices a difference."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from pathlib import Path
+
+import pytest
+
+from faultbridge.simulation.history import run
+from faultbridge.simulation.invariants import arithmetic
+from faultbridge.simulation.shrink import violated_invariants
+
+
+def test_the_arithmetic_imports_only_the_standard_library() -> None:
+    tree = ast.parse(Path(arithmetic.__file__).read_text(encoding="utf-8"))
+    imported = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+    imported |= {str(node.module) for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    assert {name.partition(".")[0] for name in imported} <= sys.stdlib_module_names
+
+
+def test_a_repair_beyond_the_budget_is_found() -> None:
+    def started(case: str, at: str) -> arithmetic.Body:
+        meta = {"event_type": "Case Status Change", "case_id": case, "recorded_at": at}
+        return {"metadata": meta, "data": {"to": "in_progress", "repair_action": "replace_node"}}
+
+    bodies = [started("c-1", "2026-02-03T04:00:00+00:00"), started("c-2", "2026-02-03T04:30:00+00:00")]
+    assert list(arithmetic.repairs_over_budget(bodies, 2, 2)) == []
+    assert list(arithmetic.repairs_over_budget(bodies, 1, 2)) == ["c-2: 2 repairs at once, 2 within an hour"]
+    assert list(arithmetic.repairs_over_budget(bodies, 2, 1)) == ["c-2: 2 repairs at once, 2 within an hour"]
+
+
+@pytest.mark.parametrize(
+    ("place", "wrong", "invariant"),
+    [
+        ("domain.entries.chain", lambda _previous, body: body, "each entry contains the hash"),
+        ("repair.cluster_status.cluster_status", lambda *_: "healthy", "a cluster's status follows"),
+        ("pager.page_rule.PageRule.key", lambda _rule, _event: "key", "no page is sent that no entry"),
+    ],
+    ids=["hash chain", "cluster status", "page keys"],
+)
+def test_wrong_arithmetic_of_the_product_is_noticed(
+    monkeypatch: pytest.MonkeyPatch, place: str, wrong: object, invariant: str
+) -> None:
+    monkeypatch.setattr(f"faultbridge.{place}", wrong)
+    found = violated_invariants(run(2, 12))
+    assert any(name.startswith(invariant) for name in found), found
