@@ -105,6 +105,10 @@ bench: build ## measure time, calls, requests and cost; prints tables, writes bu
 mutants: setup machines ## change the code in one place at a time and count the changes that tests detect (PART=file name)
 	@$(BIN)/python -m tests.simulation.mutants $(PART)
 
+.PHONY: mutants-generated
+mutants-generated: setup machines ## change any code of some rooms: a sample (SAMPLE=60 SEED=1 PART=file name; SAMPLE=0 runs all)
+	@$(BIN)/python -m tests.simulation.mutants.sample --sample $(or $(SAMPLE),60) --seed $(or $(SEED),1) --part "$(PART)"
+
 .PHONY: fuzz
 fuzz: setup ## decode 200,000 damaged inputs; each decoder must return observations or reject the input
 	@$(BIN)/python -m tests.decoders.fuzz --inputs 200000

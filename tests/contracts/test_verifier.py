@@ -37,6 +37,11 @@ class TestVerifier:
         assert verifier.start(instance, "c-1/1/verify") == first
         assert verifier.start(instance, "c-1/2/verify") != first
 
+    def test_two_attempts_of_one_case_are_two_verifications(self, verifier: Verifier, instance: str) -> None:
+        case = f"c-{'a' * 26}"
+        started = {verifier.start(instance, f"{case}-{attempt}-{tries}") for attempt in (1, 2, 12) for tries in (0, 3)}
+        assert len(started) == 6
+
     def test_a_verification_that_was_never_started_is_unknown_and_not_failed(
         self, verifier: Verifier, instance: str
     ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import gc
+from pathlib import Path
 
 import pytest
 
@@ -11,8 +12,11 @@ from faultbridge.domain.times import truncate
 from tests.builders import NOON
 from tests.simulation.mutants.__main__ import exit_code, main
 from tests.simulation.mutants.catalog import Mutant, mutants, mutated, source
-from tests.simulation.mutants.report import PAGE, known_survivors, updated_page
+from tests.simulation.mutants.generated import generated
+from tests.simulation.mutants.planted import PLANTED, PlantedBug
+from tests.simulation.mutants.report import GENERATED, KNOWN, PAGE, known_survivors, updated_page
 from tests.simulation.mutants.runner import Result
+from tests.simulation.mutants.sample import drawn
 from tests.simulation.mutants.swap import Place, coverage_recorded
 
 ALL = list(mutants())
@@ -34,6 +38,29 @@ def test_a_mutant_is_another_program(mutant: Mutant) -> None:
     assert ast.dump(mutated(mutant.file, mutant.number)) != ast.dump(ast.parse(source(mutant.file)))
 
 
+@pytest.mark.parametrize("bug", PLANTED, ids=lambda bug: bug.text)
+def test_a_planted_bug_is_another_program(bug: PlantedBug) -> None:
+    assert bug.old in source(bug.file)
+    assert ast.dump(bug.tree()) != ast.dump(ast.parse(source(bug.file)))
+
+
+@pytest.mark.parametrize("mutant", drawn(list(generated()), 40, 7), ids=lambda mutant: mutant.key)
+def test_a_generated_mutant_is_another_program(mutant: Mutant) -> None:
+    assert ast.dump(mutant.tree()) != ast.dump(ast.parse(source(mutant.file)))
+
+
+def test_the_generated_mutants_cover_each_room_and_each_operator() -> None:
+    found = list(generated())
+    assert {mutant.file.split("/")[0] for mutant in found} == {"adapters", "domain", "ledger", "pipeline", "repair"}
+    assert len({mutant.kind for mutant in found}) == 7
+    assert len({mutant.key for mutant in found}) == len(found) > 2000
+
+
+def test_the_same_seed_draws_the_same_sample() -> None:
+    found = list(generated())
+    assert drawn(found, 20, 1) == drawn(found, 20, 1) != drawn(found, 20, 2)
+
+
 def test_functions_frozen_by_the_garbage_collector_are_found() -> None:
     covered: set[Place] = set()
     gc.freeze()
@@ -47,10 +74,12 @@ def test_functions_frozen_by_the_garbage_collector_are_found() -> None:
 
 def test_every_known_survivor_still_exists() -> None:
     assert set(known_survivors()) <= {mutant.key for mutant in ALL}
+    assert set(known_survivors(GENERATED)) <= {mutant.key for mutant in generated()}
 
 
-def test_every_known_survivor_is_explained_as_equivalent() -> None:
-    assert [key for key, reason in known_survivors().items() if not reason.startswith("equivalent: ")] == []
+@pytest.mark.parametrize("file", [KNOWN, GENERATED], ids=lambda file: file.name)
+def test_every_known_survivor_is_explained_as_equivalent(file: Path) -> None:
+    assert [key for key, reason in known_survivors(file).items() if not reason.startswith("equivalent: ")] == []
 
 
 @pytest.mark.parametrize(

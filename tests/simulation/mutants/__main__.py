@@ -13,20 +13,28 @@ from collections.abc import Mapping
 import pytest
 
 from tests.simulation.mutants.catalog import mutants
+from tests.simulation.mutants.planted import PLANTED
 from tests.simulation.mutants.report import known_survivors
 from tests.simulation.mutants.runner import MutantRunner, Result
 
 MIN_SCORE = 0.95
 REWRITTEN = "ignore::pytest.PytestAssertRewriteWarning"
-TESTS = ("tests/pipeline", "tests/services", "tests/scenarios", "tests/domain", "tests/storage")
+OPTIONS = ("-qq", "--no-header", "-p", "no:cacheprovider", "-o", "timeout=0", "--capture=sys", "-W", REWRITTEN)
+TESTS = tuple(
+    f"tests/{room}"
+    for room in (
+        "archive", "domain", "gateway", "ingest", "jobs", "ledger", "ops", "pager", "pipeline", "registry", "repair",
+        "rules", "scenarios", "storage",
+    )
+)  # fmt: skip
+ADAPTER_TESTS = tuple(f"tests/contracts/test_{port}.py" for port in ("consistent_reads", "table", "verifier"))
 
 
 def main(part: str) -> int:
     """Run the mutants of the files whose name contains a text; returns the exit code."""
     gc.set_threshold(100_000, 50, 10)
-    runner = MutantRunner([mutant for mutant in mutants() if part in mutant.file])
-    options = ["-qq", "--no-header", "-p", "no:cacheprovider", "-o", "timeout=0", "--capture=sys", "-W", REWRITTEN]
-    pytest.main([*options, *TESTS], plugins=[runner])
+    runner = MutantRunner([mutant for mutant in (*mutants(), *PLANTED) if part in mutant.file])
+    pytest.main([*OPTIONS, *TESTS, *ADAPTER_TESTS], plugins=[runner])
     for line in runner.failing_checks:
         print(f"a check fails without a mutant: {line}")
     if runner.failing_checks or not runner.results:

@@ -129,6 +129,10 @@ class Mutant:
         """The identity of the mutant, which does not depend on its line."""
         return f"{self.file} {self.function} {self.kind}: {self.text}"
 
+    def tree(self) -> ast.Module:
+        """Return the syntax tree of the file with this change made."""
+        return mutated(self.file, self.number)
+
 
 class Changes(ast.NodeTransformer):
     """Visits a module and lists all possible changes, or makes the change number `wanted`."""

@@ -6,27 +6,36 @@ import json
 from pathlib import Path
 
 KNOWN = Path(__file__).parent / "known.json"
+GENERATED = Path(__file__).parent / "generated.json"
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "mutants.md"
-BEGIN, END = "<!-- survivors: made from known.json -->", "<!-- /survivors -->"
 
 
-def known_survivors() -> dict[str, str]:
+def known_survivors(file: Path = KNOWN) -> dict[str, str]:
     """Return the known survivors: the reason by the mutant's key."""
-    found: dict[str, str] = json.loads(KNOWN.read_text(encoding="utf-8"))
+    found: dict[str, str] = json.loads(file.read_text(encoding="utf-8"))
     return found
 
 
-def survivors_table() -> str:
-    """Return the table of survivors in Markdown."""
-    explained = known_survivors()
-    rows = [f"| `{key}` | {explained[key]} |" for key in sorted(explained)]
-    return "\n".join([BEGIN, "", "| mutant | why it survives |", "|---|---|", *rows, "", END])
+def survivors_table(file: Path) -> str:
+    """Return the table of survivors in Markdown, between the marks of its file."""
+    explained = known_survivors(file)
+    rows = [f"| `{key.replace('|', '/')}` | {explained[key]} |" for key in sorted(explained)]
+    begin, end = _marks(file)
+    return "\n".join([begin, "", "| mutant | why it survives |", "|---|---|", *rows, "", end])
 
 
 def updated_page(page: str) -> str:
-    """Return the page with the current table of survivors."""
-    before, rest = page.split(BEGIN, 1)
-    return before + survivors_table() + rest.split(END, 1)[1]
+    """Return the page with the current tables of survivors."""
+    for file in (KNOWN, GENERATED):
+        begin, end = _marks(file)
+        before, rest = page.split(begin, 1)
+        page = before + survivors_table(file) + rest.split(end, 1)[1]
+    return page
+
+
+def _marks(file: Path) -> tuple[str, str]:
+    """Return the marks before and after the table of a file."""
+    return f"<!-- survivors: made from {file.name} -->", f"<!-- /survivors of {file.name} -->"
 
 
 if __name__ == "__main__":

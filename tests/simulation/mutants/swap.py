@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from itertools import pairwise
 from types import CodeType, FunctionType
 
-from tests.simulation.mutants.catalog import PACKAGE, Mutant, mutated, source
+from tests.simulation.mutants.catalog import PACKAGE, Mutant, source
 
 Place = tuple[str, str]
 """A file of the package and a top-level function or method in it, as `Class.method`."""
@@ -22,7 +22,7 @@ COVERED = "__covered__"
 def swap(mutant: Mutant) -> None:
     """Put a mutant into this process for good; raises LookupError if no function changed."""
     _load(mutant.file)
-    unchanged, broken = _compiled(mutant.file, None), _compiled(mutant.file, mutated(mutant.file, mutant.number))
+    unchanged, broken = _compiled(mutant.file, None), _compiled(mutant.file, mutant.tree())
     if not _exchange({old: new for old, new in _functions(unchanged, broken) if old != new}):
         raise LookupError(f"the mutant changes no function: {mutant.name}")
 

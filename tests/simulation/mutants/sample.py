@@ -1,0 +1,74 @@
+"""Runs a seeded sample of the generated mutants: `python -m tests.simulation.mutants.sample --sample 60 --seed 1`.
+
+Only the tests of the rooms in the sample run, and a few seeds. `--part` limits the sample to files whose name contains
+a text; `--sample 0` runs all mutants. Exit code 0: at least 95% are detected; survivors that `generated.json` explains
+as equivalent do not count. Exit code 1: fewer. Exit code 2: a check fails without any mutant.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import sys
+from collections.abc import Iterable, Sequence
+from random import Random
+
+import pytest
+
+from tests.simulation.mutants.__main__ import MIN_SCORE, OPTIONS
+from tests.simulation.mutants.catalog import Mutant
+from tests.simulation.mutants.generated import generated
+from tests.simulation.mutants.report import GENERATED, known_survivors
+from tests.simulation.mutants.runner import MutantRunner, Result
+
+SEEDS = range(6)
+ROOM_TESTS = {
+    "domain/": ("tests/domain", "tests/pipeline"),
+    "pipeline/": ("tests/pipeline",),
+    "repair/": ("tests/repair", "tests/scenarios"),
+    "ledger/": ("tests/ledger",),
+    "adapters/dynamodb/": ("tests/contracts/test_table.py", "tests/contracts/test_consistent_reads.py"),
+    "adapters/": ("tests/contracts", "tests/adapters"),
+}
+
+
+def tests_of(mutants: Iterable[Mutant]) -> list[str]:
+    """Return the tests of the rooms that the mutants are in."""
+    rooms = {next(room for room in ROOM_TESTS if mutant.file.startswith(room)) for mutant in mutants}
+    return sorted({path for room in rooms for path in ROOM_TESTS[room]})
+
+
+def drawn(mutants: Sequence[Mutant], size: int, seed: int) -> list[Mutant]:
+    """Draw a sample in the order of files; the same seed draws the same mutants. Size 0 draws all."""
+    return sorted(Random(seed).sample(mutants, min(size, len(mutants)))) if size else list(mutants)
+
+
+def exit_code(results: Sequence[Result]) -> int:
+    """Print the score and the survivors; returns 1 if too few mutants are detected."""
+    explained = known_survivors(GENERATED)
+    survivors = [one.mutant for one in results if one.detected_by is None]
+    left = [one for one in survivors if not explained.get(one.key, "").startswith("equivalent: ")]
+    for mutant in survivors:
+        print(f"survived: {mutant.key} (line {mutant.line}): {explained.get(mutant.key, 'NOT EXPLAINED')}")
+    print(f"{len(results) - len(left)} of {len(results)} detected or equivalent, {len(left)} not")
+    return int(len(left) > (1 - MIN_SCORE) * len(results))
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Draw the sample, run it and print the score; returns the exit code."""
+    parser = argparse.ArgumentParser(prog="mutants-generated", description=__doc__)
+    parser.add_argument("--sample", type=int, default=60, help="how many mutants to run; 0 runs all")
+    parser.add_argument("--seed", type=int, default=1, help="the seed of the sample")
+    parser.add_argument("--part", default="", help="only files whose name contains this text")
+    given = parser.parse_args(arguments)
+    mutants = drawn([one for one in generated() if given.part in one.file], given.sample, given.seed)
+    gc.set_threshold(100_000, 50, 10)
+    runner = MutantRunner(mutants, SEEDS)
+    pytest.main([*OPTIONS, *tests_of(mutants)], plugins=[runner])
+    for line in runner.failing_checks:
+        print(f"a check fails without a mutant: {line}")
+    return exit_code(runner.results) if runner.results and not runner.failing_checks else 2
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
