@@ -18,6 +18,7 @@ from faultbridge.rules.policies import PolicyStore
 from faultbridge.simulation.invariants.view import SystemView
 from faultbridge.simulation.journal import Kind
 from faultbridge.simulation.simulated_system import REPAIRED, SWEEP, SimulatedSystem
+from faultbridge.storage import keys
 from faultbridge.storage.codec import dump
 
 MAX_REST = timedelta(hours=60)
@@ -71,7 +72,8 @@ def _end_failures(system: SimulatedSystem) -> None:
 def _resume(system: SimulatedSystem) -> None:
     """Resume the repairs of the repaired cluster, and stop ignoring its nodes."""
     app = system.workers.application()
-    app.repair.controls.pause(REPAIRED, paused=False)
+    if system.ports.table.get(keys.cluster_control(REPAIRED)) is not None:
+        app.repair.controls.pause(REPAIRED, paused=False)
     for state in SystemView(system).nodes:
         if state.ignored is not None:
             app.repair.opt_out.end(state.key, ORDER)

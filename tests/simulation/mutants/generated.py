@@ -1,4 +1,4 @@
-"""Generates mutants with general operators from every function of some rooms; nobody selects the places.
+"""Generates mutants with general operators from every function of some rooms.
 
 Operators: a comparison or an `is` or `in` is negated, a boundary is moved, `and` and `or` change places, a `not` is
 left out, a number or a truth value changes, a call whose result is not used is left out, and branches change places.
