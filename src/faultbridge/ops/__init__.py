@@ -7,6 +7,7 @@ Reading order:
 - `postponed_cases`: finds the nodes whose postponed case may be opened, because a maintenance ended early.
 - `failures`: collects the errors of the parts of one run, so that a failed part does not stop the others.
 - `backlog`: lists the work that waits, since when, and whether that is too long.
+- `required_orders`: lists the nodes and cases that only a command moves on, with the command.
 - `metrics`: counts and durations from published entries, and gauges of nodes by status.
 - `erase`: deletes everything that the table stores about a cluster.
 

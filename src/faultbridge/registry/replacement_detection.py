@@ -26,7 +26,7 @@ from faultbridge.pipeline import entry_builder
 from faultbridge.pipeline.decide.case_moves import drop_approval, due_at, move_case
 from faultbridge.pipeline.decide.instance_pairing import may_change_instance, waits_for_provider
 from faultbridge.pipeline.decide.open_case import Cause, Rules, open_case
-from faultbridge.pipeline.decide.opt_out import start_ignoring, stop_ignoring
+from faultbridge.pipeline.decide.opt_out import LABEL, start_ignoring, stop_ignoring
 from faultbridge.pipeline.fold.expire import end_scopes
 from faultbridge.ports import Table
 from faultbridge.registry.aliases import AliasChange, alias_writes, usable_names
@@ -36,7 +36,6 @@ from faultbridge.storage.writes import Write
 
 CODE = "cloud.instance_replaced"
 RULE = "inventory"
-LABEL = "label"
 MAX_FORMER_INSTANCES = 8
 MAX_NAMES = 20
 
@@ -105,7 +104,7 @@ class ReplacementDetection:
                 row_update(replaced, config, instance),
             )
             changed = _replaced(state, replaced, former, rules, now)
-            return Transition(replace(changed.state, due_at=_due(changed.state, now)), changed.drafts, writes)
+            return Transition(replace(changed.state, due_at=due_at(changed.state, now)), changed.drafts, writes)
 
         after = self.append(key, revise, actor=Actor.INVENTORY, config=config).state
         attached = _is_backed_by(after, instance.instance_id)
@@ -144,7 +143,8 @@ def _replaced(state: NodeState, replaced: NodeState, former: str | None, rules: 
     faults = tuple(entry_builder.fault_change(one, ended.state, rules.catalog, rules.policy) for one in ended.changes)
     transition = Transition(ended.state, (*faults, _note(replaced, former, reason, now)))
     if state.status is not None and state.status.in_service and not rules.config.opens_cases:
-        return transition
+        # The orchestrator may have cordoned the node under its name; only its uncordon ends the request.
+        return replace(transition, state=replace(transition.state, isolation=state.isolation))
     if state.status is not NodeStatus.PROVISIONING:
         transition = _move_node(transition, NodeStatus.PROVISIONING, reason, now)
     transition = _move_node(transition, NodeStatus.VALIDATING, "a new instance was found, generation raised", now)
@@ -198,11 +198,6 @@ def _note(state: NodeState, former: str | None, text: str, now: datetime) -> Dra
     current, case = state.incarnation, state.live_case
     facts = {"old_instance": former, "new_instance": current.instance_id if current else None}
     return entry_builder.note(kind="inventory", text=text, at=now, case_id=case.id if case else None, facts=facts)
-
-
-def _due(state: NodeState, now: datetime) -> datetime | None:
-    """Return when the node is processed next. Only a tick makes a node healthy, so a degraded one is due now."""
-    return now if state.status is NodeStatus.DEGRADED else due_at(state)
 
 
 def _placement(state: NodeState, instance: Instance, known_domains: Mapping[str, str]) -> Placement:

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.cases import Approval, Attempt, Case, Phase, RepairAction, Resolution, WaitingFor
-from faultbridge.domain.clusters import Control
+from faultbridge.domain.clusters import Control, Mode
 from faultbridge.domain.edges import CaseStatus
 from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.policy import Rule
@@ -16,6 +16,8 @@ from faultbridge.domain.times import to_text
 from faultbridge.pipeline import entry_builder
 from faultbridge.pipeline.decide.admit import Refused, recent_starts
 from faultbridge.pipeline.decide.case_moves import due_at, move_case
+from faultbridge.pipeline.decide.open_case import Rules
+from faultbridge.pipeline.decide.repair_actions import choose_repair_action
 from faultbridge.storage import keys
 from faultbridge.storage.writes import Equals, Path, Update, Value
 
@@ -129,7 +131,7 @@ def ask_operator(state: NodeState, reason: str, now: datetime, answer_by: dateti
     }
     draft = entry_builder.note(kind="approval", text=reason, at=now, case_id=case.id, facts=facts, stage="begun")
     state = replace(state, case=replace(case, approval=approval))
-    return Transition(replace(state, due_at=due_at(state)), (draft,))
+    return Transition(replace(state, due_at=due_at(state, now)), (draft,))
 
 
 def escalate_queued(state: NodeState, case_id: str, reason: str, now: datetime) -> Transition:
@@ -166,6 +168,23 @@ def resolve_dry_run(
     )
     resolved = replace(case, status=CaseStatus.RESOLVED, resolution=Resolution.DRY_RUN, waiting_for=None, closed_at=now)
     return move_case(Transition(state, (draft,)), resolved, now, "dry run")
+
+
+def apply_dry_run(state: NodeState, case_id: str, rules: Rules, now: datetime) -> Transition:
+    """Resolve a case that a dry run keeps from its repair.
+
+    A dry run never leaves a node out of service without a case. In dry-run mode the case of such a node waits until
+    the cluster acts. If only its rule is a dry run, the node may be verified, and any other repair is escalated.
+    """
+    case = state.live_case
+    if case is None or not _is_queued(case, case_id):
+        return Transition(state)
+    if state.status is not None and state.status.in_service:
+        choice = choose_repair_action(state, case, rules.policy)
+        return resolve_dry_run(state, case_id, choice.repair_action, choice.reason, now)
+    if rules.config.mode is Mode.DRY_RUN or case.repair_action is RepairAction.VERIFY:
+        return Transition(state)
+    return escalate_queued(state, case_id, f"rule {case.rule} only reports, and the node is out of service", now)
 
 
 def _is_queued(case: Case, case_id: str) -> bool:

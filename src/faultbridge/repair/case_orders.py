@@ -71,7 +71,7 @@ class CaseOrders:
             waiting = replace(case, approval=granted, waiting_for=WaitingFor.BUDGET)
             state = replace(state, case=waiting)
             draft = _note(case, APPROVED, order, now, stage="over", attempt=approval.attempt)
-            return Transition(replace(state, due_at=due_at(state)), (draft,))
+            return Transition(replace(state, due_at=due_at(state, now)), (draft,))
 
         return self._order(case_id, revise)
 
@@ -151,7 +151,7 @@ def _queue_verification(transition: Transition, case: Case, now: datetime) -> Tr
     if case.status is not CaseStatus.QUEUED:
         return move_case(Transition(state, drafts), queued, now, "canceled")
     state = replace(state, case=queued)
-    return Transition(replace(state, due_at=due_at(state)), drafts)
+    return Transition(replace(state, due_at=due_at(state, now)), drafts)
 
 
 def _already_answered(case: Case, attempt: int | None, *, granted: bool) -> bool:

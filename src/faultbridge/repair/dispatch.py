@@ -31,9 +31,9 @@ from faultbridge.repair.admission import (
     AdmittedBatch,
     ReadyCase,
     admit_case,
+    apply_dry_run,
     escalate_queued,
     record_refusal,
-    resolve_dry_run,
     take_slots,
 )
 from faultbridge.repair.attempt.step_contract import execution_input
@@ -79,8 +79,7 @@ class Dispatch:
             return DispatchResult()
         admitted: list[NodeState] = []
         dry_runs = [case for case in queued if rules.policy.rule_named(case.rule).dry_run]
-        self._resolve_dry_runs(rules, dry_runs)
-        excluded = {case.case for case in dry_runs}
+        excluded = self._resolve_dry_runs(rules, dry_runs)
         queued = [case for case in queued if case.case not in excluded]
         while queued:
             control, now = self._control(cluster), truncate(self.clock.now())
@@ -230,17 +229,18 @@ class Dispatch:
         )
         _log(pick.key, pick.case, "case_escalated", reason)
 
-    def _resolve_dry_runs(self, rules: Rules, cases: Iterable[QueuedCase]) -> None:
+    def _resolve_dry_runs(self, rules: Rules, cases: Iterable[QueuedCase]) -> set[str]:
+        """Apply a dry run to cases. Returns the ids of the cases that no longer wait for their repair."""
+        ended: set[str] = set()
         for queued in cases:
 
             def revise(state: NodeState, now: datetime, queued: QueuedCase = queued) -> Transition:
-                case = state.live_case
-                if case is None:
-                    return Transition(state)
-                choice = choose_repair_action(state, case, rules.policy)
-                return resolve_dry_run(state, queued.case, choice.repair_action, choice.reason, now)
+                return apply_dry_run(state, queued.case, rules, now)
 
-            self.append(queued.key, revise, actor=Actor.DISPATCH, config=rules.config)
+            after = self.append(queued.key, revise, actor=Actor.DISPATCH, config=rules.config).state
+            if after.live_case is None or after.live_case.status is not CaseStatus.QUEUED:
+                ended.add(queued.case)
+        return ended
 
 
 def _log(key: NodeKey, case_id: str, decision: str, reason: str, level: int = logging.INFO, **fields: object) -> None:

@@ -80,7 +80,7 @@ class NodeOrders:
                 return replace(moved, state=replace(moved.state, due_at=now))
             return _requeue_escalated(noted, RepairAction.VERIFY, now, "returned by an operator")
 
-        return self._order(key, revise)
+        return self._order(key, revise, also_where_provider_repairs=True)
 
     def _observe_order(
         self, state: NodeState, code: str, order: OperatorOrder, rules: Rules, now: datetime
@@ -94,9 +94,15 @@ class NodeOrders:
         note = order.note(code.removeprefix("operator."), now, case_id=case.id if case else None)
         return Transition(observed.state, (*observed.drafts, note))
 
-    def _order(self, key: NodeKey, revise: Callable[[NodeState, Rules, datetime], Transition]) -> NodeState:
+    def _order(
+        self,
+        key: NodeKey,
+        revise: Callable[[NodeState, Rules, datetime], Transition],
+        *,
+        also_where_provider_repairs: bool = False,
+    ) -> NodeState:
         rules = rules_of(self.rulebook, key.cluster)
-        if not rules.config.acts:
+        if not (rules.config.acts or (also_where_provider_repairs and rules.config.follows_provider)):
             text = f"Faultbridge does not repair in this cluster: {key.cluster}; run 'faultbridge cluster set --mode'"
             raise Rejected("not_acting", text)
 

@@ -10,6 +10,7 @@ Rules for one node, in reading order:
 - `repair_actions`: chooses the repair action of the next attempt.
 - `case_moves`: changes the status of a case and computes the node's next timer.
 - `approval_timeout`: escalates a case whose approval request was not answered in time.
+- `required_order`: the command that a node or its case waits for.
 - `phase_durations`: the durations that the closing entry reports.
 - `orchestrator_unreachable`: whether a repair may proceed without the orchestrator.
 

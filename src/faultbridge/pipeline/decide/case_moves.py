@@ -7,19 +7,25 @@ from datetime import datetime
 
 from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.cases import Case, Resolution, WaitingFor
-from faultbridge.domain.edges import CaseStatus
+from faultbridge.domain.edges import CaseStatus, NodeStatus
 from faultbridge.domain.entries import Draft
-from faultbridge.domain.nodes import NodeState
+from faultbridge.domain.faults import Severity
+from faultbridge.domain.nodes import Isolation, NodeState
 from faultbridge.domain.times import earliest
 from faultbridge.pipeline import entry_builder
 from faultbridge.pipeline.decide.opt_out import FOREVER
 from faultbridge.pipeline.fold.expire import quiet_until
 
 
-def due_at(state: NodeState) -> datetime | None:
-    """Return when the sweep must process the node even if no record arrives, or None."""
+def due_at(state: NodeState, now: datetime | None = None) -> datetime | None:
+    """Return when the sweep must process the node even if no record arrives, or None.
+
+    With `now`, a node that only a sweep may return to `healthy` or whose case only a sweep may close is due now.
+    """
     case = state.live_case
     timers = [quiet_until(condition) for condition in state.active()]
+    if now is not None and _recovered(state):
+        timers.append(now)
     if state.case_deferred_until is not None and state.case_deferred_until < FOREVER:
         timers.append(state.case_deferred_until)
     if case is not None and case.pending_approval is not None:
@@ -29,6 +35,16 @@ def due_at(state: NodeState) -> datetime | None:
     if case is not None and case.attempt is not None:
         timers += [case.attempt.probe_at, case.attempt.deadline]
     return earliest(*timers)
+
+
+def _recovered(state: NodeState) -> bool:
+    """Return whether a node in service has a status or a waiting case that its conditions no longer justify."""
+    if state.status is None or not state.status.in_service or state.isolation is not Isolation.NONE:
+        return False
+    impaired = state.severity is not None and state.severity.rank >= Severity.WARNING.rank
+    waiting = state.live_case is not None and state.live_case.status in {CaseStatus.OPEN, CaseStatus.QUEUED}
+    unjustified = waiting and not any(condition.action.opens_case for condition in state.active())
+    return unjustified or (state.status is NodeStatus.DEGRADED and not impaired)
 
 
 def move_case(decided: Transition, case: Case, now: datetime, reason: str) -> Transition:
@@ -41,7 +57,7 @@ def move_case(decided: Transition, case: Case, now: datetime, reason: str) -> Tr
     draft = entry_builder.case_change(before.status if before else None, marked, now, reason, decided.state)
     withdrawn = _withdraw_approval_request(before, case, now)
     moved = replace(decided.state, case=marked)
-    return Transition(replace(moved, due_at=due_at(moved)), (*decided.drafts, *withdrawn, draft))
+    return Transition(replace(moved, due_at=due_at(moved, now)), (*decided.drafts, *withdrawn, draft))
 
 
 def resolve_case(decided: Transition, case: Case, now: datetime) -> Transition:

@@ -13,6 +13,9 @@ from faultbridge.domain.nodes import Ignored, NodeState
 
 FOREVER = datetime(9999, 12, 31, tzinfo=UTC)
 
+LABEL = "label"
+"""The requester of an exclusion that a tag of the instance or a label of the Kubernetes node asks for."""
+
 
 def opted_out_until(state: NodeState, config: ClusterConfig, now: datetime) -> datetime | None:
     """Return until when a node is excluded from repairs, or None when it is not excluded now."""

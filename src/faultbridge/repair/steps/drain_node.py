@@ -64,6 +64,11 @@ def _leave_to_provider(context: StepContext) -> StepResult:
     """Leave the node to the provider's own repair; a node that is already repaired is only verified."""
     if context.state.status is NodeStatus.VALIDATING:
         return context.finish(StepOutcome.DIAGNOSE, Phase.VERIFYING, lambda state, _: Transition(state))
+    if context.case.cancelled:
+        # An operator canceled the case or returned the node: no repair of the provider follows.
+        if context.state.status is NodeStatus.QUARANTINED:
+            context = context.commit(_start_draining)
+        return _finish_drained(context, "not_applicable", "an operator ended the wait for the provider")
 
     def finished(state: NodeState, now: datetime) -> Transition:
         step = entry_builder.step(context.case, NAME, "not_applicable", now, reason="the provider repairs the node")

@@ -26,6 +26,9 @@ from faultbridge.repair.attempt.step_contract import StepOutcome, StepResult, wa
 
 NAME = FOLLOW_STEP
 
+MAX_FOLLOW_DEADLINES = 4
+"""After this many deadlines the provider's repair is escalated, even if the fault is still reported."""
+
 
 def follow_provider(context: StepContext) -> StepResult:
     """Continue when the provider has repaired the node. While the fault is reported, keep waiting."""
@@ -49,6 +52,8 @@ def _provider_change(context: StepContext) -> str | None:
     state, since = context.state, context.attempt.since
     if state.status is NodeStatus.VALIDATING:
         return "another instance backs the node"
+    if context.case.cancelled:
+        return "an operator canceled the case"
     if state.status is NodeStatus.PROVISIONING or since is None:
         return None
     if state.incarnation is not None and state.incarnation.since > since:
@@ -72,12 +77,13 @@ def _finish_followed(context: StepContext, change: str) -> StepResult:
 
 
 def _extend_deadline(context: StepContext) -> None:
-    """Restart the provider's deadline at the latest report of the fault."""
+    """Restart the provider's deadline at the latest report of the fault, within `MAX_FOLLOW_DEADLINES`."""
     attempt, limit = context.attempt, context.rules.policy.limits.follow_deadline
     reported_at = latest(attempt.since, *(condition.last_at for condition in context.state.active()))
-    if reported_at is None or attempt.deadline is None:
+    if reported_at is None or attempt.deadline is None or attempt.since is None:
         return
-    deadline = max(attempt.deadline, reported_at + limit)
+    # A fault that is reported without end must not keep the case from an operator.
+    deadline = max(attempt.deadline, min(reported_at + limit, attempt.since + MAX_FOLLOW_DEADLINES * limit))
     context.commit(lambda state, _: Transition(update_attempt(state, deadline=deadline)))
 
 

@@ -1,0 +1,92 @@
+"""Required order: the operator's command without which a node or its case does not move on.
+
+The pure rule; `ops/required_orders.py` applies it to the nodes of a cluster. A state without a required order is
+final, or time alone leads out of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from faultbridge.domain.cases import Case
+from faultbridge.domain.clusters import ClusterConfig, Mode
+from faultbridge.domain.edges import CaseStatus, NodeStatus
+from faultbridge.domain.nodes import Isolation, NodeState
+from faultbridge.pipeline.decide.opt_out import FOREVER, LABEL, opted_out_until
+
+
+@dataclass(frozen=True, slots=True)
+class RequiredOrder:
+    """Why a node or case does not move on by itself, and the exact command that moves it."""
+
+    reason: str
+    command: str
+
+
+def required_order(state: NodeState, config: ClusterConfig, now: datetime, *, paused: bool) -> RequiredOrder | None:
+    """Return the command that a node waits for; None if the node needs none, or if time alone moves it on.
+
+    `paused` is true while repairs of the cluster are paused.
+    """
+    case = state.live_case
+    if state.status in {None, NodeStatus.RETIRED}:
+        return None
+    if case is None:
+        return _without_case(state, config, now)
+    if case.status is CaseStatus.ESCALATED:
+        return _acting(config) or _on_node("return", state, f"the case is escalated: {case.reason}")
+    if case.status is CaseStatus.QUEUED:
+        return _queued(state, case, config, now, paused=paused)
+    return None
+
+
+def _queued(
+    state: NodeState, case: Case, config: ClusterConfig, now: datetime, *, paused: bool
+) -> RequiredOrder | None:
+    if config.mode is Mode.DRY_RUN and config.opens_cases and state.status is not None and state.status.in_service:
+        return None  # the next dispatch ends the case
+    blocked = _acting(config) or _excluded(state, config, now)
+    if blocked is not None:
+        return blocked
+    request = case.pending_approval
+    if request is not None:
+        reason = f"{case.repair_action.value} requires approval by {request.answer_by:%Y-%m-%dT%H:%MZ}"
+        return RequiredOrder(reason, f"faultbridge case approve {case.id}")
+    if paused:
+        return RequiredOrder("repairs of the cluster are paused", f"faultbridge resume --cluster {config.cluster}")
+    return None
+
+
+def _without_case(state: NodeState, config: ClusterConfig, now: datetime) -> RequiredOrder | None:
+    if state.status is NodeStatus.PROVISIONING:
+        return _on_node("retire", state, "no instance backs the node, unless its group launches another one")
+    if state.status is not None and state.status.in_service:
+        requested = state.isolation is Isolation.REQUESTED
+        return (_acting(config) or _excluded(state, config, now)) if requested else None
+    return _on_node("retire", state, "the node is out of service without a case")
+
+
+def _acting(config: ClusterConfig) -> RequiredOrder | None:
+    """Return the command that permits actions in the cluster, or None if they are permitted."""
+    if config.opens_cases and config.mode is Mode.ACT:
+        return None
+    owner = "" if config.opens_cases or config.mode is not Mode.ACT else " --repair-owner faultbridge"
+    reason = f"the cluster's mode is {config.mode.value} and its repair owner {config.repair_owner.value}"
+    return RequiredOrder(reason, f"faultbridge cluster set {config.cluster} --mode act{owner}")
+
+
+def _excluded(state: NodeState, config: ClusterConfig, now: datetime) -> RequiredOrder | None:
+    """Return the command that ends an exclusion from repairs without end, or None."""
+    if opted_out_until(state, config, now) != FOREVER or state.ignored is None:
+        return None
+    if state.ignored.by != LABEL:
+        command = f"faultbridge node ignore {state.key.node} --cluster {state.key.cluster} --end"
+        return RequiredOrder(f"the node is ignored: {state.ignored.reason}", command)
+    instance = state.incarnation.instance_id if state.incarnation else None
+    reason = "the node is excluded from repair by a tag of its instance or a label of its Kubernetes node"
+    return RequiredOrder(reason, f"aws ec2 delete-tags --resources {instance} --tags Key=faultbridge:opt-out")
+
+
+def _on_node(verb: str, state: NodeState, reason: str) -> RequiredOrder:
+    return RequiredOrder(reason, f"faultbridge node {verb} {state.key.node} --cluster {state.key.cluster}")

@@ -1,0 +1,340 @@
+"""Exploration: which states operators, faults and outages lead to, and whether each has a way out.
+
+`python -m tests.scenarios.exploration SECONDS [KIND...]` explores for so many processor seconds a kind of cluster.
+"""
+
+from __future__ import annotations
+
+import copy
+import logging
+import shlex
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+from faultbridge.domain.cases import RepairAction
+from faultbridge.domain.clusters import ClusterConfig, Mode, RepairOwner
+from faultbridge.domain.edges import NodeStatus
+from faultbridge.domain.faults import Action, Severity
+from faultbridge.domain.nodes import Isolation
+from faultbridge.domain.policy import Limits, Rule
+from faultbridge.errors import FaultbridgeError, Rejected
+from faultbridge.pipeline.decide.required_order import RequiredOrder, required_order
+from faultbridge.ports import (
+    CallResult,
+    Capacity,
+    CapacityEvidence,
+    ClusterNode,
+    ProviderFailure,
+    Verdict,
+    Verification,
+)
+from faultbridge.registry.registration import Registration
+from faultbridge.registry.retirement import Retirement
+from faultbridge.repair.case_orders import OperatorOrder
+from faultbridge.repair.opt_out import OptOut
+from tests.scenarios.provider.test_external_replacement import ExternalReplacement
+from tests.scenarios.world import CLUSTER, GROUP, World
+
+ADA = OperatorOrder("arn:aws:iam::123456789012:user/ada", "exploring")
+MINUTE = timedelta(minutes=1)
+SHORT = Limits(
+    attempts=2,
+    drain_deadline=10 * MINUTE,
+    verify_deadline=30 * MINUTE,
+    launch_deadline=30 * MINUTE,
+    repair_deadline=10 * MINUTE,
+    follow_deadline=20 * MINUTE,
+)
+ASKING = Rule(
+    "asking",
+    approval=(RepairAction.REBOOT_NODE, RepairAction.REPLACE_NODE),
+    approval_deadline=30 * MINUTE,
+    release_without_capacity=True,
+)
+KINDS: dict[str, tuple[Rule, ...]] = {
+    "plain": (),
+    "asking": (ASKING,),
+    "waiting": (Rule("waiting", wait_seconds=600, release_without_capacity=True),),
+    "provider": (),
+}
+REBOOT = {"severity": Severity.ERROR, "action": Action.REBOOT_NODE}
+SUPPORT = {"severity": Severity.ERROR, "action": Action.CONTACT_SUPPORT}
+MAX_COMMANDS, MAX_STEPS = 6, 20
+
+Act = Callable[[World], object]
+
+
+def world_of(kind: str) -> World:
+    """Build a cluster with short deadlines: Faultbridge repairs, or in kind `provider` the provider."""
+    world = World(rules=KINDS[kind], limits=SHORT, orchestrated=True)
+    if kind == "provider":
+        _registration(world).set_cluster(CLUSTER, {"repair_owner": RepairOwner.PROVIDER})
+    return world
+
+
+def _registration(world: World) -> Registration:
+    return Registration(world.table, world.append, world.clock)
+
+
+def _config(world: World) -> ClusterConfig:
+    return _registration(world).cluster(CLUSTER)
+
+
+def _pass_time(world: World) -> None:
+    """Advance to the node's next timer, at least one minute and at most ten, and sweep."""
+    now, due = world.clock.now(), world.node().due_at
+    world.clock.advance(max(MINUTE, min(10 * MINUTE, due - now if due else 10 * MINUTE)))
+    world.workflow.expire_tokens()
+    world.sweep()
+    world.process_entries()
+
+
+def _pass_hour(world: World) -> None:
+    for _ in range(6):
+        _pass_time(world)
+
+
+def _order(give: Act) -> Act:
+    """Return an act in which an operator gives an order, which may be rejected."""
+
+    def act(world: World) -> None:
+        try:
+            give(world)
+        except Rejected:
+            return
+        world.process_entries()
+
+    return act
+
+
+def _case_order(verb: str) -> Act:
+    return _order(lambda world: world.node().case and getattr(world.orders, verb)(world.case().id, ADA))
+
+
+def _fault(code: str, **others: Any) -> Act:
+    return lambda world: world.fault_and_react(code=code, **others)
+
+
+def _mode(mode: Mode) -> Act:
+    return lambda world: world.set_mode(mode)
+
+
+def _clear(world: World) -> None:
+    for code in ("xid.79", "xid.48", "xid.119"):
+        world.clear(code=code)
+    world.process_entries()
+
+
+def _cordon_without_answer(world: World) -> None:
+    cordon = world.orchestrator.cordon
+
+    def lose_answer(member: ClusterNode) -> CallResult:
+        cordon(member)
+        return CallResult(ProviderFailure.TIMEOUT, "the answer was lost", no_response=True)
+
+    world.orchestrator.cordon = lose_answer  # type: ignore[method-assign]
+    world.fault_and_react()
+    del world.orchestrator.cordon
+
+
+def _terminate(world: World) -> None:
+    incarnation, fleet = world.node().incarnation, world.fleet
+    if incarnation is not None and incarnation.instance_id in fleet.instances:
+        former = fleet.instances[incarnation.instance_id]
+        fleet.instances[incarnation.instance_id] = replace(former, alive=False)
+    ExternalReplacement(world).run_inventory()
+
+
+def _replace_externally(world: World) -> None:
+    external = ExternalReplacement(world)
+    external.replace_instance()
+    external.run_inventory()
+
+
+def _orchestrator_down(world: World) -> None:
+    world.orchestrator.unreachable_until = world.clock.now() + timedelta(days=900)
+
+
+def _no_capacity(world: World) -> None:
+    world.provider.known_capacity = Capacity(CapacityEvidence.RESERVATION, free=False)
+
+
+def _refuse_replacements(world: World) -> None:
+    for _ in range(3):
+        world.provider.fail_next(ProviderFailure.PERMISSION_DENIED)
+
+
+def _fail_verification(world: World) -> None:
+    world.verifier.result = Verification(Verdict.FAILED, ("memory: fail",))
+
+
+ACTS: dict[str, Act] = {
+    "minute": lambda world: world.advance_minutes(),
+    "hour": _pass_hour,
+    "fatal": _fault("xid.79"),
+    "reboot": _fault("xid.48", **REBOOT),
+    "support": _fault("xid.119", **SUPPORT),
+    "clear": _clear,
+    "cordon without answer": _cordon_without_answer,
+    "approve": _case_order("approve"),
+    "deny": _case_order("deny"),
+    "cancel": _case_order("cancel"),
+    "replace": _order(lambda world: world.node_orders.replace(world.key(), ADA)),
+    "quarantine": _order(lambda world: world.node_orders.quarantine(world.key(), ADA)),
+    "return": _order(lambda world: world.node_orders.return_node(world.key(), ADA)),
+    "ignore": _order(lambda world: OptOut(world.append, world.rulebook)(world.key(), ADA)),
+    "pause": lambda world: world.pause_repairs(paused=True),
+    "resume": lambda world: world.pause_repairs(paused=False),
+    "observe": _mode(Mode.OBSERVE),
+    "dry run": _mode(Mode.DRY_RUN),
+    "act": _mode(Mode.ACT),
+    "orchestrator down": _orchestrator_down,
+    "replaced externally": _replace_externally,
+    "terminated": _terminate,
+    "no capacity": _no_capacity,
+    "replacements refused": _refuse_replacements,
+    "verification fails": _fail_verification,
+}
+
+
+def state_key(world: World) -> tuple[Any, ...]:
+    """Return what distinguishes a state: status, isolation, case, attempt, conditions, exclusions and mode."""
+    state, control = world.node(), world.control()
+    case = state.live_case
+    attempt = case.attempt if case else None
+    return (
+        state.status,
+        state.isolation,
+        case and (case.status, case.waiting_for, case.repair_action, case.cancelled, case.isolate, case.approved),
+        case and case.pending_approval is not None,
+        attempt and (attempt.phase, attempt.step, attempt.step in attempt.steps, attempt.intent is not None),
+        tuple(sorted({condition.action for condition in state.active()})),
+        (state.ignored is not None, state.case_deferred_until is not None, control.paused, _config(world).mode),
+    )
+
+
+def _outages(world: World) -> tuple[Any, ...]:
+    return world.orchestrator.unreachable_until is None, world.provider.known_capacity, world.verifier.result.verdict
+
+
+def _end_outages(world: World) -> None:
+    world.orchestrator.unreachable_until = None
+    world.orchestrator.failures.clear()
+    world.provider.failures.clear()
+    world.provider.known_capacity = Capacity(CapacityEvidence.LAUNCH_FIRST)
+    world.verifier.result = Verification(Verdict.PASSED)
+    incarnation = world.node().incarnation
+    if incarnation is None or incarnation.instance_id is None:
+        return
+    if _config(world).repair_owner is RepairOwner.PROVIDER and not world.fleet.is_alive(incarnation.instance_id):
+        world.fleet.launch(GROUP)
+
+
+def _is_final(world: World) -> bool:
+    state = world.node()
+    if state.status is NodeStatus.RETIRED:
+        return state.live_case is None
+    in_service = state.status is not None and state.status.in_service
+    if not in_service or state.live_case is not None or state.isolation is not Isolation.NONE:
+        return False
+    assert state.key.node not in world.orchestrator.cordoned, "a serving node without a case is cordoned"
+    return True
+
+
+def _required(world: World) -> RequiredOrder | None:
+    paused = world.control().paused
+    return required_order(world.node(), _config(world), world.clock.now(), paused=paused)
+
+
+def _run(world: World, command: str) -> None:
+    """Run a required command on the services that the command line calls."""
+    match shlex.split(command)[1:]:
+        case ["node", "return", *_]:
+            world.node_orders.return_node(world.key(), ADA)
+        case ["node", "retire", *_]:
+            Retirement(world.table, world.append, world.rulebook)(world.key(), ADA)
+        case ["node", "ignore", _, "--cluster", _, "--end"]:
+            OptOut(world.append, world.rulebook).end(world.key(), ADA)
+        case ["case", "approve", case]:
+            world.orders.approve(case, ADA)
+        case ["resume", *_]:
+            world.pause_repairs(paused=False)
+        case ["cluster", "set", _, "--mode", "act"]:
+            world.set_mode(Mode.ACT)
+        case _:
+            raise AssertionError(command)
+    world.process_entries()
+
+
+def check_way_out(world: World) -> list[str]:
+    """Check that time and required commands lead to a final state once all outages ended; returns the commands."""
+    _end_outages(world)
+    commands: list[str] = []
+    while len(commands) <= MAX_COMMANDS:
+        for _ in range(MAX_STEPS):
+            if _is_final(world):
+                return commands
+            if _required(world) is not None:
+                break
+            _pass_time(world)
+            if _config(world).repair_owner is RepairOwner.PROVIDER:
+                ExternalReplacement(world).run_inventory()
+        required = _required(world)
+        assert required is not None, f"neither time nor a command moves {state_key(world)} after {commands}"
+        without_instance = world.status() is NodeStatus.PROVISIONING
+        assert without_instance or "retire" not in required.command, f"only retirement is left: {state_key(world)}"
+        commands.append(required.command)
+        _run(world, required.command)
+    raise AssertionError(f"commands without end: {commands}, {state_key(world)}")
+
+
+def _copy(world: World) -> World:
+    """Copy a world. Stored items are never changed in place, so they are shared; streams and calls start empty."""
+    world.table.stream.clear()
+    world._streamed = 0
+    world.table._tokens.clear()
+    world.seam.calls.clear()
+    items = [item for partition in world.table._partitions.values() for item in partition.values()]
+    return copy.deepcopy(world, {id(item): item for item in items})
+
+
+def explore(kind: str, more: Callable[[int], bool]) -> Iterator[tuple[tuple[str, ...], World]]:
+    """Yield each new state breadth first, with the acts that lead to it, while `more` permits so many states."""
+    start = world_of(kind)
+    seen, keys, waiting = {(state_key(start), _outages(start))}, {state_key(start)}, [((), start)]
+    for path, world in waiting:
+        for name, act in ACTS.items():
+            if not more(len(keys)):
+                return
+            after = _copy(world)
+            act(after)
+            key = state_key(after)
+            if (key, _outages(after)) in seen:
+                continue
+            seen.add((key, _outages(after)))
+            waiting.append(((*path, name), after))
+            if key not in keys:
+                keys.add(key)
+                yield (*path, name), _copy(after)
+
+
+def main(seconds: float, kinds: list[str]) -> None:
+    """Explore each kind for so many processor seconds, and print the number of states and each violation."""
+    logging.disable(logging.CRITICAL)
+    for kind in kinds or list(KINDS):
+        until, states, path = time.process_time() + seconds, 0, ()
+        for path, world in explore(kind, lambda _, until=until: time.process_time() < until):
+            states += 1
+            try:
+                check_way_out(world)
+            except (AssertionError, FaultbridgeError) as error:
+                sys.stdout.write(f"{kind} {path}: {type(error).__name__}: {error}\n")
+        sys.stdout.write(f"{kind}: {states} states, the last after {len(path)} acts: {path}\n")
+
+
+if __name__ == "__main__":
+    main(float(sys.argv[1]), sys.argv[2:])
