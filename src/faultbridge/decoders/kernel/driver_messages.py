@@ -17,13 +17,15 @@ from faultbridge.decoders.kernel.xid import device_fault, gpu_at
 from faultbridge.domain.faults import NODE_COMPONENT, Clear, ComponentType, Fault, normalize_pci
 
 LOST_CODE = "xid.79"
+INIT_CODE = "host.gpu_init_failed"
 SAME_LOSS = timedelta(minutes=5)
 _BDF = r"([0-9a-fA-F]{0,8}:?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.[0-7])?)"
 _UUID = re.compile(rf"NVRM: GPU at PCI:{_BDF}: (GPU-[0-9a-fA-F-]{{8,40}})$")
 _SERIAL = re.compile(r"NVRM: GPU Board Serial Number: ([0-9A-Za-z]{4,32})$")
-_LOST = re.compile(rf"NVRM: GPU {_BDF}: GPU has fallen off the bus")
-_LOST_START = re.compile(rf"NVRM: The NVIDIA GPU {_BDF}$")
-_LOST_END = re.compile(r"NVRM: fallen off the bus and is not responding to commands")
+_LOST = re.compile(rf"NVRM: (?:The NVIDIA )?GPU {_BDF}.{{0,80}}has fallen off the bus", re.DOTALL)
+_LOST_START = re.compile(rf"NVRM: The NVIDIA GPU {_BDF}(?: \(PCI ID: .{{1,80}})?$")
+_LOST_END = re.compile(r"(?:NVRM: )?(?:system )?(?:has )?fallen off the bus and is not responding to commands")
+_PROBE_FAILED = re.compile(r"NVRM: (The NVIDIA probe routine failed for \d{1,3} device.{0,80})", re.DOTALL)
 _LOST_MIDDLE = "NVRM: (PCI ID"
 _INIT_FAILED = re.compile(rf"NVRM: GPU {_BDF}: (RmInitAdapter failed!.{{0,200}})", re.DOTALL)
 _UVM_FATAL = re.compile(r"(?:NVRM: )?(nvGpuOpsReportFatalError: uvm encountered global fatal error.{0,200})", re.DOTALL)
@@ -39,6 +41,7 @@ class DriverMessageReader:
     _last_named: str | None = None
     _pending_loss: KernelMessage | None = None
     _unnumbered: set[int] = field(default_factory=set)
+    _probe_failed: Fault | None = None
 
     def read(self, message: KernelMessage) -> bool:
         """Append the fault of a driver message without an Xid; return False if it reports none."""
@@ -54,7 +57,9 @@ class DriverMessageReader:
             first_line = _LOST_START.match(pending.text.partition("\n")[0])
             self._lost(replace(pending, text=f"{pending.text}\n{text}"), first_line[1] if first_line else "")
         elif (found := _INIT_FAILED.match(text)) is not None:
-            self.found.append(device_fault(message, "host.gpu_init_failed", gpu_at(found[1]), found[2]))
+            self.found.append(device_fault(message, INIT_CODE, gpu_at(found[1]), found[2]))
+        elif (found := _PROBE_FAILED.match(text)) is not None:
+            self._probe_failed = self._probe_failed or device_fault(message, INIT_CODE, NODE_COMPONENT, found[1])
         elif (found := _UVM_FATAL.match(text)) is not None:
             self.found.append(device_fault(message, "host.uvm_fatal", NODE_COMPONENT, found[1]))
         elif (found := _NVLINK_TRAINING.match(text)) is not None:
@@ -80,7 +85,9 @@ class DriverMessageReader:
         self.found.append(device_fault(message, LOST_CODE, gpu_at(address), "GPU has fallen off the bus."))
 
     def without_duplicate_losses(self) -> list[Fault | Clear]:
-        """Return the observations without losses that repeat an Xid 79."""
+        """Return the observations without losses that repeat an Xid 79, and without consequences of a lost GPU."""
+        if self._probe_failed is not None and not any(fault.code in {LOST_CODE, INIT_CODE} for fault in self.found):
+            return [*self.found, self._probe_failed]
         if not self._unnumbered:
             return self.found
         numbered: dict[str | None, list[Fault | Clear]] = {}

@@ -6,15 +6,22 @@ drivers, of containers or of a boot match no rule. Source: Linux 4 to 6.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 
 from faultbridge.decoders.common.decoder import to_clear
-from faultbridge.decoders.common.prefix import KernelMessage
-from faultbridge.decoders.kernel.host_rules import RULES, Rule
+from faultbridge.decoders.common.prefix import USER, KernelMessage
+from faultbridge.decoders.kernel.host_rules import RULES
+from faultbridge.decoders.kernel.os_rules import OOPS, PANIC
+from faultbridge.decoders.kernel.rule import Rule
 from faultbridge.decoders.kernel.xid import device_fault
 from faultbridge.domain.faults import Clear, Component, ComponentType, Fault, normalize_pci
 
 CARRIER_CODE = "net.carrier_lost"
+_CRASHES = frozenset({OOPS, PANIC})
+# An operator or a test crashed the kernel; what follows in the same boot is no fault.
+_REQUESTED_CRASH = re.compile(r"sysrq: (?:SysRq : )?Trigger a crash", re.IGNORECASE)
+_SAME_CRASH_SECONDS = 2.0
 _UNCORRECTED_BIT = 61
 
 
@@ -24,9 +31,14 @@ class HostReader:
 
     found: list[Fault | Clear]
     _without_carrier: set[str] = field(default_factory=set)
+    _last_crash: float | None = None
+    _crash_requested: bool = False
 
     def read(self, message: KernelMessage) -> bool:
         """Append the observation of the first rule that matches a message; return False if none does."""
+        if "rigger a crash" in message.text and _REQUESTED_CRASH.match(message.text) and message.facility != USER:
+            self._crash_requested = True
+            return True
         for rule in RULES:
             if rule.phrase in message.text and (details := _details(rule, message.text)) is not None:
                 self._append(rule, message, details)
@@ -37,16 +49,31 @@ class HostReader:
         component = _component(rule, details)
         if "node" in details:
             message.node = message.node or details.pop("node")
+        if rule.code in _CRASHES and (self._crash_requested or (rule.code == OOPS and self._is_same_crash(message))):
+            return
         fault = device_fault(message, _code(rule, details), component, message.text, details)
-        if rule.code != CARRIER_CODE:
-            self.found.append(fault)
-        elif not rule.ends:
-            self._without_carrier.add(component.name or "")
-            self.found.append(fault)
-        elif component.name in self._without_carrier:
+        if rule.code == CARRIER_CODE:
+            self._flap(fault, component.name or "", is_up=rule.ends)
+        else:
+            self.found.append(to_clear(fault) if rule.ends else fault)
+
+    def _is_same_crash(self, message: KernelMessage) -> bool:
+        """Return whether an oops was read at the same time; the kernel prints several lines about one."""
+        at = (
+            float(message.uptime) if message.uptime else message.observed_at.timestamp() if message.observed_at else 0.0
+        )
+        last, self._last_crash = self._last_crash, at
+        return last is not None and abs(at - last) <= _SAME_CRASH_SECONDS
+
+    def _flap(self, fault: Fault, name: str, *, is_up: bool) -> None:
+        """Append a loss of carrier and its end; a loss that the kernel and networkd both report is one."""
+        if is_up and name in self._without_carrier:
             # A gained carrier without a loss before is an interface that starts up.
-            self._without_carrier.discard(component.name)
+            self._without_carrier.discard(name)
             self.found.append(to_clear(fault))
+        elif not is_up and name not in self._without_carrier:
+            self._without_carrier.add(name)
+            self.found.append(fault)
 
 
 def _details(rule: Rule, text: str) -> dict[str, str] | None:

@@ -1,10 +1,12 @@
-"""Rules for kernel messages about the host: a required phrase, a pattern, and the fault that it means."""
+"""Rules for kernel messages about the host's network cards, disks, processors and memory."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
+from faultbridge.decoders.kernel import os_rules
+from faultbridge.decoders.kernel.rule import Rule
+from faultbridge.decoders.kernel.rule import rule as _rule
 from faultbridge.domain.faults import ComponentType
 
 _BDF = r"[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]"
@@ -19,27 +21,6 @@ _IFACE = r"(?!veth|docker|br-|cali|lxc|cni|flannel|tap|tun|vnet)(?P<name>[\w.-]{
 _NETWORKD = r"(?:(?P<node>\S{1,255}) )?systemd-networkd\[\d{1,10}\]: "
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """One kernel message that reports a fault.
-
-    `ends` marks a message that the fault has ended. `corrected` is the code of the same error when it was corrected.
-    """
-
-    phrase: str
-    pattern: re.Pattern[str]
-    code: str
-    type: ComponentType
-    ends: bool = False
-    corrected: str | None = None
-
-
-def _rule(
-    phrase: str, pattern: str, code: str, kind: ComponentType, *, ends: bool = False, corrected: str | None = None
-) -> Rule:
-    return Rule(phrase, re.compile(pattern, re.DOTALL), code, kind, ends, corrected)
-
-
 _NIC, _NODE, _DISKS = ComponentType.NIC, ComponentType.NODE, ComponentType.DISK
 _EFA_DEAD = (
     "Wait for completion (polling) timeout",
@@ -47,6 +28,8 @@ _EFA_DEAD = (
     "Admin queue is closed",
     "Reset indication didn't turn on",
     "Device isn't ready, abort com init",
+    "Device isn't ready, can't reset device",
+    "Reset indication didn't turn off",
 )
 
 _NETWORK: tuple[Rule, ...] = (
@@ -75,6 +58,26 @@ _NETWORK: tuple[Rule, ...] = (
         _NIC,
     ),
     _rule("device's health compromised", _MLX5 + r"device's health compromised", "net.nic_unhealthy", _NIC),
+    _rule("Fatal error ", _MLX5 + r"Fatal error (?P<error>\d{1,3}) detected", "net.nic_unhealthy", _NIC),
+    _rule("handling bad device", _MLX5 + r"handling bad device here", "net.nic_unhealthy", _NIC),
+    _rule(
+        "health recovery f",
+        _MLX5 + r"health recovery (?:failed|flow aborted)",
+        "net.nic_unhealthy",
+        _NIC,
+    ),
+    _rule(
+        "pciehp: Slot",
+        rf"pcieport (?P<pci>{_BDF}): pciehp: Slot\((?P<slot>[\w-]{{1,16}})\): Link Down",
+        "host.pcie_link_down",
+        _NODE,
+    ),
+    _rule(
+        "DPC: containment event",
+        rf"pcieport (?P<pci>{_BDF}): DPC: containment event, status:(?P<status_word>\w{{1,10}})",
+        "host.pcie_contained",
+        _NODE,
+    ),
     _rule(
         "NETDEV WATCHDOG",
         rf"(?:\S{{1,32}} (?P<pci>{_BDF}) \S{{1,32}}: )?NETDEV WATCHDOG: "
@@ -96,6 +99,32 @@ _STORAGE: tuple[Rule, ...] = (
         "host.disk_io_error",
         _DISKS,
     ),
+    _rule(
+        "error, dev ",
+        rf"(?:blk_update_request: )?critical (?P<error>medium|target) error, dev {_DISK}, sector (?P<sector>\d{{1,9}})",
+        "host.disk_io_error",
+        _DISKS,
+    ),
+    _rule(
+        "controller is down",
+        rf"nvme {_DISK}: controller is down; will reset: CSTS=(?P<csts>\w{{1,12}})",
+        "host.disk_controller_down",
+        _DISKS,
+    ),
+    _rule(
+        "Removing after probe failure",
+        rf"nvme {_DISK}: Removing after probe failure(?: status: (?P<error>-?\d{{1,5}}))?",
+        "host.disk_failed",
+        _DISKS,
+    ),
+    _rule(
+        "beyond end of device",
+        r"(?:\S{1,32}: )?attempt to access beyond end of device",
+        "host.filesystem_error",
+        _DISKS,
+    ),
+    _rule("Remounting", r"BTRFS[^:]{0,64}: Remounting filesystem read-only", "host.filesystem_read_only", _DISKS),
+    _rule("EXT4-fs warning", _FILESYSTEM + r"(?P<error>.{1,160})", "host.filesystem_warning", _DISKS),
     _rule("I/O error", rf"Buffer I/O error on dev(?:ice)? {_DISK}, ", "host.disk_io_error", _DISKS),
     _rule(
         "I/O error",
@@ -128,7 +157,8 @@ _STORAGE: tuple[Rule, ...] = (
     _rule(
         "XFS (",
         _FILESYSTEM
-        + r"(?P<error>Corruption|Internal error|Filesystem has been shut down|xfs_do_force_shutdown|Log I/O Error)",
+        + r"(?P<error>Corruption|Internal error|Filesystem has been shut down|xfs_do_force_shutdown|Log I/O Error"
+        r"|[^:]{0,80}Shutting down filesystem)",
         "host.filesystem_error",
         _DISKS,
     ),
@@ -163,26 +193,6 @@ _HARDWARE: tuple[Rule, ...] = (
         "host.out_of_memory",
         _NODE,
     ),
-    _rule("Kernel panic", r"Kernel panic - not syncing: (?P<panic>.{1,160})", "host.kernel_panic", _NODE),
-    _rule(
-        "soft lockup",
-        r"(?:watchdog: |NMI watchdog: )?BUG: soft lockup - CPU#(?P<cpu>\d{1,5}) stuck for (?P<seconds>\d{1,6})s!"
-        r"(?: \[(?P<process>.{1,64}):\d{1,10}\])?",
-        "host.soft_lockup",
-        _NODE,
-    ),
-    _rule(
-        "hard LOCKUP",
-        r"(?:watchdog: |NMI watchdog: )?Watchdog detected hard LOCKUP on cpu (?P<cpu>\d{1,5})",
-        "host.hard_lockup",
-        _NODE,
-    ),
-    _rule(
-        "blocked for more than",
-        r"(?:INFO: )?task (?P<process>.{1,64}?):(?P<pid>\d{1,10}) blocked for more than (?P<seconds>\d{1,6}) ?s",
-        "host.hung_task",
-        _NODE,
-    ),
 )
 
-RULES: tuple[Rule, ...] = _NETWORK + _STORAGE + _HARDWARE
+RULES: tuple[Rule, ...] = _NETWORK + _STORAGE + _HARDWARE + os_rules.RULES

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -26,7 +27,7 @@ from faultbridge.decoders.kernel.line_parts import SIGNATURE, candidates, parts_
 from faultbridge.decoders.kernel.pcie import PcieReader
 from faultbridge.decoders.kernel.sxid import SxidReader
 from faultbridge.decoders.kernel.xid import SOURCE, read_xid
-from faultbridge.domain.faults import Clear, Fault, Observation
+from faultbridge.domain.faults import Action, Clear, Fault, Observation, Severity
 from faultbridge.errors import Rejected
 
 if TYPE_CHECKING:
@@ -35,12 +36,14 @@ if TYPE_CHECKING:
 _ANSI = re.compile(rb"\x1b\[[0-9;]{0,16}[A-Za-z]")
 # A pretty-printed journal names the kernel beside each message.
 _TRANSPORT = re.compile(rb'"_TRANSPORT" {0,4}: {0,4}"kernel"|"dmesg" {0,4}: {0,4}\[')
+# pstore keeps the last messages of a boot that crashed, in parts with this head.
+_PSTORE = re.compile(rb"\s{0,16}(?:Panic|Oops|Emergency|Restart|Halt|Poweroff|Shutdown)#\d{1,6} Part\d{1,6}\b")
 _MAX_FRAMING_LINES = 10_000
 _MAX_RECOGNIZED_LINES = 200
 # A message without a prefix is recognized by the driver name or phrase at its start.
 _BARE = re.compile(
     r"NVRM: |nvidia[-_ ]|mlx[45]_|infiniband |efa |ena |pcieport |nvme |block nvme|EXT4-fs|XFS \(|md/?raid"
-    r"|watchdog: |INFO: task |task \S{1,32}:\d+ blocked|Out of memory|oom-kill|Memory cgroup|Killed process"
+    r"|Panic#\d|watchdog: |BUG: |INFO: |task \S{1,32}:\d+ blocked|Out of memory|oom-kill|Memory cgroup|Killed process"
     r"|Kernel panic|blk_update_request|end_request|Buffer I/O|I/O error, dev|mce: |EDAC |NETDEV WATCHDOG"
     r"|Port module event|(?:\S{1,255} )?systemd-networkd\["
 )
@@ -91,6 +94,7 @@ class _LogReader:
         self._filter = BenignLineFilter()
         self._found: list[Fault | Clear] = []
         self._gpu = DriverMessageReader(self._found)
+        self._is_from_pstore = False
 
     @cached_property
     def _sxid(self) -> SxidReader:
@@ -111,6 +115,7 @@ class _LogReader:
         """Add the observations in a piece of whole lines; `at` is the time of lines without one."""
         text = _ANSI.sub(b"", text) if b"\x1b" in text else text
         text = text.replace(b"\0", b"\n") if b"\0" in text else text
+        self._is_from_pstore = self._is_from_pstore or _PSTORE.match(text) is not None
         for line in matching_lines(self._filter.remaining(text)):
             self._read_line(line, at)
         # A matching line usually has a prefix too, so most logs need no second pass over their lines.
@@ -145,7 +150,7 @@ class _LogReader:
             return observation is not None
         if text.startswith("nvidia-nvswitch"):
             return self._sxid.read(message)
-        if text.startswith("NVRM: ") or "nvGpuOps" in text:
+        if text.startswith("NVRM: ") or "nvGpuOps" in text or "fallen off the bus" in text:
             return self._gpu.read(message)
         return self._pcie.read(message) or self._host.read(message)
 
@@ -155,7 +160,16 @@ class _LogReader:
 
     def result(self) -> tuple[Observation, ...]:
         """Return the observations in input order, with all names that the driver printed for each GPU."""
-        return self._gpu.with_device_names(self._gpu.without_duplicate_losses())
+        found = self._gpu.with_device_names(self._gpu.without_duplicate_losses())
+        return tuple(map(_of_previous_boot, found)) if self._is_from_pstore else found
+
+
+def _of_previous_boot(observation: Fault | Clear) -> Fault | Clear:
+    """Return a fault of an earlier boot: it happened before the restart, so only one with a time causes an action."""
+    if not isinstance(observation, Fault):
+        return observation
+    earlier = replace(observation, attributes={**observation.attributes, "boot": "previous"})
+    return earlier if earlier.observed_at else replace(earlier, severity=Severity.INFO, action=Action.NONE)
 
 
 def _is_framed(line: str) -> bool:

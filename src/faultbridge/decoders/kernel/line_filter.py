@@ -62,6 +62,35 @@ _PHRASES: tuple[tuple[str, str], ...] = (
     ("d", "ost carrier"),
     ("G", "Gained carrier"),
     ("L", "Link is Down"),
+    ("#", "[#"),
+    ("B", "BUG: "),
+    ("B", "kernel BUG at "),
+    ("U", "Unable to handle kernel"),
+    ("c", "detected stall"),
+    ("c", "detected expedited stall"),
+    ("p", " not responding"),
+    ("O", " OK"),
+    ("C", ": Connection "),
+    ("m", "file-max limit"),
+    ("k", "conntrack: table full"),
+    ("g", "unregister_netdevice: waiting"),
+    ("P", "NVIDIA probe routine failed"),
+    ("v", "with driver nvidia failed"),
+    ("v", "nvidia: probe of "),
+    ("p", "pciehp: Slot("),
+    ("D", "DPC: containment event"),
+    ("F", "Fatal error "),
+    ("h", "handling bad device"),
+    ("h", "health recovery f"),
+    ("'", "can't reset device"),
+    ("'", "Reset indication didn't turn off"),
+    ("c", "controller is down"),
+    ("R", "Removing after probe failure"),
+    ("b", "beyond end of device"),
+    ("c", "critical medium error, dev "),
+    ("c", "critical target error, dev "),
+    ("E", "EXT4-fs warning"),
+    ("T", "rigger a crash"),
     ("L", ": Link down"),
     # journald writes a message that is not plain text as a list of numbers, which hides every phrase.
     ("M", '"MESSAGE":['),
@@ -134,8 +163,9 @@ _MOUNTED = re.compile(rb"(" + _AT + rb")" + _MOUNTS)
 # Harmless messages start with a subsystem's name and a colon.
 _HARMLESS = re.compile(_AT + rb"(?:[^\s:]{1,20}: |nvidia-peermem |" + _MOUNTS + rb")")
 _RELEVANT = re.compile(
-    _AT + rb"(?:NVRM: (?:Xid|GPU|The|\(P|fall|knv|nvGpu)|nvidia-nvswitch\d{1,3}: SX|nvGpu|mlx|mce: "
-    rb"|watchdog: |BUG: |INFO: task |blk_update_request: |end_request: |systemd-networkd|kern|user|MESSAGE=|md|NETDEV"
+    _AT + rb"(?:NVRM: (?:Xid|GPU|The|\(P|fall|knv|nvGpu)|nvidia-nvswitch\d{1,3}: SX|nvGpu|mlx|mce: |nfs: |NFS: |rcu: "
+    rb"|nvidia: |VFS: |unregister_net|Lustre|nf_conntrack: |Oops|sysrq: |watchdog: |BUG: |BTRFS|INFO: (?:task |rcu)"
+    rb"|blk_update_request: |end_request: |systemd-networkd|kern|user|MESSAGE=|md|NETDEV"
     rb"|\{|\[|<|[\w.-]{1,15}: (?:NIC )?Link)"
 )
 # After these words the following text decides, so the whole start of the line is learned.

@@ -1,0 +1,67 @@
+"""Rules for kernel messages about the operating system: crashes, stalls, file servers and limits."""
+
+from __future__ import annotations
+
+from faultbridge.decoders.kernel.rule import Rule, rule
+from faultbridge.domain.faults import ComponentType
+
+_NODE, _DISK, _NIC, _GPU = ComponentType.NODE, ComponentType.DISK, ComponentType.NIC, ComponentType.GPU
+_BDF = r"[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]"
+_SERVER = r"(?P<name>[^\s,]{1,128})"
+_LUSTRE = r"Lustre(?:Error)?: (?:\d{1,10}:\d{1,10}:\(.{1,80}?\) |[\w-]{1,16}: )?\S{1,128}: Connection "
+OOPS, PANIC = "host.kernel_oops", "host.kernel_panic"
+
+RULES: tuple[Rule, ...] = (
+    rule("BUG: ", r"BUG: (?:unable to handle|kernel NULL pointer dereference)(?P<detail>.{0,120})", OOPS, _NODE),
+    rule("nable to handle kernel", r"Unable to handle kernel (?P<detail>.{1,120})", OOPS, _NODE),
+    rule("general protection fault", r"general protection fault(?:,|:)(?P<detail>.{0,120})", OOPS, _NODE),
+    rule("[#", r"(?:Internal error: )?Oops(?: - \w{1,16})?: (?P<detail>.{1,80})", OOPS, _NODE),
+    rule("[#", r"(?P<detail>divide error|invalid opcode|stack segment|double fault): [0-9a-f]{4} \[#\d", OOPS, _NODE),
+    rule("kernel BUG at ", r"(?:\S{1,32} )?kernel BUG at (?P<detail>.{1,120})", OOPS, _NODE),
+    rule(
+        "stall",
+        r"(?:rcu: )?INFO: rcu\w{0,16} (?:self-detected stall on CPU|detected (?:expedited )?stalls on CPUs)",
+        "host.rcu_stall",
+        _NODE,
+    ),
+    rule("Kernel panic", r"Kernel panic - not syncing: (?P<panic>.{1,160})", PANIC, _NODE),
+    rule(
+        "soft lockup",
+        r"(?:watchdog: |NMI watchdog: )?BUG: soft lockup - CPU#(?P<cpu>\d{1,5}) stuck for (?P<seconds>\d{1,6})s!"
+        r"(?: \[(?P<process>.{1,64}):\d{1,10}\])?",
+        "host.soft_lockup",
+        _NODE,
+    ),
+    rule(
+        "hard LOCKUP",
+        r"(?:watchdog: |NMI watchdog: )?(?:CPU\d{1,5}: )?Watchdog detected hard LOCKUP on cpu (?P<cpu>\d{1,5})",
+        "host.hard_lockup",
+        _NODE,
+    ),
+    rule(
+        "blocked for more than",
+        r"(?:INFO: )?task (?P<process>.{1,64}?):(?P<pid>\d{1,10}) blocked for more than (?P<seconds>\d{1,6}) ?s",
+        "host.hung_task",
+        _NODE,
+    ),
+    rule("not responding", rf"(?:nfs|NFS): server {_SERVER} not responding", "host.file_server_lost", _DISK),
+    rule("nfs: server", rf"nfs: server {_SERVER} OK", "host.file_server_lost", _DISK, ends=True),
+    rule("Connection to", _LUSTRE + rf"to {_SERVER} \(at .{{1,64}}?\) was lost", "host.file_server_lost", _DISK),
+    rule(
+        "Connection restored", _LUSTRE + rf"restored to {_SERVER}(?: \(|$)", "host.file_server_lost", _DISK, ends=True
+    ),
+    rule("file-max limit", r"VFS: file-max limit (?P<limit>\d{1,20}) reached", "host.file_limit", _NODE),
+    rule("table full", r"nf_conntrack: (?:nf_conntrack: )?table full", "net.conntrack_full", _NODE),
+    rule(
+        "unregister_netdevice",
+        r"unregister_netdevice: waiting for (?P<name>[\w.-]{1,32}) to become free",
+        "net.device_in_use",
+        _NIC,
+    ),
+    rule(
+        "robe",
+        rf"nvidia(?:: probe of)? (?P<pci>{_BDF})(?:: probe with driver \w+)? failed with error (?P<error>-?\d{{1,4}})",
+        "host.gpu_init_failed",
+        _GPU,
+    ),
+)

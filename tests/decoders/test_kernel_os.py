@@ -1,0 +1,126 @@
+"""`kernel-log`: crashes, stalls, file servers, limits, and devices that the kernel removed."""
+
+from __future__ import annotations
+
+import pytest
+
+from faultbridge.data import load_catalog
+from faultbridge.decoders import registry
+from faultbridge.domain.faults import Action, Clear, Fault, Severity
+
+
+def read(*lines: str) -> list[Fault | Clear]:
+    found = registry.decode("kernel-log", "\n".join(lines).encode())
+    return [one for one in found if isinstance(one, Fault | Clear)]
+
+
+def codes(*lines: str) -> list[str]:
+    return [one.code for one in read(*lines)]
+
+
+LINES = {
+    "nvme nvme0: controller is down; will reset: CSTS=0x3, PCI_STATUS=0x10": "host.disk_controller_down",
+    "nvme nvme2: Removing after probe failure status: -19": "host.disk_failed",
+    "blk_update_request: critical medium error, dev nvme1n1, sector 7814037 op 0x0:(READ)": "host.disk_io_error",
+    "critical medium error, dev sda, sector 12345 op 0x0:(READ) flags 0x0": "host.disk_io_error",
+    "BTRFS: Remounting filesystem read-only": "host.filesystem_read_only",
+    "XFS (dm-3): Corruption of in-memory data detected.  Shutting down filesystem": "host.filesystem_error",
+    "EXT4-fs warning (device sda1): ext4_dx_add_entry:2461: Directory index full!": "host.filesystem_warning",
+    "mlx5_core 0000:5e:00.0: poll_health:823:(pid 0): Fatal error 1 detected": "net.nic_unhealthy",
+    "mlx5_core 0000:5e:00.0: mlx5_handle_bad_state:254:(pid 9): handling bad device here": "net.nic_unhealthy",
+    "mlx5_core 0000:5e:00.0: mlx5_health_try_recover:327:(pid 9): health recovery failed": "net.nic_unhealthy",
+    "infiniband rdmap0s6: Device isn't ready, can't reset device": "net.efa_error",
+    "efa 0000:00:1b.0: Reset indication didn't turn off": "net.efa_error",
+    "pcieport 0000:40:01.1: DPC: containment event, status:0x1f01 source:0x0000": "host.pcie_contained",
+    "pcieport 0000:00:1c.0: pciehp: Slot(3): Link Down": "host.pcie_link_down",
+    "BUG: unable to handle kernel NULL pointer dereference at 0000000000000008": "host.kernel_oops",
+    "BUG: kernel NULL pointer dereference, address: 0000000000000008": "host.kernel_oops",
+    "BUG: unable to handle page fault for address: ffffffffc0a81234": "host.kernel_oops",
+    "Unable to handle kernel paging request at virtual address ffff80001234": "host.kernel_oops",
+    "general protection fault, probably for non-canonical address 0xdead: 0000 [#1] SMP": "host.kernel_oops",
+    "general protection fault: 0000 [#1] SMP NOPTI": "host.kernel_oops",
+    "Oops: 0002 [#1] SMP": "host.kernel_oops",
+    "divide error: 0000 [#1] SMP NOPTI": "host.kernel_oops",
+    "kernel BUG at fs/ext4/inode.c:2721!": "host.kernel_oops",
+    "rcu: INFO: rcu_sched self-detected stall on CPU": "host.rcu_stall",
+    "INFO: rcu_preempt detected stalls on CPUs/tasks: { 3} (detected by 1, t=60002 jiffies)": "host.rcu_stall",
+    "watchdog: CPU7: Watchdog detected hard LOCKUP on cpu 7": "host.hard_lockup",
+    "nfs: server 10.0.0.5 not responding, still trying": "host.file_server_lost",
+    "Lustre: scratch-OST0003-osc-ff9: Connection to scratch-OST0003 (at 10.0.0.1@o2ib) was lost; in progress": (
+        "host.file_server_lost"
+    ),
+    "VFS: file-max limit 1000000 reached": "host.file_limit",
+    "nf_conntrack: nf_conntrack: table full, dropping packet": "net.conntrack_full",
+    "unregister_netdevice: waiting for eth0 to become free. Usage count = 1": "net.device_in_use",
+    "nvidia: probe of 0000:02:00.0 failed with error -1": "host.gpu_init_failed",
+    "nvidia 0000:c1:00.0: probe with driver nvidia failed with error -1": "host.gpu_init_failed",
+    "NVRM: The NVIDIA probe routine failed for 1 device(s).": "host.gpu_init_failed",
+    "NVRM: The NVIDIA GPU 0000:0e:00.0 (PCI ID: 10de:1b06) installed in this system has fallen off the bus": "xid.79",
+}
+
+
+@pytest.mark.parametrize(("line", "code"), LINES.items())
+@pytest.mark.parametrize("prefix", ["[ 8123.617543] ", "Feb  3 04:05:06 h kernel: ", ""])
+def test_a_message_is_read_behind_a_prefix_and_after_harmless_lines(prefix: str, line: str, code: str) -> None:
+    harmless = [f"[{n:12.6f}] nfs: audit of {n}" for n in range(600)] if prefix.startswith("[") else []
+    assert codes(*harmless, *harmless, prefix + line) == [code]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "traps: python[123] general protection fault ip:7f12 sp:7ffd error:0 in libc.so.6[7f10+1c0]",
+        "nvme nvme0: 64/0/0 default/read/poll queues",
+        "rcu: Hierarchical RCU implementation.",
+        "rcu: INFO: rcu_sched detected 3 tasks",
+        "pcieport 0000:00:1c.0: pciehp: Slot(3): Link Up",
+        "pcieport 0000:40:01.1: DPC: error containment capabilities: Int Msg #0, RPExt- PoisonedTLP-",
+        "Lustre: Mounted scratch-client",
+        "NVRM: The NVIDIA probe routine was not called for 1 device(s).",
+        "mlx5_core 0000:5e:00.0: E-Switch: Total vports 2",
+    ],
+)
+def test_a_similar_message_is_no_fault(line: str) -> None:
+    assert read(f"[ 1.0] {line}") == []
+
+
+def test_the_lines_of_one_oops_are_one_fault_and_a_later_oops_is_another() -> None:
+    first = "[ 100.000001] BUG: kernel NULL pointer dereference, address: 0000000000000008"
+    assert codes(first, "[ 100.000009] Oops: 0002 [#1] SMP", "[ 200.000001] Oops: 0002 [#2] SMP") == [
+        "host.kernel_oops",
+        "host.kernel_oops",
+    ]
+
+
+def test_a_crash_that_an_operator_requested_is_no_fault() -> None:
+    assert (
+        codes("<6>[ 1.0] sysrq: Trigger a crash", "<0>[ 1.1] Kernel panic - not syncing: sysrq triggered crash") == []
+    )
+    forged = "11,2,3,-;sysrq: Trigger a crash"
+    assert codes(forged, "<0>[ 1.1] Kernel panic - not syncing: Fatal exception") == ["host.kernel_panic"]
+
+
+def test_a_panic_that_pstore_kept_is_not_new() -> None:
+    (panic,) = read("Panic#1 Part1", "<0>[ 8123.617543] Kernel panic - not syncing: Fatal exception")
+    assert isinstance(panic, Fault)
+    assert (panic.severity, panic.action, panic.attributes["boot"]) == (Severity.INFO, Action.NONE, "previous")
+    (timed,) = read("Panic#1 Part1", "[Tue Feb  3 04:05:06 2026] Kernel panic - not syncing: Fatal exception")
+    assert (timed.observed_at is not None, load_catalog().classify(timed).severity) == (True, Severity.FATAL)  # type: ignore[arg-type]  # a fault
+
+
+def test_a_file_server_that_answers_again_is_a_clear_of_its_fault() -> None:
+    lost, found = read("[ 1.0] nfs: server 10.0.0.5 not responding, still trying", "[ 2.0] nfs: server 10.0.0.5 OK")
+    assert isinstance(found, Clear)
+    assert (lost.code, lost.component) == (found.code, found.component)
+
+
+def test_a_failed_probe_is_no_second_fault_beside_the_gpu_that_caused_it() -> None:
+    lost = "[ 1.0] NVRM: GPU 0000:b3:00.0: GPU has fallen off the bus."
+    assert codes(lost, "[ 1.1] NVRM: The NVIDIA probe routine failed for 1 device(s).") == ["xid.79"]
+
+
+def test_a_loss_of_carrier_that_kernel_and_networkd_report_is_one_flap() -> None:
+    kernel = "[ 1.0] mlx5_core 0000:5e:00.0 ens5: Link down"
+    networkd = "Feb  3 04:05:06 h systemd-networkd[11]: ens5: {} carrier"
+    kinds = [type(one) for one in read(kernel, networkd.format("Lost"), networkd.format("Gained"))]
+    assert kinds == [Fault, Clear]
