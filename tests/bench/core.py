@@ -59,7 +59,7 @@ def core(source: str, records: list[Record]) -> None:
         arrivals: list[Arrival] = []
         at = records[start][1]
         for name, at, body in records[start : start + BATCH]:
-            decoded = limit_faults(registry.decode(source, body, Hints(at, "n", "c")), source)
+            decoded = limit_faults(registry.decode(source, body, Hints(at, "n", "c")), source, data.load_catalog())
             seen = assign_times(decoded, sent_at=at, received_at=at)
             arrivals += [Arrival(one, one.observed_at or at, name) for one in seen]
         state = observe(state, arrivals, rebooted=False, rules=used_rules, catalog=catalog, now=at).state

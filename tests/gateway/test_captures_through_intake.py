@@ -11,11 +11,9 @@ import pytest
 from faultbridge.agent.agent import build_agent
 from faultbridge.agent.settings import AgentSettings
 from faultbridge.decoders import registry
-from faultbridge.domain.faults import Observation
 from faultbridge.errors import Rejected
 from faultbridge.ingest.record_reader import Delivery, RecordReader
 from faultbridge.ingest.send import RawInput, Send
-from faultbridge.pipeline.normalize.oversized_records import limit_faults
 from faultbridge.pipeline.normalize.trust import EVENT_BUS
 from faultbridge.simulation.fakes import FakeObjects, FakeQueue, FakeReceipts
 from faultbridge.storage.wire.cloud_event import SOURCES
@@ -74,9 +72,8 @@ def by_event(_: Capture, body: bytes, __: Path) -> Found:
 
 
 def directly(capture: Capture, body: bytes) -> Found:
-    """Return the faults of a capture that is decoded directly, limited as for any record."""
-    observations: tuple[Observation, ...] = limit_faults(registry.decode(capture.source, body), capture.source)
-    return held(observations)
+    """Return the faults of a capture that is decoded directly."""
+    return held(registry.decode(capture.source, body))
 
 
 @pytest.mark.parametrize("way_in", [by_send, by_agent], ids=["send", "agent"])

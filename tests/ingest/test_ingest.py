@@ -14,6 +14,7 @@ from faultbridge.domain.times import to_text
 from faultbridge.errors import Conflict, Transient
 from faultbridge.ingest.poison_messages import ALONE_FROM_RECEIVES, MAX_ATTEMPTS
 from faultbridge.ingest.record_reader import Delivery
+from faultbridge.pipeline.fold.capacity import MAX_CHANGES
 from faultbridge.pipeline.normalize.oversized_records import MAX_FAULTS
 from faultbridge.registry.registration import NewNode
 from faultbridge.simulation.fakes import raise_once
@@ -167,11 +168,13 @@ def test_a_late_clear_of_the_old_instance_does_not_end_the_condition_of_the_new_
     assert list(world.node().active()) == []
 
 
-def test_a_record_with_too_many_faults_becomes_one_flood_fault():
+def test_of_a_record_with_too_many_faults_the_worst_are_recorded_and_one_fault_stands_for_the_others():
     world = World()
-    flood = "\n".join(f"NVRM: Xid (PCI:0000:{bus:02x}:00): 79, pid=1, gone" for bus in range(70))
-    assert world.outcomes(world.message(flood)) == [Outcome.RECORDED]
-    assert [condition.code for condition in world.node().active()] == ["agent.flood"]
+    noise = [f"NVRM: Xid (PCI:0000:{bus:02x}:00): 94, pid=1, contained" for bus in range(100)]
+    assert world.outcomes(world.message("\n".join([*noise, XID_79]))) == [Outcome.RECORDED]
+    codes = [condition.code for condition in world.node().active()]
+    assert (codes.count("xid.79"), codes.count("xid.94")) == (1, MAX_FAULTS - 2)
+    assert world.node().conditions["agent.flood@node"].attributes["faults"] == "101"
 
 
 def test_a_body_in_the_object_store_is_read_and_a_missing_one_is_rejected():
@@ -234,7 +237,7 @@ def test_repetitions_of_one_fault_are_not_a_flood():
     assert [condition.code for condition in world.node().active()] == ["xid.79"]
 
 
-@pytest.mark.parametrize(("records", "commits"), [(MAX_FAULTS, 1), (MAX_FAULTS + 1, 2)])
+@pytest.mark.parametrize(("records", "commits"), [(MAX_CHANGES, 1), (MAX_CHANGES + 1, 2)])
 def test_faults_beyond_the_limit_of_one_commit_take_a_second_commit(records, commits):
     world = World()
     before = world.node().head.version

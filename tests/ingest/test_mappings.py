@@ -8,7 +8,8 @@ from datetime import timedelta
 import pytest
 
 from faultbridge.errors import Misconfigured, Rejected
-from faultbridge.ingest.mappings import MappingStore
+from faultbridge.ingest.mappings import CustomerMappings, MappingStore
+from faultbridge.ingest.outcomes import IngestResult
 from faultbridge.storage import items, keys
 from faultbridge.storage.writes import Put
 from tests.world import World
@@ -21,10 +22,10 @@ MAPPINGS = {
 }
 
 
-def alert(world: World) -> None:
+def alert(world: World) -> IngestResult:
     labels = {"alertname": "LowDiskBandwidth", "rack_host": "gpu-1"}
     body = {"version": "4", "receiver": "x", "alerts": [{"status": "firing", "labels": labels, "startsAt": None}]}
-    world.app.ingestion.ingest([world.message(json.dumps(body), source="alertmanager", node=None)])
+    return world.app.ingestion.ingest([world.message(json.dumps(body), source="alertmanager", node=None)])
 
 
 def mappings(world: World) -> MappingStore:
@@ -60,8 +61,9 @@ def test_the_current_mappings_have_a_version_and_every_version_stays() -> None:
         mappings(world).read("nothing")
 
 
-def test_a_current_version_that_is_not_stored_is_a_misconfiguration() -> None:
+def test_a_record_that_needs_a_version_that_is_not_stored_is_given_back_as_misconfigured() -> None:
     world = World()
     world.ports.table.write(Put(items.item(keys.CURRENT_MAPPING, world.now, {"version": "lost"})))
     with pytest.raises(Misconfigured, match="mapping put"):
-        alert(world)
+        CustomerMappings(world.ports.table)()
+    assert list(alert(world).failed.values()) == ["misconfigured"]

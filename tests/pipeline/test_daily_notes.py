@@ -29,8 +29,12 @@ def information(number: int) -> Arrival:
 
 
 def changes(state: NodeState, *arrivals: Arrival) -> tuple[NodeState, tuple[Change, ...]]:
-    folded = fold(state, arrivals, now=NOON + timedelta(days=2), catalog=CATALOG, limits=Limits())
-    return folded.state, folded.changes
+    found: list[Change] = []
+    while arrivals:
+        folded = fold(state, arrivals, now=NOON + timedelta(days=2), catalog=CATALOG, limits=Limits())
+        state, arrivals = folded.state, folded.remaining
+        found += folded.changes
+    return state, tuple(found)
 
 
 @pytest.mark.parametrize(

@@ -17,9 +17,11 @@ class Transition:
 
     `writes` are table writes (`storage.writes.Write`) that commit in the same transaction; pure code never reads them.
     `outcomes` holds the outcome of each raw record by its id; it is empty when no record caused the change.
+    `remaining` holds the observations (`pipeline.fold.changes.Arrival`) that did not fit into this commit.
     """
 
     state: NodeState
     drafts: tuple[Draft, ...] = ()
     writes: tuple[Any, ...] = ()
     outcomes: Mapping[str, Outcome] = field(default_factory=dict)
+    remaining: tuple[Any, ...] = ()

@@ -7,6 +7,8 @@ Read in this order:
 - `record_reader`: decodes a message into observations.
 - `node_lookup`: finds the node of a record and checks its sender.
 - `node_batch`: the records of one node for one commit, and groups of commits.
+- `node_commits`: commits the records of a batch, node by node or in groups.
+- `isolation`: limits an unexpected error to its record or node.
 - `caches`: nodes and items that a warm process keeps.
 - `counter_store`: last counters of each component, to compare the next sample with.
 - `heartbeat_monitor`: stores heartbeats and records missing ones as faults.

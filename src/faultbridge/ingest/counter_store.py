@@ -1,7 +1,8 @@
 """Counter store: keeps the last counters of each component, to compare the next sample with them.
 
 Samples that cause a fault are written with that fault. Other samples are written alone, at most every five minutes.
-Counters of an earlier instance or boot are never compared.
+Counters of an earlier instance or boot are never compared. Counters of a component that was not reported for a day are
+forgotten. Of the others, those that were reported last are kept, at most 150 KB for each source of a node.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from faultbridge.domain.conditions import component_key
-from faultbridge.domain.faults import Component, CounterSample
+from faultbridge.domain.faults import NODE_COMPONENT, Component, CounterSample, Fault
 from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.times import to_text
 from faultbridge.errors import Conflict
@@ -25,6 +26,11 @@ from faultbridge.storage.codec import dump, load
 from faultbridge.storage.writes import Absent, AnyOf, Below, Item, Key, Put
 
 WRITE_INTERVAL = timedelta(minutes=5)
+FORGET_AFTER = timedelta(days=1)
+MAX_BYTES = 150_000
+"""Limit of the samples in one item; DynamoDB accepts 400 KB."""
+
+_SAMPLE_BYTES, _VALUE_BYTES = 250, 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +123,10 @@ def _compare_source(
             before = replace(sample, values=last.values, observed_at=last.at)
             faults += (replace(arrival, observation=fault) for fault in compare(before, sample))
         ports[name] = LastSample(arrival.at, sample.component, sample.values)
+    ports = _without_old(ports)
+    ports, excess = _fitting(ports)
+    if excess:
+        faults.append(_excess_fault(state, arrivals[-1], excess))
     at = max((port.at for port in ports.values()), default=now)
     if stored is not None and at <= stored.at:
         return ComparedSamples()
@@ -126,6 +136,45 @@ def _compare_source(
     if stored is not None and at - stored.at < WRITE_INTERVAL:
         return ComparedSamples()
     return ComparedSamples(alone=(put,))
+
+
+def _without_old(ports: Mapping[str, LastSample]) -> dict[str, LastSample]:
+    """Return the samples without those of components that disappeared."""
+    newest = max((port.at for port in ports.values()), default=None)
+    return {name: port for name, port in ports.items() if newest is None or newest - port.at < FORGET_AFTER}
+
+
+def _fitting(ports: Mapping[str, LastSample]) -> tuple[dict[str, LastSample], int]:
+    """Return the samples that fit into the item, the latest first, and how many do not fit."""
+    room, kept = MAX_BYTES, set()
+    for name in sorted(ports, key=lambda name: ports[name].at, reverse=True):
+        room -= _size(name, ports[name])
+        if room < 0:
+            break
+        kept.add(name)
+    return {name: port for name, port in ports.items() if name in kept}, len(ports) - len(kept)
+
+
+def _size(name: str, port: LastSample) -> int:
+    values = sum(_VALUE_BYTES + len(key) + len(str(value).encode()) for key, value in port.values.items())
+    return _SAMPLE_BYTES + 2 * len(name.encode()) + values
+
+
+def _excess_fault(state: NodeState, arrival: Arrival, excess: int) -> Arrival:
+    """Log that counters are not stored, and return the fault that says so."""
+    source = arrival.observation.source
+    reason = f"at most {MAX_BYTES} bytes of counters are stored for each source of a node"
+    log_cause(
+        "counters_not_stored",
+        reason=reason,
+        cluster=state.key.cluster,
+        node=state.key.node,
+        source=source,
+        components=excess,
+    )
+    message = f"the counters of {excess} components are not compared: {reason}"
+    fault = Fault(source, "agent.flood", NODE_COMPONENT, message, attributes={"components": str(excess)})
+    return replace(arrival, observation=fault)
 
 
 def _read_samples(found: Item | None, state: NodeState) -> SampleSet | None:

@@ -12,22 +12,25 @@ from datetime import datetime
 from faultbridge.decoders.common.gpu_count import add_gpu_count_check
 from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.catalog import Catalog
-from faultbridge.domain.nodes import AliasRow, NodeState
+from faultbridge.domain.nodes import AliasRow, NodeKey, NodeState
 from faultbridge.domain.records import Outcome
 from faultbridge.domain.times import truncate
 from faultbridge.ingest.caches import CachedNode
 from faultbridge.ingest.counter_store import ComparedSamples, CounterStore
 from faultbridge.ingest.record_reader import RecordPart
 from faultbridge.ledger.append import Appended
+from faultbridge.log import log_cause
 from faultbridge.pipeline.decide.open_case import Rules
 from faultbridge.pipeline.fold.changes import Arrival
 from faultbridge.pipeline.fold.write_filter import must_write
-from faultbridge.pipeline.normalize.oversized_records import MAX_FAULTS, count_conditions
+from faultbridge.pipeline.normalize.oversized_records import limit_faults
 from faultbridge.pipeline.normalize.resolve import INCARNATION_MARGIN, match_incarnation, record_boot
 from faultbridge.pipeline.observe import observe
-from faultbridge.storage.writes import Key, Write
+from faultbridge.storage.writes import Key, Put, Write
 
-MAX_WRITES = 100
+MAX_WRITES = 90
+"""Limit of writes in a transaction; DynamoDB accepts 100."""
+
 MAX_ENTRIES = 60
 """Limit of entries in a transaction: 60 entries of at most 60 KB stay below the 4 MB of a DynamoDB transaction."""
 
@@ -40,7 +43,9 @@ class NodeBatch:
     """The records of one node for one commit. A call computes the transition that they cause.
 
     After a conflict it is called again; the results are those of the last call. `cached` is the node before the batch.
-    `unwritten` is the node after a call whose changes need no write, and None after every other call.
+    `unwritten` is the node after a call whose changes need no write, and None after every other call. `remaining` are
+    the observations that did not fit into the commit; `rest` continues with them. `continued` are those of the commit
+    before, with the counter samples that are written in the last commit.
     """
 
     parts: ResolvedParts
@@ -51,33 +56,68 @@ class NodeBatch:
     unwritten: CachedNode | None = None
     outcomes: Mapping[str, Outcome] = field(default_factory=dict)
     compared: ComparedSamples = field(default_factory=ComparedSamples)
+    remaining: tuple[Arrival, ...] = ()
+    continued: tuple[tuple[Arrival, ...], tuple[Put, ...]] | None = None
+
+    @property
+    def node(self) -> NodeKey:
+        """Return the key of the node."""
+        return self.cached.stored.key
 
     def __call__(self, state: NodeState, now: datetime) -> Transition:
         """Return the transition that the records cause. It is empty when the changes need no write."""
         booted = state
         for part, _ in self.parts:
             booted = record_boot(booted, part.record)
-        arrivals = [arrival for part, row in self.parts for arrival in _arrivals(part, row, booted)]
-        self.compared = self.counter_store.compare(booted, arrivals, now)
         observed = observe(
             booted,
-            [*arrivals, *self.compared.faults],
+            self._arrivals(booted, now),
             rebooted=_boot(booted) > _boot(state),
             rules=self.rules,
             catalog=self.catalog,
             now=now,
         )
-        self.outcomes = observed.outcomes
+        self.outcomes, self.remaining = observed.outcomes, observed.remaining
+        # The samples that were compared are written last: after a crash, the same faults are found again.
+        samples = () if self.remaining else self.compared.with_faults
         stored = self.cached.stored if state is self.cached.current else state
-        if (
-            observed.drafts
-            or self.compared.with_faults
-            or must_write(stored, observed.state, self.rules.policy, self.catalog)
-        ):
+        if observed.drafts or samples or must_write(stored, observed.state, self.rules.policy, self.catalog):
             self.unwritten = None
-            return Transition(observed.state, observed.drafts, self.compared.with_faults)
+            return Transition(observed.state, observed.drafts, samples)
         self.unwritten = CachedNode(stored, observed.state)
         return Transition(state)
+
+    def rest(self, cached: CachedNode) -> list[NodeBatch]:
+        """Return the batch of the observations that remain after a commit, or nothing."""
+        if not self.remaining:
+            return []
+        records = {arrival.record_id for arrival in self.remaining}
+        parts = [(part, row) for part, row in self.parts if part.record.record_id in records]
+        log_cause(
+            "records_continued",
+            reason="the records change more than one commit may contain",
+            cluster=self.node.cluster,
+            node=self.node.node,
+            remaining=len(self.remaining),
+        )
+        continued = self.remaining, self.compared.with_faults
+        return [replace(self, parts=parts, cached=cached, remaining=(), continued=continued)]
+
+    def single_records(self) -> list[NodeBatch]:
+        """Return a batch for each record, or nothing when the batch has only one."""
+        if len(self.parts) == 1 or self.continued is not None:
+            return []
+        return [replace(self, parts=[part]) for part in self.parts]
+
+    def _arrivals(self, state: NodeState, now: datetime) -> list[Arrival]:
+        """Return the observations with the faults that the counter samples among them show."""
+        if self.continued is not None:
+            remaining, samples = self.continued
+            self.compared = ComparedSamples(with_faults=samples)
+            return list(remaining)
+        arrivals = [arrival for part, row in self.parts for arrival in _arrivals(part, row, state)]
+        self.compared = self.counter_store.compare(state, arrivals, now)
+        return [*arrivals, *self.compared.faults]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,18 +129,9 @@ class DraftedBatch:
     writes: tuple[Write, ...]
 
 
-def split_records(parts: ResolvedParts, state: NodeState) -> Iterator[ResolvedParts]:
-    """Split the records of a node into parts that one commit can take. A record is never divided."""
-    selected: list[tuple[RecordPart, AliasRow]] = []
-    faults = 0
-    for part, row in ((_with_gpu_count_check(part, state), row) for part, row in parts):
-        added = count_conditions(part.observations)
-        if selected and faults + added > MAX_FAULTS:
-            yield selected
-            selected, faults = [], 0
-        selected.append((part, row))
-        faults += added
-    yield selected
+def prepare_records(parts: ResolvedParts, state: NodeState, catalog: Catalog) -> ResolvedParts:
+    """Return the records of a node with the checks that need the node, and with a limited number of faults each."""
+    return [(_with_gpu_count_check(_limited(part, catalog), state), row) for part, row in parts]
 
 
 def group_commits(drafts: Iterable[DraftedBatch]) -> Iterator[list[DraftedBatch]]:
@@ -124,6 +155,11 @@ def group_commits(drafts: Iterable[DraftedBatch]) -> Iterator[list[DraftedBatch]
         written |= added
     if group:
         yield group
+
+
+def _limited(part: RecordPart, catalog: Catalog) -> RecordPart:
+    observations = limit_faults(part.observations, part.record.source, catalog)
+    return part if observations is part.observations else replace(part, observations=observations)
 
 
 def _with_gpu_count_check(part: RecordPart, state: NodeState) -> RecordPart:

@@ -14,7 +14,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from faultbridge.domain.records import Outcome
-from faultbridge.errors import Conflict, Transient
+from faultbridge.errors import Conflict, Misconfigured, Transient
+from faultbridge.ingest.isolation import describe
 from faultbridge.log import log_cause
 
 if TYPE_CHECKING:  # the command line writes receipts and loads no decoder for it
@@ -48,6 +49,12 @@ class GiveBackReason(StrEnum):
     REJECTS_UNAVAILABLE = "rejects_unavailable"
     """The rejected record could not be stored."""
 
+    MISCONFIGURED = "misconfigured"
+    """A setting, a permission or a limit of AWS is wrong."""
+
+    UNEXPECTED_ERROR = "unexpected_error"
+    """An error in the software. The message is rejected when it fails in this way alone."""
+
     POISON_CHECK_UNAVAILABLE = "poison_check_unavailable"
     """The message was received often, and the check whether it stops its worker failed."""
 
@@ -80,15 +87,15 @@ class IngestResult:
         self.outcomes[record_id] = max(strongest, outcome, key=lambda one: one.rank)
 
     def give_back(
-        self, delivery: Delivery, error: Transient, unavailable: GiveBackReason, node: NodeKey | None = None
+        self, delivery: Delivery, error: Exception, unavailable: GiveBackReason, node: NodeKey | None = None
     ) -> None:
         """Return a message to the queue and log the cause, once for each message.
 
-        The reason is `conflict` for a Conflict and `unavailable` for any other error. `node` is the node if known.
+        The reason is `unavailable` for a Transient error that is no Conflict. `node` is the node if known.
         """
         if delivery.id in self.failed:
             return
-        reason = GiveBackReason.CONFLICT if isinstance(error, Conflict) else unavailable
+        reason = _reason(error, unavailable)
         self.failed[delivery.id] = reason
         record = delivery.ids()
         log_cause(
@@ -100,7 +107,7 @@ class IngestResult:
             node=node.node if node else record.node,
             record_ids=[record.record_id],
             receives=delivery.receives,
-            error=str(error),
+            error=describe(error),
         )
 
     def merge(self, other: IngestResult) -> None:
@@ -109,6 +116,14 @@ class IngestResult:
         self.outcomes |= other.outcomes
         self.reasons |= other.reasons
         self.unparsed += other.unparsed
+
+
+def _reason(error: Exception, unavailable: GiveBackReason) -> GiveBackReason:
+    if isinstance(error, Conflict):
+        return GiveBackReason.CONFLICT
+    if isinstance(error, Transient):
+        return unavailable
+    return GiveBackReason.MISCONFIGURED if isinstance(error, Misconfigured) else GiveBackReason.UNEXPECTED_ERROR
 
 
 def sent_lines(sender: str, records: Iterable[str]) -> Iterator[Mapping[str, Any]]:

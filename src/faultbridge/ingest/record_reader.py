@@ -13,7 +13,7 @@ from faultbridge.domain.faults import Observation
 from faultbridge.domain.records import CANARY, RawRecord
 from faultbridge.errors import Rejected
 from faultbridge.pipeline.normalize.mask_secrets import mask
-from faultbridge.pipeline.normalize.oversized_records import add_evidence_object, any_truncated, limit_faults
+from faultbridge.pipeline.normalize.oversized_records import add_evidence_object, any_truncated
 from faultbridge.pipeline.normalize.timestamp import assign_times, bounded_sent_at
 from faultbridge.pipeline.normalize.trust import TRUST_ALL, Trust
 from faultbridge.ports import ObjectStore
@@ -93,7 +93,7 @@ class RecordReader:
         mappings = self.mappings() if record.source in READ_WITH_MAPPINGS else {}
         hints = Hints(record.received_at, record.node, record.cluster, mappings)
         found = self.decode(record.source, record.body, hints)
-        decoded = limit_faults(found.observations, record.source)
+        decoded = found.observations
         complete = add_evidence_object(decoded, self._store_shortened(record, decoded))
         observations = assign_times(complete, sent_at=message.sent_at, received_at=record.received_at)
         if record.node or record.instance_id or not observations:

@@ -19,6 +19,7 @@ from faultbridge.domain.nodes import Incarnation, NodeState, Placement
 from faultbridge.domain.policy import Policy
 from faultbridge.domain.times import to_text
 from faultbridge.pipeline.decide.phase_durations import durations, gpu_time_lost
+from faultbridge.pipeline.fold.capacity import MAX_EVENT_ATTRIBUTE_BYTES, limit_attributes
 from faultbridge.pipeline.fold.changes import Change, ChangeKind
 
 _FAULT_TYPES = {
@@ -73,7 +74,7 @@ def fault_change(change: Change, state: NodeState, catalog: str, policy: Policy)
         "observed_at": to_text(change.at),
         "source": fault.source if fault else None,
         "reported_code": fault.code if fault and fault.code != condition.code else None,
-        "attributes": dict(fault.attributes if fault else condition.attributes),
+        "attributes": limit_attributes(fault.attributes if fault else condition.attributes, MAX_EVENT_ATTRIBUTE_BYTES),
         "changed": list(change.changed_parts),
         "reason": change.reason or None,
         "catalog": catalog,

@@ -34,9 +34,11 @@ def observe(
 ) -> Transition:
     """Apply new observations to a node; with `rebooted` the conditions of the previous boot end first."""
     ended = end_scopes(state, SCOPES_ENDED_BY_REBOOT if rebooted else (), at=now, reason="reboot")
-    folded = fold(ended.state, arrivals, now=now, catalog=catalog, limits=rules.policy.limits)
+    folded = fold(
+        ended.state, arrivals, now=now, catalog=catalog, limits=rules.policy.limits, changed=len(ended.changes)
+    )
     decided = decide(folded.state, ended.changes + folded.changes, rules, now)
-    return replace(decided, outcomes=folded.outcomes)
+    return replace(decided, outcomes=folded.outcomes, remaining=folded.remaining)
 
 
 def tick(state: NodeState, *, rules: Rules, now: datetime) -> Transition:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from faultbridge.domain.conditions import Condition
 from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.policy import Policy
+from faultbridge.pipeline.fold.capacity import MAX_OVERRIDES
 from faultbridge.pipeline.fold.changes import Change, ChangeKind
 
 
@@ -14,18 +16,21 @@ def apply_policy(state: NodeState, changes: Iterable[Change], policy: Policy) ->
     """Return the node with the policy's severities and actions, and the changes that this caused.
 
     A change is returned only for a condition without any other change now: for example, it was observed so often that
-    another rule applies to it.
+    another rule applies to it. At most 8 such conditions change in one commit, the worst first; the others change with
+    the next observation of the node.
     """
     changed = {(change.condition.code, change.condition.component) for change in changes if change.condition}
-    conditions, overridden = {}, []
-    for key, condition in state.conditions.items():
+    conditions: dict[str, Condition] = {}
+    overridden: list[Change] = []
+    for key, condition in sorted(state.conditions.items(), key=lambda item: -item[1].severity.rank):
         rule = policy.rule_for(condition, state.key.cluster, state.placement.instance_type)
         reported = condition.as_reported
         effective = replace(
             condition, severity=rule.severity or reported.severity, action=rule.action or reported.action
         )
-        conditions[key] = effective
-        if effective != condition and (condition.code, condition.component) not in changed:
+        is_changed = (condition.code, condition.component) in changed
+        conditions[key] = effective if is_changed or len(overridden) < MAX_OVERRIDES else condition
+        if conditions[key] != condition and not is_changed:
             overridden.append(
                 Change(
                     ChangeKind.UPDATED,
@@ -35,4 +40,5 @@ def apply_policy(state: NodeState, changes: Iterable[Change], policy: Policy) ->
                     changed_parts=("severity",),
                 )
             )
-    return replace(state, conditions=conditions), tuple(overridden)
+    in_order = {key: conditions[key] for key in state.conditions}
+    return replace(state, conditions=in_order), tuple(overridden)

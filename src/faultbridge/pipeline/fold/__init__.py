@@ -9,6 +9,7 @@ Reading order:
 - `node_conditions`: the conditions of one node while observations are applied, with all watermark rules.
 - `condition_updates`: how one report creates, repeats or merges a condition.
 - `device_names`: renames what is stored about a device once the device list identifies it.
+- `capacity`: how many changes a commit and how many bytes a node may contain.
 - `daily_notes`: which informational and late faults are recorded each day.
 - `attribution`: assigns an unspecific report ("node unhealthy") to the specific condition behind it.
 - `expire`: ends conditions by time, reboot, repair or replacement.

@@ -12,11 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
+from itertools import islice
 
 from faultbridge.domain.catalog import Catalog
 from faultbridge.domain.conditions import Condition, Tombstone, component_key
 from faultbridge.domain.faults import Component, ComponentType, Fault, Severity
 
+MAX_ABSORBED = 8
 MAX_DISTANCE = timedelta(minutes=15)
 
 Conditions = Mapping[str, Condition]
@@ -40,12 +42,13 @@ def specific_condition(
 
 
 def unspecific_conditions(specific: Condition, conditions: Conditions, catalog: Catalog) -> list[str]:
-    """Return the keys of the active unspecific conditions that belong to a new specific condition."""
-    return [
+    """Return the keys of active unspecific conditions that belong to a new specific condition, at most 8."""
+    matching = (
         key
         for key, condition in _active(conditions)
         if _stands_for(condition.code, condition.component, specific, catalog) and _near(condition, specific.last_at)
-    ]
+    )
+    return list(islice(matching, MAX_ABSORBED))
 
 
 def belongs_to_ended(fault: Fault, at: datetime, ended: Mapping[str, Tombstone], catalog: Catalog) -> bool:

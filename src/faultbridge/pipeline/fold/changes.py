@@ -62,8 +62,12 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Folded:
-    """The result of fold: the node's next state, the changes to record, and each record's outcome."""
+    """The result of fold: the node's next state, the changes to record, and each record's outcome.
+
+    `remaining` are the observations that would change more than one commit may contain; fold them after the commit.
+    """
 
     state: NodeState
     changes: tuple[Change, ...] = ()
     outcomes: Mapping[str, Outcome] = field(default_factory=dict)
+    remaining: tuple[Arrival, ...] = ()

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import lru_cache
 
-from faultbridge.domain.catalog import Row
-from faultbridge.domain.conditions import Condition, Reporter, Tombstone, counted_at
-from faultbridge.domain.faults import Action, Component, Fault, Severity
+from faultbridge.domain.catalog import Catalog, Row
+from faultbridge.domain.conditions import Condition, Reporter, Tombstone, condition_key, counted_at, identity
+from faultbridge.domain.faults import Action, Component, Fault, Severity, Snapshot
+from faultbridge.pipeline.fold.capacity import MAX_ATTRIBUTE_BYTES, limit_attributes, limit_reporters
 from faultbridge.pipeline.fold.changes import Arrival
 from faultbridge.pipeline.normalize.resolve import IncarnationMatch
 
@@ -30,7 +32,7 @@ def merge_conditions(first: Condition, second: Condition) -> Condition:
         action=_strongest(first.action, second.action),
         reported_severity=_worst(one.severity, two.severity),
         reported_action=_strongest(one.action, two.action),
-        reporters={**second.reporters, **first.reporters},
+        reporters=limit_reporters({**second.reporters, **first.reporters}),
     )
 
 
@@ -50,8 +52,8 @@ def new_condition(code: str, row: Row, fault: Fault, arrival: Arrival, ended: To
         count=fault.count,
         hours=counted_at({}, arrival.at, fault.count),
         known_incarnation=arrival.incarnation is IncarnationMatch.CURRENT,
-        reporters={**former, fault.source: Reporter(True, arrival.at, (digest(fault),))},
-        attributes=dict(fault.attributes),
+        reporters=limit_reporters({**former, fault.source: Reporter(True, arrival.at, (digest(fault),))}, fault.source),
+        attributes=limit_attributes(fault.attributes, MAX_ATTRIBUTE_BYTES),
         ended_before=ended.ended_at if ended else None,
         reported_severity=fault.severity,
         reported_action=fault.action,
@@ -75,7 +77,7 @@ def repeat_condition(
         reported_severity=_worst(reported.severity, fault.severity or Severity.INFO),
         reported_action=_strongest(reported.action, fault.action or Action.NONE),
         known_incarnation=condition.known_incarnation or arrival.incarnation is IncarnationMatch.CURRENT,
-        reporters={**condition.reporters, fault.source: updated},
+        reporters=limit_reporters({**condition.reporters, fault.source: updated}, fault.source),
     )
 
 
@@ -86,6 +88,16 @@ def absorb_unspecific(specific: Condition, unspecific: Condition, unspecific_key
         for source, reporter in unspecific.reporters.items()
     }
     return merge_conditions(specific, replace(unspecific, reporters=reporters))
+
+
+def absent_conditions(snapshot: Snapshot, catalog: Catalog, devices: Sequence[Component]) -> set[str]:
+    """Return the keys of the conditions that a health snapshot could read and does not contain."""
+
+    def key(code: str, component: Component) -> str:
+        return condition_key(catalog.canonical(code), identity(component, devices))
+
+    covered = {key(code, component) for code, components in snapshot.covers.items() for component in components}
+    return covered - {key(fault.code, fault.component) for fault in snapshot.present}
 
 
 def is_counted(reporter: Reporter, fault: Fault, at: datetime) -> bool:

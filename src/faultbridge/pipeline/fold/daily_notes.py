@@ -9,6 +9,9 @@ from __future__ import annotations
 from datetime import datetime
 from enum import Enum
 
+from faultbridge.domain.faults import Fault
+from faultbridge.pipeline.fold.changes import Arrival, Change, ChangeKind
+
 MAX_NOTED = 64
 INFORMATION, LATE, UNREGISTERED = "", "late:", "unregistered:"
 MAX_PER_DAY = {INFORMATION: 40, LATE: 10, UNREGISTERED: 6}
@@ -40,6 +43,16 @@ def take_note(noted: dict[str, str], key: str, at: datetime) -> Note:
     while len(noted) > MAX_NOTED:
         del noted[min(noted, key=noted.__getitem__)]
     return Note.SUMMARY if is_full else Note.FAULT
+
+
+def note_change(note: Note, kind: ChangeKind, group: str, arrival: Arrival, reason: str) -> Change:
+    """Return the change that records a fault without a condition, or that there are more; a late one has its sender."""
+    reported = {"instance_id": arrival.instance_id, "sender": arrival.sender}
+    facts = {name: value for name, value in reported.items() if value and kind is ChangeKind.LATE}
+    fault = arrival.observation if note is Note.FAULT and isinstance(arrival.observation, Fault) else None
+    return Change(
+        kind, arrival.at, None, fault, arrival.record_id, reason if fault else summary_text(group), facts=facts
+    )
 
 
 def summary_text(group: str) -> str:

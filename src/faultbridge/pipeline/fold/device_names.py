@@ -6,11 +6,20 @@ stored under the name; without a renaming, a repeated record of an ended fault w
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from faultbridge.domain.conditions import Condition, Tombstone, component_key, identity, parse_component
+from faultbridge.domain.conditions import (
+    Condition,
+    Tombstone,
+    component_key,
+    condition_key,
+    identity,
+    parse_component,
+)
 from faultbridge.domain.faults import Component
+from faultbridge.pipeline.fold.changes import Arrival, Change, ChangeKind
+from faultbridge.pipeline.fold.condition_updates import merge_conditions
 
 
 def rename_key(key: str, devices: Iterable[Component]) -> str:
@@ -38,6 +47,32 @@ def rename_notes(noted: Mapping[str, str], devices: Iterable[Component]) -> dict
         new_key = rename_key(key, devices)
         renamed[new_key] = max(day, renamed.get(new_key, day))
     return renamed
+
+
+def rename_conditions(
+    conditions: dict[str, Condition], devices: Iterable[Component], arrival: Arrival
+) -> Iterator[Change]:
+    """Give conditions the current names, one at a time, and yield the change of each; two of one device are merged."""
+    devices = tuple(devices)
+    for key in tuple(conditions):
+        before = conditions[key]
+        condition = rename_reports(before, devices)
+        new_key = condition_key(condition.code, condition.component)
+        if new_key == key:
+            conditions[key] = condition if condition.reporters != before.reporters else before
+            continue
+        del conditions[key]
+        other = conditions.get(new_key)
+        merged = conditions[new_key] = condition if other is None else merge_conditions(other, condition)
+        yield Change(
+            ChangeKind.UPDATED,
+            arrival.at,
+            merged,
+            None,
+            arrival.record_id,
+            "device identified",
+            changed_parts=("component",),
+        )
 
 
 def rename_reports(condition: Condition, devices: Iterable[Component]) -> Condition:

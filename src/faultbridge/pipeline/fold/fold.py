@@ -21,14 +21,30 @@ from faultbridge.pipeline.fold.node_conditions import NodeConditions
 from faultbridge.pipeline.normalize.resolve import IncarnationMatch
 
 
-def fold(state: NodeState, arrivals: Iterable[Arrival], *, now: datetime, catalog: Catalog, limits: Limits) -> Folded:
-    """Apply observations to a node in the order of their times."""
-    conditions = NodeConditions(state, catalog)
+def fold(
+    state: NodeState,
+    arrivals: Iterable[Arrival],
+    *,
+    now: datetime,
+    catalog: Catalog,
+    limits: Limits,
+    changed: int = 0,
+) -> Folded:
+    """Apply observations to a node in the order of their times, until one commit can take no more changes.
+
+    `changed` is the number of changes that the commit already contains.
+    """
+    conditions = NodeConditions(state, catalog, changed)
     outcomes: dict[str, Outcome] = {}
-    for arrival in sorted(arrivals, key=lambda arrival: arrival.at):
+    ordered = sorted(arrivals, key=lambda arrival: arrival.at)
+    for position, arrival in enumerate(ordered):
+        if conditions.is_full:
+            return Folded(conditions.state(), tuple(conditions.changes), outcomes, tuple(ordered[position:]))
         outcome = _apply(conditions, arrival, oldest=now - limits.remember_for)
         strongest = outcomes.get(arrival.record_id, outcome)
         outcomes[arrival.record_id] = max(strongest, outcome, key=lambda candidate: candidate.rank)
+        if conditions.interrupted:
+            return Folded(conditions.state(), tuple(conditions.changes), outcomes, tuple(ordered[position:]))
     return Folded(conditions.state(), tuple(conditions.changes), outcomes)
 
 

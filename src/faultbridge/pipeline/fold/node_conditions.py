@@ -4,25 +4,24 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import datetime
+from itertools import takewhile
 
 from faultbridge.domain.catalog import Catalog
 from faultbridge.domain.conditions import Condition, Reporter, Tombstone, condition_key, identity
 from faultbridge.domain.faults import NODE_COMPONENT, Clear, Fault, Severity, Snapshot
 from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.records import Outcome
-from faultbridge.pipeline.fold import attribution, daily_notes, device_names
+from faultbridge.pipeline.fold import attribution, capacity, daily_notes, device_names
 from faultbridge.pipeline.fold.changes import Arrival, Change, ChangeKind
 from faultbridge.pipeline.fold.condition_updates import (
+    absent_conditions,
     absorb_unspecific,
     changed_parts,
     is_counted,
-    merge_conditions,
     new_condition,
     repeat_condition,
 )
 
-MAX_CONDITIONS = 64
-MAX_TOMBSTONES = 128
 MAX_SNAPSHOTS = 64
 OVERFLOW = "host.condition_overflow"
 
@@ -30,15 +29,18 @@ OVERFLOW = "host.condition_overflow"
 class NodeConditions:
     """The conditions of one node as a mutable object; `state()` returns the node after all changes.
 
-    `active` maps condition keys to conditions; `changes` lists the changes to record on the timeline.
+    `active` maps condition keys to conditions; `changes` lists the changes to record on the timeline. `interrupted` is
+    set when a snapshot changes more than one commit may contain; it is then applied again after the commit.
     """
 
-    def __init__(self, state: NodeState, catalog: Catalog) -> None:
-        """Copy the conditions and watermarks of a node."""
+    def __init__(self, state: NodeState, catalog: Catalog, changed: int = 0) -> None:
+        """Copy the conditions and watermarks of a node; `changed` is the weight that the commit already has."""
         self._state = state
         self._catalog = catalog
         self.active = dict(state.conditions)
         self.changes: list[Change] = []
+        self.interrupted = False
+        self._changed = changed
         self._tombstones = dict(state.tombstones)
         self._snapshots = dict(state.snapshots)
         self._noted = dict(state.noted)
@@ -57,6 +59,12 @@ class NodeConditions:
             devices=self._devices,
         )
 
+    @property
+    def is_full(self) -> bool:
+        """Return whether the commit takes no further observation."""
+        most = self._changed + 2 * len(self.changes)
+        return most >= capacity.MAX_CHANGES and self._changed + capacity.weight(self.changes) >= capacity.MAX_CHANGES
+
     def apply_fault(self, fault: Fault, arrival: Arrival) -> Outcome:
         """Apply one fault: note it, create its condition, or add it to an existing one."""
         fault = self._catalog.classify(fault)
@@ -72,7 +80,7 @@ class NodeConditions:
             return self._repeat(specific_key, fault, arrival, unspecific_key=key)
         if self._is_before_end(key, fault, arrival.at):
             return Outcome.STALE
-        if len(self.active) >= MAX_CONDITIONS and fault.code != OVERFLOW:
+        if len(self.active) >= capacity.MAX_CONDITIONS and fault.code != OVERFLOW:
             return self._overflow(key, fault, arrival)
         self._begin(key, fault, arrival)
         return Outcome.RECORDED
@@ -89,23 +97,25 @@ class NodeConditions:
         last = self._snapshots.get(snapshot.reporter_key)
         if last is not None and arrival.at <= last:
             return Outcome.DUPLICATE if arrival.at == last else Outcome.STALE
-        self._snapshots[snapshot.reporter_key] = arrival.at
-        while len(self._snapshots) > MAX_SNAPSHOTS:
-            del self._snapshots[min(self._snapshots, key=self._snapshots.__getitem__)]
         if snapshot.devices:
             self._update_devices(snapshot, arrival)
-        outcomes = [self.apply_fault(fault, replace(arrival, observation=fault)) for fault in snapshot.present]
+        present = takewhile(lambda _: not self._interrupt(), snapshot.present)
+        outcomes = [self.apply_fault(fault, replace(arrival, observation=fault)) for fault in present]
         asserted = {
             condition.reporters[snapshot.source].unspecific_key or key: key
             for key, condition in self.active.items()
             if snapshot.source in condition.reporters
         }
-        # Usually the source asserted nothing before, and the two sets need not be computed.
-        absent = asserted and asserted.keys() & self._covered(snapshot) - self._present(snapshot)
+        # Usually the source asserted nothing before, and the absent conditions need not be computed.
+        absent = absent_conditions(snapshot, self._catalog, self._devices) if asserted else set()
         outcomes += [
             self._withdraw(asserted[key], snapshot.source, arrival.at, "no longer present", arrival.record_id)
-            for key in sorted(absent)
+            for key in takewhile(lambda _: not self._interrupt(), sorted(asserted.keys() & absent))
         ]
+        if not self.interrupted:
+            self._snapshots[snapshot.reporter_key] = arrival.at
+            while len(self._snapshots) > MAX_SNAPSHOTS:
+                del self._snapshots[min(self._snapshots, key=self._snapshots.__getitem__)]
         return max(outcomes, key=lambda outcome: outcome.rank, default=Outcome.CLEAN)
 
     def end(self, key: str, condition: Condition, at: datetime, reason: str, record_id: str | None = None) -> None:
@@ -113,10 +123,7 @@ class NodeConditions:
         del self.active[key]
         times = {source: reporter.last_at for source, reporter in condition.reporters.items()}
         self._tombstones[key] = Tombstone(ended_at=at, reporters=times)
-        while len(self._tombstones) > MAX_TOMBSTONES:
-            oldest = min(self._tombstones, key=lambda ended: self._tombstones[ended].ended_at)
-            ended_at = self._tombstones.pop(oldest).ended_at
-            self._floor = ended_at if self._floor is None else max(self._floor, ended_at)
+        self._floor = capacity.evict_tombstones(self._tombstones, self._floor)
         self.changes.append(Change(ChangeKind.ENDED, at, condition, None, record_id, reason))
 
     def first_of_the_day(self, key: str, at: datetime) -> bool:
@@ -132,14 +139,9 @@ class NodeConditions:
     def note(self, kind: ChangeKind, group: str, key: str, arrival: Arrival, reason: str = "") -> bool:
         """Record a fault without a condition, once a day. Beyond the limit of its group, record that there are more."""
         note = daily_notes.take_note(self._noted, group + key, arrival.at)
-        if note is daily_notes.Note.NOTHING or not isinstance(arrival.observation, Fault):
-            return False
-        reported = {"instance_id": arrival.instance_id, "sender": arrival.sender}
-        facts = {name: value for name, value in reported.items() if value and kind is ChangeKind.LATE}
-        fault = arrival.observation if note is daily_notes.Note.FAULT else None
-        reason = reason if fault else daily_notes.summary_text(group)
-        self.changes.append(Change(kind, arrival.at, None, fault, arrival.record_id, reason, facts=facts))
-        return fault is not None
+        if note is not daily_notes.Note.NOTHING:
+            self.changes.append(daily_notes.note_change(note, kind, group, arrival, reason))
+        return note is daily_notes.Note.FAULT
 
     def _is_before_end(self, key: str, fault: Fault, at: datetime) -> bool:
         """Return whether a fault was observed before its condition ended, or below the node's floor."""
@@ -160,6 +162,7 @@ class NodeConditions:
             self.end(unspecific_key, unspecific, arrival.at, f"now reported as {key}", arrival.record_id)
         self.active[key] = condition
         self.changes.append(Change(ChangeKind.BEGAN, arrival.at, condition, fault, arrival.record_id))
+        self._limit_bytes(fault, arrival)
 
     def _repeat(self, key: str, fault: Fault, arrival: Arrival, unspecific_key: str | None = None) -> Outcome:
         before = self.active[key]
@@ -175,6 +178,7 @@ class NodeConditions:
         self.changes.append(
             Change(ChangeKind.UPDATED, arrival.at, condition, fault, arrival.record_id, changed_parts=changed)
         )
+        self._limit_bytes(fault, arrival)
         return Outcome.RECORDED
 
     def _overflow(self, key: str, fault: Fault, arrival: Arrival) -> Outcome:
@@ -189,8 +193,30 @@ class NodeConditions:
         if severity.rank > others[mildest].severity.rank:
             self.end(mildest, others[mildest], arrival.at, f"evicted for {fault.code}", arrival.record_id)
             self._begin(key, fault, arrival)
+        return self._report_overflow(fault, arrival)
+
+    def _report_overflow(self, fault: Fault, arrival: Arrival) -> Outcome:
         full = Fault(fault.source, OVERFLOW, NODE_COMPONENT, "more conditions than a node can hold")
         return self.apply_fault(replace(full, evidence=fault.evidence), arrival)
+
+    def _limit_bytes(self, fault: Fault, arrival: Arrival) -> None:
+        """Evict the largest of the mildest conditions until the others fit into the item of the node."""
+        if len(self.active) <= capacity.ALWAYS_FITTING:
+            return
+        sizes = {key: capacity.condition_bytes(key, condition) for key, condition in self.active.items()}
+        if sum(sizes.values()) <= capacity.MAX_CONDITION_BYTES:
+            return
+        while sum(sizes.values()) > capacity.MAX_CONDITION_BYTES - capacity.RESERVED_BYTES:
+            evictable = [key for key in sizes if self.active[key].code != OVERFLOW]
+            largest = min(evictable, key=lambda key: (self.active[key].severity.rank, -sizes[key]))
+            self.end(largest, self.active[largest], arrival.at, f"evicted for {fault.code}", arrival.record_id)
+            del sizes[largest]
+        self._report_overflow(fault, arrival)
+
+    def _interrupt(self) -> bool:
+        """Return whether a snapshot is interrupted because the commit takes no further changes."""
+        self.interrupted = self.interrupted or self.is_full
+        return self.interrupted
 
     def _note(self, key: str, fault: Fault, arrival: Arrival) -> Outcome:
         noted = self.note(ChangeKind.NOTED, daily_notes.INFORMATION, key, replace(arrival, observation=fault))
@@ -211,40 +237,14 @@ class NodeConditions:
             self.end(key, remaining, at, reason, record_id)
         return Outcome.RECORDED
 
-    def _present(self, snapshot: Snapshot) -> set[str]:
-        return {
-            condition_key(self._catalog.canonical(fault.code), identity(fault.component, self._devices))
-            for fault in snapshot.present
-        }
-
-    def _covered(self, snapshot: Snapshot) -> set[str]:
-        return {
-            condition_key(self._catalog.canonical(code), identity(component, self._devices))
-            for code, components in snapshot.covers.items()
-            for component in components
-        }
-
     def _update_devices(self, snapshot: Snapshot, arrival: Arrival) -> None:
         """Store the node's device list, and rename everything whose device it identifies."""
         if snapshot.devices == self._devices:
             return
+        for change in device_names.rename_conditions(self.active, snapshot.devices, arrival):
+            self.changes.append(change)
+            if self._interrupt():
+                return
         self._devices = snapshot.devices
         self._tombstones = device_names.rename_tombstones(self._tombstones, self._devices)
         self._noted = device_names.rename_notes(self._noted, self._devices)
-        for key, before in tuple(self.active.items()):
-            condition = device_names.rename_reports(before, self._devices)
-            new_key = condition_key(condition.code, condition.component)
-            if new_key != key:
-                self._rename(key, new_key, condition, arrival)
-            elif condition.reporters != before.reporters:
-                self.active[key] = replace(before, reporters=condition.reporters)
-
-    def _rename(self, key: str, new_key: str, condition: Condition, arrival: Arrival) -> None:
-        del self.active[key]
-        other = self.active.get(new_key)
-        merged = condition if other is None else merge_conditions(other, condition)
-        self.active[new_key] = merged
-        reason = "device identified"
-        self.changes.append(
-            Change(ChangeKind.UPDATED, arrival.at, merged, None, arrival.record_id, reason, ("component",))
-        )

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
+from datetime import datetime
 
-from faultbridge.domain.faults import NODE_COMPONENT, Fault, Observation, Snapshot, faults_of
+from faultbridge.domain.catalog import Catalog
+from faultbridge.domain.faults import NODE_COMPONENT, Component, Fault, Observation, Severity, Snapshot, faults_of
 
 ELLIPSIS = "\u2026"
 """The last character of an excerpt that a decoder truncated."""
 
 MAX_FAULTS = 64
+"""Different faults of one record about one node."""
+
+_Name = tuple[str, Component]
 
 
 def any_truncated(observations: Iterable[Observation]) -> bool:
@@ -25,21 +31,49 @@ def add_evidence_object(observations: tuple[Observation, ...], key: str | None) 
     return tuple(_with_evidence_object(observation, key) for observation in observations)
 
 
-def limit_faults(observations: Iterable[Observation], source: str) -> tuple[Observation, ...]:
-    """Replace a record's observations by one fault if it has more than 64 different faults."""
-    observations = tuple(observations)
+def limit_faults(observations: tuple[Observation, ...], source: str, catalog: Catalog) -> tuple[Observation, ...]:
+    """Keep the 63 worst faults of a record about one node, and add one fault that stands for the others."""
     # Counting all faults first is cheap, and for most records it is enough.
     total = sum(len(faults_of(observation)) for observation in observations)
     if total <= MAX_FAULTS or (different := count_conditions(observations)) <= MAX_FAULTS:
         return observations
+    ranks: dict[_Name, int] = {}
+    times: list[datetime] = []
+    for fault in (fault for observation in observations for fault in faults_of(observation)):
+        severity = catalog.classify(fault).severity or Severity.INFO
+        ranks[_name(fault)] = max(severity.rank, ranks.get(_name(fault), 0))
+        times += [fault.observed_at] if fault.observed_at else []
+    kept = set(sorted(ranks, key=lambda name: -ranks[name])[: MAX_FAULTS - 1])
     flood = Fault(
         source=source,
         code="agent.flood",
         component=NODE_COMPONENT,
-        message=f"one record contains {different} different faults; at most {MAX_FAULTS} are read from one record",
+        message=f"one record contains {different} different faults; the {len(kept)} worst of them are recorded",
+        observed_at=max(times, default=None),
         attributes={"faults": str(different)},
     )
-    return (flood,)
+    reduced = (_without_others(observation, kept) for observation in observations)
+    return (*(observation for observation in reduced if observation is not None), flood)
+
+
+def _name(fault: Fault) -> _Name:
+    return fault.code, fault.component
+
+
+def _without_others(observation: Observation, kept: AbstractSet[_Name]) -> Observation | None:
+    """Return an observation with the kept faults only. A snapshot does not clear the faults that it loses."""
+    if isinstance(observation, Fault):
+        return observation if _name(observation) in kept else None
+    if not isinstance(observation, Snapshot):
+        return observation
+    lost = {_name(fault) for fault in observation.present} - kept
+    covers = {
+        code: tuple(component for component in components if (code, component) not in lost)
+        for code, components in observation.covers.items()
+    }
+    return replace(
+        observation, covers=covers, present=tuple(fault for fault in observation.present if _name(fault) in kept)
+    )
 
 
 def count_conditions(observations: Iterable[Observation]) -> int:

@@ -1,0 +1,140 @@
+"""Node commits: commits the records of a batch node by node, in as few transactions as possible.
+
+A conflict or an error of one node affects no other node: its group is committed node by node. After an unexpected error
+the records of a node are committed one by one, so that one record does not delay the others of its node.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from faultbridge.domain.clusters import ClusterConfig
+from faultbridge.domain.edges import Actor
+from faultbridge.domain.nodes import AliasRow, NodeKey
+from faultbridge.domain.records import Outcome
+from faultbridge.errors import Conflict, Transient
+from faultbridge.ingest.caches import CachedNode, NodeCache
+from faultbridge.ingest.counter_store import CounterStore
+from faultbridge.ingest.isolation import describe
+from faultbridge.ingest.node_batch import DraftedBatch, NodeBatch, ResolvedParts, group_commits, prepare_records
+from faultbridge.ingest.outcomes import GiveBackReason, IngestResult
+from faultbridge.ingest.record_reader import RecordPart
+from faultbridge.ledger.append import Append, Appended
+from faultbridge.log import log_cause
+from faultbridge.rules.rulebook import Rulebook
+
+PartsByNode = Mapping[NodeKey, tuple[ClusterConfig, Sequence[tuple[RecordPart, AliasRow]]]]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeCommits:
+    """Commits the records of one batch and adds their outcomes to `result`."""
+
+    append: Append
+    rulebook: Rulebook
+    counter_store: CounterStore
+    node_cache: NodeCache
+    result: IngestResult
+
+    def __call__(self, by_node: PartsByNode, cached: Mapping[NodeKey, CachedNode]) -> None:
+        """Commit the records of each node; `cached` has the nodes as they were read."""
+        for group in group_commits(self._drafts(by_node, cached)):
+            self._commit(group)
+
+    def _drafts(self, by_node: PartsByNode, cached: Mapping[NodeKey, CachedNode]) -> Iterator[DraftedBatch]:
+        """Yield a draft for each node that can be processed."""
+        for node, (config, parts) in by_node.items():
+            try:
+                batch = self._batch(config, parts, cached[node])
+            except Exception as error:  # noqa: BLE001 - it concerns this node only, and `_give_back` logs it
+                self._give_back(parts, node, error)
+                continue
+            try:
+                appended, writes = self.append.draft(
+                    cached[node].current, batch, actor=Actor.INGEST, config=batch.rules.config
+                )
+            except Exception as error:  # noqa: BLE001 - as above
+                self._isolate(batch, error)
+            else:
+                yield DraftedBatch(batch, appended, writes)
+
+    def _batch(self, config: ClusterConfig, parts: ResolvedParts, cached: CachedNode) -> NodeBatch:
+        catalog = self.rulebook.catalog()
+        prepared = prepare_records(parts, cached.current, catalog)
+        return NodeBatch(prepared, self.rulebook.rules(config), catalog, self.counter_store, cached)
+
+    def _commit(self, group: Sequence[DraftedBatch]) -> None:
+        """Commit a group in one transaction. After an error, commit its nodes one by one."""
+        try:
+            self.append.commit([write for draft in group for write in draft.writes])
+        except Exception as error:  # noqa: BLE001 - each node is committed alone, where its error is logged
+            if len(group) == 1 and not isinstance(error, Conflict):
+                self._isolate(group[0].batch, error)
+                return
+            nodes = [draft.batch.node.stream for draft in group]
+            log_cause("commit_group_split", reason=describe(error), nodes=nodes)
+            for draft in group:
+                self._commit_in_order([draft.batch], is_fresh=False)
+            return
+        for draft in group:
+            try:
+                latest = self._finish(draft.batch, draft.appended)
+            except Exception as error:  # noqa: BLE001 - it concerns this node only, and `_give_back` logs it
+                self._give_back(draft.batch.parts, draft.batch.node, error)
+            else:
+                self._commit_in_order(draft.batch.rest(latest))
+
+    def _commit_in_order(self, batches: Iterable[NodeBatch], *, is_fresh: bool = True) -> None:
+        """Commit batches of one node one after the other. `is_fresh` means that the node was just read."""
+        latest: CachedNode | None = None
+        waiting = deque(batches)
+        while waiting:
+            batch = waiting.popleft()
+            batch.cached = latest or batch.cached
+            node, config = batch.cached.current, batch.rules.config
+            try:
+                appended = self.append(
+                    node.key, batch, actor=Actor.INGEST, config=config, current=node if is_fresh else None
+                )
+                latest, is_fresh = self._finish(batch, appended), True
+                waiting.extendleft(batch.rest(latest))
+            except Exception as error:  # noqa: BLE001 - it concerns this node only, and is logged
+                is_fresh = False
+                waiting.extendleft(reversed(self._single_records(batch, error)))
+
+    def _isolate(self, batch: NodeBatch, error: Exception) -> None:
+        """Commit the records of a failed batch one by one, or return them to the queue."""
+        self._commit_in_order(self._single_records(batch, error), is_fresh=False)
+
+    def _single_records(self, batch: NodeBatch, error: Exception) -> list[NodeBatch]:
+        """Return a batch for each record of a batch that failed unexpectedly; otherwise give its records back."""
+        singles = [] if isinstance(error, Transient) else batch.single_records()
+        if singles:
+            log_cause(
+                "node_batch_split",
+                reason=describe(error),
+                level=logging.WARNING,
+                cluster=batch.node.cluster,
+                node=batch.node.node,
+                records=len(singles),
+            )
+        else:
+            self._give_back(batch.parts, batch.node, error)
+        return singles
+
+    def _finish(self, batch: NodeBatch, appended: Appended) -> CachedNode:
+        """Store counters without faults, update the node cache, and set the outcomes of a committed batch."""
+        self.counter_store.write_alone(batch.compared)
+        latest = batch.unwritten or CachedNode(appended.state, appended.state)
+        self.node_cache.update(latest)
+        for part, _ in batch.parts:
+            record_id = part.record.record_id
+            self.result.set_outcome(record_id, batch.outcomes.get(record_id, Outcome.CLEAN))
+        return latest
+
+    def _give_back(self, parts: ResolvedParts, node: NodeKey, error: Exception) -> None:
+        for part, _ in parts:
+            self.result.give_back(part.delivery, error, GiveBackReason.STATE_UNAVAILABLE, node)

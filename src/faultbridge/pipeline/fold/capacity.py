@@ -1,0 +1,115 @@
+"""Capacity: how many changes one commit takes, and how many bytes of conditions and tombstones a node stores.
+
+DynamoDB accepts 100 writes in a transaction and 400 KB in an item. With these limits no commit has more than 90 writes,
+and no node more than 200 KB, whatever its sources report. What exceeds a limit is counted, not lost: further changes
+follow in the next commit, and evicted conditions are represented by `host.condition_overflow`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from json.encoder import encode_basestring
+
+from faultbridge.domain.conditions import Condition, Reporter, Tombstone
+from faultbridge.domain.faults import Component
+from faultbridge.pipeline.fold.changes import Change, ChangeKind
+
+MAX_CONDITIONS = 64
+MAX_TOMBSTONES = 128
+MAX_CHANGES = 40
+"""Weight of the changes after which a fold stops. The observation that reaches it may add up to 18 more."""
+
+MAX_OVERRIDES = 8
+"""Conditions that one commit changes only because another rule of the policy applies to them."""
+
+MAX_CONDITION_BYTES = 100_000
+ALWAYS_FITTING = 6
+"""This many conditions always fit, so their bytes need not be counted."""
+
+RESERVED_BYTES = 2_000
+"""Free bytes after an eviction, for the overflow condition that reports it."""
+
+MAX_TOMBSTONE_BYTES = 40_000
+MAX_REPORTERS = 8
+MAX_ATTRIBUTE_BYTES, MAX_EVENT_ATTRIBUTE_BYTES = 1024, 16_000
+DROPPED = "attributes_dropped"
+"""The attribute with the number of attributes that a condition or an event does not contain."""
+
+_CONDITION, _REPORTER, _DIGEST, _HOUR, _TIME, _FIELD = 700, 130, 20, 26, 40, 8
+
+
+def weight(changes: Iterable[Change]) -> int:
+    """Return the number of writes that changes cause: an entry each, and a row for a device with two names."""
+    return sum(2 if change.kind is ChangeKind.BEGAN and _has_two_names(change) else 1 for change in changes)
+
+
+def condition_bytes(key: str, condition: Condition) -> int:
+    """Return an upper bound of the bytes that a condition takes in the item of its node."""
+    texts = _bytes(key, condition.code, condition.message, *condition.ends_on, *_names(condition.component))
+    attributes = sum(_bytes(name, value) + _FIELD for name, value in condition.attributes.items())
+    reporters = sum(_reporter_bytes(source, reporter) for source, reporter in condition.reporters.items())
+    return _CONDITION + texts + attributes + reporters + len(condition.hours) * _HOUR
+
+
+def tombstone_bytes(key: str, tombstone: Tombstone) -> int:
+    """Return an upper bound of the bytes that a tombstone takes in the item of its node."""
+    return 2 * _TIME + _bytes(key) + sum(_TIME + _bytes(source) for source in tombstone.reporters)
+
+
+def evict_tombstones(tombstones: dict[str, Tombstone], floor: datetime | None) -> datetime | None:
+    """Remove the oldest tombstones beyond the limits, and return the floor that stands for them."""
+    stored = sum(tombstone_bytes(*ended) for ended in tombstones.items())
+    while len(tombstones) > MAX_TOMBSTONES or stored > MAX_TOMBSTONE_BYTES:
+        oldest = min(tombstones, key=lambda ended: tombstones[ended].ended_at)
+        evicted = tombstones.pop(oldest)
+        stored -= tombstone_bytes(oldest, evicted)
+        floor = evicted.ended_at if floor is None else max(floor, evicted.ended_at)
+    return floor
+
+
+def limit_attributes(attributes: Mapping[str, str], limit: int) -> dict[str, str]:
+    """Return the attributes that fit into a number of bytes, the short ones first, in their order."""
+    sizes = {name: _bytes(name, value) + _FIELD for name, value in attributes.items()}
+    if sum(sizes.values()) <= limit:
+        return dict(attributes)
+    room, kept = limit - 2 * len(DROPPED), set()
+    for name in sorted(sizes, key=sizes.__getitem__):
+        room -= sizes[name]
+        if room < 0:
+            break
+        kept.add(name)
+    fitting = {name: value for name, value in attributes.items() if name in kept}
+    return {**fitting, DROPPED: str(len(attributes) - len(kept))}
+
+
+def limit_reporters(reporters: Mapping[str, Reporter], newest: str | None = None) -> dict[str, Reporter]:
+    """Return at most 8 reporters: without the oldest, and without inactive ones first; `newest` always stays."""
+    kept = dict(reporters)
+    while len(kept) > MAX_REPORTERS:
+        others = (source for source in kept if source != newest)
+        del kept[min(others, key=lambda source: (kept[source].active, kept[source].last_at))]
+    return kept
+
+
+def _has_two_names(change: Change) -> bool:
+    component = change.condition.component if change.condition else None
+    return component is not None and bool(component.uuid and component.serial)
+
+
+def _reporter_bytes(source: str, reporter: Reporter) -> int:
+    return _REPORTER + _bytes(source, reporter.unspecific_key) + _DIGEST * len(reporter.digests)
+
+
+def _names(component: Component) -> tuple[str | None, ...]:
+    return component.pci, component.uuid, component.serial, component.name
+
+
+def _bytes(*texts: str | None) -> int:
+    return sum(_text_bytes(text) for text in texts if text)
+
+
+def _text_bytes(text: str) -> int:
+    if text.isascii() and text.isprintable():
+        return len(text) + 2 + text.count('"') + text.count("\\")
+    return len(encode_basestring(text).encode(errors="replace"))

@@ -1,0 +1,270 @@
+"""Capacity: whatever a node's sources report, no commit has more than 90 writes and no node more than 200 KB."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from random import Random
+
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+from faultbridge import data
+from faultbridge.domain.conditions import Condition, Reporter, Tombstone
+from faultbridge.domain.edges import Actor
+from faultbridge.domain.faults import Action, Clear, Component, ComponentType, Fault, Observation, Severity, Snapshot
+from faultbridge.domain.nodes import NodeState
+from faultbridge.domain.policy import Match, Policy, Rule
+from faultbridge.ledger.append import Append, Stack
+from faultbridge.pipeline.decide.open_case import Rules
+from faultbridge.pipeline.fold.capacity import (
+    DROPPED,
+    MAX_ATTRIBUTE_BYTES,
+    MAX_REPORTERS,
+    condition_bytes,
+    limit_attributes,
+    limit_reporters,
+    tombstone_bytes,
+)
+from faultbridge.pipeline.fold.changes import Arrival
+from faultbridge.pipeline.observe import observe, tick
+from faultbridge.simulation.fakes import FakeTable, ManualClock
+from faultbridge.storage import items
+from faultbridge.storage.codec import dump
+from tests.builders import NOON, STACK_ID, after, arrival, config, node, rules
+
+CATALOG = data.load_catalog()
+MAX_WRITES, MAX_BYTES = 90, 200_000
+SOURCES = tuple(f"source-{number}" for number in range(12))
+CODES = (
+    "xid.79",
+    "xid.63",
+    "xid.31",
+    "agent.node_unhealthy",
+    "agent.gpu_unhealthy",
+    "agent.replace_required",
+    "agent.reboot_required",
+    *(f"agent.x{number}{'y' * 50}" for number in range(40)),
+)
+
+
+class Ledger:
+    """Commits what `observe` returns, and checks the limits of each commit."""
+
+    def __init__(self, policy: Policy | None = None) -> None:
+        clock = ManualClock()
+        self.append = Append(FakeTable(clock), clock, Stack(STACK_ID, "faultbridge"), lambda _: None, Random(1))
+        self.rules = rules() if policy is None else rules(policy=policy)
+        self.state: NodeState = node()
+        self.commits = 0
+
+    def observe(self, observations: Iterable[Observation], at: datetime, *, rebooted: bool = False) -> None:
+        """Apply observations in as many commits as they need."""
+        arrivals: Sequence[Arrival] = [arrival(one, at, f"r-{number}") for number, one in enumerate(observations)]
+        first = True
+        while first or arrivals:
+            transition = observe(
+                self.state, arrivals, rebooted=rebooted and first, rules=self.rules, catalog=CATALOG, now=at
+            )
+            assert first or len(transition.remaining) < len(arrivals) or transition.drafts
+            self.commit(transition, at)
+            arrivals, first = transition.remaining, False
+
+    def tick(self, at: datetime) -> None:
+        self.commit(tick(self.state, rules=self.rules, now=at), at)
+
+    def commit(self, transition, at: datetime) -> None:
+        appended, writes = self.append.prepare(
+            self.state, transition, actor=Actor.INGEST, config=self.rules.config, now=at
+        )
+        self.commits += 1
+        assert len(writes) <= MAX_WRITES
+        assert size(items.state_item(appended.state, at)) <= MAX_BYTES
+        for entry in appended.entries:
+            assert size(items.entry_item(entry, "partition", 0)) <= 60_000
+        self.state = appended.state
+
+
+def size(value: object) -> int:
+    return len(json.dumps(value, ensure_ascii=False).encode())
+
+
+def component(random: Random) -> Component:
+    number = random.randrange(40)
+    kind = random.choice(list(ComponentType))
+    if random.random() < 0.2:
+        return Component(kind)
+    return Component(
+        kind,
+        pci=f"0000:{number:02x}:00" if random.random() < 0.6 else None,
+        uuid=f"GPU-{number}" + "\u00e9" * 50 if random.random() < 0.6 else None,
+        serial=f"{number}" * 20,
+        index=number,
+        name="\x01" * 60 if random.random() < 0.2 else None,
+    )
+
+
+def fault(random: Random) -> Fault:
+    attributes = {
+        f"a{number}": random.choice(["x", "\x02", "\u00e9"]) * 500 for number in range(random.choice([0, 64]))
+    }
+    return Fault(
+        random.choice(SOURCES),
+        random.choice(CODES),
+        component(random),
+        random.choice(["short", "\x01" * 500]),
+        evidence="e" * 4096,
+        attributes=attributes,
+        severity=random.choice([None, *Severity]),
+        action=random.choice([None, *Action]),
+    )
+
+
+def observation(random: Random) -> Observation:
+    kind = random.random()
+    if kind < 0.7:
+        return fault(random)
+    if kind < 0.85:
+        return Clear(random.choice(SOURCES), random.choice(CODES), component(random), "over")
+    covers = {code: tuple(component(random) for _ in range(10)) for code in random.sample(CODES, 5)}
+    present = tuple(fault(random) for _ in range(random.randrange(60)))
+    source = random.choice(SOURCES)
+    devices = tuple(
+        Component(ComponentType.GPU, pci=f"0000:{number:02x}:00", uuid=f"GPU-{number}" + "\u00e9" * 50, index=number)
+        for number in range(random.randrange(40))
+    )
+    return Snapshot(source, covers, tuple(replace(one, source=source) for one in present), devices=devices)
+
+
+@given(st.integers(0, 2**32))
+@settings(max_examples=5, deadline=None, phases=[Phase.generate])
+def test_no_reachable_node_has_more_than_200_kb_and_no_commit_more_than_90_writes(seed: int) -> None:
+    random = Random(seed)
+    ledger = Ledger()
+    for step in range(4):
+        at = after(minutes=10 * step)
+        found = [observation(random) for _ in range(random.randrange(60))]
+        ledger.observe(found, at, rebooted=random.random() < 0.2)
+        ledger.tick(at + timedelta(minutes=5))
+
+
+def numbered(count: int, prefix: str, severity: Severity, **others: object) -> list[Fault]:
+    device = Component(ComponentType.GPU, pci="0000:c1:00")
+    return [
+        Fault(
+            "faultbridge",
+            f"agent.{prefix}{number}",
+            replace(device, uuid=f"GPU-{number}", serial=str(number), pci=f"0000:{number:02x}:00"),
+            "m",
+            severity=severity,
+            action=Action.NONE,
+            **others,  # type: ignore[arg-type] # fields of a fault
+        )
+        for number in range(count)
+    ]
+
+
+def cleared(faults: Iterable[Fault]) -> list[Clear]:
+    return [Clear(one.source, one.code, one.component, "over") for one in faults]
+
+
+def test_64_worse_faults_that_evict_64_mild_ones_take_several_commits() -> None:
+    ledger = Ledger()
+    ledger.observe(numbered(64, "x", Severity.WARNING), NOON)
+    before = ledger.commits
+    ledger.observe(numbered(64, "y", Severity.FATAL), after(minutes=1))
+    assert ledger.commits > before + 1
+    codes = [condition.code for condition in ledger.state.active()]
+    assert sum(code.startswith("agent.y") for code in codes) == 64
+    assert "host.condition_overflow" in codes
+
+
+def test_64_clears_and_60_new_faults_of_one_record_take_several_commits_and_lose_none() -> None:
+    ledger = Ledger()
+    mild = numbered(64, "x", Severity.WARNING)
+    ledger.observe(mild, NOON)
+    ledger.observe([*cleared(mild), *numbered(60, "y", Severity.WARNING)], after(minutes=1))
+    assert {condition.code for condition in ledger.state.active()} == {f"agent.y{number}" for number in range(60)}
+
+
+def test_a_snapshot_that_changes_more_than_a_commit_may_contain_is_continued_and_then_complete() -> None:
+    ledger = Ledger()
+    old = [replace(one, source="smi") for one in numbered(60, "x", Severity.WARNING)]
+    new = [replace(one, source="smi") for one in numbered(60, "y", Severity.WARNING)]
+    ledger.observe([Snapshot("smi", {}, tuple(old))], NOON)
+    covers = {one.code: (one.component,) for one in (*old, *new)}
+    ledger.observe([Snapshot("smi", covers, tuple(new))], after(minutes=1))
+    ledger.observe([Snapshot("smi", covers, tuple(new))], after(minutes=2))
+    codes = {condition.code for condition in ledger.state.active()}
+    assert codes == {one.code for one in new} | {"host.condition_overflow"}
+    assert ledger.state.snapshots == {"smi": after(minutes=2)}
+
+
+def test_a_reboot_that_ends_64_conditions_leaves_the_faults_of_the_new_boot_to_the_next_commit() -> None:
+    ledger = Ledger()
+    ledger.observe(numbered(64, "x", Severity.WARNING), NOON)
+    ledger.observe(numbered(20, "y", Severity.FATAL), after(minutes=1), rebooted=True)
+    assert {condition.code for condition in ledger.state.active()} == {f"agent.y{number}" for number in range(20)}
+
+
+def test_a_new_policy_changes_at_most_8_other_conditions_in_a_commit_and_then_the_rest() -> None:
+    ledger = Ledger()
+    ledger.observe(numbered(40, "x", Severity.WARNING), NOON)
+    severe = Policy("new", (Rule("all", Match(codes=("agent.*",)), severity=Severity.ERROR),))
+    ledger.rules = Rules(severe, config(), CATALOG.version, STACK_ID)
+    for minute in range(1, 6):
+        ledger.tick(after(minutes=minute))
+    assert {condition.severity for condition in ledger.state.active()} == {Severity.ERROR}
+
+
+@pytest.mark.parametrize("size_of_value", [100, 500])
+def test_attributes_beyond_the_limit_are_counted(size_of_value: int) -> None:
+    attributes = {f"a{number}": "x" * size_of_value for number in range(64)} | {"important": "yes"}
+    kept = limit_attributes(attributes, MAX_ATTRIBUTE_BYTES)
+    assert size(kept) <= MAX_ATTRIBUTE_BYTES
+    assert int(kept.pop(DROPPED)) == len(attributes) - len(kept)
+    assert kept["important"] == "yes"
+
+
+def test_of_more_than_8_reporters_inactive_and_old_ones_are_forgotten_first() -> None:
+    reporters = {f"s-{number}": Reporter(number != 3, after(minutes=number)) for number in range(MAX_REPORTERS + 2)}
+    assert limit_reporters(reporters, "s-0").keys() == reporters.keys() - {"s-3", "s-1"}
+
+
+texts = st.text(max_size=60)
+conditions = st.builds(
+    Condition,
+    code=st.sampled_from(CODES),
+    component=st.builds(Component, st.sampled_from(ComponentType), texts, texts, st.integers(0, 9**9), texts),
+    severity=st.sampled_from(Severity),
+    action=st.sampled_from(Action),
+    scope=st.just("instance"),
+    ends_on=st.just(("replace_node", "verified", "quiet:3600")),
+    since=st.just(NOON),
+    last_at=st.just(NOON),
+    message=texts,
+    ended_before=st.just(NOON),
+    reported_severity=st.sampled_from(Severity),
+    reported_action=st.sampled_from(Action),
+    reporters=st.dictionaries(
+        texts,
+        st.builds(Reporter, st.booleans(), st.just(NOON), st.just(("0" * 16,) * 8), st.none() | texts),
+        max_size=8,
+    ),
+    attributes=st.dictionaries(texts, texts, max_size=10),
+    hours=st.dictionaries(st.sampled_from([f"2026-02-03T{hour:02}" for hour in range(24)]), st.integers(1, 10**6)),
+)
+
+
+@given(texts, conditions)
+def test_the_estimated_size_of_a_condition_is_never_too_low(key: str, condition: Condition) -> None:
+    assert size({key: dump(condition)}) <= condition_bytes(key, condition)
+
+
+@given(texts, st.dictionaries(texts, st.just(NOON), max_size=8))
+def test_the_estimated_size_of_a_tombstone_is_never_too_low(key: str, reporters: dict[str, datetime]) -> None:
+    tombstone = Tombstone(NOON, reporters)
+    assert size({key: dump(tombstone)}) <= tombstone_bytes(key, tombstone)
