@@ -45,6 +45,20 @@ def test_a_denied_repair_is_escalated(desk: Desk) -> None:
     assert desk.json("case", "deny", case, "--reason", "needed")["status"] == "escalated"
 
 
+def test_stuck_lists_what_only_a_command_moves_on_and_the_command_moves_it(desk: Desk) -> None:
+    assert desk.json("stuck") == []
+    case = case_for_approval(desk)
+    (waiting,) = desk.json("stuck", "--cluster", KEY.cluster)
+    assert (waiting["node"], waiting["case"], waiting["status"]) == (KEY.node, case, "quarantined")
+    assert waiting["command"] == f"faultbridge case approve {case}"
+    desk.json("case", "deny", case, "--reason", "needed")
+    (escalated,) = desk.json("stuck")
+    assert escalated["reason"] == "the case is escalated: denied: needed"
+    desk.json(*escalated["command"].split()[1:])
+    assert desk.json("stuck") == []
+    assert desk.json("case", "show", case)["repair_action"] == "verify"
+
+
 def test_an_answer_without_a_pending_approval_is_rejected(desk: Desk) -> None:
     case = case_for_approval(desk)
     desk.json("case", "deny", case)

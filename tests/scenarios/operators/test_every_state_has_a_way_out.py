@@ -27,7 +27,7 @@ def test_from_every_state_time_or_a_listed_command_leads_to_a_final_one(kind: st
     [
         # A dry run resolved the case of an isolated node, which was then without a case and without a command.
         ("plain", ("support", "dry run", "return"), ["cluster set"]),
-        ("plain", ("pause", "fatal", "dry run", "minute"), ["cluster set", "resume"]),
+        ("plain", ("pause", "fatal", "dry run", "minute"), ["cluster set", "resume --cluster"]),
         # Where the provider repairs, no command moved an escalated case.
         ("provider", ("support",), ["node return"]),
         ("provider", ("fatal", "cancel"), []),
@@ -39,7 +39,7 @@ def test_from_every_state_time_or_a_listed_command_leads_to_a_final_one(kind: st
         ("asking", ("reboot", "fatal", "minute"), ["case approve"]),
         ("asking", ("fatal", "replaced externally"), []),
         ("plain", ("fatal", "ignore", "pause", "hour"), []),
-        ("plain", ("pause", "fatal", "ignore"), ["node ignore", "resume"]),
+        ("plain", ("pause", "fatal", "ignore"), ["node ignore", "resume --cluster"]),
     ],
 )
 def test_states_that_once_had_no_way_out_have_one(kind: str, path: tuple[str, ...], commands: list[str]) -> None:
