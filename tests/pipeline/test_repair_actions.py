@@ -97,7 +97,23 @@ def test_no_repair_action_follows_the_replacement():
     ],
 )
 def test_a_passed_verification_ends_the_conditions_that_the_repair_action_fixes(repair_action, given, ended):
-    folded = end_verified(node(conditions={"one": given}), repair_action, at=after(hours=1))
+    folded = end_verified(node(conditions={"one": given}), repair_action, at=after(hours=1), covers=lambda _: True)
     assert bool(folded.changes) is ended
     assert ("one" not in folded.state.conditions) is ended
     assert not ended or folded.changes[0].at == NOON + timedelta(hours=1)
+
+
+@pytest.mark.parametrize(
+    ("repair_action", "given", "ended"),
+    [
+        (RepairAction.VERIFY, condition(Action.RUN_DIAGNOSTICS), False),
+        (RepairAction.VERIFY, condition(ends_on=("verified",)), False),
+        (RepairAction.RESET_GPU, condition(Action.RUN_DIAGNOSTICS, scope=Scope.DEVICE), False),
+        (RepairAction.REBOOT_NODE, condition(scope=Scope.BOOT), True),
+        (RepairAction.RESET_GPU, condition(ends_on=("reset_gpu",)), True),
+        (RepairAction.REPLACE_NODE, condition(scope=Scope.INSTANCE), True),
+    ],
+)
+def test_without_coverage_only_what_the_repair_action_itself_fixes_ends(repair_action, given, ended):
+    folded = end_verified(node(conditions={"one": given}), repair_action, at=after(hours=1), covers=lambda _: False)
+    assert bool(folded.changes) is ended

@@ -14,7 +14,7 @@ from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.cases import Case
 from faultbridge.domain.clusters import ClusterConfig, Control, Mode, RepairOwner
 from faultbridge.domain.edges import Actor, CaseStatus, NodeStatus
-from faultbridge.domain.faults import Clear, Observation
+from faultbridge.domain.faults import Clear, Component, Observation
 from faultbridge.domain.nodes import NodeKey, NodeState
 from faultbridge.domain.policy import Limits, Policy, Rule
 from faultbridge.domain.records import RawRecord
@@ -176,9 +176,11 @@ class World:
         self.fault_and_react(**fault)
         self.until(self.case_is(CaseStatus.RESOLVED))
 
-    def clear(self, node: int = 1, code: str = "xid.79", source: str = "kernel-log") -> None:
+    def clear(
+        self, node: int = 1, code: str = "xid.79", source: str = "kernel-log", component: Component = GPU
+    ) -> None:
         """Report that a fault has ended, by its source, now."""
-        self._observe(node, Clear(source, code, GPU, "gone"), "r-clear")
+        self._observe(node, Clear(source, code, component, "gone"), "r-clear")
 
     def _observe(self, node: int, observation: Observation, record: str, at: datetime | None = None) -> None:
         seen = [arrival(observation, at=at or self.clock.now(), record_id=record)]

@@ -24,7 +24,18 @@ def load_catalog() -> Catalog:
     """Return the packaged catalog; its rows are parsed once and built on first use."""
     index = _read("index.json")
     raw = (row for name in index["files"] for row in _read(name))
-    return Catalog(index["version"], _LazyRows({row["code"]: row for row in raw}))
+    rows = _LazyRows({row["code"]: row for row in raw})
+    return Catalog(index["version"], rows, verification_coverage())
+
+
+@cache
+def verification_coverage() -> Mapping[str, Mapping[int, tuple[str, ...]]]:
+    """Return the codes and families that each level of a verifier covers, by verifier and level."""
+    verifiers: dict[str, dict[str, list[str]]] = _read_beside("coverage.json")["verifiers"]
+    return {
+        verifier: {int(level): tuple(covered) for level, covered in levels.items()}
+        for verifier, levels in verifiers.items()
+    }
 
 
 @cache

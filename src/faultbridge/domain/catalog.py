@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from fnmatch import fnmatchcase
 
 from faultbridge.domain.faults import Action, Fault, Severity
 
@@ -63,10 +64,19 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Catalog:
-    """All codes of one catalog version; an unknown code is an `error` with action `contact_support`."""
+    """All codes of one catalog version; an unknown code is an `error` with action `contact_support`.
+
+    `coverage` holds the codes and families that a passed verification proves fixed, by verifier and level.
+    """
 
     version: str
     rows: Mapping[str, Row] = field(default_factory=dict)
+    coverage: Mapping[str, Mapping[int, tuple[str, ...]]] = field(default_factory=dict)
+
+    def covers(self, verifier: str, level: int, code: str) -> bool:
+        """Return whether a verification at this level, or a lower one, proves a fault of this code fixed."""
+        levels = self.coverage.get(verifier, {})
+        return any(fnmatchcase(code, one) for known in levels if known <= level for one in levels[known])
 
     def row(self, code: str) -> Row:
         """Return the row of a code, or the default row for an unknown code."""

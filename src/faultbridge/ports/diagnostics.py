@@ -20,13 +20,15 @@ class Verdict(StrEnum):
 class Verification:
     """Status of a verification: verdict, one line per failed test, and the raw report.
 
-    `gpus` is the number of GPUs in the report, or None when it names none.
+    `gpus` is the number of GPUs in the report, or None when it names none. `level` is the level at which it ran; at
+    level 0 a verification covers no fault (see data/coverage.json).
     """
 
     verdict: Verdict
     findings: tuple[str, ...] = ()
     report: bytes = b""
     gpus: int | None = None
+    level: int = 0
 
 
 class Verifier(Protocol):

@@ -139,7 +139,7 @@ class SsmDcgmVerifier:
             tests = self._read_report(report)
         except Rejected as error:
             return Verification(Verdict.UNKNOWN, (f"no report: {error}",), report)
-        return Verification(verdict_of(tests, level), findings_of(tests), report, gpus_of(tests))
+        return Verification(verdict_of(tests, level), findings_of(tests), report, gpus_of(tests), level)
 
 
 def verdict_of(tests: Sequence[DiagTest], level: int) -> Verdict:

@@ -31,21 +31,30 @@ def end_scopes(state: NodeState, scopes: Iterable[Scope], *, at: datetime, reaso
     return _end(state, at, reason, lambda condition: at if condition.scope in ending else None)
 
 
-def end_verified(state: NodeState, repair_action: RepairAction, *, at: datetime) -> Folded:
-    """End the conditions that a verification after this repair action proves fixed.
+def end_verified(
+    state: NodeState,
+    repair_action: RepairAction,
+    *,
+    at: datetime,
+    covers: Callable[[str], bool],
+    reason: str | None = None,
+) -> Folded:
+    """End the conditions that the repair action fixed, and those that the passed verification proves fixed.
 
-    These are conditions of a scope that the repair action fixes, conditions that required no stronger repair action,
-    and conditions that the catalog ends with this repair action or with any passed verification.
+    The repair action fixes conditions of its scopes, and those that the catalog ends with it. The verification proves
+    only what it `covers`: conditions that required no stronger repair action, and those that the catalog ends with any
+    passed verification. A condition that neither fixes stays active until its own reporters say that it ended.
     """
-    ending, order = {"verified", repair_action.value}, list(RepairAction)
+    order = list(RepairAction)
 
     def ends_at(condition: Condition) -> datetime | None:
         required = REPAIR_ACTION_OF.get(condition.action)
         sufficient = required is not None and order.index(required) <= order.index(repair_action)
-        in_scope = condition.scope in SCOPES_FIXED_BY[repair_action]
-        return at if sufficient or in_scope or not ending.isdisjoint(condition.ends_on) else None
+        fixed = condition.scope in SCOPES_FIXED_BY[repair_action] or repair_action.value in condition.ends_on
+        proven = covers(condition.code) and (sufficient or "verified" in condition.ends_on)
+        return at if fixed or proven else None
 
-    return _end(state, at, f"verification passed after {repair_action.value}", ends_at)
+    return _end(state, at, reason or f"verification passed after {repair_action.value}", ends_at)
 
 
 def end_orders(state: NodeState, *, at: datetime) -> Folded:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 
 from faultbridge.decoders.common.gpu_count import missing_gpus
 from faultbridge.domain.case_transitions import Transition
@@ -18,6 +19,7 @@ from faultbridge.errors import Misconfigured
 from faultbridge.pipeline import entry_builder
 from faultbridge.pipeline.decide.decide import decide
 from faultbridge.pipeline.decide.repair_actions import required_repair_action
+from faultbridge.pipeline.fold.changes import Folded
 from faultbridge.pipeline.fold.expire import end_verified, ignore_observations
 from faultbridge.ports import ProviderFailure, Verdict, Verification
 from faultbridge.repair.attempt.evidence import store_report
@@ -46,9 +48,10 @@ def verify_instance(context: StepContext) -> StepResult:
     faults = (*faults_since_start(context.state), *_missing_gpus(context, found))
     if found.verdict is not Verdict.PASSED or faults:
         return _finish_failed(context, found, (*found.findings, *faults))
-    stronger = _stronger_action(context)
+    remaining = _end_verified(context, found, context.state, context.now).state
+    stronger = _stronger_action(context, remaining)
     if stronger is None:
-        return _finish_passed(context, found)
+        return _wait_for_evidence(context, found, remaining) or _finish_passed(context, found)
     finding = f"diagnostics passed, but a remaining condition needs {stronger.value}"
     return _finish_failed(context, found, (finding,), at_least=stronger)
 
@@ -82,9 +85,29 @@ def _missing_gpus(context: StepContext, found: Verification) -> tuple[str, ...]:
     return (finding,) if finding else ()
 
 
-def _stronger_action(context: StepContext) -> RepairAction | None:
+def _end_verified(context: StepContext, found: Verification, state: NodeState, now: datetime) -> Folded:
+    """End the conditions that the repair and its verification fixed; an operator's order ends the others too."""
+    case, _ = live_attempt(state)
+    if case.cancelled:
+        reason = "verification passed after the order of an operator"
+        return end_verified(state, case.repair_action, at=now, covers=lambda _: True, reason=reason)
+    covers = partial(context.tools.rulebook.catalog().covers, context.rules.config.verifier, found.level)
+    return end_verified(state, case.repair_action, at=now, covers=covers)
+
+
+def _wait_for_evidence(context: StepContext, found: Verification, remaining: NodeState) -> StepResult | None:
+    """Wait while a fault is active that the verification does not cover: only its own reporters can end it."""
+    active = sorted({one.code for one in remaining.active() if one.action.opens_case and one.known_incarnation})
+    if not active:
+        return None
+    verification = f"level {found.level} of {context.rules.config.verifier}"
+    return waiting(
+        f"diagnostics passed, but {', '.join(active)} is still reported and {verification} does not cover it"
+    )
+
+
+def _stronger_action(context: StepContext, remaining: NodeState) -> RepairAction | None:
     """Return the stronger action that remaining conditions need, or None. A canceled case needs none."""
-    remaining = end_verified(context.state, context.case.repair_action, at=context.now).state
     action = required_repair_action(remaining, context.case, context.rules.policy)
     return None if action is context.case.repair_action or context.case.cancelled else action
 
@@ -152,7 +175,7 @@ def _finish_passed(context: StepContext, found: Verification) -> StepResult:
             facts=facts | {"findings": list(found.findings)},
             evidence=evidence,
         )
-        ended = end_verified(state, case.repair_action, at=now)
+        ended = _end_verified(context, found, state, now)
         since = _watched_since(case, attempt) if _is_successor(state, case) else None
         verified = ended.state if since is None else ignore_observations(ended.state, before=since)
         decided = decide(verified, ended.changes, context.rules, now)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from faultbridge.domain.cases import RepairAction
@@ -22,6 +23,8 @@ from faultbridge.simulation.fakes.fleet import FailingFake, FakeFleet
 from faultbridge.simulation.fakes.seam import Seam
 
 PASSED = Verification(Verdict.PASSED, report=b'{"verdict": "passed"}')
+DEFAULT_LEVEL = 3
+"""The level of a verification whose rule names none, as in the settings of an installation."""
 
 
 class FakeRestarter(FailingFake):
@@ -121,7 +124,7 @@ class FakeVerifier:
                 return Verification(Verdict.PENDING)
             if not self.alive(instance_id):
                 return Verification(Verdict.UNKNOWN, ("the command ended as Undeliverable",))
-            return self.results.get(instance_id, self.result)
+            return replace(self.results.get(instance_id, self.result), level=level or DEFAULT_LEVEL)
 
 
 class FakeCollector:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from faultbridge.simulation.invariants import cases, causation, nodes, pages, records, repairs, streams
+from faultbridge.simulation.invariants import cases, causation, coverage, nodes, pages, records, repairs, streams
 from faultbridge.simulation.invariants.view import Invariant, SystemView
 
 INVARIANTS: tuple[Invariant, ...] = (
@@ -13,6 +13,7 @@ INVARIANTS: tuple[Invariant, ...] = (
     *nodes.INVARIANTS,
     *cases.INVARIANTS,
     *causation.INVARIANTS,
+    *coverage.INVARIANTS,
     *repairs.INVARIANTS,
     *nodes.CLUSTER_INVARIANTS,
     *pages.INVARIANTS,

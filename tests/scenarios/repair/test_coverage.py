@@ -1,0 +1,77 @@
+"""A verification proves only what it covers: GPU diagnostics never end a network fault."""
+
+from __future__ import annotations
+
+import pytest
+
+from faultbridge import data
+from faultbridge.domain.cases import Resolution
+from faultbridge.domain.edges import CaseStatus, NodeStatus
+from faultbridge.domain.faults import Component, ComponentType
+from tests.scenarios.world import World
+
+NIC = Component(ComponentType.NIC, name="rdma0")
+LINK_DOWN, LINK_STATE = "net.link_down", "link-state"
+
+
+def verified() -> World:
+    """Return a world in which a node with a lost link has passed its GPU diagnostics."""
+    world = World()
+    world.fault(code=LINK_DOWN, source=LINK_STATE, component=NIC)
+    world.process_entries()
+    world.until(lambda: world.status() is NodeStatus.VALIDATING)
+    world.advance_minutes(15)
+    return world
+
+
+def test_diagnostics_of_the_gpus_do_not_end_a_lost_link() -> None:
+    world = verified()
+    assert [condition.code for condition in world.node().active()] == [LINK_DOWN]
+    assert world.status() is NodeStatus.VALIDATING
+    assert world.case().status is CaseStatus.IN_PROGRESS
+
+
+def test_a_report_that_the_link_is_up_ends_the_fault_and_the_case() -> None:
+    world = verified()
+    world.clear(code=LINK_DOWN, source=LINK_STATE, component=NIC)
+    world.advance_minutes(15)
+    assert (world.case().status, world.case().resolution) == (CaseStatus.RESOLVED, Resolution.RECOVERED)
+    assert (world.status(), list(world.node().active())) == (NodeStatus.HEALTHY, [])
+
+
+def test_without_any_report_an_operator_is_asked_and_nothing_is_released() -> None:
+    world = verified()
+    world.until(world.case_is(CaseStatus.ESCALATED))
+    assert "net.link_down is still reported and level 3 of ssm-dcgm does not cover it" in world.case().reason
+    assert "cleared net.link_down" not in world.record_history()
+    assert (world.released_instances(), world.restarter.restarted) == ([], [])
+
+
+def test_a_fault_that_the_level_covers_ends() -> None:
+    world = World()
+    world.fault(code="cloud.ebs_impaired", source="ec2-status")
+    world.fault_and_react(code="xid.48")
+    world.until(world.case_is(CaseStatus.RESOLVED))
+    assert list(world.node().active()) == []
+
+
+@pytest.mark.parametrize("family", ["net", "cloud.ebs", "host.disk", "host.storage"])
+def test_no_level_of_the_gpu_diagnostics_covers_another_family(family: str) -> None:
+    catalog = data.load_catalog()
+    codes = [code for code in catalog.rows if code.startswith(family)]
+    assert codes
+    assert not [code for code in codes for level in range(5) if catalog.covers("ssm-dcgm", level, code)]
+
+
+def test_a_higher_level_covers_what_a_lower_one_does() -> None:
+    catalog = data.load_catalog()
+    assert [catalog.covers("ssm-dcgm", level, "xid.79") for level in range(5)] == [False, False, True, True, True]
+    assert [catalog.covers("ssm-dcgm", level, "smi.driver_mismatch") for level in range(3)] == [False, True, True]
+    assert not catalog.covers("another", 4, "xid.79")
+
+
+def test_every_covered_code_or_family_exists() -> None:
+    rows = data.load_catalog().rows
+    for levels in data.verification_coverage().values():
+        for pattern in (one for covered in levels.values() for one in covered):
+            assert any(code.startswith(pattern.rstrip("*")) for code in rows), pattern
