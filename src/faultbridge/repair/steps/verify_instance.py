@@ -96,7 +96,12 @@ def _end_verified(context: StepContext, found: Verification, state: NodeState, n
 
 
 def _wait_for_evidence(context: StepContext, found: Verification, remaining: NodeState) -> StepResult | None:
-    """Wait while a fault is active that the verification does not cover: only its own reporters can end it."""
+    """Wait while a fault is active that the verification does not cover: only its own reporters can end it.
+
+    A canceled case waits for nothing: it closes, and the fault stays active.
+    """
+    if context.case.cancelled:
+        return None
     active = sorted({one.code for one in remaining.active() if one.action.opens_case and one.known_incarnation})
     if not active:
         return None
