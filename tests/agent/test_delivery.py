@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import random
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
 from faultbridge.agent.cursors import HALF_BYTES, Cursor, CursorFile
+from faultbridge.agent.delivery.outbox import MAX_IN_MEMORY, Outbox
 from faultbridge.agent.delivery.records import OutgoingRecord, RecordPacker
 from faultbridge.agent.delivery.sender import MAX_BACKOFF_SECONDS, Sender
-from faultbridge.agent.delivery.spool import BLOCK_BYTES, MAX_IN_MEMORY, Outbox, Spool, SpoolFull
+from faultbridge.agent.delivery.spool import BLOCK_BYTES, Spool, SpoolFull
+from faultbridge.agent.log_follower import Follower, Log, LogLine
 from faultbridge.storage.wire.message import decode_message
 from tests.agent.fakes import BOOT, NOON, FakeTransport, ManualClock
 
@@ -82,6 +86,90 @@ def test_a_cursor_update_does_not_grow_its_file(tmp_path):
     for number in range(1, 200):
         cursors.advance(Cursor("kmsg", number, {"boot": BOOT, "seq": 10**12 + number, "booted_at": 10**13}))
     assert (tmp_path / "m").stat().st_size == before
+
+
+@pytest.mark.parametrize("size", [HALF_BYTES, 5000])
+def test_a_cursor_of_any_length_is_stored(tmp_path, size):
+    cursors = CursorFile(tmp_path / "m", "journal")
+    cursors.advance(Cursor("journal", 1, {"cursor": "short"}))
+    assert cursors.advance(Cursor("journal", 2, {"cursor": "x" * size}))
+    assert CursorFile(tmp_path / "m", "journal").cursor == Cursor("journal", 2, {"cursor": "x" * size})
+    again = CursorFile(tmp_path / "m", "journal")
+    for number in (3, 4):
+        assert again.advance(Cursor("journal", number, {"cursor": "y" * size}))
+    assert CursorFile(tmp_path / "m", "journal").cursor.number == 4
+
+
+def test_a_cursor_that_cannot_be_stored_is_counted(tmp_path):
+    cursors = CursorFile(tmp_path / "missing" / "m", "kmsg")
+    assert not cursors.advance(Cursor("kmsg", 1, {"seq": 1}))
+    assert cursors.failures == 1
+
+
+def test_a_record_and_its_folder_are_synchronized_before_the_record_counts_as_stored(tmp_path, monkeypatch):
+    steps = []
+
+    def fsync(descriptor):
+        path = Path(f"/proc/self/fd/{descriptor}").readlink()
+        steps.append((path.suffix or "folder", sorted(one.suffix for one in tmp_path.iterdir())))
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    Spool(tmp_path, 1_000_000).store(record(1), lambda: steps.append("stored"))
+    assert steps == [(".tmp", [".tmp"]), ("folder", [".rec"]), "stored"]
+
+
+def test_a_disk_that_cannot_be_synchronized_has_no_room(tmp_path, monkeypatch):
+    def fail(_descriptor):
+        raise OSError("I/O error")
+
+    monkeypatch.setattr(os, "fsync", fail)
+    spool = Spool(tmp_path, 1_000_000)
+    with pytest.raises(SpoolFull, match="I/O error"):
+        spool.store(record(1))
+    assert (list(tmp_path.iterdir()), spool.waiting) == ([], 0)
+
+
+def test_an_empty_file_after_a_power_failure_is_counted_and_stops_no_others(tmp_path):
+    spool = Spool(tmp_path, 1_000_000)
+    for number in (1, 2):
+        spool.store(record(number))
+    (tmp_path / "0000000000000001.rec").write_bytes(b"")
+    again = Spool(tmp_path, 1_000_000)
+    assert (ids(again.oldest(9, 1000)), again.unreadable) == (["r-2"], 1)
+
+
+class ListLog(Log):
+    """A log with the given lines."""
+
+    name, source, max_line_bytes = "kmsg", "kernel-log", 1 << 20
+
+    def __init__(self, *lines: str) -> None:
+        super().__init__()
+        self.lines = list(lines)
+
+    def read(self, max_bytes):
+        while self.lines:
+            yield LogLine("", self.lines.pop(0), {"seq": len(self.lines)})
+
+    def close(self):
+        return
+
+    _read_chunk = _parse_line = None
+
+
+def test_a_batch_that_no_message_can_hold_is_divided_and_only_a_line_that_cannot_fit_is_dropped(tmp_path):
+    noise = random.Random(1)
+    lines = [noise.randbytes(size // 2).hex() for size in (200_000, 600_000, 1000, 200_000)]
+    outbox, clock = Outbox(Spool(tmp_path / "spool", 64_000_000)), ManualClock()
+    follower = Follower(ListLog(*lines), CursorFile(tmp_path / "m", "kmsg"), outbox, packer(), clock)
+    follower.poll()
+    clock.advance(1)
+    follower.poll()
+    sent = [one for _, one in outbox.next_batch(10, 10_000_000)]
+    text = b"".join(decode_message(one.text).body or b"" for one in sent).decode().splitlines()
+    assert text == [lines[0], lines[2], lines[3]]
+    assert outbox.dropped == 1
+    assert [one.cursor is not None for one in sent] == [False] * (len(sent) - 1) + [True]
 
 
 def test_a_record_that_does_not_fit_on_disk_is_sent_from_memory_and_then_safe(tmp_path):
@@ -184,7 +272,7 @@ def test_a_record_that_the_queue_refuses_for_good_is_removed(tmp_path):
     setup.outbox.store(record(2))
     setup.minute()
     assert setup.outbox.waiting == 0
-    assert setup.sender.refused == 1
+    assert setup.outbox.quarantined == 1
     assert [one.record_id for one in setup.transport.accepted if one.cursor] == ["r-2"]
 
 

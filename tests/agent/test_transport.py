@@ -16,6 +16,7 @@ from moto.server import ThreadedMotoServer
 
 from faultbridge.agent.delivery.records import OutgoingRecord
 from faultbridge.agent.delivery.sender import SendFailed
+from faultbridge.agent.delivery.service_clock import ServiceClock
 from faultbridge.agent.delivery.signing import (
     Call,
     Credentials,
@@ -24,7 +25,7 @@ from faultbridge.agent.delivery.signing import (
     region_of,
     signed_headers,
 )
-from faultbridge.agent.delivery.transport import AwsTransport
+from faultbridge.agent.delivery.transport import AwsTransport, HttpResponse
 from tests.agent.fakes import NOON, ManualClock
 
 KEYS = Credentials("AKIDEXAMPLE", "wJalrXUtnFEMI", "token+/=")
@@ -53,7 +54,9 @@ def library(service: str, server: str):
 
 def transport_to(server: str, queue_url: str, bucket: str | None = None) -> AwsTransport:
     environment = {"AWS_ENDPOINT_URL_SQS": server, "AWS_ENDPOINT_URL_S3": server}
-    return AwsTransport(queue_url, bucket, "us-east-1", lambda: KEYS, ManualClock(), environment=environment)
+    return AwsTransport(
+        queue_url, bucket, "us-east-1", lambda: KEYS, ServiceClock(ManualClock()), environment=environment
+    )
 
 
 @pytest.mark.parametrize("token", [None, "token+/="])
@@ -108,8 +111,8 @@ def test_an_invalid_response_raises_send_failed(response):
         None,
         "us-east-1",
         lambda: KEYS,
-        ManualClock(),
-        http_call=lambda *_: (200, response),
+        ServiceClock(ManualClock()),
+        http_call=lambda *_: HttpResponse(200, response),
         environment={},
     )
     with pytest.raises(SendFailed):
@@ -123,8 +126,8 @@ def test_permanently_refused_messages_are_separate_from_retriable_ones():
         None,
         "us-east-1",
         lambda: KEYS,
-        ManualClock(),
-        http_call=lambda *_: (200, json.dumps({"Failed": failed}).encode()),
+        ServiceClock(ManualClock()),
+        http_call=lambda *_: HttpResponse(200, json.dumps({"Failed": failed}).encode()),
         environment={},
     )
     records = [OutgoingRecord(f"r-{number}", "g", "{}") for number in range(3)]

@@ -12,12 +12,15 @@ from faultbridge.agent.agent import Agent, MemoryExceeded, build_agent
 from faultbridge.agent.settings import AgentSettings
 from faultbridge.errors import Misconfigured
 
-EXIT_USAGE, EXIT_RESTART = 2, 75
+EXIT_NOT_SENT, EXIT_USAGE, EXIT_RESTART = 1, 2, 75
 ONCE_SECONDS = 45.0
 
 
 def run(settings: AgentSettings, *, once: bool = False) -> int:
-    """Run the agent in this process and return its exit code; 75 asks the supervisor for a restart."""
+    """Run the agent in this process and return its exit code.
+
+    75 asks the supervisor for a restart. With `once`, 1 means that records could not be sent.
+    """
     resource_limits.lower_priority()
     if settings.instance_id is None:
         settings = settings.with_instance(host.instance_id())
@@ -25,7 +28,10 @@ def run(settings: AgentSettings, *, once: bool = False) -> int:
     _stop_on_signals(agent)
     try:
         if once:
-            agent.run_once(ONCE_SECONDS)
+            problem = agent.run_once(ONCE_SECONDS)
+            if problem is not None:
+                sys.stderr.write(f"faultbridge: {_one_line(problem)}; {agent.outbox.waiting} records wait on disk\n")
+                return EXIT_NOT_SENT
         else:
             agent.run()
     except MemoryExceeded as error:
@@ -38,13 +44,19 @@ def main(arguments: list[str] | None = None) -> int:
     """Parse the command line and run the agent."""
     parser = argparse.ArgumentParser(prog="faultbridge agent", description="Send the faults and logs of this node.")
     parser.add_argument("--config", type=Path, help="a TOML file (default: /etc/faultbridge/agent.toml if it exists)")
-    parser.add_argument("--once", action="store_true", help="run each probe once, send the records, exit within 45 s")
+    parser.add_argument(
+        "--once", action="store_true", help="run each probe once, send the records, exit within 45 s (1: not sent)"
+    )
     options = parser.parse_args(arguments)
     try:
         return run(AgentSettings.load(options.config), once=options.once)
     except Misconfigured as error:
         sys.stderr.write(f"faultbridge: {error}\n")
         return EXIT_USAGE
+
+
+def _one_line(text: str) -> str:
+    return "".join(one if one.isprintable() else " " for one in text)
 
 
 def _stop_on_signals(agent: Agent) -> None:

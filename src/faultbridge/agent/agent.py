@@ -10,9 +10,12 @@ from pathlib import Path
 
 from faultbridge.agent import host, resource_limits
 from faultbridge.agent.cursors import CursorFile
+from faultbridge.agent.delivery.outbox import Outbox
+from faultbridge.agent.delivery.quarantine_notice import QuarantineNotice
 from faultbridge.agent.delivery.records import RecordPacker
 from faultbridge.agent.delivery.sender import Sender, Transport
-from faultbridge.agent.delivery.spool import Outbox, Spool
+from faultbridge.agent.delivery.service_clock import ServiceClock
+from faultbridge.agent.delivery.spool import Spool
 from faultbridge.agent.drop_folder import DropFolder
 from faultbridge.agent.heartbeat import HeartbeatBuilder
 from faultbridge.agent.host import AgentClock, SystemClock
@@ -74,11 +77,14 @@ class Agent:
             follower.poll()
         for source, body in self.probes.poll():
             record = self.packer.pack(source, body, self.clock.now())
-            if record is not None:
+            if record is None:
+                self.outbox.dropped += 1
+            else:
                 self.outbox.store_repeatable(record)
         for file, source, body in self.drop_folder.pending():
             record = self.packer.pack(source, body, self.clock.now())
             if record is None or self.outbox.store(record):
+                self.outbox.dropped += record is None
                 self.drop_folder.remove(file)
 
     def close(self) -> None:
@@ -88,8 +94,11 @@ class Agent:
             follower.flush()
             follower.log.close()
 
-    def run_once(self, seconds: float) -> None:
-        """Read the logs, run each probe once and send the records, within about `seconds`."""
+    def run_once(self, seconds: float) -> str | None:
+        """Read the logs, run each probe once and send the records, within about `seconds`.
+
+        Returns why records could not be sent, or None.
+        """
         deadline = self.clock.monotonic() + seconds
         read_until = deadline - seconds + 1
         while self.clock.monotonic() < deadline and (
@@ -100,6 +109,7 @@ class Agent:
         self.close()
         while self.clock.monotonic() < deadline and self.sender.send_due():
             pass
+        return self.sender.last_error or None
 
     def _run_sender(self) -> None:
         # A failed sender must end the process: the supervisor restarts the process, not one thread.
@@ -136,8 +146,16 @@ def build_agent(settings: AgentSettings, transport: Transport | None = None, clo
     drop_folder = DropFolder(settings.spool / "drop")
     cpu_budget = resource_limits.CpuBudget(clock.monotonic(), resource_limits.cpu_seconds())
     interval = settings.heartbeat_seconds
-    heartbeat = HeartbeatBuilder(packer, clock, outbox, probes, drop_folder, followers, cpu_budget, interval)
-    sender = Sender(outbox, transport or _aws_transport(settings, clock), clock, heartbeat, heartbeat_seconds=interval)
+    services = ServiceClock(clock)
+    heartbeat = HeartbeatBuilder(packer, clock, outbox, probes, drop_folder, followers, cpu_budget, services, interval)
+    sender = Sender(
+        outbox,
+        transport or _aws_transport(settings, services),
+        clock,
+        heartbeat,
+        heartbeat_seconds=interval,
+        report=QuarantineNotice(packer, outbox, clock),
+    )
     return Agent(clock, followers, probes, drop_folder, outbox, packer, sender, cpu_budget)
 
 
@@ -161,7 +179,7 @@ def _followers(settings: AgentSettings, packer: RecordPacker, outbox: Outbox, cl
     return followers
 
 
-def _aws_transport(settings: AgentSettings, clock: AgentClock) -> Transport:
+def _aws_transport(settings: AgentSettings, clock: ServiceClock) -> Transport:
     from faultbridge.agent.delivery.signing import RoleCredentials, region_of
     from faultbridge.agent.delivery.transport import AwsTransport
 

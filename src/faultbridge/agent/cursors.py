@@ -1,7 +1,7 @@
 """Cursors: the position up to which each log was read, stored so that a full disk cannot damage it.
 
-The file has a fixed size and two halves. Each update overwrites one half, in turn, with a checksum. A crash during a
-write damages one half only, and the other half is still valid.
+The file has two halves. Each update overwrites one half, in turn, with a checksum. A crash during a write damages one
+half only, and the other half is still valid. The file has a fixed size; a cursor that does not fit makes it larger.
 """
 
 from __future__ import annotations
@@ -33,33 +33,53 @@ class CursorFile:
     def __init__(self, path: Path, log: str) -> None:
         self._log = log
         self._path = path
+        self._half_bytes = HALF_BYTES
+        self.failures = 0
         self.cursor = self._read() or Cursor(log, 0, {})
         with suppress(OSError):
-            if not path.exists() or path.stat().st_size != 2 * HALF_BYTES:
-                path.write_bytes(b" " * 2 * HALF_BYTES)
+            if not path.exists() or path.stat().st_size != 2 * self._half_bytes:
+                path.write_bytes(b" " * 2 * self._half_bytes)
 
     def advance(self, cursor: Cursor) -> bool:
-        """Store a cursor unless it is older than the current one. Returns False when the write failed."""
+        """Store a cursor unless it is older than the current one. Returns False, and counts it, when that failed."""
         if cursor.number <= self.cursor.number:
             return True
         self.cursor = cursor
         line = json.dumps([cursor.number, dict(cursor.position)]).encode()
         half = b"%08x %s\n" % (zlib.crc32(line), line)
-        if len(half) > HALF_BYTES:
-            return False
         try:
-            with self._path.open("r+b", buffering=0) as file:
-                os.pwrite(file.fileno(), half.ljust(HALF_BYTES), (cursor.number % 2) * HALF_BYTES)
+            if len(half) > self._half_bytes:
+                self._grow(half, cursor.number % 2)
+            else:
+                self._write(half, cursor.number % 2)
         except OSError:
+            self.failures += 1
             return False
         return True
+
+    def _write(self, half: bytes, index: int) -> None:
+        with self._path.open("r+b", buffering=0) as file:
+            os.pwrite(file.fileno(), half.ljust(self._half_bytes), index * self._half_bytes)
+
+    def _grow(self, half: bytes, index: int) -> None:
+        """Replace the file by one in which the half fits."""
+        size = self._half_bytes
+        while size < len(half):
+            size *= 2
+        halves = [b" " * size, b" " * size]
+        halves[index] = half.ljust(size)
+        larger = self._path.with_name(self._path.name + ".larger")
+        larger.write_bytes(b"".join(halves))
+        larger.rename(self._path)
+        self._half_bytes = size
 
     def _read(self) -> Cursor | None:
         try:
             stored = self._path.read_bytes()
         except OSError:
             return None
-        halves = (stored[:HALF_BYTES], stored[HALF_BYTES:])
+        self._half_bytes = max(len(stored) // 2, HALF_BYTES)
+        halves = (stored[: self._half_bytes], stored[self._half_bytes :])
         found = [cursor for half in halves if (cursor := self._parse_half(half))]
         return max(found, key=lambda cursor: cursor.number, default=None)
 

@@ -9,8 +9,9 @@ from typing import Any
 
 from faultbridge import __version__
 from faultbridge.agent import resource_limits
+from faultbridge.agent.delivery.outbox import Outbox
 from faultbridge.agent.delivery.records import OutgoingRecord, RecordPacker
-from faultbridge.agent.delivery.spool import Outbox
+from faultbridge.agent.delivery.service_clock import ServiceClock
 from faultbridge.agent.drop_folder import DropFolder
 from faultbridge.agent.host import AgentClock
 from faultbridge.agent.log_follower import Follower
@@ -18,6 +19,7 @@ from faultbridge.agent.probes import ProbeScheduler
 from faultbridge.domain.times import to_text
 
 SOURCE = "heartbeat"
+MAX_REFUSAL = 300
 
 
 @dataclass(slots=True)
@@ -31,6 +33,7 @@ class HeartbeatBuilder:
     drop_folder: DropFolder
     followers: Sequence[Follower]
     cpu_budget: resource_limits.CpuBudget
+    services: ServiceClock
     interval_seconds: int
     count: int = 0
 
@@ -57,6 +60,10 @@ class HeartbeatBuilder:
             "waiting_records": self.outbox.waiting,
             "waiting_bytes": self.outbox.spool.used_bytes,
             "dropped_records": self.outbox.dropped,
+            "quarantined_records": self.outbox.quarantined,
+            "refusal": self.outbox.refusal[:MAX_REFUSAL],
+            "unstored_cursors": sum(follower.cursors.failures for follower in self.followers),
+            "service_clock_offset_seconds": round(self.services.offset.total_seconds()),
             "unreadable_records": self.outbox.spool.unreadable,
             "bad_drops": self.drop_folder.refused,
             "lost_lines": sum(follower.log.lost_lines for follower in self.followers),

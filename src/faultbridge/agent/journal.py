@@ -7,6 +7,7 @@ import os
 import subprocess
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from datetime import datetime
 from typing import Any
 
 from faultbridge.agent.host import AgentClock
@@ -20,7 +21,7 @@ _FIELDS = "MESSAGE,_SYSTEMD_UNIT,__REALTIME_TIMESTAMP,_BOOT_ID"
 class JournalLog(Log):
     """Reads the messages of one unit after a journald cursor, with `journalctl --follow`.
 
-    A `journalctl` that exited is restarted, at most every 30 s.
+    A `journalctl` that exited is restarted, at most every 30 s, and continues after the last message that was read.
     """
 
     max_line_bytes = 256 * 1024
@@ -34,6 +35,7 @@ class JournalLog(Log):
         self._cursor = str(position.get("cursor", ""))
         self._process: subprocess.Popen[bytes] | None = None
         self._started_at = float("-inf")
+        self._first_start: datetime | None = None
 
     def close(self) -> None:
         """Stop `journalctl`."""
@@ -46,20 +48,28 @@ class JournalLog(Log):
             self._partial = b""
 
     def _command(self) -> Sequence[str]:
-        since = ["--after-cursor", self._cursor] if self._cursor else ["--lines", "0"]
+        since = ["--after-cursor", self._cursor] if self._cursor else self._from_start()
         return ["journalctl", "--follow", "--output", "json", "--output-fields", _FIELDS, "--unit", self._unit, *since]
 
+    def _from_start(self) -> Sequence[str]:
+        """Return the options for a journal of which no message was read: only messages after the first start."""
+        if self._first_start is None:
+            self._first_start = self._clock.now()
+            return ["--lines", "0"]
+        return ["--since", f"@{self._first_start.timestamp():.3f}"]
+
     def _read_chunk(self) -> bytes:
-        if self._process is not None and self._process.poll() is not None:
-            self.close()
         if self._process is None and not self._start():
             return b""
         assert self._process is not None  # noqa: S101 - just started
         assert self._process.stdout is not None  # noqa: S101 - it is a pipe
         try:
-            return os.read(self._process.stdout.fileno(), 65536)
+            chunk = os.read(self._process.stdout.fileno(), 65536)
         except BlockingIOError:
             return b""
+        if not chunk:  # `journalctl` exited, and all its output was read
+            self.close()
+        return chunk
 
     def _start(self) -> bool:
         now = self._clock.monotonic()
@@ -79,9 +89,12 @@ class JournalLog(Log):
             entry = json.loads(raw)
         except ValueError:
             return None
-        text = entry.get("MESSAGE") if isinstance(entry, dict) else None
+        if not isinstance(entry, dict):
+            return None
+        self._cursor = str(entry.get("__CURSOR") or self._cursor)
+        text = entry.get("MESSAGE")
         if isinstance(text, list):  # journald writes a message that is not UTF-8 as a list of byte values
             text = bytes(value & 255 for value in text if isinstance(value, int)).decode("utf-8", "replace")
         if not isinstance(text, str) or not text.strip():
             return None
-        return LogLine("", text[:MAX_TEXT].replace("\n", " "), {"cursor": str(entry.get("__CURSOR", ""))})
+        return LogLine("", text[:MAX_TEXT].replace("\n", " "), {"cursor": self._cursor})

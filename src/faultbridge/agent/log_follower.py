@@ -6,13 +6,14 @@ Equal lines within five seconds become one line with a count.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from faultbridge.agent.cursors import Cursor, CursorFile
+from faultbridge.agent.delivery.outbox import Outbox
 from faultbridge.agent.delivery.records import OutgoingRecord, RecordPacker
-from faultbridge.agent.delivery.spool import Outbox
 from faultbridge.agent.host import AgentClock
 
 READ_BYTES_PER_POLL = 128 * 1024
@@ -149,7 +150,8 @@ class Log(ABC):
 class Follower:
     """Converts one log to records.
 
-    It stops reading while neither the disk nor the network accepts the latest record.
+    It stops reading while neither the disk nor the network accepts the latest record. A line that does not fit into any
+    message is dropped and counted.
     """
 
     log: Log
@@ -158,12 +160,12 @@ class Follower:
     packer: RecordPacker
     clock: AgentClock
     _batch: LineBatch = field(default_factory=LineBatch)
-    _pending: OutgoingRecord | None = None
+    _pending: deque[OutgoingRecord] = field(default_factory=deque)
     _in_memory: bool = False
 
     def poll(self) -> None:
         """Read the available lines and store the batch if it is due."""
-        if self._pending is not None and not self._make_safe(self._pending):
+        if not self._make_pending_safe():
             return
         now = self.clock.monotonic()
         for line in self.log.read(READ_BYTES_PER_POLL):
@@ -173,17 +175,36 @@ class Follower:
 
     def flush(self) -> None:
         """Store all lines that were read, unless an earlier record is still pending."""
-        if self._pending is not None:
+        if self._pending:
             return
         body = self._batch.take(self.clock.monotonic())
         if not body:
             return
         position = self._batch.position
         cursor = None if position is None else Cursor(self.log.name, self.cursors.cursor.number + 1, position)
+        self._pending.extend(self._pack(body, cursor))
+        self._make_pending_safe()
+
+    def _pack(self, body: bytes, cursor: Cursor | None) -> Iterator[OutgoingRecord]:
+        """Yield the records of a text; a text that does not fit is divided. The last record has the cursor."""
         record = self.packer.pack(self.log.source, body, self.clock.now(), cursor)
         if record is not None:
-            self._pending, self._in_memory = record, False
-            self._make_safe(record)
+            yield record
+            return
+        lines = body.splitlines(keepends=True)
+        if len(lines) == 1:
+            self.outbox.dropped += 1
+            return
+        middle = len(lines) // 2
+        yield from self._pack(b"".join(lines[:middle]), None)
+        yield from self._pack(b"".join(lines[middle:]), cursor)
+
+    def _make_pending_safe(self) -> bool:
+        """Store or send the pending records in their order; return whether none is left."""
+        while self._pending and self._make_safe(self._pending[0]):
+            self._pending.popleft()
+            self._in_memory = False
+        return not self._pending
 
     def _make_safe(self, record: OutgoingRecord) -> bool:
         """Store a record on disk, or hold it in memory; return whether it is stored or sent.
@@ -198,7 +219,4 @@ class Follower:
         if not self._in_memory and not self.outbox.store(record, advance):
             self._in_memory = self.outbox.hold_in_memory(record, advance)
             return False
-        if self._in_memory and not self.outbox.is_safe(record):
-            return False
-        self._pending = None
-        return True
+        return not self._in_memory or self.outbox.is_safe(record)

@@ -1,23 +1,35 @@
-"""Sends stored records to the queue in batches of ten, with increasing pauses after failures."""
+"""Sends stored records to the queue in batches of ten, with increasing pauses after failures.
+
+A record that alone cannot be sent does not stop the others: it is postponed, and after three refusals, while the queue
+accepts other records, it is put into quarantine.
+"""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
+from faultbridge.agent.delivery.outbox import Outbox
 from faultbridge.agent.delivery.records import OutgoingRecord
-from faultbridge.agent.delivery.spool import Outbox
 from faultbridge.agent.host import AgentClock
 
 BATCH_RECORDS = 10
 BATCH_BYTES = 250 * 1024
 MIN_BACKOFF_SECONDS, MAX_BACKOFF_SECONDS = 1.0, 60.0
+MAX_REFUSALS = 3
+
+NamedRecord = tuple[str, OutgoingRecord]
+"""A record with its name in the outbox."""
 
 
 class SendFailed(Exception):  # noqa: N818 - names the situation, which the network ends
     """The queue or the bucket did not respond, or refused the whole call."""
+
+
+class RecordRefused(SendFailed):
+    """The queue or the bucket refused a call because of a record in it."""
 
 
 class Transport(Protocol):
@@ -33,10 +45,21 @@ class Transport(Protocol):
 
 
 @dataclass(slots=True)
+class _Postponed:
+    """A record that could not be sent alone: when it is sent again, and how often the service refused it."""
+
+    retry_at: float
+    tries: int
+    refusals: int
+    sent_before: int
+
+
+@dataclass(slots=True)
 class Sender:
     """Sends the records of an outbox, and a new heartbeat every `heartbeat_seconds`.
 
-    A heartbeat is never stored: ingest would read a late one as a wrong clock on the node.
+    A heartbeat is never stored: ingest would read a late one as a wrong clock on the node. `report` receives the
+    reason when a record is put into quarantine. `last_error` is empty after a successful call.
     """
 
     outbox: Outbox
@@ -45,11 +68,13 @@ class Sender:
     new_heartbeat: Callable[[], OutgoingRecord]
     heartbeat_seconds: float = 60.0
     random: random.Random = random.Random()  # noqa: RUF009, S311 - jitter, no secret
+    report: Callable[[str], None] = lambda _: None
     sent: int = 0
-    refused: int = 0
     failures: int = 0
+    last_error: str = ""
     _heartbeat_at: float = float("-inf")
     _backoff_until: float = float("-inf")
+    _postponed: dict[str, _Postponed] = field(default_factory=dict)
 
     def send_due(self) -> bool:
         """Send one batch if it is due. Returns False when nothing more can be sent now.
@@ -59,34 +84,78 @@ class Sender:
         now = self.clock.monotonic()
         if now - self._heartbeat_at >= self.heartbeat_seconds:
             self._heartbeat_at = now
-            self._try([self.new_heartbeat()])
+            self._send([("", self.new_heartbeat())])
         if now < self._backoff_until:
             return False
-        batch = self.outbox.next_batch(BATCH_RECORDS, BATCH_BYTES)
+        skip = {name for name, one in self._postponed.items() if now < one.retry_at}
+        batch = self.outbox.next_batch(BATCH_RECORDS, BATCH_BYTES, skip)
         if not batch:
             return False
-        finished = self._try([record for _, record in batch])
-        self.outbox.remove(name for name, record in batch if record.record_id in finished)
+        finished = self.sent + self.outbox.quarantined
+        self._send(list(self._with_objects(batch)))
         self.outbox.end_batch()
-        if finished:
+        if self.sent + self.outbox.quarantined > finished:
             return True
-        self._back_off(now)
+        self._backoff_until = now + self._pause(self.failures)
         return False
 
-    def _try(self, records: Sequence[OutgoingRecord]) -> set[str]:
-        try:
-            for record in records:
+    def _with_objects(self, batch: Sequence[NamedRecord]) -> Iterator[NamedRecord]:
+        """Write the objects of a batch; a record whose object cannot be written is postponed."""
+        for name, record in batch:
+            try:
                 if record.object_key is not None:
                     self.transport.put_object(record.object_key, record.object_body)
-            accepted, refused = self.transport.send_batch(records)
-        except SendFailed:
-            self.failures += 1
-            return set()
-        self.failures = 0
-        self.sent += len(accepted)
-        self.refused += len(refused)
-        return accepted | refused
+            except SendFailed as error:
+                self._postpone(name, str(error), refused=isinstance(error, RecordRefused))
+            else:
+                yield name, record
 
-    def _back_off(self, now: float) -> None:
-        longest = min(MIN_BACKOFF_SECONDS * 2 ** min(self.failures, 8), MAX_BACKOFF_SECONDS)
-        self._backoff_until = now + self.random.uniform(longest / 2, longest)
+    def _send(self, batch: Sequence[NamedRecord]) -> None:
+        """Send messages in one call, or in one call each when the queue refuses the batch for its content."""
+        if not batch:
+            return
+        try:
+            accepted, refused = self.transport.send_batch([record for _, record in batch])
+        except RecordRefused as error:
+            if len(batch) == 1:
+                self._postpone(batch[0][0], str(error), refused=True)
+            for one in batch if len(batch) > 1 else ():
+                self._send([one])
+            return
+        except SendFailed as error:
+            self.failures += 1
+            self.last_error = str(error)
+            return
+        self.failures, self.last_error = 0, ""
+        self.sent += len(accepted)
+        for name, record in batch:
+            if record.record_id in accepted:
+                self._postponed.pop(name, None)
+                self.outbox.remove([name])
+            elif record.record_id in refused:
+                self._quarantine(name, "the queue refuses its content")
+            else:
+                self._postpone(name, "the queue did not accept it", refused=False)
+
+    def _postpone(self, name: str, reason: str, *, refused: bool) -> None:
+        """Send a record again later, or never when the service refuses it while it accepts others."""
+        self.last_error = reason
+        if not name:
+            return  # a heartbeat: the next one replaces it
+        one = self._postponed.setdefault(name, _Postponed(0.0, 0, 0, self.sent))
+        one.tries += 1
+        one.refusals += refused
+        one.retry_at = self.clock.monotonic() + self._pause(one.tries)
+        if one.refusals >= MAX_REFUSALS and self.sent > one.sent_before:
+            self._quarantine(name, reason)
+
+    def _quarantine(self, name: str, reason: str) -> None:
+        if not name:
+            return
+        self._postponed.pop(name, None)
+        kept = self.outbox.quarantine(name, reason)
+        self.report(f"a record cannot be sent and is {'kept on the node' if kept else 'lost'}: {reason}")
+
+    def _pause(self, tries: int) -> float:
+        longest = min(MIN_BACKOFF_SECONDS * 2 ** min(tries, 8), MAX_BACKOFF_SECONDS)
+        return self.random.uniform(longest / 2, longest)

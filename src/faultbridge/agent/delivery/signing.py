@@ -20,10 +20,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import quote, urlsplit
 
-from faultbridge.agent.host import METADATA_URL, AgentClock, read_metadata
+from faultbridge.agent.host import METADATA_URL, read_metadata
 from faultbridge.domain.times import from_text
 
 ALGORITHM = "AWS4-HMAC-SHA256"
@@ -86,11 +86,19 @@ def signed_headers(call: Call, credentials: Credentials, at: datetime) -> dict[s
     return headers | {"authorization": proof}
 
 
+class Now(Protocol):
+    """A clock that returns the time in UTC."""
+
+    def now(self) -> datetime:
+        """Return the time in UTC."""
+        ...
+
+
 @dataclass(slots=True)
 class RoleCredentials:
     """Returns the credentials of the node's role, and refreshes them ten minutes before they expire."""
 
-    clock: AgentClock
+    clock: Now
     environment: Mapping[str, str]
     metadata_url: str = METADATA_URL
     _current: Credentials | None = None

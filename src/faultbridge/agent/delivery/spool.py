@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 
 from faultbridge.agent.cursors import Cursor
 from faultbridge.agent.delivery.records import OutgoingRecord
 
 BLOCK_BYTES = 4096
-MAX_IN_MEMORY = 6
-REPEATABLE_SHARE = 0.5
-"""Share of the disk limit for probe output, which the next run repeats; the rest is for log lines."""
+QUARANTINE_SHARE = 1 / 8
+"""Share of the disk limit for records in quarantine; above it, the oldest of them is deleted."""
 
-_READY, _UNFINISHED = ".rec", ".tmp"
+_READY, _UNFINISHED, _QUARANTINED = ".rec", ".tmp", ".refused"
 
 
 class SpoolFull(Exception):  # noqa: N818 - names the situation: the record itself is valid
@@ -32,7 +33,8 @@ class Spool:
 
     The main loop and the sender thread may use it at the same time.
     A record appears by a rename, so a crash leaves a whole record or none. The record contains the cursor of its log,
-    so a log line and the note that it was read are stored together.
+    so a log line and the note that it was read are stored together. File and folder are synchronized to disk, so a
+    stored record survives a power failure. A record in quarantine is kept and not sent; the next start sends it again.
     """
 
     def __init__(self, folder: Path, max_bytes: int) -> None:
@@ -40,6 +42,7 @@ class Spool:
         self._max_bytes = max_bytes
         self._lock = threading.Lock()
         self._files: deque[tuple[str, int]] = deque()
+        self._quarantined: deque[tuple[str, int]] = deque()
         self._used_bytes = 0
         self._next_number = 1
         self.unreadable = 0
@@ -79,10 +82,13 @@ class Spool:
             self._used_bytes += size
             self._files.append((name, size))
 
-    def oldest(self, max_records: int, max_bytes: int) -> list[tuple[str, OutgoingRecord]]:
-        """Read the oldest records within both limits; the first record may be larger than `max_bytes`."""
+    def oldest(self, max_records: int, max_bytes: int, skip: Container[str] = ()) -> list[tuple[str, OutgoingRecord]]:
+        """Read the oldest records within both limits, without those in `skip`.
+
+        The first record may be larger than `max_bytes`.
+        """
         with self._lock:
-            names = [name for name, _ in list(self._files)[:max_records]]
+            names = list(islice((name for name, _ in self._files if name not in skip), max_records))
         found: list[tuple[str, OutgoingRecord]] = []
         for name in names:
             record = self._load(name)
@@ -101,24 +107,47 @@ class Spool:
         with suppress(OSError):
             (self._folder / (name + _READY)).unlink()
         with self._lock:
-            removed = [file for file in self._files if file[0] == name]
-            for file in removed:
-                self._files.remove(file)
-                self._used_bytes -= file[1]
+            self._used_bytes -= sum(size for _, size in self._take(name))
+
+    def quarantine(self, name: str) -> bool:
+        """Keep a record without sending it. Returns False when the record was deleted instead."""
+        with suppress(OSError), self._lock:
+            (self._folder / (name + _READY)).rename(self._folder / (name + _QUARANTINED))
+            self._quarantined.extend(self._take(name))
+        while self._quarantined_bytes() > self._max_bytes * QUARANTINE_SHARE:
+            oldest, size = self._quarantined.popleft()
+            with suppress(OSError):
+                (self._folder / (oldest + _QUARANTINED)).unlink()
+            self._used_bytes -= size
+        self.remove(name)
+        return any(name == kept for kept, _ in self._quarantined)
+
+    def _quarantined_bytes(self) -> int:
+        return sum(size for _, size in self._quarantined)
+
+    def _take(self, name: str) -> list[tuple[str, int]]:
+        """Remove a file from the list of files to send, and return it."""
+        taken = [file for file in self._files if file[0] == name]
+        for file in taken:
+            self._files.remove(file)
+        return taken
 
     def _write(self, name: str, stored: bytes) -> None:
         unfinished = self._folder / (name + _UNFINISHED)
         try:
             with unfinished.open("wb", buffering=0) as file:
                 written = file.write(stored)
+                os.fsync(file.fileno())
             if written == len(stored):
                 unfinished.rename(self._folder / (name + _READY))
+                _sync_folder(self._folder)
                 return
             failure = f"only {written} of {len(stored)} bytes were written"
         except OSError as error:
             failure = str(error)
-        with suppress(OSError):
-            unfinished.unlink()
+        for stored_file in (unfinished, self._folder / (name + _READY)):
+            with suppress(OSError):
+                stored_file.unlink()
         raise SpoolFull(failure)
 
     def _load(self, name: str) -> OutgoingRecord | None:
@@ -135,6 +164,8 @@ class Spool:
 
     def _recover_file(self, path: Path) -> None:
         with suppress(OSError):
+            if path.suffix == _QUARANTINED:
+                path = path.rename(path.with_suffix(_READY))
             if path.suffix == _UNFINISHED:
                 path.unlink()
             elif path.suffix == _READY and path.stem.isdigit():
@@ -147,90 +178,14 @@ class Spool:
                     self.cursors[record.cursor.log] = record.cursor
 
 
+def _sync_folder(folder: Path) -> None:
+    """Write the directory entry of a renamed file to disk."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 def _block_bytes(size: int) -> int:
     return -(-size // BLOCK_BYTES) * BLOCK_BYTES
-
-
-class Outbox:
-    """Passes records from the main loop to the sender thread: on disk, or in memory when it is full."""
-
-    def __init__(self, spool: Spool) -> None:
-        self.spool = spool
-        self.dropped = 0
-        self.new_records = threading.Event()
-        self._lock = threading.Lock()
-        self._in_memory: dict[str, tuple[OutgoingRecord, Callable[[], object]]] = {}
-        self._in_flight: set[str] = set()
-        self._sent_from_memory: set[str] = set()
-
-    @property
-    def waiting(self) -> int:
-        """Return the number of records that are not sent yet."""
-        return self.spool.waiting + len(self._in_memory)
-
-    def store(self, record: OutgoingRecord, on_safe: Callable[[], object] = _nothing) -> bool:
-        """Store a record on disk. Returns False when the disk has no room.
-
-        Calls `on_safe` when the record is on disk, before it can be sent.
-        """
-        try:
-            self.spool.store(record, on_safe)
-        except SpoolFull:
-            return False
-        self.new_records.set()
-        return True
-
-    def hold_in_memory(self, record: OutgoingRecord, on_safe: Callable[[], object] = _nothing) -> bool:
-        """Keep a record in memory until the record is sent, permanently refused, or stored on disk.
-
-        `is_safe` tries to store the record on disk. Returns False, and does not keep the record, if memory already
-        contains the maximum number of records. `on_safe` is called once, when the record leaves memory.
-        """
-        with self._lock:
-            if len(self._in_memory) >= MAX_IN_MEMORY:
-                return False
-            self._in_memory[record.record_id] = (record, on_safe)
-        self.new_records.set()
-        return True
-
-    def is_safe(self, record: OutgoingRecord) -> bool:
-        """Return whether a record held in memory was sent; otherwise try again to store it on disk."""
-        with self._lock:
-            if record.record_id in self._sent_from_memory:
-                self._sent_from_memory.discard(record.record_id)
-                return True
-            held, on_safe = self._in_memory[record.record_id]
-            if record.record_id in self._in_flight or not self.store(held, on_safe):
-                return False
-            self._in_memory.pop(record.record_id, None)
-            return True
-
-    def store_repeatable(self, record: OutgoingRecord) -> None:
-        """Store probe output, or drop and count it when half of the disk limit is used."""
-        if not (self.spool.has_room(REPEATABLE_SHARE) and self.store(record)):
-            self.dropped += 1
-
-    def next_batch(self, max_records: int, max_bytes: int) -> list[tuple[str, OutgoingRecord]]:
-        """Return the records to send next, each with the name that `remove` takes."""
-        with self._lock:
-            held = [(name, record) for name, (record, _) in self._in_memory.items()][:1]
-            self._in_flight = {name for name, _ in held}
-        if held:
-            return held
-        return self.spool.oldest(max_records, max_bytes)
-
-    def remove(self, names: Iterable[str]) -> None:
-        """Remove records that were sent or permanently refused."""
-        for name in names:
-            with self._lock:
-                held = self._in_memory.pop(name, None)
-                if held is not None:
-                    held[1]()
-                    self._sent_from_memory.add(name)
-            if held is None:
-                self.spool.remove(name)
-
-    def end_batch(self) -> None:
-        """End a send attempt, so that records held in memory may be stored on disk again."""
-        with self._lock:
-            self._in_flight = set()

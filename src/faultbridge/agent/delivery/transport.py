@@ -5,25 +5,40 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from faultbridge.agent.delivery.records import OutgoingRecord
-from faultbridge.agent.delivery.sender import SendFailed
+from faultbridge.agent.delivery.sender import RecordRefused, SendFailed
+from faultbridge.agent.delivery.service_clock import ServiceClock
 from faultbridge.agent.delivery.signing import Call, Credentials, NoCredentials, signed_headers
-from faultbridge.agent.host import AgentClock
 
 TIMEOUT_SECONDS = 10
 MAX_RESPONSE_BYTES = 256 * 1024
 HTTP_OK = 200
+HTTP_CLIENT_ERRORS = range(400, 500)
+HTTP_TOO_MANY_REQUESTS = 429
 # SQS refuses a message with these codes however often it is sent; a message with any other code is sent again.
 PERMANENT_ERRORS = frozenset(
     {"InvalidMessageContents", "InvalidParameterValue", "MessageTooLong", "BatchRequestTooLong"}
 )
 
-HttpCall = Callable[[Call, Mapping[str, str]], tuple[int, bytes]]
-"""Sends a signed call and returns the status and the body; raises OSError."""
+# Codes of a refused call that concern every call: access, credentials, the queue itself, and limits.
+SERVICE_ERRORS = re.compile(r"AccessDenied|Token|Signature|Credential|Unauthorized|NonExistent|NotExist|Throttl|Kms")
+
+
+class HttpResponse(NamedTuple):
+    """The response to a call: status, body and `Date` header."""
+
+    status: int
+    body: bytes
+    date: str | None = None
+
+
+HttpCall = Callable[[Call, Mapping[str, str]], HttpResponse]
+"""Sends a signed call and returns the response; raises OSError."""
 
 
 class AwsTransport:
@@ -35,7 +50,7 @@ class AwsTransport:
         bucket: str | None,
         region: str,
         credentials: Callable[[], Credentials],
-        clock: AgentClock,
+        clock: ServiceClock,
         *,
         http_call: HttpCall | None = None,
         environment: Mapping[str, str] | None = None,
@@ -76,13 +91,33 @@ class AwsTransport:
 
     def _call(self, method: str, url: str, body: bytes, headers: Mapping[str, str], service: str) -> bytes:
         call = Call(method, url, body, headers, service, self._region)
+        response = self._exchange(call)
+        if response.status in HTTP_CLIENT_ERRORS and self._clock.correct(response.date):
+            response = self._exchange(call)  # signed again, with the time of the service
+        if response.status == HTTP_OK:
+            return response.body
+        reason = f"{url}: HTTP status {response.status}: {response.body[:300]!r}"
+        if _refuses_content(response, service):
+            raise RecordRefused(reason)
+        raise SendFailed(reason)
+
+    def _exchange(self, call: Call) -> HttpResponse:
         try:
-            status, response = self._http_call(call, signed_headers(call, self._credentials(), self._clock.now()))
-        except (OSError, http.client.HTTPException, NoCredentials) as error:
-            raise SendFailed(f"{url}: {error}") from error
-        if status != HTTP_OK:
-            raise SendFailed(f"{url}: HTTP status {status}: {response[:300]!r}")
-        return response
+            return self._http_call(call, signed_headers(call, self._credentials(), self._clock.now()))
+        except NoCredentials as error:
+            raise SendFailed(f"no AWS credentials: {error}") from error
+        except (OSError, http.client.HTTPException) as error:
+            raise SendFailed(f"{call.url}: {error}") from error
+
+
+def _refuses_content(response: HttpResponse, service: str) -> bool:
+    """Return whether a service refused a call because of what the call contains, and not every call.
+
+    A refused object concerns only the record that needs it, whatever the reason.
+    """
+    if response.status not in HTTP_CLIENT_ERRORS or response.status == HTTP_TOO_MANY_REQUESTS:
+        return False
+    return service == "s3" or SERVICE_ERRORS.search(response.body.decode("utf-8", "replace")) is None
 
 
 class HttpConnections:
@@ -91,7 +126,7 @@ class HttpConnections:
     def __init__(self) -> None:
         self._connections: dict[tuple[str, str], http.client.HTTPConnection] = {}
 
-    def __call__(self, call: Call, headers: Mapping[str, str]) -> tuple[int, bytes]:
+    def __call__(self, call: Call, headers: Mapping[str, str]) -> HttpResponse:
         """Send a call and read the response."""
         url = urlsplit(call.url)
         host = (url.scheme, url.netloc)
@@ -104,12 +139,12 @@ class HttpConnections:
         self._connections[host] = connect(url.netloc, timeout=TIMEOUT_SECONDS)
         return self._exchange(host, call, url.path, headers)
 
-    def _exchange(self, host: tuple[str, str], call: Call, path: str, headers: Mapping[str, str]) -> tuple[int, bytes]:
+    def _exchange(self, host: tuple[str, str], call: Call, path: str, headers: Mapping[str, str]) -> HttpResponse:
         connection = self._connections[host]
         try:
             connection.request(call.method, path, call.body, dict(headers))
             response = connection.getresponse()
-            return response.status, response.read(MAX_RESPONSE_BYTES)
+            return HttpResponse(response.status, response.read(MAX_RESPONSE_BYTES), response.headers.get("Date"))
         except (OSError, http.client.HTTPException):
             self._connections.pop(host).close()
             raise

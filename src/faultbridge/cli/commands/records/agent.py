@@ -24,7 +24,9 @@ def run_agent(
         Path | None,
         typer.Option(metavar="FILE", help="TOML settings file. Default: /etc/faultbridge/agent.toml."),
     ] = None,
-    once: Annotated[bool, typer.Option("--once", help="Collect and send once, then exit within 45 s.")] = False,
+    once: Annotated[
+        bool, typer.Option("--once", help="Collect and send once, then exit within 45 s: with 1 if that failed.")
+    ] = False,
 ) -> None:
     """Collect faults of this node and send them until stopped: kernel log, GPUs, links and counters.
 

@@ -1,0 +1,116 @@
+"""The outbox: passes records from the main loop to the sender thread."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Container, Iterable
+
+from faultbridge.agent.delivery.records import OutgoingRecord
+from faultbridge.agent.delivery.spool import Spool, SpoolFull
+
+MAX_IN_MEMORY = 6
+REPEATABLE_SHARE = 0.5
+"""Share of the disk limit for probe output, which the next run repeats; the rest is for log lines."""
+
+
+def _nothing() -> None:
+    return
+
+
+class Outbox:
+    """Passes records from the main loop to the sender thread: on disk, or in memory when it is full.
+
+    `dropped` counts records and lines that were not stored. `quarantined` counts records that the service refused;
+    `refusal` is the reason of the last one.
+    """
+
+    def __init__(self, spool: Spool) -> None:
+        self.spool = spool
+        self.dropped = 0
+        self.quarantined = 0
+        self.refusal = ""
+        self.new_records = threading.Event()
+        self._lock = threading.Lock()
+        self._in_memory: dict[str, tuple[OutgoingRecord, Callable[[], object]]] = {}
+        self._in_flight: set[str] = set()
+        self._sent_from_memory: set[str] = set()
+
+    @property
+    def waiting(self) -> int:
+        """Return the number of records that are not sent yet."""
+        return self.spool.waiting + len(self._in_memory)
+
+    def store(self, record: OutgoingRecord, on_safe: Callable[[], object] = _nothing) -> bool:
+        """Store a record on disk. Returns False when the disk has no room.
+
+        Calls `on_safe` when the record is on disk, before it can be sent.
+        """
+        try:
+            self.spool.store(record, on_safe)
+        except SpoolFull:
+            return False
+        self.new_records.set()
+        return True
+
+    def hold_in_memory(self, record: OutgoingRecord, on_safe: Callable[[], object] = _nothing) -> bool:
+        """Keep a record in memory until the record is sent, permanently refused, or stored on disk.
+
+        `is_safe` tries to store the record on disk. Returns False, and does not keep the record, if memory already
+        contains the maximum number of records. `on_safe` is called once, when the record leaves memory.
+        """
+        with self._lock:
+            if len(self._in_memory) >= MAX_IN_MEMORY:
+                return False
+            self._in_memory[record.record_id] = (record, on_safe)
+        self.new_records.set()
+        return True
+
+    def is_safe(self, record: OutgoingRecord) -> bool:
+        """Return whether a record held in memory was sent; otherwise try again to store it on disk."""
+        with self._lock:
+            if record.record_id in self._sent_from_memory:
+                self._sent_from_memory.discard(record.record_id)
+                return True
+            held, on_safe = self._in_memory[record.record_id]
+            if record.record_id in self._in_flight or not self.store(held, on_safe):
+                return False
+            self._in_memory.pop(record.record_id, None)
+            return True
+
+    def store_repeatable(self, record: OutgoingRecord) -> None:
+        """Store probe output, or drop and count it when half of the disk limit is used."""
+        if not (self.spool.has_room(REPEATABLE_SHARE) and self.store(record)):
+            self.dropped += 1
+
+    def next_batch(
+        self, max_records: int, max_bytes: int, skip: Container[str] = ()
+    ) -> list[tuple[str, OutgoingRecord]]:
+        """Return the records to send next, each with the name that `remove` takes, without those named in `skip`."""
+        with self._lock:
+            held = [(name, record) for name, (record, _) in self._in_memory.items() if name not in skip][:1]
+            self._in_flight = {name for name, _ in held}
+        return held or self.spool.oldest(max_records, max_bytes, skip)
+
+    def quarantine(self, name: str, reason: str) -> bool:
+        """Stop sending a record that the service refuses. Returns False when it could not be kept on disk."""
+        self.quarantined += 1
+        self.refusal = reason
+        kept = self.spool.quarantine(name)
+        self.remove([name])
+        return kept
+
+    def remove(self, names: Iterable[str]) -> None:
+        """Remove records that were sent or permanently refused."""
+        for name in names:
+            with self._lock:
+                held = self._in_memory.pop(name, None)
+                if held is not None:
+                    held[1]()
+                    self._sent_from_memory.add(name)
+            if held is None:
+                self.spool.remove(name)
+
+    def end_batch(self) -> None:
+        """End a send attempt, so that records held in memory may be stored on disk again."""
+        with self._lock:
+            self._in_flight = set()

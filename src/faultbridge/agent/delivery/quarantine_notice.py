@@ -1,0 +1,45 @@
+"""Quarantine notice: reports a record that the service refuses as an information entry of the node."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from faultbridge.agent.delivery.outbox import Outbox
+from faultbridge.agent.delivery.records import RecordPacker
+from faultbridge.agent.host import AgentClock
+from faultbridge.domain.times import to_text
+
+SOURCE, CODE = "faultbridge", "agent.notice"
+INTERVAL_SECONDS = 3600.0
+MAX_TEXT = 500
+
+
+@dataclass(slots=True)
+class QuarantineNotice:
+    """Stores at most one notice per hour, so that a refused notice causes no others; heartbeats have the count."""
+
+    packer: RecordPacker
+    outbox: Outbox
+    clock: AgentClock
+    _stored_at: float = float("-inf")
+
+    def __call__(self, text: str) -> None:
+        """Store a notice with this text."""
+        if self.clock.monotonic() - self._stored_at < INTERVAL_SECONDS:
+            return
+        self._stored_at, at = self.clock.monotonic(), self.clock.now()
+        notice = {
+            "kind": "fault",
+            "source": SOURCE,
+            "code": CODE,
+            "severity": "info",
+            "action": "none",
+            "component": {"type": "node", "name": None},
+            "observed_at": to_text(at),
+            "message": text[:MAX_TEXT],
+            "evidence": text[:MAX_TEXT],
+        }
+        record = self.packer.pack(SOURCE, json.dumps(notice).encode() + b"\n", at)
+        if record is not None:
+            self.outbox.store_repeatable(record)

@@ -1,0 +1,38 @@
+"""Service clock: the time of the AWS services, learned from the `Date` header of their responses.
+
+AWS refuses a signature whose time differs by more than 5 to 15 minutes. The clock of a node may be wrong by more.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
+
+from faultbridge.agent.host import AgentClock
+
+TOLERANCE = timedelta(minutes=1)
+
+
+@dataclass(slots=True)
+class ServiceClock:
+    """The clock of the host, corrected by the difference to the services' clock."""
+
+    clock: AgentClock
+    offset: timedelta = timedelta(0)
+
+    def now(self) -> datetime:
+        """Return the time of the services, as far as it is known."""
+        return self.clock.now() + self.offset
+
+    def correct(self, date: str | None) -> bool:
+        """Take over the time of a `Date` header; False without a valid one, or when it differs by at most 60 s."""
+        try:
+            served = parsedate_to_datetime(date or "")
+        except ValueError:
+            return False
+        served = served if served.tzinfo else served.replace(tzinfo=UTC)
+        if abs(served - self.now()) <= TOLERANCE:
+            return False
+        self.offset = served - self.clock.now()
+        return True

@@ -1,0 +1,75 @@
+"""`agent --once` that cannot send says why in one line, and its exit code is not 0."""
+
+from __future__ import annotations
+
+import http.server
+import threading
+
+import pytest
+
+from faultbridge.agent.__main__ import EXIT_NOT_SENT, main
+
+KEYS = {"AWS_ACCESS_KEY_ID": "A", "AWS_SECRET_ACCESS_KEY": "S"}
+
+
+class Answer(http.server.BaseHTTPRequestHandler):
+    """A queue service that gives one answer to every call."""
+
+    status, body = 200, b"{}"
+
+    def do_POST(self):
+        self.rfile.read(int(self.headers["content-length"]))
+        self.send_response(self.status)
+        self.send_header("content-length", str(len(self.body)))
+        self.end_headers()
+        self.wfile.write(self.body)
+
+    def log_message(self, *_):
+        return
+
+
+@pytest.fixture
+def once(tmp_path, monkeypatch, capsys):
+    """Return a function that runs the agent once: with AWS keys or not, and an answer of the queue."""
+    monkeypatch.setattr("faultbridge.agent.host.instance_id", lambda *_: None)
+    monkeypatch.setattr("faultbridge.agent.delivery.signing.RoleCredentials._from_instance", lambda _: iter(()))
+    monkeypatch.setattr("faultbridge.agent.resource_limits.lower_priority", lambda: None)
+    monkeypatch.setattr("faultbridge.agent.__main__._stop_on_signals", lambda _: None)
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_ENDPOINT_URL"):
+        monkeypatch.delenv(name, raising=False)
+    settings = {"CLUSTER": "train-a", "NODE": "gpu-1", "SPOOL": str(tmp_path), "KMSG": str(tmp_path / "kmsg")}
+    settings |= {f"{name}_SECONDS": "0" for name in ("SMI", "HEALTH", "EXPORTER", "LINK", "COUNTER")}
+    (tmp_path / "agent.toml").write_text("[journal_units]\n", encoding="utf-8")
+
+    def run(keys=KEYS, status=200, body=b"{}"):
+        handler = type("Handler", (Answer,), {"status": status, "body": body})
+        with http.server.HTTPServer(("127.0.0.1", 0), handler) as server:
+            threading.Thread(target=server.serve_forever, daemon=True).start()
+            environment = settings | {"QUEUE_URL": f"http://127.0.0.1:{server.server_port}/1/raw"}
+            for name, value in environment.items():
+                monkeypatch.setenv(f"FAULTBRIDGE_AGENT_{name}", value)
+            for name, value in keys.items():
+                monkeypatch.setenv(name, value)
+            code = main(["--once", "--config", str(tmp_path / "agent.toml")])
+            server.shutdown()
+        return code, capsys.readouterr().err
+
+    return run
+
+
+def test_with_credentials_and_a_queue_it_sends_and_ends_with_0(once):
+    assert once() == (0, "")
+
+
+def test_without_credentials_it_says_so(once):
+    code, message = once(keys={})
+    assert code == EXIT_NOT_SENT
+    assert message.startswith("faultbridge: no AWS credentials: no role was found")
+    assert message.count("\n") == 1
+
+
+def test_without_its_queue_it_names_the_queue_and_the_answer(once):
+    code, message = once(status=400, body=b'{"__type": "com.amazonaws.sqs#QueueDoesNotExist",\n"message": "no"}')
+    assert code == EXIT_NOT_SENT
+    assert "QueueDoesNotExist" in message
+    assert message.count("\n") == 1

@@ -1,0 +1,210 @@
+"""One record that cannot be sent does not stop the others: it is postponed, then put into quarantine and reported."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+
+from faultbridge.agent.delivery.outbox import Outbox
+from faultbridge.agent.delivery.quarantine_notice import QuarantineNotice
+from faultbridge.agent.delivery.records import OutgoingRecord, RecordPacker
+from faultbridge.agent.delivery.sender import Sender
+from faultbridge.agent.delivery.service_clock import ServiceClock
+from faultbridge.agent.delivery.signing import Call, Credentials
+from faultbridge.agent.delivery.spool import BLOCK_BYTES, Spool
+from faultbridge.agent.delivery.transport import AwsTransport, HttpResponse
+from faultbridge.decoders import registry
+from faultbridge.domain.faults import Severity
+from faultbridge.storage.wire.message import decode_message
+from tests.agent.fakes import ManualClock
+
+PACKER = RecordPacker("train-a", "n-1", "i-0123456789abcdef0", "b1", has_bucket=True)
+ACCEPTED = HttpResponse(200, b"{}")
+MINUTE, HOUR = 60, 3600
+
+
+class Site:
+    """An agent's sender with a scripted AWS: `refuse` returns the response to a call, or None to accept it."""
+
+    def __init__(self, folder: Path, refuse) -> None:
+        self.clock, self.refuse = ManualClock(), refuse
+        self.accepted: list[str] = []
+        self.calls = 0
+        keys = Credentials("A", "S", "T")
+        transport = AwsTransport(
+            "https://sqs.us-east-1.amazonaws.com/1/q", "bkt", "us-east-1", lambda: keys, ServiceClock(self.clock),
+            http_call=self._call, environment={},
+        )  # fmt: skip
+        self.outbox = Outbox(Spool(folder, 64 << 20))
+        notice = QuarantineNotice(PACKER, self.outbox, self.clock)
+        self.sender = Sender(
+            self.outbox, transport, self.clock, self._heartbeat, random=random.Random(1), report=notice
+        )
+
+    def _heartbeat(self) -> OutgoingRecord:
+        return self.pack("heartbeat", b'{"heartbeat":1}')
+
+    def _call(self, call: Call, _headers: object) -> HttpResponse:
+        self.calls += 1
+        refused = self.refuse(call)
+        if refused is None and ".s3." not in call.url:
+            self.accepted += [entry["MessageBody"] for entry in json.loads(call.body)["Entries"]]
+        return refused or ACCEPTED
+
+    def pack(self, source: str, body: bytes) -> OutgoingRecord:
+        record = PACKER.pack(source, body, self.clock.now())
+        assert record is not None
+        return record
+
+    def store(self, *records: OutgoingRecord) -> None:
+        for record in records:
+            assert self.outbox.store(record)
+
+    def lines(self, count: int = 20) -> list[OutgoingRecord]:
+        return [self.pack("kernel-log", b"NVRM: Xid 79 %d" % number) for number in range(count)]
+
+    def run(self, seconds: int) -> None:
+        for _ in range(seconds):
+            while self.sender.send_due():
+                pass
+            self.clock.advance(1)
+
+    def bodies(self, source: str) -> list[bytes]:
+        messages = [decode_message(text) for text in self.accepted]
+        return [one.body or b"" for one in messages if one.source == source]
+
+
+def poison(call: Call) -> HttpResponse | None:
+    """SQS refuses the whole call because of one message."""
+    if b"POISON" in call.body:
+        return HttpResponse(400, b'{"__type": "com.amazonaws.sqs#InvalidMessageContents"}')
+    return None
+
+
+def s3_denies(call: Call) -> HttpResponse | None:
+    return HttpResponse(403, b"<Code>AccessDenied</Code>") if ".s3." in call.url else None
+
+
+def poisoned(record: OutgoingRecord) -> OutgoingRecord:
+    return OutgoingRecord(record.record_id, record.group, "POISON" + record.text)
+
+
+@pytest.mark.parametrize("place", [0, 7, 20])
+def test_a_message_that_the_queue_refuses_with_its_batch_does_not_stop_the_others(tmp_path, place):
+    site = Site(tmp_path, poison)
+    records = site.lines()
+    records.insert(place, poisoned(site.pack("kernel-log", b"x")))
+    site.store(*records)
+    site.run(5)
+    assert len(site.bodies("kernel-log")) == 20
+    site.run(2 * MINUTE)
+    assert (site.outbox.quarantined, site.outbox.waiting) == (1, 0)
+
+
+def test_an_object_that_the_bucket_refuses_does_not_stop_the_others(tmp_path):
+    site = Site(tmp_path, s3_denies)
+    site.store(site.pack("nvidia-smi-xml", random.Random(1).randbytes(400_000)), *site.lines())
+    site.run(5)
+    assert len(site.bodies("kernel-log")) == 20
+    site.run(2 * MINUTE)
+    assert (site.outbox.quarantined, site.outbox.waiting) == (1, 0)
+    assert "AccessDenied" in site.outbox.refusal
+
+
+def test_a_record_in_quarantine_is_reported_as_a_notice_of_the_node(tmp_path):
+    site = Site(tmp_path, s3_denies)
+    site.store(site.pack("nvidia-smi-xml", random.Random(1).randbytes(400_000)))
+    site.run(3 * MINUTE)
+    (notice,) = site.bodies("faultbridge")
+    (found,) = registry.decode("faultbridge", notice)
+    assert (found.code, found.severity) == ("agent.notice", Severity.INFO)
+    assert "a record cannot be sent and is kept on the node" in found.message
+
+
+def test_a_refused_notice_causes_no_other_notices(tmp_path):
+    def refuse_notices(call: Call) -> HttpResponse | None:
+        return poison(call) or (HttpResponse(400, b"?") if rb"\"faultbridge\"" in call.body else None)
+
+    site = Site(tmp_path, refuse_notices)
+    site.store(poisoned(site.lines()[0]))
+    site.outbox.spool.store(site.lines()[0])
+    site.run(HOUR // 2)
+    assert site.outbox.waiting == 0
+    assert site.outbox.quarantined == 2
+    assert site.bodies("faultbridge") == []
+
+
+@pytest.mark.parametrize(
+    "response",
+    [
+        HttpResponse(503, b""),
+        HttpResponse(403, b'{"__type": "AccessDeniedException"}'),
+        HttpResponse(400, b'{"__type": "com.amazonaws.sqs#QueueDoesNotExist"}'),
+        HttpResponse(400, b'{"__type": "ExpiredTokenException"}'),
+        HttpResponse(400, b'{"__type": "ThrottlingException"}'),
+    ],
+)
+def test_a_queue_that_refuses_everything_puts_nothing_into_quarantine(tmp_path, response):
+    down = [True]
+    site = Site(tmp_path, lambda _call: response if down[0] else None)
+    site.store(*site.lines())
+    site.run(HOUR)
+    assert (site.outbox.quarantined, site.outbox.waiting) == (0, 20)
+    assert site.calls < 250
+    down[0] = False
+    site.run(2 * MINUTE)
+    assert len(site.bodies("kernel-log")) == 20
+
+
+def test_an_unknown_refusal_of_every_call_puts_nothing_into_quarantine(tmp_path):
+    down = [True]
+    site = Site(tmp_path, lambda _call: HttpResponse(400, b"?") if down[0] else None)
+    site.store(*site.lines())
+    site.run(10 * MINUTE)
+    assert (site.outbox.quarantined, site.outbox.waiting) == (0, 20)
+    down[0] = False
+    site.run(2 * MINUTE)
+    assert len(site.bodies("kernel-log")) == 20
+
+
+def test_a_bucket_that_does_not_respond_postpones_its_records_and_stops_no_others(tmp_path):
+    down = [True]
+    site = Site(tmp_path, lambda call: HttpResponse(503, b"") if down[0] and ".s3." in call.url else None)
+    site.store(site.pack("nvidia-smi-xml", random.Random(1).randbytes(400_000)), *site.lines())
+    site.run(HOUR)
+    assert (len(site.bodies("kernel-log")), site.outbox.waiting, site.outbox.quarantined) == (20, 1, 0)
+    down[0] = False
+    site.run(2 * MINUTE)
+    assert site.outbox.waiting == 0
+
+
+def test_a_restart_sends_the_records_in_quarantine_again(tmp_path):
+    site = Site(tmp_path, s3_denies)
+    site.store(site.pack("nvidia-smi-xml", random.Random(1).randbytes(400_000)))
+    site.run(2 * MINUTE)
+    assert site.outbox.quarantined == 1
+    fixed = Site(tmp_path, lambda _call: None)
+    fixed.run(MINUTE)
+    assert len(fixed.bodies("nvidia-smi-xml")) == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_records_in_quarantine_use_at_most_an_eighth_of_the_disk_limit(tmp_path):
+    spool = Spool(tmp_path, 80 * BLOCK_BYTES)
+    for number in range(20):
+        spool.store(OutgoingRecord(f"r-{number}", "g", "{}"))
+    kept = [spool.quarantine(f"{number:016d}") for number in range(1, 21)]
+    assert all(kept)
+    assert spool.used_bytes == 10 * BLOCK_BYTES == BLOCK_BYTES * sum(1 for _ in tmp_path.iterdir())
+
+
+def test_a_refused_record_that_is_only_in_memory_is_counted_and_stops_no_others(tmp_path):
+    site = Site(tmp_path, poison)
+    site.outbox = site.sender.outbox = Outbox(Spool(tmp_path, 0))
+    site.outbox.hold_in_memory(poisoned(site.lines()[0]))
+    site.outbox.hold_in_memory(site.lines()[1])
+    site.run(3 * MINUTE)
+    assert (site.outbox.quarantined, site.outbox.waiting, len(site.bodies("kernel-log"))) == (1, 0, 1)
