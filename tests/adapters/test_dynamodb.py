@@ -11,15 +11,66 @@ from botocore.stub import ANY
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faultbridge.adapters.dynamodb.table import THROTTLE_RETRY, DynamoTable, ThrottledTransaction, request_token
+from faultbridge.adapters.dynamodb.table import (
+    READ_AT_ONCE,
+    THROTTLE_RETRY,
+    DynamoTable,
+    ThrottledTransaction,
+    request_token,
+)
 from faultbridge.adapters.dynamodb.values import from_token, from_typed, from_typed_item, to_token, to_typed
 from faultbridge.errors import Conflict, FaultbridgeError, Misconfigured, Transient
 from faultbridge.retry import Retry
-from faultbridge.storage.writes import Key, Put, Value
+from faultbridge.storage.writes import TIMELINE, Key, Put, Value
 from tests.adapters.stubs import answering, stubbed
 
 KEYS = [Key("P", "1"), Key("P", "2")]
 TYPED = [{"pk": {"S": "P"}, "sk": {"S": "1"}}, {"pk": {"S": "P"}, "sk": {"S": "2"}}]
+
+
+class TestConsistentReads:
+    """A stale read decides on an old state: a second case, a repeated page, a claim that is already taken."""
+
+    def test_get_is_consistent(self) -> None:
+        with stubbed("dynamodb") as (clients, stub):
+            stub.add_response("get_item", {}, {"TableName": "t", "Key": TYPED[0], "ConsistentRead": True})
+            assert DynamoTable(clients, "t").get(KEYS[0]) is None
+
+    def test_every_call_of_a_batch_read_is_consistent(self) -> None:
+        keys = [Key("P", str(number)) for number in range(READ_AT_ONCE + 1)]
+        typed = [{"pk": {"S": key.pk}, "sk": {"S": key.sk}} for key in keys]
+        with stubbed("dynamodb") as (clients, stub):
+            for part in (typed[:READ_AT_ONCE], typed[READ_AT_ONCE:]):
+                wanted = {"RequestItems": {"t": {"Keys": part, "ConsistentRead": True}}}
+                stub.add_response("batch_get_item", {"Responses": {}}, wanted)
+            assert DynamoTable(clients, "t").get_many(keys) == {}
+
+    @pytest.mark.parametrize("bounds", [{}, {"prefix": "E#"}, {"after": "E#1"}, {"limit": 3, "newest_first": True}])
+    def test_a_query_of_the_table_is_consistent(self, bounds: dict[str, Any]) -> None:
+        with stubbed("dynamodb") as (clients, stub):
+            calls = recorded_parameters(clients.dynamodb, "Query")
+            stub.add_response("query", {"Items": []})
+            DynamoTable(clients, "t").query("P", **bounds)
+        assert [call.get("ConsistentRead") for call in calls] == [True]
+
+    def test_a_query_of_an_index_is_not_because_no_index_can_be(self) -> None:
+        with stubbed("dynamodb") as (clients, stub):
+            calls = recorded_parameters(clients.dynamodb, "Query")
+            stub.add_response("query", {"Items": []})
+            DynamoTable(clients, "t").query("P", index=TIMELINE)
+        assert [("ConsistentRead" in call, call["IndexName"]) for call in calls] == [(False, "gsi1")]
+
+
+def recorded_parameters(client: Any, operation: str) -> list[dict[str, Any]]:
+    """Return the list to which the parameters of each call of an operation are added."""
+    calls: list[dict[str, Any]] = []
+    # Named after the list, so that a second test replaces no handler.
+    client.meta.events.register_first(
+        f"provide-client-params.dynamodb.{operation}",
+        lambda params, **_: calls.append(dict(params)),
+        unique_id=id(calls),
+    )
+    return calls
 
 
 class TestBatchReads:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -21,12 +22,20 @@ RUNNING = frozenset({"Pending", "InProgress", "Delayed", "Cancelling"})
 NO_INVOCATION = frozenset({"InvalidCommandId", "InvalidInstanceId", "InvocationDoesNotExist"})
 
 
+def comment_of(token: str) -> str:
+    """Return the comment of a command, which is unique to its token; a token above SSM's limit is hashed at its end."""
+    if len(token) <= COMMENT_CHARACTERS:
+        return token
+    digest = hashlib.sha256(token.encode()).hexdigest()
+    return f"{token[: COMMENT_CHARACTERS - len(digest) - 1]} {digest}"
+
+
 def find(ssm: Any, instance_id: str, token: str) -> str | None:  # noqa: ANN401 - the stubs' type exists only for type checkers
     """Return the id of the first command sent to an instance with this token, or None.
 
     `ListCommands` may refuse an instance whose agent has never registered; no command was sent to such an instance.
     """
-    comment = token[:COMMENT_CHARACTERS]
+    comment = comment_of(token)
     pages = ssm.get_paginator("list_commands").paginate(InstanceId=instance_id)
     try:
         commands = [command for page in pages for command in page["Commands"] if command.get("Comment") == comment]
@@ -50,7 +59,7 @@ def send(
     answer = ssm.send_command(
         InstanceIds=[instance_id],
         DocumentName=DOCUMENT,
-        Comment=token[:COMMENT_CHARACTERS],
+        Comment=comment_of(token),
         TimeoutSeconds=DELIVERY_SECONDS,
         Parameters={"commands": list(script), "executionTimeout": [str(seconds)]},
         **(output or {}),
