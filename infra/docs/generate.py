@@ -14,7 +14,7 @@ from pathlib import Path
 
 from faultbridge.api.openapi import openapi_document
 from faultbridge.events.json_schema.reference_page import reference_page as events_page
-from infra.docs import catalog, cli, http_api, metrics, policy, rooms, settings, sources, state_machines
+from infra.docs import catalog, cli, http_api, metrics, policy, proof, rooms, settings, sources, state_machines
 
 ROOT = Path(__file__).resolve().parents[2]
 REFERENCE = ROOT / "docs" / "reference"
@@ -23,6 +23,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "cli.md": cli.generate,
     "events.md": events_page,
     "rooms.md": rooms.generate,
+    "proof.md": proof.generate,
     "policy.md": policy.generate,
     "metrics.md": metrics.generate,
     "http-api.md": http_api.generate,

@@ -7,7 +7,9 @@ from dataclasses import replace
 
 import pytest
 
+from faultbridge.errors import Transient
 from faultbridge.ledger.verify import BreakKind, Verified
+from faultbridge.simulation.fakes.seam import Call
 from faultbridge.storage import keys
 from faultbridge.storage.wire import archive_lines as layout
 from faultbridge.storage.writes import Delete, Put, Update
@@ -69,8 +71,8 @@ def test_a_deleted_last_entry_with_a_matching_state_is_found_with_anchors(world:
     assert found(world.verify()) == {("train-a/n-1", 5, BreakKind.HEAD)}
     fourth = world.table.get(world.entry_key(4))
     assert fourth is not None
-    head = {("state", "head", "sequence"): 4, ("state", "head", "hash"): fourth["hash"]}
-    world.table.write(Update(keys.node_state(N1), set=head))
+    head = {"sequence": 4, "hash": fourth["hash"], "event_id": fourth["event_id"]}
+    world.table.write(Update(keys.node_state(N1), set={("state", "head", name): one for name, one in head.items()}))
     assert world.verify().breaks == []
     assert found(world.verify(anchor=True)) == {("train-a/n-1", 5, BreakKind.ANCHOR)}
 
@@ -104,12 +106,88 @@ def test_a_false_seal_in_the_table_is_found_with_anchors(world: ArchiveWorld) ->
     last = world.table.get(world.entry_key(5))
     assert last is not None
     anchor = keys.stream_anchor(keys.node_partition(N1))
-    false_seal = {"epoch": 1, "seq": 5, "hash": last["hash"], "expiring": True, "place": "0001#000000000005"}
+    place = "0001#000000000005"
+    false_seal = {"epoch": 1, "seq": 5, "hash": last["hash"], "expires_to": place, "place": place}
     world.table.write(Put({"pk": anchor.pk, "sk": anchor.sk, "schema": 1, **false_seal}))
     for sequence in range(1, 5):
         world.table.write(Delete(world.entry_key(sequence)))
     assert world.verify().breaks == []
     assert found(world.verify(anchor=True)) == {("train-a/n-1", 5, BreakKind.ANCHOR)}
+
+
+def test_a_sealed_entry_that_is_still_in_the_table_is_checked(world: ArchiveWorld) -> None:
+    world.seal_day()
+    item = world.table.get(world.entry_key(3))
+    assert item is not None
+    assert "expires_at" in item
+    world.table.write(Update(world.entry_key(3), set={("body",): changed(str(item["body"]), "nothing")}))
+    assert found(world.verify()) == {("train-a/n-1", 3, BreakKind.HASH)}
+
+
+def test_a_sealed_entry_may_be_missing_and_a_later_one_may_not(world: ArchiveWorld) -> None:
+    world.seal_day()
+    world.note(N1, "the next day")
+    world.note(N1, "the next day")
+    for sequence in (1, 3):
+        world.table.write(Delete(world.entry_key(sequence)))
+    assert world.verify().breaks == []
+    world.table.write(Delete(world.entry_key(6)))
+    assert found(world.verify()) == {("train-a/n-1", 6, BreakKind.GAP)}
+
+
+def test_entries_that_expired_are_no_break_after_retention_was_disabled(world: ArchiveWorld) -> None:
+    world.seal_day()
+    for sequence in range(1, 6):
+        world.table.write(Delete(world.entry_key(sequence)))
+    world.note(N1, "kept forever")
+    world.publish()
+    world.seal = replace(world.seal, keep=None)
+    world.seal_day()
+    assert world.verify(anchor=True).breaks == []
+
+
+def test_an_expiry_time_on_an_entry_that_is_not_sealed_is_found(world: ArchiveWorld) -> None:
+    world.seal_day()
+    world.note(N1, "the next day")
+    world.table.write(Update(world.entry_key(6), set={("expires_at",): 1}))
+    assert found(world.verify()) == {("train-a/n-1", 6, BreakKind.ATTRIBUTE)}
+
+
+@pytest.mark.parametrize("stop_at", range(1, 7))
+def test_an_interrupted_sealing_is_no_break(world: ArchiveWorld, stop_at: int) -> None:
+    world.pass_time(days=1)
+    writes = iter(range(1, 100))
+
+    def stop(call: Call) -> None:
+        if call.name == "table.write" and next(writes) == stop_at:
+            raise Transient("the function ends")
+
+    world.table.seam.before = stop
+    with pytest.raises(Transient):
+        world.seal(world.config, "2026-02-03")
+    world.table.seam.before = lambda _: None
+    assert world.verify().breaks == []
+
+
+def test_evidence_that_was_replaced_is_found_in_the_archive_and_is_never_sealed(world: ArchiveWorld) -> None:
+    world.observe_faults(N1)
+    world.publish()
+    key = world.entry_key(6)
+    world.table.write(Update(key, set={("evidence",): "all fine"}))
+    result = world.seal_day()
+    assert [(one.sequence, one.kind) for one in result.breaks] == [(6, BreakKind.ATTRIBUTE)]
+    item = world.table.get(key)
+    assert item is not None
+    assert "expires_at" not in item
+
+
+@BOTH
+def test_a_changed_attribute_of_an_archived_entry_is_found(world: ArchiveWorld, anchor: bool) -> None:
+    key = next(key for key in world.archive.stored if key.startswith(layout.LINES))
+    lines = list(layout.unpack(world.archive.stored[key]))
+    lines[0] = replace(lines[0], severity="fatal")
+    world.archive.stored[key] = layout.pack(lines)
+    assert {one.kind for one in world.verify_archive(anchor=anchor).breaks} == {BreakKind.ATTRIBUTE}
 
 
 @BOTH

@@ -112,7 +112,6 @@ def rows(entries: int, nodes: int, shards: int) -> Iterator[Item]:
                 at,
                 {"code": "xid.48", "component": {"uuid": f"GPU-{offset}", "serial": None}, "text": "x" * 300},
                 case_id=f"c-{offset}",
-                device=f"GPU-{offset}",
             )
             sealed, heads[key] = seal(
                 STACK.stream(*key), head, (draft,), actor=Actor.INGEST, severity=None, recorded_at=at

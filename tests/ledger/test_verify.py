@@ -7,11 +7,14 @@ from typing import Any
 
 import pytest
 
+from faultbridge.domain.entries import EntryType
+from faultbridge.domain.faults import Component, ComponentType
 from faultbridge.domain.nodes import NodeKey
 from faultbridge.errors import Rejected
 from faultbridge.ledger.verify import Break, BreakKind, Verify
 from faultbridge.storage import keys
 from faultbridge.storage.writes import Delete, Key, Put, Update
+from tests.builders import fault
 from tests.ingest.world import LedgerFixture
 
 N1 = NodeKey("train-a", "n-1")
@@ -121,6 +124,58 @@ def test_a_body_that_is_not_an_event_is_reported_only_for_its_own_entry() -> Non
     world, verify = recorded_history()
     world.table.write(Update(entry_key(2), set={("body",): "[]"}))
     assert breaks(verify) == [(2, BreakKind.HASH), (2, BreakKind.PLACE)]
+
+
+@pytest.mark.parametrize(
+    ("attribute", "value"),
+    [
+        ("evidence", "all fine, an operator pulled the cable"),
+        ("evidence", None),
+        ("type", "Node Note Recorded"),
+        ("severity", "info"),
+        ("recorded_at", "2020-01-01T00:00:00.000Z"),
+        ("event_id", "00000000-0000-0000-0000-000000000000"),
+        ("gsi1pk", "T#nowhere#0"),
+        ("gsi3sk", "0000"),
+        ("expires_at", 1),
+    ],
+)
+def test_a_changed_attribute_beside_the_body_is_a_break(attribute: str, value: Any) -> None:
+    world, verify = recorded_history()
+    world.observe_faults(N1, fault(component=Component(ComponentType.GPU, uuid="GPU-1", serial="1653")))
+    (key,) = (Key(i["pk"], i["sk"]) for i in world.table.items() if i.get("type") == EntryType.FAULT_DETECTED)
+    change = Update(key, remove=((attribute,),)) if value is None else Update(key, set={(attribute,): value})
+    world.table.write(change)
+    (found,) = verify("train-a").breaks
+    assert (found.sequence, found.kind) == (6, BreakKind.ATTRIBUTE)
+    assert found.detail.endswith(f": {attribute}")
+
+
+def test_a_missing_row_of_a_node_that_is_not_healthy_is_a_break() -> None:
+    world, verify = recorded_history()
+    world.observe_faults(N1)
+    row = keys.unhealthy_node("train-a", 0, "n-1")
+    world.table.write(Delete(row))
+    assert [(one.kind, one.object) for one in verify("train-a").breaks] == [(BreakKind.ROW, f"{row.pk} {row.sk}")]
+
+
+def test_a_queue_row_without_a_queued_case_is_a_break() -> None:
+    world, verify = recorded_history()
+    world.table.write(Put({"pk": "CLUSTER#train-a#0", "sk": "QUEUE#0#2026-02-03T12:00:00.000Z#c-1", "node": "n-1"}))
+    assert [one.kind for one in verify("train-a").breaks] == [BreakKind.ROW]
+
+
+def test_a_node_list_row_with_another_name_does_not_hide_the_stream_of_its_node() -> None:
+    world, verify = recorded_history()
+    world.table.write(Update(keys.roster("train-a", 0, "n-1"), set={("node",): "n-2"}))
+    world.table.write(Delete(entry_key(3)))
+    assert [one.kind for one in verify("train-a").breaks] == [BreakKind.GAP, BreakKind.ROW]
+
+
+def test_a_node_in_the_node_list_without_a_state_is_a_break() -> None:
+    world, verify = recorded_history()
+    world.table.write(Delete(keys.node_state(N1)))
+    assert [one.object for one in verify("train-a").breaks] == ["NODE#train-a#n-1 STATE"]
 
 
 def test_entries_recorded_during_the_verification_are_not_breaks() -> None:

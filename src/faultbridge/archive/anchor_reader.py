@@ -9,7 +9,8 @@ from typing import TypeVar
 from faultbridge.archive.anchor import AnchorDocument, read_anchor
 from faultbridge.archive.manifests import Manifest
 from faultbridge.errors import Rejected
-from faultbridge.ledger.hash_chain import Break, BreakKind, KnownHash, Position
+from faultbridge.ledger.hash_chain import Break, BreakKind, KnownHash
+from faultbridge.ledger.stream_seal import Position
 from faultbridge.ledger.verify import AnchoredHashes
 from faultbridge.ports.objects import Vault
 from faultbridge.storage.wire import archive_lines as layout

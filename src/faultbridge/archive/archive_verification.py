@@ -11,7 +11,9 @@ from faultbridge.archive.read import ReadArchive
 from faultbridge.domain.entries import Stream
 from faultbridge.domain.nodes import Head
 from faultbridge.errors import Rejected
-from faultbridge.ledger.hash_chain import Break, BreakKind, ChainScan, Position
+from faultbridge.ledger.entry_attributes import archive_form
+from faultbridge.ledger.hash_chain import Break, BreakKind, ChainScan
+from faultbridge.ledger.stream_seal import Position
 from faultbridge.ledger.verify import AnchoredHashes, Verified
 from faultbridge.ports.objects import Archive, Vault
 from faultbridge.storage.wire import archive_lines as layout
@@ -99,7 +101,7 @@ def _verify_stream(stream: Stream, content: _ArchiveContent, anchored: AnchoredH
     verified.streams += 1
     lines = content.lines.get(stream.name, {})
     start = _start(stream, lines, content.manifests)
-    scan = ChainScan(stream, start, anchored.of(stream.name), anchored.recovered)
+    scan = ChainScan(stream, archive_form, start=start, known=anchored.of(stream.name), recovered=anchored.recovered)
     for position in sorted(lines):
         verified.entries += 1
         if position == scan.position:

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from faultbridge.archive.manifests import Manifest, SealedRange
 from faultbridge.domain.nodes import Head, NodeKey
 from faultbridge.domain.times import to_milliseconds
 from faultbridge.errors import Conflict
+from faultbridge.ledger.stream_seal import StreamSeal, place_text, read_seal, seal_item
 from faultbridge.log import log_cause
 from faultbridge.ports import Clock, Table
-from faultbridge.storage import items, keys
+from faultbridge.storage import keys
 from faultbridge.storage.writes import Absent, AnyOf, Below, Present, Put, Update
 
 
 def sealed_head(table: Table, partition: str) -> Head | None:
     """Return the last sealed entry of a stream, or None when none of it is sealed."""
-    found = table.get(keys.stream_anchor(partition))
-    if found is None:
-        return None
-    return Head(epoch=int(str(found["epoch"])), sequence=int(str(found["seq"])), hash=str(found["hash"]))
+    head = read_seal(table.get(keys.stream_anchor(partition))).head
+    return head if head.sequence else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +37,19 @@ class ExpireEntries:
         """Set the expiry of a manifest's entries, then move each stream's seal; return the number of entries."""
         count = 0
         for sealed in manifest.ranges:
-            pk = _partition(manifest.cluster, sealed.node)
-            done = sealed_head(self.table, pk)
-            if done is not None and (done.epoch, done.sequence) >= (sealed.epoch, sealed.last):
+            pk, end = _partition(manifest.cluster, sealed.node), (sealed.epoch, sealed.last)
+            seal = read_seal(self.table.get(keys.stream_anchor(pk)))
+            if seal.position >= end:
                 continue
             if self.keep is not None:
+                # Before the first expiry time, so that `verify` never finds one that the seal does not allow.
+                seal = replace(seal, expires_to=end)
+                moved = self._store(sealed, seal, manifest)
                 count += self._set_expiry(pk, sealed, self.keep)
-            self._move_seal(pk, sealed, manifest.day)
+                if not moved:
+                    continue
+            head = Head(epoch=sealed.epoch, sequence=sealed.last, hash=sealed.hash)
+            self._store(sealed, replace(seal, head=head), manifest)
         return count
 
     def _set_expiry(self, pk: str, sealed: SealedRange, keep: timedelta) -> int:
@@ -61,21 +66,16 @@ class ExpireEntries:
             log_cause("expiry_skipped", reason=reason, stream=sealed.stream, epoch=sealed.epoch)
         return sealed.last - sealed.first + 1
 
-    def _move_seal(self, pk: str, sealed: SealedRange, day: str) -> None:
-        place = f"{sealed.epoch:04d}#{sealed.last:012d}"
-        attributes = {
-            "epoch": sealed.epoch,
-            "seq": sealed.last,
-            "hash": sealed.hash,
-            "place": place,
-            "segment": day,
-            "expiring": self.keep is not None,
-        }
-        item = items.item(keys.stream_anchor(pk), self.clock.now(), attributes)
+    def _store(self, sealed: SealedRange, seal: StreamSeal, manifest: Manifest) -> bool:
+        """Store the seal of a stream; return False when a stored one has reached the end of the range."""
+        item = seal_item(_partition(manifest.cluster, sealed.node), seal, manifest.day, self.clock.now())
+        end = place_text((sealed.epoch, sealed.last))
         try:
-            self.table.write(Put(item, when=AnyOf((Absent(), Below("place", place)))))
+            self.table.write(Put(item, when=AnyOf((Absent(), Below("place", end)))))
         except Conflict:
-            log_cause("seal_not_moved", reason="a later seal is stored", stream=sealed.stream, day=day)
+            log_cause("seal_not_moved", reason="a later seal is stored", stream=sealed.stream, day=manifest.day)
+            return False
+        return True
 
 
 def _partition(cluster: str, node: str | None) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
 
 from faultbridge.archive.manifests import Manifest, SealedObject, SealedRange
@@ -18,6 +18,7 @@ from faultbridge.domain.nodes import Head
 from faultbridge.domain.times import to_text
 from faultbridge.errors import Conflict, Misconfigured, Rejected
 from faultbridge.ledger.append import Stack
+from faultbridge.ledger.entry_attributes import archive_form
 from faultbridge.ledger.hash_chain import Break, ChainScan
 from faultbridge.ledger.streams import entries_after, partition, streams_of
 from faultbridge.log import log_cause
@@ -121,10 +122,9 @@ class Seal:
         end = to_text(datetime.fromisoformat(f"{day}T00:00:00+00:00") + timedelta(days=1))
         for stream in streams_of(self.table, self.stack, config):
             start = sealed_head(self.table, partition(stream))
-            scan = ChainScan(stream, start)
+            scan = ChainScan(stream, archive_form, start=start)
             for line in self._sealable(stream, start, end):
-                entry = {"epoch": line.epoch, "sequence": line.sequence, "body": line.body, "hash": line.hash}
-                if breaks := scan.check(entry):
+                if breaks := scan.check(asdict(line)):
                     found.breaks.extend(breaks)
                     _log_break(breaks[0])
                     break

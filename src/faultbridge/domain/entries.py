@@ -46,10 +46,9 @@ FAULT_TYPES = frozenset({EntryType.FAULT_DETECTED, EntryType.FAULT_UPDATED, Entr
 class Draft:
     """An entry before it has a position in its stream.
 
-    `data` is JSON without floats; `evidence` is raw text of at most 4 KB. `device` is the serial number or UUID of the
-    faulty device, so that its faults can be found on every node that contained it. `causation_id` is the raw record or
-    the event that caused the entry; without it, `domain.causation` names the cause. `subject` is the key of the
-    condition or the name of the control that the entry is about.
+    `data` is JSON without floats; `evidence` is raw text of at most 4 KB. `causation_id` is the raw record or the event
+    that caused the entry; without it, `domain.causation` names the cause. `subject` is the key of the condition or the
+    name of the control that the entry is about.
     """
 
     type: EntryType
@@ -57,7 +56,6 @@ class Draft:
     data: Mapping[str, Any]
     case_id: str | None = None
     causation_id: str | None = None
-    device: str | None = None
     evidence: str = ""
     subject: str | None = None
 
@@ -190,7 +188,7 @@ def _seal_one(
         hash=chain(head.hash or stream.genesis(head.epoch), body),
         evidence=draft.evidence,
         case_id=draft.case_id,
-        device=draft.device,
+        device=device_of(draft.type, draft.data),
         causation_id=draft.causation_id,
     )
 
@@ -198,4 +196,17 @@ def _seal_one(
 def _data(draft: Draft) -> Mapping[str, Any]:
     if not draft.evidence:
         return draft.data
-    return {**draft.data, "evidence_sha256": hashlib.sha256(draft.evidence.encode()).hexdigest()}
+    return {**draft.data, "evidence_sha256": evidence_digest(draft.evidence)}
+
+
+def evidence_digest(evidence: str) -> str:
+    """Return the hash by which an entry's body names its evidence."""
+    return hashlib.sha256(evidence.encode()).hexdigest()
+
+
+def device_of(kind: EntryType, data: Mapping[str, Any]) -> str | None:
+    """Return the serial number or UUID of a fault entry's device, by which the entries of a device are found."""
+    if kind not in FAULT_TYPES:
+        return None
+    component: Mapping[str, str | None] = data.get("component") or {}
+    return component.get("serial") or component.get("uuid")

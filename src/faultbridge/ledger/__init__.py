@@ -12,8 +12,12 @@ An entry is one immutable line of a stream. Every node and every cluster has one
 - `causes`: the chain of one entry: what caused it, and what it caused.
 - `page_tokens`: the opaque text that holds the position at which the next page begins.
 - `entry_text`: one line of text for an event: what happened, and why.
-- `hash_chain`: checks the entries of one stream one by one: sequence, hash and identity.
-- `verify`: checks that no entry of a stream is missing, added or changed.
+- `entry_attributes`: computes the attributes of a stored entry again from its body.
+- `hash_chain`: checks the entries of one stream one by one: sequence, hash, identity and attributes.
+- `stream_seal`: the last entry of a stream that is sealed in the archive, and how far its entries may expire.
+- `derived_rows`: computes the items that follow from a stream and its state again.
+- `stream_verification`: checks one stream: its entries, its state, its seal and its derived rows.
+- `verify`: checks every stream of a cluster.
 - `recover`: begins a new epoch in every stream after the table was restored from a backup.
 
 Tests: tests/ledger; tests/archive covers verification with anchors.

@@ -1,15 +1,17 @@
-"""Chain scan: checks the sequence numbers, hashes and identity of the entries of one stream."""
+"""Chain scan: checks the sequence numbers, hashes and attributes of the entries of one stream."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, NamedTuple
 
 from faultbridge.domain.entries import Stream, chain
 from faultbridge.domain.nodes import Head
+from faultbridge.ledger.entry_attributes import ParsedEntry, StoredForm, altered_attributes, misplaced, parse_entry
+from faultbridge.ledger.stream_seal import Position, StreamSeal
+from faultbridge.storage import keys
 
 
 class BreakKind(StrEnum):
@@ -18,6 +20,8 @@ class BreakKind(StrEnum):
     GAP = "gap"
     HASH = "hash"
     PLACE = "place"
+    ATTRIBUTE = "attribute"
+    ROW = "row"
     HEAD = "head"
     FORK = "fork"
     ANCHOR = "anchor"
@@ -28,7 +32,7 @@ class BreakKind(StrEnum):
 class Break:
     """A position in a stream from which on it cannot be trusted, and why.
 
-    `object` is the key of an archive object, if the break concerns one.
+    `object` is the key of an archive object or of a table item, if the break concerns one.
     """
 
     stream: str
@@ -46,30 +50,35 @@ class KnownHash(NamedTuple):
     anchor: str
 
 
-Position = tuple[int, int]
-"""Epoch and sequence of an entry."""
-
 KnownHashes = Mapping[Position, KnownHash]
 
 
 class ChainScan:
-    """Checks the entries of one stream in their order.
+    """Checks the entries of one stream in their order; `form` says which attributes an entry has where it is stored.
 
     `start` is a trusted head: the scan begins after it. `known` holds hashes from anchors and sealed manifests.
     `recovered` holds the epochs that `faultbridge recover` began. Entries may be missing at the end of the epoch
-    before such an epoch, because the backup did not contain them.
+    before such an epoch, because the backup did not contain them. Entries that `seal` allows to expire may be missing.
+    `observe` receives every entry whose body is an event.
     """
 
     def __init__(
         self,
         stream: Stream,
+        form: StoredForm,
+        *,
         start: Head | None = None,
+        seal: StreamSeal | None = None,
         known: KnownHashes | None = None,
         recovered: frozenset[int] = frozenset(),
+        observe: Callable[[ParsedEntry], None] = lambda _: None,
     ) -> None:
         self._stream = stream
+        self._form = form
+        self._seal = seal or StreamSeal()
         self._known = known or {}
         self._recovered = recovered
+        self._observe = observe
         self._epoch = start.epoch if start else 0
         self._sequence = start.sequence if start else 0
         self._hash = start.hash if start else ""
@@ -79,28 +88,59 @@ class ChainScan:
         """Return the epoch and sequence of the last entry that was checked."""
         return self._epoch, self._sequence
 
-    def check(self, entry: Mapping[str, Any]) -> list[Break]:
+    def check(self, stored: Mapping[str, Any]) -> list[Break]:
         """Check the next entry and return its breaks. The scan then continues from this entry as it is stored.
 
         One damaged entry is therefore reported once, not again for every entry after it.
         """
-        epoch, sequence, body = int(str(entry["epoch"])), int(str(entry["sequence"])), str(entry["body"])
+        position = _position(stored)
+        if position is None:
+            detail = f"the sort key names no entry: {stored['sk']}"
+            return [self._break(self._epoch, self._sequence + 1, BreakKind.GAP, detail)]
         breaks: list[Break] = []
-        if epoch != self._epoch:
-            if self._first_epoch() < epoch and epoch not in self._recovered:
+        if position[0] != self._epoch:
+            if self._first_epoch() < position[0] and position[0] not in self._recovered:
                 breaks += self.check_known()
-            self._epoch, self._sequence, self._hash = epoch, 0, ""
-        expected = self._sequence + 1
+            self._epoch, self._sequence, self._hash = position[0], 0, ""
+        breaks += self._check_link(position, stored)
+        breaks += self._check_content(position, stored)
+        self._sequence, self._hash = position[1], str(stored.get("hash"))
+        return [*breaks, *self._check_known_hash(*position)]
+
+    def _check_link(self, position: Position, stored: Mapping[str, Any]) -> list[Break]:
+        """Check that the entry follows the one before it, unless that one may have expired."""
+        epoch, sequence = position
+        expected, before = self._sequence + 1, (epoch, sequence - 1)
         previous = self._hash or self._stream.genesis(epoch)
         if sequence != expected:
-            detail = f"the entry after {self._sequence} is {sequence}"
-            breaks.append(self._break(epoch, expected, BreakKind.GAP, detail))
-        elif chain(previous, body) != entry["hash"]:
+            if sequence < expected or before > self._seal.missing_to:
+                detail = f"the entry after {self._sequence} is {sequence}"
+                return [self._break(epoch, expected, BreakKind.GAP, detail)]
+            if before != self._seal.position:
+                return []  # the hash of the entry before it is gone from the table; the archive has it
+            previous = self._seal.head.hash
+        if chain(previous, str(stored.get("body"))) != stored.get("hash"):
             detail = "the hash does not match the body and the hash of the previous entry"
-            breaks.append(self._break(epoch, sequence, BreakKind.HASH, detail))
-        breaks += self._check_identity(epoch, sequence, body)
-        self._sequence, self._hash = sequence, str(entry["hash"])
-        return [*breaks, *self._check_known_hash(epoch, sequence)]
+            return [self._break(epoch, sequence, BreakKind.HASH, detail)]
+        return []
+
+    def _check_content(self, position: Position, stored: Mapping[str, Any]) -> list[Break]:
+        """Check the attributes that the body determines, and the identity inside the body."""
+        try:
+            parsed = parse_entry(self._stream, position, stored)
+        except ValueError:
+            return [self._break(*position, BreakKind.PLACE, "the body is not an event")]
+        self._observe(parsed)
+        breaks: list[Break] = []
+        if wrong := misplaced(parsed):
+            breaks.append(self._break(*position, BreakKind.PLACE, f"the body holds another {', '.join(wrong)}"))
+        altered = altered_attributes(parsed, stored, self._form)
+        if "expires_at" in stored and position > self._seal.expires_to:
+            altered.append("expires_at")
+        if altered:
+            detail = f"attributes that the body does not allow: {', '.join(altered)}"
+            breaks.append(self._break(*position, BreakKind.ATTRIBUTE, detail))
+        return breaks
 
     def has_reached(self, head: Head) -> bool:
         """Return whether the scan has checked the entry that the head names."""
@@ -108,58 +148,51 @@ class ChainScan:
 
     def check_head(self, head: Head) -> list[Break]:
         """Check that the last entry is the one that the state names as its last."""
+        self._skip_expired()
         if self._sequence != head.sequence or (head.sequence and self._epoch != head.epoch):
             detail = (
                 f"the state names {head.epoch}/{head.sequence} as the last entry, found {self._epoch}/{self._sequence}"
             )
             first = min(self._sequence, head.sequence) + 1 if self._epoch == head.epoch else 1
             return [self._break(head.epoch, first, BreakKind.HEAD, detail)]
-        if self._hash != head.hash:
-            detail = "the state names another hash for the last entry"
+        last_id = self._stream.event_id(head.epoch, head.sequence) if head.sequence else None
+        if self._hash != head.hash or last_id not in (None, head.event_id):
+            detail = "the state names another hash or event id for the last entry"
             return [self._break(head.epoch, head.sequence, BreakKind.HEAD, detail)]
         return []
 
     def check_known(self) -> list[Break]:
         """Check that no entry of this epoch with a known hash is missing; report the first missing one."""
-        epoch = self._first_epoch()
-        missing = [position for position in self._known if position[0] == epoch and position > self.position]
+        epoch, reached = self._first_epoch(), max(self.position, self._seal.missing_to)
+        missing = [position for position in self._known if position[0] == epoch and position > reached]
         if not missing:
             return []
         first, last = min(missing), max(missing)
         detail = f"{self._known[last].anchor} recorded {last[0]}/{last[1]}, which is missing"
         return [self._break(epoch, min(self._sequence + 1, first[1]), BreakKind.ANCHOR, detail)]
 
+    def _skip_expired(self) -> None:
+        """Continue after the seal when every entry that is left in the table may have expired."""
+        if self.position < self._seal.position <= self._seal.missing_to:
+            (self._epoch, self._sequence), self._hash = self._seal.position, self._seal.head.hash
+
     def _first_epoch(self) -> int:
         """Return the scan's epoch, or before the first entry the earliest epoch with a known hash."""
         return self._epoch or min((epoch for epoch, _ in self._known), default=0)
 
-    def _check_known_hash(self, epoch: int, sequence: int) -> list[Break]:
+    def _check_known_hash(self, epoch: int, sequence: int) -> Iterator[Break]:
+        if (epoch, sequence) == self._seal.position and self._hash != self._seal.head.hash:
+            yield self._break(epoch, sequence, BreakKind.ROW, "the seal of the stream holds another hash")
         known = self._known.get((epoch, sequence))
-        if known is None or known.hash == self._hash:
-            return []
-        return [self._break(epoch, sequence, BreakKind.ANCHOR, f"{known.anchor} recorded another hash")]
-
-    def _check_identity(self, epoch: int, sequence: int, body: str) -> list[Break]:
-        metadata = _metadata(body)
-        expected = {
-            "epoch": epoch,
-            "sequence": sequence,
-            "stream": self._stream.name,
-            "event_id": self._stream.event_id(epoch, sequence),
-        }
-        wrong = [name for name, value in expected.items() if metadata.get(name) != value]
-        if not wrong:
-            return []
-        return [self._break(epoch, sequence, BreakKind.PLACE, f"the body holds another {', '.join(wrong)}")]
+        if known is not None and known.hash != self._hash:
+            yield self._break(epoch, sequence, BreakKind.ANCHOR, f"{known.anchor} recorded another hash")
 
     def _break(self, epoch: int, sequence: int, kind: BreakKind, detail: str) -> Break:
         return Break(self._stream.name, epoch, sequence, kind, detail)
 
 
-def _metadata(body: str) -> dict[str, Any]:
-    """Return the metadata of an entry's body, or an empty dict when the body is not an event."""
-    try:
-        metadata = json.loads(body)["metadata"]
-    except (ValueError, KeyError, TypeError):
-        return {}
-    return metadata if isinstance(metadata, dict) else {}
+def _position(stored: Mapping[str, Any]) -> Position | None:
+    """Return the position in an entry's sort key, or the position of an archive line."""
+    if "sk" in stored:
+        return keys.entry_position(str(stored["sk"]))
+    return stored["epoch"], stored["sequence"]

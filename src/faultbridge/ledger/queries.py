@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from faultbridge.domain.clusters import ClusterConfig
-from faultbridge.domain.nodes import Head, NodeKey
+from faultbridge.domain.nodes import Head, NodeKey, NodeState
 from faultbridge.errors import Rejected
 from faultbridge.ports import Table
 from faultbridge.storage import items, keys
 from faultbridge.storage.writes import Index, Item
-
-_NODE_ROW = "NODE#"
 
 
 def shard_rows(table: Table, config: ClusterConfig, prefix: str) -> Iterator[Item]:
@@ -22,15 +20,19 @@ def shard_rows(table: Table, config: ClusterConfig, prefix: str) -> Iterator[Ite
 
 def node_names(table: Table, config: ClusterConfig) -> Iterator[str]:
     """Return the names of a cluster's registered nodes."""
-    return (str(row["node"]) for row in shard_rows(table, config, _NODE_ROW))
+    return (str(row["sk"]).removeprefix(keys.NODE_ROW) for row in shard_rows(table, config, keys.NODE_ROW))
 
 
 def node_head(table: Table, key: NodeKey) -> Head:
     """Return the head of a node's stream. Raises Rejected `unknown_node` when the node is not registered."""
-    state = items.read_state(key, table.get(keys.node_state(key)))
+    return registered(items.read_state(key, table.get(keys.node_state(key)))).head
+
+
+def registered(state: NodeState) -> NodeState:
+    """Return the state of a registered node. Raises Rejected `unknown_node` for any other."""
     if not state.registered:
-        raise Rejected("unknown_node", f"{key.stream} is not registered; `faultbridge node list` shows the nodes")
-    return state.head
+        raise Rejected("unknown_node", f"{state.key.stream} is not registered; `faultbridge node list` shows the nodes")
+    return state
 
 
 def query_all(

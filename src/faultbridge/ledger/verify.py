@@ -1,4 +1,4 @@
-"""Verify: checks that no entry of a stream is missing, added or changed.
+"""Verify: checks that no entry of a stream, and no row that follows from it, is missing, added or changed.
 
 The table alone proves only the absence of accidental damage: a principal that can write the table can also write a
 consistent chain. The hashes in anchors (`AnchoredHashes`), which such a principal cannot change, prove the rest, up
@@ -7,18 +7,20 @@ to the latest hourly anchor.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from faultbridge.domain.entries import Stream
-from faultbridge.domain.nodes import Head, NodeKey
+from faultbridge.domain.clusters import ClusterConfig
+from faultbridge.domain.nodes import NodeKey
 from faultbridge.errors import Rejected
 from faultbridge.ledger.append import Stack
-from faultbridge.ledger.hash_chain import Break, BreakKind, ChainScan, KnownHashes
-from faultbridge.ledger.queries import node_head, node_names, query_all
-from faultbridge.ledger.streams import partition
+from faultbridge.ledger.derived_rows import unexpected_row
+from faultbridge.ledger.hash_chain import Break, BreakKind
+from faultbridge.ledger.queries import node_names, shard_rows
+from faultbridge.ledger.stream_verification import UNREADABLE, AnchoredHashes, StreamVerification, row_break
 from faultbridge.ports import Table
 from faultbridge.storage import items, keys
+from faultbridge.storage.writes import Item, Key
 
 __all__ = ["AnchoredHashes", "Break", "BreakKind", "Verified", "Verify"]
 
@@ -38,29 +40,10 @@ class Verified:
 
 
 @dataclass(frozen=True, slots=True)
-class AnchoredHashes:
-    """The hashes of one cluster's streams that the vault holds, by stream, epoch and sequence.
-
-    `known` comes from anchors and sealed manifests, `sealed` from sealed manifests only. `recovered` holds the epochs
-    that `faultbridge recover` began, `breaks` what is wrong with the objects of the vault.
-    """
-
-    known: Mapping[str, KnownHashes] = field(default_factory=dict)
-    sealed: Mapping[str, KnownHashes] = field(default_factory=dict)
-    recovered: frozenset[int] = frozenset()
-    breaks: tuple[Break, ...] = ()
-    anchors: int = 0
-
-    def of(self, stream: str) -> KnownHashes:
-        """Return the known hashes of one stream."""
-        return self.known.get(stream, {})
-
-
-@dataclass(frozen=True, slots=True)
 class Verify:
-    """Verifies the streams of a cluster in the table.
+    """Verifies the streams of a cluster in the table, and every row that follows from them.
 
-    A stream whose sealed entries may have expired is verified from its seal, every other stream from its first entry.
+    `faultbridge.storage.proof` lists what is proven of each item.
     """
 
     table: Table
@@ -77,74 +60,66 @@ class Verify:
         self, cluster: str, node: str | None, verified: Verified, anchored: AnchoredHashes | None = None
     ) -> Iterator[str]:
         """Verify stream by stream, add the findings to `verified`, and yield the name of each finished stream."""
-        found = self.table.get(keys.cluster_config(cluster))
-        if found is None:
+        key = keys.cluster_config(cluster)
+        stored = self.table.get(key)
+        if stored is None:
             raise Rejected(
                 "unknown_cluster", f"{cluster} is not registered; `faultbridge cluster list` shows the names"
             )
         verified.breaks += anchored.breaks if anchored else ()
-        names: set[str] = set()
-        for name in [node] if node else [None, *node_names(self.table, items.read_config(found))]:
-            stream = self.stack.stream(cluster, name)
-            names.add(stream.name)
-            self._verify(stream, verified, anchored)
-            yield stream.name
-        if anchored is not None and node is None:
-            verified.breaks += _missing_streams(anchored, names)
+        config, names = items.read_config(stored), set[str]()
+        if stored.get("version") != config.version:
+            verified.breaks.append(row_break(cluster, key, "version: the registration has another version"))
+        for name in [node] if node else [None, *node_names(self.table, config)]:
+            names.add(self.stack.stream(cluster, name).name)
+            try:
+                self._verify(config, name, verified, anchored)
+            except Rejected as error:
+                if name == node:
+                    raise
+                state = keys.node_state(NodeKey(cluster, str(name)))
+                verified.breaks.append(row_break(f"{cluster}/{name}", state, f"no state: {error.detail}"))
+            yield self.stack.stream(cluster, name).name
+        if node is None:
+            verified.breaks += self._unexpected_rows(config)
+            verified.breaks += _missing_streams(anchored, names) if anchored else ()
 
     def cluster_stream(self, cluster: str, anchored: AnchoredHashes | None = None) -> Verified:
         """Verify only the cluster's own stream."""
         verified = Verified()
-        self._verify(self.stack.stream(cluster), verified, anchored)
+        self._verify(ClusterConfig(cluster), None, verified, anchored)
         return verified
 
-    def _verify(self, stream: Stream, verified: Verified, anchored: AnchoredHashes | None) -> None:
+    def _verify(
+        self, config: ClusterConfig, node: str | None, verified: Verified, anchored: AnchoredHashes | None
+    ) -> None:
+        one = StreamVerification(self.table, self.stack.stream(config.cluster, node), config, anchored)
+        verified.breaks += one.breaks()
         verified.streams += 1
-        start = self._sealed(stream)
-        if anchored is not None and start is not None:
-            verified.breaks += _check_seal(stream, start, anchored.sealed.get(stream.name, {}))
-        anchored = anchored or AnchoredHashes()
-        scan = ChainScan(stream, start, anchored.of(stream.name), anchored.recovered)
-        after = keys.entry(partition(stream), start.epoch, start.sequence).sk if start else None
-        after = self._scan(stream, scan, verified, after, None)
-        # Entries and head are committed together, so a head read now is not older than any entry read before.
-        head = self._head(stream)
-        if not scan.has_reached(head):
-            self._scan(stream, scan, verified, after, head)
-        verified.breaks += [*scan.check_head(head), *scan.check_known()]
+        verified.entries += one.entries
 
-    def _scan(
-        self, stream: Stream, scan: ChainScan, verified: Verified, after: str | None, up_to: Head | None
-    ) -> str | None:
-        """Check the entries after a sort key, at most to a head, and return the last sort key."""
-        for item in query_all(self.table, partition(stream), prefix=keys.ENTRY, after=after):
-            verified.entries += 1
-            verified.breaks += scan.check(item)
-            after = str(item["sk"])
-            if up_to is not None and scan.has_reached(up_to):
-                break
-        return after
+    def _unexpected_rows(self, config: ClusterConfig) -> Iterator[Break]:
+        """Check that each row of the shards names its node, and follows from the state of its node."""
+        for row in shard_rows(self.table, config, ""):
+            key, node = Key(str(row["pk"]), str(row["sk"])), NodeKey(config.cluster, str(row.get("node")))
+            if key.sk.startswith(keys.NODE_ROW):
+                if key.sk != keys.NODE_ROW + node.node:
+                    yield row_break(node.stream, key, "node: another name than in the sort key")
+            elif self._is_unexpected(key, row, node, config):
+                yield row_break(node.stream, key, "it does not follow from the state of its node")
 
-    def _sealed(self, stream: Stream) -> Head | None:
-        """Return the last sealed entry if sealed entries may expire. The archive proves the entries up to it."""
-        found = self.table.get(keys.stream_anchor(partition(stream)))
-        if found is None or not found.get("expiring"):
-            return None
-        return Head(epoch=int(str(found["epoch"])), sequence=int(str(found["seq"])), hash=str(found["hash"]))
-
-    def _head(self, stream: Stream) -> Head:
-        if stream.node is None:
-            return items.read_cluster(stream.cluster, self.table.get(keys.cluster_state(stream.cluster))).head
-        return node_head(self.table, NodeKey(stream.cluster, stream.node))
-
-
-def _check_seal(stream: Stream, start: Head, sealed: KnownHashes) -> list[Break]:
-    """Check the seal in the table against the sealed manifests, because the table may be forged."""
-    known = sealed.get((start.epoch, start.sequence))
-    if known is not None and known.hash == start.hash:
-        return []
-    detail = "the table marks the stream as sealed up to this entry, but no sealed manifest does"
-    return [Break(stream.name, start.epoch, start.sequence, BreakKind.ANCHOR, detail)]
+    def _is_unexpected(self, key: Key, row: Item, node: NodeKey, config: ClusterConfig) -> bool:
+        """Return whether the state of a node does not require a row, both read while the state did not change."""
+        while True:
+            stored = self.table.get(keys.node_state(node))
+            try:
+                unexpected = unexpected_row(row, items.read_state(node, stored), config)
+            except UNREADABLE:
+                return True
+            if not unexpected or self.table.get(key) is None:
+                return False
+            if self.table.get(keys.node_state(node)) == stored:
+                return True
 
 
 def _missing_streams(anchored: AnchoredHashes, names: set[str]) -> list[Break]:

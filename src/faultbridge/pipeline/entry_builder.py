@@ -85,7 +85,6 @@ def fault_change(change: Change, state: NodeState, catalog: str, policy: Policy)
         data=data,
         case_id=state.live_case.id if state.live_case else None,
         causation_id=change.record_id,
-        device=condition.component.serial or condition.component.uuid,
         evidence=fault.evidence if fault else "",
         subject=condition_key(condition.code, condition.component),
     )

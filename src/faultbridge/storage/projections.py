@@ -36,6 +36,13 @@ def projection_writes(before: NodeState, after: NodeState, config: ClusterConfig
     return tuple(writes)
 
 
+def derived_rows(state: NodeState, config: ClusterConfig, now: datetime) -> tuple[Item, ...]:
+    """Return the rows that a node's state requires, besides the item of its case."""
+    writes = projection_writes(NodeState(state.key), state, config, now)
+    rows = (write.item for write in writes if isinstance(write, Put))
+    return tuple(row for row in rows if row["sk"] != "CASE")
+
+
 def _row_writes(old: Item | None, new: Item | None) -> list[Write]:
     writes: list[Write] = []
     if old is not None and (new is None or _key(old) != _key(new)):
@@ -179,5 +186,5 @@ def _job_rows(data: Mapping[str, Any], entry: Entry, partition: str, now: dateti
 def _device_rows(draft: Draft, now: datetime) -> Iterator[Put]:
     component = draft.data.get("component") or {}
     uuid, serial = component.get("uuid"), component.get("serial")
-    if draft.type is EntryType.FAULT_DETECTED and draft.device and uuid and serial:
+    if draft.type is EntryType.FAULT_DETECTED and uuid and serial:
         yield Put(items.item(keys.device_link(str(uuid)), now, {"serial": str(serial)}))

@@ -5,13 +5,17 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator
+from copy import copy
 
 from faultbridge.domain.nodes import Head
 from faultbridge.events.wire import body_of
+from faultbridge.ledger.verify import Verify
+from faultbridge.simulation.fakes.seam import Seam
 from faultbridge.simulation.invariants.arithmetic import event_id, genesis, sha256
 from faultbridge.simulation.invariants.view import Invariant, SystemView
 from faultbridge.simulation.workers import STACK
 from faultbridge.storage import items
+from faultbridge.storage.proof import unlisted_attributes
 
 
 def _gaps(view: SystemView) -> Iterator[str]:
@@ -81,6 +85,20 @@ def _different_events(view: SystemView) -> Iterator[str]:
             yield event.event_id
 
 
+def _breaks(view: SystemView) -> Iterator[str]:
+    table = copy(view.ports.table)
+    table.seam = Seam()  # this check is not a call of the product
+    for cluster in sorted({state.key.cluster for state in view.nodes}):
+        for found in Verify(table, STACK)(cluster).breaks:
+            yield f"{found.stream} {found.sequence}: {found.detail}"
+
+
+def _unlisted(view: SystemView) -> Iterator[str]:
+    changes = (record for record in view.ports.table.stream if record.new is not None)
+    found = {name for record in changes for name in unlisted_attributes(record.key, record.new or {})}
+    yield from sorted(found)
+
+
 INVARIANTS = (
     Invariant("a stream has no gap and no fork", _gaps),
     Invariant("each entry contains the hash and the id of the entry before it", _broken_chains),
@@ -89,4 +107,6 @@ INVARIANTS = (
     Invariant("event ids are unique", _repeated_ids),
     Invariant("every entry is published and no longer marked as unpublished", _unpublished),
     Invariant("a published event equals its entry", _different_events),
+    Invariant("`faultbridge verify` finds no break", _breaks),
+    Invariant("the proof of every stored attribute is listed", _unlisted),
 )

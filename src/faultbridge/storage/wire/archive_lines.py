@@ -55,7 +55,7 @@ class ArchiveLine:
 
 
 _NAMES = tuple(field.name for field in fields(ArchiveLine))
-_REQUIRED = ("stream", "cluster", "epoch", "sequence", "event_id", "type", "recorded_at", "body", "hash")
+_REQUIRED = ("stream", "cluster", "event_id", "type", "recorded_at", "body", "hash")
 
 
 def line_of(entry: Mapping[str, Any]) -> ArchiveLine:
@@ -93,7 +93,9 @@ def unpack(body: bytes) -> Iterator[ArchiveLine]:
 
 
 def _line(entry: Mapping[str, Any]) -> ArchiveLine:
-    if not all(isinstance(entry[name], str | int) for name in _REQUIRED):
+    if not all(isinstance(entry[name], str) for name in _REQUIRED):
+        raise TypeError
+    if not all(isinstance(entry[name], int) for name in ("epoch", "sequence")):
         raise TypeError
     values: dict[str, Any] = {name: entry.get(name) for name in _NAMES}
     return ArchiveLine(**values | {"evidence": entry.get("evidence") or ""})

@@ -51,7 +51,7 @@ def verify_record(
         typer.Option(metavar="ID", help="Stack identity of an archive without a sealed day (output StackIdentity)."),
     ] = None,
 ) -> None:
-    """Verify sequences and hash chains. Exit code 1: the first break is named.
+    """Verify hash chains, attributes of entries and derived rows. Exit code 1: the first break is named.
 
     Without --anchor the check finds accidental damage only, because a writer of the table can forge a valid chain. With
     --archive the command checks a copy of the archive and needs no stack.

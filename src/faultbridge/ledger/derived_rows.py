@@ -1,0 +1,153 @@
+"""Derived rows: computes the items that follow from a stream and its state again, and names those that differ.
+
+`StreamFacts` collects what the entries of one stream determine. `differences` compares one item.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from faultbridge.domain.clusters import ClusterConfig, ClusterState
+from faultbridge.domain.entries import Draft, EntryType
+from faultbridge.domain.nodes import NodeState
+from faultbridge.errors import Misconfigured
+from faultbridge.ledger.entry_attributes import ParsedEntry
+from faultbridge.ledger.streams import partition
+from faultbridge.ports import Table
+from faultbridge.storage import items, keys, projections
+from faultbridge.storage.proof import Proof, kind_of
+from faultbridge.storage.upcasts import upcast
+from faultbridge.storage.writes import Item, Key
+
+_STATUS_TYPES = frozenset({EntryType.NODE_STATUS, EntryType.CLUSTER_STATUS})
+_ANY_TIME = datetime(1970, 1, 1, tzinfo=UTC)
+"""The time of the write in expected items; it is not compared."""
+
+Difference = tuple[Key, str]
+"""The key of an item, and what is wrong with it."""
+
+
+@dataclass(slots=True)
+class StreamFacts:
+    """What the entries of one stream determine.
+
+    `status_event` is the id of the last status change. `cases` holds the last status and resolution of each case,
+    `links` the rows that lead from a job to its entries, and `serials` the serial numbers that were reported for the
+    device of each link.
+    """
+
+    status: str | None = None
+    status_event: str | None = None
+    cases: dict[str, tuple[str, str | None]] = field(default_factory=dict)
+    links: dict[Key, Item] = field(default_factory=dict)
+    serials: dict[Key, set[str]] = field(default_factory=dict)
+
+    def add(self, parsed: ParsedEntry) -> None:
+        """Add the next entry of the stream."""
+        entry, data = parsed.entry, parsed.data
+        if entry.type in _STATUS_TYPES:
+            self.status, self.status_event = data.get("to"), entry.event_id
+        elif entry.type is EntryType.CASE_STATUS and entry.case_id:
+            self.cases[str(entry.case_id)] = (str(data.get("to")), data.get("resolution"))
+        draft = Draft(entry.type, entry.recorded_at, data)
+        for put in projections.index_rows((draft,), (entry,), partition(entry.stream), entry.recorded_at):
+            if "serial" in put.item:
+                self.serials.setdefault(put.key, set()).add(str(put.item["serial"]))
+            else:
+                self.links[put.key] = put.item
+
+
+def node_differences(
+    table: Table, stored: Item, state: NodeState, config: ClusterConfig, facts: StreamFacts
+) -> Iterator[Difference]:
+    """Yield what differs between a node's state, its entries, and the rows that are derived from both."""
+    key = keys.node_state(state.key)
+    yield from differences(key, stored, {**items.state_item(state, _ANY_TIME), "state": stored["state"]})
+    if facts.status not in (None, state.status):
+        yield key, f"state.status: the last entry says {facts.status}"
+    if facts.status_event not in (None, state.status_event):
+        yield key, f"state.status_event: the last status change is {facts.status_event}"
+    expected = {_key(row): row for row in projections.derived_rows(state, config, _ANY_TIME)}
+    shard = config.shard(state.key.node)
+    absent = {keys.unhealthy_node(state.key.cluster, shard, state.key.node)} - expected.keys()
+    found = table.get_many([*expected, *absent])
+    for row_key, row in expected.items():
+        yield from differences(row_key, found.get(row_key), row)
+    yield from ((row_key, "the node is healthy or retired") for row_key in absent & found.keys())
+    yield from _case_differences(table, state, config, facts)
+    yield from index_differences(table, facts)
+
+
+def cluster_differences(table: Table, stored: Item, state: ClusterState, facts: StreamFacts) -> Iterator[Difference]:
+    """Yield what differs between a cluster's own state and its entries."""
+    key = keys.cluster_state(state.cluster)
+    yield from differences(key, stored, {**items.cluster_item(state, _ANY_TIME), "state": stored["state"]})
+    if facts.status not in (None, state.status):
+        yield key, f"state.status: the last entry says {facts.status}"
+    yield from index_differences(table, facts)
+
+
+def index_differences(table: Table, facts: StreamFacts) -> Iterator[Difference]:
+    """Yield the job links and device links that differ from the entries of a stream."""
+    found = table.get_many([*facts.links, *facts.serials])
+    for key, link in facts.links.items():
+        yield from differences(key, found.get(key), link)
+    for key, serials in facts.serials.items():
+        serial = found[key].get("serial") if key in found else None
+        if serial not in serials:
+            yield key, f"serial: the entries of the device say {', '.join(sorted(serials))}"
+
+
+def _case_differences(
+    table: Table, state: NodeState, config: ClusterConfig, facts: StreamFacts
+) -> Iterator[Difference]:
+    ids = {*facts.cases, *([state.case.id] if state.case else [])}
+    found = table.get_many([keys.case(case_id) for case_id in sorted(ids)])
+    for case_id in sorted(ids):
+        key = keys.case(case_id)
+        row = found.get(key)
+        if row is None:
+            yield key, "the item is missing"
+            continue
+        try:
+            case = items.read_case(row)
+        except (KeyError, TypeError, ValueError, AttributeError, Misconfigured) as error:
+            yield key, f"case: it cannot be read: {error}"
+            continue
+        shard = config.shard(state.key.node)
+        expected = {**items.case_item(case, state.key, shard, _ANY_TIME), "case": row["case"]}
+        yield from differences(key, row, expected)
+        last = facts.cases.get(case_id)
+        if case.id != case_id or last not in (None, (case.status.value, case.resolution)):
+            yield key, f"case: the last entry says {last}"
+        if state.case is not None and state.case.id == case_id and case != state.case:
+            yield key, "case: it differs from the case in the node's state"
+
+
+def unexpected_row(row: Item, state: NodeState, config: ClusterConfig) -> bool:
+    """Return whether an unhealthy-node or queue row is not one of the rows that the state of its node requires."""
+    return _key(row) not in {_key(one) for one in projections.derived_rows(state, config, _ANY_TIME)}
+
+
+def _key(row: Item) -> Key:
+    return Key(str(row["pk"]), str(row["sk"]))
+
+
+def differences(key: Key, stored: Mapping[str, Any] | None, expected: Mapping[str, Any]) -> Iterator[Difference]:
+    """Yield the proven attributes of an item that differ from the expected ones, or that the item is missing."""
+    if stored is None:
+        yield key, "the item is missing"
+        return
+    try:
+        current = upcast(stored)
+    except (KeyError, TypeError, ValueError, Misconfigured):
+        yield key, "schema: no release writes it"
+        return
+    kind = kind_of(key)
+    for name in sorted(current.keys() | expected.keys()):
+        same = (name in current) == (name in expected) and current.get(name) == expected.get(name)
+        if not same and (kind is None or kind.proof(name) is not Proof.UNPROVEN):
+            yield key, f"{name}: another value follows from the record"

@@ -1,0 +1,117 @@
+"""Entry attributes: computes the attributes of a stored entry again from its hashed body, and names those that differ.
+
+An attribute that the body does not determine is listed in `faultbridge.storage.proof`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from faultbridge.domain.entries import Entry, EntryType, Stream, device_of, evidence_digest
+from faultbridge.domain.faults import Severity
+from faultbridge.domain.times import from_text
+from faultbridge.errors import Misconfigured
+from faultbridge.ledger.streams import partition
+from faultbridge.storage import items
+from faultbridge.storage.proof import Proof, proof_of
+from faultbridge.storage.upcasts import upcast
+from faultbridge.storage.wire.archive_lines import line_of
+
+StoredForm = Callable[[Entry, Mapping[str, Any]], Mapping[str, Any]]
+"""Returns the attributes that an entry has where it is stored; the second argument holds its stored attributes."""
+
+_ENTRY = "entry"
+
+
+def table_form(shard: int) -> StoredForm:
+    """Return the form of entries in the table, for a node in this shard of its cluster."""
+
+    def build(entry: Entry, stored: Mapping[str, Any]) -> Mapping[str, Any]:
+        return items.entry_item(entry, partition(entry.stream), shard, stored.get("instance_id"))
+
+    return build
+
+
+def archive_form(entry: Entry, _stored: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the form of an entry in the archive."""
+    return asdict(line_of(items.entry_item(entry, partition(entry.stream), 0)))
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedEntry:
+    """A stored entry as its body describes it, with the two parts of the body."""
+
+    entry: Entry
+    metadata: Mapping[str, Any]
+    data: Mapping[str, Any]
+
+
+def parse_entry(stream: Stream, position: tuple[int, int], stored: Mapping[str, Any]) -> ParsedEntry:
+    """Return the entry that a stored body describes at a position; raises ValueError when the body is not an event."""
+    try:
+        body = json.loads(stored["body"])
+        metadata, data = dict(body["metadata"]), dict(body["data"])
+        dict(data.get("component") or {})
+        kind, severity = EntryType(metadata["event_type"]), metadata["severity"]
+        entry = Entry(
+            stream=stream,
+            epoch=position[0],
+            sequence=position[1],
+            event_id=stream.event_id(*position),
+            type=kind,
+            severity=Severity(severity) if severity else None,
+            recorded_at=from_text(metadata["recorded_at"]),
+            body=stored["body"],
+            hash=str(stored.get("hash")),
+            evidence=str(stored.get("evidence") or ""),
+            case_id=metadata["case_id"],
+            device=device_of(kind, data),
+            causation_id=metadata.get("causation_id"),
+        )
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(str(error)) from None
+    return ParsedEntry(entry, metadata, data)
+
+
+def misplaced(parsed: ParsedEntry) -> list[str]:
+    """Return the names in the body's metadata that contradict the entry's position in its stream."""
+    entry, stream = parsed.entry, parsed.entry.stream
+    expected = {
+        "epoch": entry.epoch,
+        "sequence": entry.sequence,
+        "stream": stream.name,
+        "event_id": entry.event_id,
+        "cluster": stream.cluster,
+        "node": stream.node,
+    }
+    return [name for name, value in expected.items() if parsed.metadata.get(name) != value]
+
+
+def altered_attributes(parsed: ParsedEntry, stored: Mapping[str, Any], form: StoredForm) -> list[str]:
+    """Return the names of the stored attributes that differ from what the body of the entry determines."""
+    try:
+        current = upcast(stored)
+    except (KeyError, TypeError, ValueError, Misconfigured):
+        return ["schema"]
+    expected, evidence = form(parsed.entry, current), parsed.entry.evidence
+    altered = {name for name in _different(current, expected) if not _unproven(name, current)}
+    if parsed.data.get("evidence_sha256") != (evidence_digest(evidence) if evidence else None):
+        altered.add("evidence")
+    return sorted(altered)
+
+
+def _different(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
+    return [name for name in one.keys() | other.keys() if one.get(name, _MISSING) != other.get(name, _MISSING)]
+
+
+_MISSING = object()
+
+
+def _unproven(name: str, stored: Mapping[str, Any]) -> bool:
+    """Return whether the body does not determine this attribute. The index keys of the outbox may be missing."""
+    if name in {"gsi4pk", "gsi4sk"}:
+        return name not in stored
+    return proof_of(_ENTRY, name) is Proof.UNPROVEN

@@ -1,0 +1,75 @@
+"""Stream seal: the last entry of a stream that is sealed in the archive, and how far its entries may expire."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from faultbridge.domain.nodes import Head
+from faultbridge.errors import Rejected
+from faultbridge.storage import items, keys
+from faultbridge.storage.writes import Item
+
+Position = tuple[int, int]
+"""Epoch and sequence of an entry."""
+
+
+_UNSEALED = Head(epoch=0)
+
+
+@dataclass(frozen=True, slots=True)
+class StreamSeal:
+    """`head` is the last sealed entry. Entries up to `expires_to` may have an expiry time.
+
+    `expires_to` is ahead of `head` while the expiry times of a day are being set.
+    """
+
+    head: Head = _UNSEALED
+    expires_to: Position = (0, 0)
+
+    @property
+    def position(self) -> Position:
+        """Return the position of the last sealed entry."""
+        return self.head.epoch, self.head.sequence
+
+    @property
+    def missing_to(self) -> Position:
+        """Return the position up to which entries may have expired."""
+        return min(self.position, self.expires_to)
+
+
+def place_text(position: Position) -> str:
+    """Return a position as text that sorts like the position."""
+    return f"{position[0]:04d}#{position[1]:012d}"
+
+
+def seal_item(partition: str, seal: StreamSeal, day: str, now: datetime) -> Item:
+    """Return the item of a seal; `day` is the last sealed day."""
+    attributes = {
+        "epoch": seal.head.epoch,
+        "seq": seal.head.sequence,
+        "hash": seal.head.hash,
+        "place": place_text(seal.position),
+        "segment": day,
+        "expires_to": place_text(seal.expires_to),
+    }
+    return items.item(keys.stream_anchor(partition), now, attributes)
+
+
+def read_seal(found: Mapping[str, Any] | None) -> StreamSeal:
+    """Return the seal in an item, position 0 without an item. Raises Rejected `bad_seal` for a damaged item."""
+    if found is None:
+        return StreamSeal()
+    try:
+        epoch, sequence = found["expires_to"].split("#")
+        head = Head(epoch=found["epoch"], sequence=found["seq"], hash=found["hash"])
+        seal = StreamSeal(head, (int(epoch), int(sequence)))
+        consistent = found["place"] == place_text(seal.position)
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        raise Rejected("bad_seal", f"the seal of {found.get('pk')} cannot be read: {error}") from None
+    if not consistent:
+        place = f"{found['place']} is not {seal.head.epoch}/{seal.head.sequence}"
+        raise Rejected("bad_seal", f"the seal of {found.get('pk')} contradicts itself: {place}")
+    return seal

@@ -1,0 +1,150 @@
+"""Stream verification: checks the entries of one stream, its state, its seal and the rows derived from them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from faultbridge.domain.clusters import ClusterConfig
+from faultbridge.domain.entries import Stream
+from faultbridge.domain.nodes import Head, NodeKey
+from faultbridge.errors import Misconfigured, Rejected
+from faultbridge.ledger.derived_rows import StreamFacts, cluster_differences, node_differences
+from faultbridge.ledger.entry_attributes import table_form
+from faultbridge.ledger.hash_chain import Break, BreakKind, ChainScan, KnownHashes
+from faultbridge.ledger.queries import query_all, registered
+from faultbridge.ledger.stream_seal import StreamSeal, read_seal
+from faultbridge.ledger.streams import partition
+from faultbridge.ports import Table
+from faultbridge.storage import items, keys
+from faultbridge.storage.writes import Item, Key
+
+UNREADABLE = (KeyError, TypeError, ValueError, AttributeError, Misconfigured)
+"""What reading a damaged item raises."""
+
+
+@dataclass(frozen=True, slots=True)
+class AnchoredHashes:
+    """The hashes of one cluster's streams that the vault holds, by stream, epoch and sequence.
+
+    `known` comes from anchors and sealed manifests, `sealed` from sealed manifests only. `recovered` holds the epochs
+    that `faultbridge recover` began, `breaks` what is wrong with the objects of the vault.
+    """
+
+    known: Mapping[str, KnownHashes] = field(default_factory=dict)
+    sealed: Mapping[str, KnownHashes] = field(default_factory=dict)
+    recovered: frozenset[int] = frozenset()
+    breaks: tuple[Break, ...] = ()
+    anchors: int = 0
+
+    def of(self, stream: str) -> KnownHashes:
+        """Return the known hashes of one stream."""
+        return self.known.get(stream, {})
+
+
+def row_break(stream: str, key: Key, detail: str) -> Break:
+    """Return the break of a table item that does not follow from the record."""
+    name = f"{key.pk} {key.sk}"
+    return Break(stream, 0, 0, BreakKind.ROW, f"{name}: {detail}", name)
+
+
+@dataclass(slots=True)
+class StreamVerification:
+    """Verifies one stream; `entries` counts what was read."""
+
+    table: Table
+    stream: Stream
+    config: ClusterConfig
+    anchored: AnchoredHashes | None
+    entries: int = 0
+    _facts: StreamFacts = field(default_factory=StreamFacts)
+    _read_to: str | None = None
+
+    def breaks(self) -> list[Break]:
+        """Return the breaks of the stream. Raises Rejected `unknown_node` when its node is not registered."""
+        key = keys.stream_anchor(partition(self.stream))
+        while True:
+            stored = self.table.get(key)
+            self.entries, self._facts, self._read_to = 0, StreamFacts(), None
+            found = self._breaks(key, stored)
+            # The seal decides which entries may expire, so breaks count only while it does not move.
+            if not found or self.table.get(key) == stored:
+                return found
+
+    def _breaks(self, key: Key, stored: Item | None) -> list[Break]:
+        found: list[Break] = []
+        try:
+            seal = read_seal(stored)
+        except Rejected as error:
+            seal = StreamSeal()
+            found.append(row_break(self.stream.name, key, error.detail))
+        anchored = self.anchored or AnchoredHashes()
+        if self.anchored is not None and seal.missing_to > (0, 0):
+            found += _check_seal(self.stream, seal.head, anchored.sealed.get(self.stream.name, {}))
+        scan = ChainScan(
+            self.stream,
+            table_form(self.config.shard(self.stream.node) if self.stream.node else 0),
+            seal=seal,
+            known=anchored.of(self.stream.name),
+            recovered=anchored.recovered,
+            observe=self._facts.add,
+        )
+        found += self._scan(scan, None)
+        return found + self._check_state(scan)
+
+    def _check_state(self, scan: ChainScan) -> list[Break]:
+        """Check the state and its rows against the entries; again when the stream grows meanwhile."""
+        key, late = _state_key(self.stream), list[Break]()
+        while True:
+            # Entries and head are committed together, so a head read now is not older than any entry read before.
+            stored = self.table.get(key)
+            try:
+                head = self._head(stored)
+            except UNREADABLE as error:
+                return [*late, row_break(self.stream.name, key, f"the state cannot be read: {error}")]
+            if not scan.has_reached(head):
+                late += self._scan(scan, head)
+            rows = [] if stored is None else self._row_breaks(stored)
+            if not rows or self.table.get(key) == stored:
+                return [*late, *scan.check_head(head), *scan.check_known(), *rows]
+
+    def _scan(self, scan: ChainScan, up_to: Head | None) -> list[Break]:
+        """Check the entries after the last one that was read, at most to a head."""
+        found: list[Break] = []
+        for item in query_all(self.table, partition(self.stream), prefix=keys.ENTRY, after=self._read_to):
+            self.entries += 1
+            found += scan.check(item)
+            self._read_to = str(item["sk"])
+            if up_to is not None and scan.has_reached(up_to):
+                break
+        return found
+
+    def _row_breaks(self, stored: Item) -> list[Break]:
+        """Compare the state, and the rows that are derived from it, with the entries."""
+        if self.stream.node is None:
+            cluster = items.read_cluster(self.stream.cluster, stored)
+            found = cluster_differences(self.table, stored, cluster, self._facts)
+        else:
+            state = items.read_state(NodeKey(self.stream.cluster, self.stream.node), stored)
+            found = node_differences(self.table, stored, state, self.config, self._facts)
+        return [row_break(self.stream.name, key, detail) for key, detail in found]
+
+    def _head(self, stored: Item | None) -> Head:
+        if self.stream.node is None:
+            return items.read_cluster(self.stream.cluster, stored).head
+        return registered(items.read_state(NodeKey(self.stream.cluster, self.stream.node), stored)).head
+
+
+def _state_key(stream: Stream) -> Key:
+    if stream.node is None:
+        return keys.cluster_state(stream.cluster)
+    return keys.node_state(NodeKey(stream.cluster, stream.node))
+
+
+def _check_seal(stream: Stream, start: Head, sealed: KnownHashes) -> list[Break]:
+    """Check the seal in the table against the sealed manifests, because the table may be forged."""
+    known = sealed.get((start.epoch, start.sequence))
+    if known is not None and known.hash == start.hash:
+        return []
+    detail = "the table marks the stream as sealed up to this entry, but no sealed manifest does"
+    return [Break(stream.name, start.epoch, start.sequence, BreakKind.ANCHOR, detail)]
