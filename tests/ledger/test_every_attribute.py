@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from faultbridge.domain.faults import Component, ComponentType
+from faultbridge.ledger.stream_seal import entry_position
 from faultbridge.ledger.verify import Break
-from faultbridge.storage import keys
 from faultbridge.storage.proof import ItemKind, Proof, kind_of
 from faultbridge.storage.writes import Item, Key, Put
 from tests.archive.world import N1, ArchiveWorld
@@ -97,7 +97,7 @@ def names(found: Break, item: Item) -> bool:
     """Return whether a break names an item: by its key, or by the position of an entry or of a head."""
     pk, sk = str(item["pk"]), str(item["sk"])
     stream = "/".join(pk.split("#")[1:3])
-    position = keys.entry_position(sk)
+    position = entry_position(sk)
     if position is not None:
         return found.stream == stream and (found.epoch, found.sequence) == position
     return found.object == f"{pk} {sk}" or (sk in {"STATE", "ANCHOR"} and found.stream == stream)

@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 from faultbridge.domain.entries import Stream, chain
 from faultbridge.domain.nodes import Head
 from faultbridge.ledger.entry_attributes import ParsedEntry, StoredForm, altered_attributes, misplaced, parse_entry
-from faultbridge.ledger.stream_seal import Position, StreamSeal
-from faultbridge.storage import keys
+from faultbridge.ledger.stream_seal import Position, StreamSeal, entry_position
 
 
 class BreakKind(StrEnum):
@@ -194,5 +193,5 @@ class ChainScan:
 def _position(stored: Mapping[str, Any]) -> Position | None:
     """Return the position in an entry's sort key, or the position of an archive line."""
     if "sk" in stored:
-        return keys.entry_position(str(stored["sk"]))
+        return entry_position(str(stored["sk"]))
     return stored["epoch"], stored["sequence"]

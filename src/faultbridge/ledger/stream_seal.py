@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -16,6 +17,7 @@ Position = tuple[int, int]
 """Epoch and sequence of an entry."""
 
 
+_ENTRY_SORT_KEY = re.compile(rf"{keys.ENTRY}(\d{{4}})#(\d{{12}})")
 _UNSEALED = Head(epoch=0)
 
 
@@ -38,6 +40,12 @@ class StreamSeal:
     def missing_to(self) -> Position:
         """Return the position up to which entries may have expired."""
         return min(self.position, self.expires_to)
+
+
+def entry_position(sort_key: str) -> Position | None:
+    """Return the position in the sort key of an entry; None for another sort key."""
+    found = _ENTRY_SORT_KEY.fullmatch(sort_key)
+    return None if found is None else (int(found[1]), int(found[2]))
 
 
 def place_text(position: Position) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from datetime import datetime
 
 from faultbridge.domain.clusters import shard_of
@@ -18,7 +17,6 @@ NO_CLUSTER = "-"
 CLUSTERS = "CLUSTERS"
 LIVE_PAGE = "LIVE#"
 _HEARTBEAT = "SEEN"
-_ENTRY_SORT_KEY = re.compile(rf"{ENTRY}(\d{{4}})#(\d{{12}})")
 
 
 def node_partition(key: NodeKey) -> str:
@@ -49,12 +47,6 @@ def counter_samples(key: NodeKey, source: str) -> Key:
 def entry(partition: str, epoch: int, sequence: int) -> Key:
     """Return the key of one entry; the epoch separates the entries of a node name that is used again."""
     return Key(partition, f"{ENTRY}{epoch:04d}#{sequence:012d}")
-
-
-def entry_position(sort_key: str) -> tuple[int, int] | None:
-    """Return the epoch and sequence in the sort key of an entry; None for another sort key."""
-    found = _ENTRY_SORT_KEY.fullmatch(sort_key)
-    return None if found is None else (int(found[1]), int(found[2]))
 
 
 def cluster_partition(cluster: str) -> str:
