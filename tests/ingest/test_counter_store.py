@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from datetime import datetime, timedelta
 
 import pytest
 
-from faultbridge.domain.faults import Component, CounterSample
+from faultbridge.domain.faults import Component, ComponentType, CounterSample
 from faultbridge.domain.times import to_text
 from faultbridge.ingest.counter_store import WRITE_INTERVAL, ComparedSamples, CounterStore
 from faultbridge.simulation.fakes import FakeTable
@@ -81,3 +82,45 @@ def test_a_newer_sample_of_another_process_stays(samples: CounterStore, caplog: 
     samples.write_alone(slow)
     assert [record.message for record in caplog.records] == ["counter_samples_not_stored"]
     assert stored_at(samples) == to_text(after(minutes=12))
+
+
+def ports(number: int, at: datetime, first: int = 0) -> list[tuple[CounterSample, datetime]]:
+    values = {f"counter_{name}": 10**15 for name in range(20)}
+    nics = (Component(ComponentType.NIC, name=f"mlx5_{port}") for port in range(first, first + number))
+    return [(CounterSample(SOURCE, nic, values), at) for nic in nics]
+
+
+def stored_ports(samples: CounterStore) -> set[str]:
+    found = samples.table.get(keys.counter_samples(KEY, SOURCE))
+    assert found is not None
+    return set(found["samples"]["ports"])
+
+
+def test_the_counters_of_a_component_that_was_not_reported_for_a_day_are_forgotten(samples: CounterStore) -> None:
+    for hours in range(6, 31, 6):
+        samples.write_alone(compared(samples, *ports(2, after(hours=hours), first=hours)))
+    assert stored_ports(samples) == {
+        f"nic/name=mlx5_{port}" for hours in (12, 18, 24, 30) for port in (hours, hours + 1)
+    }
+
+
+@pytest.mark.parametrize("number", [10, 100, 1000])
+def test_counters_of_many_components_stay_below_200_kb_and_the_excess_is_a_fault(
+    samples: CounterStore, number: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    found = compared(samples, *ports(number, after(hours=1)))
+    (put,) = found.with_faults or found.alone
+    assert len(json.dumps(put.item).encode()) < 200_000
+    excess = number + 2 - len(put.item["samples"]["ports"])
+    assert codes(found) == (["agent.flood"] if excess else [])
+    assert [record.message for record in caplog.records] == (["counters_not_stored"] if excess else [])
+    assert bool(excess) == (number == 1000)
+
+
+def test_components_that_change_with_every_sample_do_not_accumulate(samples: CounterStore) -> None:
+    for hour in range(1, 20):
+        found = compared(samples, *ports(100, after(hours=hour), first=100 * hour))
+        for put in (*found.with_faults, *found.alone):
+            samples.table.write(put)
+    assert len(json.dumps(samples.table.get(keys.counter_samples(KEY, SOURCE))).encode()) < 200_000
