@@ -55,6 +55,12 @@ def nvlink5_units() -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
     return units
 
 
+@cache
+def dcgm_texts() -> Mapping[str, str]:
+    """Return the fault code of each phrase in a message of DCGM, the most specific phrase first."""
+    return {row["contains"]: row["code"] for row in _read_beside("dcgm_texts.json")["texts"]}
+
+
 class _LazyRows(Mapping[str, Row]):
     """The rows by code, built on first use, because a batch of faults needs few of several hundred."""
 

@@ -1,4 +1,4 @@
-"""Decodes `dcgm-health`: `dcgmi health -c -j` as a health snapshot of DCGM's watched systems.
+"""Decodes `dcgm-health`: `dcgmi health -c`, with or without `-j`, as a health snapshot of DCGM's watched systems.
 
 Grammar: a tree of `children` and `value` that lists only devices with incidents. A message longer than 54 characters
 is split at words into `overflow`. `Internal error` means unknown, neither healthy nor faulty.
@@ -15,6 +15,8 @@ from typing import Any
 from faultbridge.decoders.common.decoder import Decoder, Hints
 from faultbridge.decoders.common.documents import embedded, text_of
 from faultbridge.decoders.common.fields import evidence, truncate
+from faultbridge.decoders.dcgm.health_table import is_health_table, report_of_table
+from faultbridge.decoders.dcgm.texts import code_of_text, codes_of_texts
 from faultbridge.domain.faults import Action, Component, ComponentType, Fault, Observation, Severity, Snapshot
 from faultbridge.errors import Rejected
 
@@ -56,13 +58,16 @@ def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
 
 def recognize(body: bytes) -> bool:
     """Return whether a body has the report's own words."""
-    return b'"Overall Health"' in body or b"Health watches not enabled" in body
+    is_json = b'"Overall Health"' in body
+    return is_json or b"Health watches not enabled" in body or is_health_table(text_of(body))
 
 
 def _report(body: bytes) -> Mapping[str, Any]:
     text = text_of(body)
     if "Health watches not enabled" in text:
         raise Rejected("watches_not_enabled", "DCGM watches nothing on this node; run `dcgmi health -s a`")
+    if (table := report_of_table(text)) is not None:
+        return table
     document = embedded(text)
     if document is None:
         raise Rejected("malformed_json", "no complete JSON object")
@@ -100,21 +105,23 @@ def _text(node: object) -> str:
 
 
 def _fault(component: Component, system: str, health: str, text: str) -> Fault:
+    stated = code_of_text(text)
     fault = Fault(
         source=SOURCE,
-        code=health_code(system),
+        code=stated or health_code(system),
         component=component,
         message=truncate(text or f"{system}: {health}"),
         evidence=evidence(f"{system}: {health} {text}".strip()),
         attributes={"system": system[:64], "health": health},
     )
-    return fault.classified(Severity.WARNING, Action.NONE) if health == "Warning" else fault
+    # What the text states decides; a warning about anything else is only watched.
+    return fault.classified(Severity.WARNING, Action.NONE) if health == "Warning" and stated is None else fault
 
 
 def _covers(unknown: set[tuple[str, Component]], present: list[Fault]) -> dict[str, tuple[Component, ...]]:
     gpus = [Component(ComponentType.GPU, index=index) for index in range(MAX_GPUS)]
     others = [fault.component for fault in present if fault.component.type is not ComponentType.GPU]
-    codes = {f"dcgm.health_{system}" for system in _SYSTEMS} | {fault.code for fault in present}
+    codes = {f"dcgm.health_{system}" for system in _SYSTEMS} | {fault.code for fault in present} | codes_of_texts()
     return {
         code: tuple(component for component in (*gpus, *others) if (code, component) not in unknown)
         for code in sorted(codes)
@@ -123,7 +130,7 @@ def _covers(unknown: set[tuple[str, Component]], present: list[Fault]) -> dict[s
 
 DECODER = Decoder(
     name=SOURCE,
-    summary="dcgmi health -c -j: DCGM's watches on each GPU",
+    summary="dcgmi health -c, as JSON (-j) or as a table: DCGM's watches on each GPU",
     example='{"body": {"Overall Health": {"value": "Healthy"}}, "header": ["Health Monitor Report"]}',
     recognize=recognize,
     decode=decode,

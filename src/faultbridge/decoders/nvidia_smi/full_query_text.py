@@ -14,6 +14,8 @@ from faultbridge.errors import Rejected
 _TITLE = "NVSMI LOG"
 _STEP = 4
 _MAX_DEPTH = 10
+# nvidia-smi 470 to 610 prints at least a hundred fields of a GPU before its processes.
+_FIELDS_OF_A_WHOLE_GPU = 100
 _GPU = re.compile(r"GPU ([0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-9a-fA-F])$")
 _FIELD = re.compile(r"( {0,60})(\S[^:]{0,80}?) *: ?(.*)$")
 _HEADING = re.compile(r"( {0,60})([A-Z][\w .()/&-]{0,60}?) *$")
@@ -77,10 +79,22 @@ def read_full_query(text: str) -> FullQuery:
             _set_field(gpus[-1].fields, path, value)
     if not gpus:
         raise Rejected("no_framing", "the output contains no GPU")
+    if _is_cut_off(text, gpus):
+        # Half of a GPU's fields would look like a healthy GPU.
+        raise Rejected("truncated", "a GPU without its last section `Processes`; send the whole output")
     query.at = local_time(head.get("timestamp", ""))
     query.complete = head.get("attached_gpus") == str(len(gpus)) and all(gpu.address for gpu in gpus)
     query.outputs = tuple(_gpu_output(gpu, index if query.complete else None) for index, gpu in enumerate(gpus))
     return query
+
+
+def _is_cut_off(text: str, gpus: list[_Gpu]) -> bool:
+    """Return whether a whole output lacks the last section of a GPU; a part of an output has no such section."""
+    last = gpus[-1].fields
+    if "product_name" not in last or any(path.partition("/")[0] == "processes" for path in last):
+        return False
+    is_whole = any(len(gpu.fields) > _FIELDS_OF_A_WHOLE_GPU for gpu in gpus)
+    return is_whole or not text.endswith("\n")
 
 
 def _set_field(fields: dict[str, str], path: str, value: str) -> None:

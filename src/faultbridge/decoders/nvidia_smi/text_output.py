@@ -26,7 +26,7 @@ from faultbridge.decoders.nvidia_smi.snapshot import (
     local_time,
     stated_fault,
 )
-from faultbridge.domain.faults import Component, Fault, Observation, Snapshot
+from faultbridge.domain.faults import Action, Component, Fault, Observation, Severity, Snapshot
 from faultbridge.errors import Rejected
 
 SOURCE = "nvidia-smi-text"
@@ -85,6 +85,7 @@ _ROW = re.compile(
 )
 _CELLS = re.compile(r"^\| ?(\S{1,8}) +(\S{1,8}) +(\S{1,8}) +([^|\n]{1,40})\|", re.MULTILINE)
 _CLOCK = re.compile(r"^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) \w{3} +\d{1,2} \d\d:\d\d:\d\d \d{4}", re.MULTILINE)
+_INACTIVE = "<inactive>"
 LINK_CODE = "smi.nvlink_inactive"
 
 
@@ -126,17 +127,31 @@ def _rows(text: str) -> Iterator[GpuOutput]:
         yield GpuOutput(fields, gpu_component(row[2], "", "", index_of(row[1])), frozenset(fields.values()))
 
 
+def _model(gpu: re.Match[str]) -> str:
+    return gpu[0].partition(": ")[2].partition(" (UUID")[0]
+
+
 def read_links(source: str, text: str) -> Snapshot:
-    """Return a health snapshot of NVLinks: one inactive link beside active links of its GPU is a fault."""
+    """Return a health snapshot of NVLinks: an inactive link beside active links of its GPU or node is a fault."""
     listed = bounded(_LISTED.finditer(text))
     present: list[Fault] = []
     covered: list[Component] = []
-    for position, gpu in enumerate(listed):
-        end = listed[position + 1].start() if position + 1 < len(listed) else len(text)
-        links = {int(found[1]): found[2] for found in _LINK.finditer(text, gpu.end(), end)}
-        inactive = sorted(number for number, speed in links.items() if speed == "<inactive>")
+    ends = [gpu.start() for gpu in listed[1:]] + [len(text)]
+    of_gpu = [dict(_LINK.findall(text, gpu.end(), end)) for gpu, end in zip(listed, ends, strict=True)]
+    # A model without NVLinks lists none or only inactive ones; beside a GPU of the same model with links, it lost them.
+    linked_models = {
+        _model(gpu)
+        for gpu, links in zip(listed, of_gpu, strict=True)
+        if any(one != _INACTIVE for one in links.values())
+    }
+    for gpu, links in zip(listed, of_gpu, strict=True):
+        inactive = sorted(int(number) for number, speed in links.items() if speed == _INACTIVE)
         component = gpu_component("", gpu[2], "", index_of(gpu[1]))
         if len(inactive) == len(links):
+            if _model(gpu) in linked_models:
+                covered.append(component)
+                lost = stated_fault(source, LINK_CODE, component, "All NVLinks inactive.", {"links": "all"})
+                present.append(lost.classified(Severity.ERROR, Action.RESET_GPU))
             continue
         covered.append(component)
         if inactive:

@@ -1,0 +1,20 @@
+"""Names the fault that a DCGM message states in words, where DCGM prints no error number."""
+
+from __future__ import annotations
+
+import re
+
+from faultbridge.data import dcgm_texts
+
+_SPACE = re.compile(r"\s{1,64}")
+
+
+def code_of_text(text: str) -> str | None:
+    """Return the fault code of a message; None if its words name no specific fault."""
+    words = _SPACE.sub(" ", text)
+    return next((code for phrase, code in dcgm_texts().items() if phrase in words), None)
+
+
+def codes_of_texts() -> frozenset[str]:
+    """Return every code that a message can state."""
+    return frozenset(dcgm_texts().values())

@@ -1,0 +1,133 @@
+"""DCGM's texts without error numbers, its health table, and the counters of its exporter."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from faultbridge.data import load_catalog
+from faultbridge.data.counters import thresholds
+from faultbridge.decoders import registry
+from faultbridge.domain.faults import Action, Component, ComponentType, CounterSample, Fault, Severity, Snapshot
+from faultbridge.errors import Rejected
+from faultbridge.pipeline.normalize.compare import compare
+
+TABLE = """Health Monitor Report
++----------------------------------------------------------------------------+
+| Group 0            | Overall Health: Failure                               |
++====================+=======================================================+
+| GPU 3              | Memory system: Failure                                |
+|                    |   GPU 3 had memory errors and row remappings are      |
+|                    |   pending                                             |
+|                    | Driver: Warning                                       |
+|                    |   something that has no name                          |
++----------------------------------------------------------------------------+
+"""
+NOON = datetime(2026, 2, 3, 12, tzinfo=UTC)
+
+
+def report(text: str, health: str = "Failure") -> bytes:
+    system = {"Driver": {"value": health, "overflow": text.split("|")}}
+    gpu = {"children": {"0": {"children": {"Errors": {"children": system}}, "value": health}}}
+    return json.dumps({"body": {"GPU": gpu, "Overall Health": {"value": health}}, "header": ["Health"]}).encode()
+
+
+def health(body: bytes) -> list[Fault]:
+    (snapshot,) = registry.decode("dcgm-health", body)
+    assert isinstance(snapshot, Snapshot)
+    assert all(one.component in snapshot.covers[one.code] for one in snapshot.present)
+    return [load_catalog().classify(one) for one in snapshot.present]
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "action"),
+    [
+        (
+            "GPU 0 had uncorrectable memory errors and row|remapping failed.",
+            "dcgm.row_remap_failure",
+            Action.REPLACE_NODE,
+        ),
+        ("GPU 0 has fallen off the bus.", "dcgm.fallen_off_bus", Action.REPLACE_NODE),
+        ("GPU 0 had memory errors and row remappings are|pending", "dcgm.pending_row_remap", Action.RESET_GPU),
+        ("GPU 0 requires a reset. Recovery action: 1 (GPU_RESET).", "dcgm.gpu_recovery_reset", Action.RESET_GPU),
+        ("GPU 0 requires a reboot.|Recovery action: 2 (NODE_REBOOT).", "dcgm.gpu_recovery_reboot", Action.REBOOT_NODE),
+    ],
+)
+@pytest.mark.parametrize("level", ["Failure", "Warning"])
+def test_the_text_of_a_health_incident_decides(text: str, code: str, action: Action, level: str) -> None:
+    (fault,) = health(report(text, level))
+    assert (fault.code, fault.action) == (code, action)
+
+
+def test_a_warning_whose_text_names_no_fault_stays_a_warning() -> None:
+    (fault,) = health(report("something else", "Warning"))
+    assert (fault.code, fault.severity, fault.action) == ("dcgm.health_driver", Severity.WARNING, Action.NONE)
+
+
+def test_the_table_of_a_health_check_is_read_like_its_json() -> None:
+    assert registry.recognize(TABLE.encode()) == "dcgm-health"
+    found = [(one.code, one.component.index, one.severity) for one in health(TABLE.encode())]
+    assert found == [
+        ("dcgm.pending_row_remap", 3, Severity.ERROR),
+        ("dcgm.health_driver", 3, Severity.WARNING),
+    ]
+    healthy = "Health Monitor Report\n+---+\n| Group 0            | Overall Health: Healthy        |\n+---+\n"
+    assert health(healthy.encode()) == []
+
+
+GPU = Component(ComponentType.GPU, index=0)
+LIMITS = sorted(one for source, one in thresholds() if source == "dcgm-metrics")
+
+
+def rise(counter: str, by: int, seconds: int) -> list[str]:
+    first = CounterSample("dcgm-metrics", GPU, {counter: 5}, NOON)
+    second = CounterSample("dcgm-metrics", GPU, {counter: 5 + by}, NOON + timedelta(seconds=seconds))
+    return [load_catalog().classify(one).severity.value for one in compare(first, second)]  # type: ignore[union-attr]  # classified
+
+
+@pytest.mark.parametrize("counter", LIMITS)
+def test_a_counter_of_the_exporter_is_a_warning_only_above_its_limit(counter: str) -> None:
+    limit = thresholds()["dcgm-metrics", counter]
+    seconds = limit.seconds or 30
+    assert rise(counter, limit.limit + 1, seconds) == ["warning"]
+    assert rise(counter, limit.limit, seconds) == []
+    assert rise(counter, -5, seconds) == []
+
+
+def test_a_counter_with_a_limit_is_kept_from_a_scrape() -> None:
+    for counter in LIMITS:
+        (sample,) = registry.decode("dcgm-metrics", f'{counter}{{gpu="0",UUID="GPU-0a"}} 7\n'.encode())
+        assert isinstance(sample, CounterSample)
+        assert sample.values == {counter: 7}
+
+
+LINKS = "GPU {0}: NVIDIA H100 80GB HBM3 (UUID: GPU-0{0})\n{1}"
+UP = "".join(f"\t Link {n}: 26.562 GB/s\n" for n in range(18))
+DOWN = "".join(f"\t Link {n}: <inactive>\n" for n in range(18))
+NONE = "NVML: Unable to retrieve NVLink information as all links are inactive\n"
+
+
+@pytest.mark.parametrize("lost", [DOWN, NONE])
+def test_a_gpu_without_links_beside_gpus_with_links_is_a_fault(lost: str) -> None:
+    body = "".join(LINKS.format(n, lost if n == 3 else UP) for n in range(8)).encode()
+    (snapshot,) = registry.decode("nvidia-smi-text", body)
+    assert isinstance(snapshot, Snapshot)
+    (fault,) = snapshot.present
+    assert (fault.code, fault.component.index, fault.severity) == ("smi.nvlink_inactive", 3, Severity.ERROR)
+
+
+@pytest.mark.parametrize("lines", [30, 60, 90, 120, 150, 180, 210])
+def test_a_whole_query_that_was_cut_off_is_rejected(lines: int, shared: Path) -> None:
+    whole = (shared / "samples" / "nvidia-smi-q__h100x8-hw-power-brake-slowdown-535.txt").read_text("utf-8")
+    kept = whole.split("\n")[: len(whole.split("\n")) - lines]
+    with pytest.raises(Rejected):
+        registry.decode("nvidia-smi-text", "\n".join([*kept, ""]).encode())
+
+
+def test_gpus_of_which_none_has_links_are_no_fault() -> None:
+    (snapshot,) = registry.decode("nvidia-smi-text", "".join(LINKS.format(n, DOWN) for n in range(4)).encode())
+    assert isinstance(snapshot, Snapshot)
+    assert snapshot.present == ()
