@@ -1,0 +1,69 @@
+"""Agreement with the public tables of NVIDIA and of peers; each departure is named here and justified in its row."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping
+from pathlib import Path
+
+from faultbridge.data import load_catalog
+from faultbridge.decoders import registry
+from faultbridge.domain.faults import Action, Fault
+
+BUCKETS: Mapping[str, frozenset[Action]] = {
+    "RESTART_APP": frozenset({Action.RESTART_APP}),
+    "IGNORE": frozenset({Action.NONE}),
+    "RESET_GPU": frozenset({Action.RESET_GPU}),
+    "CONTACT_SUPPORT": frozenset({Action.CONTACT_SUPPORT}),
+    "RESTART_BM": frozenset({Action.REBOOT_NODE, Action.REPLACE_NODE}),
+    "RESTART_VM": frozenset({Action.REBOOT_NODE}),
+    "WORKFLOW_XID_48": frozenset({Action.RESET_GPU}),
+    "WORKFLOW_NVLINK_ERR": frozenset({Action.RESET_GPU}),
+    "CHECK_MECHANICALS": frozenset({Action.RUN_DIAGNOSTICS}),
+    "UPDATE_SWFW": frozenset({Action.NONE, Action.RUN_DIAGNOSTICS}),
+}
+# Code: NVIDIA's bucket. The reason of each is in its catalog row.
+DEPARTURES = {
+    "xid.54": "CHECK_MECHANICALS",
+    "xid.61": "CONTACT_SUPPORT",
+    "xid.64": "RESET_GPU",
+    "xid.78": "UPDATE_SWFW",
+    "xid.137": "IGNORE",
+}
+MIN_AGREEMENT = 0.98
+
+
+def rows(shared: Path, name: str) -> list[dict[str, str]]:
+    with (shared / "catalogue" / name).open(encoding="utf-8") as stream:
+        return list(csv.DictReader(stream))
+
+
+def decoded(line: str) -> Fault:
+    (found,) = registry.decode("kernel-log", line.encode())
+    assert isinstance(found, Fault)
+    return found
+
+
+def test_the_actions_of_xids_and_sxids_agree_with_nvidia_except_for_the_named_ones(shared: Path) -> None:
+    departures: dict[str, str] = {}
+    xids = rows(shared, "xid_catalog.csv")
+    for row in xids:
+        fault = decoded(f"[ 1.0] NVRM: Xid (PCI:0000:c1:00): {row['code']}, pid=1, name=x, text")
+        assert fault.code == f"xid.{row['code']}"
+        action, bucket = load_catalog().classify(fault).action, row["recommended_action"]
+        if bucket in BUCKETS and action not in BUCKETS[bucket]:
+            departures[fault.code] = bucket
+    sxids = rows(shared, "sxid_catalog.csv")
+    for row in sxids:
+        line = f"[ 1.0] nvidia-nvswitch0: SXid (PCI:0000:05:00.0): {row['code']}, Non-fatal, Link 1 text"
+        assert decoded(line).code == f"sxid.{row['code']}"
+    assert departures == DEPARTURES
+    assert 1 - len(departures) / (len(xids) + len(sxids)) >= MIN_AGREEMENT
+
+
+def test_each_departure_is_marked_and_justified_in_its_row() -> None:
+    for code in DEPARTURES:
+        row = load_catalog().row(code)
+        assert row.conflict, code
+        assert row.reason, code
+        assert row.recommendations, code
