@@ -105,6 +105,25 @@ def repairs_over_budget(bodies: Iterable[Body], concurrent: int, per_hour: int) 
             yield f"{meta['case_id']}: {len(running)} repairs at once, {len(starts)} within an hour"
 
 
+def unapproved_repairs(bodies: Iterable[Body], requiring: Mapping[str, frozenset[str]]) -> Iterator[str]:
+    """Yield each repair of a node that started without the approval of this repair action for this attempt.
+
+    `requiring` holds the repair actions that require approval by the name of the rule; `bodies` are in order.
+    """
+    asked: dict[tuple[str, int], str] = {}
+    approved: set[tuple[str, int, str]] = set()
+    for body in bodies:
+        data, case = body["data"], body["metadata"]["case_id"]
+        facts = data.get("facts", {})
+        if data.get("kind") == "approval" and data.get("stage") == "begun":
+            asked[case, facts["attempt"]] = facts["repair_action"]
+        elif facts.get("order") == "approved":
+            approved.add((case, facts["attempt"], asked[case, facts["attempt"]]))
+        started = data.get("to") == "in_progress" and data["repair_action"] in requiring.get(data["rule"], ())
+        if started and (case, data["attempt"], data["repair_action"]) not in approved:
+            yield f"{case}: attempt {data['attempt']} is {data['repair_action']}"
+
+
 def status_of_cluster(statuses: Iterable[str], expected: int) -> tuple[str, dict[str, int]]:
     """Return the status of a cluster and its nodes by status; `statuses` are those of its registered nodes."""
     bad = [status for status in statuses if status not in {"healthy", "retired"}]

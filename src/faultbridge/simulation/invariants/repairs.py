@@ -6,16 +6,24 @@ from collections.abc import Iterator
 
 from faultbridge.domain.spares import SpareStatus
 from faultbridge.repair.spares.pool import SparePool
-from faultbridge.simulation.invariants.arithmetic import repairs_over_budget
+from faultbridge.simulation.invariants.arithmetic import repairs_over_budget, unapproved_repairs
 from faultbridge.simulation.invariants.view import Invariant, SystemView
 from faultbridge.simulation.simulated_system import REPAIRED
 
 
 def _over_budget(view: SystemView) -> Iterator[str]:
     bodies = [body for entries in view.bodies.values() for body in entries if body["metadata"]["cluster"] == REPAIRED]
-    bodies.sort(key=lambda body: (body["metadata"]["recorded_at"], body["metadata"]["sequence"]))
+    # Of two entries in one millisecond, the one that frees a slot came first.
+    bodies.sort(key=lambda body: (body["metadata"]["recorded_at"], body["data"].get("to") == "in_progress"))
     limits = view.system.checks.limits
     yield from repairs_over_budget(bodies, max(one.concurrent for one in limits), max(one.per_hour for one in limits))
+
+
+def _unapproved(view: SystemView) -> Iterator[str]:
+    requiring = {rule.name: frozenset(action.value for action in rule.approval) for rule in view.system.policy.rules}
+    for state in view.nodes:
+        if state.key.cluster == REPAIRED:
+            yield from unapproved_repairs(view.entries_of(state), requiring)
 
 
 def _without_intent(view: SystemView) -> Iterator[str]:
@@ -101,6 +109,7 @@ def _wrong_spares(view: SystemView) -> Iterator[str]:
 
 
 INVARIANTS = (
+    Invariant("a repair that requires approval starts only after an operator approved it", _unapproved),
     Invariant("repairs never exceed the largest budget that any policy allowed", _over_budget),
     Invariant("the pool has as many verified spares as configured, each instance once", _wrong_spares),
     Invariant("every terminated instance was named by an intent or terminated by others", _without_intent),
