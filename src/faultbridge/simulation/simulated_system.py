@@ -25,6 +25,7 @@ from faultbridge.simulation.fakes import START, FakeFleet, ManualClock
 from faultbridge.simulation.fault_injection import Crash, FaultInjectingSeam, FaultInjector, FaultProfile
 from faultbridge.simulation.instance_health import InstanceHealth
 from faultbridge.simulation.invariants.commit_checks import CommitChecks
+from faultbridge.simulation.invariants.view import SystemView
 from faultbridge.simulation.journal import Journal, Kind
 from faultbridge.simulation.schedule import Schedule
 from faultbridge.simulation.simulated_ports import (
@@ -44,7 +45,7 @@ REPAIRED, WATCHED, FOLLOWED = "train-a", "watch-b", "follow-c"
 GROUPS = {REPAIRED: "gpu-workers", WATCHED: "gpu-watched", FOLLOWED: "gpu-followed"}
 NODE_PREFIXES = {REPAIRED: "node", WATCHED: "worker", FOLLOWED: "host"}
 MINUTE = 60.0
-MAX_SWEEP_PAUSE = 900.0
+MAX_SWEEP_PAUSE = 2 * 3600.0
 SWEEP = "sweep"
 MakeInjector = Callable[[FaultProfile, Random, Schedule, Journal], FaultInjector]
 
@@ -186,8 +187,15 @@ class SimulatedSystem:
         if self.ports.queue.messages:
             self.queue.poll_soon()
         self.idle_sweeps = self.idle_sweeps + 1 if self.checks.activity == before else 0
-        # Idle sweeps back off, because they change nothing and only cost time.
-        self._schedule_sweep(min(self._sweep_pause * 2, self.max_sweep_pause) if self.idle_sweeps else MINUTE)
+        # Idle sweeps back off until the next timer, because they change nothing and only cost time.
+        pause = min(self._sweep_pause * 2, self.max_sweep_pause, self._until_next_timer())
+        self._schedule_sweep(pause if self.idle_sweeps else MINUTE)
+
+    def _until_next_timer(self) -> float:
+        """Return the seconds until the first timer of a node in the future, at least a minute."""
+        now = self.clock.now()
+        due = (state.due_at for state in SystemView(self).nodes if state.due_at is not None and state.due_at > now)
+        return max(min(((at - now).total_seconds() for at in due), default=self.max_sweep_pause), MINUTE)
 
     def pass_time(self, span: timedelta) -> None:
         """Run everything that is due within a time span, without any new external action."""
