@@ -13,6 +13,7 @@ from collections.abc import Mapping
 import pytest
 
 from tests.simulation.mutants.catalog import mutants
+from tests.simulation.mutants.checks import simulated_runs
 from tests.simulation.mutants.planted import PLANTED
 from tests.simulation.mutants.report import known_survivors
 from tests.simulation.mutants.runner import MutantRunner, Result
@@ -33,7 +34,7 @@ ADAPTER_TESTS = tuple(f"tests/contracts/test_{port}.py" for port in ("consistent
 def main(part: str) -> int:
     """Run the mutants of the files whose name contains a text; returns the exit code."""
     gc.set_threshold(100_000, 50, 10)
-    runner = MutantRunner([mutant for mutant in (*mutants(), *PLANTED) if part in mutant.file])
+    runner = MutantRunner([mutant for mutant in (*mutants(), *PLANTED) if part in mutant.file], simulated_runs())
     pytest.main([*OPTIONS, *TESTS, *ADAPTER_TESTS], plugins=[runner])
     for line in runner.failing_checks:
         print(f"a check fails without a mutant: {line}")

@@ -29,12 +29,16 @@ class MutantCheck:
     cost: float = 0.0
 
 
-def simulated_runs(seeds: Iterable[int] = SEEDS) -> Iterator[MutantCheck]:
+def simulated_runs() -> Iterator[MutantCheck]:
     """Yield a check for each seed, and one for all single faults of each small scenario."""
-    for seed in seeds:
-        yield MutantCheck(f"seed {seed}", partial(_run_seed, seed))
+    yield from seed_runs(SEEDS)
     for scenario in SMALL_SCENARIOS:
         yield MutantCheck(f"one fault: {scenario.name}", partial(_run_single_faults, scenario))
+
+
+def seed_runs(seeds: Iterable[int]) -> Iterator[MutantCheck]:
+    """Yield a check for each seed."""
+    return (MutantCheck(f"seed {seed}", partial(_run_seed, seed)) for seed in seeds)
 
 
 def measure(check: MutantCheck, covered: set[Place]) -> tuple[MutantCheck, str | None]:

@@ -19,7 +19,7 @@ import pytest
 from hypothesis import settings
 
 from tests.simulation.mutants.catalog import Mutant
-from tests.simulation.mutants.checks import SEEDS, MutantCheck, measure, simulated_runs
+from tests.simulation.mutants.checks import MutantCheck, measure
 from tests.simulation.mutants.swap import Place, coverage_recorded, swap
 
 TIME_LIMIT = 25.0
@@ -46,9 +46,9 @@ class Result:
 class MutantRunner:
     """A pytest plugin that runs mutants instead of running each test once."""
 
-    def __init__(self, todo: Sequence[Mutant], seeds: Iterable[int] = SEEDS) -> None:
+    def __init__(self, todo: Sequence[Mutant], simulated: Iterable[MutantCheck]) -> None:
         self.todo = todo
-        self.seeds = seeds
+        self.simulated = simulated
         self.results: list[Result] = []
         self.failing_checks: list[str] = []
         self._failed = False
@@ -67,7 +67,7 @@ class MutantRunner:
         """Measure the checks, then run the mutants."""
         covered: set[Place] = set()
         with coverage_recorded(dict.fromkeys(mutant.file for mutant in self.todo), covered):
-            found = [measure(check, covered) for check in (*self._tests(session.items), *simulated_runs(self.seeds))]
+            found = [measure(check, covered) for check in (*self._tests(session.items), *self.simulated)]
         self.failing_checks = [f"{check.name}: {failure}" for check, failure in found if failure]
         checks = sorted((check for check, _ in found), key=lambda check: check.cost)
         if not (report := _in_a_copy(partial(_run_checks, checks[: len(checks) // 2]))).endswith(f" {SURVIVED}"):
