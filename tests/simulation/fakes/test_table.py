@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 import yaml
 
-from faultbridge.errors import Conflict
+from faultbridge.errors import Conflict, Misconfigured
 from faultbridge.simulation.fakes import FakeTable, ManualClock
 from faultbridge.simulation.fakes.table import PROJECTED
 from faultbridge.storage.writes import INDEXES, TIMELINE, WORK, Absent, Check, Delete, Key, Present, Put, Update
@@ -107,3 +107,15 @@ def test_the_indexes_of_the_fake_match_the_template() -> None:
     assert sorted(indexes) == sorted(index.name for index in INDEXES)
     assert indexes[WORK.name]["Projection"] == {"ProjectionType": "KEYS_ONLY"}
     assert set(indexes[TIMELINE.name]["Projection"]["NonKeyAttributes"]) == PROJECTED
+
+
+def test_a_transaction_over_4_mb_is_refused_and_one_just_below_is_not() -> None:
+    table = FakeTable()
+
+    def items(size: int) -> list[Put]:
+        return [Put({"pk": "P", "sk": f"{number:02d}", "text": "x" * size}) for number in range(12)]
+
+    with pytest.raises(Misconfigured):
+        table.transact(items(390 * 1024))
+    table.transact(items(330 * 1024))
+    assert len(table.query("P").items) == 12

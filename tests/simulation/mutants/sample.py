@@ -24,7 +24,7 @@ from tests.simulation.mutants.runner import MutantRunner, Result
 
 SEEDS = range(6)
 ROOM_TESTS = {
-    "domain/": ("tests/domain", "tests/pipeline"),
+    "domain/": ("tests/domain", "tests/pipeline", "tests/registry"),
     "pipeline/": ("tests/pipeline",),
     "repair/": ("tests/repair", "tests/scenarios"),
     "ledger/": ("tests/ledger",),

@@ -14,7 +14,7 @@ from faultbridge.simulation.simulated_system import GROUPS, REPAIRED
 
 BEAT_SECONDS = 100.0
 MAX_BEATS = 20
-MAX_CONDITIONS = 20
+MAX_CONDITIONS = 130
 
 
 class AgentActions(SourceActions):
@@ -66,9 +66,9 @@ class AgentActions(SourceActions):
         self._send_until_accepted(RawInput("alertmanager", REPAIRED, body), 0.0, 2)
 
     def _many_conditions(self, action: ExternalAction) -> None:
-        """Send a record with up to 20 faults of one node, or with their clears."""
+        """Send a record with up to 130 faults of one node, or with their clears."""
         number, kind = 1 + int(action.fraction * MAX_CONDITIONS), "fault" if action.selector % 3 else "clear"
-        body = normalized_faults(number, kind=kind, large=False)
+        body = normalized_faults(number, kind=kind, large=action.selector % 4 == 1)
         for instance in self._one(action):
             name = self._node_name(instance)
             self._log(f"{name} reports {number} times at once: {kind}")

@@ -18,17 +18,14 @@ BYTES_PER_CHARACTER = 4
 
 def check_sizes(items: Iterable[tuple[Key, Item | None, Item | None]]) -> None:
     """Refuse writes that DynamoDB refuses, given as (key, new item, old item). An unchanged item is not checked."""
-    total = 0
-    for key, new, old in items:
-        if new is None or new == old:
-            continue
-        # The text of an item is longer than DynamoDB's format, so most items need no exact measurement.
-        size = len(repr(new)) * BYTES_PER_CHARACTER
-        if size > MAX_ITEM_BYTES and (size := item_bytes(new)) > MAX_ITEM_BYTES:
+    written = [(key, new) for key, new, old in items if new is not None and new != old]
+    # The text of an item is longer than DynamoDB's format, so most writes need no exact measurement.
+    bounds = [len(repr(new)) * BYTES_PER_CHARACTER for _, new in written]
+    for (key, new), bound in zip(written, bounds, strict=True):
+        if bound > MAX_ITEM_BYTES and (size := item_bytes(new)) > MAX_ITEM_BYTES:
             raise Misconfigured(f"the item exceeds 400 KB: {key.pk} {key.sk} has {size} bytes")
-        total += size
-    if total > MAX_TRANSACTION_BYTES:
-        raise Misconfigured(f"the transaction exceeds 4 MB: {total} bytes")
+    if sum(bounds) > MAX_TRANSACTION_BYTES and sum(item_bytes(new) for _, new in written) > MAX_TRANSACTION_BYTES:
+        raise Misconfigured("the transaction exceeds 4 MB")
 
 
 def item_bytes(item: Item) -> int:

@@ -15,6 +15,7 @@ from faultbridge.domain.times import from_text
 from faultbridge.ports import LaunchRequest
 from faultbridge.repair.attempt.step_contract import StepOutcome
 from faultbridge.repair.spares.pool import SparePool
+from faultbridge.simulation.fakes.item_size import item_bytes
 from faultbridge.simulation.fakes.seam import Call
 from faultbridge.simulation.fakes.table import StreamRecord
 from faultbridge.simulation.journal import Journal, Kind
@@ -24,6 +25,7 @@ from faultbridge.storage.codec import load
 from faultbridge.storage.writes import Item
 
 HOUR = timedelta(hours=1)
+MAX_WRITES, MAX_STATE_BYTES = 90, 200_000
 FOLLOWED_ONLY = "no action is taken on an instance that its provider repairs"
 
 
@@ -58,7 +60,9 @@ class CommitChecks:
 
     def before_call(self, call: Call) -> None:
         """Check one call to a port before it takes effect, and add the important ones to the journal."""
-        if call.name == "provider.replace":
+        if call.name == "table.transact":
+            self._check_writes(len(call.argument))
+        elif call.name == "provider.replace":
             instance, token = call.argument
             self._journal.add(Kind.CALL, f"replace {instance} ({token[-8:]})")
             self._check_release(instance, token)
@@ -84,10 +88,17 @@ class CommitChecks:
         elif record.new is None or record.old is None or _immutable_part(record.new) != _immutable_part(record.old):
             self._journal.add_violation("an entry never changes", f"{record.key.pk} {record.key.sk}")
 
+    def _check_writes(self, number: int) -> None:
+        """Check that a transaction stays clear of DynamoDB's limit of 100 writes."""
+        if number > MAX_WRITES:
+            self._journal.add_violation("a commit has at most 90 writes", f"{number}")
+
     def _check_version(self, record: StreamRecord) -> None:
         """Check that a state is never deleted and that its version increases by one."""
         if record.new is None:
             self._journal.add_violation("a state is never deleted", record.key.pk)
+        elif len(repr(record.new)) > MAX_STATE_BYTES and item_bytes(record.new) > MAX_STATE_BYTES:
+            self._journal.add_violation("a state has at most 200 KB", f"{record.key.pk}: {item_bytes(record.new)}")
         elif record.old is not None and _version(record.new) != _version(record.old) + 1:
             versions = f"{record.key.pk}: {_version(record.old)} -> {_version(record.new)}"
             self._journal.add_violation("each commit of a state increases its version by one", versions)
