@@ -46,10 +46,10 @@ PLANTED: tuple[PlantedBug, ...] = (
     _planted(_TABLE, "DynamoTable.query", "query is not consistent", '{"ConsistentRead": True} if', "{} if"),
     _planted(
         "adapters/compute/ssm_commands.py",
-        "find",
+        "comment_of",
         "tokens of attempts are cut and collide",
-        "token[:COMMENT_CHARACTERS]",
-        "token[:28]",
+        "        return token\n",
+        "        return token[:28]\n",
     ),
     _planted(
         _ISOLATE,
