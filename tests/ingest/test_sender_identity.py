@@ -10,11 +10,13 @@ import pytest
 
 from faultbridge.domain.records import Outcome
 from faultbridge.entrypoints import ingest as entrypoint
+from faultbridge.errors import Rejected
+from faultbridge.ingest import record_reader
 from faultbridge.ingest.record_reader import Delivery
 from faultbridge.pipeline.fold.daily_notes import MAX_PER_DAY, UNREGISTERED
 from faultbridge.pipeline.normalize.trust import EVENT_BUS
 from faultbridge.storage import items, keys
-from faultbridge.storage.wire.message import decode_message
+from faultbridge.storage.wire.message import decode_message, encode_message
 from tests.builders import KEY
 from tests.world import XID_79, World
 
@@ -233,3 +235,17 @@ def test_counters_of_another_instance_are_not_compared_with_those_of_the_node(wo
         world.outcomes(by(world.message(gauge(xid), source="dcgm-metrics"), sender))
         world.ports.clock.advance(timedelta(minutes=6))
     assert not _state(world, KEY.node).conditions
+
+
+@pytest.mark.parametrize("sender", ["AROANODE:i-0123456789abcdef0", "AIDAUSER", None])
+def test_the_sender_is_checked_before_the_body_is_fetched_masked_or_decoded(world, sender, monkeypatch):
+    def unused(*_: object) -> None:
+        pytest.fail("the body of a record from an untrusted sender was used")
+
+    monkeypatch.setattr(record_reader, "mask", unused)
+    reader = replace(world.app.ingestion.ingest.reader, objects=None, decode=unused)
+    stored = f"raw/{KEY.cluster}/2026-02-03/{'0' * 64}"
+    for others in ({}, {"body": None, "pointer": stored}):
+        message = replace(decode_message(world.message(XID_79).text), instance_id=instance(world), **others)
+        with pytest.raises(Rejected, match="untrusted"):
+            reader.read(Delivery("m-1", encode_message(message), world.now, sender=sender))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Any
@@ -14,7 +15,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from faultbridge.errors import Rejected
-from faultbridge.storage.wire.message import MAX_MESSAGE_BYTES, Message, decode_message, encode_message, fits, raw_key
+from faultbridge.storage.wire.message import (
+    MAX_MESSAGE_BYTES,
+    MAX_UNPACKED_BYTES,
+    Message,
+    decode_message,
+    encode_message,
+    fits,
+    raw_key,
+)
 
 SENT = datetime(2026, 2, 3, 4, 5, 6, 789000, tzinfo=UTC)
 RECORD = Message("r-1", "kernel-log", "train-a", SENT, node="ip-10-0-0-7", body=b"NVRM: Xid")
@@ -107,8 +116,13 @@ def test_any_other_text_is_rejected(text: str) -> None:
         decode_message(text)
 
 
-def test_a_compression_bomb_is_rejected_before_it_is_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("faultbridge.storage.wire.message.MAX_BODY_BYTES", 1000)
-    bomb = frame(encoding="gzip+base64", body=base64.b64encode(gzip.compress(b"0" * 100_000)).decode())
+def test_a_compression_bomb_is_rejected_before_it_is_unpacked() -> None:
+    bomb = frame(encoding="gzip+base64", body=base64.b64encode(gzip.compress(b"0" * (MAX_UNPACKED_BYTES + 1))).decode())
     with pytest.raises(Rejected, match="too_large"):
         decode_message(bomb)
+
+
+def test_a_body_that_would_be_too_large_after_decompression_is_not_put_into_a_message() -> None:
+    message = decode_message(frame())
+    assert fits(replace(message, body=b"0" * MAX_UNPACKED_BYTES))
+    assert not fits(replace(message, body=b"0" * (MAX_UNPACKED_BYTES + 1)))

@@ -156,7 +156,7 @@ class Ingestion:
             node_lookup=NodeLookup(items, rulebook, of.trust),
             append=of.ledger.append,
             rulebook=rulebook,
-            reader=RecordReader(of.ports.objects, registry.read, of.trust, CustomerMappings(items)),
+            reader=RecordReader(of.ports.objects, registry.read, of.trust, CustomerMappings(items), rulebook.config),
             counter_store=CounterStore(table),
             poison_messages=PoisonMessages(table, clock),
             heartbeats=replace(self.heartbeats, rulebook=rulebook),

@@ -9,14 +9,16 @@ from datetime import datetime
 from typing import Any
 
 from faultbridge.decoders.common.decoder import READ_WITH_MAPPINGS, Decoded, Hints
+from faultbridge.domain.clusters import ClusterConfig
 from faultbridge.domain.faults import Observation
 from faultbridge.domain.records import CANARY, RawRecord
 from faultbridge.errors import Rejected
 from faultbridge.pipeline.normalize.mask_secrets import mask
 from faultbridge.pipeline.normalize.oversized_records import add_evidence_object, any_truncated
 from faultbridge.pipeline.normalize.timestamp import assign_times, bounded_sent_at
-from faultbridge.pipeline.normalize.trust import TRUST_ALL, Trust
+from faultbridge.pipeline.normalize.trust import TRUST_ALL, Trust, instance_of
 from faultbridge.ports import ObjectStore
+from faultbridge.storage.keys import NO_CLUSTER
 from faultbridge.storage.wire.message import Message, decode_message, raw_key
 
 UNREADABLE_PREFIX = "unread-"
@@ -80,13 +82,16 @@ class RecordReader:
     decode: Decode
     trust: Trust = TRUST_ALL
     mappings: Callable[[], Mapping[str, Mapping[str, Any]]] = dict
+    config: Callable[[str], ClusterConfig | None] = lambda _cluster: None
 
     def read(self, delivery: Delivery) -> Sequence[RecordPart]:
         """Return the parts of a delivery, one for each node that it names.
 
-        Raises Rejected when the message is invalid, and Transient when its body cannot be read now.
+        The sender is checked before the body is fetched, masked and decoded. Raises Rejected when the message is
+        invalid or its sender untrusted, and Transient when its body cannot be read now.
         """
         message = decode_message(delivery.text)
+        self._check_sender(delivery, message)
         record = self.trust.with_sender_instance(self._record(delivery, message))
         if record.source == CANARY:
             return (RecordPart(delivery, record, None, ()),)
@@ -103,6 +108,17 @@ class RecordReader:
             by_name.setdefault(observation.node, []).append(observation)
         parts = [RecordPart(delivery, record, name, tuple(of_node)) for name, of_node in by_name.items()]
         return (replace(parts[0], unparsed=found.unparsed), *parts[1:])
+
+    def _check_sender(self, delivery: Delivery, message: Message) -> None:
+        """Raise Rejected if the sender may report about no node of the cluster, whatever the record contains."""
+        sender = self.trust.sender(delivery.sender, message.sender)
+        instance = instance_of(sender)
+        if not self.trust.required or (instance is not None and message.instance_id in {None, instance}):
+            return
+        config = self.config(message.cluster) if message.cluster != NO_CLUSTER else None
+        refusal = self.trust.refusal_of_sender(sender, message.instance_id, config) if config else None
+        if refusal is not None:
+            raise Rejected("untrusted", refusal)
 
     def _store_shortened(self, record: RawRecord, observations: tuple[Observation, ...]) -> str | None:
         """Store the full record if an excerpt was shortened, and return its key.

@@ -63,20 +63,34 @@ class Trust:
         `row` is the node that was found, and `others` are the rows of the record's other names: an instance may not
         name another node in any of them.
         """
-        if not self.required or record.sender == EVENT_BUS or self._is_own(record.sender):
+        if self._is_trusted(record.sender, config):
             return None
-        if _is_listed(record.sender, config):
+        refusal = self.refusal_of_sender(record.sender, str(record.instance_id), config)
+        foreign = [other.key.stream for other in others if row is not None and other.key != row.key]
+        if refusal is None and foreign:
+            return f"{instance_of(record.sender)} may report only about itself, not about {foreign[0]}"
+        return refusal
+
+    def refusal_of_sender(self, sender: str | None, instance_id: str | None, config: ClusterConfig) -> str | None:
+        """Return why a record is refused whatever its body contains, or None when its content decides.
+
+        `instance_id` is the instance that the record states. This check is made before the body is read.
+        """
+        if self._is_trusted(sender, config):
             return None
-        instance = instance_of(record.sender)
+        instance = instance_of(sender)
         if instance is None:
-            return f"untrusted sender: {record.sender or 'none'}; add it to trusted_senders of {config.cluster}"
-        role = (record.sender or "").partition(":")[0]
+            return f"untrusted sender: {sender or 'none'}; add it to trusted_senders of {config.cluster}"
+        role = (sender or "").partition(":")[0]
         if config.node_roles and role not in config.node_roles:
             return f"{role} is not a role of the nodes of {config.cluster}; `cluster set --node-role` adds it"
-        if record.instance_id != instance:
-            return f"{instance} may report only about itself, not about {record.instance_id}"
-        foreign = [other.key.stream for other in others if row is not None and other.key != row.key]
-        return f"{instance} may report only about itself, not about {foreign[0]}" if foreign else None
+        if instance_id not in (None, instance):
+            return f"{instance} may report only about itself, not about {instance_id}"
+        return None
+
+    def _is_trusted(self, sender: str | None, config: ClusterConfig) -> bool:
+        """Return whether a sender may report about every node of a cluster."""
+        return not self.required or sender == EVENT_BUS or self._is_own(sender) or _is_listed(sender, config)
 
     def _is_own(self, sender: str | None) -> bool:
         role, _, session = (sender or "").partition(":")

@@ -29,8 +29,8 @@ VERSION = 1
 MAX_MESSAGE_BYTES = 240_000
 """Maximum size of one message: SQS accepts 262,144 bytes including the attributes that AWS adds."""
 
-MAX_BODY_BYTES = 64 * 1024 * 1024
-"""Maximum size of a body after decompression."""
+# A body in a message is smaller than one in the object store, because it bounds the work that a message can cause.
+MAX_BODY_BYTES, MAX_UNPACKED_BYTES = 64 * 1024 * 1024, 1024 * 1024
 
 _MAX_BOOT_ID = 128
 _MAX_SENDER = 200
@@ -97,7 +97,7 @@ def encode_message(message: Message, *, compact: bool = False) -> str:
     body = message.body or b""
     packs = reversed(list(_PACK.items())) if compact and len(body) > _MIN_COMPRESSED_BYTES else iter(_PACK.items())
     for encoding, pack in packs:
-        packed = pack(body) if len(body) <= MAX_BODY_BYTES else None
+        packed = pack(body) if len(body) <= MAX_UNPACKED_BYTES else None
         text = None if packed is None else _render({**frame, "encoding": encoding, "body": packed})
         if text is not None and len(text) <= MAX_MESSAGE_BYTES:
             return text
@@ -216,9 +216,9 @@ def _body(frame: Mapping[str, Any]) -> bytes:
 
 def _unzip(text: str) -> bytes:
     inflate = zlib.decompressobj(wbits=31)
-    body = inflate.decompress(base64.b64decode(text, validate=True), MAX_BODY_BYTES)
+    body = inflate.decompress(base64.b64decode(text, validate=True), MAX_UNPACKED_BYTES)
     if inflate.unconsumed_tail:
-        raise Rejected("too_large", f"the decompressed body is too large; allowed: {MAX_BODY_BYTES} bytes")
+        raise Rejected("too_large", f"the decompressed body is too large; allowed: {MAX_UNPACKED_BYTES} bytes")
     if not inflate.eof:
         raise ValueError("the gzip data is truncated")
     return body
