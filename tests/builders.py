@@ -39,9 +39,8 @@ ROWS = (
     Row("smi.gpu_lost", "GPU is lost", Severity.FATAL, Action.REPLACE_NODE, same_as="xid.79"),
     Row("smi.row_remap_pending", "row remap pending", Severity.WARNING, Action.NONE, scope=Scope.BOOT),
 )
-PACKAGED_ROWS = [
-    row for code, row in data.load_catalog().rows.items() if code.startswith(("operator.", "cloud.", "net.link_"))
-]
+PACKAGED = ("operator.", "cloud.", "net.link_", "host.silent")
+PACKAGED_ROWS = [row for code, row in data.load_catalog().rows.items() if code.startswith(PACKAGED)]
 CATALOG = Catalog("test.1", {row.code: row for row in (*ROWS, *PACKAGED_ROWS)}, data.verification_coverage())
 DEFAULT_RULE = Rule("default", release_without_capacity=True)
 """The rule that applies when no other rule matches."""

@@ -118,7 +118,7 @@ def queue(installation: Installation, cluster: str) -> list[QueuedCase]:
     """Return the waiting cases in the order of the queue."""
     config = installation.directory.cluster(cluster).config
     rows = shard_rows(installation.application.ports.table, config, QUEUE)
-    return [read_queued(cluster, row) for row in sorted(rows, key=lambda row: str(row["sk"]))]
+    return [read_queued(config, row) for row in sorted(rows, key=lambda row: str(row["sk"]))]
 
 
 def isolated_nodes(installation: Installation, cluster: str) -> int:

@@ -1,4 +1,4 @@
-"""Heartbeat monitor: a missing heartbeat is a fault, unless most nodes are overdue because reception failed."""
+"""Heartbeat monitor: a missing heartbeat is a fault, unless no records arrive at all."""
 
 from __future__ import annotations
 
@@ -13,9 +13,11 @@ from faultbridge.domain.nodes import NodeKey
 from faultbridge.domain.policy import Limits
 from faultbridge.domain.times import to_text
 from faultbridge.ingest import heartbeat_monitor
+from faultbridge.ingest.canary import LAST_RECORDED
 from faultbridge.ingest.heartbeat_monitor import HeartbeatMonitor
 from faultbridge.rules.policies import PolicyStore
-from faultbridge.storage import keys
+from faultbridge.storage import items, keys
+from faultbridge.storage.writes import Put
 from tests.builders import KEY, NOON
 from tests.races import run_before_write, writes_to
 from tests.world import World
@@ -37,6 +39,11 @@ def pass_time(world: World, minutes: float, *alive: str) -> None:
         if alive:
             beat(world, *alive)
         assert world.app.ops.sweep().failures == []
+
+
+def record_canary(world: World) -> None:
+    sent = {"sent_at": to_text(world.now)}
+    world.ports.table.write(Put(items.item(LAST_RECORDED, world.now, sent)))
 
 
 def silent(world: World, *nodes: str) -> list[bool]:
@@ -79,19 +86,43 @@ def test_the_fault_is_recorded_once_however_often_the_sweep_runs() -> None:
     assert world.node().conditions == before.conditions
 
 
-def test_no_node_is_silent_when_most_nodes_are_overdue(caplog: pytest.LogCaptureFixture) -> None:
+def test_no_node_is_silent_while_no_records_arrive(caplog: pytest.LogCaptureFixture) -> None:
     nodes = ("a", "b", "c")
     world = World(nodes=nodes)
     beat(world, *nodes)
     pass_time(world, 10)
     assert silent(world, *nodes) == [False] * 3
     caplog.clear()
-    assert world.app.ops.sweep().unjudged_heartbeats == 3
+    intake = world.app.ops.sweep().intake
+    assert intake is not None
+    assert intake.failed
     (line,) = [vars(record) for record in caplog.records if record.message == "missing_heartbeats_ignored"]
     assert (line["overdue"], line["on_time"]) == (3, 0)
     beat(world, *nodes)
     pass_time(world, 10, "a", "b")
     assert silent(world, *nodes) == [False, False, True]
+
+
+def test_a_missing_canary_shows_that_no_records_arrive_even_while_some_nodes_are_not_overdue_yet() -> None:
+    nodes = tuple("abcdefgh")
+    world = World(nodes=nodes)
+    record_canary(world)
+    beat(world, *nodes[:5])
+    world.ports.clock.advance(timedelta(minutes=3))
+    beat(world, *nodes[5:])
+    world.ports.clock.advance(timedelta(minutes=5))
+    assert world.app.ops.sweep().intake.failed
+    assert silent(world, *nodes) == [False] * 8
+
+
+def test_many_silent_nodes_are_reported_while_canaries_arrive() -> None:
+    nodes = tuple("abcd")
+    world = World(nodes=nodes)
+    beat(world, *nodes)
+    world.ports.clock.advance(timedelta(minutes=7))
+    record_canary(world)
+    assert not world.app.ops.sweep().intake.failed
+    assert silent(world, *nodes) == [True] * 4
 
 
 def test_a_node_out_of_service_is_not_silent() -> None:

@@ -16,10 +16,10 @@ def test_a_failed_step_raises_at_the_end_and_the_other_steps_run(caplog: pytest.
     world = World()
     world.outcomes(world.message(XID_79))
     world.ports.seam.before = raise_once(("table.get", Transient("throttled")))
-    with pytest.raises(Transient, match=f"updating the breakers of {KEY.cluster}"):
+    with pytest.raises(Transient, match=f"updating the incidents of {KEY.cluster}"):
         world.app.ops.react([(KEY.cluster, KEY.node)])
     (line,) = [line for line in caplog.records if line.message == "part_failed"]
-    assert line.__dict__["part"] == f"updating the breakers of {KEY.cluster}"
+    assert line.__dict__["part"] == f"updating the incidents of {KEY.cluster}"
     assert line.__dict__["reason"] == "Transient: throttled"
     cluster = items.read_cluster(KEY.cluster, world.ports.table.get(keys.cluster_state(KEY.cluster)))
     assert cluster.status is not ClusterStatus.HEALTHY

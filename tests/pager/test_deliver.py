@@ -21,7 +21,7 @@ from faultbridge.ports import PageUrgency
 from faultbridge.simulation.fakes import START, Call, FakePager, FakeTable, ManualClock, raise_once
 from faultbridge.storage import keys
 from tests.pager.sending import new_paging, outcomes, sent, states
-from tests.pages import BREAKER, CASE, CLOSED, ESCALATED, OPENED, QUEUED, case_event, event
+from tests.pages import BREAKER, CASE, CLOSED, ESCALATED, OPENED, QUEUED, case_event, event, incident
 from tests.races import run_after_read
 
 URGENT_KEY = f"{CASE}:escalated"
@@ -284,9 +284,20 @@ def test_a_record_of_the_notification_log_expires_after_30_days() -> None:
     assert (record["state"], record["expires_at"]) == ("sent", int((START + timedelta(days=30)).timestamp()))
 
 
-def test_two_domains_on_hold_are_two_pages() -> None:
-    held = [
-        event(EntryType.CLUSTER_SAFETY, number, None, kind="hold", to="held", domain=domain, reason="incident")
+def test_two_domains_with_open_breakers_are_two_pages_and_a_hold_is_none() -> None:
+    opened = [
+        event(EntryType.CLUSTER_SAFETY, number, None, kind="breaker", to="open", domain=domain, reason="failing")
         for number, domain in enumerate(("rack-1", "rack-2"), 1)
     ]
-    assert [page.key for page in sent(*held)] == ["train-a:hold:rack-1", "train-a:hold:rack-2"]
+    held = event(EntryType.CLUSTER_SAFETY, 3, None, kind="hold", to="held", domain="rack-1", reason="incident")
+    assert [page.key for page in sent(*opened, held)] == ["train-a:breaker:rack-1", "train-a:breaker:rack-2"]
+
+
+def test_an_expired_incident_resolves_its_page_and_sends_another_that_its_end_resolves() -> None:
+    pages = sent(incident("opened"), incident("expired", 5, to="expired"), incident("closed", 8))
+    assert [(page.key, page.attributes["state"], page.urgency.value) for page in pages] == [
+        ("train-a:incident:switch-leaf-7", "triggered", "urgent"),
+        ("train-a:incident:switch-leaf-7", "resolved", "urgent"),
+        ("train-a:incident-expired:switch-leaf-7", "triggered", "urgent"),
+        ("train-a:incident-expired:switch-leaf-7", "resolved", "urgent"),
+    ]

@@ -19,6 +19,10 @@ from faultbridge.domain.nodes import NodeKey, NodeState
 from faultbridge.domain.policy import Limits, Policy, Rule
 from faultbridge.domain.records import RawRecord
 from faultbridge.errors import Transient
+from faultbridge.incidents.changes import IncidentChanges
+from faultbridge.incidents.correlate import Correlate
+from faultbridge.incidents.held import HeldCases
+from faultbridge.incidents.onsets import Onsets
 from faultbridge.ingest.heartbeat_monitor import HeartbeatMonitor
 from faultbridge.jobs.job_impact import JobImpact
 from faultbridge.jobs.jobs import Jobs
@@ -95,7 +99,11 @@ class World:
         self.isolate = Isolate(self.append, self.rulebook, {"none": self.orchestrator}, self.controls)
         self.rollup = ClusterRollup(self.table, self.clock, stack, self.rulebook)
         self.dispatch = Dispatch(self.table, self.clock, self.append, self.isolate, self.workflow, self.rulebook)
+        self.incident_changes = IncidentChanges(self.table, self.controls)
+        held, onsets = HeldCases(self.table, self.append), Onsets(self.table, self.clock)
+        self.correlate = Correlate(self.table, self.rulebook, self.incident_changes, held, onsets)
         self.react = React(
+            self.correlate,
             self.guard,
             self.isolate,
             self.rollup,
@@ -110,6 +118,7 @@ class World:
             self.clock,
             self.append,
             self.rulebook,
+            self.correlate,
             self.guard,
             self.isolate,
             self.rollup,

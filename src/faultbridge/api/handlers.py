@@ -24,6 +24,7 @@ from faultbridge.registry.documents import (
     case_document,
     cluster_document,
     entry_document,
+    incident_document,
     node_document,
     reject_document,
 )
@@ -36,6 +37,7 @@ MAX_SEQUENCE, MAX_EPOCH, MAX_ATTEMPT = 10**11, 9999, 9999
 MAX_VERIFIED_ENTRIES = 20_000
 CLUSTER_STREAM = "-"
 CASE_ID = re.compile(r"c-[a-z2-7]{26}")
+INCIDENT_ID = re.compile(r"inc-[a-z2-7]{16}")
 
 STATUSES = tuple(status.value for status in CaseStatus)
 TYPES = tuple(entry_type.value for entry_type in EntryType)
@@ -87,6 +89,20 @@ class Handlers:
         """Show a case of the cluster."""
         request.check_parameters()
         return case_document(self._case(request), self.clock.now())
+
+    def incidents(self, request: Request) -> Document:
+        """List the incidents of a cluster, oldest first. With `closed=true`: also closed ones."""
+        request.check_parameters("closed")
+        closed = request.text("closed") or "false"
+        if closed not in {"true", "false"}:
+            raise Rejected("bad_parameter", f"invalid closed: {closed[:40]!r}; allowed: true, false")
+        views = self.directory.incidents(request.cluster, closed=closed == "true")
+        return {"items": [incident_document(view) for view in views]}
+
+    def incident(self, request: Request) -> Document:
+        """Show an incident of the cluster."""
+        request.check_parameters()
+        return incident_document(self.directory.incident(_incident_id(request), request.cluster))
 
     def entries(self, request: Request) -> Document:
         """List timeline entries in the order of recording, page by page."""
@@ -198,6 +214,14 @@ Handler = Callable[[Handlers, Request], Document]
 def verification_document(verified: Verified) -> Document:
     """Return the result of a verification as a JSON document."""
     return {**asdict(verified), "whole": verified.whole, "anchored": False}
+
+
+def _incident_id(request: Request) -> str:
+    """Return the incident id of a path."""
+    incident_id = request.path["incident"]
+    if not INCIDENT_ID.fullmatch(incident_id):
+        raise Rejected("unknown_incident", "unknown incident in this cluster; list incidents to see their ids")
+    return incident_id
 
 
 def _stream_node(request: Request) -> str | None:

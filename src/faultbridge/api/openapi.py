@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic.json_schema import models_json_schema
 
-from faultbridge.api.handlers import CASE_ID, MAX_LIMIT
+from faultbridge.api.handlers import CASE_ID, INCIDENT_ID, MAX_LIMIT
 from faultbridge.api.requests import MAX_LENGTH
 from faultbridge.api.response_models import MODELS
 from faultbridge.api.routes import ROUTES, Parameter, Route
@@ -18,6 +18,7 @@ _PATH_SCHEMAS = {
     "cluster": {"pattern": f"^{CLUSTER_NAME.pattern}$"},
     "node": {"pattern": f"^({NODE_NAME.pattern}|-)$", "description": "`-` selects the stream of the cluster itself."},
     "case": {"pattern": f"^{CASE_ID.pattern}$"},
+    "incident": {"pattern": f"^{INCIDENT_ID.pattern}$"},
 }
 _SCHEMA_BY_KIND: dict[str, dict[str, Any]] = {
     "text": {"type": "string", "minLength": 1, "maxLength": MAX_LENGTH},

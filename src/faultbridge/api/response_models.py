@@ -24,6 +24,7 @@ class Cluster(ResponseModel):
     cluster: str
     status: str | None
     counts: dict[str, int]
+    incidents: list[str] = Field(description="Ids of the open incidents.")
     expected: Count
     mode: str
     repair_owner: str
@@ -65,6 +66,7 @@ class Case(ResponseModel):
     node: str
     status: str
     waiting_for: str | None
+    incident: str | None
     resolution: str | None
     reason: str
     code: str
@@ -82,6 +84,34 @@ class Case(ResponseModel):
     rule: str
     policy: str
     previous_case: str | None
+
+
+class Domain(ResponseModel):
+    """A failure domain."""
+
+    type: str
+    name: str
+
+
+class Incident(ResponseModel):
+    """An incident: one shared cause behind the faults of many nodes, and the cases that wait for it."""
+
+    incident_id: str
+    cluster: str
+    status: str
+    reason: str
+    family: str
+    domain: Domain
+    domain_nodes: Count
+    code: str
+    subject: str | None
+    affected: Count
+    nodes: list[str]
+    held_cases: dict[str, str] = Field(description="Case ids by node.")
+    opened_at: Instant
+    expired_at: Instant | None
+    closed_at: Instant | None
+    operator: str | None
 
 
 class Entry(ResponseModel):
@@ -145,6 +175,12 @@ class Cases(ResponseModel):
     """Cases, oldest first."""
 
     items: list[Case]
+
+
+class Incidents(ResponseModel):
+    """Incidents, oldest first."""
+
+    items: list[Incident]
 
 
 class Entries(ResponseModel):

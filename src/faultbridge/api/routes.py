@@ -67,6 +67,15 @@ ROUTES: tuple[Route, ...] = (
     Route("POST", f"{_C}/cases/{{case}}/deny", "denyCase", "ApprovalResult", Handlers.deny, body="ApprovalAnswer"),
     Route(
         "GET",
+        f"{_C}/incidents",
+        "listIncidents",
+        "Incidents",
+        Handlers.incidents,
+        (Parameter("closed", "`true` lists closed incidents too.", allowed=("true", "false")),),
+    ),
+    Route("GET", f"{_C}/incidents/{{incident}}", "showIncident", "Incident", Handlers.incident),
+    Route(
+        "GET",
         f"{_C}/entries",
         "listEntries",
         "Entries",

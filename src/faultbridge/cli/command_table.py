@@ -33,6 +33,7 @@ COMMANDS: Mapping[str, Row] = {
     "node": Row("fleet.node", "Register, show, repair and retire nodes."),
     "case": Row("fleet.case", "Show cases; approve, deny or cancel repairs."),
     "stuck": Row("fleet.required_orders", "List what only a command moves on, with the command."),
+    "incident": Row("fleet.incident", "Show or close incidents of many nodes."),
     "breaker": Row("fleet.repair_controls", "Show or close the repair breakers of a cluster."),
     "pause": Row("fleet.repair_controls", "Pause new repairs in a cluster."),
     "resume": Row("fleet.repair_controls", "Resume repairs in a cluster."),

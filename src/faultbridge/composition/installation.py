@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from faultbridge.adapters.aws.clients import Clients
     from faultbridge.composition.ports import AllPorts
     from faultbridge.composition.recording import Gateway, Ingestion, JobTracking, Ledger, PolicyRules, Registry
-    from faultbridge.composition.repairing import Operations, Repair
+    from faultbridge.composition.repairing import Incidents, Operations, Repair
     from faultbridge.composition.reporting import ApiAnswers, ArchiveKeeping, Pages
     from faultbridge.pipeline.normalize.trust import Trust
 
@@ -98,6 +98,13 @@ class Installation:
         from faultbridge.composition.repairing import Repair
 
         return Repair(self)
+
+    @cached_property
+    def incidents(self) -> Incidents:
+        """Return the factory of incidents."""
+        from faultbridge.composition.repairing import Incidents
+
+        return Incidents(self)
 
     @cached_property
     def ops(self) -> Operations:

@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from faultbridge.composition.installation import Installation
+    from faultbridge.incidents.changes import IncidentChanges
+    from faultbridge.incidents.correlate import Correlate
+    from faultbridge.incidents.orders import IncidentOrders
     from faultbridge.ops.backlog import Backlog
     from faultbridge.ops.react import React
     from faultbridge.ops.sweep import Sweep
@@ -119,6 +122,39 @@ class Repair:
 
 
 @dataclass(frozen=True)
+class Incidents:
+    """Builds the correlation of faults to incidents, and the orders about incidents."""
+
+    installation: Installation
+
+    @cached_property
+    def changes(self) -> IncidentChanges:
+        """Return the writer of incidents."""
+        from faultbridge.incidents.changes import IncidentChanges
+
+        return IncidentChanges(self.installation.ports.table, self.installation.repair.controls)
+
+    @cached_property
+    def correlate(self) -> Correlate:
+        """Return the correlation of faults."""
+        from faultbridge.incidents.correlate import Correlate
+        from faultbridge.incidents.held import HeldCases
+        from faultbridge.incidents.onsets import Onsets
+
+        of = self.installation
+        held = HeldCases(of.ports.table, of.ledger.append)
+        onsets = Onsets(of.ports.table, of.ports.clock)
+        return Correlate(of.ports.table, of.rules.rulebook, self.changes, held, onsets)
+
+    @cached_property
+    def orders(self) -> IncidentOrders:
+        """Return what operators order about incidents."""
+        from faultbridge.incidents.orders import IncidentOrders
+
+        return IncidentOrders(self.changes, self.installation.rules.rulebook)
+
+
+@dataclass(frozen=True)
 class Operations:
     """Builds what runs on every entry and every minute."""
 
@@ -131,7 +167,14 @@ class Operations:
 
         of = self.installation
         repair = of.repair
-        return React(repair.breakers, repair.isolate, repair.cluster_status, repair.dispatch, of.jobs.impact)
+        return React(
+            of.incidents.correlate,
+            repair.breakers,
+            repair.isolate,
+            repair.cluster_status,
+            repair.dispatch,
+            of.jobs.impact,
+        )
 
     @cached_property
     def sweep(self) -> Sweep:
@@ -148,6 +191,7 @@ class Operations:
             clock=ports.clock,
             append=of.ledger.append,
             rulebook=of.rules.rulebook,
+            correlate=of.incidents.correlate,
             breakers=repair.breakers,
             isolate=repair.isolate,
             rollup=repair.cluster_status,

@@ -1,4 +1,4 @@
-"""Packaged data: the catalog of fault codes, the GPUs of each instance type, and other tables.
+"""Packaged data: the catalog of fault codes and their families, the GPUs of each instance type, and other tables.
 
 `mapping` holds the translations of foreign terms, `counters` the thresholds, `patterns` checks regular expressions, and
 `policies` holds the default policy.
@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from faultbridge.domain.catalog import Catalog, Kind, Recommendation, Row, Scope
-from faultbridge.domain.faults import Action, Severity
+from faultbridge.domain.faults import Action, Family, Severity
 
 FOLDER = Path(__file__).parent
 _ENDS_ON = ("reboot_node", "replace_node", "verified")
@@ -96,8 +97,20 @@ def _row(raw: Mapping[str, Any]) -> Row:
         ends_on=tuple(raw.get("ends_on", _ENDS_ON)),
         stands_for=tuple(raw.get("stands_for", ())),
         recommendations=tuple(Recommendation(source, says) for source, says in raw.get("says", {}).items()),
+        family=_family(raw["code"]),
         **optional,
     )
+
+
+def _family(code: str) -> Family | None:
+    """Return the family of a code: of all patterns that match it, the longest decides."""
+    matching = [pattern for pattern in _family_patterns() if fnmatchcase(code, pattern)]
+    return _family_patterns()[max(matching, key=len)] if matching else None
+
+
+@cache
+def _family_patterns() -> Mapping[str, Family]:
+    return {pattern: Family(name) for name, patterns in _read_beside("families.json").items() for pattern in patterns}
 
 
 def _read(name: str) -> Any:  # noqa: ANN401 - any JSON; each caller knows its file

@@ -147,6 +147,8 @@ class Case:
     `uncounted` attempts do not count against the policy's limit: they ended without capacity, by a pause, or with a
     repair action that a stronger one follows.
     A `cancelled` case releases no instance: its attempt only returns the node to service.
+    An absorbed case waits for `incident`, and had the status `held_from` before. After the incident, a case that is
+    only verified still names it.
     """
 
     id: str
@@ -173,6 +175,8 @@ class Case:
     previous_case: str | None = None
     closed_at: datetime | None = None
     gpus: int | None = None
+    incident: str | None = None
+    held_from: CaseStatus | None = None
 
     @property
     def execution(self) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from fnmatch import fnmatchcase
 
-from faultbridge.domain.faults import Action, Fault, Severity
+from faultbridge.domain.faults import Action, Family, Fault, Severity
 
 
 class Kind(StrEnum):
@@ -45,7 +45,7 @@ class Row:
     `quiet:<seconds>`.
     `same_as` is the code under which conditions of this code are stored: a lost GPU in nvidia-smi is `xid.79`.
     `stands_for` holds the codes and families (`xid.*`) that this unspecific code can report, as when an agent reports
-    only that a node is unhealthy.
+    only that a node is unhealthy. `family` is set for a fault that many nodes show when something they share fails.
     """
 
     code: str
@@ -60,6 +60,7 @@ class Row:
     recommendations: tuple[Recommendation, ...] = ()
     conflict: bool = False
     reason: str = ""
+    family: Family | None = None
 
 
 @dataclass(frozen=True, slots=True)

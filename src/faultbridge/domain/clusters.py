@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -10,6 +10,9 @@ from zlib import crc32
 
 from faultbridge.domain.breakers import Breaker, BreakerScope, BreakerState, breaker_name
 from faultbridge.domain.cases import RepairAction, WaitingFor
+from faultbridge.domain.failure_domains import DeclaredDomain, FailureDomain
+from faultbridge.domain.faults import Family
+from faultbridge.domain.incidents import Hold
 from faultbridge.domain.nodes import Head, NodeKey
 from faultbridge.errors import Rejected
 
@@ -62,7 +65,7 @@ class ClusterConfig:
     in another account. Until `maintenance_until` Faultbridge repairs no node.
     `instance_types` are launched in this order: the next one when the previous one has no capacity, in any of the
     `subnets`. Without them the launch template decides. `spares` is the number of spare instances to keep, launched
-    from the launch template `spare_group`.
+    from the launch template `spare_group`. `domains` are failure domains that no inventory reports.
     """
 
     cluster: str
@@ -86,6 +89,7 @@ class ClusterConfig:
     subnets: tuple[str, ...] = ()
     spares: int = 0
     spare_group: str | None = None
+    domains: tuple[DeclaredDomain, ...] = ()
 
     def validated(self) -> ClusterConfig:
         """Return this registration; raises `no_eks_cluster` when the EKS cluster name is missing."""
@@ -122,12 +126,13 @@ def shard_of(name: str, shards: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class ClusterState:
-    """The last recorded status of a cluster, and the number of its nodes in each status."""
+    """The last recorded status of a cluster, the number of its nodes in each status, and its open incidents."""
 
     cluster: str
     head: Head = field(default_factory=Head)
     status: ClusterStatus | None = None
     counts: Mapping[str, int] = field(default_factory=dict)
+    incidents: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,8 +142,9 @@ class Control:
     Every admission is written under the condition that `version` is unchanged.
     `holders` maps each case with a slot to the time since which it holds the slot. `starts` are recent repair starts.
     `breakers` holds every breaker that has opened before, by name. `no_capacity_until` maps each group without
-    provider capacity to the time of the next try. `events` maps each breaker, `budget` and `pause` to the id of its
-    last entry, which causes the next one.
+    provider capacity to the time of the next try. `events` maps each breaker, `budget`, `pause` and hold to the id of
+    its last entry, which causes the next one. `holds` has an entry for each incident that is not closed, and for a
+    recently closed one, by incident id.
     """
 
     cluster: str
@@ -150,6 +156,7 @@ class Control:
     no_capacity_until: Mapping[str, datetime] = field(default_factory=dict)
     budget_used_up: bool = False
     events: Mapping[str, str] = field(default_factory=dict)
+    holds: Mapping[str, Hold] = field(default_factory=dict)
 
     def breaker(self, domain: str | None) -> Breaker | None:
         """Return the strictest open or half-open breaker for nodes of a failure domain, or None."""
@@ -159,6 +166,10 @@ class Control:
         order = list(BreakerState)
         strictest = max(tripped, key=lambda breaker: order.index(breaker.state), default=None)
         return None if strictest is None or strictest.state is BreakerState.CLOSED else strictest
+
+    def incident_of(self, domains: Collection[FailureDomain], families: Collection[Family]) -> str | None:
+        """Return the id of the incident that holds the repair of a node, by its domains and families, or None."""
+        return next((name for name, hold in sorted(self.holds.items()) if hold.covers(domains, families)), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,3 +193,5 @@ class QueuedCase:
     approved: bool = False
     approval_pending: bool = False
     reason: str = ""
+    domains: tuple[FailureDomain, ...] = ()
+    families: tuple[Family, ...] = ()

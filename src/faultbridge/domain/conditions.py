@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from faultbridge.domain.catalog import Scope
-from faultbridge.domain.faults import Action, Component, ComponentType, Severity
+from faultbridge.domain.faults import Action, Component, ComponentType, Family, Severity
 
 HOURS_KEPT = 24
 _HOUR = len("2026-02-03T12")
@@ -59,6 +59,7 @@ class Condition:
     reported_action: Action | None = None
     hours: Mapping[str, int] = field(default_factory=dict)
     event_id: str | None = None
+    family: Family | None = None
 
     @property
     def as_reported(self) -> Condition:

@@ -143,7 +143,9 @@ _CASE_ROWS = (
     ("in_progress", "queued", (_A.STEP, _A.SWEEP), "attempt ended, to be retried later"),
     ("in_progress", "escalated", (_A.STEP, _A.SWEEP), "no attempts left, not retriable, or result unknown"),
     ("escalated", "queued", (_A.CLI, _A.INVENTORY), "retried by an operator, or repaired by another system"),
-    ("absorbed", "queued", (_A.CORRELATE,), "case released by the cluster incident"),
+    ("escalated", "absorbed", (_A.CORRELATE,), "case without an attempt joined to a cluster incident"),
+    ("absorbed", "queued", (_A.CORRELATE, _A.CLI, _A.INVENTORY), "case released, canceled, or instance replaced"),
+    ("absorbed", "escalated", (_A.CORRELATE,), "case released that an operator must handle"),
     ("absorbed", "resolved", (_A.CORRELATE,), "node healthy, and never isolated"),
 )
 _LIVE = tuple(status.value for status in CaseStatus if status.live)

@@ -55,6 +55,17 @@ class Action(StrEnum):
 _ACTION_RANK = {action: rank for rank, action in enumerate(Action)}
 
 
+class Family(StrEnum):
+    """Fault families that often have one cause outside of the nodes; every other fault belongs to no family."""
+
+    NETWORK = "network"
+    POWER = "power"
+    STORAGE = "storage"
+    THERMAL = "thermal"
+    SOFTWARE = "software"
+    HEARTBEAT = "heartbeat"
+
+
 class ComponentType(StrEnum):
     """The kind of component that a fault affects."""
 

@@ -186,14 +186,36 @@ class AliasRow:
 class DomainKind(StrEnum):
     """Kinds of failure domains, narrowest first: resources that several instances share and lose together.
 
-    `network_node` is the switch nearest to the instance.
+    `network_node` is the switch nearest to the instance, `network_node_2` the one above it, and so on. Operators
+    declare the kinds that no inventory reports: `chassis`, `rack`, `power`, `file_system`, `subnet`, `image`.
+    `intake` is Faultbridge's own path from the queue to the table.
     """
 
+    CHASSIS = "chassis"
     ULTRASERVER = "ultraserver"
+    RACK = "rack"
     NETWORK_NODE = "network_node"
+    POWER = "power"
+    NETWORK_NODE_2 = "network_node_2"
+    NETWORK_NODE_3 = "network_node_3"
+    NETWORK_NODE_4 = "network_node_4"
     ZONE = "zone"
     CAPACITY_BLOCK = "capacity_block"
     PLACEMENT_GROUP = "placement_group"
+    FILE_SYSTEM = "file_system"
+    SUBNET = "subnet"
+    IMAGE = "image"
+    CLUSTER = "cluster"
+    INTAKE = "intake"
+
+
+NETWORK_LAYERS = (
+    DomainKind.NETWORK_NODE,
+    DomainKind.NETWORK_NODE_2,
+    DomainKind.NETWORK_NODE_3,
+    DomainKind.NETWORK_NODE_4,
+)
+"""The layers of switches above an instance, the nearest first."""
 
 
 def narrowest(domains: Mapping[str, str]) -> str | None:

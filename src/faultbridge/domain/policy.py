@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from fnmatch import fnmatchcase
@@ -11,6 +11,7 @@ from faultbridge.domain.breakers import BreakerLimit
 from faultbridge.domain.cases import REPAIR_ACTION_OF, RepairAction
 from faultbridge.domain.conditions import Condition
 from faultbridge.domain.faults import Action, ComponentType, Severity
+from faultbridge.domain.incidents import CorrelationLimits
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +145,7 @@ class Policy:
     rules: tuple[Rule, ...] = ()
     limits: Limits = Limits()
     breakers: tuple[BreakerLimit, ...] = ()
+    incidents: CorrelationLimits = field(default_factory=CorrelationLimits)
 
     def rule_for(self, condition: Condition, cluster: str, instance_type: str | None = None) -> Rule:
         """Return the first rule that applies to a condition, or the default rule, which overrides nothing."""

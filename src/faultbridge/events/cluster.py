@@ -9,6 +9,7 @@ from pydantic import Field
 from faultbridge.events.base import Count, Instant, Milliseconds, Model, Text
 from faultbridge.events.cluster_enums import (
     DomainType,
+    FaultFamily,
     IncidentChange,
     IncidentStatus,
     JobChangeKind,
@@ -34,6 +35,7 @@ class ClusterStatusData(Model):
     reason: str
     counts: Counts = Field(description="Number of nodes by status; a status without nodes may be absent.")
     expected: Count = Field(description="Number of nodes that the cluster should have.")
+    incidents: tuple[Text, ...] = Field(default=(), description="Ids of the open incidents that cause the status.")
 
 
 class ClusterStatusChange(Event):
@@ -67,20 +69,25 @@ class ClusterIncidentData(Model):
     from_: IncidentStatus | None = Field(alias="from", description="Null when the incident opens.")
     to: IncidentStatus
     reason: str
+    family: FaultFamily
     cause: IncidentCause
     domain: Domain
-    nodes: NodeList = Field(description="Current member nodes.")
+    domain_nodes: Count = Field(description="Number of nodes of the failure domain.")
+    nodes: NodeList = Field(description="Nodes that are affected now.")
+    added: NodeList = Field(description="Nodes that this change added.")
+    removed: NodeList = Field(description="Nodes that this change removed.")
     absorbed_cases: Count = Field(description="Number of cases that wait for the incident instead of a repair.")
     opened_at: Instant
+    operator: Text | None = Field(default=None, description="ARN of the operator who closed it.")
     phases: dict[str, Milliseconds] = Field(
         default_factory=dict, description="Duration of each phase; set when the incident closes."
     )
 
 
 class ClusterIncidentChange(Event):
-    """A cluster incident opens, grows, shrinks or closes.
+    """A cluster incident opens, grows, shrinks, expires or closes.
 
-    An open incident holds the repairs of its failure domain.
+    An open incident holds the repairs of the nodes of its failure domain that show faults of its family.
     """
 
     event_type: ClassVar[str] = "Cluster Incident Change"

@@ -47,32 +47,64 @@ class SafetyScope(OpenEnum):
 
 
 class DomainType(OpenEnum):
-    """The type of a failure domain. Treat an unknown value as `cluster`."""
+    """The type of a failure domain. Treat an unknown value as `cluster`.
 
-    SWITCH = "switch"
+    `network_node` is the switch nearest to the instance, `network_node_2` the one above it, and so on. `intake`
+    is Faultbridge's own path from the queue to the table.
+    """
+
+    CHASSIS = "chassis"
+    ULTRASERVER = "ultraserver"
     RACK = "rack"
-    NVLINK_DOMAIN = "nvlink_domain"
+    NETWORK_NODE = "network_node"
+    POWER = "power"
+    NETWORK_NODE_2 = "network_node_2"
+    NETWORK_NODE_3 = "network_node_3"
+    NETWORK_NODE_4 = "network_node_4"
     ZONE = "zone"
+    CAPACITY_BLOCK = "capacity_block"
+    PLACEMENT_GROUP = "placement_group"
+    FILE_SYSTEM = "file_system"
+    SUBNET = "subnet"
+    IMAGE = "image"
     CLUSTER = "cluster"
+    INTAKE = "intake"
+    UNKNOWN = "unknown"
+
+
+class FaultFamily(OpenEnum):
+    """The family of the faults of an incident. Treat an unknown value as a shared cause outside of the nodes."""
+
+    NETWORK = "network"
+    POWER = "power"
+    STORAGE = "storage"
+    THERMAL = "thermal"
+    SOFTWARE = "software"
+    HEARTBEAT = "heartbeat"
     UNKNOWN = "unknown"
 
 
 class IncidentStatus(OpenEnum):
-    """The status of a cluster incident. `closed` is final. Treat an unknown value as `open`."""
+    """The status of a cluster incident. `closed` is final. Treat an unknown value as `open`.
+
+    `recovering`: no node is affected; it closes after a quiet period. `expired`: the maximum age is reached, repairs
+    continue, and it closes when its nodes are healthy.
+    """
 
     OPEN = "open"
     RECOVERING = "recovering"
+    EXPIRED = "expired"
     CLOSED = "closed"
     UNKNOWN = "unknown"
 
 
 class IncidentChange(OpenEnum):
-    """The kind of change of a cluster incident. Treat an unknown value as `updated`."""
+    """The kind of change of a cluster incident. Treat an unknown value as a change of its nodes."""
 
     OPENED = "opened"
     GROWN = "grown"
     SHRUNK = "shrunk"
-    UPDATED = "updated"
+    EXPIRED = "expired"
     CLOSED = "closed"
     UNKNOWN = "unknown"
 

@@ -20,6 +20,7 @@ from faultbridge.domain.faults import NODE_COMPONENT, Fault
 from faultbridge.domain.nodes import AliasRow, NodeKey, NodeState
 from faultbridge.domain.times import from_text, to_text
 from faultbridge.errors import Conflict
+from faultbridge.ingest.canary import LAST_RECORDED, last_sent_at
 from faultbridge.ingest.record_reader import RecordPart
 from faultbridge.ledger.append import Append
 from faultbridge.log import log_cause
@@ -32,7 +33,10 @@ from faultbridge.storage import items, keys
 from faultbridge.storage.writes import WORK, Absent, AnyOf, Below, Equals, Item, Put
 
 ALWAYS_PLAUSIBLE = 2
-"""This many overdue nodes are always recorded. If more are overdue, reception itself may have failed."""
+"""This many overdue nodes are always recorded. If more are overdue, the intake itself may have failed."""
+
+CANARY_OVERDUE = timedelta(minutes=7)
+"""A canary is recorded every five minutes. After this time, the last one is missing."""
 
 MAX_TIMERS_READ = 100
 MAX_REMEMBERED = 50_000
@@ -59,16 +63,22 @@ class HeartbeatMonitor:
             else:
                 self._remember(node, last)
 
-    def reception_failed(self, overdue: int) -> bool:
-        """Return whether so many nodes are overdue, and so few on time, that reception itself probably failed."""
+    def intake_failed(self, overdue: int) -> bool:
+        """Return whether records do not arrive at all: many nodes are overdue, and the last canary is missing too.
+
+        Without any canary so far, the intake has failed if not one node is on time.
+        """
         if overdue <= ALWAYS_PLAUSIBLE:
             return False
+        now, canary = self.append.clock.now(), last_sent_at(self.table, LAST_RECORDED)
+        if canary is not None and now - canary <= CANARY_OVERDUE:
+            return False
         on_time = self._on_time()
-        if overdue <= on_time:
+        if overdue <= on_time or (canary is None and on_time):
             return False
         log_cause(
             "missing_heartbeats_ignored",
-            reason="more nodes are overdue than on time",
+            reason="no records arrive: most nodes are overdue, and so is the canary",
             level=logging.WARNING,
             overdue=overdue,
             on_time=on_time,

@@ -14,6 +14,7 @@ from typing import Any
 from faultbridge.domain.clusters import Control
 from faultbridge.domain.entries import EntryType
 from faultbridge.errors import Transient
+from faultbridge.incidents.correlate import Correlate
 from faultbridge.jobs.job_impact import JobImpact
 from faultbridge.ops.failures import Failures
 from faultbridge.repair.breakers import Breakers
@@ -28,13 +29,15 @@ class React:
 
     It runs these steps in this order:
 
-    1. for each cluster: open or close its breakers,
-    2. for each cluster: isolate the named nodes whose case requires it,
-    3. and record the faults of these nodes on the jobs that run there,
-    4. for each cluster: recompute its status from its nodes,
-    5. and start repairs that budget, breakers and windows admit.
+    1. for each cluster: update its incidents, and let cases wait for them,
+    2. and open or close its breakers,
+    3. for each cluster: isolate the named nodes whose case requires it,
+    4. and record the faults of these nodes on the jobs that run there,
+    5. for each cluster: recompute its status from its nodes,
+    6. and start repairs that incidents, budget, breakers and windows admit, unless the first step failed.
     """
 
+    correlate: Correlate
     breakers: Breakers
     isolate: Isolate
     rollup: ClusterRollup
@@ -52,7 +55,11 @@ class React:
         """
         nodes_by_cluster, failures = _by_cluster(triggers), Failures()
         controls: dict[str, Control | None] = {}
+        correlated: set[str] = set()
         for cluster in nodes_by_cluster:
+            with failures.collect(f"updating the incidents of {cluster}"):
+                self.correlate(cluster, causes.get(cluster))
+                correlated.add(cluster)
             with failures.collect(f"updating the breakers of {cluster}"):
                 controls[cluster] = self.breakers(cluster, causes.get(cluster))
         for cluster, nodes in nodes_by_cluster.items():
@@ -63,8 +70,9 @@ class React:
         for cluster in nodes_by_cluster:
             with failures.collect(f"updating the status of {cluster}"):
                 self.rollup(cluster, causes.get(cluster))
-            with failures.collect(f"dispatching repairs of {cluster}"):
-                self.dispatch(cluster)
+            if cluster in correlated:
+                with failures.collect(f"dispatching repairs of {cluster}"):
+                    self.dispatch(cluster)
         if failures.lines:
             raise Transient("; ".join(failures.lines)) from failures.first_error
 

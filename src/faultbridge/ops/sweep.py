@@ -4,8 +4,8 @@ One sweep runs these parts in order; a failed part does not stop the others:
 
 1. publish entries that the stream did not publish within two minutes,
 2. process due timers: retry rejected records, let time pass on nodes, recover attempts, report missing heartbeats,
-3. for each cluster: update breakers, release leaked slots, reconcile spares, open postponed cases, isolate nodes,
-   record job impact, recompute the cluster status, start admitted repairs.
+3. for each cluster: update incidents and breakers, release leaked slots, reconcile spares, open postponed cases,
+   isolate nodes, record job impact, recompute the cluster status, start admitted repairs if incidents are up to date.
 
 Each part gets an equal share of the remaining time. Shards and clusters are taken in random order, a new one each
 minute: with a fixed order, the last ones would never be reached under overload.
@@ -24,12 +24,14 @@ from faultbridge.domain.clusters import Control
 from faultbridge.domain.edges import Actor, NodeStatus
 from faultbridge.domain.nodes import NodeKey, NodeState
 from faultbridge.domain.times import to_text
+from faultbridge.incidents.correlate import Correlate
+from faultbridge.incidents.intake import Intake
 from faultbridge.ingest.heartbeat_monitor import HeartbeatMonitor
 from faultbridge.jobs.job_impact import JobImpact
 from faultbridge.ledger.append import Append
 from faultbridge.ledger.queries import query_all, shard_rows
-from faultbridge.log import log_cause
 from faultbridge.ops.failures import Failures
+from faultbridge.ops.missing_heartbeats import report_missing_heartbeats
 from faultbridge.ops.postponed_cases import postponed_too_long
 from faultbridge.pipeline.observe import tick
 from faultbridge.ports import Clock, Table
@@ -61,8 +63,8 @@ T = TypeVar("T")
 class SweepResult:
     """What one sweep did.
 
-    `unfinished` is True when its time ended before its work. `unjudged_heartbeats` counts overdue heartbeats that were
-    not reported, because too many nodes are overdue at once. `node_counts` are the nodes of each cluster by status.
+    `unfinished` is True when its time ended before its work. `intake` says whether records arrive, if that is known.
+    `node_counts` are the nodes of each cluster by status.
     """
 
     ticked: int = 0
@@ -71,7 +73,7 @@ class SweepResult:
     rejects: int = 0
     clusters: int = 0
     released_slots: int = 0
-    unjudged_heartbeats: int = 0
+    intake: Intake | None = None
     unfinished: bool = False
     node_counts: dict[str, dict[str, int]] = field(default_factory=dict)
     failures: list[str] = field(default_factory=list)
@@ -85,6 +87,7 @@ class Sweep:
     clock: Clock
     append: Append
     rulebook: Rulebook
+    correlate: Correlate
     breakers: Breakers
     isolate: Isolate
     rollup: ClusterRollup
@@ -138,19 +141,7 @@ class Sweep:
                 node = _node_of(key)
                 with failures.collect(f"updating {node.stream}"):
                     self._tick(node, result)
-        self._report_missing_heartbeats(overdue, result, failures)
-
-    def _report_missing_heartbeats(self, overdue: list[NodeKey], result: SweepResult, failures: Failures) -> None:
-        """Report nodes without heartbeats, unless so many are overdue that receiving itself must have failed."""
-        with failures.collect("checking that heartbeats arrive"):
-            if self.heartbeat_monitor.reception_failed(len(overdue)):
-                reason = f"{len(overdue)} nodes are overdue, and hardly any other node sent a heartbeat"
-                log_cause("missing_heartbeats_not_reported", reason=reason)
-                result.unjudged_heartbeats = len(overdue)
-                return
-        for node in overdue:
-            with failures.collect(f"checking the heartbeat of {node.stream}"):
-                self.heartbeat_monitor.check(node)
+        result.intake = report_missing_heartbeats(self.heartbeat_monitor, overdue, failures)
 
     def _timers(self) -> Iterator[Key]:
         now = to_text(self.clock.now())
@@ -177,7 +168,10 @@ class Sweep:
         for cluster in self._shuffled(str(row["sk"]) for row in query_all(self.table, keys.CLUSTERS)):
             if self._out_of_time(result, until):
                 return
-            control = None
+            control, correlated = None, False
+            with failures.collect(f"updating the incidents of {cluster}"):
+                self.correlate(cluster, intake=result.intake)
+                correlated = True
             with failures.collect(f"updating the breakers of {cluster}"):
                 control = self.breakers(cluster)
             with failures.collect(f"releasing leaked slots of {cluster}"):
@@ -192,8 +186,9 @@ class Sweep:
                 self._record_job_impact(cluster, failures)
             with failures.collect(f"updating the status of {cluster}"):
                 result.node_counts[cluster] = dict(self.rollup(cluster).counts)
-            with failures.collect(f"dispatching repairs of {cluster}"):
-                self.dispatch(cluster)
+            if correlated:
+                with failures.collect(f"dispatching repairs of {cluster}"):
+                    self.dispatch(cluster)
             result.clusters += 1
 
     def _open_postponed(self, cluster: str, result: SweepResult) -> None:

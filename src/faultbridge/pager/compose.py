@@ -20,6 +20,7 @@ from faultbridge.ports import ProviderFailure
 UNKNOWN_STATUS = "unknown"
 NO_ORCHESTRATOR = "none"
 ESCALATED = "escalated"
+MAX_NODES_SHOWN = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,7 @@ def write_page(event: Mapping[str, Any], rule: PageRule, stored: StoredDetails, 
         | {"case": metadata.get("case_id"), "cluster": metadata["cluster"], "node": metadata.get("node")}
         | {"status": stored.node.status.value if stored.node and stored.node.status else UNKNOWN_STATUS}
         | _isolation_texts(stored.config)
+        | {"nodes": _nodes_text(data.get("nodes"))}
     )
     cause = data.get("cause") or _cause_of(stored.case)
     return Page(
@@ -97,6 +99,15 @@ class _TextValues(dict[str, str | None]):
         return "?"
 
 
+def _nodes_text(nodes: Mapping[str, Any] | None) -> str:
+    """Return the first names of a list of nodes, and the number of the others."""
+    if not nodes:
+        return "none"
+    shown = list(nodes["listed"])[:MAX_NODES_SHOWN]
+    more = int(nodes["count"]) - len(shown)
+    return ", ".join(shown) + (f" and {more} more" if more > 0 else "")
+
+
 def _cause_of(case: Case | None) -> dict[str, Any]:
     return {} if case is None else {"code": case.code, "component": component_data(case.component)}
 
@@ -106,7 +117,8 @@ def _fault_text(cause: Mapping[str, Any], data: Mapping[str, Any]) -> str:
     if not cause:
         return str(data.get("reason") or "")
     fault = " ".join(part for part in (cause.get("code"), component_text(cause.get("component"))) if part)
-    return f"{fault}: {cause['message']}" if cause.get("message") else fault
+    message = cause.get("message") or cause.get("text")
+    return f"{fault}: {message}" if message else fault
 
 
 def _location(

@@ -14,6 +14,7 @@ from faultbridge.ports import PageUrgency
 TIMELINE = "faultbridge timeline --cluster {cluster} --case {case}"
 CASE_SHOW = "faultbridge case show {case}"
 NODE_SHOW = "faultbridge node show {node} --cluster {cluster}"
+INCIDENT_SHOW = "faultbridge incident show {incident_id}"
 CLUSTER_SHOW = "faultbridge cluster show {cluster}"
 CLUSTER_TIMELINE = "faultbridge timeline --cluster {cluster} --since 1h"
 NO_ACTION = "None."
@@ -55,7 +56,7 @@ class PageRule:
             case EntryType.CLUSTER_SAFETY:
                 parts = (metadata["cluster"], str(data.get("kind")), data.get("domain"))
             case EntryType.CLUSTER_INCIDENT:
-                parts = (metadata["cluster"], "incident", data.get("incident_id"))
+                parts = (metadata["cluster"], self.kind, data.get("incident_id"))
             case _:
                 parts = (metadata.get("case_id") or metadata["stream"], self.kind, None)
         return ":".join(part for part in parts if part)

@@ -1,4 +1,4 @@
-"""All kinds of pages: one table for cases, one for cases that an operator stopped, one for clusters.
+"""All kinds of pages: those of cases here, of operators' orders in `operator_rules`, of clusters in `cluster_rules`.
 
 A fault that Faultbridge repairs by itself sends a notice only. A fault that needs an operator sends an urgent page.
 A case has one open key at a time. Its urgent page covers the failed node: a node fails only together with its case.
@@ -10,17 +10,16 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from faultbridge.domain.entries import EntryType
+from faultbridge.pager.cluster_rules import CLUSTER_RULES
 from faultbridge.pager.operator_rules import OPERATOR_RULES
 from faultbridge.pager.page import PageState
-from faultbridge.pager.page_rule import CASE_SHOW, CLUSTER_SHOW, CLUSTER_TIMELINE, NODE_SHOW, TIMELINE, PageRule
+from faultbridge.pager.page_rule import CASE_SHOW, NODE_SHOW, TIMELINE, PageRule
 from faultbridge.ports import PageUrgency
 
 _CASE, _NOTE = EntryType.CASE_STATUS.value, EntryType.NOTE.value
-_SAFETY, _INCIDENT = EntryType.CLUSTER_SAFETY.value, EntryType.CLUSTER_INCIDENT.value
 _TRIGGERED, _RESOLVED = PageState.TRIGGERED, PageState.RESOLVED
 _CASE_COMMANDS = (TIMELINE, CASE_SHOW)
 _NODE_COMMANDS = (TIMELINE, NODE_SHOW)
-_CLUSTER_COMMANDS = (CLUSTER_TIMELINE, CLUSTER_SHOW)
 _CLOSED = frozenset({"resolved", "expired"})
 _CASE_IS = "The case is {to} ({reason})."
 _CASE_CLOSED = "No further action: the case is {to} ({reason})."
@@ -36,7 +35,7 @@ CASE_RULES: tuple[PageRule, ...] = (
         kind="opened",
         event_type=_CASE,
         # Not at `open`: a case that a cluster incident absorbs during its wait must send no page of its own.
-        when={"from": frozenset({"open", "escalated"}), "to": frozenset({"queued"}), **_REPAIRABLE},
+        when={"from": frozenset({"open", "escalated", "absorbed"}), "to": frozenset({"queued"}), **_REPAIRABLE},
         state=_TRIGGERED,
         urgency=PageUrgency.NOTICE,
         headline="node unusable, repair queued",
@@ -107,12 +106,23 @@ CASE_RULES: tuple[PageRule, ...] = (
     PageRule(
         kind="escalated",
         event_type=_CASE,
-        when={"from": frozenset({"escalated"}), "to": frozenset({"queued", "absorbed"})},
+        when={"from": frozenset({"escalated"}), "to": frozenset({"queued"})},
         state=_RESOLVED,
         headline="automation resumed",
         system_action="Continues the case: it is {to} ({reason}).",
         commands=_CASE_COMMANDS,
         runbook="stuck-case",
+    ),
+    PageRule(
+        kind="escalated",
+        event_type=_CASE,
+        when={"from": frozenset({"escalated"}), "to": frozenset({"absorbed"})},
+        state=_RESOLVED,
+        headline="case absorbed by a cluster incident",
+        system_action="Holds the case until the incident closes ({reason}).",
+        action_required="None: the incident has a page of its own.",
+        commands=_CASE_COMMANDS,
+        runbook="incident",
     ),
     PageRule(
         kind="approval",
@@ -177,52 +187,6 @@ CASE_RULES: tuple[PageRule, ...] = (
         runbook="isolation",
     ),
 )
-
-CLUSTER_RULES: tuple[PageRule, ...] = (
-    PageRule(
-        kind="incident",
-        event_type=_INCIDENT,
-        when={"change": frozenset({"opened"})},
-        state=_TRIGGERED,
-        headline="cluster incident: {reason}",
-        system_action="Holds the repairs of its nodes; each case continues when the incident closes.",
-        action_required="Fix the common cause. Do not replace the nodes one by one.",
-        commands=_CLUSTER_COMMANDS,
-        runbook="incident",
-    ),
-    PageRule(
-        kind="incident",
-        event_type=_INCIDENT,
-        when={"change": frozenset({"closed"})},
-        state=_RESOLVED,
-        headline="cluster incident closed: {reason}",
-        system_action="Repairs the nodes that are still faulty, one by one.",
-        commands=_CLUSTER_COMMANDS,
-        runbook="incident",
-    ),
-    PageRule(
-        kind="safety",
-        event_type=_SAFETY,
-        when={"to": frozenset({"open", "half_open", "used_up", "paused", "held"})},
-        state=_TRIGGERED,
-        headline="repairs on hold: {kind} is {to}",
-        system_action="Holds repairs ({reason}).",
-        action_required="Check for one cause behind many faults before you allow repairs again.",
-        commands=_CLUSTER_COMMANDS,
-        runbook="stuck-case",
-    ),
-    PageRule(
-        kind="safety",
-        event_type=_SAFETY,
-        when={"to": frozenset({"closed", "available", "running", "released"})},
-        state=_RESOLVED,
-        headline="repairs continue: {kind} is {to}",
-        system_action="Continues repairs ({reason}).",
-        commands=_CLUSTER_COMMANDS,
-        runbook="stuck-case",
-    ),
-)
-"""Pages about a whole cluster. The hourly limit does not apply to them."""
 
 RULES: tuple[PageRule, ...] = (*CASE_RULES, *OPERATOR_RULES, *CLUSTER_RULES)
 EVENT_TYPES = tuple(dict.fromkeys(rule.event_type for rule in RULES))

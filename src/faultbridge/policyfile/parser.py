@@ -64,7 +64,7 @@ def read_policy(text: str) -> dict[str, Any]:
 def write_policy(document: Mapping[str, Any]) -> str:
     """Format a stored policy document as YAML; `read_policy` returns the same document from it."""
     written = convert_durations(dict(document), lambda milliseconds: format_duration(milliseconds // 1000))
-    parts = {name: written[name] for name in ("rules", "limits", "breakers") if name in written}
+    parts = {name: written[name] for name in ("rules", "limits", "breakers", "incidents") if name in written}
     return yaml.safe_dump(parts, sort_keys=False, default_flow_style=False, allow_unicode=True)
 
 

@@ -153,12 +153,25 @@ class LimitsPart(_Part):
     verify_level: Annotated[int, Field(ge=1, le=4)] = 3
 
 
+class IncidentsPart(_Part):
+    """When faults of many nodes are one incident, and how long it holds their repairs."""
+
+    nodes: Annotated[int, Field(ge=2, le=100_000)] = 3
+    percent: Annotated[int, Field(ge=0, le=100)] = 30
+    explains: Annotated[int, Field(ge=50, le=100)] = 80
+    window: Annotated[int, BeforeValidator(parse_duration), Field(ge=60, le=_DAY)] = 600
+    odds: Annotated[int, Field(ge=1, le=1_000_000_000)] = 10_000
+    quiet: Duration = 600
+    max_age: Annotated[int, BeforeValidator(parse_duration), Field(ge=60, le=7 * _DAY)] = 7_200
+
+
 class PolicyPart(_Part):
-    """A complete policy: rules, limits and circuit breakers."""
+    """A complete policy: rules, limits, circuit breakers and incidents."""
 
     rules: tuple[RulePart, ...] = ()
     limits: LimitsPart = LimitsPart()
     breakers: Annotated[tuple[BreakerPart, ...], Field(max_length=2)] = ()
+    incidents: IncidentsPart = IncidentsPart()
 
 
 DURATION_FIELDS = frozenset(
@@ -175,6 +188,8 @@ DURATION_FIELDS = frozenset(
         "approval_deadline",
         "duration",
         "quiet",
+        "window",
+        "max_age",
     }
 )
 """The fields with a duration: text in a policy file, milliseconds in the stored document."""

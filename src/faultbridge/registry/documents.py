@@ -12,7 +12,7 @@ from faultbridge.domain.nodes import Ignored, NodeState
 from faultbridge.domain.times import to_text
 from faultbridge.ledger.timeline import Line, is_late
 from faultbridge.pipeline.entry_builder import component_data
-from faultbridge.registry.views import CaseView, ClusterView
+from faultbridge.registry.views import CaseView, ClusterView, IncidentView
 from faultbridge.storage.rejects import Reject
 
 Document = dict[str, Any]
@@ -25,6 +25,7 @@ def cluster_document(view: ClusterView) -> Document:
         "cluster": config.cluster,
         "status": view.state.status,
         "counts": dict(view.state.counts),
+        "incidents": list(view.state.incidents),
         "expected": config.expected,
         "mode": config.mode,
         "repair_owner": config.repair_owner,
@@ -102,6 +103,7 @@ def case_document(view: CaseView, now: datetime) -> Document:
         "node": view.key.node,
         "status": case.status,
         "waiting_for": case.waiting_for,
+        "incident": case.incident,
         "resolution": case.resolution,
         "reason": case.reason,
         "code": case.code,
@@ -119,6 +121,29 @@ def case_document(view: CaseView, now: datetime) -> Document:
         "rule": case.rule,
         "policy": case.policy,
         "previous_case": case.previous_case,
+    }
+
+
+def incident_document(view: IncidentView) -> Document:
+    """Return an incident as a document: its cause, its nodes, and the cases that wait for it."""
+    incident = view.incident
+    return {
+        "incident_id": incident.id,
+        "cluster": incident.cluster,
+        "status": incident.status,
+        "reason": incident.reason,
+        "family": incident.family,
+        "domain": {"type": incident.domain.kind, "name": incident.domain.name},
+        "domain_nodes": incident.of,
+        "code": incident.code,
+        "subject": incident.subject,
+        "affected": incident.affected,
+        "nodes": list(incident.nodes),
+        "held_cases": dict(view.held),
+        "opened_at": _text_of(incident.opened_at),
+        "expired_at": _text_of(incident.expired_at),
+        "closed_at": _text_of(incident.closed_at),
+        "operator": incident.operator,
     }
 
 

@@ -178,6 +178,8 @@ def _require_verification(transition: Transition, reason: str, rules: Rules, now
         repair_action=RepairAction.VERIFY,
         waiting_for=WaitingFor.BUDGET,
         not_before=None,
+        incident=None,
+        held_from=None,
         uncounted=live.attempts if live.status is CaseStatus.ESCALATED else live.uncounted,
         reason=reason,
         marks={**live.marks, EXTERNAL: now},

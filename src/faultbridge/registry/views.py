@@ -1,14 +1,15 @@
-"""Views: read the current state of clusters, nodes and cases for the CLI, the API and tests."""
+"""Views: read the current state of clusters, nodes, cases and incidents for the CLI, the API and tests."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from faultbridge.domain.cases import Case
 from faultbridge.domain.clusters import ClusterConfig, ClusterState, Control
 from faultbridge.domain.edges import CaseStatus
+from faultbridge.domain.incidents import Incident
 from faultbridge.domain.nodes import NodeKey, NodeState
 from faultbridge.domain.spares import Spare
 from faultbridge.errors import Rejected
@@ -18,6 +19,7 @@ from faultbridge.ports import Table
 from faultbridge.registry.roster import ROSTER
 from faultbridge.repair.spares.pool import read_spares
 from faultbridge.storage import items, keys
+from faultbridge.storage.projections import HELD
 from faultbridge.storage.writes import CASES
 
 
@@ -48,8 +50,16 @@ class CaseView:
 
 
 @dataclass(frozen=True, slots=True)
+class IncidentView:
+    """An incident and the cases that wait for it, by node."""
+
+    incident: Incident
+    held: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
 class Views:
-    """Reads clusters, nodes and cases by key and index; writes nothing."""
+    """Reads clusters, nodes, cases and incidents by key and index; writes nothing."""
 
     table: Table
 
@@ -115,6 +125,28 @@ class Views:
         if view is None:
             raise Rejected("unknown_case", f"there is no case {case_id}; run faultbridge case list")
         return view
+
+    def incidents(self, cluster: str, *, closed: bool = False) -> tuple[IncidentView, ...]:
+        """Return the open incidents of a cluster, or with `closed` also the closed ones, oldest first."""
+        config = self.cluster(cluster).config
+        rows = query_all(self.table, keys.cluster_partition(cluster), prefix=keys.INCIDENT)
+        found = [items.read_incident(row) for row in rows]
+        return self._with_held(config, [one for one in found if closed or one.closed_at is None])
+
+    def incident(self, incident_id: str, cluster: str | None = None) -> IncidentView:
+        """Return an incident of any cluster, or of one; rejects an unknown id as `unknown_incident`."""
+        clusters = [cluster] if cluster else [str(row["cluster"]) for row in query_all(self.table, keys.CLUSTERS)]
+        for row in self.table.get_many(keys.incident(name, incident_id) for name in clusters).values():
+            incident = items.read_incident(row)
+            return self._with_held(self.cluster(incident.cluster).config, [incident])[0]
+        raise Rejected("unknown_incident", f"there is no incident {incident_id}; run faultbridge incident list")
+
+    def _with_held(self, config: ClusterConfig, incidents: Iterable[Incident]) -> tuple[IncidentView, ...]:
+        held = tuple(shard_rows(self.table, config, HELD))
+        return tuple(
+            IncidentView(one, {str(row["node"]): str(row["case"]) for row in held if row["incident"] == one.id})
+            for one in sorted(incidents, key=lambda incident: (incident.opened_at, incident.id))
+        )
 
     def _read(self, ids: Sequence[str]) -> Iterator[CaseView]:
         # The index is eventually consistent. The items are read consistently.

@@ -40,7 +40,9 @@ class Breakers:
         rules = rules_of(self.rulebook, cluster)
         if not rules.config.acts or rules.config.mode is not Mode.ACT:
             return None
-        rows = [row for row in shard_rows(self.table, rules.config, UNHEALTHY_ROWS) if row.get("case")]
+        unhealthy = shard_rows(self.table, rules.config, UNHEALTHY_ROWS)
+        # An incident needs no breaker, which would send a second page for the same cause.
+        rows = [row for row in unhealthy if row.get("case") and not row.get("incident")]
         failing = [_failing(row) for row in rows]
         severity = highest_severity(rows)
         cause = cause or latest_event(rows)

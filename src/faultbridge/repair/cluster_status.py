@@ -16,6 +16,7 @@ from faultbridge.domain.clusters import ClusterConfig, ClusterState
 from faultbridge.domain.edges import Actor, NodeStatus
 from faultbridge.domain.entries import Draft, EntryType
 from faultbridge.domain.faults import Severity
+from faultbridge.domain.incidents import Hold
 from faultbridge.domain.nodes import NodeKey
 from faultbridge.domain.times import truncate
 from faultbridge.ledger.append import Stack
@@ -52,10 +53,13 @@ class ClusterRollup:
         return append_to_cluster(lambda: self._once(config, cause))
 
     def _once(self, config: ClusterConfig, cause: str | None) -> ClusterState:
-        before = items.read_cluster(config.cluster, self.table.get(keys.cluster_state(config.cluster)))
+        wanted = keys.cluster_state(config.cluster), keys.cluster_control(config.cluster)
+        found = self.table.get_many(wanted)
+        before = items.read_cluster(config.cluster, found.get(wanted[0]))
+        holds = items.read_control(config.cluster, found.get(wanted[1])).holds
         rows = tuple(shard_rows(self.table, config, UNHEALTHY_ROWS))
         now = truncate(self.clock.now())
-        after, drafts = _next_state(before, rows, config, now)
+        after, drafts = _next_state(before, rows, holds, config, now)
         if drafts:
             cause = cause or latest_event(rows) or before.head.event_id or self._first_registration(config)
             drafts = tuple(replace(draft, causation_id=cause) for draft in drafts)
@@ -88,18 +92,26 @@ def highest_severity(rows: Iterable[Mapping[str, Any]]) -> Severity | None:
 
 
 def _next_state(
-    before: ClusterState, rows: Iterable[Mapping[str, Any]], config: ClusterConfig, now: datetime
+    before: ClusterState,
+    rows: Iterable[Mapping[str, Any]],
+    holds: Mapping[str, Hold],
+    config: ClusterConfig,
+    now: datetime,
 ) -> tuple[ClusterState, tuple[Draft, ...]]:
     unhealthy = Counter(NodeStatus(row["status"]) for row in rows)
     counts, status = nodes_by_status(unhealthy, config.expected), cluster_status(unhealthy, config.expected)
-    after = replace(before, status=status, counts=counts)
+    open_incidents = {name: hold for name, hold in sorted(holds.items()) if hold.ended_at is None}
+    after = replace(before, status=status, counts=counts, incidents=tuple(open_incidents))
     if after == before:
         return after, ()
+    causes = [f"{hold.family.value} incident {name} in {hold.domain.text}" for name, hold in open_incidents.items()]
+    numbers = [f"{number} {name}" for name, number in counts.items()] or ["no nodes"]
     data = {
         "from": before.status.value if before.status else None,
         "to": status.value,
-        "reason": ", ".join(f"{number} {name}" for name, number in counts.items()) or "no nodes",
+        "reason": ", ".join([*causes, *numbers]),
         "counts": counts,
         "expected": config.expected,
+        "incidents": list(open_incidents),
     }
     return after, (Draft(EntryType.CLUSTER_STATUS, now, data),)

@@ -23,23 +23,24 @@ from faultbridge.pipeline.decide.breaker import close_manually
 from faultbridge.ports import Clock, Table
 from faultbridge.storage import items, keys
 from faultbridge.storage.codec import dump
-from faultbridge.storage.writes import Equals, Path, Update, Value
+from faultbridge.storage.writes import Equals, Path, Update, Value, Write
 
-_TRIPPED = frozenset({BreakerState.OPEN.value, "used_up"})
+_TRIPPED = frozenset({BreakerState.OPEN.value, "used_up", "held"})
 
 
 @dataclass(frozen=True, slots=True)
 class ControlChange:
     """The next control state of a cluster and the entries that record it; without entries nothing changes.
 
-    `cause` is the event that made a breaker open or used up the budget. All other changes of a control are caused by
-    the entry of its change before.
+    `cause` is the event that made a breaker open or used up the budget, or opened an incident. All other changes of a
+    control are caused by the entry of its change before. `writes` commit in the same transaction.
     """
 
     control: Control
     drafts: tuple[Draft, ...] = ()
     severity: Severity | None = None
     cause: str | None = None
+    writes: tuple[Write, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,11 +108,12 @@ class Controls:
             ("paused",): changed.control.paused,
             ("budget_used_up",): changed.control.budget_used_up,
             ("breakers",): dump(changed.control.breakers),
-            ("events",): {**before.events, **events},
+            ("events",): {**changed.control.events, **events},
+            ("holds",): dump(changed.control.holds),
         }
         unchanged = Equals("version", before.version)
         control = Update(keys.cluster_control(before.cluster), set=attributes, add={"version": 1}, when=unchanged)
-        self.table.transact([control, *writes])
+        self.table.transact([control, *writes, *changed.writes])
         for draft in changed.drafts:
             _log_change(before.cluster, draft)
 
@@ -145,8 +147,9 @@ def control_draft(
     operator: str | None = None,
     until: datetime | None = None,
     name: str | None = None,
+    incident: str | None = None,
 ) -> Draft:
-    """Draft the entry of a control that changed: `breaker`, `budget` or `pause`; `name` is the breaker's."""
+    """Draft the entry of a control that changed: `breaker`, `budget`, `pause` or `hold`; `name` is the breaker's."""
     data = {
         "kind": kind,
         "from": before,
@@ -157,6 +160,7 @@ def control_draft(
         "counts": dict(counts or {}),
         "until": to_text(until) if until else None,
         "operator": operator,
+        **({"incident_id": incident} if incident else {}),
     }
     return Draft(EntryType.CLUSTER_SAFETY, at, data, subject=name or kind)
 
@@ -170,6 +174,8 @@ def _with_cause(draft: Draft, before: Control, cause: str | None) -> Draft:
 
 def _log_change(cluster: str, draft: Draft) -> None:
     data = draft.data
+    if draft.type is not EntryType.CLUSTER_SAFETY:
+        return
     log_cause(
         f"{data['kind']}_changed",
         reason=data["reason"],

@@ -98,7 +98,7 @@ class Dispatch:
 
     def _queued(self, rules: Rules, excluded: Collection[str] = ()) -> list[QueuedCase]:
         """Read the whole queue, so that cases that may not start never hide the ones behind them."""
-        rows = (read_queued(rules.config.cluster, row) for row in shard_rows(self.table, rules.config, QUEUE))
+        rows = (read_queued(rules.config, row) for row in shard_rows(self.table, rules.config, QUEUE))
         return [queued for queued in rows if queued.case not in excluded]
 
     def _control(self, cluster: str) -> Control:

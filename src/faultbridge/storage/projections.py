@@ -12,15 +12,19 @@ from typing import Any
 
 from faultbridge.domain.cases import Case, RepairAction, WaitingFor
 from faultbridge.domain.clusters import ClusterConfig, QueuedCase
+from faultbridge.domain.conditions import Condition
 from faultbridge.domain.edges import CaseStatus, NodeStatus
 from faultbridge.domain.entries import Draft, Entry, EntryType
-from faultbridge.domain.faults import Severity
+from faultbridge.domain.failure_domains import FailureDomain, failure_domains
+from faultbridge.domain.faults import Family, Severity
 from faultbridge.domain.nodes import Isolation, NodeKey, NodeState
 from faultbridge.domain.times import from_text, to_text
 from faultbridge.storage import items, jobs, keys
 from faultbridge.storage.writes import Delete, Item, Key, Put, Update, Write
 
-QUEUE, REQUESTED_ISOLATIONS = "QUEUE#", "CORDON#"
+QUEUE, HELD, REQUESTED_ISOLATIONS = "QUEUE#", "HELD#", "CORDON#"
+REMOTE_ATTRIBUTES = ("switch", "server", "target", "peer", "remote")
+"""Attributes of a fault that name the remote thing it is about, the most exact first."""
 _WITHOUT_ROW = frozenset({None, NodeStatus.HEALTHY, NodeStatus.RETIRED})
 
 
@@ -32,6 +36,7 @@ def projection_writes(before: NodeState, after: NodeState, config: ClusterConfig
     writes += _row_writes(_unhealthy_row(before, config, now), _unhealthy_row(after, config, now))
     writes += _row_writes(_isolation_row(before, config, now), _isolation_row(after, config, now))
     writes += _row_writes(_queue_row(before, config, now), _queue_row(after, config, now))
+    writes += _row_writes(_held_row(before, config, now), _held_row(after, config, now))
     writes += _slot_release(before, after)
     return tuple(writes)
 
@@ -73,12 +78,24 @@ def _unhealthy_row(state: NodeState, config: ClusterConfig, now: datetime) -> It
             "status": state.status.value if state.status else None,
             "severity": state.severity.value if state.severity else None,
             "domain": state.placement.domain,
+            "domains": dict(state.placement.domains),
+            "families": _families(state),
             "case": case.id if case else None,
             "opened": to_text(case.opened_at) if case else None,
             "deferred_until": to_text(state.case_deferred_until) if state.case_deferred_until else None,
             "event": state.status_event,
+            "incident": _incident(state),
         },
     )
+
+
+def _incident(state: NodeState) -> str | None:
+    """Return the incident that a node's case waits for, or after which it is only verified, or None."""
+    case = state.live_case
+    if case is None:
+        return None
+    recovered = not any(condition.action.opens_case for condition in state.active())
+    return case.incident if case.status is CaseStatus.ABSORBED or recovered else None
 
 
 def _isolation_row(state: NodeState, config: ClusterConfig, now: datetime) -> Item | None:
@@ -89,12 +106,43 @@ def _isolation_row(state: NodeState, config: ClusterConfig, now: datetime) -> It
     return items.item(key, now, {"node": state.key.node})
 
 
+def _families(state: NodeState) -> Item:
+    """Return the latest condition of each fault family: when it began, its code, and the remote thing it names."""
+    latest: dict[str, Condition] = {}
+    for condition in state.active():
+        if condition.family is not None:
+            known = latest.get(condition.family.value)
+            if known is None or (known.since, known.code) < (condition.since, condition.code):
+                latest[condition.family.value] = condition
+    return {
+        family: {"since": to_text(one.since), "code": one.code, "subject": _remote(one)}
+        for family, one in latest.items()
+    }
+
+
+def _remote(condition: Condition) -> str | None:
+    """Return the remote thing that a condition names, or None."""
+    return next((condition.attributes[name] for name in REMOTE_ATTRIBUTES if condition.attributes.get(name)), None)
+
+
+def _held_row(state: NodeState, config: ClusterConfig, now: datetime) -> Item | None:
+    """Return the row of a case that waits for an incident, or None."""
+    case = state.live_case
+    if case is None or case.status is not CaseStatus.ABSORBED:
+        return None
+    key = keys.held_case(state.key.cluster, config.shard(state.key.node), case.id)
+    opened = to_text(case.opened_at)
+    return items.item(key, now, {"node": state.key.node, "case": case.id, "incident": case.incident, "opened": opened})
+
+
 def _queue_row(state: NodeState, config: ClusterConfig, now: datetime) -> Item | None:
     """Return the row of a queued case, or None; `read_queued` reads it back."""
     case = state.live_case
     if case is None or case.status is not CaseStatus.QUEUED:
         return None
-    since = case.marks.get(CaseStatus.QUEUED.value, case.opened_at)
+    # A case that waited for an incident keeps its place: the oldest is released first.
+    was_held = CaseStatus.ABSORBED.value in case.marks
+    since = case.opened_at if was_held else case.marks.get(CaseStatus.QUEUED.value, case.opened_at)
     return items.item(
         keys.queue(state.key.cluster, config.shard(state.key.node), priority(case), since, case.id),
         now,
@@ -106,6 +154,8 @@ def _queue_row(state: NodeState, config: ClusterConfig, now: datetime) -> Item |
             "not_before": to_text(case.not_before) if case.not_before else None,
             "rule": case.rule,
             "domain": state.placement.domain,
+            "domains": dict(state.placement.domains),
+            "families": sorted(_families(state)),
             "group": state.placement.group,
             "approved": case.approved,
             "approval_pending": case.pending_approval is not None,
@@ -114,12 +164,12 @@ def _queue_row(state: NodeState, config: ClusterConfig, now: datetime) -> Item |
     )
 
 
-def read_queued(cluster: str, row: Mapping[str, Any]) -> QueuedCase:
+def read_queued(config: ClusterConfig, row: Mapping[str, Any]) -> QueuedCase:
     """Return the queued case in a row; its priority and its time are part of the sort key."""
     _, priority_text, since, _ = str(row["sk"]).split("#", 3)
     waiting_for, not_before = row.get("waiting_for"), row.get("not_before")
     return QueuedCase(
-        key=NodeKey(cluster, str(row["node"])),
+        key=NodeKey(config.cluster, str(row["node"])),
         case=str(row["case"]),
         repair_action=RepairAction(row["repair_action"]),
         priority=int(priority_text),
@@ -132,7 +182,15 @@ def read_queued(cluster: str, row: Mapping[str, Any]) -> QueuedCase:
         approved=bool(row.get("approved")),
         approval_pending=bool(row.get("approval_pending")),
         reason=str(row.get("reason", "")),
+        domains=domains_of(config, row),
+        families=tuple(Family(name) for name in row.get("families", ())),
     )
+
+
+def domains_of(config: ClusterConfig, row: Mapping[str, Any]) -> tuple[FailureDomain, ...]:
+    """Return the failure domains of the node of a row, from narrow to wide."""
+    domains = row.get("domains") or {}
+    return failure_domains(config.cluster, str(row["node"]), _optional_text(row, "domain"), domains, config.domains)
 
 
 def _optional_text(row: Mapping[str, Any], name: str) -> str | None:

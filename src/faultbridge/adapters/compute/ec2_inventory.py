@@ -12,7 +12,7 @@ from faultbridge.adapters.aws.errors import code_of, translated
 from faultbridge.adapters.compute.instance_roles import InstanceRoles
 from faultbridge.domain.clusters import ClusterConfig
 from faultbridge.domain.instances import Instance
-from faultbridge.domain.nodes import DomainKind
+from faultbridge.domain.nodes import NETWORK_LAYERS, DomainKind
 from faultbridge.errors import Misconfigured, Rejected, Transient
 from faultbridge.registry.instances import OPT_OUT_TAG, GroupMember
 
@@ -153,10 +153,10 @@ def _topology(clients: Clients, wanted: list[str]) -> list[Any]:
 
 
 def _domains(one: Any) -> dict[str, str]:  # noqa: ANN401 - the response of the service
-    nodes = one.get("NetworkNodes") or []
+    # Network nodes are listed from the top of the tree. The last one is the switch of the instance.
+    switches = reversed(one.get("NetworkNodes") or [])
     domains = {
-        # Network nodes are listed from the top of the tree. The last one is the switch of the instance.
-        DomainKind.NETWORK_NODE: nodes[-1] if nodes else None,
+        **dict(zip(NETWORK_LAYERS, switches, strict=False)),
         DomainKind.ZONE: one.get("AvailabilityZone"),
         DomainKind.CAPACITY_BLOCK: one.get("CapacityBlockId"),
         DomainKind.PLACEMENT_GROUP: one.get("GroupName"),

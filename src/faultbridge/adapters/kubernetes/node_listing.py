@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from faultbridge.adapters.aws.clients import Clients
 from faultbridge.domain.clusters import ClusterConfig, ProviderRole
 from faultbridge.domain.instances import Instance
-from faultbridge.domain.nodes import DomainKind
+from faultbridge.domain.nodes import NETWORK_LAYERS, DomainKind
 
 if TYPE_CHECKING:
     from lightkube.resources.core_v1 import Node
@@ -70,5 +70,6 @@ def _instance(instance_id: str, node: Node) -> Instance:
 
 def _domains(labels: Mapping[str, str]) -> dict[str, str]:
     layers = sorted((found[1], value) for name, value in labels.items() if (found := NETWORK_NODE.fullmatch(name)))
-    domains = {DomainKind.ZONE: labels.get(ZONE), DomainKind.NETWORK_NODE: layers[-1][1] if layers else None}
+    switches = [value for _, value in reversed(layers)]
+    domains = {DomainKind.ZONE: labels.get(ZONE), **dict(zip(NETWORK_LAYERS, switches, strict=False))}
     return {kind.value: value for kind, value in domains.items() if value}

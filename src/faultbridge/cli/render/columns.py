@@ -5,9 +5,16 @@ from __future__ import annotations
 from faultbridge.cli.render.output import Columns
 from faultbridge.cli.render.times import short_time
 from faultbridge.ledger.entry_text import component_text, duration_text, entry_text
-from faultbridge.registry.documents import Document, case_document, cluster_document, entry_document, node_document
+from faultbridge.registry.documents import (
+    Document,
+    case_document,
+    cluster_document,
+    entry_document,
+    incident_document,
+    node_document,
+)
 
-__all__ = ["case_document", "cluster_document", "entry_document", "node_document"]
+__all__ = ["case_document", "cluster_document", "entry_document", "incident_document", "node_document"]
 
 CLUSTERS: Columns = {
     "CLUSTER": lambda one: one["cluster"],
@@ -21,6 +28,7 @@ CLUSTERS: Columns = {
 CLUSTER: Columns = {
     "Cluster": lambda one: one["cluster"],
     "Status": lambda one: one["status"],
+    "Incidents": lambda one: ", ".join(one["incidents"]),
     "Nodes": lambda one: f"{one['expected']} registered",
     "By status": lambda one: ", ".join(f"{number} {name}" for name, number in one["counts"].items()),
     "Mode": lambda one: one["mode"],
@@ -81,6 +89,7 @@ CASE: Columns = {
     "Case": lambda one: one["case_id"],
     "Node": lambda one: f"{one['cluster']}/{one['node']}",
     "Status": lambda one: one["status"] + (f" (waiting for {one['waiting_for']})" if one["waiting_for"] else ""),
+    "Incident": lambda one: one["incident"],
     "Resolution": lambda one: one["resolution"],
     "Reason": lambda one: one["reason"],
     "Cause": lambda one: f"{one['severity']}: {one['code']} {component_text(one['component'])}",
@@ -92,6 +101,29 @@ CASE: Columns = {
     "Phases": lambda one: "\n".join(f"{name:<14}{duration_text(took)}" for name, took in one["phases"].items()),
     "Rule": lambda one: f"{one['rule']} of policy {one['policy']}",
     "Previous case": lambda one: one["previous_case"],
+}
+INCIDENTS: Columns = {
+    "INCIDENT": lambda one: one["incident_id"],
+    "CLUSTER": lambda one: one["cluster"],
+    "STATUS": lambda one: one["status"],
+    "FAMILY": lambda one: one["family"],
+    "FAILURE DOMAIN": lambda one: f"{one['domain']['type']} {one['domain']['name']}",
+    "AFFECTED": lambda one: f"{one['affected']} of {one['domain_nodes']}",
+    "HELD CASES": lambda one: len(one["held_cases"]),
+    "OPENED": lambda one: short_time(one["opened_at"]),
+}
+INCIDENT: Columns = {
+    "Incident": lambda one: f"{one['cluster']}/{one['incident_id']}",
+    "Status": lambda one: one["status"],
+    "Reason": lambda one: one["reason"],
+    "Cause": lambda one: one["code"] + (f" about {one['subject']}" if one["subject"] else ""),
+    "Failure domain": lambda one: f"{one['domain']['type']} {one['domain']['name']}, {one['domain_nodes']} nodes",
+    "Affected": lambda one: "\n".join(one["nodes"]),
+    "Held cases": lambda one: "\n".join(f"{node}: {case}" for node, case in sorted(one["held_cases"].items())),
+    "Opened": lambda one: short_time(one["opened_at"]),
+    "Expired": lambda one: short_time(one["expired_at"]),
+    "Closed": lambda one: short_time(one["closed_at"]),
+    "Closed by": lambda one: one["operator"],
 }
 ENTRIES: Columns = {
     "TIME (UTC)": lambda one: short_time(one["metadata"]["occurred_at"])[5:] + (" late" if one["late"] else ""),

@@ -103,6 +103,14 @@ def _check_pause(request: AdmissionRequest) -> Refused | None:
     return None
 
 
+def _check_incident(request: AdmissionRequest) -> Refused | None:
+    queued = request.queued
+    incident = request.control.incident_of(queued.domains, queued.families)
+    if incident is None:
+        return None
+    return Refused(queued, WaitingFor.INCIDENT, f"incident {incident} is open: its nodes share one cause")
+
+
 def _check_not_before(request: AdmissionRequest) -> Refused | None:
     queued = request.queued
     if queued.not_before is not None and queued.not_before > request.now:
@@ -165,6 +173,7 @@ def _check_budget(request: AdmissionRequest) -> Refused | None:
 
 CHECKS: tuple[Callable[[AdmissionRequest], Refused | None], ...] = (
     _check_pause,
+    _check_incident,
     _check_not_before,
     _check_breaker,
     _check_approval,

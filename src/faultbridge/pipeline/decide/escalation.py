@@ -15,7 +15,7 @@ from faultbridge.domain.policy import Policy, Rule
 from faultbridge.pipeline import entry_builder
 from faultbridge.pipeline.decide.case_moves import drop_approval
 
-WAITING = frozenset({CaseStatus.OPEN, CaseStatus.QUEUED})
+WAITING = frozenset({CaseStatus.OPEN, CaseStatus.QUEUED, CaseStatus.ABSORBED})
 
 
 def raise_repair_action(

@@ -19,7 +19,7 @@ _UNKNOWN_LAUNCH = datetime.min.replace(tzinfo=UTC)
 FOLLOW_STEP = "follow"
 """The step of an attempt that waits for the provider's own repair."""
 
-_CONTROLLED_BY_REPAIR = frozenset({CaseStatus.IN_PROGRESS, CaseStatus.ABSORBED})
+_CONTROLLED_BY_REPAIR = frozenset({CaseStatus.IN_PROGRESS})
 
 
 @dataclass(frozen=True, slots=True)

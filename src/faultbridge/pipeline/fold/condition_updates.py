@@ -57,6 +57,7 @@ def new_condition(code: str, row: Row, fault: Fault, arrival: Arrival, ended: To
         ended_before=ended.ended_at if ended else None,
         reported_severity=fault.severity,
         reported_action=fault.action,
+        family=row.family,
     )
 
 

@@ -8,9 +8,12 @@ from typing import Any
 
 from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.cases import Intent, Phase, RepairAction, WaitingFor
+from faultbridge.domain.clusters import Control
 from faultbridge.domain.edges import NodeStatus
+from faultbridge.domain.failure_domains import failure_domains
 from faultbridge.domain.nodes import NodeState
 from faultbridge.pipeline import entry_builder
+from faultbridge.pipeline.correlate.held_cases import families_of
 from faultbridge.pipeline.decide.repair_actions import required_repair_action
 from faultbridge.repair.attempt.progress import enter_phase, live_attempt, move_node, update_attempt
 from faultbridge.repair.attempt.step_context import StepContext
@@ -26,7 +29,7 @@ NODE_STATUS_OF = {
 
 
 def stop_before_intent(context: StepContext) -> StepResult | None:
-    """End the attempt if the case is canceled, repairs are paused or a stronger action is needed."""
+    """End the attempt if the case is canceled, repairs are held or a stronger action is needed."""
     return context.stop_if_canceled() or _stop_if_paused(context) or _stop_for_stronger_action(context)
 
 
@@ -50,11 +53,28 @@ def commit_intent(context: StepContext, facts: Mapping[str, Any], spare: str | N
     return context.commit(revise)
 
 
-def _stop_if_paused(context: StepContext) -> StepResult | None:
-    cluster = context.state.key.cluster
-    if not items.read_control(cluster, context.tools.table.get(keys.cluster_control(cluster))).paused:
+def stop_for_incident(context: StepContext, control: Control | None = None) -> StepResult | None:
+    """End the attempt if an incident holds the node; `control` is the cluster's control state if just read."""
+    key, placement, config = context.state.key, context.state.placement, context.rules.config
+    control = control or _read_control(context)
+    domains = failure_domains(key.cluster, key.node, placement.domain, placement.domains, config.domains)
+    incident = control.incident_of(domains, families_of(context.state))
+    if incident is None:
         return None
-    return context.requeue(WaitingFor.PAUSE, "repairs were paused before the intent", delay=False, counts=False)
+    reason = f"incident {incident} opened before the intent"
+    return context.requeue(WaitingFor.INCIDENT, reason, delay=False, counts=False)
+
+
+def _stop_if_paused(context: StepContext) -> StepResult | None:
+    control = _read_control(context)
+    if control.paused:
+        return context.requeue(WaitingFor.PAUSE, "repairs were paused before the intent", delay=False, counts=False)
+    return stop_for_incident(context, control)
+
+
+def _read_control(context: StepContext) -> Control:
+    cluster = context.state.key.cluster
+    return items.read_control(cluster, context.tools.table.get(keys.cluster_control(cluster)))
 
 
 def _stop_for_stronger_action(context: StepContext) -> StepResult | None:

@@ -13,6 +13,7 @@ from faultbridge.domain.nodes import Isolation, NodeState
 from faultbridge.pipeline import entry_builder
 from faultbridge.pipeline.decide.orchestrator_unreachable import orchestrator_timed_out, reason_to_proceed
 from faultbridge.ports import CallResult, Orchestrator, ProviderFailure
+from faultbridge.repair.attempt.intent import stop_for_incident
 from faultbridge.repair.attempt.progress import enter_phase, move_node
 from faultbridge.repair.attempt.step_context import StepContext
 from faultbridge.repair.attempt.step_contract import StepOutcome, StepResult, waiting
@@ -27,7 +28,7 @@ def drain_node(context: StepContext) -> StepResult:
     """Drain the node. In a cluster without an orchestrator, finish the step as `not_applicable`."""
     if context.rules.config.follows_provider:
         return _leave_to_provider(context)
-    ended = context.stop_if_canceled() or finish_if_gone(context, NAME)
+    ended = context.stop_if_canceled() or stop_for_incident(context) or finish_if_gone(context, NAME)
     if ended is not None:
         return ended
     if context.state.status is NodeStatus.QUARANTINED:

@@ -1,0 +1,50 @@
+"""`faultbridge incident`: shows cluster incidents, and closes them.
+
+An incident is one shared cause behind the faults of many nodes. While it is open, it holds the repairs of these nodes.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from faultbridge.cli.commands.options import ReasonOption
+from faultbridge.cli.render.columns import INCIDENT, INCIDENTS, incident_document
+from faultbridge.cli.render.output import examples
+from faultbridge.cli.stack.command import stack_command
+from faultbridge.cli.stack.session import Session
+
+app = typer.Typer(rich_markup_mode=None)
+
+IncidentArgument = Annotated[str, typer.Argument(metavar="ID", help="Id of the incident.")]
+_EXAMPLE_ID = "inc-abcdefghijklmnop"
+
+
+@app.command("list", epilog=examples("faultbridge incident list", "faultbridge incident list --cluster train-a --all"))
+@stack_command
+def list_incidents(
+    session: Session,
+    cluster: Annotated[str | None, typer.Option(metavar="CLUSTER", help="Only this cluster. Default: all.")] = None,
+    closed: Annotated[bool, typer.Option("--all", help="Also the incidents closed in the last 90 days.")] = False,
+) -> None:
+    """List the open incidents, oldest first."""
+    clusters = [cluster] if cluster else [view.config.cluster for view in session.directory.clusters()]
+    views = (view for name in clusters for view in session.directory.incidents(name, closed=closed))
+    session.show((incident_document(view) for view in views), INCIDENTS)
+
+
+@app.command("show", epilog=examples(f"faultbridge incident show {_EXAMPLE_ID}"))
+@stack_command
+def show_incident(session: Session, incident: IncidentArgument) -> None:
+    """Show an incident, its nodes and the cases that wait for it."""
+    session.show_one(incident_document(session.directory.incident(incident)), INCIDENT)
+
+
+@app.command("close", epilog=examples(f"faultbridge incident close {_EXAMPLE_ID} --reason 'not the switch'"))
+@stack_command
+def close_incident(session: Session, incident: IncidentArgument, reason: ReasonOption = "") -> None:
+    """Close an incident. The cases that it holds continue within the repair limits, oldest first."""
+    cluster = session.directory.incident(incident).incident.cluster
+    session.application.incidents.orders.close(cluster, incident, session.operator, reason)
+    session.show_one(incident_document(session.directory.incident(incident)), INCIDENT)

@@ -1,0 +1,57 @@
+"""Failure domains of a node: what it shares with other nodes, and loses together with them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
+
+from faultbridge.domain.names import expand_host_list
+from faultbridge.domain.nodes import DomainKind
+
+
+class FailureDomain(NamedTuple):
+    """One failure domain: its kind and its name."""
+
+    kind: DomainKind
+    name: str
+
+    @property
+    def text(self) -> str:
+        """Return kind and name as text: `rack r-7`."""
+        return f"{self.kind.value} {self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredDomain:
+    """A failure domain that an operator declared for a cluster; `nodes` is a Slurm host list."""
+
+    kind: DomainKind
+    name: str
+    nodes: str
+
+
+def failure_domains(
+    cluster: str,
+    node: str,
+    domain: str | None,
+    domains: Mapping[str, str],
+    declared: tuple[DeclaredDomain, ...] = (),
+) -> tuple[FailureDomain, ...]:
+    """Return the failure domains of a node, by kind from narrow to wide; the last one is the cluster.
+
+    `domain` is the narrowest one by name. If no domain of the inventory has this name, it counts as a rack.
+    """
+    found = {FailureDomain(kind, domains[kind]) for kind in DomainKind if domains.get(kind)}
+    if domain and domain not in domains.values():
+        found.add(FailureDomain(DomainKind.RACK, domain))
+    found |= {FailureDomain(one.kind, one.name) for one in declared if node in _expanded(one.nodes)}
+    found.add(FailureDomain(DomainKind.CLUSTER, cluster))
+    order = list(DomainKind)
+    return tuple(sorted(found, key=lambda one: (order.index(one.kind), one.name)))
+
+
+@lru_cache(maxsize=256)
+def _expanded(nodes: str) -> frozenset[str]:
+    return frozenset(expand_host_list(nodes))

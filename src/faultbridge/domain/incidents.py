@@ -1,0 +1,132 @@
+"""Incidents: one shared cause behind the faults of many nodes, and the repairs that wait for it."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from faultbridge.domain.failure_domains import FailureDomain
+from faultbridge.domain.faults import Family
+from faultbridge.domain.nodes import DomainKind
+from faultbridge.domain.times import to_text
+
+MAX_NODES = 2_000
+"""Maximum nodes that an incident names, so that its item stays small; `affected` counts all of them."""
+
+
+class IncidentStatus(StrEnum):
+    """The status of an incident.
+
+    `open` and `recovering` hold repairs; `recovering` has no affected node, and closes after a quiet period. `expired`
+    reached the maximum age: it holds nothing, and closes when its nodes are healthy.
+    """
+
+    OPEN = "open"
+    RECOVERING = "recovering"
+    EXPIRED = "expired"
+    CLOSED = "closed"
+
+    @property
+    def holds(self) -> bool:
+        """Return whether repairs wait for an incident with this status."""
+        return self in {IncidentStatus.OPEN, IncidentStatus.RECOVERING}
+
+
+class IncidentChangeKind(StrEnum):
+    """The kind of one change of an incident."""
+
+    OPENED = "opened"
+    GROWN = "grown"
+    SHRUNK = "shrunk"
+    EXPIRED = "expired"
+    CLOSED = "closed"
+
+
+@dataclass(frozen=True, slots=True)
+class CorrelationLimits:
+    """When the faults of many nodes are one incident, and how long it holds their repairs.
+
+    An incident opens when at least `nodes` nodes, and at least `percent` percent of a failure domain, begin to show
+    faults of one family within `window`, and when that is less likely than one in `odds` by the domain's own history.
+    The narrowest domain that contains `explains` percent of these nodes is its domain. It closes when no node is
+    affected for `quiet`. After `max_age` it holds no repair any more.
+    """
+
+    nodes: int = 3
+    percent: int = 30
+    explains: int = 80
+    window: timedelta = timedelta(minutes=10)
+    odds: int = 10_000
+    quiet: timedelta = timedelta(minutes=10)
+    max_age: timedelta = timedelta(hours=2)
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """The part of an incident that decides whether a repair waits.
+
+    It covers the nodes of the failure domain that show a fault of the family. `holding` is False after the maximum
+    age. `ended_at` is set once the incident is closed: faults up to then open no further incident.
+    """
+
+    family: Family
+    domain: FailureDomain
+    holding: bool = True
+    ended_at: datetime | None = None
+
+    def covers(self, domains: Collection[FailureDomain], families: Collection[Family]) -> bool:
+        """Return whether a node in these failure domains, with faults of these families, waits for the incident.
+
+        While no records arrive, every node waits.
+        """
+        every_node = self.domain.kind is DomainKind.INTAKE
+        return self.holding and (every_node or (self.domain in domains and self.family in families))
+
+
+@dataclass(frozen=True, slots=True)
+class Incident:
+    """One incident of a cluster.
+
+    `nodes` are the names of the affected nodes, and `affected` is their number; `of` is the number of nodes of the
+    failure domain. `code` is the most frequent fault code and `subject` the remote thing that most faults name.
+    Faults that began before `evidence_since` do not belong to it.
+    """
+
+    id: str
+    cluster: str
+    family: Family
+    domain: FailureDomain
+    status: IncidentStatus
+    opened_at: datetime
+    evidence_since: datetime
+    code: str
+    nodes: tuple[str, ...] = ()
+    affected: int = 0
+    of: int = 0
+    subject: str | None = None
+    quiet_since: datetime | None = None
+    expired_at: datetime | None = None
+    closed_at: datetime | None = None
+    reason: str = ""
+    operator: str | None = None
+
+    @property
+    def hold(self) -> Hold:
+        """Return the part of the incident that decides which repairs wait."""
+        return Hold(self.family, self.domain, self.status.holds, self.closed_at)
+
+    @property
+    def summary(self) -> str:
+        """Return the incident in one phrase: `8 of 8 nodes of rack r-7 have network faults`."""
+        return f"{self.affected} of {self.of} nodes of {self.domain.text} have {self.family.value} faults"
+
+
+def incident_id(stack_id: str, cluster: str, family: Family, domain: FailureDomain, opened_at: datetime) -> str:
+    """Derive the id of an incident: `inc-` and 16 base32 characters."""
+    text = "/".join((stack_id, cluster, family.value, domain.text, to_text(opened_at)))
+    digest = hashlib.sha256(text.encode()).digest()
+    return "inc-" + base64.b32encode(digest).decode().lower()[:16]

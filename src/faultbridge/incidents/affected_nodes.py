@@ -1,0 +1,56 @@
+"""Affected nodes: read from the rows of unhealthy nodes; the sizes of failure domains from the node list."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from faultbridge.domain.clusters import ClusterConfig
+from faultbridge.domain.edges import NodeStatus
+from faultbridge.domain.failure_domains import FailureDomain
+from faultbridge.domain.faults import Family
+from faultbridge.domain.nodes import DomainKind
+from faultbridge.domain.times import from_text
+from faultbridge.ledger.queries import shard_rows
+from faultbridge.pipeline.correlate.snapshot import AffectedNode
+from faultbridge.ports import Table
+from faultbridge.storage.projections import domains_of
+from faultbridge.storage.writes import Item
+
+UNHEALTHY_ROWS = "BAD#"
+ROSTER_ROWS = "NODE#"
+_WITHOUT_INSTANCE = frozenset({NodeStatus.REPLACING, NodeStatus.PROVISIONING})
+"""Statuses of nodes whose faults belong to an instance that is already released."""
+
+
+def affected_nodes(config: ClusterConfig, rows: Sequence[Mapping[str, Any]]) -> tuple[AffectedNode, ...]:
+    """Return the nodes with faults of a family, from the rows of unhealthy nodes."""
+    return tuple(one for row in rows for one in _affected(config, row))
+
+
+def _affected(config: ClusterConfig, row: Mapping[str, Any]) -> Iterator[AffectedNode]:
+    families = row.get("families") or {}
+    if not families or NodeStatus(str(row["status"])) in _WITHOUT_INSTANCE:
+        return
+    domains = domains_of(config, row)
+    for family, fault in families.items():
+        since, subject = from_text(str(fault["since"])), fault.get("subject")
+        yield AffectedNode(str(row["node"]), Family(family), since, str(fault["code"]), domains, subject)
+
+
+def unhealthy_rows(table: Table, config: ClusterConfig) -> tuple[Item, ...]:
+    """Return the rows of the nodes that are not healthy."""
+    return tuple(shard_rows(table, config, UNHEALTHY_ROWS))
+
+
+def node_names(table: Table, config: ClusterConfig) -> tuple[str, ...]:
+    """Return the names of all nodes of a cluster."""
+    return tuple(sorted(str(row["node"]) for row in shard_rows(table, config, ROSTER_ROWS)))
+
+
+def domain_sizes(table: Table, config: ClusterConfig) -> Mapping[FailureDomain, int]:
+    """Return the number of nodes of each failure domain; the intake is shared by all nodes."""
+    sizes = Counter(domain for row in shard_rows(table, config, ROSTER_ROWS) for domain in domains_of(config, row))
+    intake = FailureDomain(DomainKind.INTAKE, config.cluster)
+    return {**sizes, intake: sizes[FailureDomain(DomainKind.CLUSTER, config.cluster)]}

@@ -1,0 +1,104 @@
+"""Changes: commits incidents together with the holds on repairs, the entries, and the history of onsets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from faultbridge.domain.clusters import Control
+from faultbridge.domain.edges import Actor
+from faultbridge.domain.faults import Severity
+from faultbridge.domain.incidents import CorrelationLimits, Hold, Incident
+from faultbridge.incidents.entries import incident_drafts
+from faultbridge.log import log_cause
+from faultbridge.pipeline.correlate.life_cycle import IncidentChange
+from faultbridge.pipeline.correlate.snapshot import AffectedNode
+from faultbridge.ports import Table
+from faultbridge.repair.controls import ControlChange, Controls
+from faultbridge.storage import items, keys
+from faultbridge.storage.writes import Put
+
+MAX_CHANGES = 20
+"""Maximum changes of one commit; the next run makes the others. A change is at most five writes."""
+
+Decide = Callable[[Sequence[Incident], Control, datetime], Iterable[IncidentChange]]
+"""Computes changes from the incidents that are not closed, the controls and the time."""
+
+
+@dataclass(frozen=True, slots=True)
+class IncidentChanges:
+    """Reads and commits the incidents of a cluster.
+
+    The holds are part of the cluster's controls, so an admission at the same time fails with a conflict.
+    """
+
+    table: Table
+    controls: Controls
+
+    def read(self, control: Control) -> tuple[Incident, ...]:
+        """Return the incidents of a cluster that are not closed."""
+        wanted = [name for name, hold in control.holds.items() if hold.ended_at is None]
+        found = self.table.get_many(keys.incident(control.cluster, name) for name in wanted)
+        return tuple(items.read_incident(row) for row in found.values())
+
+    def __call__(
+        self,
+        cluster: str,
+        decide: Decide,
+        limits: CorrelationLimits,
+        *,
+        waiting: Callable[[Incident], int] = lambda _: 0,
+        severity: Severity | None = None,
+        cause: str | None = None,
+        actor: Actor = Actor.CORRELATE,
+        affected: Iterable[AffectedNode] | None = None,
+    ) -> tuple[IncidentChange, ...]:
+        """Compute and commit changes. Raises Conflict after 20 lost races.
+
+        `waiting` returns the number of cases that wait for an incident. With `affected`, closed holds that cover none
+        of these nodes are removed.
+        """
+        committed: tuple[IncidentChange, ...] = ()
+
+        def revise(control: Control, now: datetime) -> ControlChange:
+            nonlocal committed
+            committed = tuple(decide(self.read(control), control, now))[:MAX_CHANGES]
+            holds = dict(control.holds)
+            if affected is not None and committed:
+                holds = {name: hold for name, hold in holds.items() if _is_used(hold, affected)}
+            holds |= {change.after.id: change.after.hold for change in committed}
+            drafts = tuple(
+                draft for change in committed for draft in incident_drafts(change, now, limits, waiting(change.after))
+            )
+            writes = tuple(Put(items.incident_item(change.after, now)) for change in committed)
+            ended = control.holds.keys() - holds.keys()
+            events = {name: event for name, event in control.events.items() if name.split(":")[0] not in ended}
+            return ControlChange(replace(control, holds=holds, events=events), drafts, severity, cause, writes)
+
+        self.controls.change(cluster, revise, actor)
+        for change in committed:
+            _log(change)
+        return committed
+
+
+def _is_used(hold: Hold, affected: Iterable[AffectedNode]) -> bool:
+    """Return whether a hold is live, or a fault that began before its end is still active."""
+    if hold.ended_at is None:
+        return True
+    return any(
+        one.family is hold.family and hold.domain in one.domains and one.since <= hold.ended_at for one in affected
+    )
+
+
+def _log(change: IncidentChange) -> None:
+    after = change.after
+    log_cause(
+        f"incident_{change.kind.value}",
+        reason=after.reason,
+        cluster=after.cluster,
+        incident=after.id,
+        domain=after.domain.text,
+        affected=after.affected,
+        of=after.of,
+    )

@@ -1,0 +1,92 @@
+"""Correlate: opens, changes and closes the incidents of a cluster, and lets cases wait for them.
+
+Sweep and react both call it before the breakers and the dispatch of repairs. Running it twice changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from faultbridge.domain.clusters import Control
+from faultbridge.domain.incidents import Incident
+from faultbridge.incidents.affected_nodes import affected_nodes, domain_sizes, node_names, unhealthy_rows
+from faultbridge.incidents.changes import IncidentChanges
+from faultbridge.incidents.held import HeldCases
+from faultbridge.incidents.intake import Intake
+from faultbridge.incidents.onsets import Onsets
+from faultbridge.pipeline.correlate.life_cycle import IncidentChange, correlate
+from faultbridge.pipeline.correlate.shared_causes import needs_sizes
+from faultbridge.pipeline.correlate.snapshot import ClusterSnapshot, without_records
+from faultbridge.pipeline.decide.open_case import Rules
+from faultbridge.ports import Table
+from faultbridge.repair.cluster_status import highest_severity, latest_event
+from faultbridge.rules.rulebook import Rulebook, rules_of
+from faultbridge.storage.writes import Item
+
+
+@dataclass(frozen=True, slots=True)
+class Correlate:
+    """Applies the correlation of a cluster's faults to its incidents and its cases."""
+
+    table: Table
+    rulebook: Rulebook
+    changes: IncidentChanges
+    held: HeldCases
+    onsets: Onsets
+
+    def __call__(
+        self, cluster: str, cause: str | None = None, *, intake: Intake | None = None
+    ) -> tuple[IncidentChange, ...]:
+        """Update the incidents of one cluster, then absorb and release cases. Returns the changes of incidents.
+
+        `cause` is the event that triggered the update, if known; else the last status change of an unhealthy node.
+        `intake` says whether records arrive; None if that is not known.
+        """
+        rules, control = rules_of(self.rulebook, cluster), self.changes.controls.read(cluster)
+        rows = unhealthy_rows(self.table, rules.config)
+        affected = affected_nodes(rules.config, rows)
+        if intake is not None and intake.failed:
+            silent = intake.silent_nodes(cluster, node_names(self.table, rules.config))
+            affected = without_records(affected, cluster, silent, self.changes.controls.clock.now())
+        changed: tuple[IncidentChange, ...] = ()
+        if control.holds or (intake and intake.failed) or needs_sizes(affected, rules.policy.incidents):
+            sizes, history = domain_sizes(self.table, rules.config), self.onsets.read(cluster)
+            snapshot = ClusterSnapshot(rules.stack_id, cluster, affected, sizes, history, intake is not None)
+            changed = self._change(snapshot, rows, rules, cause or latest_event(rows))
+            control = self.changes.controls.read(cluster)
+        if affected:
+            self.onsets.count(cluster, affected, control.holds.values(), rules.policy.incidents.window)
+        self._hold_and_release(control, rows, rules)
+        return changed
+
+    def _change(
+        self, snapshot: ClusterSnapshot, rows: Sequence[Item], rules: Rules, cause: str | None
+    ) -> tuple[IncidentChange, ...]:
+        with_case = frozenset(str(row["node"]) for row in rows if row.get("case"))
+        limits = rules.policy.incidents
+
+        def decide(incidents: Sequence[Incident], control: Control, now: datetime) -> Iterable[IncidentChange]:
+            ended = [hold for hold in control.holds.values() if hold.ended_at is not None]
+            return correlate(snapshot, incidents, ended, limits, now)
+
+        return self.changes(
+            snapshot.cluster,
+            decide,
+            limits,
+            waiting=lambda incident: len(with_case.intersection(incident.nodes)),
+            severity=highest_severity(rows),
+            cause=cause,
+            affected=snapshot.affected,
+        )
+
+    def _hold_and_release(self, control: Control, rows: Sequence[Item], rules: Rules) -> None:
+        """Absorb and release cases until they agree with the incidents; an interrupted run is continued here."""
+        held = self.held.rows(rules)
+        if not held and not control.holds:
+            return
+        incidents = {incident.id: incident for incident in self.changes.read(control)}
+        by_node = {str(row["node"]): row for row in rows}
+        self.held.absorb(control, incidents, by_node, rules)
+        self.held.release(control, incidents, held, rules)

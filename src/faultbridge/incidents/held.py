@@ -1,0 +1,99 @@
+"""Held cases: lets the cases of affected nodes wait for their incident, and releases them, one node at a time.
+
+Each node is one transaction of its own, and every run continues where the last one stopped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from faultbridge.domain.case_transitions import Transition
+from faultbridge.domain.clusters import Control
+from faultbridge.domain.edges import Actor
+from faultbridge.domain.incidents import Incident
+from faultbridge.domain.nodes import NodeKey, NodeState
+from faultbridge.ledger.append import Append, Revise
+from faultbridge.ledger.queries import shard_rows
+from faultbridge.log import log_cause
+from faultbridge.pipeline.correlate.held_cases import absorb, release
+from faultbridge.pipeline.decide.open_case import Rules
+from faultbridge.ports import Table
+from faultbridge.storage.projections import HELD
+from faultbridge.storage.writes import Item
+
+MAX_CASES = 200
+"""Maximum cases that one run absorbs or releases; the next run continues."""
+
+
+@dataclass(frozen=True, slots=True)
+class HeldCases:
+    """Absorbs and releases the cases of a cluster's nodes."""
+
+    table: Table
+    append: Append
+
+    def rows(self, rules: Rules) -> tuple[Item, ...]:
+        """Return the rows of the cases that wait for an incident, the oldest case first."""
+        return tuple(
+            sorted(shard_rows(self.table, rules.config, HELD), key=lambda row: (str(row["opened"]), str(row["case"])))
+        )
+
+    def absorb(
+        self, control: Control, incidents: Mapping[str, Incident], rows: Mapping[str, Item], rules: Rules
+    ) -> int:
+        """Let the live cases of the nodes of open incidents wait; returns the number of cases.
+
+        `rows` are the rows of unhealthy nodes by name. A case that waits already is left alone.
+        """
+        waiting = {
+            node: incident
+            for incident in incidents.values()
+            if incident.status.holds
+            for node in incident.nodes
+            if (row := rows.get(node)) is not None and row.get("case") and row.get("incident") not in incidents
+        }
+        count = 0
+        for node, incident in sorted(waiting.items())[:MAX_CASES]:
+
+            def revise(state: NodeState, now: datetime, incident: Incident = incident) -> Transition:
+                return absorb(state, incident, now)
+
+            key, event = NodeKey(control.cluster, node), control.events.get(incident.id)
+            count += self._append(key, _caused_by(event, revise), rules, "case_absorbed", incident.id)
+        return count
+
+    def release(self, control: Control, incidents: Mapping[str, Incident], held: tuple[Item, ...], rules: Rules) -> int:
+        """Release the cases whose incident no longer holds them, or whose faults are over; the oldest first."""
+        holding = [name for name, incident in incidents.items() if incident.status.holds]
+        affected = {node for name in holding for node in incidents[name].nodes}
+        released = [row for row in held if row["incident"] not in holding or row["node"] not in affected]
+        count = 0
+        for row in released[:MAX_CASES]:
+            reason = f"released by incident {row['incident']}"
+
+            def revise(state: NodeState, now: datetime, reason: str = reason) -> Transition:
+                return release(state, rules.policy, now, reason, holding)
+
+            key, event = NodeKey(control.cluster, str(row["node"])), control.events.get(str(row["incident"]))
+            count += self._append(key, _caused_by(event, revise), rules, "case_released", str(row["incident"]))
+        return count
+
+    def _append(self, key: NodeKey, revise: Revise, rules: Rules, decision: str, reason: str) -> int:
+        appended = self.append(key, revise, actor=Actor.CORRELATE, config=rules.config)
+        if not appended.entries:
+            return 0
+        case = appended.state.case
+        log_cause(decision, reason=reason, cluster=key.cluster, node=key.node, case_id=case.id if case else None)
+        return 1
+
+
+def _caused_by(event: str | None, revise: Revise) -> Revise:
+    """Name the entry of the incident as the cause of what it does to a case."""
+
+    def caused(state: NodeState, now: datetime) -> Transition:
+        transition = revise(state, now)
+        return replace(transition, drafts=tuple(replace(one, causation_id=event) for one in transition.drafts))
+
+    return caused

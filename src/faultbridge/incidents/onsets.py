@@ -1,0 +1,54 @@
+"""Onsets: counts when nodes begin to show faults, as the history that the rate rule compares with."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any
+
+from faultbridge.domain.incidents import Hold
+from faultbridge.errors import Conflict
+from faultbridge.log import log_cause
+from faultbridge.pipeline.correlate.chance import OnsetHistory
+from faultbridge.pipeline.correlate.snapshot import AffectedNode
+from faultbridge.ports import Clock, Table
+from faultbridge.storage import items, keys
+from faultbridge.storage.codec import dump, load
+from faultbridge.storage.writes import Absent, Equals, Put
+
+
+@dataclass(frozen=True, slots=True)
+class Onsets:
+    """Reads and counts the onsets of a cluster."""
+
+    table: Table
+    clock: Clock
+
+    def read(self, cluster: str) -> OnsetHistory:
+        """Return the onsets of a cluster by failure domain; empty for a new cluster."""
+        found: Mapping[str, Any] | None = self.table.get(keys.onsets(cluster))
+        return OnsetHistory() if found is None else load(OnsetHistory, found["history"])
+
+    def count(self, cluster: str, affected: Iterable[AffectedNode], holds: Collection[Hold], window: timedelta) -> None:
+        """Count the onsets that are older than the window and belong to no incident.
+
+        A lost race is not repeated: the next run counts them.
+        """
+        before, now = self.read(cluster), self.clock.now()
+        independent = (
+            (one.family, domain, one.since)
+            for one in affected
+            if not any(hold.family is one.family and hold.domain in one.domains for hold in holds)
+            for domain in one.domains
+        )
+        history = before.counting(independent, now - window)
+        if history.counts == before.counts:
+            return
+        history = replace(history, version=before.version + 1)
+        unchanged = Equals("version", before.version) if before.version else Absent()
+        row = items.item(keys.onsets(cluster), now, {"version": history.version, "history": dump(history)})
+        try:
+            self.table.write(Put(row, when=unchanged))
+        except Conflict as conflict:
+            log_cause("onsets_not_counted", reason=str(conflict), cluster=cluster)

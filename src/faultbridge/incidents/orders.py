@@ -1,0 +1,43 @@
+"""Operator orders about an incident: close it, so that the cases that it holds continue."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from faultbridge.domain.clusters import Control
+from faultbridge.domain.edges import Actor
+from faultbridge.domain.incidents import Incident, IncidentChangeKind
+from faultbridge.errors import Rejected
+from faultbridge.incidents.changes import IncidentChanges
+from faultbridge.pipeline.correlate.life_cycle import IncidentChange, close_incident
+from faultbridge.rules.rulebook import Rulebook, rules_of
+
+
+@dataclass(frozen=True, slots=True)
+class IncidentOrders:
+    """Accepts operator orders about incidents; each order is recorded with its caller."""
+
+    changes: IncidentChanges
+    rulebook: Rulebook
+
+    def close(self, cluster: str, incident_id: str, operator: str | None, reason: str = "") -> Incident:
+        """Close an incident. Its faults open no further incident. Raises `incident_over` if it is not open.
+
+        The next sweep releases the cases that it holds, the oldest first.
+        """
+
+        def decide(incidents: Sequence[Incident], _: Control, now: datetime) -> Iterable[IncidentChange]:
+            text = f"closed by an operator{': ' if reason else ''}{reason}"
+            return [
+                IncidentChange(IncidentChangeKind.CLOSED, one, close_incident(one, now, text, operator))
+                for one in incidents
+                if one.id == incident_id
+            ]
+
+        limits = rules_of(self.rulebook, cluster).policy.incidents
+        closed = self.changes(cluster, decide, limits, actor=Actor.CLI)
+        if not closed:
+            raise Rejected("incident_over", f"no open incident: {incident_id}; run 'faultbridge incident list'")
+        return closed[0].after

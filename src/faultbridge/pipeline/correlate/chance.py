@@ -1,0 +1,76 @@
+"""Chance: whether a number of faults within a time window is unlikely by the history of a failure domain.
+
+The history counts the nodes that began to show faults of a family, per failure domain. Counts decay with a half-life,
+so that the rate follows the domain. Faults that belong to an incident are not counted.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+
+from faultbridge.domain.failure_domains import FailureDomain
+from faultbridge.domain.faults import Family
+
+HALF_LIFE = timedelta(days=7)
+PRIOR_PER_NODE = timedelta(days=30)
+"""Without a history, one fault of a family on a node in this time is expected."""
+
+MAX_DOMAINS = 500
+_SCALE = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class OnsetCount:
+    """The decayed number of onsets in one failure domain, in thousandths, as of `at`."""
+
+    thousandths: int
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class OnsetHistory:
+    """The onsets of a cluster since `since`, counted up to `until`, by `family/kind/name`."""
+
+    since: datetime | None = None
+    until: datetime | None = None
+    counts: Mapping[str, OnsetCount] = field(default_factory=dict)
+    version: int = 0
+
+    def expected(self, family: Family, domain: FailureDomain, nodes: int, window: timedelta, now: datetime) -> float:
+        """Return the expected number of onsets in a window, at least that of a domain without a history."""
+        prior = nodes * (window / PRIOR_PER_NODE)
+        counted = self.counts.get(_key(family, domain))
+        if counted is None or self.since is None:
+            return prior
+        # The decayed count of a constant rate r over a time t approaches r * half-life / ln 2.
+        observed = max(now - self.since, HALF_LIFE)
+        weight = HALF_LIFE / math.log(2) * (1 - 2 ** -(observed / HALF_LIFE))
+        return max(prior, _decayed(counted, now) / _SCALE * (window / weight))
+
+    def counting(self, onsets: Iterable[tuple[Family, FailureDomain, datetime]], until: datetime) -> OnsetHistory:
+        """Return the history with the onsets after `self.until` and up to `until`; rare domains are dropped."""
+        counts = dict(self.counts)
+        for family, domain, at in onsets:
+            if at > until or (self.until is not None and at <= self.until):
+                continue
+            before = counts.get(key := _key(family, domain))
+            counts[key] = OnsetCount(_SCALE + (_decayed(before, until) if before else 0), until)
+        kept = sorted(counts, key=lambda key: (-_decayed(counts[key], until), key))[:MAX_DOMAINS]
+        return replace(self, since=self.since or until, until=until, counts={key: counts[key] for key in sorted(kept)})
+
+
+def is_unlikely(number: int, expected: float, odds: int) -> bool:
+    """Return whether `number` or more events have a probability below one in `odds` (Poisson)."""
+    below = sum(math.exp(k * math.log(expected) - expected - math.lgamma(k + 1)) for k in range(number))
+    return 1 - below < 1 / odds if expected > 0 else number > 0
+
+
+def _decayed(count: OnsetCount, now: datetime) -> int:
+    return round(count.thousandths * 2 ** -(max(now - count.at, timedelta()) / HALF_LIFE))
+
+
+def _key(family: Family, domain: FailureDomain) -> str:
+    return f"{family.value}/{domain.kind.value}/{domain.name}"

@@ -1,0 +1,90 @@
+"""Held cases: how a case waits for an incident, and how it is released when the incident no longer holds it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from faultbridge.domain.case_transitions import Transition
+from faultbridge.domain.cases import Case, WaitingFor
+from faultbridge.domain.edges import CaseStatus
+from faultbridge.domain.faults import Family
+from faultbridge.domain.incidents import Incident
+from faultbridge.domain.nodes import Isolation, NodeState
+from faultbridge.domain.policy import Policy
+from faultbridge.pipeline.decide.case_moves import escalate_case, move_case, resolve_case
+
+_ABSORBABLE = frozenset({CaseStatus.OPEN, CaseStatus.QUEUED})
+
+
+def families_of(state: NodeState) -> frozenset[Family]:
+    """Return the families of a node's active conditions."""
+    return frozenset(condition.family for condition in state.active() if condition.family is not None)
+
+
+def is_absorbable(case: Case | None) -> bool:
+    """Return whether a case may wait for an incident: no attempt runs, and no operator has canceled it."""
+    if case is None or case.cancelled:
+        return False
+    never_attempted = case.status is CaseStatus.ESCALATED and case.attempt is None
+    return case.status in _ABSORBABLE or never_attempted
+
+
+def absorb(state: NodeState, incident: Incident, now: datetime) -> Transition:
+    """Let the case of an affected node wait for an incident; other cases do not change.
+
+    An unanswered approval request is withdrawn. The isolation of the node does not change.
+    """
+    case = state.live_case
+    if case is None or incident.family not in families_of(state):
+        return Transition(state)
+    if case.status is CaseStatus.ABSORBED and case.incident != incident.id:
+        return Transition(replace(state, case=replace(case, incident=incident.id, reason=_reason(incident))))
+    if not is_absorbable(case):
+        return Transition(state)
+    held = replace(
+        case,
+        status=CaseStatus.ABSORBED,
+        waiting_for=WaitingFor.INCIDENT,
+        incident=incident.id,
+        held_from=case.status,
+        not_before=None,
+        approval=case.approval if case.approved else None,
+        reason=case.reason if case.status is CaseStatus.ESCALATED else _reason(incident),
+    )
+    return move_case(Transition(state), held, now, _reason(incident))
+
+
+def release(state: NodeState, policy: Policy, now: datetime, reason: str, holding: Collection[str] = ()) -> Transition:
+    """Release the case of a node, unless it waits for one of the incidents in `holding` and is still faulty.
+
+    A case whose faults are over is resolved, after a verification if the node was isolated. Any other case is queued
+    with a new waiting period, or escalated again.
+    """
+    case = state.live_case
+    if case is None or case.status is not CaseStatus.ABSORBED:
+        return Transition(state)
+    faulty = any(condition.action.opens_case for condition in state.active())
+    if faulty and case.incident in holding:
+        return Transition(state)
+    # A case that is only verified keeps its incident, which explains why the node is still out of service.
+    released = replace(case, incident=case.incident if not faulty else None, held_from=None)
+    in_service = state.status is not None and state.status.in_service
+    if not faulty and in_service and state.isolation is Isolation.NONE:
+        return resolve_case(Transition(state), released, now)
+    if faulty and case.held_from is CaseStatus.ESCALATED:
+        return escalate_case(Transition(state), released, now, case.reason)
+    wait = timedelta(seconds=policy.rule_named(case.rule).wait_seconds if faulty else 0)
+    queued = replace(
+        released,
+        status=CaseStatus.QUEUED,
+        waiting_for=WaitingFor.WAIT if wait else WaitingFor.BUDGET,
+        not_before=now + wait if wait else None,
+        reason=reason,
+    )
+    return move_case(Transition(state), queued, now, reason)
+
+
+def _reason(incident: Incident) -> str:
+    return f"waits for incident {incident.id}: {incident.summary}"

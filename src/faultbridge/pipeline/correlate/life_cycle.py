@@ -1,0 +1,188 @@
+"""Life cycle: how incidents open, grow, shrink, expire and close, from the affected nodes of a cluster and the time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from faultbridge.domain.faults import Family
+from faultbridge.domain.incidents import (
+    MAX_NODES,
+    CorrelationLimits,
+    Hold,
+    Incident,
+    IncidentChangeKind,
+    IncidentStatus,
+    incident_id,
+)
+from faultbridge.domain.nodes import DomainKind
+from faultbridge.pipeline.correlate.shared_causes import SharedCause, find_shared_causes
+from faultbridge.pipeline.correlate.snapshot import AffectedNode, ClusterSnapshot, most_frequent, shared_subject
+
+
+@dataclass(frozen=True, slots=True)
+class IncidentChange:
+    """One change of an incident: before and after, and the nodes that joined and left it."""
+
+    kind: IncidentChangeKind
+    before: Incident | None
+    after: Incident
+
+    @property
+    def added(self) -> tuple[str, ...]:
+        """Return the names of the nodes that joined, sorted."""
+        return tuple(sorted(set(self.after.nodes) - set(self.before.nodes if self.before else ())))
+
+    @property
+    def removed(self) -> tuple[str, ...]:
+        """Return the names of the nodes that left, sorted."""
+        return tuple(sorted(set(self.before.nodes if self.before else ()) - set(self.after.nodes)))
+
+
+def correlate(
+    snapshot: ClusterSnapshot,
+    incidents: Iterable[Incident],
+    ended: Iterable[Hold],
+    limits: CorrelationLimits,
+    now: datetime,
+) -> tuple[IncidentChange, ...]:
+    """Return the changes of a cluster's incidents.
+
+    `incidents` are those that are not closed. `ended` are closed ones: faults that began before their end open no
+    further incident. The result is empty when it is applied again at the same time.
+    """
+    live = sorted((one for one in incidents if _is_known(one, snapshot)), key=lambda one: (one.opened_at, one.id))
+    before = {one.id: one for one in live}
+    after = _with_shared_causes(snapshot, live, tuple(ended), limits, now)
+    changes = (_change(before.get(one.id), _advance(snapshot, one, limits, now)) for one in after)
+    return tuple(change for change in changes if change is not None)
+
+
+def _is_known(incident: Incident, snapshot: ClusterSnapshot) -> bool:
+    """Return whether a snapshot can change an incident: only the sweep knows whether records arrive."""
+    return snapshot.knows_intake or incident.domain.kind is not DomainKind.INTAKE
+
+
+def close_incident(incident: Incident, now: datetime, reason: str, operator: str | None = None) -> Incident:
+    """Return a closed incident: it holds no repair any more."""
+    return replace(incident, status=IncidentStatus.CLOSED, closed_at=now, reason=reason, operator=operator)
+
+
+def _with_shared_causes(
+    snapshot: ClusterSnapshot,
+    live: Sequence[Incident],
+    ended: tuple[Hold, ...],
+    limits: CorrelationLimits,
+    now: datetime,
+) -> list[Incident]:
+    """Return the incidents with the new ones, with wider domains where needed, and with merged ones closed."""
+    found = {one.id: one for one in live}
+    for family in Family:
+        fresh = [one for one in snapshot.of_family(family) if not _ignored(one, found.values(), ended)]
+        for cause in find_shared_causes(snapshot, fresh, limits, now):
+            holding = [one for one in found.values() if one.family is family and one.status.holds]
+            if any(_contains(one, cause) for one in holding):
+                continue
+            narrower = [one for one in holding if one.nodes and cause.names.issuperset(one.nodes)]
+            opened = narrower[0] if narrower else _open(snapshot, cause, family, limits, now)
+            found[opened.id] = replace(opened, domain=cause.domain, of=cause.of)
+            for merged in narrower[1:]:
+                found[merged.id] = close_incident(merged, now, f"joined {opened.id}: {cause.domain.text}")
+    return list(found.values())
+
+
+def _contains(incident: Incident, cause: SharedCause) -> bool:
+    return all(incident.domain in one.domains for one in cause.affected)
+
+
+def _ignored(node: AffectedNode, incidents: Iterable[Incident], ended: Iterable[Hold]) -> bool:
+    """Return whether a node's fault belongs to an incident that holds nothing any more."""
+    past = [(one.family, one.domain, one.expired_at) for one in incidents]
+    past += [(one.family, one.domain, one.ended_at) for one in ended]
+    return any(
+        family is node.family and domain in node.domains and at is not None and node.since <= at
+        for family, domain, at in past
+    )
+
+
+def _open(
+    snapshot: ClusterSnapshot, cause: SharedCause, family: Family, limits: CorrelationLimits, now: datetime
+) -> Incident:
+    affected = cause.affected
+    return Incident(
+        id=incident_id(snapshot.stack_id, snapshot.cluster, family, cause.domain, now),
+        cluster=snapshot.cluster,
+        family=family,
+        domain=cause.domain,
+        status=IncidentStatus.OPEN,
+        opened_at=now,
+        evidence_since=_evidence_since(snapshot, cause, family, limits),
+        code=most_frequent(one.code for one in affected),
+        of=cause.of,
+        subject=shared_subject(affected, limits.explains),
+    )
+
+
+def _evidence_since(
+    snapshot: ClusterSnapshot, cause: SharedCause, family: Family, limits: CorrelationLimits
+) -> datetime:
+    """Return since when faults of the domain belong together: no two began further apart than the window."""
+    start = min(one.since for one in cause.affected)
+    in_domain = (one.since for one in snapshot.of_family(family) if cause.domain in one.domains)
+    for since in sorted(in_domain, reverse=True):
+        if start - limits.window <= since < start:
+            start = since
+    return start - limits.window
+
+
+def _advance(snapshot: ClusterSnapshot, incident: Incident, limits: CorrelationLimits, now: datetime) -> Incident:
+    """Return an incident with its current nodes and status."""
+    if incident.status is IncidentStatus.CLOSED:
+        return incident
+    members = tuple(_members(snapshot, incident))
+    size = snapshot.sizes.get(incident.domain, incident.of)
+    incident = replace(
+        incident,
+        nodes=tuple(sorted(one.node for one in members))[:MAX_NODES],
+        affected=len(members),
+        of=max(size, len(members)),
+        quiet_since=None if members else incident.quiet_since or now,
+    )
+    if incident.quiet_since is not None and now >= incident.quiet_since + limits.quiet:
+        return close_incident(incident, now, "no node has been affected for the quiet period")
+    # Without records nobody knows which nodes are healthy, so that hold has no maximum age.
+    limited = incident.domain.kind is not DomainKind.INTAKE
+    if limited and incident.status.holds and now >= incident.opened_at + limits.max_age:
+        reason = "maximum age reached; the cases that it held continue"
+        return replace(incident, status=IncidentStatus.EXPIRED, expired_at=now, reason=reason)
+    if incident.status.holds:
+        status = IncidentStatus.OPEN if members else IncidentStatus.RECOVERING
+        return replace(incident, status=status, reason=incident.summary)
+    return incident
+
+
+def _members(snapshot: ClusterSnapshot, incident: Incident) -> Iterator[AffectedNode]:
+    """Yield the affected nodes of an incident; an expired one gets no further nodes."""
+    known = frozenset(incident.nodes)
+    for one in snapshot.of_family(incident.family):
+        belongs = incident.domain in one.domains and one.since >= incident.evidence_since
+        if belongs and (incident.status.holds or one.node in known):
+            yield one
+
+
+def _change(before: Incident | None, after: Incident) -> IncidentChange | None:
+    if before is None:
+        return IncidentChange(IncidentChangeKind.OPENED, None, after)
+    if after.status is not before.status and after.status in _FINAL_KINDS:
+        return IncidentChange(_FINAL_KINDS[after.status], before, after)
+    if (before.nodes, before.domain, before.status) == (after.nodes, after.domain, after.status):
+        return None
+    grown = after.domain != before.domain or set(after.nodes) - set(before.nodes)
+    return IncidentChange(IncidentChangeKind.GROWN if grown else IncidentChangeKind.SHRUNK, before, after)
+
+
+_FINAL_KINDS = {
+    IncidentStatus.EXPIRED: IncidentChangeKind.EXPIRED,
+    IncidentStatus.CLOSED: IncidentChangeKind.CLOSED,
+}

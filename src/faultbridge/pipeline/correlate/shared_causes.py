@@ -1,0 +1,96 @@
+"""Shared causes: the failure domains in which more nodes begin to show faults of one family than chance allows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+
+from faultbridge.domain.failure_domains import FailureDomain
+from faultbridge.domain.faults import Family
+from faultbridge.domain.incidents import CorrelationLimits
+from faultbridge.domain.nodes import DomainKind
+from faultbridge.pipeline.correlate.chance import is_unlikely
+from faultbridge.pipeline.correlate.snapshot import AffectedNode, ClusterSnapshot, by_domain
+
+_KINDS = list(DomainKind)
+
+
+@dataclass(frozen=True, slots=True)
+class SharedCause:
+    """A failure domain that may have a shared cause, the affected nodes in it, and the number of its nodes."""
+
+    domain: FailureDomain
+    affected: tuple[AffectedNode, ...]
+    of: int
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Return the names of the affected nodes."""
+        return frozenset(one.node for one in self.affected)
+
+
+def needs_sizes(affected: Iterable[AffectedNode], limits: CorrelationLimits) -> bool:
+    """Return whether a failure domain has enough affected nodes of one family for the count rule."""
+    for family in Family:
+        nodes = by_domain(one for one in affected if one.family is family)
+        if max((len(members) for members in nodes.values()), default=0) >= limits.nodes:
+            return True
+    return False
+
+
+def find_shared_causes(
+    snapshot: ClusterSnapshot, affected: Iterable[AffectedNode], limits: CorrelationLimits, now: datetime
+) -> tuple[SharedCause, ...]:
+    """Return the failure domains that explain these nodes of one family, each node by one of them.
+
+    Of the domains that contain `limits.explains` percent of the affected nodes of the widest one, the narrowest wins.
+    """
+    found = (
+        SharedCause(domain, burst, max(snapshot.sizes.get(domain, 0), len(members)))
+        for domain, members in by_domain(affected).items()
+        for burst in [_largest_burst(members, limits)]
+    )
+    suspicious = sorted((one for one in found if _exceeds_limits(one, snapshot, limits, now)), key=_width)
+    chosen: list[SharedCause] = []
+    explained: frozenset[str] = frozenset()
+    for cause in reversed(suspicious):
+        if not _explains(explained, cause, limits):
+            winner = next(one for one in suspicious if _explains(one.names, cause, limits))
+            chosen.append(winner)
+            explained |= winner.names
+    return tuple(chosen)
+
+
+def _largest_burst(members: Iterable[AffectedNode], limits: CorrelationLimits) -> tuple[AffectedNode, ...]:
+    """Return the most nodes whose faults began within one window; of equally many, the latest."""
+    ordered = sorted(members, key=lambda one: (one.since, one.node))
+    largest: tuple[int, int] = (0, 0)
+    first = 0
+    for last, one in enumerate(ordered):
+        while ordered[first].since < one.since - limits.window:
+            first += 1
+        if last - first + 1 >= largest[1] - largest[0]:
+            largest = first, last + 1
+    return tuple(ordered[largest[0] : largest[1]])
+
+
+def _exceeds_limits(cause: SharedCause, snapshot: ClusterSnapshot, limits: CorrelationLimits, now: datetime) -> bool:
+    """Apply the count rule and the rate rule."""
+    number = len(cause.affected)
+    if cause.domain.kind is DomainKind.INTAKE:
+        return True  # the sweep decided that no records arrive
+    if number < limits.nodes or number * 100 < limits.percent * cause.of:
+        return False
+    family = cause.affected[0].family
+    expected = snapshot.history.expected(family, cause.domain, cause.of, limits.window, now)
+    return is_unlikely(number, expected, limits.odds)
+
+
+def _explains(names: frozenset[str], cause: SharedCause, limits: CorrelationLimits) -> bool:
+    return len(names & cause.names) * 100 >= limits.explains * len(cause.names)
+
+
+def _width(cause: SharedCause) -> tuple[int, int, str]:
+    """Sort by the number of nodes in the domain; among equals by kind, so that the order is always the same."""
+    return cause.of, _KINDS.index(cause.domain.kind), cause.domain.name

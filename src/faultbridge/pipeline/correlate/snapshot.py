@@ -1,0 +1,81 @@
+"""Snapshot: the affected nodes of a cluster by fault family, and the number of nodes of each failure domain."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from faultbridge.domain.failure_domains import FailureDomain
+from faultbridge.domain.faults import Family
+from faultbridge.domain.nodes import DomainKind
+from faultbridge.pipeline.correlate.chance import OnsetHistory
+
+
+@dataclass(frozen=True, slots=True)
+class AffectedNode:
+    """A node with active faults of one family: when the latest began, its code, and the remote thing that it names."""
+
+    node: str
+    family: Family
+    since: datetime
+    code: str
+    domains: tuple[FailureDomain, ...]
+    subject: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSnapshot:
+    """The state of one cluster that incidents are derived from.
+
+    `sizes` holds the number of nodes of each failure domain, and may be empty while no family has enough nodes.
+    `knows_intake` is set if it is known whether records arrive at all.
+    """
+
+    stack_id: str
+    cluster: str
+    affected: tuple[AffectedNode, ...] = ()
+    sizes: Mapping[FailureDomain, int] = field(default_factory=dict)
+    history: OnsetHistory = field(default_factory=OnsetHistory)
+    knows_intake: bool = False
+
+    def of_family(self, family: Family) -> tuple[AffectedNode, ...]:
+        """Return the nodes with a fault of this family."""
+        return tuple(one for one in self.affected if one.family is family)
+
+
+def without_records(
+    affected: Iterable[AffectedNode], cluster: str, overdue: Iterable[str], now: datetime
+) -> tuple[AffectedNode, ...]:
+    """Return the affected nodes while no records arrive: the silence of all nodes has one cause, the intake."""
+    intake = FailureDomain(DomainKind.INTAKE, cluster)
+    nodes = tuple(
+        replace(one, domains=(*one.domains, intake)) if one.family is Family.HEARTBEAT else one for one in affected
+    )
+    return nodes + tuple(AffectedNode(name, Family.HEARTBEAT, now, "host.silent", (intake,)) for name in overdue)
+
+
+def by_domain(affected: Iterable[AffectedNode]) -> dict[FailureDomain, list[AffectedNode]]:
+    """Return the affected nodes of each failure domain."""
+    found: dict[FailureDomain, list[AffectedNode]] = {}
+    for one in affected:
+        for domain in one.domains:
+            found.setdefault(domain, []).append(one)
+    return found
+
+
+def most_frequent(values: Iterable[str]) -> str:
+    """Return the most frequent value; among equally frequent ones, the first by name."""
+    counts = Counter(values)
+    return min(counts, key=lambda value: (-counts[value], value))
+
+
+def shared_subject(affected: Iterable[AffectedNode], percent: int) -> str | None:
+    """Return the remote thing that at least this percentage of the affected nodes name, or None."""
+    affected = tuple(affected)
+    named = [one.subject for one in affected if one.subject]
+    if not named:
+        return None
+    subject = most_frequent(named)
+    return subject if named.count(subject) * 100 >= percent * len(affected) else None

@@ -1,0 +1,215 @@
+"""Correlation is pure: the same nodes at the same time always lead to the same incidents."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import datetime
+from random import Random
+
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from faultbridge.domain.failure_domains import DeclaredDomain, FailureDomain, failure_domains
+from faultbridge.domain.faults import Family
+from faultbridge.domain.incidents import CorrelationLimits, Hold, Incident, IncidentChangeKind, IncidentStatus
+from faultbridge.domain.nodes import DomainKind
+from faultbridge.pipeline.correlate.chance import OnsetHistory, is_unlikely
+from faultbridge.pipeline.correlate.life_cycle import IncidentChange, close_incident, correlate
+from faultbridge.pipeline.correlate.snapshot import AffectedNode, ClusterSnapshot
+from tests.builders import NOON, after
+
+LIMITS = CorrelationLimits()
+RACKS, PER_RACK = 10, 8
+KINDS = IncidentChangeKind
+NO_HISTORY = OnsetHistory()
+
+
+def domains_of(number: int) -> tuple[FailureDomain, ...]:
+    """Return the failure domains of a node: its rack, one of two zones, and the cluster."""
+    rack = number // PER_RACK
+    return failure_domains("train-a", f"n-{number:02}", None, {"rack": f"r-{rack}", "zone": f"z-{rack // 5}"})
+
+
+SIZES = Counter(domain for number in range(RACKS * PER_RACK) for domain in domains_of(number))
+
+
+def affected(number: int, since: datetime = NOON, family: Family = Family.NETWORK, **others: str) -> AffectedNode:
+    return AffectedNode(f"n-{number:02}", family, since, "net.link_down", domains_of(number), **others)
+
+
+def snapshot(nodes: Iterable[AffectedNode], history: OnsetHistory = NO_HISTORY) -> ClusterSnapshot:
+    return ClusterSnapshot("stack", "train-a", tuple(nodes), SIZES, history)
+
+
+def run(
+    nodes: Iterable[AffectedNode], incidents: Iterable[Incident] = (), now: datetime = NOON, **others
+) -> list[IncidentChange]:
+    return list(correlate(snapshot(nodes, **others), incidents, (), LIMITS, now))
+
+
+def opened(nodes: Iterable[AffectedNode]) -> Incident:
+    (change,) = run(nodes)
+    assert change.kind is KINDS.OPENED
+    return change.after
+
+
+def test_three_of_eight_nodes_of_a_rack_open_an_incident_and_two_do_not() -> None:
+    assert run([affected(0), affected(1)]) == []
+    assert opened([affected(0), affected(1), affected(2)]).domain.name == "r-0"
+
+
+def test_thirty_percent_of_the_domain_is_needed() -> None:
+    assert [change.after.domain.kind for change in run(affected(number * 8) for number in range(RACKS))] == []
+    assert run(affected(number) for number in (0, 8, 16)) == []
+
+
+def test_the_narrowest_domain_that_explains_four_of_five_nodes_wins() -> None:
+    rack_and_one = [affected(number) for number in (0, 1, 2, 3, 4, 5, 6, 9)]
+    assert opened(rack_and_one).domain.name == "r-0"
+    most_of_a_zone = [affected(number) for number in range(0, 40, 2)]
+    assert opened(most_of_a_zone).domain == FailureDomain(DomainKind.ZONE, "z-0")
+    everywhere = [affected(number) for number in range(0, 80, 2)]
+    assert opened(everywhere).domain == FailureDomain(DomainKind.CLUSTER, "train-a")
+
+
+def test_two_racks_at_once_are_two_incidents() -> None:
+    changes = run(affected(number) for number in (*range(4), *range(72, 78)))
+    assert sorted(change.after.domain.name for change in changes) == ["r-0", "r-9"]
+
+
+def test_faults_that_began_far_apart_are_no_incident() -> None:
+    slowly = [affected(number, after(minutes=11 * number)) for number in range(8)]
+    assert run(slowly, now=after(hours=2)) == []
+
+
+def test_faults_of_different_families_are_no_incident() -> None:
+    families = (Family.NETWORK, Family.STORAGE, Family.THERMAL)
+    assert run(affected(number, family=family) for number, family in enumerate(families)) == []
+
+
+def test_late_records_of_an_old_burst_still_open_an_incident() -> None:
+    assert len(run((affected(number) for number in range(8)), now=after(hours=1))) == 1
+
+
+def test_a_domain_that_fails_all_the_time_needs_more_nodes() -> None:
+    history = OnsetHistory().counting(
+        ((Family.NETWORK, domains_of(0)[0], after(minutes=minute)) for minute in range(1, 7 * 24 * 60, 20)),
+        after(days=7),
+    )
+    later = after(days=7)
+    three = [affected(number, later) for number in range(3)]
+    assert run(three, now=later, history=history) == []
+    assert len(run((affected(number, later) for number in range(8)), now=later, history=history)) == 1
+    assert len(run((replace(one, domains=domains_of(20)) for one in three), now=later, history=history)) == 1
+
+
+def test_the_chance_of_rare_events_follows_the_poisson_distribution() -> None:
+    assert is_unlikely(3, 0.01, 10_000)
+    assert not is_unlikely(3, 0.2, 1_000)
+    assert not is_unlikely(1, 0.01, 1_000)
+
+
+def test_an_incident_widens_when_its_cause_turns_out_to_be_wider() -> None:
+    rack = opened([affected(number) for number in range(8)])
+    changes = run((affected(number) for number in range(32)), [rack], after(minutes=1))
+    (grown,) = changes
+    assert (grown.kind, grown.after.id, grown.after.domain.name) == (KINDS.GROWN, rack.id, "z-0")
+    assert grown.added == tuple(f"n-{number:02}" for number in range(8, 32))
+
+
+def test_two_incidents_become_one_when_a_wider_cause_explains_both() -> None:
+    first, second = (one.after for one in run(affected(number) for number in (*range(4), *range(8, 12))))
+    changes = run((affected(number) for number in range(32)), [first, second], after(minutes=1))
+    kinds = {change.after.id: change.kind for change in changes}
+    oldest, merged = sorted((first, second), key=lambda one: (one.opened_at, one.id))
+    assert kinds == {oldest.id: KINDS.GROWN, merged.id: KINDS.CLOSED}
+
+
+def test_an_incident_recovers_closes_and_opens_again_only_for_new_faults() -> None:
+    nodes = [affected(number) for number in range(8)]
+    incident = opened(nodes)
+    (recovering,) = run([], [incident], after(minutes=5))
+    assert (recovering.kind, recovering.after.status) == (KINDS.SHRUNK, IncidentStatus.RECOVERING)
+    assert run([], [recovering.after], after(minutes=14)) == []
+    (closed,) = run([], [recovering.after], after(minutes=15))
+    assert (closed.kind, closed.after.status.holds) == (KINDS.CLOSED, False)
+
+
+def test_the_faults_of_an_incident_that_an_operator_closed_open_no_second_one() -> None:
+    nodes = [affected(number) for number in range(8)]
+    closed = close_incident(opened(nodes), after(minutes=1), "closed by an operator")
+    assert correlate(snapshot(nodes), (), (closed.hold,), LIMITS, after(minutes=2)) == ()
+    again = [affected(number, after(minutes=3)) for number in range(8)]
+    assert len(correlate(snapshot(again), (), (closed.hold,), LIMITS, after(minutes=4))) == 1
+
+
+def test_an_expired_incident_holds_nothing_gets_no_nodes_and_closes_when_its_nodes_are_healthy() -> None:
+    nodes = [affected(number) for number in range(6)]
+    (expired,) = run(nodes, [opened(nodes)], after(hours=2))
+    assert (expired.kind, expired.after.hold.holding) == (KINDS.EXPIRED, False)
+    assert run([*nodes, affected(6, after(hours=3))], [expired.after], after(hours=3)) == []
+    (shrunk,) = run([], [expired.after], after(hours=4))
+    (closed,) = run([], [shrunk.after], after(hours=5))
+    assert (shrunk.kind, closed.kind) == (KINDS.SHRUNK, KINDS.CLOSED)
+
+
+def test_the_remote_thing_that_most_nodes_name_is_the_subject() -> None:
+    nodes = [affected(number, subject="oss-7" if number else "oss-1") for number in range(8)]
+    assert opened(nodes).subject == "oss-7"
+    assert opened([affected(number, subject=f"oss-{number}") for number in range(8)]).subject is None
+
+
+def test_declared_domains_are_ordered_between_those_of_the_inventory() -> None:
+    declared = (DeclaredDomain(DomainKind.FILE_SYSTEM, "fsx-1", "n-[00-03]"),)
+    assert [one.text for one in failure_domains("c", "n-02", "leaf-1", {"zone": "z"}, declared)] == [
+        "rack leaf-1",
+        "zone z",
+        "file_system fsx-1",
+        "cluster c",
+    ]
+    assert len(failure_domains("c", "n-04", "leaf-1", {"zone": "z"}, declared)) == 3
+
+
+History = list[tuple[int, dict[int, int]]]
+
+
+def random_history(seed: int) -> History:
+    """Return snapshots by minute: when the faults of each affected node began."""
+    random = Random(seed)
+    minutes = sorted(random.randint(0, 300) for _ in range(random.randint(1, 8)))
+    return [
+        (minute, {random.randint(0, 79): random.randint(0, minute) for _ in range(random.randint(0, 30))})
+        for minute in minutes
+    ]
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.integers(0, 2**32).map(random_history))
+@example([(0, {0: 0, 1: 0, 2: 0}), (1, {}), (120, {})])
+def test_every_history_keeps_the_laws_of_incidents(history: History) -> None:
+    live: dict[str, Incident] = {}
+    ended: list[Hold] = []
+    for minute, onsets in history:
+        now = after(minutes=minute)
+        nodes = [affected(number, after(minutes=since)) for number, since in onsets.items()]
+        changes = correlate(snapshot(nodes), live.values(), ended, LIMITS, now)
+        for change in changes:
+            before = set(change.before.nodes) if change.before else set()
+            assert (before | set(change.added)) - set(change.removed) == set(change.after.nodes)
+            live[change.after.id] = change.after
+            if change.after.status is IncidentStatus.CLOSED:
+                ended.append(live.pop(change.after.id).hold)
+        assert correlate(snapshot(nodes), live.values(), ended, LIMITS, now) == ()
+        for one in live.values():
+            assert not one.status.holds or now < one.opened_at + LIMITS.max_age
+            assert set(one.nodes) <= {node.node for node in nodes}
+        holding = [one for one in live.values() if one.status.holds]
+        assert len({(one.family, one.domain) for one in holding}) == len(holding)
+
+
+def test_faults_that_follow_each_other_within_the_window_belong_together() -> None:
+    nodes = [affected(number, after(minutes=4 * number)) for number in range(8)]
+    (change,) = run(nodes, now=after(minutes=40))
+    assert change.after.affected == 8

@@ -1,0 +1,74 @@
+"""One incident is one urgent page; the cases that wait for it send none, and open pages point to it."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+
+from faultbridge.pager.deliver import Paging
+from faultbridge.pager.page import PagerSettings
+from faultbridge.ports import PageMessage, PageUrgency
+from faultbridge.simulation.fakes import FakePager, FakeTable
+from faultbridge.storage import keys
+from tests.scenarios.incidents.test_incidents import RACK, incidents, lose_links, restore_links, world_of
+from tests.scenarios.world import World
+
+
+def pages(world: World) -> list[PageMessage]:
+    """Deliver every entry of a world to the pager, in the order of recording, and return what was sent."""
+    pager = FakePager()
+    paging = Paging(FakeTable(world.clock), pager, world.clock, PagerSettings())
+    for record in world.table.stream:
+        if record.event == "INSERT" and record.new and record.key.sk.startswith(keys.ENTRY):
+            paging(json.loads(str(record.new["body"])))
+    return pager.sent
+
+
+def urgent(world: World) -> list[str]:
+    return [f"{page.key} {page.attributes['state']}" for page in pages(world) if page.urgency is PageUrgency.URGENT]
+
+
+def test_eight_nodes_of_a_rack_that_lose_their_links_send_one_urgent_page_with_the_nodes_in_it():
+    world = world_of(16)
+    lose_links(world)
+    for node in (3, 5):
+        world.fault(node, "xid.79")
+    world.process_entries()
+    world.advance_minutes(20)
+    (incident,) = incidents(world)
+    assert urgent(world) == [f"train-a:incident:{incident.id} triggered"]
+    (page,) = [page for page in pages(world) if page.urgency is PageUrgency.URGENT]
+    assert ", ".join(f"node-{number}" for number in RACK) in page.bodies["email"]
+    restore_links(world)
+    world.advance_minutes(60)
+    key = f"train-a:incident:{incident.id}"
+    assert urgent(world) == [f"{key} triggered", f"{key} resolved"]
+
+
+def test_a_notice_that_is_open_when_its_case_is_absorbed_is_resolved_with_a_pointer_to_the_incident():
+    world = world_of(16, orchestrated=True)
+    world.orchestrator.busy_until["node-1"] = world.clock.now() + timedelta(hours=8)
+    world.fault(1, "xid.79")
+    world.process_entries()
+    assert [page.attributes["state"] for page in pages(world)] == ["triggered"]
+    lose_links(world)
+    world.advance_minutes(10)
+    (incident,) = incidents(world)
+    opened, resolved = (page for page in pages(world) if page.key.endswith(":opened"))
+    assert (opened.attributes["state"], resolved.attributes["state"]) == ("triggered", "resolved")
+    assert incident.id in resolved.bodies["email"]
+
+
+def test_an_expired_incident_pages_again_and_that_page_is_resolved_when_its_nodes_are_healthy():
+    world = world_of(16)
+    lose_links(world)
+    world.advance_minutes(121)
+    restore_links(world)
+    world.advance_minutes(60)
+    (incident,) = incidents(world)
+    assert [line for line in urgent(world) if "incident" in line] == [
+        f"train-a:incident:{incident.id} triggered",
+        f"train-a:incident:{incident.id} resolved",
+        f"train-a:incident-expired:{incident.id} triggered",
+        f"train-a:incident-expired:{incident.id} resolved",
+    ]

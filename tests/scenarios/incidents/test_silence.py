@@ -1,0 +1,91 @@
+"""Missing heartbeats: one silent node is a fault, many are an incident, and a failed intake is no fault of any node."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+
+from faultbridge.domain.edges import CaseStatus
+from faultbridge.domain.incidents import Incident
+from faultbridge.domain.nodes import NodeKey
+from faultbridge.domain.times import to_text
+from faultbridge.storage import items, keys
+from tests.builders import KEY
+from tests.world import World
+
+SILENT = "host.silent@node"
+
+
+class HeartbeatWorld(World):
+    """An installation whose nodes send heartbeats each minute; some of them stop."""
+
+    def __init__(self, nodes: int) -> None:
+        self.names = tuple(f"n-{number:02}" for number in range(nodes))
+        super().__init__(nodes=self.names, expected=nodes)
+
+    def beat(self, *nodes: str) -> None:
+        body = json.dumps({"heartbeat": 1, "at": to_text(self.now)})
+        self.app.ingestion.ingest([self.message(body, source="heartbeat", node=node) for node in nodes])
+
+    def pass_minutes(self, minutes: int, *alive: str) -> None:
+        for _ in range(minutes):
+            self.ports.clock.advance(timedelta(minutes=1))
+            if alive:
+                self.beat(*alive)
+            assert self.app.ops.sweep().failures == []
+
+    def silent(self) -> set[str]:
+        return {name for name in self.names if SILENT in self.node(NodeKey(KEY.cluster, name)).conditions}
+
+    def incidents(self) -> list[Incident]:
+        rows = self.ports.table.query(keys.cluster_partition(KEY.cluster), prefix=keys.INCIDENT).items
+        return [items.read_incident(row) for row in rows]
+
+    def cases(self) -> set[CaseStatus]:
+        found = (self.node(NodeKey(KEY.cluster, name)).live_case for name in self.names)
+        return {case.status for case in found if case}
+
+
+def test_one_silent_node_is_a_fault_of_that_node():
+    world = HeartbeatWorld(10)
+    world.beat(*world.names)
+    world.pass_minutes(10, *world.names[1:])
+    assert world.silent() == {"n-00"}
+    assert world.incidents() == []
+
+
+def test_more_than_half_of_the_nodes_silent_is_one_incident_that_shows_and_holds_their_repairs():
+    world = HeartbeatWorld(10)
+    world.beat(*world.names)
+    world.pass_minutes(60, *world.names[6:])
+    assert world.silent() == set(world.names[:6])
+    (incident,) = world.incidents()
+    assert (incident.family, incident.nodes) == ("heartbeat", world.names[:6])
+    assert incident.domain.text == "cluster train-a"
+    assert world.cases() == {CaseStatus.ABSORBED}
+    assert world.ports.providers["ec2-auto-scaling"].replaced == []
+    world.pass_minutes(15, *world.names)
+    assert world.silent() == set()
+    assert world.incidents()[0].status == "closed"
+
+
+def test_a_failed_intake_is_its_own_incident_without_a_fault_and_without_a_repair_of_any_node():
+    world = HeartbeatWorld(10)
+    world.beat(*world.names)
+    world.pass_minutes(5, *world.names)
+    world.outcomes(world.message(node="n-03"))
+    world.pass_minutes(60)
+    assert world.silent() == set()
+    (incident,) = world.incidents()
+    assert (incident.domain.kind, incident.status) == ("intake", "open")
+    assert world.app.repair.controls.read(KEY.cluster).incident_of((), ()) == incident.id
+    world.pass_minutes(15, *world.names)
+    assert world.incidents()[0].status == "closed"
+    assert world.app.repair.controls.read(KEY.cluster).incident_of((), ()) is None
+
+
+def test_a_failed_intake_holds_repairs_longer_than_the_maximum_age():
+    world = HeartbeatWorld(4)
+    world.beat(*world.names)
+    world.pass_minutes(200)
+    assert world.incidents()[0].status == "open"
