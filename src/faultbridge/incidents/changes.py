@@ -16,7 +16,7 @@ from faultbridge.pipeline.correlate.life_cycle import IncidentChange
 from faultbridge.pipeline.correlate.snapshot import AffectedNode
 from faultbridge.ports import Table
 from faultbridge.repair.controls import ControlChange, Controls
-from faultbridge.storage import items, keys
+from faultbridge.storage import incidents as stored_incidents
 from faultbridge.storage.writes import Put
 
 MAX_CHANGES = 20
@@ -39,8 +39,8 @@ class IncidentChanges:
     def read(self, control: Control) -> tuple[Incident, ...]:
         """Return the incidents of a cluster that are not closed."""
         wanted = [name for name, hold in control.holds.items() if hold.ended_at is None]
-        found = self.table.get_many(keys.incident(control.cluster, name) for name in wanted)
-        return tuple(items.read_incident(row) for row in found.values())
+        found = self.table.get_many(stored_incidents.incident_key(control.cluster, name) for name in wanted)
+        return tuple(stored_incidents.read_incident(row) for row in found.values())
 
     def __call__(
         self,
@@ -71,7 +71,7 @@ class IncidentChanges:
             drafts = tuple(
                 draft for change in committed for draft in incident_drafts(change, now, limits, waiting(change.after))
             )
-            writes = tuple(Put(items.incident_item(change.after, now)) for change in committed)
+            writes = tuple(Put(stored_incidents.incident_item(change.after, now)) for change in committed)
             ended = control.holds.keys() - holds.keys()
             events = {name: event for name, event in control.events.items() if name.split(":")[0] not in ended}
             return ControlChange(replace(control, holds=holds, events=events), drafts, severity, cause, writes)

@@ -16,7 +16,7 @@ class Intake:
     overdue: tuple[NodeKey, ...] = ()
 
     def silent_nodes(self, cluster: str, all_nodes: Iterable[str]) -> tuple[str, ...]:
-        """Return the nodes of a cluster that are not heard; all of them in a cluster without heartbeats."""
+        """Return the nodes of a cluster without heartbeats; all nodes of a cluster where none is overdue."""
         if not self.failed:
             return ()
         return tuple(key.node for key in self.overdue if key.cluster == cluster) or tuple(all_nodes)

@@ -13,7 +13,8 @@ from faultbridge.log import log_cause
 from faultbridge.pipeline.correlate.chance import OnsetHistory
 from faultbridge.pipeline.correlate.snapshot import AffectedNode
 from faultbridge.ports import Clock, Table
-from faultbridge.storage import items, keys
+from faultbridge.storage import incidents as stored_incidents
+from faultbridge.storage import items
 from faultbridge.storage.codec import dump, load
 from faultbridge.storage.writes import Absent, Equals, Put
 
@@ -27,7 +28,7 @@ class Onsets:
 
     def read(self, cluster: str) -> OnsetHistory:
         """Return the onsets of a cluster by failure domain; empty for a new cluster."""
-        found: Mapping[str, Any] | None = self.table.get(keys.onsets(cluster))
+        found: Mapping[str, Any] | None = self.table.get(stored_incidents.onsets(cluster))
         return OnsetHistory() if found is None else load(OnsetHistory, found["history"])
 
     def count(self, cluster: str, affected: Iterable[AffectedNode], holds: Collection[Hold], window: timedelta) -> None:
@@ -47,7 +48,7 @@ class Onsets:
             return
         history = replace(history, version=before.version + 1)
         unchanged = Equals("version", before.version) if before.version else Absent()
-        row = items.item(keys.onsets(cluster), now, {"version": history.version, "history": dump(history)})
+        row = items.item(stored_incidents.onsets(cluster), now, {"version": history.version, "history": dump(history)})
         try:
             self.table.write(Put(row, when=unchanged))
         except Conflict as conflict:

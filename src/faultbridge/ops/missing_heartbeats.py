@@ -14,7 +14,7 @@ from faultbridge.ops.failures import Failures
 def report_missing_heartbeats(
     monitor: HeartbeatMonitor, overdue: Sequence[NodeKey], failures: Failures
 ) -> Intake | None:
-    """Record the silence of overdue nodes, unless no records arrive; the silence of many nodes becomes an incident.
+    """Record a fault of each overdue node, unless no records arrive; those of many nodes become an incident.
 
     Returns None, and records nothing, if it could not be determined whether records arrive.
     """

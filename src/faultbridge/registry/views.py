@@ -18,6 +18,7 @@ from faultbridge.pipeline.decide.phase_durations import durations
 from faultbridge.ports import Table
 from faultbridge.registry.roster import ROSTER
 from faultbridge.repair.spares.pool import read_spares
+from faultbridge.storage import incidents as stored_incidents
 from faultbridge.storage import items, keys
 from faultbridge.storage.projections import HELD
 from faultbridge.storage.writes import CASES
@@ -129,15 +130,15 @@ class Views:
     def incidents(self, cluster: str, *, closed: bool = False) -> tuple[IncidentView, ...]:
         """Return the open incidents of a cluster, or with `closed` also the closed ones, oldest first."""
         config = self.cluster(cluster).config
-        rows = query_all(self.table, keys.cluster_partition(cluster), prefix=keys.INCIDENT)
-        found = [items.read_incident(row) for row in rows]
+        rows = query_all(self.table, keys.cluster_partition(cluster), prefix=stored_incidents.INCIDENT)
+        found = [stored_incidents.read_incident(row) for row in rows]
         return self._with_held(config, [one for one in found if closed or one.closed_at is None])
 
     def incident(self, incident_id: str, cluster: str | None = None) -> IncidentView:
         """Return an incident of any cluster, or of one; rejects an unknown id as `unknown_incident`."""
         clusters = [cluster] if cluster else [str(row["cluster"]) for row in query_all(self.table, keys.CLUSTERS)]
-        for row in self.table.get_many(keys.incident(name, incident_id) for name in clusters).values():
-            incident = items.read_incident(row)
+        for row in self.table.get_many(stored_incidents.incident_key(name, incident_id) for name in clusters).values():
+            incident = stored_incidents.read_incident(row)
             return self._with_held(self.cluster(incident.cluster).config, [incident])[0]
         raise Rejected("unknown_incident", f"there is no incident {incident_id}; run faultbridge incident list")
 

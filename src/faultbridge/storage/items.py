@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from faultbridge.domain.cases import Case
 from faultbridge.domain.clusters import ClusterConfig, ClusterState, Control
 from faultbridge.domain.entries import Entry
-from faultbridge.domain.incidents import Incident
 from faultbridge.domain.nodes import Alias, AliasRow, NodeKey, NodeState
 from faultbridge.domain.spares import Spare
-from faultbridge.domain.times import to_milliseconds, to_text
+from faultbridge.domain.times import to_text
 from faultbridge.storage import keys
 from faultbridge.storage.codec import dump, load
 from faultbridge.storage.upcasts import LATEST, upcast
 from faultbridge.storage.writes import Item, Key
-
-INCIDENT_TTL = timedelta(days=90)
-"""How long a closed incident can be listed. Its entries stay on the timeline."""
 
 
 def item(key: Key, now: datetime, attributes: Mapping[str, Any]) -> Item:
@@ -147,19 +143,6 @@ def spare_item(spare: Spare, now: datetime) -> Item:
 def read_spare(row: Mapping[str, Any]) -> Spare:
     """Return the spare pool slot in an item."""
     return load(Spare, upcast(row)["spare"])
-
-
-def incident_item(incident: Incident, now: datetime) -> Item:
-    """Return the item of an incident; a closed one expires."""
-    row = item(keys.incident(incident.cluster, incident.id), now, {"incident": dump(incident)})
-    if incident.closed_at is not None:
-        row["expires_at"] = to_milliseconds(incident.closed_at + INCIDENT_TTL) // 1000
-    return row
-
-
-def read_incident(row: Mapping[str, Any]) -> Incident:
-    """Return the incident in an item."""
-    return load(Incident, upcast(row)["incident"])
 
 
 def control_item(control: Control, now: datetime) -> Item:

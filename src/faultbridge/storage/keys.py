@@ -13,7 +13,6 @@ WORK_SHARDS = 16
 ENTRY = "ENTRY#"
 SPARE = "SPARE#"
 NODE_ROW = "NODE#"
-INCIDENT = "INCIDENT#"
 NO_CLUSTER = "-"
 CLUSTERS = "CLUSTERS"
 LIVE_PAGE = "LIVE#"
@@ -103,21 +102,6 @@ def roster(cluster: str, shard: int, node: str) -> Key:
 def queue(cluster: str, shard: int, priority: int, since: datetime, case: str) -> Key:
     """Return the key of a queued case; keys sort by urgency, then by age."""
     return Key(shard_partition(cluster, shard), f"QUEUE#{priority}#{to_text(since)}#{case}")
-
-
-def held_case(cluster: str, shard: int, case: str) -> Key:
-    """Return the key of the row of a case that waits for an incident."""
-    return Key(shard_partition(cluster, shard), f"HELD#{case}")
-
-
-def incident(cluster: str, incident_id: str) -> Key:
-    """Return the key of an incident."""
-    return Key(cluster_partition(cluster), f"{INCIDENT}{incident_id}")
-
-
-def onsets(cluster: str) -> Key:
-    """Return the key of the history of fault onsets by failure domain."""
-    return Key(cluster_partition(cluster), "ONSETS")
 
 
 def case(case_id: str) -> Key:

@@ -19,6 +19,7 @@ from faultbridge.domain.failure_domains import FailureDomain, failure_domains
 from faultbridge.domain.faults import Family, Severity
 from faultbridge.domain.nodes import Isolation, NodeKey, NodeState
 from faultbridge.domain.times import from_text, to_text
+from faultbridge.storage import incidents as stored_incidents
 from faultbridge.storage import items, jobs, keys
 from faultbridge.storage.writes import Delete, Item, Key, Put, Update, Write
 
@@ -130,7 +131,7 @@ def _held_row(state: NodeState, config: ClusterConfig, now: datetime) -> Item | 
     case = state.live_case
     if case is None or case.status is not CaseStatus.ABSORBED:
         return None
-    key = keys.held_case(state.key.cluster, config.shard(state.key.node), case.id)
+    key = stored_incidents.held_case(state.key.cluster, config.shard(state.key.node), case.id)
     opened = to_text(case.opened_at)
     return items.item(key, now, {"node": state.key.node, "case": case.id, "incident": case.incident, "opened": opened})
 

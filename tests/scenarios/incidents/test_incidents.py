@@ -12,7 +12,8 @@ from faultbridge.domain.cases import Phase, RepairAction, Resolution, WaitingFor
 from faultbridge.domain.edges import CaseStatus, NodeStatus
 from faultbridge.domain.incidents import Incident, IncidentStatus
 from faultbridge.domain.policy import Match, Rule
-from faultbridge.storage import items, keys
+from faultbridge.storage import incidents as stored_incidents
+from faultbridge.storage import keys
 from tests.scenarios.world import CLUSTER, World, limits
 
 NETWORK_WAITS = Rule("network-waits", Match(codes=("net.*",)), wait_seconds=90, release_without_capacity=True)
@@ -43,8 +44,8 @@ def restore_links(world: World, nodes: Iterable[int] = RACK) -> None:
 
 
 def incidents(world: World) -> list[Incident]:
-    rows = world.table.query(keys.cluster_partition(CLUSTER), prefix=keys.INCIDENT).items
-    return sorted((items.read_incident(row) for row in rows), key=lambda one: one.opened_at)
+    rows = world.table.query(keys.cluster_partition(CLUSTER), prefix=stored_incidents.INCIDENT).items
+    return sorted((stored_incidents.read_incident(row) for row in rows), key=lambda one: one.opened_at)
 
 
 def incident_changes(world: World) -> list[str]:

@@ -151,7 +151,7 @@ def _advance(snapshot: ClusterSnapshot, incident: Incident, limits: CorrelationL
     )
     if incident.quiet_since is not None and now >= incident.quiet_since + limits.quiet:
         return close_incident(incident, now, "no node has been affected for the quiet period")
-    # Without records nobody knows which nodes are healthy, so that hold has no maximum age.
+    # Without records no node is known to be healthy, so that hold has no maximum age.
     limited = incident.domain.kind is not DomainKind.INTAKE
     if limited and incident.status.holds and now >= incident.opened_at + limits.max_age:
         reason = "maximum age reached; the cases that it held continue"

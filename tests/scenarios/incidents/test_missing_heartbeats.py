@@ -9,7 +9,8 @@ from faultbridge.domain.edges import CaseStatus
 from faultbridge.domain.incidents import Incident
 from faultbridge.domain.nodes import NodeKey
 from faultbridge.domain.times import to_text
-from faultbridge.storage import items, keys
+from faultbridge.storage import incidents as stored_incidents
+from faultbridge.storage import keys
 from tests.builders import KEY
 from tests.world import World
 
@@ -38,8 +39,8 @@ class HeartbeatWorld(World):
         return {name for name in self.names if SILENT in self.node(NodeKey(KEY.cluster, name)).conditions}
 
     def incidents(self) -> list[Incident]:
-        rows = self.ports.table.query(keys.cluster_partition(KEY.cluster), prefix=keys.INCIDENT).items
-        return [items.read_incident(row) for row in rows]
+        rows = self.ports.table.query(keys.cluster_partition(KEY.cluster), prefix=stored_incidents.INCIDENT).items
+        return [stored_incidents.read_incident(row) for row in rows]
 
     def cases(self) -> set[CaseStatus]:
         found = (self.node(NodeKey(KEY.cluster, name)).live_case for name in self.names)

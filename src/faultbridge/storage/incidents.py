@@ -1,0 +1,46 @@
+"""Incidents in the table: their items, the rows of the cases that wait for them, and the history of onsets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+from faultbridge.domain.incidents import Incident
+from faultbridge.domain.times import to_milliseconds
+from faultbridge.storage import items, keys
+from faultbridge.storage.codec import dump, load
+from faultbridge.storage.upcasts import upcast
+from faultbridge.storage.writes import Item, Key
+
+INCIDENT = "INCIDENT#"
+INCIDENT_TTL = timedelta(days=90)
+"""How long a closed incident can be listed. Its entries stay on the timeline."""
+
+
+def incident_key(cluster: str, incident_id: str) -> Key:
+    """Return the key of an incident."""
+    return Key(keys.cluster_partition(cluster), f"{INCIDENT}{incident_id}")
+
+
+def held_case(cluster: str, shard: int, case: str) -> Key:
+    """Return the key of the row of a case that waits for an incident."""
+    return Key(keys.shard_partition(cluster, shard), f"HELD#{case}")
+
+
+def onsets(cluster: str) -> Key:
+    """Return the key of the history of fault onsets by failure domain."""
+    return Key(keys.cluster_partition(cluster), "ONSETS")
+
+
+def incident_item(incident: Incident, now: datetime) -> Item:
+    """Return the item of an incident; a closed one expires."""
+    row = items.item(incident_key(incident.cluster, incident.id), now, {"incident": dump(incident)})
+    if incident.closed_at is not None:
+        row["expires_at"] = to_milliseconds(incident.closed_at + INCIDENT_TTL) // 1000
+    return row
+
+
+def read_incident(row: Mapping[str, Any]) -> Incident:
+    """Return the incident in an item."""
+    return load(Incident, upcast(row)["incident"])
