@@ -24,8 +24,8 @@ from tests.simulation.mutants.runner import MutantRunner, Result
 
 SEEDS = range(6)
 ROOM_TESTS = {
-    "domain/": ("tests/domain", "tests/pipeline", "tests/registry"),
-    "pipeline/": ("tests/pipeline",),
+    "domain/": ("tests/domain", "tests/decoders", "tests/pipeline", "tests/registry"),
+    "pipeline/": ("tests/pipeline", "tests/ingest", "tests/scenarios"),
     "repair/": ("tests/repair", "tests/scenarios"),
     "ledger/": ("tests/ledger",),
     "adapters/dynamodb/": (

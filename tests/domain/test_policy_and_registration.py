@@ -1,0 +1,53 @@
+"""Answers of approvals, matches of policy rules, names of instances and registrations of EKS clusters."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from faultbridge.domain.cases import Approval
+from faultbridge.domain.clusters import ClusterConfig
+from faultbridge.domain.conditions import Condition
+from faultbridge.domain.instances import Instance
+from faultbridge.domain.policy import Limits, Match
+from faultbridge.errors import Rejected
+from faultbridge.pipeline.fold.fold import fold
+from tests.builders import CATALOG, NOON, after, arrival, fault, node
+
+
+def condition() -> Condition:
+    """A condition that the kernel log reported once, at noon."""
+    folded = fold(node(), [arrival(fault())], now=NOON, catalog=CATALOG, limits=Limits())
+    return next(iter(folded.state.conditions.values()))
+
+
+@pytest.mark.parametrize(("granted", "answer"), [(None, None), (True, "approved"), (False, "denied")])
+def test_an_approval_names_its_answer(granted: bool | None, answer: str | None) -> None:
+    assert Approval(1, NOON, after(hours=1), granted).answer == answer
+
+
+@pytest.mark.parametrize(("sources", "covered"), [((), True), (("kernel-log",), True), (("dcgm-health",), False)])
+def test_a_rule_for_some_sources_covers_only_conditions_that_these_report(
+    sources: tuple[str, ...], covered: bool
+) -> None:
+    assert Match(sources=sources).covers(condition(), "c") is covered
+
+
+def test_a_rule_without_a_minimum_count_is_never_below_it() -> None:
+    assert not Match(count=1).below_count(condition(), NOON)
+    assert Match(count=2).below_count(condition(), NOON)
+    assert not Match(codes=("sxid.*",), count=2).below_count(condition(), NOON)
+
+
+def test_an_instance_has_its_first_name_or_its_id() -> None:
+    instance = Instance("i-0aaaaaaaaaaaaaaa1")
+    assert instance.name == "i-0aaaaaaaaaaaaaaa1"
+    assert replace(instance, names=("a", "b")).name == "a"
+
+
+def test_an_eks_cluster_needs_its_name() -> None:
+    with pytest.raises(Rejected, match="no_eks_cluster"):
+        ClusterConfig("c", orchestrator="eks").validated()
+    named = ClusterConfig("c", orchestrator="eks", eks_cluster="gpus")
+    assert named.validated() is named
