@@ -11,13 +11,8 @@ from botocore.stub import ANY
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faultbridge.adapters.dynamodb.table import (
-    READ_AT_ONCE,
-    THROTTLE_RETRY,
-    DynamoTable,
-    ThrottledTransaction,
-    request_token,
-)
+from faultbridge.adapters.dynamodb.table import READ_AT_ONCE, DynamoTable, request_token
+from faultbridge.adapters.dynamodb.throttling import THROTTLE_RETRY, ThrottledTransaction
 from faultbridge.adapters.dynamodb.values import from_token, from_typed, from_typed_item, to_token, to_typed
 from faultbridge.errors import Conflict, FaultbridgeError, Misconfigured, Transient
 from faultbridge.retry import Retry

@@ -73,9 +73,9 @@ class ChildProcess:
             fcntl.fcntl(_descriptor(self._process.stdout), _SET_PIPE_SIZE, _PIPE_BYTES)
 
     def poll(self) -> ProbeResult | None:
-        """Read the available output and return the result once the program has exited.
+        """Read the available output; return the result once the program has exited or wrote too much, None before.
 
-        A child process that keeps the pipes open does not delay the result.
+        A process that the program left behind and that keeps the pipes open does not delay the result.
         """
         status = self._process.poll()
         _drain(self._process.stdout, self._output, MAX_OUTPUT_BYTES + 1)

@@ -108,7 +108,7 @@ class Registry:
 
 @dataclass(frozen=True)
 class JobTracking:
-    """Builds job tracking."""
+    """Builds the record of jobs and the service that finds the jobs that a fault hits."""
 
     installation: Installation
 

@@ -75,7 +75,7 @@ class Repair:
 
     @cached_property
     def case_orders(self) -> CaseOrders:
-        """Return what operators decide about cases."""
+        """Return the executor of operators' orders about cases: approve, deny, cancel."""
         from faultbridge.repair.case_orders import CaseOrders
 
         of = self.installation
@@ -83,14 +83,14 @@ class Repair:
 
     @cached_property
     def node_orders(self) -> NodeOrders:
-        """Return what operators order about nodes."""
+        """Return the executor of operators' orders about nodes: replace, quarantine, return to service."""
         from faultbridge.repair.node_orders import NodeOrders
 
         return NodeOrders(self.installation.ledger.append, self.installation.rules.rulebook)
 
     @cached_property
     def opt_out(self) -> OptOut:
-        """Return the exclusion of nodes from automation."""
+        """Return the service that excludes nodes from automation and includes them again."""
         from faultbridge.repair.opt_out import OptOut
 
         return OptOut(self.installation.ledger.append, self.installation.rules.rulebook)

@@ -63,7 +63,7 @@ def dcgm_texts() -> Mapping[str, str]:
 
 
 class _LazyRows(Mapping[str, Row]):
-    """The rows by code, built on first use, because a batch of faults needs few of several hundred."""
+    """The rows of the catalog by fault code; each is built on first use, as a batch needs only a few."""
 
     def __init__(self, raw: Mapping[str, Mapping[str, Any]]) -> None:
         self._raw = raw

@@ -60,7 +60,7 @@ Revise = Callable[[NodeState, datetime], Transition]
 
 @dataclass(frozen=True, slots=True)
 class Append:
-    """Commits transitions of nodes. `pause` sleeps for some seconds; `random` gives it full jitter."""
+    """Commits transitions of nodes; retries after conflicts: `pause` sleeps, `random` draws how long."""
 
     table: Table
     clock: Clock

@@ -105,7 +105,7 @@ class OpenPages:
         return None if found is None else _read(found)
 
     def set_summary(self, cluster: str, urgency: PageUrgency, summary: OpenPage | None) -> None:
-        """Record the open summary. None removes it."""
+        """Store the open summary, the page that lists the withheld pages of one urgency; None deletes it."""
         key = keys.summary_page(cluster, urgency)
         write = Delete(key) if summary is None else Put(items.item(key, self.clock.now(), {"live": dump(summary)}))
         self.table.write(write)

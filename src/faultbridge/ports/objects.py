@@ -13,7 +13,7 @@ class ObjectStore(Protocol):
     """Raw records and evidence, stored under the hash of their content."""
 
     def put(self, key: str, body: bytes) -> None:
-        """Store the bytes; storing the same key again stores the same content again."""
+        """Store the bytes; the key is a hash of the content, so a repeated call changes nothing."""
 
     def get(self, key: str) -> bytes | None:
         """Return the bytes, or None when the key does not exist."""

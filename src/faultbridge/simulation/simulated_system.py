@@ -204,7 +204,7 @@ class SimulatedSystem:
         self.max_sweep_pause = MAX_SWEEP_PAUSE
 
     def deliver_changes(self) -> None:
-        """Pass on what was written and published since the last call, and make due arrivals bad."""
+        """Deliver new table changes to the stream functions and new events to the pager; break instances when due."""
         stream = self.ports.table.stream
         before = self.checks.activity
         while self._streamed < len(stream):

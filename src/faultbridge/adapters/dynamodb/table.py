@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import Any
 
-from botocore.exceptions import ClientError
-
 from faultbridge.adapters.aws.clients import Clients
-from faultbridge.adapters.aws.errors import translate, translated
+from faultbridge.adapters.aws.errors import translated
 from faultbridge.adapters.dynamodb.expressions import (
     Placeholders,
     key_of,
@@ -19,40 +17,21 @@ from faultbridge.adapters.dynamodb.expressions import (
     transaction_part,
     write_arguments,
 )
+from faultbridge.adapters.dynamodb.throttling import (
+    THROTTLE_RETRY,
+    ThrottledTransaction,
+    UnprocessedKeys,
+    cancellation,
+    log_throttled,
+)
 from faultbridge.adapters.dynamodb.values import from_token, from_typed_item, to_token
-from faultbridge.errors import Conflict, FaultbridgeError, Misconfigured, Transient
-from faultbridge.log import log_cause
+from faultbridge.errors import FaultbridgeError
 from faultbridge.retry import Retry
 from faultbridge.storage.writes import Check, Delete, Index, Item, Key, Page, Put, Update, Write
 
 READ_AT_ONCE = 100
 WRITE_AT_ONCE = 100
-THROTTLE_RETRY = Retry(8)
 TOKEN_LENGTH = 36
-
-
-class UnprocessedKeys(Transient):
-    """A batch read returned only some of its items."""
-
-
-class ThrottledTransaction(Transient):
-    """A transaction was canceled because of throttling; botocore does not retry it, unlike other throttled calls."""
-
-
-# Cancellation reasons of a transaction, and the error that each one becomes. Writes without a problem have none.
-REASONS: Mapping[str, type[FaultbridgeError]] = {
-    "ConditionalCheckFailed": Conflict,
-    "TransactionConflict": Conflict,
-    "DuplicateItem": Conflict,
-    "ProvisionedThroughputExceeded": ThrottledTransaction,
-    "ThrottlingError": ThrottledTransaction,
-    "ItemCollectionSizeLimitExceeded": Misconfigured,
-    "ValidationError": Misconfigured,
-    "AccessDenied": Misconfigured,
-}
-# The first of these that occurs decides the error of a canceled transaction. Misconfigured comes first, because a retry
-# cannot fix it.
-PRECEDENCE: tuple[type[FaultbridgeError], ...] = (Misconfigured, Conflict, Transient, ThrottledTransaction)
 
 
 class DynamoTable:
@@ -148,7 +127,7 @@ class DynamoTable:
                 raise cancellation(error.__cause__, action) or error from error.__cause__
 
         # A canceled transaction wrote nothing, so it may be repeated.
-        self._retry(write_all, retry_on=ThrottledTransaction, on_retry=_log_throttled)
+        self._retry(write_all, retry_on=ThrottledTransaction, on_retry=log_throttled)
 
     def _read(self, keys: list[Any]) -> list[Item]:
         """Return the items of one batch read; retries the keys that DynamoDB left unprocessed."""
@@ -168,24 +147,6 @@ class DynamoTable:
         return items
 
 
-def _log_throttled(attempt: int, error: Exception, pause: float) -> None:
-    log_cause("write_throttled", reason=str(error), attempt=attempt, pause_seconds=round(pause, 3))
-
-
 def request_token(token: str) -> str:
     """Return a token of a length that DynamoDB accepts; a longer token is replaced by its hash."""
     return token if len(token) <= TOKEN_LENGTH else hashlib.sha256(token.encode()).hexdigest()[:TOKEN_LENGTH]
-
-
-def cancellation(error: BaseException | None, action: str) -> FaultbridgeError | None:
-    """Return the error for a canceled transaction by its reasons; None for any other error."""
-    if not isinstance(error, ClientError) or "CancellationReasons" not in error.response:
-        return None
-    reasons = [
-        (str(reason.get("Code")), str(reason.get("Message", "")))
-        for reason in error.response["CancellationReasons"]
-        if reason.get("Code") not in (None, "None")
-    ]
-    text = f"{action}: " + "; ".join(f"{code} {message}".strip() for code, message in reasons)
-    kinds = {REASONS.get(code, Transient) for code, _ in reasons}
-    return next((kind(text) for kind in PRECEDENCE if kind in kinds), translate(error, action))

@@ -39,7 +39,7 @@ def gpu_snapshot(
     stated_faults: Iterable[Fault] = (),
     node: str | None = None,
 ) -> Snapshot:
-    """Return a health snapshot of the GPUs; a lost GPU is a fault and covers no other code.
+    """Return a health snapshot of the GPUs. A lost GPU is one fault and clears no other; nothing of it was checked.
 
     `complete` means that the output lists all GPUs of the node. `stated_faults` are faults from error messages.
     """

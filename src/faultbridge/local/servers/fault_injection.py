@@ -62,7 +62,7 @@ class ComputeFaults:
         return CommandOutput(0, f"boot_id={boot}\n" if restart == "reboot" else "")
 
     def set_output(self, instance_id: str, output: CommandOutput, until: str | None = None) -> None:
-        """Set the output of later commands on an instance; `next` is the next launched instance.
+        """Fake the output of all later commands on an instance; the id `next` means the instance launched next.
 
         `until` is the restart (`reset` or `reboot`) that removes the fault.
         """
@@ -75,7 +75,7 @@ class ComputeFaults:
                 self.outputs[instance_id] = output
 
     def on_launch(self, instance_id: str) -> None:
-        """Apply the first output that waits for a launch, if any, to a new instance."""
+        """Give a new instance the first output that was set for `next`, if there is one."""
         with self.lock:
             if self.for_next_launches:
                 self.outputs[instance_id] = self.for_next_launches.pop(0)

@@ -84,7 +84,7 @@ def limit_attributes(attributes: Mapping[str, str], limit: int) -> dict[str, str
 
 
 def limit_reporters(reporters: Mapping[str, Reporter], newest: str | None = None) -> dict[str, Reporter]:
-    """Return at most 8 reporters: without the oldest, and without inactive ones first; `newest` always stays."""
+    """Return at most 8 reporters: the oldest are removed, inactive ones before active ones; `newest` always stays."""
     kept = dict(reporters)
     while len(kept) > MAX_REPORTERS:
         others = (source for source in kept if source != newest)

@@ -1,4 +1,7 @@
-"""Capacity for a successor: evidence before an instance is released, and groups without capacity."""
+"""Capacity for a successor: requires evidence of it before an instance is released.
+
+Replacements in a group without capacity are postponed.
+"""
 
 from __future__ import annotations
 
