@@ -122,6 +122,23 @@ def test_health_snapshots_and_counter_samples_are_printed_with_all(call: Call) -
     assert "covers 3 codes, 3 present" in call("decode", "--all", file).out
 
 
+def test_two_counter_samples_in_two_files_give_their_difference(call: Call, tmp_path: Path) -> None:
+    first, second = tmp_path / "first.txt", tmp_path / "second.txt"
+    first.write_text("ens5\nNIC statistics:\n     tx_timeout: 1\n", "utf-8")
+    second.write_text("ens5\nNIC statistics:\n     tx_timeout: 2\n", "utf-8")
+    found = call("decode", "--source", "ethtool-stats", "--jsonl", str(first), str(second)).lines
+    assert [(one["code"], one["component"]["name"]) for one in found] == [("net.device_hang", "ens5")]
+    assert call("decode", "--source", "ethtool-stats", "--jsonl", str(second), str(first)).lines == []
+    joined = (first.read_text("utf-8") + second.read_text("utf-8")).encode()
+    assert [one["code"] for one in call("decode", "--source", "ethtool-stats", "--jsonl", text=joined).lines] == [
+        "net.device_hang"
+    ]
+    twice = joined.replace(b"ens5\n", b"")
+    assert [one["code"] for one in call("decode", "--source", "ethtool-stats", "--jsonl", text=twice).lines] == [
+        "net.device_hang"
+    ]
+
+
 def test_two_counter_samples_in_one_input_give_their_difference(call: Call) -> None:
     series = 'DCGM_FI_DEV_XID_ERRORS{gpu="0",UUID="GPU-0a",Hostname="n"} '
     (fault,) = call("decode", "--jsonl", text=f"{series}0\n{series}79\n".encode()).lines

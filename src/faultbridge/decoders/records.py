@@ -33,11 +33,15 @@ def read(decoder: Decoder, body: bytes, hints: Hints) -> Decoded:
         return _of_events(decoder, events, hints)
     try:
         return checked(decoder, body, _decoded(decoder, body, hints))
-    except Rejected:
+    except Rejected as rejected:
         events = wrapped_events(body)
         if events is None:
             raise
-        return _of_events(decoder, events, hints)
+        try:
+            return _of_events(decoder, events, hints)
+        except Rejected:
+            # The body is what it looked like at first; its own fault is the useful reason.
+            raise rejected from None
 
 
 def recognized_text(body: bytes) -> bytes | None:

@@ -30,13 +30,13 @@ _COUNTER = re.compile(r"\s{0,16}(?:\[\d{1,4}\]: ?)?([\w.\[\] -]{1,64}): (-?\d{1,
 def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
     """Return a counter sample of each interface, with the counters that have a threshold."""
     text = text_of(body)
-    found = dict(_of_metrics(text)) if METRICS[0] in text else dict(_of_text(text))
+    found = list(_of_metrics(text) if METRICS[0] in text else _of_text(text))
     if not found:
         raise Rejected("no_framing", "no statistics of an interface")
     with_threshold = counters_of(SOURCE)
     samples_by_name = (
         (name, {counter_name: value for counter_name, value in values.items() if counter_name in with_threshold})
-        for name, values in found.items()
+        for name, values in found
     )
     return tuple(
         CounterSample(SOURCE, Component(ComponentType.NIC, name=name), values)
@@ -61,6 +61,10 @@ def _of_text(text: str) -> Iterator[tuple[str | None, dict[str, int | str]]]:
             started = True
             values[counter[1].strip()] = int(counter[2])
         elif line.strip() == _HEADING:
+            if values:
+                # A second heading without a name before it is a later sample of the same interface.
+                yield name, values
+                values = {}
             started = True
         elif (name_line := _NAMED.match(line.strip()[:128])) is not None:
             if started:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from faultbridge.decoders.common.documents import objects
+from faultbridge.decoders.common.documents import objects, text_of
 from faultbridge.decoders.common.fields import number, text
 from faultbridge.decoders.network.rdma_ports import MAX_PORTS, Port
 
@@ -30,7 +30,8 @@ _PHYSICAL_STATES: Mapping[str, str] = {
 
 def is_rdma_link(body: bytes) -> bool:
     """Return whether a body is the output of `rdma link`."""
-    return b"physical_state" in body and (b" state " in body or b'"ifname"' in body)
+    is_json = b'"physical_state"' in body and b'"ifname"' in body
+    return is_json or (b" physical_state " in body and _LINK.search(text_of(body)) is not None)
 
 
 def ports_of_rdma_link(body: str) -> Iterator[Port]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
@@ -32,6 +32,7 @@ from faultbridge.data import load_catalog
 from faultbridge.data.mapping import parse_extensions
 from faultbridge.decoders import registry
 from faultbridge.decoders.common.decoder import Decoded, Hints
+from faultbridge.domain.faults import Component, CounterSample, Observation
 from faultbridge.domain.names import cluster_name, node_name
 from faultbridge.domain.times import from_text
 from faultbridge.errors import Rejected
@@ -135,8 +136,8 @@ def decode(
 class _Inputs:
     """Decodes several inputs. A rejected input does not stop the others.
 
-    `rejected` is the error of the last rejected input, `count` the number of documents, and `unparsed` the number of
-    lines or documents that were not understood.
+    `samples` holds the last counter sample of each device, and `rejected` the error of the last rejected input.
+    `count` is the number of documents, `unparsed` the number of lines or documents that were not understood.
     """
 
     source: str
@@ -144,6 +145,7 @@ class _Inputs:
     everything: bool
     count: int = 0
     unparsed: int = 0
+    samples: dict[tuple[str, Component, str | None], CounterSample] = field(default_factory=dict)
     rejected: Rejected | None = None
 
     def decode(self, files: list[str]) -> Iterator[Document]:
@@ -175,9 +177,18 @@ class _Inputs:
             notice(f"{_title(file)}: {note}")
         observations = assign_times(found.observations, received_at=self.hints.received_at or datetime.now(UTC))
         caller = Caller(load_catalog(), self.hints.cluster, self.hints.node)
-        decoded = documents(differences(observations), caller, everything=self.everything)
+        decoded = documents(self._compared(observations), caller, everything=self.everything)
         is_partial = self.everything and (found.unparsed > 0 or found.notes != ())
         return chain(decoded, [summary_document(source, found)]) if is_partial else decoded
+
+    def _compared(self, observations: Sequence[Observation]) -> tuple[Observation, ...]:
+        """Add the differences from earlier samples of the same device, also from those of the files before."""
+        nodes = {one.node for one in observations}
+        earlier = [one for one in self.samples.values() if one.node in nodes]
+        compared = differences([*earlier, *observations])[len(earlier) :]
+        samples = (one for one in observations if isinstance(one, CounterSample))
+        self.samples |= {(one.source, one.component, one.node): one for one in samples}
+        return compared
 
 
 def _unparsed_note(found: Decoded) -> Iterator[str]:
