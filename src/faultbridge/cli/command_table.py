@@ -22,6 +22,7 @@ COMMANDS: Mapping[str, Row] = {
     "decode": Row("offline.decode", "Decode raw text to faults and clears. Works offline."),
     "sources": Row("offline.decode", "List the source names that can be decoded."),
     "catalog": Row("offline.catalog", "Explain a fault code: severity, action and reason."),
+    "explain": Row("offline.explain", "Name the ranks that a hanging job waits for."),
     "schema": Row("offline.schema", "Print event schemas and validate events."),
     "rule": Row("offline.rule", "Test EventBridge rules and write their template."),
     "simulate": Row("offline.simulate", "Simulate one history with injected faults."),

@@ -1,0 +1,150 @@
+"""Names the ranks that all others wait for, from the Flight Recorder dumps of a job that hangs or timed out."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from faultbridge.explain.dump import Dump, Operation
+from faultbridge.explain.job_dumps import Job, job_of
+from faultbridge.explain.mismatch import mismatched
+from faultbridge.explain.terminal import terminal_components
+from faultbridge.explain.waiting import Call, Waiting, unfinished, waiting
+
+
+class State(StrEnum):
+    """Why the others wait for a rank."""
+
+    NO_DUMP = "no_dump"
+    BEHIND = "behind"
+    UNFINISHED = "unfinished"
+    MISMATCHED = "mismatched"
+    ORDER = "order"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Finding:
+    """A rank that the others wait for, and the operation that shows it: its group, number and name.
+
+    `waiting` are the ranks whose first pending operation is this one.
+    """
+
+    rank: int
+    state: State
+    group: str
+    description: str
+    sequence: int
+    operation: str
+    waiting: tuple[int, ...]
+    file: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """What the dumps show. `joined` are operations that all members started and none completed: they blame no rank.
+
+    `missing` are the members of groups without a dump. If they are more than half of the members, they are not blamed.
+    """
+
+    findings: tuple[Finding, ...]
+    joined: tuple[Call, ...]
+    missing: tuple[int, ...]
+    waiting: tuple[int, ...]
+    are_missing_blamed: bool
+
+    @property
+    def ranks(self) -> tuple[int, ...]:
+        """The ranks that the others wait for."""
+        return tuple(sorted({one.rank for one in self.findings}))
+
+
+def explain(dumps: Iterable[Dump]) -> Explained:
+    """Return the ranks that the others wait for, with the operation that shows it."""
+    job = job_of(dumps)
+    differing: dict[int, Operation] = {}
+    hanging = unfinished(job)
+    for group in job.groups.values():
+        differing |= mismatched(job, group)
+    edges = waiting(job, hanging)
+    states = {
+        **dict.fromkeys(hanging, State.UNFINISHED),
+        **_ends(job, edges, hanging),
+        **dict.fromkeys(differing, State.MISMATCHED),
+    }
+    blames_missing = 2 * len(job.missing) <= len(job.missing) + len(job.dumps)
+    proofs = {**hanging, **differing}
+    found = [
+        _finding(job, edges, rank, state, proofs.get(rank))
+        for rank, state in states.items()
+        if blames_missing or state is not State.NO_DUMP
+    ]
+    joined = {one for one in edges.absent if one not in _blamed_calls(found) and _is_joined(edges, one)}
+    return Explained(
+        tuple(sorted(found)), tuple(sorted(joined)), tuple(sorted(job.missing)), tuple(sorted(edges.calls)),
+        blames_missing,
+    )  # fmt: skip
+
+
+def _is_joined(edges: Waiting, call: Call) -> bool:
+    return not edges.absent[call] and not edges.queued[call]
+
+
+def _blamed_calls(found: Iterable[Finding]) -> set[Call]:
+    return {Call(one.group, one.sequence) for one in found}
+
+
+def _ends(job: Job, edges: Waiting, hanging: Mapping[int, Operation]) -> dict[int, State]:
+    """Return the ranks at the ends of the wait-for graph that wait for no other rank, or for each other."""
+    graph: dict[Hashable, list[Hashable]] = {rank: [call] for rank, call in edges.calls.items()}
+    for call in edges.absent:
+        graph[call] = [*edges.absent[call], *edges.queued[call]]
+    waited_for = {rank for call in edges.absent for rank in (*edges.absent[call], *edges.queued[call])}
+    ends: dict[int, State] = {}
+    for component in terminal_components({**{rank: [] for rank in waited_for}, **graph}):
+        ranks = {one for one in component if isinstance(one, int)}
+        if len(component) > 1:
+            ends |= dict.fromkeys(_circle(edges, ranks), State.ORDER)
+        elif ranks and not ranks & hanging.keys():
+            ends |= {rank: State.NO_DUMP if rank in job.missing else State.BEHIND for rank in ranks}
+    return ends
+
+
+def _circle(edges: Waiting, ranks: set[int]) -> set[int]:
+    """Return the ranks to name where ranks wait for each other in a circle.
+
+    A rank that is absent from a call while every rank has joined its own call comes first. Otherwise the calls are in
+    different order: the ranks of the call with the fewest waiting ranks are named, or all if there is no such call.
+    """
+    absent = {rank for one in ranks for rank in edges.absent[edges.calls[one]] & ranks}
+    first = {rank for rank in absent if not edges.absent[edges.calls[rank]]}
+    if first or not absent:
+        return first or ranks
+    waiting_at: dict[Call, set[int]] = {}
+    for rank in ranks:
+        waiting_at.setdefault(edges.calls[rank], set()).add(rank)
+    fewest, *others = sorted(waiting_at.values(), key=len)
+    return fewest if not others or len(fewest) < len(others[0]) else ranks
+
+
+def _finding(job: Job, edges: Waiting, rank: int, state: State, proof: Operation | None) -> Finding:
+    """Return a finding, with the call that has most waiting ranks as its evidence."""
+    waiters: dict[Call, list[int]] = {}
+    for one, call in edges.calls.items():
+        if rank in edges.absent[call] or rank in edges.queued[call]:
+            waiters.setdefault(call, []).append(one)
+    if proof is None:
+        call = max(waiters, key=lambda one: (len(waiters[one]), one))
+        proof = edges.operations[call]
+        held = waiters[call]
+    else:
+        held = [
+            one for one, call in edges.calls.items() if (call.group, call.sequence) == (proof.group, proof.sequence)
+        ]
+        held = held or sorted({one for each in waiters.values() for one in each})
+    group = job.groups.get(proof.group)
+    file = job.dumps[rank].file if rank in job.dumps else None
+    return Finding(
+        rank, state, proof.group, group.description if group else "", proof.sequence, proof.name,
+        tuple(sorted(set(held) - {rank})), file,
+    )  # fmt: skip

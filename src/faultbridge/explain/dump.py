@@ -1,0 +1,140 @@
+"""The PyTorch Flight Recorder dump of one rank: its process groups and the operations that it has enqueued."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from faultbridge.errors import Rejected
+from faultbridge.explain.plain_pickle import load_plain
+
+MAX_BYTES = 64 * 1024 * 1024
+_RANK = re.compile(r"(\d{1,6})(?:\.(?:json|pickle|pkl))?\Z")
+_PEER = re.compile(r"(send|recv) \d{1,6}(?:->|<-)(\d{1,6})\Z")
+_RANKS = re.compile(r"\[[\d, ]*\]\Z")
+_MALFORMED = (AttributeError, KeyError, TypeError, ValueError, IndexError, OverflowError, RecursionError)
+_JSON_STARTS = (b"{", b"[", b" ", b"\n", b"\r", b"\t")
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A process group: its name, its description and its global ranks in group order."""
+
+    name: str
+    description: str
+    ranks: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One operation that a rank enqueued. `sequence` numbers the collectives of a group.
+
+    `peer` is the other global rank of a send or receive, None where the dump does not name it.
+    """
+
+    group: str
+    sequence: int
+    name: str
+    shape: tuple[str, ...]
+    is_pending: bool
+    is_p2p: bool
+    peer: int | None = None
+
+    @property
+    def is_send(self) -> bool:
+        """Whether this is a send to a peer."""
+        return self.is_p2p and "send" in self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """The number of the last operation of a group that a rank enqueued, and of the last that it completed."""
+
+    enqueued: int
+    completed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Dump:
+    """What one rank recorded. `operations` are in program order; `progress` is by group name."""
+
+    file: str
+    rank: int
+    groups: Mapping[str, Group]
+    operations: tuple[Operation, ...]
+    progress: Mapping[str, Progress]
+
+
+def read_dump(file: str, body: bytes) -> Dump:
+    """Read a dump, pickled or JSON, whose file name ends in the rank; other input is `Rejected`."""
+    rank = _RANK.search(file)
+    if rank is None:
+        raise Rejected(
+            "unknown_rank", "the file name does not end in a rank; use the name that PyTorch wrote: _dump_12"
+        )
+    if len(body) > MAX_BYTES:
+        raise Rejected("too_large", f"{len(body)} bytes; at most {MAX_BYTES} are read")
+    document = _json(body) if body.startswith(_JSON_STARTS) else load_plain(body)
+    if not isinstance(document, dict) or not isinstance(document.get("entries"), list):
+        raise Rejected("not_flight_recorder", "not a Flight Recorder dump: no list `entries`")
+    try:
+        return _dump(file, int(rank[1]), document)
+    except _MALFORMED as error:
+        raise Rejected(
+            "not_flight_recorder", f"a field is missing or has the wrong type: {type(error).__name__}"
+        ) from error
+
+
+def _json(body: bytes) -> Any:  # noqa: ANN401 - a document of any shape
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise Rejected("not_json", f"not a JSON document: {type(error).__name__}") from error
+
+
+def _dump(file: str, rank: int, document: Mapping[str, Any]) -> Dump:
+    groups = dict(_groups(document.get("pg_config") or {}))
+    entries = sorted(document["entries"], key=lambda one: int(one["record_id"]))
+    operations = tuple(_operation(one, groups) for one in entries)
+    statuses = document.get("pg_status") or {}
+    own = sorted((name for name in groups if rank in groups[name].ranks and name.isdigit()), key=int)
+    names = dict(zip(sorted(statuses, key=int), own, strict=False)) if len(own) == len(statuses) else {}
+    names |= {str(one["pg_id"]): str(one["process_group"][0]) for one in entries}
+    progress = {
+        names[number]: Progress(int(one["last_enqueued_collective"]), int(one["last_completed_collective"]))
+        for number, one in statuses.items()
+        if number in names
+    }
+    return Dump(file, rank, groups, operations, progress)
+
+
+def _groups(config: Mapping[str, Any]) -> Iterator[tuple[str, Group]]:
+    for name, one in config.items():
+        ranks = one["ranks"]
+        if isinstance(ranks, str):
+            ranks = json.loads(ranks) if _RANKS.match(ranks) else ()
+        yield str(name), Group(str(name), str(one.get("desc", "")), _integers(ranks))
+
+
+def _integers(values: Iterable[Any]) -> tuple[int, ...]:
+    return tuple(int(value) for value in values)
+
+
+def _operation(one: Mapping[str, Any], groups: Mapping[str, Group]) -> Operation:
+    group, name = str(one["process_group"][0]), str(one["profiling_name"])
+    is_p2p = bool(one.get("is_p2p"))
+    is_pending = one["state"] != "completed" and not one.get("retired")
+    shape = (str(one.get("input_sizes")), str(one.get("input_dtypes")))
+    sequence = int(one["p2p_seq_id" if is_p2p else "collective_seq_id"])
+    return Operation(group, sequence, name, shape, is_pending, is_p2p, _peer(name, groups.get(group)))
+
+
+def _peer(name: str, group: Group | None) -> int | None:
+    """Return the global rank of the peer in `nccl:send 3->0`, whose numbers count within the group."""
+    found = _PEER.search(name)
+    if found is None or group is None or int(found[2]) >= len(group.ranks):
+        return None
+    return group.ranks[int(found[2])]

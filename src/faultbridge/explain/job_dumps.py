@@ -1,0 +1,67 @@
+"""The dumps of one job, indexed by rank and process group."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from faultbridge.errors import Rejected
+from faultbridge.explain.dump import Dump, Group, Operation, Progress
+
+_NOTHING = Progress(0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """The dumps of a job by rank, its groups by name, and the ranks that left no dump.
+
+    `pending` holds the pending operations of a rank in program order, `collectives` those of a rank in one group that
+    are no sends or receives, and `progress` the last collective of a group that a rank enqueued and completed.
+    """
+
+    dumps: Mapping[int, Dump]
+    groups: Mapping[str, Group]
+    missing: frozenset[int]
+    pending: Mapping[int, Sequence[Operation]]
+    collectives: Mapping[tuple[int, str], Sequence[Operation]]
+    progress: Mapping[tuple[int, str], Progress]
+
+    def progress_of(self, rank: int, group: str) -> Progress:
+        """Return the last collectives of a rank in a group; 0 for none."""
+        return self.progress.get((rank, group), _NOTHING)
+
+
+def job_of(dumps: Iterable[Dump]) -> Job:
+    """Index the dumps of a job. Two dumps of one rank are `Rejected`: they are of two runs."""
+    by_rank: dict[int, Dump] = {}
+    groups: dict[str, Group] = {}
+    for one in dumps:
+        if one.rank in by_rank:
+            raise Rejected("duplicate_rank", f"two dumps of rank {one.rank}: {by_rank[one.rank].file} and {one.file}")
+        by_rank[one.rank] = one
+        groups |= one.groups
+    pending = {rank: [each for each in one.operations if each.is_pending] for rank, one in by_rank.items()}
+    collectives: dict[tuple[int, str], list[Operation]] = defaultdict(list)
+    for rank, operations in pending.items():
+        for each in operations:
+            if not each.is_p2p:
+                collectives[rank, each.group].append(each)
+    members = {rank for group in groups.values() for rank in group.ranks}
+    return Job(by_rank, groups, frozenset(members - by_rank.keys()), pending, collectives, _progress(by_rank))
+
+
+def _progress(dumps: Mapping[int, Dump]) -> dict[tuple[int, str], Progress]:
+    """Return the progress in collectives. PyTorch's own figures of a group with sends are left out: they mix both."""
+    with_sends = {each.group for one in dumps.values() for each in one.operations if each.is_p2p}
+    found: dict[tuple[int, str], Progress] = {}
+    for rank, one in dumps.items():
+        for group, stated in one.progress.items():
+            if group not in with_sends:
+                found[rank, group] = stated
+        for each in one.operations:
+            if not each.is_p2p:
+                last = found.get((rank, each.group), _NOTHING)
+                completed = last.completed if each.is_pending else max(last.completed, each.sequence)
+                found[rank, each.group] = Progress(max(last.enqueued, each.sequence), completed)
+    return found

@@ -1,0 +1,58 @@
+"""Ranks whose call differs from the call of the other members under the same number."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+
+from faultbridge.explain.dump import Group, Operation
+from faultbridge.explain.job_dumps import Job
+
+Signature = tuple[str, ...]
+_EQUAL_SHAPES = ("all_reduce", "allreduce", "_all_gather_base", "_reduce_scatter_base", "broadcast")
+
+
+def mismatched(job: Job, group: Group) -> dict[int, Operation]:
+    """Return the ranks that made another call than the majority, at the first number where calls differ.
+
+    Without a majority, the call that other groups of this description make most often is taken as the right one. Where
+    they make none of the calls, all members are returned.
+    """
+    calls = _calls(job, group)
+    for sequence in sorted(calls):
+        signatures = {rank: _signature(one) for rank, one in calls[sequence].items()}
+        if len(set(signatures.values())) > 1:
+            usual = _usual(job, group, sequence, set(signatures.values()))
+            expected = _majority(Counter(signatures.values())) or _majority(usual)
+            return {rank: calls[sequence][rank] for rank, one in signatures.items() if one != expected}
+    return {}
+
+
+def _calls(job: Job, group: Group) -> dict[int, dict[int, Operation]]:
+    calls: dict[int, dict[int, Operation]] = defaultdict(dict)
+    for rank in group.ranks:
+        for one in job.collectives.get((rank, group.name), ()):
+            calls[one.sequence][rank] = one
+    return calls
+
+
+def _signature(one: Operation) -> Signature:
+    """Return what must be equal on all members: the name, and the shape where the call requires equal shapes."""
+    has_equal_shapes = any(name in one.name for name in _EQUAL_SHAPES)
+    return (one.name, *one.shape) if has_equal_shapes else (one.name,)
+
+
+def _majority(votes: Counter[Signature]) -> Signature | None:
+    first, second = (*votes.most_common(2), (None, 0), (None, 0))[:2]
+    return first[0] if first[1] > second[1] else None
+
+
+def _usual(job: Job, group: Group, sequence: int, signatures: set[Signature]) -> Counter[Signature]:
+    """Return how often other calls in groups of the same description are one of the signatures."""
+    alike = {name for name, one in job.groups.items() if one.description == group.description}
+    others = (
+        one
+        for dump in job.dumps.values()
+        for one in dump.operations
+        if one.group in alike and (one.group, one.sequence) != (group.name, sequence) and not one.is_p2p
+    )
+    return Counter(signature for one in others if (signature := _signature(one)) in signatures)

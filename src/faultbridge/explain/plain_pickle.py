@@ -1,0 +1,118 @@
+"""Reads plain data from a pickle without importing or calling anything, and bounds its size and depth."""
+
+from __future__ import annotations
+
+import pickletools
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from faultbridge.errors import Rejected
+
+MAX_DEPTH = 32
+"""Levels of nesting. A Flight Recorder dump has six."""
+MAX_VALUES = 4_000_000
+"""Values in one document. A dump of 2,000 operations with 64 frames each has about one million."""
+
+_MARK = object()
+_IGNORED = frozenset({"PROTO", "FRAME"})
+_EMPTY: Mapping[str, Callable[[], object]] = {"EMPTY_DICT": dict, "EMPTY_LIST": list, "EMPTY_TUPLE": tuple}
+_CONSTANTS: Mapping[str, object] = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False}
+_TUPLES: Mapping[str, int] = {"TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}
+_PUTS = frozenset({"PUT", "BINPUT", "LONG_BINPUT"})
+_GETS = frozenset({"GET", "BINGET", "LONG_BINGET"})
+_LITERALS = frozenset({
+    "BININT", "BININT1", "BININT2", "LONG1", "LONG4", "BINFLOAT",
+    "BINUNICODE", "SHORT_BINUNICODE", "BINUNICODE8",
+})  # fmt: skip
+
+
+def load_plain(body: bytes) -> Any:  # noqa: ANN401 - a document of any shape
+    """Return the dicts, lists, tuples, strings and numbers of a pickle.
+
+    Any other opcode, such as one that imports a name or calls a function, and a damaged pickle, is `Rejected`.
+    """
+    stack = _Stack()
+    try:
+        for opcode, argument, _ in pickletools.genops(body):
+            if opcode.name == "STOP":
+                return _bounded(stack.result())
+            stack.apply(opcode.name, argument)
+    except (ValueError, KeyError, IndexError, TypeError, OverflowError, MemoryError, RecursionError) as error:
+        raise Rejected("not_pickle", f"a damaged pickle: {type(error).__name__}") from error
+    raise Rejected("not_pickle", "a pickle without an end")
+
+
+def _bounded(document: Any) -> Any:  # noqa: ANN401 - as above
+    """Return the document; one that is nested too deeply, contains itself or has too many values is `Rejected`.
+
+    A pickle may refer to one value many times. Each reference counts, so that no later step takes exponential time.
+    """
+    values, pending = 0, [(document, 1)]
+    while pending:
+        value, depth = pending.pop()
+        inner = [*value.keys(), *value.values()] if isinstance(value, dict) else value
+        values += len(inner)
+        if depth > MAX_DEPTH or values > MAX_VALUES:
+            raise Rejected("too_large", f"a document of more than {MAX_DEPTH} levels or {MAX_VALUES} values")
+        pending.extend((one, depth + 1) for one in inner if isinstance(one, dict | list | tuple))
+    return document
+
+
+class _Stack:
+    """Applies the opcodes that build plain data. It has no opcode that resolves a name."""
+
+    def __init__(self) -> None:
+        self._values: list[Any] = []
+        self._memo: dict[int, Any] = {}
+
+    def result(self) -> Any:  # noqa: ANN401 - as above
+        (value,) = self._values
+        if not isinstance(value, dict | list | tuple):
+            raise TypeError(value)
+        return value
+
+    def apply(self, name: str, argument: Any) -> None:  # noqa: ANN401 - as above
+        values = self._values
+        if name in _LITERALS:
+            values.append(argument)
+        elif name in _GETS:
+            values.append(self._memo[int(argument)])
+        elif name in _PUTS:
+            self._memo[int(argument)] = values[-1]
+        elif name in _CONSTANTS:
+            values.append(_CONSTANTS[name])
+        elif name in _EMPTY:
+            values.append(_EMPTY[name]())
+        elif name == "MARK":
+            values.append(_MARK)
+        elif name == "MEMOIZE":
+            self._memo[len(self._memo)] = values[-1]
+        elif name not in _IGNORED:
+            self._build(name)
+
+    def _build(self, name: str) -> None:
+        values = self._values
+        if name in _TUPLES:
+            size = _TUPLES[name]
+            values[-size:] = [tuple(values[-size:])]
+        elif name == "TUPLE":
+            values.append(tuple(self._since_mark()))
+        elif name in {"APPEND", "APPENDS"}:
+            items = self._since_mark() if name == "APPENDS" else [values.pop()]
+            self._top(list).extend(items)
+        elif name in {"SETITEM", "SETITEMS"}:
+            items = self._since_mark() if name == "SETITEMS" else [values.pop() for _ in range(2)][::-1]
+            self._top(dict).update(zip(items[::2], items[1::2], strict=True))
+        else:
+            raise Rejected("unsafe_pickle", f"a pickle with the opcode {name}; only plain data is read")
+
+    def _since_mark(self) -> list[Any]:
+        items: list[Any] = []
+        while (value := self._values.pop()) is not _MARK:
+            items.append(value)
+        return items[::-1]
+
+    def _top(self, kind: type) -> Any:  # noqa: ANN401 - as above
+        if type(self._values[-1]) is not kind:
+            raise TypeError(kind)
+        return self._values[-1]

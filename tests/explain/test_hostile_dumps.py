@@ -1,0 +1,118 @@
+"""Dumps are untrusted input: nothing in them runs, and their size and depth are bounded."""
+
+from __future__ import annotations
+
+import builtins
+import json
+import os
+import pickle
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from faultbridge.errors import Rejected
+from faultbridge.explain import plain_pickle
+from faultbridge.explain.dump import MAX_BYTES, read_dump
+from faultbridge.explain.plain_pickle import MAX_DEPTH, load_plain
+
+PLAIN = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner) | st.tuples(inner, inner) | st.dictionaries(st.text(), inner),
+    max_leaves=8,
+)
+
+
+class Runs:
+    """A pickle of this object runs a command when `pickle` loads it."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os.system, ("echo run > should-not-exist",)
+
+
+@settings(max_examples=40)
+@given(st.lists(PLAIN), st.sampled_from((2, 3, 4, 5)))
+def test_plain_data_is_read_as_it_was_written(document: list[Any], protocol: int) -> None:
+    assert load_plain(pickle.dumps(document, protocol)) == document
+
+
+@pytest.mark.parametrize("protocol", [2, 3, 4, 5])
+@pytest.mark.parametrize("value", [Runs(), builtins.eval, {"entries": [Runs()]}, {1, 2}, bytearray(b"x")])
+def test_a_pickle_that_names_or_calls_anything_is_rejected(
+    value: object, protocol: int, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(Rejected):
+        load_plain(pickle.dumps(value, protocol))
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("opcode", [b"cos\nsystem\n", b"\x82\x01", b"P1\n", b"ios\nsystem\n", b"Q"])
+def test_extension_persistent_and_global_opcodes_are_rejected(opcode: bytes) -> None:
+    with pytest.raises(Rejected):
+        load_plain(b"\x80\x02](" + opcode + b"e.")
+
+
+def test_a_huge_memo_index_allocates_nothing() -> None:
+    assert load_plain(b"\x80\x02]r\xff\xff\xff\xff.") == []
+
+
+def test_a_string_longer_than_the_file_is_rejected() -> None:
+    with pytest.raises(Rejected, match="damaged"):
+        load_plain(b"\x80\x04\x8d" + (2**62).to_bytes(8, "little") + b"x.")
+
+
+def test_nesting_is_bounded() -> None:
+    with pytest.raises(Rejected, match="levels"):
+        load_plain(b"\x80\x02" + b"]" * 100_000 + b"a" * 99_999 + b".")
+    assert load_plain(b"\x80\x02" + b"]" * MAX_DEPTH + b"a" * (MAX_DEPTH - 1) + b".")
+
+
+def test_a_list_that_contains_itself_is_rejected() -> None:
+    inner: list[Any] = []
+    inner.append(inner)
+    with pytest.raises(Rejected, match="levels"):
+        load_plain(pickle.dumps(inner))
+
+
+def test_a_pickle_that_repeats_one_list_exponentially_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plain_pickle, "MAX_VALUES", 10_000)
+    value: list[Any] = ["x"]
+    for _ in range(30):
+        value = [value] * 4
+    with pytest.raises(Rejected, match="10000 values"):
+        load_plain(pickle.dumps(value))
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_are_rejected_or_read(body: bytes) -> None:
+    with suppress(Rejected):
+        assert read_dump("_dump_0", body).rank == 0
+
+
+@settings(max_examples=40)
+@given(PLAIN)
+def test_any_entry_is_rejected_or_read(entry: Any) -> None:
+    for body in (pickle.dumps({"entries": [entry]}), json.dumps({"entries": [entry]}).encode()):
+        with pytest.raises(Rejected):
+            read_dump("_dump_0", body)
+
+
+@pytest.mark.parametrize(
+    ("file", "body", "reason"),
+    [
+        ("dump.json", b"{}", "unknown_rank"),
+        ("_dump_0", b"", "not_pickle"),
+        ("_dump_0", b"{", "not_json"),
+        ("_dump_0", b"[" * 100_000, "not_json"),
+        ("_dump_0", b'{"entries": 3}', "not_flight_recorder"),
+        ("_dump_0", b'{"entries": [], "pg_config": {"0": {"ranks": 5}}}', "not_flight_recorder"),
+        ("_dump_0", b" " * (MAX_BYTES + 1), "too_large"),
+    ],
+)  # fmt: skip
+def test_other_input_is_rejected_with_a_stable_reason(file: str, body: bytes, reason: str) -> None:
+    with pytest.raises(Rejected) as rejected:
+        read_dump(file, body)
+    assert rejected.value.reason == reason
