@@ -133,15 +133,15 @@ ITEM_KINDS = (
         "queued case",
         _SHARD,
         r"QUEUE#.+",
-        derived="schema node case repair_action waiting_for not_before rule domain group approved approval_pending "
-        "reason",
+        derived="schema node case repair_action waiting_for not_before rule domain domains families "
+        "group approved approval_pending reason",
     ),
     ItemKind(
         "node in the node list",
         _SHARD,
         r"NODE#.+",
         derived="node",
-        unproven="generation instance group type domain zone names slot described opted_out",
+        unproven="generation instance group type domain domains zone names slot described opted_out",
         limit="What the provider reported. Inventory writes it again. Only anchors detect that a node was deleted "
         "together with its record.",
     ),
