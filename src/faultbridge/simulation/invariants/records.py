@@ -56,7 +56,7 @@ def _replay_differences(view: SystemView) -> Iterator[str]:
     parts = _delivered(view)
     unclear = _with_outcome(view, Outcome.REJECTED) | _stale_snapshots(view, parts)
     for state in view.nodes:
-        mine = [part for part in parts if part.record.node == state.key.node]
+        mine = [part for part in parts if part.record.node == state.key.node and not _is_forgotten(part)]
         if state.key.cluster != WATCHED or any(part.record.record_id in unclear for part in mine) or _has_ties(mine):
             continue
         now = view.ports.clock.now()
@@ -149,6 +149,12 @@ def _has_ties(parts: list[RecordPart]) -> bool:
             by_time.setdefault(_time_of(part, one), set()).add((part.record.source, part.record.body))
             snapshot_times |= {_time_of(part, one)} if isinstance(one, Snapshot) else set()
     return any(len(by_time[at]) > 1 for at in snapshot_times)
+
+
+def _is_forgotten(part: RecordPart) -> bool:
+    """Return whether a record was too old to have an effect when it arrived, as one of a clock years behind is."""
+    oldest = part.record.received_at - default_policy().limits.remember_for
+    return any(_time_of(part, one) < oldest for one in part.observations)
 
 
 def _time_of(part: RecordPart, one: Observation) -> datetime:
