@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -36,6 +38,7 @@ REASONS = {
 }
 COLUMNS: Columns = {
     "RANK": lambda one: one["rank"],
+    "NODE": lambda one: one["node"],
     "STATE": lambda one: one["state"],
     "GROUP": lambda one: f"{one['group']} {one['description']}",
     "NUMBER": lambda one: one["sequence"],
@@ -45,11 +48,16 @@ COLUMNS: Columns = {
 }
 
 
-@app.command("explain", epilog=examples("faultbridge explain dumps/*", "faultbridge explain --json _dump_0 _dump_1"))
+@app.command(
+    "explain", epilog=examples("faultbridge explain dumps/*", "faultbridge explain --nodes nodes.json --json dumps/*")
+)
 def explain_files(
     files: Annotated[
         list[Path], typer.Argument(metavar="FILE...", help="Dumps of one job, one a rank. The name ends in the rank.")
     ],
+    nodes: Annotated[
+        Path | None, typer.Option(metavar="MAP", help='JSON file with the ranks of each node: {"n-7": [0, 1]}.')
+    ] = None,
     as_json: JsonFlag = False,
     as_jsonl: JsonlFlag = False,
 ) -> None:
@@ -60,7 +68,7 @@ def explain_files(
     """
     output = format_of(as_json=as_json, as_jsonl=as_jsonl)
     explained = explain(_read(file) for file in files)
-    document = _document(explained, len(files))
+    document = _document(explained, len(files), _nodes(nodes) if nodes else {})
     if output is not OutputFormat.TABLE:
         show_one(document, {}, output)
         return
@@ -78,12 +86,24 @@ def _read(file: Path) -> Dump:
         raise Rejected(error.reason, f"{file}: {error.detail}") from error
 
 
-def _document(explained: Explained, count: int) -> Document:
+def _nodes(file: Path) -> dict[int, str]:
+    """Return the node of each rank. Another document, and a rank on two nodes, is `Rejected`."""
+    try:
+        listed = [(int(rank), node) for node, ranks in json.loads(file.read_bytes()).items() for rank in ranks]
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
+        raise Rejected("bad_node_map", f"{file}: not an object of nodes with lists of ranks") from error
+    if len(listed) != len(dict(listed)):
+        raise Rejected("bad_node_map", f"{file}: a rank is on two nodes")
+    return dict(listed)
+
+
+def _document(explained: Explained, count: int, nodes: Mapping[int, str]) -> Document:
     return {
         "scope": "collectives",
         "dumps": count,
         "ranks": list(explained.ranks),
-        "findings": [asdict(one) for one in explained.findings],
+        "nodes": sorted({nodes[rank] for rank in explained.ranks if rank in nodes}),
+        "findings": [asdict(one) | {"node": nodes.get(one.rank)} for one in explained.findings],
         "waiting": list(explained.waiting),
         "joined": [{"group": one.group, "sequence": one.sequence} for one in explained.joined],
         "missing": list(explained.missing),
