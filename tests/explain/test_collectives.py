@@ -141,6 +141,15 @@ def test_ranks_that_wait_in_a_circle_are_named_as_out_of_order() -> None:
     assert states(explain(dumps)) == {0: State.ORDER, 1: State.ORDER}
 
 
+def test_two_ranks_that_both_receive_before_they_send_are_out_of_order() -> None:
+    groups = {"4": ["PIPELINE", "[0, 1]"]}
+    dumps = [
+        dump(0, [(0, "4", 1, 1, "recv 0<-1", []), (0, "4", 1, 2, "send 0->1", [])], groups=groups),
+        dump(1, [(0, "4", 1, 1, "recv 1<-0", []), (0, "4", 1, 2, "send 1->0", [])], groups=groups),
+    ]
+    assert states(explain(dumps)) == {0: State.ORDER, 1: State.ORDER}
+
+
 def test_a_receive_waits_for_its_peer() -> None:
     groups = {"4": ["PIPELINE", "[0, 3]"], **WORLD}
     dumps = [dump(0, [(0, "4", 1, 9, "recv 0<-1", [[1]])], groups=groups)]

@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from faultbridge.errors import Rejected
@@ -23,6 +23,7 @@ PLAIN = st.recursive(
     lambda inner: st.lists(inner) | st.tuples(inner, inner) | st.dictionaries(st.text(), inner),
     max_leaves=8,
 )
+SETTINGS = settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow], deadline=None)
 
 
 class Runs:
@@ -32,7 +33,7 @@ class Runs:
         return os.system, ("echo run > should-not-exist",)
 
 
-@settings(max_examples=40)
+@SETTINGS
 @given(st.lists(PLAIN), st.sampled_from((2, 3, 4, 5)))
 def test_plain_data_is_read_as_it_was_written(document: list[Any], protocol: int) -> None:
     assert load_plain(pickle.dumps(document, protocol)) == document
@@ -86,13 +87,14 @@ def test_a_pickle_that_repeats_one_list_exponentially_is_rejected(monkeypatch: p
         load_plain(pickle.dumps(value))
 
 
+@SETTINGS
 @given(st.binary(max_size=200))
 def test_any_bytes_are_rejected_or_read(body: bytes) -> None:
     with suppress(Rejected):
         assert read_dump("_dump_0", body).rank == 0
 
 
-@settings(max_examples=40)
+@SETTINGS
 @given(PLAIN)
 def test_any_entry_is_rejected_or_read(entry: Any) -> None:
     for body in (pickle.dumps({"entries": [entry]}), json.dumps({"entries": [entry]}).encode()):
