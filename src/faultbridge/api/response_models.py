@@ -18,6 +18,14 @@ class Problem(ResponseModel):
     detail: str
 
 
+class DeclaredDomain(ResponseModel):
+    """A failure domain that an operator declared; `nodes` is a Slurm host list."""
+
+    type: str
+    name: str
+    nodes: str
+
+
 class Cluster(ResponseModel):
     """A cluster: its registration, its status, and the cases that hold its repair slots."""
 
@@ -25,6 +33,7 @@ class Cluster(ResponseModel):
     status: str | None
     counts: dict[str, int]
     incidents: list[str] = Field(description="Ids of the open incidents.")
+    domains: list[DeclaredDomain] = Field(description="Failure domains that an operator declared.")
     expected: Count
     mode: str
     repair_owner: str

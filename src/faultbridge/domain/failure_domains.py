@@ -10,6 +10,9 @@ from typing import NamedTuple
 from faultbridge.domain.names import expand_host_list
 from faultbridge.domain.nodes import DomainKind
 
+DECLARABLE = tuple(kind for kind in DomainKind if kind not in {DomainKind.CLUSTER, DomainKind.INTAKE})
+"""The kinds of failure domains that an operator may declare."""
+
 
 class FailureDomain(NamedTuple):
     """One failure domain: its kind and its name."""

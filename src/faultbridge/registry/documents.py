@@ -37,6 +37,7 @@ def cluster_document(view: ClusterView) -> Document:
         "hyperpod_cluster": config.hyperpod_cluster,
         "instance_types": list(config.instance_types),
         "subnets": list(config.subnets),
+        "domains": [{"type": one.kind, "name": one.name, "nodes": one.nodes} for one in config.domains],
         "spares": config.spares,
         "spare_group": config.spare_group,
         "pool": dict(Counter(str(spare.status) for spare in view.pool)),

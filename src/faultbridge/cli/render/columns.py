@@ -42,6 +42,9 @@ CLUSTER: Columns = {
     "Instance types": lambda one: ", ".join(one["instance_types"]),
     "Subnets": lambda one: ", ".join(one["subnets"]),
     "Spares": lambda one: ", ".join(f"{number} {name}" for name, number in one["pool"].items()),
+    "Failure domains": lambda one: "\n".join(
+        f"{domain['type']} {domain['name']}: {domain['nodes']}" for domain in one["domains"]
+    ),
     "Provider role": lambda one: one["provider_role"],
     "Policy": lambda one: one["policy"] or "the current version",
     "Shards": lambda one: one["shards"],

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from faultbridge.cli.commands.fleet.cluster_template import TEMPLATE_EXAMPLES, set_template
+from faultbridge.cli.commands.fleet.declared_domains import DomainOption, declared_domains
 from faultbridge.cli.commands.options import ClusterArgument
 from faultbridge.cli.render.columns import CLUSTER, CLUSTERS, cluster_document
 from faultbridge.cli.render.output import examples, notice
@@ -80,6 +81,7 @@ def _settings(
     hyperpod_cluster: HyperPodOption = None,
     provider_role: RoleOption = None,
     external_id: ExternalIdOption = None,
+    domain: DomainOption = None,
 ) -> dict[str, Any]:
     """Return the cluster settings that the options of `cluster add` and `cluster set` give."""
     given = {
@@ -95,6 +97,7 @@ def _settings(
         "eks_cluster": eks_cluster,
         "hyperpod_cluster": hyperpod_cluster,
         "provider_role": _role(provider_role, external_id),
+        "domains": declared_domains(domain),
     }
     return {name: value for name, value in given.items() if value is not None}
 

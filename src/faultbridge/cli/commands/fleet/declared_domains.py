@@ -1,0 +1,38 @@
+"""The option `--domain` of `cluster add` and `cluster set`: failure domains that no inventory reports."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from faultbridge.domain.failure_domains import DECLARABLE, DeclaredDomain
+from faultbridge.domain.names import expand_host_list, node_name
+from faultbridge.domain.nodes import DomainKind
+from faultbridge.errors import Rejected
+
+DomainOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--domain",
+        metavar="KIND/NAME=NODES",
+        help="Nodes that fail together, as in rack/r-7=gpu-[01-08]. Replaces all; empty text removes. Repeatable.",
+    ),
+]
+
+
+def declared_domains(given: list[str] | None) -> tuple[DeclaredDomain, ...] | None:
+    """Return the failure domains of the option. One empty text removes them all."""
+    return None if given is None else tuple(_declared(one) for one in given if one)
+
+
+def _declared(text: str) -> DeclaredDomain:
+    domain, _, nodes = text.partition("=")
+    kind, _, name = domain.partition("/")
+    if kind not in DECLARABLE:
+        raise typer.BadParameter(f"invalid --domain: {text!r}; allowed kinds: {', '.join(DECLARABLE)}")
+    try:
+        expand_host_list(nodes)
+        return DeclaredDomain(DomainKind(kind), node_name(name), nodes)
+    except Rejected as error:
+        raise typer.BadParameter(f"invalid --domain: {text!r}; {error.detail}") from None

@@ -1,0 +1,56 @@
+"""`faultbridge incident`, and the failure domains that `cluster set` declares."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from faultbridge.domain.nodes import NodeKey
+from tests.builders import KEY
+from tests.cli.desk import OPERATOR, Desk
+
+RACK = tuple(f"gpu-{number:02}" for number in range(1, 9))
+LINK_DOWN = '{"kind": "fault", "code": "net.link_down", "component": {"type": "nic", "name": "ib0"}, "message": "down"}'
+
+
+def rack_incident(desk: Desk) -> str:
+    """Let eight nodes of a declared rack lose their links, and return the id of their incident."""
+    for name in (*RACK, *(f"other-{number}" for number in range(24))):
+        desk.world.register_node(name)
+    desk.json("cluster", "set", KEY.cluster, "--domain", "rack/r-7=gpu-[01-08]")
+    deliveries = [desk.world.message(LINK_DOWN, source="faultbridge", node=name) for name in RACK]
+    desk.world.app.ingestion.ingest(deliveries)
+    desk.world.app.ops.react([(KEY.cluster, name) for name in RACK])
+    (incident,) = desk.json("incident", "list")
+    return str(incident["incident_id"])
+
+
+def test_an_incident_is_listed_shown_and_closed_with_the_operator_and_its_cases_continue(desk: Desk) -> None:
+    incident = rack_incident(desk)
+    shown = desk.json("incident", "show", incident)
+    assert (shown["domain"], shown["affected"], shown["nodes"]) == ({"type": "rack", "name": "r-7"}, 8, list(RACK))
+    assert sorted(shown["held_cases"]) == list(RACK)
+    assert desk.json("cluster", "show", KEY.cluster)["incidents"] == [incident]
+    assert desk.json("case", "show", shown["held_cases"]["gpu-01"])["incident"] == incident
+    closed = desk.json("incident", "close", incident, "--reason", "not the switch")
+    assert (closed["status"], closed["operator"]) == ("closed", OPERATOR)
+    desk.world.ports.clock.advance(timedelta(minutes=1))
+    assert desk.world.app.ops.sweep().failures == []
+    assert desk.json("incident", "list") == []
+    assert len(desk.json("incident", "list", "--all")) == 1
+    assert {desk.world.node(NodeKey(KEY.cluster, name)).live_case.status for name in RACK} <= {"queued", "in_progress"}
+
+
+def test_a_closed_or_unknown_incident_cannot_be_closed(desk: Desk) -> None:
+    incident = rack_incident(desk)
+    desk.json("incident", "close", incident)
+    again = desk("incident", "close", incident)
+    assert again.code != 0
+    assert "no open incident" in again.err
+    assert "there is no incident" in desk("incident", "show", "inc-aaaaaaaaaaaaaaaa").err
+
+
+@pytest.mark.parametrize("wrong", ["rack=n-1", "shelf/r-1=n-1", "rack/r 1=n-1", "rack/r-1=n-[1", "cluster/x=n-1"])
+def test_an_invalid_failure_domain_is_wrong_usage(desk: Desk, wrong: str) -> None:
+    assert desk("cluster", "set", KEY.cluster, "--domain", wrong).code == 2
