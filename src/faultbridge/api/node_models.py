@@ -87,3 +87,11 @@ class Node(ResponseModel):
     due_at: Instant | None
     epoch: int
     entries: Count
+
+
+class DeclaredDomain(ResponseModel):
+    """A failure domain that an operator declared; `nodes` is a Slurm host list."""
+
+    type: str
+    name: str
+    nodes: str

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from faultbridge.api.node_models import Component, Count, Instant, Node, ResponseModel
+from faultbridge.api.node_models import Component, Count, DeclaredDomain, Instant, Node, ResponseModel
 
 
 class Problem(ResponseModel):
@@ -16,14 +16,6 @@ class Problem(ResponseModel):
     title: str
     status: int
     detail: str
-
-
-class DeclaredDomain(ResponseModel):
-    """A failure domain that an operator declared; `nodes` is a Slurm host list."""
-
-    type: str
-    name: str
-    nodes: str
 
 
 class Cluster(ResponseModel):
