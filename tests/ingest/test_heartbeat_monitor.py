@@ -89,6 +89,8 @@ def test_the_fault_is_recorded_once_however_often_the_sweep_runs() -> None:
 def test_no_node_is_silent_while_no_records_arrive(caplog: pytest.LogCaptureFixture) -> None:
     nodes = ("a", "b", "c")
     world = World(nodes=nodes)
+    record_canary(world)
+    world.ports.clock.advance(timedelta(minutes=4))
     beat(world, *nodes)
     pass_time(world, 10)
     assert silent(world, *nodes) == [False] * 3

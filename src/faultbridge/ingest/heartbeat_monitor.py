@@ -66,15 +66,15 @@ class HeartbeatMonitor:
     def intake_failed(self, overdue: int) -> bool:
         """Return whether records do not arrive at all: many nodes are overdue, and the last canary is missing too.
 
-        Without any canary so far, the intake has failed if not one node is on time.
+        Without any canary so far, it is not known that the intake ever worked, so missing heartbeats are reported.
         """
         if overdue <= ALWAYS_PLAUSIBLE:
             return False
         now, canary = self.append.clock.now(), last_sent_at(self.table, LAST_RECORDED)
-        if canary is not None and now - canary <= CANARY_OVERDUE:
+        if canary is None or now - canary <= CANARY_OVERDUE:
             return False
         on_time = self._on_time()
-        if overdue <= on_time or (canary is None and on_time):
+        if overdue <= on_time:
             return False
         log_cause(
             "missing_heartbeats_ignored",

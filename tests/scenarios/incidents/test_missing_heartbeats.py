@@ -12,6 +12,7 @@ from faultbridge.domain.times import to_text
 from faultbridge.storage import incidents as stored_incidents
 from faultbridge.storage import keys
 from tests.builders import KEY
+from tests.ingest.test_heartbeat_monitor import record_canary
 from tests.world import World
 
 SILENT = "host.silent@node"
@@ -72,6 +73,7 @@ def test_more_than_half_of_the_nodes_silent_is_one_incident_that_shows_and_holds
 
 def test_a_failed_intake_is_its_own_incident_without_a_fault_and_without_a_repair_of_any_node():
     world = HeartbeatWorld(10)
+    record_canary(world)
     world.beat(*world.names)
     world.pass_minutes(5, *world.names)
     world.outcomes(world.message(node="n-03"))
@@ -87,6 +89,16 @@ def test_a_failed_intake_is_its_own_incident_without_a_fault_and_without_a_repai
 
 def test_a_failed_intake_holds_repairs_longer_than_the_maximum_age():
     world = HeartbeatWorld(4)
+    record_canary(world)
+    world.ports.clock.advance(timedelta(minutes=4))
     world.beat(*world.names)
     world.pass_minutes(200)
     assert world.incidents()[0].status == "open"
+
+
+def test_without_a_canary_so_far_missing_heartbeats_are_an_incident_with_a_maximum_age():
+    world = HeartbeatWorld(4)
+    world.beat(*world.names)
+    world.pass_minutes(200)
+    (incident,) = world.incidents()
+    assert (incident.domain.text, incident.status) == ("cluster train-a", "expired")
