@@ -37,7 +37,7 @@ _START = re.compile(
 )
 # A program named before the message: a line of syslog that the kernel did not write.
 _PROGRAM = re.compile(r"(?:\S{1,255} )?[\w./()@-]{1,64}(?:\[\d{1,10}\])?: ")
-SIGNATURE = re.compile(r"S?Xid[ \t]{0,64}\(|fallen off the bus|RmInitAdapter failed")
+SIGNATURE = re.compile(r"S?Xid[ \t]{0,64}\((?:PCI|invalid|[0-9a-fA-F]{4,8}:)|fallen off the bus|RmInitAdapter failed")
 
 
 def parts_of(message: KernelMessage, received_at: datetime | None) -> Iterator[KernelMessage]:
