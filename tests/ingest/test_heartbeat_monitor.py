@@ -100,6 +100,7 @@ def test_no_node_is_silent_while_no_records_arrive(caplog: pytest.LogCaptureFixt
     assert intake.failed
     (line,) = [vars(record) for record in caplog.records if record.message == "missing_heartbeats_ignored"]
     assert (line["overdue"], line["on_time"]) == (3, 0)
+    record_canary(world)
     beat(world, *nodes)
     pass_time(world, 10, "a", "b")
     assert silent(world, *nodes) == [False, False, True]

@@ -6,7 +6,7 @@ Each node is one transaction of its own, and every run continues where the last 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 
 from faultbridge.domain.case_transitions import Transition
@@ -60,8 +60,7 @@ class HeldCases:
             def revise(state: NodeState, now: datetime, incident: Incident = incident) -> Transition:
                 return absorb(state, incident, now)
 
-            key, event = NodeKey(control.cluster, node), control.events.get(incident.id)
-            count += self._append(key, _caused_by(event, revise), rules, "case_absorbed", incident.id)
+            count += self._append(NodeKey(control.cluster, node), revise, rules, "case_absorbed", incident.id)
         return count
 
     def release(self, control: Control, incidents: Mapping[str, Incident], held: tuple[Item, ...], rules: Rules) -> int:
@@ -76,8 +75,8 @@ class HeldCases:
             def revise(state: NodeState, now: datetime, reason: str = reason) -> Transition:
                 return release(state, rules.policy, now, reason, holding)
 
-            key, event = NodeKey(control.cluster, str(row["node"])), control.events.get(str(row["incident"]))
-            count += self._append(key, _caused_by(event, revise), rules, "case_released", str(row["incident"]))
+            key = NodeKey(control.cluster, str(row["node"]))
+            count += self._append(key, revise, rules, "case_released", str(row["incident"]))
         return count
 
     def _append(self, key: NodeKey, revise: Revise, rules: Rules, decision: str, reason: str) -> int:
@@ -87,13 +86,3 @@ class HeldCases:
         case = appended.state.case
         log_cause(decision, reason=reason, cluster=key.cluster, node=key.node, case_id=case.id if case else None)
         return 1
-
-
-def _caused_by(event: str | None, revise: Revise) -> Revise:
-    """Name the entry of the incident as the cause of what it does to a case."""
-
-    def caused(state: NodeState, now: datetime) -> Transition:
-        transition = revise(state, now)
-        return replace(transition, drafts=tuple(replace(one, causation_id=event) for one in transition.drafts))
-
-    return caused

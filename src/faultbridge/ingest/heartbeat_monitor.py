@@ -33,10 +33,10 @@ from faultbridge.storage import items, keys
 from faultbridge.storage.writes import WORK, Absent, AnyOf, Below, Equals, Item, Put
 
 ALWAYS_PLAUSIBLE = 2
-"""This many overdue nodes are always recorded. If more are overdue, the intake itself may have failed."""
+"""This many overdue nodes are no sign of a failed intake while only one canary is missing."""
 
-CANARY_OVERDUE = timedelta(minutes=7)
-"""A canary is recorded every five minutes. After this time, the last one is missing."""
+CANARY_OVERDUE, CANARY_MISSING = timedelta(minutes=7), timedelta(minutes=11)
+"""A canary is recorded every five minutes: after these times, one or two of them are missing."""
 
 MAX_TIMERS_READ = 100
 MAX_REMEMBERED = 50_000
@@ -64,21 +64,20 @@ class HeartbeatMonitor:
                 self._remember(node, last)
 
     def intake_failed(self, overdue: int) -> bool:
-        """Return whether records do not arrive at all: many nodes are overdue, and the last canary is missing too.
+        """Return whether records do not arrive at all: the next canary is missing, and most heartbeats are too.
 
-        Without any canary so far, it is not known that the intake ever worked, so missing heartbeats are reported.
+        After two missing canaries, heartbeats do not matter. Without any canary so far, it is not known that the intake
+        ever worked, so missing heartbeats are reported.
         """
-        if overdue <= ALWAYS_PLAUSIBLE:
-            return False
         now, canary = self.append.clock.now(), last_sent_at(self.table, LAST_RECORDED)
         if canary is None or now - canary <= CANARY_OVERDUE:
             return False
         on_time = self._on_time()
-        if overdue <= on_time:
+        if now - canary <= CANARY_MISSING and (overdue <= ALWAYS_PLAUSIBLE or overdue <= on_time):
             return False
         log_cause(
             "missing_heartbeats_ignored",
-            reason="no records arrive: most nodes are overdue, and so is the canary",
+            reason="no records arrive: the canary is overdue",
             level=logging.WARNING,
             overdue=overdue,
             on_time=on_time,

@@ -160,6 +160,7 @@ def case_change(
             "policy": case.policy,
             "incarnation": incarnation_data(state.incarnation) if state else None,
             "placement": placement_data(state.placement) if state else None,
+            **({"incident_id": case.incident} if case.incident else {}),
         },
         case_id=case.id,
         subject=condition_key(case.code, case.component),

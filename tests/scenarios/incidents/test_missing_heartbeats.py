@@ -82,7 +82,9 @@ def test_a_failed_intake_is_its_own_incident_without_a_fault_and_without_a_repai
     (incident,) = world.incidents()
     assert (incident.domain.kind, incident.status) == ("intake", "open")
     assert world.app.repair.controls.read(KEY.cluster).incident_of((), ()) == incident.id
-    world.pass_minutes(15, *world.names)
+    for _ in range(5):
+        record_canary(world)
+        world.pass_minutes(4, *world.names)
     assert world.incidents()[0].status == "closed"
     assert world.app.repair.controls.read(KEY.cluster).incident_of((), ()) is None
 
@@ -102,3 +104,31 @@ def test_without_a_canary_so_far_missing_heartbeats_are_an_incident_with_a_maxim
     world.pass_minutes(200)
     (incident,) = world.incidents()
     assert (incident.domain.text, incident.status) == ("cluster train-a", "expired")
+
+
+def test_a_failed_intake_admits_no_repair_that_was_already_waiting():
+    world = HeartbeatWorld(10)
+    record_canary(world)
+    world.beat(*world.names)
+    world.app.repair.controls.pause(KEY.cluster, paused=True)
+    world.outcomes(world.message(node="n-03"))
+    world.pass_minutes(15)
+    world.app.repair.controls.pause(KEY.cluster, paused=False)
+    world.pass_minutes(30)
+    case = world.node(NodeKey(KEY.cluster, "n-03")).live_case
+    assert case is not None
+    assert (case.status, case.waiting_for) == (CaseStatus.QUEUED, "incident")
+    assert world.ports.providers["ec2-auto-scaling"].replaced == []
+
+
+def test_nodes_that_were_reported_before_the_canary_was_missed_wait_without_a_maximum_age_too():
+    world = HeartbeatWorld(10)
+    world.beat(*world.names)
+    world.ports.clock.advance(timedelta(minutes=1))
+    record_canary(world)
+    world.pass_minutes(7)
+    assert world.silent() == set(world.names)
+    world.pass_minutes(200)
+    (incident,) = world.incidents()
+    assert (incident.domain.kind, incident.status) == ("intake", "open")
+    assert world.cases() == {CaseStatus.ABSORBED}

@@ -93,6 +93,8 @@ def _with_shared_causes(
 
 
 def _contains(incident: Incident, cause: SharedCause) -> bool:
+    if cause.domain.kind is DomainKind.INTAKE:
+        return incident.domain == cause.domain  # a failed intake holds more nodes than those that it affects
     return all(incident.domain in one.domains for one in cause.affected)
 
 

@@ -56,7 +56,8 @@ def find_shared_causes(
     explained: frozenset[str] = frozenset()
     for cause in reversed(suspicious):
         if not _explains(explained, cause, limits):
-            winner = next(one for one in suspicious if _explains(one.names, cause, limits))
+            intake_failed = cause.domain.kind is DomainKind.INTAKE
+            winner = cause if intake_failed else next(one for one in suspicious if _explains(one.names, cause, limits))
             chosen.append(winner)
             explained |= winner.names
     return tuple(chosen)

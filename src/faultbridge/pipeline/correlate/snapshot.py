@@ -53,7 +53,9 @@ def without_records(
     nodes = tuple(
         replace(one, domains=(*one.domains, intake)) if one.family is Family.HEARTBEAT else one for one in affected
     )
-    return nodes + tuple(AffectedNode(name, Family.HEARTBEAT, now, "host.silent", (intake,)) for name in overdue)
+    known = {one.node for one in nodes if one.family is Family.HEARTBEAT}
+    others = (name for name in overdue if name not in known)
+    return nodes + tuple(AffectedNode(name, Family.HEARTBEAT, now, "host.silent", (intake,)) for name in others)
 
 
 def by_domain(affected: Iterable[AffectedNode]) -> dict[FailureDomain, list[AffectedNode]]:
