@@ -27,7 +27,7 @@ def test_the_demo_ends_with_a_verified_node_and_consistent_numbers(installation:
     assert (node["status"], node["unverified"], node["instance_id"]) == ("healthy", False, result["new_instance"])
     entries = installation.cli_json("timeline", "--cluster", result["cluster"])
     starts = [one for one in entries if one["metadata"]["causation_id"] is None]
-    assert {one["data"].get("reason") for one in starts} == {"import of a serving fleet, unverified"}
+    assert {one["data"].get("reason") for one in starts} == {"import of a serving fleet, unverified", "no nodes"}
     first, *others = installation.cli_json("timeline", "--cause", result["pages"][-1]["event_id"])
     assert (first["metadata"]["event_type"], first["data"]["code"]) == ("Node Fault Detected", "xid.79")
     assert any(one["relation"] == "event" for one in others)

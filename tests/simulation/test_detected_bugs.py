@@ -46,7 +46,8 @@ def test_a_run_without_a_bug_has_no_violations(capsys: pytest.CaptureFixture[str
 
 def test_a_commit_that_overwrites_another_one_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("faultbridge.ledger.append._unchanged", lambda _: None)
-    assert any(run(seed).broken for seed in range(12))
+    # Only a race of two commits without entries shows it: about one run in twenty-five.
+    assert any(run(seed).broken for seed in (24, *range(12)))
 
 
 def test_a_slot_that_is_never_released_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
