@@ -118,6 +118,8 @@ def test_the_narrowest_failure_domain_is_the_switch_and_then_the_zone() -> None:
         (domains,) = domains_of(clients, [INSTANCE]).values()
     assert domains == {
         "network_node": "nn-bottom",
+        "network_node_2": "nn-middle",
+        "network_node_3": "nn-top",
         "zone": "us-west-2a",
         "capacity_block": "cb-1",
         "placement_group": "cluster-a",
