@@ -41,6 +41,7 @@ class Cluster(ResponseModel):
     spare_group: str | None
     pool: dict[str, int]
     provider_role: str | None
+    node_roles: list[str] = Field(description="Ids of the roles that prove an instance of the cluster.")
     shards: int
     policy: str | None
     version: int
@@ -231,6 +232,7 @@ MODELS = {
         Clusters,
         Node,
         Nodes,
+        Incidents,
         Case,
         Cases,
         Entries,
