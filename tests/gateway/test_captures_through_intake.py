@@ -30,7 +30,7 @@ WayIn = Callable[[Capture, bytes, Path], Found]
 
 def read(texts: Iterable[str], objects: FakeObjects, sender: str | None = None) -> Found:
     """Return what ingest reads from messages, before it resolves nodes."""
-    reader, found = RecordReader(objects, registry.decode), Counter[tuple[str, str, str]]()
+    reader, found = RecordReader(objects, registry.read), Counter[tuple[str, str, str]]()
     for number, text in enumerate(texts):
         for part in reader.read(Delivery(f"m-{number}", text, NOON, sender=sender)):
             found += held(part.observations)

@@ -44,10 +44,11 @@ def owner_of(world: World, alias: Alias = NAME) -> NodeKey:
 
 
 def heartbeat(world: World, seconds: int = 0) -> Callable[[], object]:
-    """Return an action that delivers a heartbeat of the node, sent some seconds from now."""
+    """Return an action that delivers a heartbeat of the node, which the queue received some seconds from now."""
     at = world.now + timedelta(seconds=seconds)
     body = json.dumps({"heartbeat": 1, "at": to_text(at)})
-    return lambda: world.app.ingestion.ingest([world.message(body, source="heartbeat", sent_at=at)])
+    delivery = replace(world.message(body, source="heartbeat", sent_at=at), received_at=at)
+    return lambda: world.app.ingestion.ingest([delivery])
 
 
 @pytest.mark.parametrize("owned", [False, True])

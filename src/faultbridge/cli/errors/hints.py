@@ -37,6 +37,7 @@ USAGE_HINTS: Mapping[str, str] = {
     "unknown_case": "`faultbridge case list --cluster C` lists cases",
     "unknown_cluster": "`faultbridge cluster list` lists clusters; `faultbridge cluster add` registers one",
     "unknown_epoch": "omit --epoch to start a new epoch",
+    "unknown_event": "`faultbridge timeline --json` shows the ids",
     "unknown_group": "check the group name, --region and --profile",
     "unknown_job": "`faultbridge job start` records its start",
     "unknown_node": "`faultbridge node list --cluster C` lists nodes; `faultbridge node add` registers one",

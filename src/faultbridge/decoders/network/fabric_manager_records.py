@@ -21,7 +21,7 @@ _HEAD = re.compile(
 )
 _PROGRAMS = frozenset({"nv-fabricmanager", "nvidia-fabricmanager-start.sh"})
 _SYSLOG = re.compile(
-    r"(?:^|(?P<node>\S{1,255}) )(?:nv-fabricmanager|nvidia-fabricmanager-start\.sh)(?:\[\d{1,10}\])?: (?P<text>.*)$"
+    r"(?:^|(?<!\S)(?P<node>\S{1,255}) )(?:nv-fabricmanager|nvidia-fabricmanager-start\.sh)(?:\[\d{1,10}\])?: (?P<text>.*)$"
 )
 # systemd writes about the service under its own name; `systemctl status` prints the state of the unit.
 _UNIT = re.compile(
@@ -33,6 +33,7 @@ _STATUS = re.compile(r"\s{1,16}Active: (failed \(Result: [\w-]{1,32}\)|inactive 
 _STATUS_TITLE, _STATUS_LOADED = "nvidia-fabricmanager.service - ", re.compile(r"\s{1,16}Loaded: .{0,200}; enabled;")
 _BARE = ("detected NVSwitch ", "detected number of NVSwitches")
 _FAILURE = re.compile(r"\b(?:fail(?:ed|ure|s)?|error|abort(?:ed|ing)?|don't match|mismatch)\b", re.IGNORECASE)
+_MAY_HOLD_RECORD = re.compile(r"fabric|NVSwitch|\] {0,4}\[", re.IGNORECASE)
 _MAX_LINES = 64
 UNIT = "unit"
 
@@ -53,7 +54,7 @@ def records_of(text: str, received_at: datetime | None) -> Iterator[LogRecord]:
     continuation: list[str] = []
     status: list[str] = []
     for line in text.split("\n"):
-        record = _record(line.rstrip("\r"), received_at) or _state_of_unit(line, status)
+        record = (_record(line.rstrip("\r"), received_at) if line else None) or _state_of_unit(line, status)
         if record is not None:
             yield from _joined(current, continuation)
             current, continuation = record, []
@@ -102,7 +103,7 @@ def _headed(found: re.Match[str]) -> LogRecord:
 
 
 def _journal_record(line: str, received_at: datetime | None) -> LogRecord | None:
-    wrapped = unwrap(line)
+    wrapped = unwrap(line) if _MAY_HOLD_RECORD.search(line) else None
     if wrapped is None:
         return None
     if wrapped.program in _PROGRAMS:
