@@ -24,8 +24,9 @@ def following(state: dict) -> set[str]:
 
 
 def weight(state: dict) -> int:
-    """Return the transitions of one state in the worst case: one entry and all its retries."""
-    return 1 + max((retrier["MaxAttempts"] for retrier in state.get("Retry", [])), default=0)
+    """Return the transitions of one state if its step keeps failing; outages of Lambda itself are not counted."""
+    retriers = (one for one in state.get("Retry", []) if one["ErrorEquals"] in (["States.ALL"], ["States.Timeout"]))
+    return 1 + max((retrier["MaxAttempts"] for retrier in retriers), default=0)
 
 
 @cache

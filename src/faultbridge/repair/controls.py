@@ -101,7 +101,9 @@ class Controls:
 
     def _commit(self, before: Control, changed: ControlChange, actor: Actor, now: datetime) -> None:
         state = items.read_cluster(before.cluster, self.table.get(keys.cluster_state(before.cluster)))
-        drafts = tuple(_with_cause(draft, before, changed.cause or state.head.event_id) for draft in changed.drafts)
+        # An order of an operator starts a chain; anything else follows from what the cluster recorded last.
+        cause = changed.cause or (None if actor is Actor.CLI else state.head.event_id)
+        drafts = tuple(_with_cause(draft, before, cause) for draft in changed.drafts)
         _, writes = cluster_writes(self.stack, state, state, drafts, actor=actor, severity=changed.severity, now=now)
         events = dict(zip((str(one.subject) for one in drafts), event_ids(self.stack, state, len(drafts)), strict=True))
         attributes: dict[Path, Value] = {
