@@ -21,7 +21,8 @@ _HEAD = re.compile(
 )
 _PROGRAMS = frozenset({"nv-fabricmanager", "nvidia-fabricmanager-start.sh"})
 _SYSLOG = re.compile(
-    r"(?:^|(?<!\S)(?P<node>\S{1,255}) )(?:nv-fabricmanager|nvidia-fabricmanager-start\.sh)(?:\[\d{1,10}\])?: (?P<text>.*)$"
+    r"(?:^|(?<!\S)(?P<node>\S{1,255}) )(?:nv-fabricmanager|nvidia-fabricmanager-start\.sh)(?:\[\d{1,10}\])?: "
+    r"(?P<text>.*)$"
 )
 # systemd writes about the service under its own name; `systemctl status` prints the state of the unit.
 _UNIT = re.compile(
