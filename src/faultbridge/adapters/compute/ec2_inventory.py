@@ -55,11 +55,10 @@ class Ec2Inventory:
     def describe(self, config: ClusterConfig, group: str, members: Mapping[str, GroupMember]) -> tuple[Instance, ...]:
         """Return descriptions of group members, by host name; two calls per 100 members."""
         clients = self._clients.for_role(config.provider_role)
-        described = _instances(clients, "instance-id", members)
-        domains = _failure_domains(clients, members)
+        described = list(_instances(clients, "instance-id", members))
+        domains, roles = _failure_domains(clients, members), self._roles.role_ids(clients, described)
         instances = (
-            _instance(one, group, domains.get(one["InstanceId"], {}), self._roles.role_id(clients, one))
-            for one in described
+            _instance(one, group, domains.get(one["InstanceId"], {}), roles.get(one["InstanceId"])) for one in described
         )
         return tuple(sorted(instances, key=lambda instance: instance.name))
 

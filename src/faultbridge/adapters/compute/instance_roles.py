@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
@@ -19,18 +19,24 @@ class InstanceRoles:
     def __init__(self) -> None:
         self._known: dict[str, str | None] = {}
 
-    def role_id(self, clients: Clients, instance: Mapping[str, Any]) -> str | None:
-        """Return the role id of an instance that EC2 describes; None without a profile or without permission."""
-        arn = (instance.get("IamInstanceProfile") or {}).get("Arn")
-        if not arn:
-            return None
-        if arn not in self._known:
+    def role_ids(self, clients: Clients, instances: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+        """Return role ids by instance id; instances without a profile or a role, or that may not be read, are left out.
+
+        A profile that could not be read is logged once and read again by the next call.
+        """
+        profiles = {str(one["InstanceId"]): arn for one in instances if (arn := _profile(one))}
+        for arn in sorted({*profiles.values()} - self._known.keys()):
             try:
                 profile = clients.iam.get_instance_profile(InstanceProfileName=arn.rpartition("/")[2])
             except (ClientError, BotoCoreError) as error:
                 reason = str(translate(error, f"reading the instance profile {arn}"))
                 log_cause("node_role_unknown", reason=reason, level=logging.WARNING)
-                return None
+                continue
             roles = profile["InstanceProfile"]["Roles"]
             self._known[arn] = roles[0]["RoleId"] if roles else None
-        return self._known[arn]
+        return {instance: role for instance, arn in profiles.items() if (role := self._known.get(arn))}
+
+
+def _profile(instance: Mapping[str, Any]) -> str:
+    """Return the ARN of the profile of an instance that EC2 describes; empty if it has none."""
+    return str((instance.get("IamInstanceProfile") or {}).get("Arn") or "")
