@@ -1,7 +1,7 @@
 """Limits on any input of 64 KB: 100 ms of CPU time and 20 times its size in memory.
 
 A crowded processor does less in a second of CPU time. Each try therefore times a fixed piece of work first and extends
-the limit by as much as that work was slower than on the idle two-core machine on which the limit was set.
+the limit by as much as that work was slower than on the idle cores on which the limit was set.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MAX_SECONDS = 0.1
 MAX_MEMORY = 20
 TRIES = 5
 REFERENCE_LOOPS = 20_000
-REFERENCE_SECONDS = 0.0034  # CPU time of the loops above on that machine
+REFERENCE_SECONDS = 0.0034  # CPU time of the loops above on those cores
 INPUTS = sized(SIZE)
 
 
