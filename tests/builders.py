@@ -7,7 +7,7 @@ from typing import Any
 
 from faultbridge import data
 from faultbridge.domain.catalog import Catalog, Row, Scope
-from faultbridge.domain.clusters import ClusterConfig, Mode, RepairOwner
+from faultbridge.domain.cluster.config import ClusterConfig, Mode, RepairOwner
 from faultbridge.domain.edges import NodeStatus
 from faultbridge.domain.faults import Action, Component, ComponentType, Fault, Severity
 from faultbridge.domain.nodes import Head, Incarnation, NodeKey, NodeState, Placement

@@ -11,7 +11,7 @@ from random import Random
 from typing import Any
 
 from faultbridge.composition.installation import Installation, Timing
-from faultbridge.domain.clusters import ClusterConfig, ProviderRole
+from faultbridge.domain.cluster.config import ClusterConfig, ProviderRole
 from faultbridge.domain.nodes import NodeKey, NodeState
 from faultbridge.domain.records import Outcome
 from faultbridge.errors import Misconfigured

@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from faultbridge.domain.clusters import ClusterStatus
+from faultbridge.domain.cluster.state import ClusterStatus
 from faultbridge.domain.edges import CASE_EDGES, NODE_EDGES, CaseStatus, Edge, NodeStatus
 from faultbridge.pipeline.decide.cluster_status import cluster_status
 from infra.docs.markdown import code, page, table

@@ -6,7 +6,7 @@ import pytest
 
 from faultbridge.adapters.aws.clients import Clients
 from faultbridge.adapters.aws.ports import AwsPorts
-from faultbridge.domain.clusters import ProviderRole
+from faultbridge.domain.cluster.config import ProviderRole
 from faultbridge.settings import Settings
 from tests.adapters.stubs import ENVIRONMENT
 

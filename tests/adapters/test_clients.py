@@ -9,7 +9,7 @@ import pytest
 from moto import mock_aws
 
 from faultbridge.adapters.aws.clients import Clients
-from faultbridge.domain.clusters import ProviderRole
+from faultbridge.domain.cluster.config import ProviderRole
 from tests.adapters.stubs import ENVIRONMENT
 
 

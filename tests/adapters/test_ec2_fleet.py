@@ -11,7 +11,7 @@ from botocore.stub import Stubber
 
 from faultbridge.adapters.compute.ec2_fleet import FleetLauncher
 from faultbridge.adapters.compute.launch_template import LaunchTemplateProvider
-from faultbridge.domain.clusters import ClusterConfig
+from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.ports import CallResult, LaunchRequest, ProviderFailure
 from tests.adapters.stubs import failing, stubbed
 

@@ -8,7 +8,7 @@ import pytest
 
 from faultbridge.adapters.aws.clients import Clients
 from faultbridge.adapters.compute.ec2_inventory import Ec2Inventory, domains_of
-from faultbridge.domain.clusters import ClusterConfig, ProviderRole
+from faultbridge.domain.cluster.config import ClusterConfig, ProviderRole
 from faultbridge.domain.nodes import narrowest
 from faultbridge.errors import Rejected, Transient
 from faultbridge.registry.instances import OPT_OUT_TAG, GroupMember

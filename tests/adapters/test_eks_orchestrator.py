@@ -13,7 +13,7 @@ import yaml
 
 from faultbridge.adapters.aws.clients import Clients
 from faultbridge.adapters.kubernetes import taints
-from faultbridge.domain.clusters import ClusterConfig
+from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.local.kubernetes.cluster import ApiStatusError, Budget, Cluster, Pod, RunningInstance, takes_work
 from faultbridge.ports import ClusterNode, ProviderFailure
 from faultbridge.simulation.fakes import START

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from faultbridge.adapters.compute.hyperpod_inventory import HyperPodInventory
-from faultbridge.domain.clusters import ClusterConfig
+from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.errors import Misconfigured
 from faultbridge.registry.instances import GroupMember
 from tests.adapters.stubs import ENVIRONMENT, stubbed

@@ -17,7 +17,7 @@ from lightkube.resources.core_v1 import Node
 from faultbridge.adapters.aws.clients import Clients
 from faultbridge.adapters.kubernetes.client import PAGE, Access, ApiRejection, Kubernetes, eks_access
 from faultbridge.adapters.kubernetes.node_listing import EksNodeListing
-from faultbridge.domain.clusters import ClusterConfig
+from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.errors import Misconfigured, Transient
 from tests.adapters.stubs import ENVIRONMENT, stubbed
 

@@ -19,7 +19,7 @@ from faultbridge.agent.agent import Agent, build_agent
 from faultbridge.agent.delivery.records import OutgoingRecord
 from faultbridge.agent.delivery.sender import SendFailed
 from faultbridge.agent.settings import AgentSettings
-from faultbridge.domain.clusters import Mode
+from faultbridge.domain.cluster.config import Mode
 from faultbridge.domain.entries import EntryType
 from faultbridge.ingest.record_reader import Delivery
 from faultbridge.ledger.timeline import entry_data

@@ -12,7 +12,7 @@ import pytest
 from faultbridge.api.problems import MEDIA_TYPE
 from faultbridge.api.response_models import MODELS
 from faultbridge.domain.cases import RepairAction
-from faultbridge.domain.clusters import ClusterConfig
+from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.domain.nodes import NodeKey
 from faultbridge.domain.policy import Policy, Rule
 from faultbridge.errors import Misconfigured, Rejected, Transient

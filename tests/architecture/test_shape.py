@@ -1,17 +1,20 @@
-"""How long things may be. (That every public name has a docstring is ruff's to say: rules D100 to D106.)"""
+"""Limits on the size of modules, functions and folders. Ruff requires the docstrings: rules D100 to D106."""
 
 from __future__ import annotations
 
 import ast
 import re
 import tomllib
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from tests.architecture.project import FUNCTIONS, ROOT, parse, production, relative
 
+MIN_MODULE = 15
 MAX_MODULE = 250
+MAX_ROOM = 20
 MAX_FUNCTION = 40
 MAX_HANDLER = 30
 
@@ -21,6 +24,16 @@ FILES = production()
 @pytest.mark.parametrize("path", FILES, ids=relative)
 def test_a_module_fits_in_the_head(path: Path) -> None:
     assert len(path.read_text(encoding="utf-8").splitlines()) <= MAX_MODULE
+
+
+def test_no_module_but_guides_and_handlers_is_a_fragment() -> None:
+    modules_alone = [path for path in FILES if path.name not in {"__init__.py", "handler.py"}]
+    assert [relative(p) for p in modules_alone if len(p.read_text(encoding="utf-8").splitlines()) < MIN_MODULE] == []
+
+
+def test_a_folder_holds_at_most_twenty_modules() -> None:
+    rooms = Counter(path.parent for path in FILES if path.name != "__init__.py")
+    assert {relative(room): count for room, count in rooms.items() if count > MAX_ROOM} == {}
 
 
 @pytest.mark.parametrize("path", FILES, ids=relative)

@@ -23,7 +23,7 @@ from moto.server import ThreadedMotoServer
 
 from faultbridge.adapters.aws.clients import Clients
 from faultbridge.composition.installation import Installation, on_aws
-from faultbridge.domain.clusters import ClusterConfig
+from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.registry.registration import NewNode
 from faultbridge.settings import Settings
 from tests.contracts.aws import CREDENTIALS, REGION, fresh, make_table

@@ -13,7 +13,7 @@ from moto.backends import get_backend
 
 from faultbridge.adapters.aws.clients import Clients
 from faultbridge.adapters.kubernetes.orchestrator import EksOrchestrator
-from faultbridge.domain.clusters import ClusterConfig
+from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.local.kubernetes import api
 from faultbridge.local.kubernetes.cluster import Cluster, Pod, RunningInstance, takes_work
 from faultbridge.ports import ClusterNode, Orchestrator, ProviderFailure

@@ -11,7 +11,7 @@ import pytest
 from faultbridge.adapters.aws.clients import Clients
 from faultbridge.adapters.compute.ec2_fleet import FleetLauncher
 from faultbridge.adapters.compute.launch_template import LaunchTemplateProvider
-from faultbridge.domain.clusters import ClusterConfig
+from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.local.gaps import fleets, launches, patching
 from faultbridge.local.servers.fault_injection import FAULTS
 from faultbridge.ports import Launcher, LaunchRequest, Provider, ProviderFailure

@@ -9,7 +9,7 @@ import pytest
 
 from faultbridge.adapters.aws.clients import Clients
 from faultbridge.adapters.kubernetes.orchestrator import NoOrchestrator
-from faultbridge.domain.clusters import ClusterConfig
+from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.ports import ClusterNode, Orchestrator, ProviderFailure
 from faultbridge.simulation.fakes import START, FakeOrchestrator
 from tests.contracts.schedulers import InMemory, Scheduler, on_eks

@@ -11,7 +11,7 @@ from faultbridge.adapters.aws.clients import Clients
 from faultbridge.adapters.compute.auto_scaling import AutoScalingProvider
 from faultbridge.adapters.compute.ec2_fleet import FleetLauncher
 from faultbridge.adapters.compute.launch_template import LaunchTemplateProvider
-from faultbridge.domain.clusters import ClusterConfig
+from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.errors import Misconfigured
 from faultbridge.ports import LaunchRequest, Presence, Provider
 from faultbridge.simulation.fakes import FakeFleet, FakeProvider, ManualClock

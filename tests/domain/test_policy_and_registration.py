@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from faultbridge.domain.cases import Approval
-from faultbridge.domain.clusters import ClusterConfig
+from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.domain.conditions import Condition
 from faultbridge.domain.instances import Instance
 from faultbridge.domain.policy import Limits, Match

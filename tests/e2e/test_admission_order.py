@@ -15,7 +15,7 @@ from random import Random
 
 import pytest
 
-from faultbridge.domain.clusters import QueuedCase
+from faultbridge.domain.cluster.state import QueuedCase
 from faultbridge.domain.edges import CaseStatus, NodeStatus
 from faultbridge.domain.times import from_text
 from faultbridge.ingest.send import RawInput

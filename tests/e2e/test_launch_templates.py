@@ -13,9 +13,9 @@ import pytest
 
 from faultbridge import local
 from faultbridge.domain.cases import Resolution
-from faultbridge.domain.clusters import ClusterConfig, Mode, RepairOwner
+from faultbridge.domain.cluster.config import ClusterConfig, Mode, RepairOwner
+from faultbridge.domain.cluster.spares import SpareStatus
 from faultbridge.domain.edges import NodeStatus
-from faultbridge.domain.spares import SpareStatus
 from faultbridge.ingest.send import RawInput
 from faultbridge.local.compute_control import REPAIR_TAG
 from faultbridge.registry.registration import NewNode

@@ -8,7 +8,8 @@ from enum import StrEnum
 
 import pytest
 
-from faultbridge.domain import cases, clusters, edges, entries, faults, nodes
+from faultbridge.domain import cases, edges, entries, faults, nodes
+from faultbridge.domain.cluster import state
 from faultbridge.events import cluster_enums, enums
 from faultbridge.events.base import OpenEnum
 from faultbridge.events.json_schema.build import MODELS
@@ -25,7 +26,7 @@ PAIRS: list[tuple[type[OpenEnum], type[StrEnum]]] = [
     (enums.CaseStatus, edges.CaseStatus),
     (enums.Actor, edges.Actor),
     (enums.Isolation, nodes.Isolation),
-    (enums.ClusterStatus, clusters.ClusterStatus),
+    (enums.ClusterStatus, state.ClusterStatus),
     (enums.WaitingFor, cases.WaitingFor),
     (enums.Resolution, cases.Resolution),
     (enums.RepairAction, cases.RepairAction),

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from faultbridge.domain.clusters import ClusterConfig, Mode, RepairOwner
+from faultbridge.domain.cluster.config import ClusterConfig, Mode, RepairOwner
 from faultbridge.entrypoints.intake import intake
 from faultbridge.ingest.record_reader import Delivery
 from faultbridge.registry.registration import NewNode

@@ -12,7 +12,7 @@ from random import Random
 from typing import Any
 
 from faultbridge.domain.case_transitions import Transition
-from faultbridge.domain.clusters import ClusterConfig, Mode, RepairOwner
+from faultbridge.domain.cluster.config import ClusterConfig, Mode, RepairOwner
 from faultbridge.domain.edges import Actor
 from faultbridge.domain.faults import Fault
 from faultbridge.domain.nodes import NodeKey, NodeState

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from faultbridge.domain.jobs import Job
+from faultbridge.domain.cluster.jobs import Job
 from faultbridge.domain.nodes import NodeKey
 from faultbridge.errors import Rejected
 from faultbridge.jobs.job_impact import JobImpact

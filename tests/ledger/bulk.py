@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from faultbridge.domain.clusters import ClusterConfig
+from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.domain.edges import Actor
 from faultbridge.domain.entries import Draft, EntryType, seal
 from faultbridge.domain.nodes import Head, NodeKey

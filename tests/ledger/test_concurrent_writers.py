@@ -9,7 +9,7 @@ from datetime import timedelta
 
 import pytest
 
-from faultbridge.domain.clusters import Mode
+from faultbridge.domain.cluster.config import Mode
 from faultbridge.domain.edges import NodeStatus
 from faultbridge.domain.nodes import Alias, AliasRow, NodeKey
 from faultbridge.domain.times import to_text

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from faultbridge.archive.read import ReadArchive
-from faultbridge.domain.clusters import ClusterStatus
+from faultbridge.domain.cluster.state import ClusterStatus
 from faultbridge.domain.nodes import NodeKey
 from faultbridge.errors import Conflict, Rejected, Transient
 from faultbridge.ledger.recover import RecoverTable

@@ -16,7 +16,7 @@ from faultbridge.archive.read import ReadArchive
 from faultbridge.cli.stack.locate import settings_from
 from faultbridge.composition.installation import Installation, on_aws
 from faultbridge.domain.case_transitions import Transition
-from faultbridge.domain.clusters import ClusterConfig
+from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.domain.edges import Actor
 from faultbridge.domain.nodes import NodeKey, NodeState
 from faultbridge.ledger.recover import RecoverTable

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from faultbridge.domain.clusters import ClusterConfig
+from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.errors import Rejected
 from faultbridge.ops.erase import Erase
 from faultbridge.registry.registration import NewNode

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from faultbridge.domain.clusters import ClusterStatus
+from faultbridge.domain.cluster.state import ClusterStatus
 from faultbridge.errors import Transient
 from faultbridge.simulation.fakes import raise_once
 from faultbridge.storage import items, keys

@@ -8,9 +8,9 @@ from datetime import timedelta
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from faultbridge.domain.breakers import CLUSTER_BREAKER, Breaker, BreakerState
 from faultbridge.domain.cases import RepairAction, WaitingFor
-from faultbridge.domain.clusters import Control, QueuedCase
+from faultbridge.domain.cluster.breakers import CLUSTER_BREAKER, Breaker, BreakerState
+from faultbridge.domain.cluster.state import Control, QueuedCase
 from faultbridge.domain.nodes import NodeKey
 from faultbridge.domain.policy import Limits, Policy, Rule, Window
 from faultbridge.pipeline.decide.admit import MAX_PICKS, admit

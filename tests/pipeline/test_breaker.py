@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from faultbridge.domain.breakers import CLUSTER_BREAKER, Breaker, BreakerLimit, BreakerScope, BreakerState
+from faultbridge.domain.cluster.breakers import CLUSTER_BREAKER, Breaker, BreakerLimit, BreakerScope, BreakerState
 from faultbridge.domain.edges import NodeStatus
 from faultbridge.pipeline.decide.breaker import BreakerChange, FailingNode, close_manually, evaluate_breakers
 from tests.builders import NOON, after

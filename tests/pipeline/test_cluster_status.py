@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from faultbridge.domain.clusters import ClusterStatus
+from faultbridge.domain.cluster.state import ClusterStatus
 from faultbridge.domain.edges import NodeStatus
 from faultbridge.pipeline.decide.cluster_status import Thresholds, cluster_status, nodes_by_status
 

@@ -8,7 +8,7 @@ import pytest
 
 from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.cases import RepairAction, Resolution
-from faultbridge.domain.clusters import Mode, RepairOwner
+from faultbridge.domain.cluster.config import Mode, RepairOwner
 from faultbridge.domain.edges import Actor, CaseStatus, NodeStatus
 from faultbridge.domain.entries import EntryType
 from faultbridge.domain.faults import Action, Clear, Severity

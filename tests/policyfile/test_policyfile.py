@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from faultbridge.data import policies
-from faultbridge.domain.breakers import BreakerScope
 from faultbridge.domain.cases import RepairAction
+from faultbridge.domain.cluster.breakers import BreakerScope
 from faultbridge.domain.faults import Action, ComponentType, Severity
 from faultbridge.domain.policy import Limits, OrchestratorUnreachable, Policy, Window
 from faultbridge.errors import Rejected

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from faultbridge.domain.clusters import ClusterConfig, Mode, RepairOwner
+from faultbridge.domain.cluster.config import ClusterConfig, Mode, RepairOwner
 from faultbridge.domain.edges import NodeStatus
 from faultbridge.domain.instances import Instance
 from faultbridge.domain.nodes import NodeKey

@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from faultbridge.domain.clusters import Mode
+from faultbridge.domain.cluster.config import Mode
 from faultbridge.domain.edges import CaseStatus, NodeStatus
 from faultbridge.domain.instances import Instance
 from tests.builders import KEY

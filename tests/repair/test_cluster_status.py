@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from faultbridge.domain.clusters import ClusterStatus
+from faultbridge.domain.cluster.state import ClusterStatus
 from faultbridge.domain.edges import NodeStatus
 from faultbridge.simulation.fakes import Call
 from faultbridge.storage import items, keys

@@ -9,8 +9,8 @@ from datetime import timedelta
 
 import pytest
 
-from faultbridge.domain.breakers import BreakerLimit
 from faultbridge.domain.cases import RepairAction
+from faultbridge.domain.cluster.breakers import BreakerLimit
 from faultbridge.domain.edges import CaseStatus
 from faultbridge.domain.faults import Action
 from faultbridge.domain.policy import Match, Policy, Rule

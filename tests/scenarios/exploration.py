@@ -16,7 +16,7 @@ from datetime import timedelta
 from typing import Any
 
 from faultbridge.domain.cases import RepairAction
-from faultbridge.domain.clusters import ClusterConfig, Mode, RepairOwner
+from faultbridge.domain.cluster.config import ClusterConfig, Mode, RepairOwner
 from faultbridge.domain.edges import NodeStatus
 from faultbridge.domain.faults import Action, Severity
 from faultbridge.domain.nodes import Isolation

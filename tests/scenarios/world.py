@@ -9,10 +9,11 @@ from datetime import datetime, timedelta
 from random import Random
 from typing import Any
 
-from faultbridge.domain.breakers import BreakerLimit
 from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.cases import Case
-from faultbridge.domain.clusters import ClusterConfig, Control, Mode, RepairOwner
+from faultbridge.domain.cluster.breakers import BreakerLimit
+from faultbridge.domain.cluster.config import ClusterConfig, Mode, RepairOwner
+from faultbridge.domain.cluster.state import Control
 from faultbridge.domain.edges import Actor, CaseStatus, NodeStatus
 from faultbridge.domain.faults import Clear, Component, Observation
 from faultbridge.domain.nodes import NodeKey, NodeState

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from faultbridge.domain.clusters import ClusterConfig
+from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.policy import Match, Policy, Rule
 from faultbridge.ingest.counter_store import LastSample

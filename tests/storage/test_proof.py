@@ -12,7 +12,7 @@ from typing import Any, get_type_hints
 import pytest
 
 from faultbridge.domain.cases import Case
-from faultbridge.domain.clusters import ClusterState
+from faultbridge.domain.cluster.state import ClusterState
 from faultbridge.domain.nodes import NodeKey, NodeState
 from faultbridge.domain.times import to_text
 from faultbridge.ingest.canary import LAST_RECEIVED, LAST_RECORDED

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from faultbridge.domain.clusters import ClusterConfig
+from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.domain.edges import Actor
 from faultbridge.domain.entries import canonical_json
 from faultbridge.domain.nodes import Head

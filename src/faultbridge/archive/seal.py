@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 
 from faultbridge.archive.manifests import Manifest, SealedObject, SealedRange
 from faultbridge.archive.retention import ExpireEntries, sealed_head
-from faultbridge.domain.clusters import ClusterConfig
+from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.domain.entries import Stream
 from faultbridge.domain.nodes import Head
 from faultbridge.domain.times import to_text

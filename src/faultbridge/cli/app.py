@@ -12,7 +12,7 @@ import typer
 
 from faultbridge.cli.command_table import COMMANDS, RENAMED
 from faultbridge.cli.errors.failures import EXIT_INTERRUPTED, EXIT_USAGE, failure_of
-from faultbridge.cli.render.safe_print import print_line
+from faultbridge.cli.render.output import print_line
 
 DEBUG = "FAULTBRIDGE_DEBUG"
 # Typer keeps this class private. Its message is the help text of the noun that was called without a verb.

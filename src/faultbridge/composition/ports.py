@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
-from faultbridge.domain.clusters import ProviderRole
+from faultbridge.domain.cluster.config import ProviderRole
 from faultbridge.ports import Ports
 from faultbridge.ports.objects import Archive, ArchiveSink, Vault
 from faultbridge.registry.instances import Inventory, NodeListing

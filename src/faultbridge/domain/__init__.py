@@ -8,12 +8,11 @@ Reading order:
 - `edges`: node and case statuses, and the table of legal transitions between them.
 - `cases`: one fault of one node from detection to closure, with its repair attempts.
 - `nodes`: a node's complete state, its names, placement and current instance.
-- `clusters`: a cluster's registration, status, repair slots and queue.
-- `breakers`: circuit breakers that stop repairs when too many nodes fail at once.
-- `policy`, `windows`: customer rules, limits and maintenance windows.
+- `cluster`: everything that concerns many nodes: registration, status, slots, breakers, incidents, jobs, spares.
+- `policy`: customer rules for conditions, limits and maintenance windows.
 - `entries`, `case_transitions`: timeline entries, and what one decision changes.
 - `causation`: which entry or record caused each entry.
-- `records`, `jobs`, `spares`: raw records, training jobs and spare instances.
+- `records`, `instances`: raw records with their outcomes, and the instances that back nodes.
 - `names`, `times`, `safe_text`: validation of names, timestamps as text, and text from records for people.
 
 Nothing here reads a clock, a file or a network. Tests: tests/domain.

@@ -7,11 +7,11 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from fnmatch import fnmatchcase
 
-from faultbridge.domain.breakers import BreakerLimit
 from faultbridge.domain.cases import REPAIR_ACTION_OF, RepairAction
+from faultbridge.domain.cluster.breakers import BreakerLimit
+from faultbridge.domain.cluster.incidents import CorrelationLimits
 from faultbridge.domain.conditions import Condition
 from faultbridge.domain.faults import Action, ComponentType, Severity
-from faultbridge.domain.incidents import CorrelationLimits
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from faultbridge.domain.clusters import ClusterConfig
+from faultbridge.domain.cluster.config import ClusterConfig
+from faultbridge.domain.cluster.failure_domains import FailureDomain
 from faultbridge.domain.edges import NodeStatus
-from faultbridge.domain.failure_domains import FailureDomain
 from faultbridge.domain.faults import Family
 from faultbridge.domain.nodes import DomainKind
 from faultbridge.domain.times import from_text

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from faultbridge.domain.clusters import Control
+from faultbridge.domain.cluster.incidents import CorrelationLimits, Hold, Incident
+from faultbridge.domain.cluster.state import Control
 from faultbridge.domain.edges import Actor
 from faultbridge.domain.faults import Severity
-from faultbridge.domain.incidents import CorrelationLimits, Hold, Incident
 from faultbridge.incidents.entries import incident_drafts
 from faultbridge.log import log_cause
 from faultbridge.pipeline.correlate.life_cycle import IncidentChange

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from faultbridge.domain.clusters import Control
-from faultbridge.domain.incidents import Incident
+from faultbridge.domain.cluster.incidents import Incident
+from faultbridge.domain.cluster.state import Control
 from faultbridge.incidents.affected_nodes import affected_nodes, domain_sizes, node_names, unhealthy_rows
 from faultbridge.incidents.changes import IncidentChanges
 from faultbridge.incidents.held import HeldCases

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
+from faultbridge.domain.cluster.incidents import CorrelationLimits, Incident, IncidentStatus
 from faultbridge.domain.entries import Draft, EntryType
-from faultbridge.domain.incidents import CorrelationLimits, Incident, IncidentStatus
 from faultbridge.domain.times import to_text
 from faultbridge.pipeline.correlate.life_cycle import IncidentChange
 from faultbridge.repair.controls import control_draft

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from faultbridge.domain.case_transitions import Transition
-from faultbridge.domain.clusters import Control
+from faultbridge.domain.cluster.incidents import Incident
+from faultbridge.domain.cluster.state import Control
 from faultbridge.domain.edges import Actor
-from faultbridge.domain.incidents import Incident
 from faultbridge.domain.nodes import NodeKey, NodeState
 from faultbridge.ledger.append import Append, Revise
 from faultbridge.ledger.queries import shard_rows

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
-from faultbridge.domain.incidents import Hold
+from faultbridge.domain.cluster.incidents import Hold
 from faultbridge.errors import Conflict
 from faultbridge.log import log_cause
 from faultbridge.pipeline.correlate.chance import OnsetHistory

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from faultbridge.domain.clusters import Control
+from faultbridge.domain.cluster.incidents import Incident, IncidentChangeKind
+from faultbridge.domain.cluster.state import Control
 from faultbridge.domain.edges import Actor
-from faultbridge.domain.incidents import Incident, IncidentChangeKind
 from faultbridge.errors import Rejected
 from faultbridge.incidents.changes import IncidentChanges
 from faultbridge.pipeline.correlate.life_cycle import IncidentChange, close_incident

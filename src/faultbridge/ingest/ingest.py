@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from faultbridge.domain.clusters import ClusterConfig
+from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.domain.nodes import AliasRow, NodeKey
 from faultbridge.domain.records import CANARY, Outcome, RawRecord
 from faultbridge.errors import Rejected

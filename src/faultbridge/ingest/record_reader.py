@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from faultbridge.decoders.common.decoder import READ_WITH_MAPPINGS, Decoded, Hints
-from faultbridge.domain.clusters import ClusterConfig
+from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.domain.faults import Observation
 from faultbridge.domain.records import CANARY, RawRecord
 from faultbridge.errors import Rejected

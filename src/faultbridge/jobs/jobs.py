@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
+from faultbridge.domain.cluster.jobs import Job
 from faultbridge.domain.conditions import Condition, condition_key
 from faultbridge.domain.edges import Actor
 from faultbridge.domain.entries import Draft, EntryType
-from faultbridge.domain.jobs import Job
 from faultbridge.domain.nodes import Alias
 from faultbridge.domain.times import to_text, truncate
 from faultbridge.errors import Rejected

@@ -15,7 +15,7 @@ from random import Random
 
 from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.causation import name_causes
-from faultbridge.domain.clusters import ClusterConfig
+from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.domain.edges import Actor
 from faultbridge.domain.entries import Entry, Stream, seal
 from faultbridge.domain.nodes import NodeKey, NodeState

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TypeVar
 
-from faultbridge.domain.clusters import ClusterState
+from faultbridge.domain.cluster.state import ClusterState
 from faultbridge.domain.edges import Actor
 from faultbridge.domain.entries import Draft, seal
 from faultbridge.domain.faults import Severity

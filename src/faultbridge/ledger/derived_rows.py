@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from faultbridge.domain.clusters import ClusterConfig, ClusterState
+from faultbridge.domain.cluster.config import ClusterConfig
+from faultbridge.domain.cluster.state import ClusterState
 from faultbridge.domain.entries import Draft, EntryType
 from faultbridge.domain.nodes import NodeState
 from faultbridge.errors import Misconfigured

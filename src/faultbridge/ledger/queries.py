@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from faultbridge.domain.clusters import ClusterConfig
+from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.domain.nodes import Head, NodeKey, NodeState
 from faultbridge.errors import Rejected
 from faultbridge.ports import Table

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from faultbridge.domain.clusters import ClusterConfig
+from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.domain.entries import Stream
 from faultbridge.domain.nodes import Head, NodeKey
 from faultbridge.errors import Misconfigured, Rejected

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from faultbridge.domain.clusters import ClusterConfig
+from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.domain.entries import Stream
 from faultbridge.domain.nodes import Head, NodeKey
 from faultbridge.ledger.append import Stack

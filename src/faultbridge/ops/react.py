@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from faultbridge.domain.clusters import Control
+from faultbridge.domain.cluster.state import Control
 from faultbridge.domain.entries import EntryType
 from faultbridge.errors import Transient
 from faultbridge.incidents.correlate import Correlate

@@ -20,7 +20,7 @@ from random import Random
 from typing import TypeVar
 
 from faultbridge.domain.case_transitions import Transition
-from faultbridge.domain.clusters import Control
+from faultbridge.domain.cluster.state import Control
 from faultbridge.domain.edges import Actor, NodeStatus
 from faultbridge.domain.nodes import NodeKey, NodeState
 from faultbridge.domain.times import to_text

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from faultbridge.domain.cases import Case
-from faultbridge.domain.clusters import ClusterConfig
+from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.times import from_text
 from faultbridge.ledger.entry_text import component_text

@@ -9,8 +9,8 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
-from faultbridge.domain.breakers import BreakerScope
 from faultbridge.domain.cases import RepairAction
+from faultbridge.domain.cluster.breakers import BreakerScope
 from faultbridge.domain.faults import Action, ComponentType, Severity
 from faultbridge.domain.policy import OrchestratorUnreachable
 from faultbridge.pipeline.decide.maintenance_windows import check_cron

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Protocol
 
 from faultbridge.domain.cases import RepairAction
-from faultbridge.domain.clusters import ClusterConfig
+from faultbridge.domain.cluster.config import ClusterConfig
 
 
 class ProviderFailure(StrEnum):

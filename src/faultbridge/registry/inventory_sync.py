@@ -18,7 +18,7 @@ import logging
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from faultbridge.domain.clusters import ClusterConfig
+from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.domain.edges import Actor, NodeStatus
 from faultbridge.domain.instances import Instance
 from faultbridge.domain.nodes import Alias, AliasRow, NodeKey, NodeState

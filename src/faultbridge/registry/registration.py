@@ -12,7 +12,8 @@ from typing import Any
 
 from faultbridge.domain import names
 from faultbridge.domain.case_transitions import Transition
-from faultbridge.domain.clusters import ClusterConfig, ClusterState, Control
+from faultbridge.domain.cluster.config import ClusterConfig
+from faultbridge.domain.cluster.state import ClusterState, Control
 from faultbridge.domain.edges import Actor, NodeStatus
 from faultbridge.domain.instances import Instance
 from faultbridge.domain.nodes import Alias, AliasRow, Head, Incarnation, NodeKey, NodeState, Placement

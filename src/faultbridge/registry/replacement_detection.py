@@ -13,7 +13,7 @@ from datetime import datetime
 from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.cases import EXTERNAL, RepairAction, WaitingFor
 from faultbridge.domain.catalog import Scope
-from faultbridge.domain.clusters import ClusterConfig
+from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.domain.edges import Actor, CaseStatus, NodeStatus
 from faultbridge.domain.entries import Draft
 from faultbridge.domain.faults import Action, Component, ComponentType, Severity

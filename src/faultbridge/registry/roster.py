@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime
 
-from faultbridge.domain.clusters import ClusterConfig
+from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.domain.instances import Instance
 from faultbridge.domain.nodes import DomainKind, NodeState
 from faultbridge.storage import items, keys

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from faultbridge.domain.cases import Case
-from faultbridge.domain.clusters import ClusterConfig, ClusterState, Control
+from faultbridge.domain.cluster.config import ClusterConfig
+from faultbridge.domain.cluster.incidents import Incident
+from faultbridge.domain.cluster.spares import Spare
+from faultbridge.domain.cluster.state import ClusterState, Control
 from faultbridge.domain.edges import CaseStatus
-from faultbridge.domain.incidents import Incident
 from faultbridge.domain.nodes import NodeKey, NodeState
-from faultbridge.domain.spares import Spare
 from faultbridge.errors import Rejected
 from faultbridge.ledger.queries import query_all, shard_rows
 from faultbridge.pipeline.decide.phase_durations import durations

@@ -8,7 +8,8 @@ from datetime import datetime, timedelta
 
 from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.cases import Approval, Attempt, Case, Phase, RepairAction, Resolution, WaitingFor
-from faultbridge.domain.clusters import Control, Mode
+from faultbridge.domain.cluster.config import Mode
+from faultbridge.domain.cluster.state import Control
 from faultbridge.domain.edges import CaseStatus
 from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.policy import Rule

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from faultbridge.domain.breakers import BreakerScope
-from faultbridge.domain.clusters import ClusterConfig, Control, Mode
+from faultbridge.domain.cluster.breakers import BreakerScope
+from faultbridge.domain.cluster.config import ClusterConfig, Mode
+from faultbridge.domain.cluster.state import Control
 from faultbridge.domain.edges import Actor, NodeStatus
 from faultbridge.domain.entries import Draft
 from faultbridge.domain.policy import Limits

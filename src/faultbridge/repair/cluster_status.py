@@ -12,11 +12,12 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from faultbridge.domain.clusters import ClusterConfig, ClusterState
+from faultbridge.domain.cluster.config import ClusterConfig
+from faultbridge.domain.cluster.incidents import Hold
+from faultbridge.domain.cluster.state import ClusterState
 from faultbridge.domain.edges import Actor, NodeStatus
 from faultbridge.domain.entries import Draft, EntryType
 from faultbridge.domain.faults import Severity
-from faultbridge.domain.incidents import Hold
 from faultbridge.domain.nodes import NodeKey
 from faultbridge.domain.times import truncate
 from faultbridge.ledger.append import Stack

@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from faultbridge.domain.breakers import Breaker, BreakerState, domain_of
-from faultbridge.domain.clusters import Control
+from faultbridge.domain.cluster.breakers import Breaker, BreakerState, domain_of
+from faultbridge.domain.cluster.state import Control
 from faultbridge.domain.edges import Actor
 from faultbridge.domain.entries import Draft, EntryType
 from faultbridge.domain.faults import Severity

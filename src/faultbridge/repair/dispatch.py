@@ -13,7 +13,8 @@ from itertools import islice
 
 from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.cases import WaitingFor
-from faultbridge.domain.clusters import Control, Mode, QueuedCase
+from faultbridge.domain.cluster.config import Mode
+from faultbridge.domain.cluster.state import Control, QueuedCase
 from faultbridge.domain.edges import Actor, CaseStatus
 from faultbridge.domain.nodes import NodeKey, NodeState
 from faultbridge.domain.policy import Rule

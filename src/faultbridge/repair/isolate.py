@@ -13,9 +13,10 @@ from datetime import datetime
 from enum import StrEnum
 from functools import partial
 
-from faultbridge.domain.breakers import BreakerState
 from faultbridge.domain.case_transitions import Transition
-from faultbridge.domain.clusters import ClusterConfig, Control, Mode
+from faultbridge.domain.cluster.breakers import BreakerState
+from faultbridge.domain.cluster.config import ClusterConfig, Mode
+from faultbridge.domain.cluster.state import Control
 from faultbridge.domain.edges import Actor, NodeStatus
 from faultbridge.domain.entries import Draft
 from faultbridge.domain.nodes import Isolation, NodeKey, NodeState

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from faultbridge.domain.catalog import Catalog
-from faultbridge.domain.clusters import ClusterConfig
+from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.domain.policy import Policy
 from faultbridge.errors import Misconfigured
 from faultbridge.pipeline.decide.open_case import Rules

@@ -8,9 +8,9 @@ from typing import Any
 
 from faultbridge.composition.installation import Installation
 from faultbridge.data.policies import default_policy
+from faultbridge.domain.cluster.spares import SpareStatus
 from faultbridge.domain.edges import CaseStatus
 from faultbridge.domain.nodes import NodeKey
-from faultbridge.domain.spares import SpareStatus
 from faultbridge.errors import Rejected
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.repair.spares.pool import read_spares

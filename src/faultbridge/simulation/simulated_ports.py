@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from faultbridge.domain.clusters import ProviderRole
+from faultbridge.domain.cluster.config import ProviderRole
 from faultbridge.errors import Misconfigured
 from faultbridge.repair.attempt.step_tools import ComputeAccess
 from faultbridge.simulation import fakes

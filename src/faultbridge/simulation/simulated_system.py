@@ -13,7 +13,7 @@ from typing import Any
 
 from faultbridge.data.policies import default_policy
 from faultbridge.domain.cases import RepairAction
-from faultbridge.domain.clusters import ClusterConfig, Mode, RepairOwner
+from faultbridge.domain.cluster.config import ClusterConfig, Mode, RepairOwner
 from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.policy import OrchestratorUnreachable
 from faultbridge.ports import Capacity, CapacityEvidence

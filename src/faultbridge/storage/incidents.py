@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
-from faultbridge.domain.incidents import Incident
+from faultbridge.domain.cluster.incidents import Incident
 from faultbridge.domain.times import to_milliseconds
 from faultbridge.storage import items, keys
 from faultbridge.storage.codec import dump, load

@@ -7,10 +7,11 @@ from datetime import datetime
 from typing import Any
 
 from faultbridge.domain.cases import Case
-from faultbridge.domain.clusters import ClusterConfig, ClusterState, Control
+from faultbridge.domain.cluster.config import ClusterConfig
+from faultbridge.domain.cluster.spares import Spare
+from faultbridge.domain.cluster.state import ClusterState, Control
 from faultbridge.domain.entries import Entry
 from faultbridge.domain.nodes import Alias, AliasRow, NodeKey, NodeState
-from faultbridge.domain.spares import Spare
 from faultbridge.domain.times import to_text
 from faultbridge.storage import keys
 from faultbridge.storage.codec import dump, load

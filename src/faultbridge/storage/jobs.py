@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from faultbridge.domain.jobs import Job
+from faultbridge.domain.cluster.jobs import Job
 from faultbridge.domain.times import from_text, to_text
 from faultbridge.storage import items
 from faultbridge.storage.keys import cluster_partition

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from faultbridge.domain.clusters import shard_of
+from faultbridge.domain.cluster.config import shard_of
 from faultbridge.domain.nodes import NodeKey
 from faultbridge.domain.times import to_text
 from faultbridge.storage.writes import Key

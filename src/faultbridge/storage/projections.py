@@ -11,11 +11,12 @@ from datetime import datetime
 from typing import Any
 
 from faultbridge.domain.cases import Case, RepairAction, WaitingFor
-from faultbridge.domain.clusters import ClusterConfig, QueuedCase
+from faultbridge.domain.cluster.config import ClusterConfig
+from faultbridge.domain.cluster.failure_domains import FailureDomain, failure_domains
+from faultbridge.domain.cluster.state import QueuedCase
 from faultbridge.domain.conditions import Condition
 from faultbridge.domain.edges import CaseStatus, NodeStatus
 from faultbridge.domain.entries import Draft, Entry, EntryType
-from faultbridge.domain.failure_domains import FailureDomain, failure_domains
 from faultbridge.domain.faults import Family, Severity
 from faultbridge.domain.nodes import Isolation, NodeKey, NodeState
 from faultbridge.domain.times import from_text, to_text

@@ -20,7 +20,7 @@ from faultbridge.adapters.messaging.receipts import LogReceipts
 from faultbridge.cli.stack.locate import settings_from
 from faultbridge.composition import installation as composition
 from faultbridge.domain.cases import Case
-from faultbridge.domain.clusters import ClusterConfig, Mode, RepairOwner
+from faultbridge.domain.cluster.config import ClusterConfig, Mode, RepairOwner
 from faultbridge.domain.edges import CaseStatus
 from faultbridge.domain.nodes import NodeState
 from faultbridge.ingest.outcomes import OUTCOME

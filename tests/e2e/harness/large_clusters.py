@@ -6,7 +6,7 @@ import uuid
 
 from faultbridge import local
 from faultbridge.data.policies import version_of
-from faultbridge.domain.clusters import ClusterConfig, Mode, RepairOwner
+from faultbridge.domain.cluster.config import ClusterConfig, Mode, RepairOwner
 from faultbridge.policyfile.parser import read_policy
 from faultbridge.registry.registration import NewNode
 from faultbridge.rules.policies import PolicyStore

@@ -10,7 +10,7 @@ import pytest
 
 from faultbridge import local
 from faultbridge.adapters.kubernetes.client import Kubernetes, eks
-from faultbridge.domain.clusters import ClusterConfig, Mode, RepairOwner
+from faultbridge.domain.cluster.config import ClusterConfig, Mode, RepairOwner
 from faultbridge.ingest.send import RawInput
 from faultbridge.registry.registration import NewNode
 from tests.e2e.harness.installation import Installation

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from faultbridge.domain.clusters import RepairOwner
+from faultbridge.domain.cluster.config import RepairOwner
 from faultbridge.local.clients import client
 from tests.e2e.harness.installation import Installation
 from tests.local.stack import eventually

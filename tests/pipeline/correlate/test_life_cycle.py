@@ -11,9 +11,9 @@ from random import Random
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from faultbridge.domain.failure_domains import DeclaredDomain, FailureDomain, failure_domains
+from faultbridge.domain.cluster.failure_domains import DeclaredDomain, FailureDomain, failure_domains
+from faultbridge.domain.cluster.incidents import CorrelationLimits, Hold, Incident, IncidentChangeKind, IncidentStatus
 from faultbridge.domain.faults import Family
-from faultbridge.domain.incidents import CorrelationLimits, Hold, Incident, IncidentChangeKind, IncidentStatus
 from faultbridge.domain.nodes import DomainKind
 from faultbridge.pipeline.correlate.chance import OnsetHistory, is_unlikely
 from faultbridge.pipeline.correlate.life_cycle import IncidentChange, close_incident, correlate

@@ -6,10 +6,10 @@ from datetime import timedelta
 
 import pytest
 
-from faultbridge.domain.breakers import BreakerLimit, BreakerScope, BreakerState
 from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.cases import WaitingFor
-from faultbridge.domain.clusters import Control
+from faultbridge.domain.cluster.breakers import BreakerLimit, BreakerScope, BreakerState
+from faultbridge.domain.cluster.state import Control
 from faultbridge.domain.edges import Actor, CaseStatus, NodeStatus
 from faultbridge.repair.isolate import IsolationResult
 from tests.scenarios.world import CLUSTER, World, limits

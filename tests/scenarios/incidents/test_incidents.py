@@ -7,10 +7,10 @@ from datetime import timedelta
 
 import pytest
 
-from faultbridge.domain.breakers import BreakerLimit, BreakerScope
 from faultbridge.domain.cases import Phase, RepairAction, Resolution, WaitingFor
+from faultbridge.domain.cluster.breakers import BreakerLimit, BreakerScope
+from faultbridge.domain.cluster.incidents import Incident, IncidentStatus
 from faultbridge.domain.edges import CaseStatus, NodeStatus
-from faultbridge.domain.incidents import Incident, IncidentStatus
 from faultbridge.domain.policy import Match, Rule
 from faultbridge.storage import incidents as stored_incidents
 from faultbridge.storage import keys

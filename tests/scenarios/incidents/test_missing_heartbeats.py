@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from datetime import timedelta
 
+from faultbridge.domain.cluster.incidents import Incident
 from faultbridge.domain.edges import CaseStatus
-from faultbridge.domain.incidents import Incident
 from faultbridge.domain.nodes import NodeKey
 from faultbridge.domain.times import to_text
 from faultbridge.storage import incidents as stored_incidents

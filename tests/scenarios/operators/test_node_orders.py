@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from faultbridge.domain.cases import RepairAction, Resolution, WaitingFor
-from faultbridge.domain.clusters import Mode
+from faultbridge.domain.cluster.config import Mode
 from faultbridge.domain.edges import CaseStatus, NodeStatus
 from faultbridge.domain.policy import Match, Rule
 from faultbridge.errors import Rejected

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from faultbridge.domain.clusters import ClusterConfig
+from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.errors import Transient
 from faultbridge.pager.deliver import Paging
 from faultbridge.pager.page import PagerSettings

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from faultbridge.domain.cases import Resolution
-from faultbridge.domain.clusters import Mode
+from faultbridge.domain.cluster.config import Mode
 from faultbridge.domain.edges import CaseStatus, NodeStatus
 from faultbridge.domain.nodes import Isolation
 from faultbridge.domain.policy import OrchestratorUnreachable, Rule

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from faultbridge.domain.clusters import ProviderRole
+from faultbridge.domain.cluster.config import ProviderRole
 from faultbridge.domain.edges import NodeStatus
 from faultbridge.registry.registration import Registration
 from faultbridge.repair.attempt.recovery import RecoverAttempts

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from faultbridge.domain.cases import Resolution
-from faultbridge.domain.clusters import RepairOwner
+from faultbridge.domain.cluster.config import RepairOwner
 from faultbridge.domain.edges import CaseStatus, NodeStatus
 from faultbridge.ports import Verdict, Verification
 from faultbridge.registry.registration import Registration

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from faultbridge.domain.cases import Resolution
+from faultbridge.domain.cluster.spares import VERIFIED_FOR, Spare, SpareStatus
 from faultbridge.domain.edges import CaseStatus, NodeStatus
-from faultbridge.domain.spares import VERIFIED_FOR, Spare, SpareStatus
 from faultbridge.errors import Transient
 from faultbridge.ports import ProviderFailure, Verdict, Verification
 from faultbridge.registry.registration import Registration
@@ -216,7 +216,7 @@ def test_a_smaller_pool_terminates_its_surplus_spares() -> None:
 
 
 def test_a_cluster_without_repair_permission_has_no_pool() -> None:
-    from faultbridge.domain.clusters import Mode
+    from faultbridge.domain.cluster.config import Mode
 
     world = world_with(2)
     world.set_mode(Mode.DRY_RUN)

@@ -7,8 +7,8 @@ from datetime import timedelta
 import pytest
 
 from faultbridge.data.policies import default_policy
-from faultbridge.domain.breakers import BreakerLimit, BreakerState
 from faultbridge.domain.cases import RepairAction, Resolution, WaitingFor
+from faultbridge.domain.cluster.breakers import BreakerLimit, BreakerState
 from faultbridge.domain.edges import CaseStatus, NodeStatus
 from faultbridge.domain.faults import Action
 from faultbridge.domain.policy import Match, Rule

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from faultbridge.adapters.aws.clients import Clients
-    from faultbridge.domain.clusters import ProviderRole
+    from faultbridge.domain.cluster.config import ProviderRole
     from faultbridge.ports import (
         Clock,
         Collector,

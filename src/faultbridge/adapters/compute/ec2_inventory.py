@@ -10,7 +10,7 @@ from botocore.exceptions import ClientError
 from faultbridge.adapters.aws.clients import Clients
 from faultbridge.adapters.aws.errors import code_of, translated
 from faultbridge.adapters.compute.instance_roles import InstanceRoles
-from faultbridge.domain.clusters import ClusterConfig
+from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.domain.instances import Instance
 from faultbridge.domain.nodes import NETWORK_LAYERS, DomainKind
 from faultbridge.errors import Misconfigured, Rejected, Transient

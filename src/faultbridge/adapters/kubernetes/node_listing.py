@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from faultbridge.adapters.aws.clients import Clients
-from faultbridge.domain.clusters import ClusterConfig, ProviderRole
+from faultbridge.domain.cluster.config import ClusterConfig, ProviderRole
 from faultbridge.domain.instances import Instance
 from faultbridge.domain.nodes import NETWORK_LAYERS, DomainKind
 

@@ -13,7 +13,7 @@ from faultbridge.ports import CallResult, Clock, ClusterNode, ProviderFailure
 if TYPE_CHECKING:
     from faultbridge.adapters.aws.clients import Clients
     from faultbridge.adapters.kubernetes.node_client import NodeClient
-    from faultbridge.domain.clusters import ProviderRole
+    from faultbridge.domain.cluster.config import ProviderRole
 
 
 class EksOrchestrator:

@@ -7,8 +7,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from faultbridge.cli.render.output import Columns, Document
-from faultbridge.cli.render.safe_print import print_line
+from faultbridge.cli.render.output import Columns, Document, print_line
 from faultbridge.domain.safe_text import visible
 
 MIN_WIDEST_COLUMN = 24

@@ -10,7 +10,6 @@ from typing import Annotated, Any
 
 import typer
 
-from faultbridge.cli.render.safe_print import print_line
 from faultbridge.domain.safe_text import visible
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
@@ -30,6 +29,14 @@ class OutputFormat(StrEnum):
     TABLE = "table"
     JSON = "json"
     JSON_LINES = "jsonl"
+
+
+def print_line(text: str = "", *, to_stderr: bool = False, end: str = "\n", flush: bool = False) -> None:
+    """Print a text. Terminal escapes and direction marks in it are shown and have no effect.
+
+    Every other module of the command line prints through this function.
+    """
+    print(visible(text), file=sys.stderr if to_stderr else sys.stdout, end=end, flush=flush)
 
 
 def examples(*lines: str) -> str:

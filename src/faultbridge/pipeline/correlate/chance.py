@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from faultbridge.domain.failure_domains import FailureDomain
+from faultbridge.domain.cluster.failure_domains import FailureDomain
 from faultbridge.domain.faults import Family
 
 HALF_LIFE = timedelta(days=7)

@@ -8,9 +8,9 @@ from datetime import datetime, timedelta
 
 from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.cases import Case, WaitingFor
+from faultbridge.domain.cluster.incidents import Incident
 from faultbridge.domain.edges import CaseStatus
 from faultbridge.domain.faults import Family
-from faultbridge.domain.incidents import Incident
 from faultbridge.domain.nodes import Isolation, NodeState
 from faultbridge.domain.policy import Policy
 from faultbridge.pipeline.decide.case_moves import escalate_case, move_case, resolve_case

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from faultbridge.domain.faults import Family
-from faultbridge.domain.incidents import (
+from faultbridge.domain.cluster.incidents import (
     MAX_NODES,
     CorrelationLimits,
     Hold,
@@ -16,6 +15,7 @@ from faultbridge.domain.incidents import (
     IncidentStatus,
     incident_id,
 )
+from faultbridge.domain.faults import Family
 from faultbridge.domain.nodes import DomainKind
 from faultbridge.pipeline.correlate.shared_causes import SharedCause, find_shared_causes
 from faultbridge.pipeline.correlate.snapshot import AffectedNode, ClusterSnapshot, most_frequent, shared_subject

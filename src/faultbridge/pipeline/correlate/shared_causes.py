@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
-from faultbridge.domain.failure_domains import FailureDomain
+from faultbridge.domain.cluster.failure_domains import FailureDomain
+from faultbridge.domain.cluster.incidents import CorrelationLimits
 from faultbridge.domain.faults import Family
-from faultbridge.domain.incidents import CorrelationLimits
 from faultbridge.domain.nodes import DomainKind
 from faultbridge.pipeline.correlate.chance import is_unlikely
 from faultbridge.pipeline.correlate.snapshot import AffectedNode, ClusterSnapshot, by_domain

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from faultbridge.domain.failure_domains import FailureDomain
+from faultbridge.domain.cluster.failure_domains import FailureDomain
 from faultbridge.domain.faults import Family
 from faultbridge.domain.nodes import DomainKind
 from faultbridge.pipeline.correlate.chance import OnsetHistory

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from faultbridge.domain.breakers import Breaker, BreakerState
 from faultbridge.domain.cases import RepairAction, WaitingFor
-from faultbridge.domain.clusters import Control, QueuedCase
+from faultbridge.domain.cluster.breakers import Breaker, BreakerState
+from faultbridge.domain.cluster.state import Control, QueuedCase
 from faultbridge.domain.policy import Policy, Rule
 from faultbridge.pipeline.decide.maintenance_windows import is_open
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from faultbridge.domain.breakers import Breaker, BreakerLimit, BreakerScope, BreakerState, breaker_name
+from faultbridge.domain.cluster.breakers import Breaker, BreakerLimit, BreakerScope, BreakerState, breaker_name
 from faultbridge.domain.edges import NodeStatus
 from faultbridge.pipeline.decide.cluster_status import GROWING
 

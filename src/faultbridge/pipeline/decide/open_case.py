@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.cases import Case, RepairAction, WaitingFor, case_id
-from faultbridge.domain.clusters import ClusterConfig
+from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.domain.edges import CaseStatus
 from faultbridge.domain.faults import Action, Component, Severity
 from faultbridge.domain.policy import Policy

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from faultbridge.domain.cases import Case
-from faultbridge.domain.clusters import ClusterConfig, Mode
+from faultbridge.domain.cluster.config import ClusterConfig, Mode
 from faultbridge.domain.edges import CaseStatus, NodeStatus
 from faultbridge.domain.nodes import Isolation, NodeState
 from faultbridge.pipeline.decide.opt_out import FOREVER, LABEL, opted_out_until

@@ -8,9 +8,9 @@ from typing import Any
 
 from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.cases import Intent, Phase, RepairAction, WaitingFor
-from faultbridge.domain.clusters import Control
+from faultbridge.domain.cluster.failure_domains import failure_domains
+from faultbridge.domain.cluster.state import Control
 from faultbridge.domain.edges import NodeStatus
-from faultbridge.domain.failure_domains import failure_domains
 from faultbridge.domain.nodes import NodeState
 from faultbridge.pipeline import entry_builder
 from faultbridge.pipeline.correlate.held_cases import families_of

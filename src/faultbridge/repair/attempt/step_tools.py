@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Protocol
 
-from faultbridge.domain.clusters import ProviderRole
+from faultbridge.domain.cluster.config import ProviderRole
 from faultbridge.errors import Misconfigured
 from faultbridge.ledger.append import Append
 from faultbridge.ports import (

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from faultbridge.decoders.common.gpu_count import with_same_gpu_count
-from faultbridge.domain.spares import Spare, SpareStatus
+from faultbridge.domain.cluster.spares import Spare, SpareStatus
 from faultbridge.errors import Conflict
 from faultbridge.ledger.queries import query_all
 from faultbridge.log import log_cause

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from faultbridge.decoders.common.gpu_count import missing_gpus
-from faultbridge.domain.clusters import ClusterConfig, Mode
+from faultbridge.domain.cluster.config import ClusterConfig, Mode
+from faultbridge.domain.cluster.spares import Spare, SpareStatus
 from faultbridge.domain.edges import CaseStatus
-from faultbridge.domain.spares import Spare, SpareStatus
 from faultbridge.log import log_cause
 from faultbridge.ports import (
     ClusterNode,

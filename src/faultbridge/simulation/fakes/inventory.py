@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from faultbridge.domain.clusters import ClusterConfig
+from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.domain.instances import Instance
 from faultbridge.registry.instances import GroupMember
 from faultbridge.simulation.fakes.fleet import INSTANCE_TYPE, FakeFleet

@@ -7,7 +7,7 @@ from typing import Any
 
 from faultbridge.data.policies import default_policy
 from faultbridge.domain.cases import Case
-from faultbridge.domain.clusters import Control
+from faultbridge.domain.cluster.state import Control
 from faultbridge.domain.edges import CASE_EDGES, Actor, CaseStatus, allowed
 from faultbridge.domain.entries import EntryType
 from faultbridge.domain.nodes import NodeState

@@ -8,9 +8,9 @@ from datetime import datetime, timedelta
 
 from faultbridge.data.policies import default_policy
 from faultbridge.domain.cases import Intent, RepairAction
+from faultbridge.domain.cluster.spares import SpareStatus
 from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.policy import Limits
-from faultbridge.domain.spares import SpareStatus
 from faultbridge.domain.times import from_text
 from faultbridge.ports import LaunchRequest
 from faultbridge.repair.attempt.step_contract import StepOutcome

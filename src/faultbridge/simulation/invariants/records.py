@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from faultbridge import data
 from faultbridge.data.policies import default_policy
 from faultbridge.decoders import registry
-from faultbridge.domain.clusters import ClusterConfig
+from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.domain.faults import Fault, Observation, Snapshot
 from faultbridge.domain.nodes import NodeKey, NodeState
 from faultbridge.domain.records import Outcome

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from faultbridge.domain.spares import SpareStatus
+from faultbridge.domain.cluster.spares import SpareStatus
 from faultbridge.repair.spares.pool import SparePool
 from faultbridge.simulation.invariants.arithmetic import repairs_over_budget, unapproved_repairs
 from faultbridge.simulation.invariants.view import Invariant, SystemView

@@ -9,8 +9,7 @@ import typer
 
 from faultbridge.cli.commands.options import StackName
 from faultbridge.cli.errors.failures import EXIT_NOT_WELL
-from faultbridge.cli.render.output import JsonFlag, JsonlFlag, OutputFormat, examples, format_of, notice
-from faultbridge.cli.render.safe_print import print_line
+from faultbridge.cli.render.output import JsonFlag, JsonlFlag, OutputFormat, examples, format_of, notice, print_line
 from faultbridge.cli.stack.locate import DEFAULT_STACK
 
 app = typer.Typer(rich_markup_mode=None)

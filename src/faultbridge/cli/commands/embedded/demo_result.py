@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from faultbridge.cli.render.output import Columns, OutputFormat, show_one
-from faultbridge.cli.render.safe_print import print_line
+from faultbridge.cli.render.output import Columns, OutputFormat, print_line, show_one
 from faultbridge.domain.cases import Resolution
 from faultbridge.domain.edges import CaseStatus
 from faultbridge.domain.nodes import NodeState

@@ -13,11 +13,10 @@ from faultbridge.cli.commands.embedded.demo_result import DemoResult
 from faultbridge.cli.commands.records.send import sender
 from faultbridge.cli.render.columns import ENTRIES, entry_document
 from faultbridge.cli.render.live_output import LiveTable
-from faultbridge.cli.render.output import OutputFormat, notice
-from faultbridge.cli.render.safe_print import print_line
+from faultbridge.cli.render.output import OutputFormat, notice, print_line
 from faultbridge.cli.stack.locate import Target, use_environment
 from faultbridge.cli.stack.session import Session
-from faultbridge.domain.clusters import ClusterConfig, Mode, RepairOwner
+from faultbridge.domain.cluster.config import ClusterConfig, Mode, RepairOwner
 from faultbridge.domain.edges import CaseStatus
 from faultbridge.ingest.delivery_audit import audit_deliveries
 from faultbridge.ledger.timeline import Line, TimelineQuery, follow

@@ -15,7 +15,7 @@ from faultbridge.cli.render.output import examples, notice
 from faultbridge.cli.render.times import FUTURE_HELP, parse_future_time
 from faultbridge.cli.stack.command import stack_command, with_options
 from faultbridge.cli.stack.session import Session
-from faultbridge.domain.clusters import ClusterConfig, Mode, ProviderRole, RepairOwner
+from faultbridge.domain.cluster.config import ClusterConfig, Mode, ProviderRole, RepairOwner
 
 MIN_EXTERNAL_ID, MAX_EXTERNAL_ID = 2, 1224  # the limits of IAM
 ROLE_ARN = re.compile(r"arn:aws[a-z-]*:iam::\d{12}:role/[\w+=,.@/-]{1,512}")

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from faultbridge.domain.failure_domains import DECLARABLE, DeclaredDomain
+from faultbridge.domain.cluster.failure_domains import DECLARABLE, DeclaredDomain
 from faultbridge.domain.names import expand_host_list, node_name
 from faultbridge.domain.nodes import DomainKind
 from faultbridge.errors import Rejected

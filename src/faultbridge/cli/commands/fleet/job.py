@@ -14,7 +14,7 @@ from faultbridge.cli.stack.session import Session
 from faultbridge.domain.names import expand_host_list
 
 if TYPE_CHECKING:
-    from faultbridge.domain.jobs import Job
+    from faultbridge.domain.cluster.jobs import Job
     from faultbridge.jobs.jobs import Jobs
 
 app = typer.Typer(rich_markup_mode=None)

@@ -13,8 +13,7 @@ import typer
 
 from faultbridge.cli.commands.options import read_text
 from faultbridge.cli.errors.failures import EXIT_NOT_WELL
-from faultbridge.cli.render.output import JsonFlag, JsonlFlag, examples, format_of, notice, show_one
-from faultbridge.cli.render.safe_print import print_line
+from faultbridge.cli.render.output import JsonFlag, JsonlFlag, examples, format_of, notice, print_line, show_one
 from faultbridge.cli.stack.command import stack_command
 from faultbridge.cli.stack.session import Session
 from faultbridge.data import load_catalog

@@ -18,9 +18,9 @@ from faultbridge.cli.render.output import (
     examples,
     format_of,
     notice,
+    print_line,
     show,
 )
-from faultbridge.cli.render.safe_print import print_line
 from faultbridge.cli.stack.command import stack_command
 from faultbridge.cli.stack.session import Session
 

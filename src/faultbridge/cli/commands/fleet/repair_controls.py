@@ -12,10 +12,10 @@ from faultbridge.cli.render.output import Columns, Document, examples
 from faultbridge.cli.render.times import json_time, short_time
 from faultbridge.cli.stack.command import stack_command
 from faultbridge.cli.stack.session import Session
-from faultbridge.domain.breakers import domain_of
+from faultbridge.domain.cluster.breakers import domain_of
 
 if TYPE_CHECKING:
-    from faultbridge.domain.clusters import Control
+    from faultbridge.domain.cluster.state import Control
 
 app = typer.Typer(rich_markup_mode=None)
 

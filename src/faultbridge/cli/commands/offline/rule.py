@@ -8,8 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from faultbridge.cli.errors.failures import EXIT_NOT_WELL
-from faultbridge.cli.render.output import Columns, JsonFlag, JsonlFlag, examples, format_of, notice, show
-from faultbridge.cli.render.safe_print import print_line
+from faultbridge.cli.render.output import Columns, JsonFlag, JsonlFlag, examples, format_of, notice, print_line, show
 from faultbridge.cli.rules.cloudformation import template_text
 from faultbridge.cli.rules.rule_file import failures, read_rule
 

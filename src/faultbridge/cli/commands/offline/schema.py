@@ -12,8 +12,7 @@ import typer
 
 from faultbridge.cli.commands.options import STDIN
 from faultbridge.cli.errors.failures import EXIT_NOT_WELL
-from faultbridge.cli.render.output import Columns, JsonFlag, JsonlFlag, examples, format_of, notice, show
-from faultbridge.cli.render.safe_print import print_line
+from faultbridge.cli.render.output import Columns, JsonFlag, JsonlFlag, examples, format_of, notice, print_line, show
 from faultbridge.errors import Rejected
 from faultbridge.events.json_schema.build import EVENT_MODELS, closed_form, open_schema
 from faultbridge.events.json_schema.validation import problems

@@ -7,8 +7,16 @@ from typing import Annotated
 import typer
 
 from faultbridge.cli.errors.failures import EXIT_NOT_WELL
-from faultbridge.cli.render.output import Columns, JsonFlag, JsonlFlag, examples, format_of, notice, show_one
-from faultbridge.cli.render.safe_print import print_line
+from faultbridge.cli.render.output import (
+    Columns,
+    JsonFlag,
+    JsonlFlag,
+    examples,
+    format_of,
+    notice,
+    print_line,
+    show_one,
+)
 
 app = typer.Typer(rich_markup_mode=None)
 

@@ -14,8 +14,7 @@ import typer
 from faultbridge.cli.commands.records.causes import show_chain
 from faultbridge.cli.render.columns import ENTRIES, entry_document
 from faultbridge.cli.render.live_output import LiveTable
-from faultbridge.cli.render.output import examples, notice
-from faultbridge.cli.render.safe_print import print_line
+from faultbridge.cli.render.output import examples, notice, print_line
 from faultbridge.cli.render.times import PAST_HELP, parse_time
 from faultbridge.cli.stack.archive_copy import ArchiveOption, archived_entries
 from faultbridge.cli.stack.command import stack_command

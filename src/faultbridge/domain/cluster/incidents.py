@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from faultbridge.domain.failure_domains import FailureDomain
+from faultbridge.domain.cluster.failure_domains import FailureDomain
 from faultbridge.domain.faults import Family
 from faultbridge.domain.nodes import DomainKind
 from faultbridge.domain.times import to_text

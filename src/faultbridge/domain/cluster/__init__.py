@@ -1,0 +1,11 @@
+"""Domain of a cluster: everything that concerns many nodes at once.
+
+Reading order:
+
+- `config`: the registration of a cluster: its systems, its mode and who owns its repairs.
+- `state`: the recorded status of a cluster, its repair slots and its repair queue.
+- `breakers`: circuit breakers that stop repairs when too many nodes fail at once.
+- `failure_domains`: what several nodes share and lose together.
+- `incidents`: one shared cause behind the faults of many nodes.
+- `jobs`, `spares`: training jobs, and instances that are verified in advance.
+"""

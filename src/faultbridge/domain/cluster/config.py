@@ -1,0 +1,109 @@
+"""Cluster configuration: how a cluster is registered, which systems run it, and who may repair its nodes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from zlib import crc32
+
+from faultbridge.domain.cluster.failure_domains import DeclaredDomain
+from faultbridge.errors import Rejected
+
+EKS = "eks"
+"""The orchestrator name of clusters that run on Amazon EKS."""
+
+
+class Mode(StrEnum):
+    """What Faultbridge does in a cluster: only observe, only report its decisions, or act on them."""
+
+    OBSERVE = "observe"
+    DRY_RUN = "dry_run"
+    ACT = "act"
+
+
+class RepairOwner(StrEnum):
+    """The owner of repairs: Faultbridge, the provider's automation, or no automation."""
+
+    FAULTBRIDGE = "faultbridge"
+    PROVIDER = "provider"
+    OBSERVE = "observe"
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderRole:
+    """The IAM role for a cluster in another account; its trust policy requires the external id."""
+
+    arn: str
+    external_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterConfig:
+    """The registration of a cluster.
+
+    `expected` is the number of nodes. `shards` cannot change after registration.
+    `trusted_senders` may send records about every node of the cluster: `<role id>:<session>`, or `<role id>:*`.
+    `node_roles` are the ids of the roles that instances of the cluster have; a session of another role proves no
+    instance. Without them, every role counts.
+    `eks_cluster` and `hyperpod_cluster` are the names in those services. `provider_role` is set when the cluster is
+    in another account. Until `maintenance_until` Faultbridge repairs no node.
+    `instance_types` are launched in this order: the next one when the previous one has no capacity, in any of the
+    `subnets`. Without them the launch template decides. `spares` is the number of spare instances to keep, launched
+    from the launch template `spare_group`. `domains` are failure domains that no inventory reports.
+    """
+
+    cluster: str
+    provider: str = "ec2-auto-scaling"
+    orchestrator: str = "none"
+    verifier: str = "ssm-dcgm"
+    restarter: str = "ssm"
+    repair_owner: RepairOwner = RepairOwner.OBSERVE
+    mode: Mode = Mode.OBSERVE
+    shards: int = 1
+    expected: int = 0
+    policy: str | None = None
+    version: int = 0
+    trusted_senders: tuple[str, ...] = ()
+    node_roles: tuple[str, ...] = ()
+    eks_cluster: str | None = None
+    hyperpod_cluster: str | None = None
+    provider_role: ProviderRole | None = None
+    maintenance_until: datetime | None = None
+    instance_types: tuple[str, ...] = ()
+    subnets: tuple[str, ...] = ()
+    spares: int = 0
+    spare_group: str | None = None
+    domains: tuple[DeclaredDomain, ...] = ()
+
+    def validated(self) -> ClusterConfig:
+        """Return this registration; raises `no_eks_cluster` when the EKS cluster name is missing."""
+        if self.orchestrator == EKS and not self.eks_cluster:
+            raise Rejected(
+                "no_eks_cluster", f"the EKS cluster name is missing: {self.cluster}; orchestrator {EKS} requires it"
+            )
+        return self
+
+    @property
+    def acts(self) -> bool:
+        """Return whether Faultbridge repairs here, or reports in dry run what it would repair."""
+        return self.repair_owner is RepairOwner.FAULTBRIDGE and self.mode is not Mode.OBSERVE
+
+    @property
+    def follows_provider(self) -> bool:
+        """Return whether the provider's automation repairs here and Faultbridge only verifies the result."""
+        return self.repair_owner is RepairOwner.PROVIDER and self.mode is Mode.ACT
+
+    @property
+    def opens_cases(self) -> bool:
+        """Return whether a fault in this cluster opens a case."""
+        return self.acts or self.follows_provider
+
+    def shard(self, node: str) -> int:
+        """Return the shard that holds the rows of a node."""
+        return shard_of(node, self.shards)
+
+
+def shard_of(name: str, shards: int) -> int:
+    """Return the shard of a name: evenly distributed, and always the same for the same name."""
+    return crc32(name.encode()) % shards

@@ -1,0 +1,97 @@
+"""Cluster state: the recorded status of a cluster, its repair slots, and the cases that wait for a slot."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+
+from faultbridge.domain.cases import RepairAction, WaitingFor
+from faultbridge.domain.cluster.breakers import Breaker, BreakerScope, BreakerState, breaker_name
+from faultbridge.domain.cluster.failure_domains import FailureDomain
+from faultbridge.domain.cluster.incidents import Hold
+from faultbridge.domain.faults import Family
+from faultbridge.domain.nodes import Head, NodeKey
+
+
+class ClusterStatus(StrEnum):
+    """The status of a cluster, derived from the statuses of its nodes."""
+
+    HEALTHY = "healthy"
+    DEGRADED = "degraded"
+    RECOVERING = "recovering"
+    CRITICAL = "critical"
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterState:
+    """The last recorded status of a cluster, the number of its nodes in each status, and its open incidents."""
+
+    cluster: str
+    head: Head = field(default_factory=Head)
+    status: ClusterStatus | None = None
+    counts: Mapping[str, int] = field(default_factory=dict)
+    incidents: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    """The repair slots of a cluster, and everything that blocks new repairs.
+
+    Every admission is written under the condition that `version` is unchanged.
+    `holders` maps each case with a slot to the time since which it holds the slot. `starts` are recent repair starts.
+    `breakers` holds every breaker that has opened before, by name. `no_capacity_until` maps each group without
+    provider capacity to the time of the next try. `events` maps each breaker, `budget`, `pause` and hold to the id of
+    its last entry, which causes the next one. `holds` has an entry for each incident that is not closed, and for a
+    recently closed one, by incident id.
+    """
+
+    cluster: str
+    version: int = 0
+    holders: Mapping[str, datetime] = field(default_factory=dict)
+    starts: tuple[datetime, ...] = ()
+    paused: bool = False
+    breakers: Mapping[str, Breaker] = field(default_factory=dict)
+    no_capacity_until: Mapping[str, datetime] = field(default_factory=dict)
+    budget_used_up: bool = False
+    events: Mapping[str, str] = field(default_factory=dict)
+    holds: Mapping[str, Hold] = field(default_factory=dict)
+
+    def breaker(self, domain: str | None) -> Breaker | None:
+        """Return the strictest open or half-open breaker for nodes of a failure domain, or None."""
+        names = [breaker_name(BreakerScope.CLUSTER)]
+        names += [breaker_name(BreakerScope.DOMAIN, domain)] if domain else []
+        tripped = [self.breakers[name] for name in names if name in self.breakers]
+        order = list(BreakerState)
+        strictest = max(tripped, key=lambda breaker: order.index(breaker.state), default=None)
+        return None if strictest is None or strictest.state is BreakerState.CLOSED else strictest
+
+    def incident_of(self, domains: Collection[FailureDomain], families: Collection[Family]) -> str | None:
+        """Return the id of the incident that holds the repair of a node, by its domains and families, or None."""
+        return next((name for name, hold in sorted(self.holds.items()) if hold.covers(domains, families)), None)
+
+
+@dataclass(frozen=True, slots=True)
+class QueuedCase:
+    """One case in the repair queue, as admission reads it.
+
+    `priority` 0 is the most urgent; `since` is when the case was first queued. `approved` is set when an operator
+    approved the next attempt, `approval_pending` while the approval request is unanswered. `reason` is why it waits.
+    """
+
+    key: NodeKey
+    case: str
+    repair_action: RepairAction
+    priority: int
+    since: datetime
+    waiting_for: WaitingFor | None = None
+    not_before: datetime | None = None
+    rule: str = ""
+    domain: str | None = None
+    group: str | None = None
+    approved: bool = False
+    approval_pending: bool = False
+    reason: str = ""
+    domains: tuple[FailureDomain, ...] = ()
+    families: tuple[Family, ...] = ()
