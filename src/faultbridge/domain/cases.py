@@ -143,12 +143,11 @@ class Approval:
 class Case:
     """The latest case of a node, stored inside the node's state: a node has at most one live case.
 
-    `marks` holds when the case first reached each status or phase; the closing entry reports the durations.
-    `uncounted` attempts do not count against the policy's limit: they ended without capacity, by a pause, or with a
-    repair action that a stronger one follows.
-    A `cancelled` case releases no instance: its attempt only returns the node to service.
-    An absorbed case waits for `incident`, and had the status `held_from` before. After the incident, a case that is
-    only verified still names it.
+    `marks` holds when the case first reached each status or phase; the closing entry reports the durations. `uncounted`
+    is the number of attempts that do not count against the policy's limit, for example because the provider had no
+    capacity or an operator paused the cluster. A `cancelled` case releases no instance: its attempt only returns the
+    node to service. `incident` is the incident that an absorbed case waits for; `held_from` is the status of the case
+    before. A case keeps `incident` if its node is only verified after the incident.
     """
 
     id: str

@@ -20,7 +20,7 @@ class Kind(StrEnum):
 class Scope(StrEnum):
     """The part of a node that a fault belongs to; the fault ends when that part is restarted or replaced.
 
-    Shortest-lived first.
+    Listed from the part with the shortest life to the part with the longest.
     """
 
     PROCESS = "process"

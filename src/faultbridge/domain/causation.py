@@ -27,7 +27,7 @@ STARTS_CHAINS = frozenset({Actor.CLI, Actor.INVENTORY, Actor.ARCHIVE})
 def name_causes(
     before: NodeState, after: NodeState, drafts: Iterable[Draft], stream: Stream, actor: Actor
 ) -> tuple[NodeState, tuple[Draft, ...]]:
-    """Return the next state with the event ids that later commits name, and the drafts, each with its cause."""
+    """Give each draft its cause; also return the next state with the event ids that later commits name as causes."""
     drafts = tuple(drafts)
     if not drafts:
         return after, ()

@@ -80,7 +80,7 @@ class Condition:
         return frozenset(source for source, reporter in self.reporters.items() if reporter.active)
 
     def counted_within(self, hours: int) -> int:
-        """Return the number of observations within whole clock hours up to the last observation."""
+        """Return the number of observations in the last `hours` clock hours; the last observation's hour counts."""
         earliest = hour_of(self.last_at - timedelta(hours=hours - 1))
         return sum(count for hour, count in self.hours.items() if hour >= earliest)
 
@@ -108,7 +108,7 @@ class Tombstone:
 
 
 def identity(component: Component, devices: Iterable[Component]) -> Component:
-    """Return a component with the identifiers of the same device in the node's device list."""
+    """Add to a component the identifiers that the node's device list has for the same device."""
     for device in devices:
         if device.type == component.type and _same_device(device, component):
             return Component(

@@ -157,5 +157,5 @@ CASE_EDGES: tuple[Edge, ...] = (
 
 
 def allowed(edges: Iterable[Edge], source: str | None, target: str, actor: Actor) -> bool:
-    """Return whether a table permits this transition to this actor."""
+    """Return whether a transition table permits this actor to make this transition."""
     return any(edge.source == source and edge.target == target and actor in edge.actors for edge in edges)

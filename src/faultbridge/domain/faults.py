@@ -14,7 +14,7 @@ from enum import StrEnum
 
 
 class Severity(StrEnum):
-    """The effect of a fault on the node, mildest first: record, watch, repair after a drain, unusable now."""
+    """How much a fault affects a node, mildest first: record it, watch it, repair after a drain, unusable now."""
 
     INFO = "info"
     WARNING = "warning"
@@ -56,7 +56,7 @@ _ACTION_RANK = {action: rank for rank, action in enumerate(Action)}
 
 
 class Family(StrEnum):
-    """Fault families that often have one cause outside of the nodes; every other fault belongs to no family."""
+    """Groups of faults that often have one cause outside the nodes; most faults belong to no family."""
 
     NETWORK = "network"
     POWER = "power"

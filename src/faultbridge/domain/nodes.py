@@ -42,7 +42,7 @@ class Isolation(StrEnum):
 class Incarnation:
     """The instance and boot that back a node; `instance` and `boot` count from 1.
 
-    `since` is when Faultbridge first knew this instance or boot.
+    `since` is when Faultbridge first saw this instance or boot.
     """
 
     instance: int
@@ -95,7 +95,7 @@ class Ignored:
 
 
 class CaseEvent(NamedTuple):
-    """The last entry of a case: its event id is the cause of the next one."""
+    """The event id of the latest entry of a case; the next entry of the case names it as its cause."""
 
     case_id: str
     event_id: str

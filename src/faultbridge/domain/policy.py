@@ -46,7 +46,7 @@ class Match:
         )
 
     def below_count(self, condition: Condition, at: datetime) -> bool:
-        """Return whether the rule may apply once the condition has more observations than it had at `at`."""
+        """Return whether the rule requires a number of observations that the condition had not reached at `at`."""
         if self.count == 1 or (self.codes and not _matches_any(condition.code, self.codes)):
             return False
         return replace(condition, last_at=at).counted_within(self.hours) < self.count
@@ -65,7 +65,7 @@ class OrchestratorUnreachable(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A recurring time in which repairs may start: `cron` has the five usual fields, `zone` is an IANA name."""
+    """A recurring maintenance window: `cron` is a cron expression with five fields, `zone` an IANA time zone."""
 
     cron: str
     duration: timedelta
@@ -154,7 +154,7 @@ class Policy:
         return next(matching, _DEFAULT_RULE)
 
     def needs_count(self, condition: Condition, at: datetime) -> bool:
-        """Return whether a rule with a minimum count was not yet satisfied by the observations at `at`."""
+        """Return whether any rule requires a number of observations that the condition had not reached at `at`."""
         return any(rule.match.below_count(condition, at) for rule in self.rules)
 
     def rule_named(self, name: str) -> Rule:

@@ -32,7 +32,7 @@ class RawRecord:
 
 
 class Outcome(StrEnum):
-    """The result of processing a record: the strongest that applies, weakest first in this list."""
+    """The result of processing a raw record, weakest first; of several results, the strongest is recorded."""
 
     CLEAN = "clean"
     DUPLICATE = "duplicate"

@@ -147,7 +147,7 @@ def read_spare(row: Mapping[str, Any]) -> Spare:
 
 
 def control_item(control: Control, now: datetime) -> Item:
-    """Return the item of a cluster's repair slots; single `holders` can be removed by an update."""
+    """Return the item of a cluster's repair slots; `holders` is a mapping, so that an update can remove one slot."""
     dumped = dump(control)
     attributes = dumped if isinstance(dumped, dict) else {}
     return item(keys.cluster_control(control.cluster), now, {"holders": {}, **attributes})

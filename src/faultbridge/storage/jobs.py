@@ -64,7 +64,7 @@ def read_job(row: Mapping[str, Any]) -> Job:
 
 
 def nodes_of(row: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the nodes in the row of a running job."""
+    """Return the names of the nodes on which a job runs, from the row that lists the running job."""
     return tuple(row["nodes"])
 
 

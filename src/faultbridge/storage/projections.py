@@ -92,7 +92,7 @@ def _unhealthy_row(state: NodeState, config: ClusterConfig, now: datetime) -> It
 
 
 def _incident(state: NodeState) -> str | None:
-    """Return the incident that a node's case waits for, or after which it is only verified, or None."""
+    """Return the id of the incident that a node's case waits for, or waited for before its verification; or None."""
     case = state.live_case
     if case is None:
         return None

@@ -32,8 +32,8 @@ class ItemKind:
     """One kind of item: patterns of its keys, and the names of its attributes by their proof.
 
     Every item has `pk`, `sk`, `schema` and `updated_at`; the last two are unproven unless listed. `state.head` names
-    one key of the mapping `state`. `may_lack` names derived attributes whose absence
-    is not detected. `limit` says what the unproven attributes do, or in which case a derived one is not compared.
+    one key of the mapping `state`. `may_lack` names derived attributes whose absence is not detected. `limit` explains
+    what the unproven attributes are used for, or when a derived attribute is not compared.
     """
 
     name: str

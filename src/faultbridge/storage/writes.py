@@ -115,7 +115,7 @@ class Page:
 
 
 class Index(NamedTuple):
-    """One of the six global secondary indexes: its name, its key attributes, and whether it has no other attribute."""
+    """A global secondary index: its name, the attributes of its key, and whether it contains only the keys of items."""
 
     name: str
     pk: str

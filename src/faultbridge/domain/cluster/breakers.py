@@ -44,8 +44,8 @@ class BreakerLimit:
 class Breaker:
     """The state of one breaker, when it was entered, and the node counts at that time.
 
-    `failing` of `of` nodes failed. Cases opened up to `ignored_before` do not count: an operator closed the breaker
-    although they were open.
+    `failing` is the number of failing nodes and `of` the number of all nodes that the breaker counts. Cases opened up
+    to `ignored_before` do not count: an operator closed the breaker although they were open.
     """
 
     state: BreakerState

@@ -86,12 +86,12 @@ class ClusterConfig:
 
     @property
     def acts(self) -> bool:
-        """Return whether Faultbridge repairs here, or reports in dry run what it would repair."""
+        """Return whether Faultbridge repairs the nodes of the cluster; in dry run it only reports what it would do."""
         return self.repair_owner is RepairOwner.FAULTBRIDGE and self.mode is not Mode.OBSERVE
 
     @property
     def follows_provider(self) -> bool:
-        """Return whether the provider's automation repairs here and Faultbridge only verifies the result."""
+        """Return whether the provider's automation repairs the nodes and Faultbridge only verifies them."""
         return self.repair_owner is RepairOwner.PROVIDER and self.mode is Mode.ACT
 
     @property

@@ -37,7 +37,7 @@ class IncidentStatus(StrEnum):
 
 
 class IncidentChangeKind(StrEnum):
-    """The kind of one change of an incident."""
+    """What happened to an incident, for example that it opened or that more nodes joined it."""
 
     OPENED = "opened"
     GROWN = "grown"
@@ -48,12 +48,12 @@ class IncidentChangeKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CorrelationLimits:
-    """When the faults of many nodes are one incident, and how long it holds their repairs.
+    """When the faults of many nodes are one incident, and how long the incident delays their repairs.
 
-    An incident opens when at least `nodes` nodes, and at least `percent` percent of a failure domain, begin to show
-    faults of one family within `window`, and when that is less likely than one in `odds` by the domain's own history.
-    The narrowest domain that contains `explains` percent of these nodes is its domain. It closes when no node is
-    affected for `quiet`. After `max_age` it holds no repair any more.
+    An incident opens if at least `nodes` nodes, and at least `percent` percent of a failure domain, begin to show
+    faults of one family within `window`, and if the domain's own history makes that less likely than one in `odds`. The
+    incident belongs to the narrowest domain that contains `explains` percent of these nodes. It closes when no node has
+    been affected for `quiet`. After `max_age` repairs no longer wait for it.
     """
 
     nodes: int = 3
@@ -69,8 +69,8 @@ class CorrelationLimits:
 class Hold:
     """The part of an incident that decides whether a repair waits.
 
-    It covers the nodes of the failure domain that show a fault of the family. `holding` is False after the maximum
-    age. `ended_at` is set once the incident is closed: faults up to then open no further incident.
+    It covers the nodes of the failure domain that show a fault of the family. `holding` is False after the maximum age.
+    `ended_at` is when the incident was closed: faults that began before it open no further incident.
     """
 
     family: Family
@@ -91,9 +91,9 @@ class Hold:
 class Incident:
     """One incident of a cluster.
 
-    `nodes` are the names of the affected nodes, and `affected` is their number; `of` is the number of nodes of the
-    failure domain. `code` is the most frequent fault code and `subject` the remote thing that most faults name.
-    Faults that began before `evidence_since` do not belong to it.
+    `nodes` are the names of the affected nodes, `affected` is their number, and `of` the number of nodes of the failure
+    domain. `code` is the most frequent fault code. `subject` is the remote object, such as a switch or a file server,
+    that most faults name. Faults that began before `evidence_since` do not belong to the incident.
     """
 
     id: str

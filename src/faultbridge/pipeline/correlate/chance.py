@@ -1,7 +1,7 @@
 """Chance: whether a number of faults within a time window is unlikely by the history of a failure domain.
 
 The history counts the nodes that began to show faults of a family, per failure domain. Counts decay with a half-life,
-so that the rate follows the domain. Faults that belong to an incident are not counted.
+so that recent faults weigh more than old ones. Faults that belong to an incident are not counted.
 """
 
 from __future__ import annotations
@@ -51,7 +51,10 @@ class OnsetHistory:
         return max(prior, _decayed(counted, now) / _SCALE * (window / weight))
 
     def counting(self, onsets: Iterable[tuple[Family, FailureDomain, datetime]], until: datetime) -> OnsetHistory:
-        """Return the history with the onsets after `self.until` and up to `until`; rare domains are dropped."""
+        """Return the history with the onsets after `self.until` and up to `until` added.
+
+        Only the domains with the highest counts are kept, at most `MAX_DOMAINS`.
+        """
         counts = dict(self.counts)
         for family, domain, at in onsets:
             if at > until or (self.until is not None and at <= self.until):

@@ -50,7 +50,7 @@ def correlate(
     """Return the changes of a cluster's incidents.
 
     `incidents` are those that are not closed. `ended` are closed ones: faults that began before their end open no
-    further incident. The result is empty when it is applied again at the same time.
+    further incident. After the changes are applied, a second call at the same time returns no change.
     """
     live = sorted((one for one in incidents if _is_known(one, snapshot)), key=lambda one: (one.opened_at, one.id))
     before = {one.id: one for one in live}
@@ -60,12 +60,12 @@ def correlate(
 
 
 def _is_known(incident: Incident, snapshot: ClusterSnapshot) -> bool:
-    """Return whether a snapshot can change an incident: only the sweep knows whether records arrive."""
+    """Return whether a snapshot can change an incident; an `intake` incident needs to know whether records arrive."""
     return snapshot.knows_intake or incident.domain.kind is not DomainKind.INTAKE
 
 
 def close_incident(incident: Incident, now: datetime, reason: str, operator: str | None = None) -> Incident:
-    """Return a closed incident: it holds no repair any more."""
+    """Return a closed incident, for which no repair waits."""
     return replace(incident, status=IncidentStatus.CLOSED, closed_at=now, reason=reason, operator=operator)
 
 
@@ -99,7 +99,7 @@ def _contains(incident: Incident, cause: SharedCause) -> bool:
 
 
 def _ignored(node: AffectedNode, incidents: Iterable[Incident], ended: Iterable[Hold]) -> bool:
-    """Return whether a node's fault belongs to an incident that holds nothing any more."""
+    """Return whether a node's fault belongs to an incident that no longer delays repairs."""
     past = [(one.family, one.domain, one.expired_at) for one in incidents]
     past += [(one.family, one.domain, one.ended_at) for one in ended]
     return any(
@@ -129,7 +129,10 @@ def _open(
 def _evidence_since(
     snapshot: ClusterSnapshot, cause: SharedCause, family: Family, limits: CorrelationLimits
 ) -> datetime:
-    """Return since when faults of the domain belong together: no two began further apart than the window."""
+    """Return the start of the period whose faults in the domain belong to the incident.
+
+    The period reaches back as long as each fault began within the window before the next one.
+    """
     start = min(one.since for one in cause.affected)
     in_domain = (one.since for one in snapshot.of_family(family) if cause.domain in one.domains)
     for since in sorted(in_domain, reverse=True):

@@ -42,9 +42,10 @@ def needs_sizes(affected: Iterable[AffectedNode], limits: CorrelationLimits) -> 
 def find_shared_causes(
     snapshot: ClusterSnapshot, affected: Iterable[AffectedNode], limits: CorrelationLimits, now: datetime
 ) -> tuple[SharedCause, ...]:
-    """Return the failure domains that explain these nodes of one family, each node by one of them.
+    """Return the failure domains that explain the faults of these nodes, all of one fault family.
 
-    Of the domains that contain `limits.explains` percent of the affected nodes of the widest one, the narrowest wins.
+    Starts with the widest suspicious domain and replaces it by the narrowest one that contains `limits.explains`
+    percent of its affected nodes. Domains whose nodes are already explained are skipped.
     """
     found = (
         SharedCause(domain, burst, max(snapshot.sizes.get(domain, 0), len(members)))
@@ -64,7 +65,7 @@ def find_shared_causes(
 
 
 def _largest_burst(members: Iterable[AffectedNode], limits: CorrelationLimits) -> tuple[AffectedNode, ...]:
-    """Return the most nodes whose faults began within one window; of equally many, the latest."""
+    """Return the largest group of nodes whose faults began within one window; of equal groups the latest."""
     ordered = sorted(members, key=lambda one: (one.since, one.node))
     largest: tuple[int, int] = (0, 0)
     first = 0

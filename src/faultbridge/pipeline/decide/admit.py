@@ -23,7 +23,7 @@ HOUR = timedelta(hours=1)
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A case that must wait, and why; the reason text stays the same while the reason is the same."""
+    """A case that must wait, and why; the text of the reason changes only when the reason changes."""
 
     queued: QueuedCase
     waiting_for: WaitingFor
@@ -31,9 +31,9 @@ class Refused:
 
     @property
     def recorded(self) -> bool:
-        """Return whether the case already waits for this, and an operator was asked if it waits for an approval.
+        """Return whether the queued case already has this refusal, so that nothing needs to be written.
 
-        A budget has two limits, so a case that waits for it also names the limit.
+        For a missing approval, the operator must have been asked. For the budget, the text must name the same limit.
         """
         queued = self.queued
         same = queued.waiting_for is self.waiting_for

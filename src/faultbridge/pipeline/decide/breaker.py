@@ -1,7 +1,7 @@
 """Circuit breaker rule: whether too many nodes fail at once for further repairs.
 
-The pure rule; `repair/breakers.py` applies it, so that no more nodes are taken out of service. Nodes that are not in
-service yet are not failing, so a growing cluster opens no breaker.
+This is the pure rule. `repair/breakers.py` applies it and takes no more nodes out of service while a breaker is open.
+Nodes that are not in service yet are not failing, so a growing cluster opens no breaker.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ def due_at(state: NodeState, now: datetime | None = None) -> datetime | None:
 
 
 def _recovered(state: NodeState) -> bool:
-    """Return whether a node in service has a status or a waiting case that its conditions no longer justify."""
+    """Return whether a node in service may return to healthy, or its waiting case may close, because faults ended."""
     if state.status is None or not state.status.in_service or state.isolation is not Isolation.NONE:
         return False
     impaired = state.severity is not None and state.severity.rank >= Severity.WARNING.rank
@@ -75,7 +75,7 @@ def escalate_case(decided: Transition, case: Case, now: datetime, reason: str) -
 
 
 def drop_approval(case: Case, now: datetime, text: str) -> tuple[Case, tuple[Draft, ...]]:
-    """Return a case whose approval no longer counts, asked or granted; an unanswered request ends with this note.
+    """Return a case without its approval or approval request; `text` is the note that ends an unanswered request.
 
     A case that waited for the answer waits for admission, which asks again if the next attempt requires approval.
     """

@@ -120,7 +120,7 @@ def _record_changes(decided: Transition, changes: tuple[Change, ...], rules: Rul
 
 
 def _with_policy_severity(change: Change, state: NodeState) -> Change:
-    """Return a change with the severity and action that the policy gave its condition, for the entry."""
+    """Give a change the severity and action that the policy set for its condition, as its entry records them."""
     condition = change.condition
     if condition is None or change.kind is ChangeKind.ENDED:
         return change

@@ -1,8 +1,8 @@
 """Instance pairing: decide which unassigned instance of a group belongs to which of its nodes.
 
-A repair launches and attaches the successor of its node itself. Therefore the youngest instances stay unassigned, one
-for each vacant node that is under repair or whose instance may still exist: a successor is always launched after the
-old instance was released.
+A repair launches the successor of its node and attaches it. Pairing must not assign that instance to another node, so
+it leaves the youngest instances unassigned: one for each vacant node that is under repair, or whose instance may still
+exist. A successor is always launched after the old instance was released, so it is among the youngest.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Maintenance windows: whether a window is open at a time, by the clock of its own time zone.
+"""Maintenance windows: whether a window is open at a time, in the window's own time zone.
 
 `cronsim` evaluates the cron expression, with the rules of Debian's cron for changes to and from daylight saving time.
-It is imported at the first window, because most policies have none.
+It is imported when the first window is evaluated, because most policies have none.
 """
 
 from __future__ import annotations

@@ -13,11 +13,11 @@ from faultbridge.pipeline.fold.changes import Change, ChangeKind
 
 
 def apply_policy(state: NodeState, changes: Iterable[Change], policy: Policy) -> tuple[NodeState, tuple[Change, ...]]:
-    """Return the node with the policy's severities and actions, and the changes that this caused.
+    """Apply the policy's severities and actions to a node; return the node and the additional changes to record.
 
-    A change is returned only for a condition without any other change now: for example, it was observed so often that
-    another rule applies to it. At most 8 such conditions change in one commit, the worst first; the others change with
-    the next observation of the node.
+    `changes` are the changes of this commit; their conditions need no additional change. Any other condition may now
+    match another rule, for example because it was observed often enough. At most 8 such conditions change in one
+    commit, the worst first; the others change with the next observation of the node.
     """
     changed = {(change.condition.code, change.condition.component) for change in changes if change.condition}
     conditions: dict[str, Condition] = {}

@@ -12,7 +12,7 @@ _ORDER = list(RepairAction)
 
 
 class Choice(NamedTuple):
-    """The repair action of the next attempt, None when an operator must act, and the reason if it changed."""
+    """The chosen repair action, or None if an operator must act; `reason` says why it is not the requested one."""
 
     repair_action: RepairAction | None
     reason: str = ""
@@ -49,7 +49,7 @@ def required_repair_action(state: NodeState, case: Case, policy: Policy) -> Repa
 
 
 def next_repair_action(case: Case, policy: Policy, *, at_least: RepairAction) -> RepairAction | None:
-    """Return the least disruptive repair action from `at_least` on that the case's rule permits, or None."""
+    """Return the least disruptive permitted repair action that is at least as strong as `at_least`, or None."""
     permitted = policy.rule_named(case.rule).repair_actions
     return next((action for action in _ORDER[_ORDER.index(at_least) :] if action in permitted), None)
 

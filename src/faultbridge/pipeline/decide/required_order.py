@@ -1,7 +1,7 @@
-"""Required order: the operator's command without which a node or its case does not move on.
+"""Required order: the command that an operator must run before a node or its case can continue.
 
-The pure rule; `ops/required_orders.py` applies it to the nodes of a cluster. A state without a required order is
-final, or time alone leads out of it.
+This is the pure rule; `ops/required_orders.py` applies it to the nodes of a cluster. A state without a required order
+is final, or ends without an operator.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from faultbridge.pipeline.decide.opt_out import FOREVER, LABEL, opted_out_until
 
 @dataclass(frozen=True, slots=True)
 class RequiredOrder:
-    """Why a node or case does not move on by itself, and the exact command that moves it."""
+    """Why a node or case cannot continue by itself, and the exact command that lets it continue."""
 
     reason: str
     command: str
 
 
 def required_order(state: NodeState, config: ClusterConfig, now: datetime, *, paused: bool) -> RequiredOrder | None:
-    """Return the command that a node waits for; None if the node needs none, or if time alone moves it on.
+    """Return the command that a node waits for; None if it can continue without an operator.
 
     `paused` is true while repairs of the cluster are paused.
     """

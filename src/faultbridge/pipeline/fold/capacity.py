@@ -40,7 +40,7 @@ _CONDITION, _REPORTER, _DIGEST, _HOUR, _TIME, _FIELD = 700, 130, 20, 26, 40, 8
 
 
 def weight(changes: Iterable[Change]) -> int:
-    """Return the number of writes that changes cause: an entry each, and a row for a device with two names."""
+    """Return the number of writes for these changes: one entry each, and one index row for a device with two names."""
     return sum(2 if change.kind is ChangeKind.BEGAN and _has_two_names(change) else 1 for change in changes)
 
 

@@ -22,7 +22,7 @@ _SUMMARY = "more"
 
 
 class Note(Enum):
-    """What is recorded for a key: the fault itself, once that there are more, or nothing."""
+    """What to record for a key today: the fault itself, one summary that more faults exist, or nothing."""
 
     FAULT = "fault"
     SUMMARY = "summary"
@@ -30,7 +30,7 @@ class Note(Enum):
 
 
 def take_note(noted: dict[str, str], key: str, at: datetime) -> Note:
-    """Decide what to record for a key on the day of `at`, and store that in `noted`."""
+    """Decide what to record for a key on the day of `at`; the decision is stored in `noted`."""
     day, group = at.date().isoformat(), _group(key)
     if noted.get(key, "") >= day:
         return Note.NOTHING
@@ -46,7 +46,10 @@ def take_note(noted: dict[str, str], key: str, at: datetime) -> Note:
 
 
 def note_change(note: Note, kind: ChangeKind, group: str, arrival: Arrival, reason: str) -> Change:
-    """Return the change that records a fault without a condition, or that there are more; a late one has its sender."""
+    """Return the change that records a fault on the timeline without a condition, or the summary of further faults.
+
+    A late fault also names its sender.
+    """
     reported = {"instance_id": arrival.instance_id, "sender": arrival.sender}
     facts = {name: value for name, value in reported.items() if value and kind is ChangeKind.LATE}
     fault = arrival.observation if note is Note.FAULT and isinstance(arrival.observation, Fault) else None

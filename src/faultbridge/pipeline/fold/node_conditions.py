@@ -131,7 +131,7 @@ class NodeConditions:
         return daily_notes.take_note(self._noted, key, at) is daily_notes.Note.FAULT
 
     def is_own_instance(self, instance_id: str | None) -> bool:
-        """Return whether an instance backs or backed the node; an unknown one is not taken for another."""
+        """Return whether an instance backs or backed the node; None, an unknown instance, counts as its own."""
         current = self._state.incarnation
         own = (None, current.instance_id if current else None, *self._state.former_instances)
         return instance_id in own

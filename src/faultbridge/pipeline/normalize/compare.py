@@ -1,7 +1,8 @@
 """Compare: turn the difference between two counter samples of the same port or device into faults.
 
-A counter that rose above its packaged threshold is a fault; a counter that fell was reset and is none. The threshold of
-a rate scales with the elapsed time, but never below its own period. Gauges and states have one rule each (`_RULES`).
+A counter that rose by more than its packaged threshold is a fault. A counter that fell was reset, which is no fault. A
+threshold with a period grows with the time between the samples; for a shorter time it stays the same. Gauges and states
+have one rule each (`_RULES`).
 """
 
 from __future__ import annotations

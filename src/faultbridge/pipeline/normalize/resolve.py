@@ -44,8 +44,8 @@ def resolve(candidates: tuple[Alias, ...], known: Mapping[Alias, AliasRow], clus
     """Return the row of the first known alias that refers to a node of the cluster, or None.
 
     A record without a cluster passes None: an instance id is unique everywhere. The row has an instance only if the
-    record proves it. A node name alone does not, because the next instance may have the same name; a name whose
-    validity has ended does.
+    alias proves it. An instance id does; a name that is in use does not, because the next instance may get the same
+    name; a name that is no longer in use does.
     """
     rows = (_with_proven_instance(alias, known[alias]) for alias in candidates if alias in known)
     return next((row for row in rows if cluster is None or row.key.cluster == cluster), None)

@@ -43,7 +43,8 @@ class Trust:
     def received_at(self, delivered_by: str | None, claimed: datetime | None, delivered_at: datetime) -> datetime:
         """Return when a record was first received: at most `delivered_at`, the time of the queue's own clock.
 
-        A function or an operator that sends a record again states an earlier time. A node is not believed.
+        A function or an operator that sends a record again states when it was first received. Such a statement by a
+        node is ignored.
         """
         if claimed is None or (self.required and instance_of(delivered_by) is not None):
             return delivered_at
