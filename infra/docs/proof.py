@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from faultbridge.storage.proof import ITEM_KINDS, ItemKind, Proof
+from faultbridge.storage.item_kinds import ITEM_KINDS
+from faultbridge.storage.proof import ItemKind, Proof
 from infra.docs.markdown import code, page, table
 
 INTRODUCTION = """\

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from faultbridge.domain.faults import Component, ComponentType
 from faultbridge.ledger.stream_seal import entry_position
 from faultbridge.ledger.verify import Break
-from faultbridge.storage.proof import ItemKind, Proof, kind_of
+from faultbridge.storage.item_kinds import kind_of
+from faultbridge.storage.proof import ItemKind, Proof
 from faultbridge.storage.writes import Item, Key, Put
 from tests.archive.world import N1, ArchiveWorld
 from tests.builders import fault

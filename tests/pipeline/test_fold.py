@@ -14,11 +14,10 @@ from faultbridge.domain.faults import Clear, Fault, Severity, Snapshot
 from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.policy import Limits
 from faultbridge.domain.records import Outcome
-from faultbridge.pipeline.fold.capacity import MAX_CONDITIONS, MAX_TOMBSTONES
+from faultbridge.pipeline.fold.capacity import MAX_CONDITIONS, MAX_TOMBSTONES, OVERFLOW
 from faultbridge.pipeline.fold.changes import Arrival, ChangeKind, Folded
 from faultbridge.pipeline.fold.expire import end_scopes, expire
 from faultbridge.pipeline.fold.fold import fold
-from faultbridge.pipeline.fold.node_conditions import OVERFLOW
 from faultbridge.pipeline.normalize.resolve import IncarnationMatch
 from tests.builders import CATALOG, GPU, NOON, OTHER_GPU, after, arrival, fault, node
 

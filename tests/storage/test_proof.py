@@ -20,7 +20,8 @@ from faultbridge.ingest.mappings import MappingStore
 from faultbridge.ops.backlog import LAST_SWEEP
 from faultbridge.simulation import history as simulation
 from faultbridge.storage import items, jobs, keys
-from faultbridge.storage.proof import ITEM_KINDS, Proof, kind_of, unlisted_attributes
+from faultbridge.storage.item_kinds import ITEM_KINDS, kind_of, unlisted_attributes
+from faultbridge.storage.proof import Proof
 from faultbridge.storage.writes import Key
 from tests.archive.world import ArchiveWorld
 from tests.builders import KEY, NOON

@@ -19,7 +19,9 @@ from faultbridge.ledger.entry_attributes import ParsedEntry
 from faultbridge.ledger.streams import partition
 from faultbridge.ports import Table
 from faultbridge.storage import items, keys, projections
-from faultbridge.storage.proof import Proof, kind_of
+from faultbridge.storage.index_rows import index_rows
+from faultbridge.storage.item_kinds import kind_of
+from faultbridge.storage.proof import Proof
 from faultbridge.storage.upcasts import upcast
 from faultbridge.storage.writes import Item, Key
 
@@ -54,7 +56,7 @@ class StreamFacts:
         elif entry.type is EntryType.CASE_STATUS and entry.case_id:
             self.cases[str(entry.case_id)] = (str(data.get("to")), data.get("resolution"))
         draft = Draft(entry.type, entry.recorded_at, data)
-        for put in projections.index_rows((draft,), (entry,), partition(entry.stream), entry.recorded_at):
+        for put in index_rows((draft,), (entry,), partition(entry.stream), entry.recorded_at):
             if "serial" in put.item:
                 self.serials.setdefault(put.key, set()).add(str(put.item["serial"]))
             else:

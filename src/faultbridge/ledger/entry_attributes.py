@@ -1,6 +1,6 @@
 """Entry attributes: computes the attributes of a stored entry again from its hashed body, and names those that differ.
 
-An attribute that the body does not determine is listed in `faultbridge.storage.proof`.
+An attribute that the body does not determine is listed in `faultbridge.storage.item_kinds`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from faultbridge.domain.times import from_text
 from faultbridge.errors import Misconfigured
 from faultbridge.ledger.streams import partition
 from faultbridge.storage import items
-from faultbridge.storage.proof import Proof, proof_of
+from faultbridge.storage.item_kinds import proof_of
+from faultbridge.storage.proof import Proof
 from faultbridge.storage.upcasts import upcast
 from faultbridge.storage.wire.archive_lines import line_of
 

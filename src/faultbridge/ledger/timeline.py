@@ -20,7 +20,8 @@ from faultbridge.errors import Rejected
 from faultbridge.ledger.page_tokens import make_token, read_token
 from faultbridge.ledger.queries import node_head, query_all
 from faultbridge.ports import Clock, Table
-from faultbridge.storage import items, jobs, keys, projections
+from faultbridge.storage import items, jobs, keys
+from faultbridge.storage.index_rows import is_of_device
 from faultbridge.storage.writes import CASES, DEVICES, TIMELINE, Index, Item, Key
 
 LATE = timedelta(minutes=2)
@@ -70,7 +71,7 @@ class TimelineQuery:
             and (self.cluster is None or item.get("cluster") == self.cluster)
             and (self.case is None or item.get("case_id") == self.case)
             and (not self.codes or entry_data(item).get("code") in self.codes)
-            and (self.device is None or projections.is_of_device(entry_data(item), self.device))
+            and (self.device is None or is_of_device(entry_data(item), self.device))
         )
 
 

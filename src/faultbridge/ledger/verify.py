@@ -43,7 +43,7 @@ class Verified:
 class Verify:
     """Verifies the streams of a cluster in the table, and every row that follows from them.
 
-    `faultbridge.storage.proof` lists what is proven of each item.
+    `faultbridge.storage.item_kinds` lists what is proven of each item.
     """
 
     table: Table

@@ -8,7 +8,8 @@ Nothing here calls AWS: `adapters/dynamodb` executes the writes, and a fake tabl
 - `items`: the items of nodes, entries, cases, clusters, aliases and spares.
 - `projections`: rows derived from a node's state: unhealthy nodes, repair queue, case index.
 - `jobs`, `rejects`: the items of training jobs and of rejected records.
-- `proof`: how `faultbridge verify` proves each stored attribute.
+- `index_rows`: rows that lead from a job or a device to its entries.
+- `proof`, `item_kinds`: how `faultbridge verify` proves each attribute of each kind of item.
 - `upcasts`: reads items that earlier releases wrote.
 - `wire/`: formats outside the table: queue messages, EventBridge events, archive lines.
 

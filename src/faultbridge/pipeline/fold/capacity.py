@@ -36,6 +36,9 @@ MAX_ATTRIBUTE_BYTES, MAX_EVENT_ATTRIBUTE_BYTES = 1024, 16_000
 DROPPED = "attributes_dropped"
 """The attribute with the number of attributes that a condition or an event does not contain."""
 
+OVERFLOW = "host.condition_overflow"
+"""The code of the condition that reports evicted conditions. It is never evicted."""
+
 _CONDITION, _REPORTER, _DIGEST, _HOUR, _TIME, _FIELD = 700, 130, 20, 26, 40, 8
 
 
@@ -50,6 +53,33 @@ def condition_bytes(key: str, condition: Condition) -> int:
     attributes = sum(_bytes(name, value) + _FIELD for name, value in condition.attributes.items())
     reporters = sum(_reporter_bytes(source, reporter) for source, reporter in condition.reporters.items())
     return _CONDITION + texts + attributes + reporters + len(condition.hours) * _HOUR
+
+
+def mildest_condition(conditions: Mapping[str, Condition]) -> str:
+    """Return the key of the least severe condition; of equally severe ones, the one with the oldest observation."""
+    others = (key for key, condition in conditions.items() if condition.code != OVERFLOW)
+    return min(others, key=lambda key: (conditions[key].severity.rank, conditions[key].last_at))
+
+
+def oversized_conditions(conditions: Mapping[str, Condition]) -> list[str]:
+    """Return the keys of the conditions to evict so that the others fit: the mildest first, of these the largest."""
+    if len(conditions) <= ALWAYS_FITTING:
+        return []
+    sizes = {key: condition_bytes(key, condition) for key, condition in conditions.items()}
+    stored = sum(sizes.values())
+    if stored <= MAX_CONDITION_BYTES:
+        return []
+    evictable = sorted(
+        (key for key in sizes if conditions[key].code != OVERFLOW),
+        key=lambda key: (conditions[key].severity.rank, -sizes[key]),
+    )
+    evicted: list[str] = []
+    for key in evictable:
+        if stored <= MAX_CONDITION_BYTES - RESERVED_BYTES:
+            break
+        evicted.append(key)
+        stored -= sizes[key]
+    return evicted
 
 
 def tombstone_bytes(key: str, tombstone: Tombstone) -> int:

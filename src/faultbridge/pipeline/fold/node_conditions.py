@@ -23,7 +23,6 @@ from faultbridge.pipeline.fold.condition_updates import (
 )
 
 MAX_SNAPSHOTS = 64
-OVERFLOW = "host.condition_overflow"
 
 
 class NodeConditions:
@@ -80,7 +79,7 @@ class NodeConditions:
             return self._repeat(specific_key, fault, arrival, unspecific_key=key)
         if self._is_before_end(key, fault, arrival.at):
             return Outcome.STALE
-        if len(self.active) >= capacity.MAX_CONDITIONS and fault.code != OVERFLOW:
+        if len(self.active) >= capacity.MAX_CONDITIONS and fault.code != capacity.OVERFLOW:
             return self._overflow(key, fault, arrival)
         self._begin(key, fault, arrival)
         return Outcome.RECORDED
@@ -187,31 +186,24 @@ class NodeConditions:
         A fault that is more severe than the mildest condition replaces that condition. A milder fault, or an equally
         severe one, creates no condition. In both cases the overflow condition is reported.
         """
-        others = {other: condition for other, condition in self.active.items() if condition.code != OVERFLOW}
-        mildest = min(others, key=lambda other: (others[other].severity.rank, others[other].last_at))
+        mildest = capacity.mildest_condition(self.active)
         severity = fault.severity or Severity.INFO
-        if severity.rank > others[mildest].severity.rank:
-            self.end(mildest, others[mildest], arrival.at, f"evicted for {fault.code}", arrival.record_id)
+        if severity.rank > self.active[mildest].severity.rank:
+            self.end(mildest, self.active[mildest], arrival.at, f"evicted for {fault.code}", arrival.record_id)
             self._begin(key, fault, arrival)
         return self._report_overflow(fault, arrival)
 
     def _report_overflow(self, fault: Fault, arrival: Arrival) -> Outcome:
-        full = Fault(fault.source, OVERFLOW, NODE_COMPONENT, "more conditions than a node can hold")
+        full = Fault(fault.source, capacity.OVERFLOW, NODE_COMPONENT, "more conditions than a node can hold")
         return self.apply_fault(replace(full, evidence=fault.evidence), arrival)
 
     def _limit_bytes(self, fault: Fault, arrival: Arrival) -> None:
         """Evict the largest of the mildest conditions until the others fit into the item of the node."""
-        if len(self.active) <= capacity.ALWAYS_FITTING:
-            return
-        sizes = {key: capacity.condition_bytes(key, condition) for key, condition in self.active.items()}
-        if sum(sizes.values()) <= capacity.MAX_CONDITION_BYTES:
-            return
-        while sum(sizes.values()) > capacity.MAX_CONDITION_BYTES - capacity.RESERVED_BYTES:
-            evictable = [key for key in sizes if self.active[key].code != OVERFLOW]
-            largest = min(evictable, key=lambda key: (self.active[key].severity.rank, -sizes[key]))
-            self.end(largest, self.active[largest], arrival.at, f"evicted for {fault.code}", arrival.record_id)
-            del sizes[largest]
-        self._report_overflow(fault, arrival)
+        evicted = capacity.oversized_conditions(self.active)
+        for key in evicted:
+            self.end(key, self.active[key], arrival.at, f"evicted for {fault.code}", arrival.record_id)
+        if evicted:
+            self._report_overflow(fault, arrival)
 
     def _interrupt(self) -> bool:
         """Return whether a snapshot is interrupted because the commit takes no further changes."""

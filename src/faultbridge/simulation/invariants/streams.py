@@ -15,7 +15,7 @@ from faultbridge.simulation.invariants.arithmetic import event_id, genesis, sha2
 from faultbridge.simulation.invariants.view import Invariant, SystemView
 from faultbridge.simulation.workers import STACK
 from faultbridge.storage import items
-from faultbridge.storage.proof import unlisted_attributes
+from faultbridge.storage.item_kinds import unlisted_attributes
 
 
 def _gaps(view: SystemView) -> Iterator[str]:

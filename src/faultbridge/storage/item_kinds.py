@@ -1,0 +1,195 @@
+"""Item kinds: every kind of item in the table, and how `faultbridge verify` proves each of its attributes.
+
+A test compares this table with every item that the product stores: a new kind of item, or a new attribute, fails it
+until it is listed here. `docs/reference/proof.md` is generated from this table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import lru_cache
+
+from faultbridge.storage.proof import ItemKind, Proof
+from faultbridge.storage.writes import Key
+
+_NODE, _CLUSTER, _SHARD = r"NODE#[^#]+#.+", r"CLUSTER#[^#]+", r"CLUSTER#[^#]+#\d+"
+_INDEX_KEYS = "gsi1pk gsi1sk gsi2pk gsi2sk gsi3pk gsi3sk gsi4pk gsi4sk gsi5pk gsi6pk"
+_WORK = "Directs current work. It does not describe the past."
+_IS_ENTRY = " Its changes are entries of the cluster's stream."
+
+ITEM_KINDS = (
+    ItemKind(
+        "entry",
+        rf"{_NODE}|{_CLUSTER}",
+        r"ENTRY#.*",
+        hashed="body hash evidence",
+        derived="schema updated_at type cluster node epoch sequence event_id severity recorded_at case_id device "
+        + _INDEX_KEYS,
+        unproven="instance_id expires_at",
+        may_lack="gsi4pk gsi4sk",
+        limit="`gsi4pk` and `gsi4sk` exist until the entry is published. `instance_id` selects the resource of the "
+        "published event; the body of a fault or status change contains the instance too. `expires_at` is reported "
+        "on an entry that is not sealed in the archive; on a sealed entry its value is not checked. When the entry "
+        "before a sealed entry has expired, only the archive proves its body.",
+    ),
+    ItemKind(
+        "node state",
+        _NODE,
+        "STATE",
+        derived="schema version gsi4pk gsi4sk state.key state.head state.status state.status_event state.case",
+        unproven="state.placement state.incarnation state.former_instances state.conditions state.tombstones "
+        "state.floor state.snapshots state.noted state.devices state.isolation state.isolation_since "
+        "state.isolation_overdue state.isolation_tries state.isolation_again_at state.orchestrator_lost_at "
+        "state.unverified state.ignored state.case_deferred_until state.due_at state.case_event",
+        limit="`state.status` and the status of `state.case` are compared with the last entries that changed them, as "
+        "long as these are in the table. The other keys decide what is done next; the entries show what was done.",
+    ),
+    ItemKind(
+        "cluster state",
+        _CLUSTER,
+        "STATE",
+        derived="schema version state.cluster state.head state.status",
+        unproven="state.counts state.incidents",
+        limit="`state.counts` is computed again when a node changes its status.",
+    ),
+    ItemKind(
+        "case",
+        r"CASE#.+",
+        "CASE",
+        derived="schema case_id cluster node status opened closed resolution waiting_for severity gsi2pk gsi2sk "
+        "case.id case.status case.opened_at case.closed_at case.resolution case.waiting_for case.severity",
+        unproven="case.code case.component case.action case.repair_action case.rule case.policy case.isolate "
+        "case.not_before case.attempts case.uncounted case.attempt case.approval case.cancelled case.reason case.marks "
+        "case.previous_case case.gpus case.incident case.held_from",
+        limit="The current case of a node is compared completely with the node's state; earlier cases are not. A "
+        "case is found by the entries that name it, as long as these are in the table.",
+    ),
+    ItemKind(
+        "unhealthy node",
+        _SHARD,
+        r"BAD#.+",
+        derived="schema node status severity domain case opened event deferred_until domains families incident",
+    ),
+    ItemKind("node with a requested isolation", _SHARD, r"CORDON#.+", derived="schema node"),
+    ItemKind("case held by an incident", _SHARD, r"HELD#.+", derived="schema node case incident opened"),
+    ItemKind("incident", _CLUSTER, r"INCIDENT#.+", unproven="incident expires_at", limit=_WORK + _IS_ENTRY),
+    ItemKind("fault onsets", _CLUSTER, "ONSETS", unproven="version history", limit=_WORK),
+    ItemKind(
+        "queued case",
+        _SHARD,
+        r"QUEUE#.+",
+        derived="schema node case repair_action waiting_for not_before rule domain domains families "
+        "group approved approval_pending reason",
+    ),
+    ItemKind(
+        "node in the node list",
+        _SHARD,
+        r"NODE#.+",
+        derived="node",
+        unproven="generation instance group type domain domains zone names slot described opted_out",
+        limit="What the provider reported. Inventory writes it again. Only anchors detect that a node was deleted "
+        "together with its record.",
+    ),
+    ItemKind(
+        "seal of a stream",
+        rf"{_NODE}|{_CLUSTER}",
+        "ANCHOR",
+        derived="epoch seq hash place",
+        unproven="segment expires_to",
+        limit="`verify --anchor` compares the position and the hash with the manifest in the vault.",
+    ),
+    ItemKind(
+        "job link",
+        r"JOB#[^#]+#.+",
+        r"\d{4}-.+",
+        derived="schema updated_at entry_pk entry_sk",
+        limit="A link is compared as long as its entry is in the table.",
+    ),
+    ItemKind("device link", r"DEV#.+", "DEVICE", derived="serial", limit="Found by the fault entries of the device."),
+    ItemKind("cluster registration", _CLUSTER, "CONFIG", derived="version", unproven="config", limit=_WORK),
+    ItemKind("cluster in the cluster list", "CLUSTERS", r".+", unproven="cluster", limit=_WORK),
+    ItemKind(
+        "repair slots",
+        _CLUSTER,
+        "CONTROL",
+        unproven="version cluster holders starts paused breakers budget_used_up no_capacity_until events holds",
+        limit=_WORK + _IS_ENTRY,
+    ),
+    ItemKind("spare", _CLUSTER, r"SPARE#\d+", unproven="version spare", limit=_WORK),
+    ItemKind("last anchor", _CLUSTER, "ANCHORED", unproven="key", limit="The vault lists the anchors."),
+    ItemKind("last sealed day", _CLUSTER, "SEALED", unproven="day", limit="The vault lists the sealed days."),
+    ItemKind("running job", _CLUSTER, r"RUNNING#.+", unproven="job_id nodes", limit=_WORK),
+    ItemKind(
+        "job",
+        r"JOB#[^#]+#.+",
+        "JOB",
+        unproven="cluster job_id name nodes started_at ended_at outcome version hits",
+        limit=_WORK + " The entries about the job are proven.",
+    ),
+    ItemKind("heartbeat", _NODE, "SEEN", unproven="last_at gsi4pk gsi4sk", limit=_WORK),
+    ItemKind("counter samples", _NODE, r"READING#.+", unproven="at samples", limit=_WORK),
+    ItemKind(
+        "alias",
+        r"ALIAS#.+",
+        "ALIAS",
+        unproven="row valid_from expires_at",
+        limit="Decides which node a record is about.",
+    ),
+    ItemKind(
+        "claim", r"INSTANCE#.+", "CLAIM", unproven="cluster node case attempt", limit=_WORK + " Its step is an entry."
+    ),
+    ItemKind(
+        "page of a case",
+        r"CASE#.+",
+        r"PAGE#.+",
+        unproven="epoch event_id expires_at message_id page_state possibly_sent sent_at sequence state",
+        limit="Prevents repeated pages.",
+    ),
+    ItemKind("open page", r"PAGES#.+", r"LIVE#.+|SUMMARY", unproven="live", limit=_WORK),
+    ItemKind("sent pages in an hour", r"PAGES#.+", r"HOUR#.+", unproven="sent expires_at", limit=_WORK),
+    ItemKind("poison message", r"TRY#.+", "TRY", unproven="n expires_at", limit=_WORK),
+    ItemKind("webhook request", r"WEBHOOK#.+", "WEBHOOK", unproven="expires_at", limit="Prevents repeated requests."),
+    ItemKind(
+        "reject",
+        r"CLUSTER#.+#REJECT",
+        r"\d{4}-.+",
+        unproven="reason rejected_at reject expires_at gsi4pk gsi4sk",
+        limit="Deleted after 30 days.",
+    ),
+    ItemKind(
+        "reject counter",
+        r"CLUSTER#.+#REJECT",
+        r"HOUR#.+",
+        unproven="reason source n dropped expires_at",
+        limit="Deleted after 30 days.",
+    ),
+    ItemKind("policy", r"POLICY#.+", "POLICY", unproven="policy", limit="Entries name the version of their policy."),
+    ItemKind("current policy", "POLICY", "CURRENT", unproven="version", limit=_WORK),
+    ItemKind("mapping", r"MAPPING#.+", "MAPPING", unproven="mappings", limit=_WORK),
+    ItemKind("current mapping", "MAPPING", "CURRENT", unproven="version", limit=_WORK),
+    ItemKind("last sweep", "SWEEP", "LAST", unproven="unfinished failures", limit=_WORK),
+    ItemKind("canary", "CANARY", "RECORDED|RECEIVED", unproven="sent_at", limit=_WORK),
+)
+"""Every kind of item in the table."""
+
+
+def unlisted_attributes(key: Key, names: Iterable[str]) -> list[str]:
+    """Return the attributes that the kind of an item does not list, each as `kind: attribute`."""
+    kind = kind_of(key)
+    if kind is None:
+        return [f"unknown kind of item: {key.pk} {key.sk}"]
+    return sorted(f"{kind.name}: {name}" for name in names if not kind.lists(name))
+
+
+_BY_NAME = {kind.name: kind for kind in ITEM_KINDS}
+
+
+@lru_cache(maxsize=4096)
+def kind_of(key: Key) -> ItemKind | None:
+    """Return the kind of the item with this key; None for an unknown kind."""
+    return next((kind for kind in ITEM_KINDS if kind.matches(key)), None)
+
+
+def proof_of(kind: str, attribute: str) -> Proof | None:
+    """Return the proof of one attribute of a kind of item; None when it is not listed."""
+    return _BY_NAME[kind].proof(attribute)
