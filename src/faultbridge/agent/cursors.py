@@ -62,7 +62,7 @@ class CursorFile:
             os.pwrite(file.fileno(), half.ljust(self._half_bytes), index * self._half_bytes)
 
     def _grow(self, half: bytes, index: int) -> None:
-        """Replace the file by one in which the half fits."""
+        """Replace the file by a larger one, because the cursor does not fit into half of the current file."""
         size = self._half_bytes
         while size < len(half):
             size *= 2

@@ -22,9 +22,9 @@ _RECORD = re.compile(rb"(\d{1,6}),(\d{1,18}),(\d{1,18}),[^,;]{1,16}(?:,[^;]{0,20
 class KernelLog(Log):
     """Reads the kernel ring buffer after a position (boot id, sequence number), without blocking.
 
-    A line keeps the header of its record, which contains its facility, after the wall clock time of its uptime: the
-    first lines of a boot may be read much later. The position contains the time of boot, so that a line that is read
-    twice gets the same time.
+    A line starts with the wall clock time at which the kernel printed it, because the first lines of a boot may be read
+    much later. The header of its record follows and contains the facility. The position contains the time of boot, so
+    that a line that is read twice gets the same time.
     """
 
     name = "kmsg"

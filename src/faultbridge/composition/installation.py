@@ -1,4 +1,4 @@
-"""The installation: ports and settings in, one lazy factory a room out."""
+"""The installation: builds one lazy factory for each room from the ports and the settings."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ class Registry:
 
     @cached_property
     def inventory(self) -> SyncInventory:
-        """Return the comparison of what providers run with what is registered."""
+        """Return the inventory sync, which compares the providers' instances with the registered nodes."""
         from faultbridge.registry.inventory_sync import SyncInventory
         from faultbridge.registry.replacement_detection import ReplacementDetection
 
@@ -198,7 +198,7 @@ class Ingestion:
 
 @dataclass(frozen=True)
 class Gateway:
-    """Builds the ways onto the queue for senders that cannot use SQS."""
+    """Builds the receivers of records whose senders cannot use SQS."""
 
     installation: Installation
 

@@ -148,7 +148,7 @@ class Incidents:
 
     @cached_property
     def orders(self) -> IncidentOrders:
-        """Return what operators order about incidents."""
+        """Return the executor of operators' orders about incidents."""
         from faultbridge.incidents.orders import IncidentOrders
 
         return IncidentOrders(self.changes, self.installation.rules.rulebook)
@@ -156,13 +156,13 @@ class Incidents:
 
 @dataclass(frozen=True)
 class Operations:
-    """Builds what runs on every entry and every minute."""
+    """Builds the work that runs after each new entry and each minute."""
 
     installation: Installation
 
     @cached_property
     def react(self) -> React:
-        """Return the reaction to new entries."""
+        """Return the processing of new entries."""
         from faultbridge.ops.react import React
 
         of = self.installation
@@ -207,7 +207,7 @@ class Operations:
 
     @cached_property
     def backlog(self) -> Backlog:
-        """Return the list of work that waits, and since when."""
+        """Return the reader of the work that waits, and since when."""
         from faultbridge.ops.backlog import Backlog
 
         return Backlog(self.installation.ports.table, self.installation.ports.clock)

@@ -81,13 +81,13 @@ class ArchiveKeeping:
 
 @dataclass(frozen=True)
 class ApiAnswers:
-    """Builds the answers of the HTTP API."""
+    """Builds the HTTP API."""
 
     installation: Installation
 
     @cached_property
     def answers(self) -> Handlers:
-        """Return the answers to queries about the record."""
+        """Return the handlers of the HTTP API, one method for each route."""
         from faultbridge.api.handlers import Handlers
         from faultbridge.ledger.page_tokens import Tokens
         from faultbridge.ledger.timeline import Timeline

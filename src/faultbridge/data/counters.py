@@ -13,10 +13,10 @@ _FILE = Path(__file__).parent / "thresholds" / "counters.json"
 
 @dataclass(frozen=True, slots=True)
 class Threshold:
-    """The threshold of one counter: an increase above `limit` within `seconds`, or at any time, is `code`.
+    """The threshold of one counter: a rise above `limit` is a fault with the code `code`.
 
-    `bits` is the width of a counter that stops at its maximum. `remote` marks a counter that a healthy port increases
-    when the other end of the link fails.
+    With `seconds`, only the rise within that time counts. `bits` is the width of a counter that stops at its maximum.
+    `remote` marks a counter that a healthy port increases when the other end of the link fails.
     """
 
     counter: str

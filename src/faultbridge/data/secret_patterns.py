@@ -54,7 +54,10 @@ def _tokens(data: Mapping[str, Any]) -> SecretPattern:
 
 
 def _after(prefixes: Mapping[str, Iterable[str]]) -> str:
-    """Return alternatives that match after a prefix; a lookbehind has one length, so there is one for each length."""
+    """Return the alternatives of a regular expression that match text after a prefix.
+
+    There is one alternative for each length of prefix, because a lookbehind has a fixed length.
+    """
     by_length = sorted((prefix for vendor in prefixes.values() for prefix in vendor), key=len)
     groups = (map(re.escape, same) for _, same in groupby(by_length, key=len))
     return "|".join(rf"(?<=(?<![A-Za-z0-9])(?:{'|'.join(group)}))" for group in groups)

@@ -28,7 +28,7 @@ _MAX_CONTROL_SHARE = 20
 
 
 def read(decoder: Decoder, body: bytes, hints: Hints) -> Decoded:
-    """Return what a decoder finds in a body or in the lines that the body wraps."""
+    """Decode a body, or the log lines that an envelope or a collector wrapped in it."""
     if decoder.name not in _READ_ENVELOPES and (events := log_events(body)) is not None:
         return _of_events(decoder, events, hints)
     try:
@@ -53,7 +53,7 @@ def recognized_text(body: bytes) -> bytes | None:
 
 
 def checked(decoder: Decoder, body: bytes, decoded: Decoded) -> Decoded:
-    """Add what a decoder did not understand: records without a fault, or a document without any observation."""
+    """Count what a decoder did not understand: records without a fault, or a document without any observation."""
     if decoded.unparsed or any(isinstance(one, Fault) or _holds_fault(one) for one in decoded.observations):
         return decoded
     records = len(_RECORD.findall(body)) if b"Xid" in body else 0
@@ -130,7 +130,7 @@ class TextCleaner:
         return _NULS.sub(b"\n", body)
 
     def pieces(self, pieces: Iterable[bytes]) -> Iterator[bytes]:
-        """Yield each piece cleaned."""
+        """Yield each piece with its NUL bytes replaced."""
         return map(self.clean, pieces)
 
     def noted(self, decoded: Decoded) -> Decoded:

@@ -135,7 +135,7 @@ def recognize(body: bytes) -> str:
 
 
 def _candidates(body: bytes) -> list[str]:
-    """Return the sources whose format a body has, or the text that the body wraps."""
+    """Return the sources whose format fits a body, or fits the text that the body wraps."""
     head = body[:_HEAD]
     found, inner = _recognizing(head), records.recognized_text(body)
     wrapped = _recognizing(inner[:_HEAD]) if inner else []

@@ -27,7 +27,10 @@ STARTS_CHAINS = frozenset({Actor.CLI, Actor.INVENTORY, Actor.ARCHIVE})
 def name_causes(
     before: NodeState, after: NodeState, drafts: Iterable[Draft], stream: Stream, actor: Actor
 ) -> tuple[NodeState, tuple[Draft, ...]]:
-    """Give each draft its cause; also return the next state with the event ids that later commits name as causes."""
+    """Give each draft its cause.
+
+    Returns the next state, with the event ids that later commits name as causes, and the drafts.
+    """
     drafts = tuple(drafts)
     if not drafts:
         return after, ()

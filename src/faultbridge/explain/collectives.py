@@ -14,7 +14,7 @@ from faultbridge.explain.waiting import Call, Waiting, unfinished, waiting
 
 
 class State(StrEnum):
-    """Why the others wait for a rank."""
+    """Why other ranks wait for a rank."""
 
     NO_DUMP = "no_dump"
     BEHIND = "behind"
@@ -55,7 +55,7 @@ class Explained:
 
     @property
     def ranks(self) -> tuple[int, ...]:
-        """The ranks that the others wait for."""
+        """Return the ranks that the others wait for."""
         return tuple(sorted({one.rank for one in self.findings}))
 
 

@@ -45,7 +45,7 @@ class Operation:
 
     @property
     def is_send(self) -> bool:
-        """Whether this is a send to a peer."""
+        """Return whether this is a send to a peer."""
         return self.is_p2p and "send" in self.name
 
 

@@ -36,7 +36,7 @@ def _calls(job: Job, group: Group) -> dict[int, dict[int, Operation]]:
 
 
 def _signature(one: Operation) -> Signature:
-    """Return what must be equal on all members: the name, and the shape where the call requires equal shapes."""
+    """Return what must be equal on all members: the name, and for some operations also the shape."""
     has_equal_shapes = any(name in one.name for name in _EQUAL_SHAPES)
     return (one.name, *one.shape) if has_equal_shapes else (one.name,)
 
@@ -47,7 +47,7 @@ def _majority(votes: Counter[Signature]) -> Signature | None:
 
 
 def _usual(job: Job, group: Group, sequence: int, signatures: set[Signature]) -> Counter[Signature]:
-    """Return how often other calls in groups of the same description are one of the signatures."""
+    """Count how often groups with the same description make each of these calls under other numbers."""
     alike = {name for name, one in job.groups.items() if one.description == group.description}
     others = (
         one

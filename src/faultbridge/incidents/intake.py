@@ -1,4 +1,4 @@
-"""Intake: whether records arrive at all. While they do not, nothing is known about any node, and none is repaired."""
+"""Intake: whether records arrive at all. While they do not, the state of nodes is unknown and none is repaired."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ class Intake:
     overdue: tuple[NodeKey, ...] = ()
 
     def silent_nodes(self, cluster: str, all_nodes: Iterable[str]) -> tuple[str, ...]:
-        """Return the nodes of a cluster without heartbeats; all nodes of a cluster where none is overdue."""
+        """Return the nodes of a cluster that a failed intake affects: those with overdue heartbeats, or else all nodes.
+
+        The result is empty while the intake works.
+        """
         if not self.failed:
             return ()
         return tuple(key.node for key in self.overdue if key.cluster == cluster) or tuple(all_nodes)

@@ -64,10 +64,10 @@ class HeartbeatMonitor:
                 self._remember(node, last)
 
     def intake_failed(self, overdue: int) -> bool:
-        """Return whether records do not arrive at all: the next canary is missing, and most heartbeats are too.
+        """Return whether no records arrive at all: a canary is overdue, and so are most heartbeats.
 
-        After two missing canaries, heartbeats do not matter. Without any canary so far, it is not known that the intake
-        ever worked, so missing heartbeats are reported.
+        After two missing canaries, heartbeats do not matter. Before the first canary, nothing shows that the intake
+        ever worked, so missing heartbeats are reported as faults.
         """
         now, canary = self.append.clock.now(), last_sent_at(self.table, LAST_RECORDED)
         if canary is None or now - canary <= CANARY_OVERDUE:

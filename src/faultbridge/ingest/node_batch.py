@@ -44,8 +44,8 @@ class NodeBatch:
 
     After a conflict it is called again; the results are those of the last call. `cached` is the node before the batch.
     `unwritten` is the node after a call whose changes need no write, and None after every other call. `remaining` are
-    the observations that did not fit into the commit; `rest` continues with them. `continued` are those of the commit
-    before, with the counter samples that are written in the last commit.
+    the observations that did not fit into the commit; `rest` returns a batch for them. In such a batch, `continued`
+    holds these observations and the counter samples to write with the last commit.
     """
 
     parts: ResolvedParts
@@ -110,7 +110,7 @@ class NodeBatch:
         return [replace(self, parts=[part]) for part in self.parts]
 
     def _arrivals(self, state: NodeState, now: datetime) -> list[Arrival]:
-        """Return the observations with the faults that the counter samples among them show."""
+        """Return the observations of the records, and the faults found by comparing their counter samples."""
         if self.continued is not None:
             remaining, samples = self.continued
             self.compared = ComparedSamples(with_faults=samples)

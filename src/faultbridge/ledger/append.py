@@ -61,7 +61,10 @@ Revise = Callable[[NodeState, datetime], Transition]
 
 @dataclass(frozen=True, slots=True)
 class Append:
-    """Commits transitions of nodes; retries after conflicts: `pause` sleeps, `random` draws how long."""
+    """Commits transitions of nodes, and retries after conflicts.
+
+    `pause` sleeps between two tries, `random` draws for how long.
+    """
 
     table: Table
     clock: Clock
@@ -127,7 +130,7 @@ class Append:
     def draft(
         self, before: NodeState, revise: Revise, *, actor: Actor, config: ClusterConfig
     ) -> tuple[Appended, tuple[Write, ...]]:
-        """Compute a transition and its writes without making them. A transition without changes has no writes."""
+        """Compute a transition and its writes without committing them; without changes there are no writes."""
         now = truncate(self.clock.now())
         transition = revise(before, now)
         if transition.state == before and not transition.drafts and not transition.writes:
@@ -135,7 +138,7 @@ class Append:
         return self.prepare(before, transition, actor=actor, config=config, now=now)
 
     def commit(self, writes: Sequence[Write]) -> None:
-        """Make the writes of one or more drafts, all or nothing. Raises Conflict when any condition fails."""
+        """Commit the writes of one or more drafts, all or nothing. Raises Conflict when any condition fails."""
         if len(writes) == 1:
             self.table.write(writes[0])
         elif writes:

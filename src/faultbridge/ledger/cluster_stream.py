@@ -22,7 +22,7 @@ Result = TypeVar("Result")
 
 
 def append_to_cluster(read_and_write: Callable[[], Result]) -> Result:
-    """Repeat a read and its conditional write after a conflict. Raises Conflict after 20 conflicts."""
+    """Run a read and its conditional write, and repeat both after a conflict. Raises Conflict after 20 conflicts."""
     for attempt in range(MAX_TRIES - 1):
         try:
             return read_and_write()

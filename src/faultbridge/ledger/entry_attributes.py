@@ -28,7 +28,7 @@ _ENTRY = "entry"
 
 
 def table_form(shard: int) -> StoredForm:
-    """Return the form of entries in the table, for a node in this shard of its cluster."""
+    """Return the function that computes the attributes of an entry as the table stores it, for a shard of a cluster."""
 
     def build(entry: Entry, stored: Mapping[str, Any]) -> Mapping[str, Any]:
         return items.entry_item(entry, partition(entry.stream), shard, stored.get("instance_id"))
@@ -37,7 +37,7 @@ def table_form(shard: int) -> StoredForm:
 
 
 def archive_form(entry: Entry, _stored: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the form of an entry in the archive."""
+    """Return the attributes of an entry as the archive stores it."""
     return asdict(line_of(items.entry_item(entry, partition(entry.stream), 0)))
 
 
@@ -112,7 +112,10 @@ _MISSING = object()
 
 
 def _unproven(name: str, stored: Mapping[str, Any]) -> bool:
-    """Return whether the body does not determine this attribute. The index keys of the outbox may be missing."""
+    """Return whether the value of a stored attribute is not compared, because the body does not determine it.
+
+    The index keys of the outbox are compared only while they exist: publishing removes them.
+    """
     if name in {"gsi4pk", "gsi4sk"}:
         return name not in stored
     return proof_of(_ENTRY, name) is Proof.UNPROVEN

@@ -29,7 +29,7 @@ class BreakKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Break:
-    """A position in a stream from which on it cannot be trusted, and why.
+    """The position from which on a stream cannot be trusted, and why.
 
     `object` is the key of an archive object or of a table item, if the break concerns one.
     """
@@ -176,7 +176,7 @@ class ChainScan:
             (self._epoch, self._sequence), self._hash = self._seal.position, self._seal.head.hash
 
     def _first_epoch(self) -> int:
-        """Return the scan's epoch, or before the first entry the earliest epoch with a known hash."""
+        """Return the epoch of the scan; before its first entry, the earliest epoch with a known hash."""
         return self._epoch or min((epoch for epoch, _ in self._known), default=0)
 
     def _check_known_hash(self, epoch: int, sequence: int) -> Iterator[Break]:

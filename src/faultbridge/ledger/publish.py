@@ -117,7 +117,7 @@ def _log_refusals(decision: str, refused: Iterable[FailedEvent]) -> None:
 
 
 def resources(stack_id: str, instance_id: object) -> tuple[str, ...]:
-    """Return the ARN of an event's instance, or nothing when the instance or account is unknown."""
+    """Return the ARN of an event's instance as a list, empty when the instance or the account is unknown."""
     parts = stack_id.split(":")
     if not instance_id or len(parts) < STACK_ARN_PARTS or parts[0] != "arn":
         return ()

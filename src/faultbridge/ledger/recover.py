@@ -34,7 +34,7 @@ TEXT = "restored from a backup: entries after epoch {epoch}, entry {sequence} ar
 
 @dataclass(slots=True)
 class RecoveredTable:
-    """Result: the new epoch, how many streams began it now, and how many had begun it already."""
+    """Result of a recovery: the new epoch, and how many streams began it now or had begun it before."""
 
     epoch: int
     streams: int = 0

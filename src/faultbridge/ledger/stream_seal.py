@@ -1,4 +1,4 @@
-"""Stream seal: the last entry of a stream that is sealed in the archive, and how far its entries may expire."""
+"""Stream seal: the last entry of a stream that is sealed in the archive, and up to which entry others may expire."""
 
 from __future__ import annotations
 

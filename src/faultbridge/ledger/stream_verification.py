@@ -43,7 +43,7 @@ class AnchoredHashes:
 
 
 def row_break(stream: str, key: Key, detail: str) -> Break:
-    """Return the break of a table item that does not follow from the record."""
+    """Return the break for a table item that contradicts the entries or the state of its stream."""
     name = f"{key.pk} {key.sk}"
     return Break(stream, 0, 0, BreakKind.ROW, f"{name}: {detail}", name)
 
@@ -109,7 +109,7 @@ class StreamVerification:
                 return [*late, *scan.check_head(head), *scan.check_known(), *rows]
 
     def _scan(self, scan: ChainScan, up_to: Head | None) -> list[Break]:
-        """Check the entries after the last one that was read, at most to a head."""
+        """Check the entries after the last one that was read; stop after the entry that `up_to` names, if given."""
         found: list[Break] = []
         for item in query_all(self.table, partition(self.stream), prefix=keys.ENTRY, after=self._read_to):
             self.entries += 1

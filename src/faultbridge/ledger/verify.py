@@ -109,7 +109,10 @@ class Verify:
                 yield row_break(node.stream, key, "it does not follow from the state of its node")
 
     def _is_unexpected(self, key: Key, row: Item, node: NodeKey, config: ClusterConfig) -> bool:
-        """Return whether the state of a node does not require a row, both read while the state did not change."""
+        """Return whether a row does not follow from the state of its node.
+
+        Repeats the reads until the state did not change between them, so that a concurrent commit is no break.
+        """
         while True:
             stored = self.table.get(keys.node_state(node))
             try:

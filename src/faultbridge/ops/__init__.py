@@ -1,13 +1,14 @@
-"""Operations: the work that keeps an installation going, and what it reports about itself.
+"""Operations: the work that keeps an installation running, and what it reports about itself.
 
 Reading order:
 
 - `react`: processes the nodes and clusters that have new entries, seconds after each entry.
 - `sweep`: performs due and unfinished work each minute; it repeats whatever a lost trigger missed.
+- `missing_heartbeats`: reports overdue heartbeats, unless no records arrive at all.
 - `postponed_cases`: finds the nodes whose postponed case may be opened, because a maintenance ended early.
 - `failures`: collects the errors of the parts of one run, so that a failed part does not stop the others.
 - `backlog`: lists the work that waits, since when, and whether that is too long.
-- `required_orders`: lists the nodes and cases that only a command moves on, with the command.
+- `required_orders`: lists the nodes and cases that wait for an operator's command, with the command.
 - `metrics`: counts and durations from published entries, and gauges of nodes by status.
 - `erase`: deletes everything that the table stores about a cluster.
 

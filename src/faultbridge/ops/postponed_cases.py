@@ -1,4 +1,4 @@
-"""Postponed cases: finds nodes whose case was postponed beyond the end of the exclusion that postponed it.
+"""Postponed cases: finds nodes whose case is still postponed although their exclusion from repairs has ended.
 
 A node stores when its exclusion ends. If an operator ends a maintenance early, the stored time is too late.
 """
@@ -17,7 +17,7 @@ from faultbridge.storage.writes import Item
 
 
 def postponed_too_long(rows: Iterable[Item], append: Append, config: ClusterConfig, now: datetime) -> Iterator[NodeKey]:
-    """Yield the nodes, of these rows of unhealthy nodes, whose postponed case may be opened earlier than stored."""
+    """Yield the nodes among these rows whose postponed case may be opened earlier than the row says."""
     until = to_text(max(now, config.maintenance_until or now))
     nodes = [NodeKey(config.cluster, str(row["node"])) for row in rows if str(row.get("deferred_until") or "") > until]
     for state in append.read_many(nodes) if nodes else ():

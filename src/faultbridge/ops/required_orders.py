@@ -1,4 +1,4 @@
-"""Stuck nodes: lists the nodes and cases that only a command moves on, each with the exact command."""
+"""Stuck nodes: lists the nodes and cases that wait for an operator's command, each with the exact command."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from faultbridge.registry.views import Views
 
 @dataclass(frozen=True, slots=True)
 class StuckNode:
-    """A node that does not move on by itself, and the command that moves it."""
+    """A node that cannot continue by itself, and the command that lets it continue."""
 
     state: NodeState
     order: RequiredOrder

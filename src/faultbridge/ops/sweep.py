@@ -150,7 +150,7 @@ class Sweep:
                 yield Key(str(row["pk"]), str(row["sk"]))
 
     def _tick(self, key: NodeKey, result: SweepResult) -> None:
-        """Let time pass on a node, then recover its attempt when its execution was lost."""
+        """Apply the passing of time to a node, then recover its attempt when its execution was lost."""
         rules = rules_of(self.rulebook, key.cluster)
 
         def pass_time(state: NodeState, now: datetime) -> Transition:
@@ -192,7 +192,7 @@ class Sweep:
             result.clusters += 1
 
     def _open_postponed(self, cluster: str, result: SweepResult) -> None:
-        """Let time pass on nodes whose cluster is no longer under maintenance."""
+        """Open the postponed cases of nodes whose cluster is no longer under maintenance."""
         config = rules_of(self.rulebook, cluster).config
         rows = shard_rows(self.table, config, UNHEALTHY_ROWS)
         for key in postponed_too_long(rows, self.append, config, self.clock.now()):
@@ -222,7 +222,7 @@ class Sweep:
                 self.job_impact(key)
 
     def _shuffled(self, things: Iterable[T]) -> list[T]:
-        """Return things in the random order of this minute."""
+        """Return shards or clusters in a random order, which differs each minute."""
         minute = int(self.clock.now().timestamp()) // 60
         order = list(things)
         Random(minute).shuffle(order)  # noqa: S311 - an order, not a secret

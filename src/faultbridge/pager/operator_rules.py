@@ -1,6 +1,6 @@
 """Pages about repairs that an operator stopped: a denied approval, or a node that an operator quarantined.
 
-The operator knows, so these pages are notices.
+These pages are notices, because an operator already knows.
 """
 
 from __future__ import annotations

@@ -19,7 +19,10 @@ class PageState(StrEnum):
 
 
 def make_visible(target: object, *names: str) -> None:
-    """Replace texts of a frozen object that is being created. No text can forge another line of a page."""
+    """Make control characters visible in these texts of a frozen object that is being created.
+
+    Without them, no text from a record can forge another line of a page.
+    """
     for name in names:
         text = getattr(target, name)
         if text is not None:

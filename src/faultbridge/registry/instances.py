@@ -90,7 +90,10 @@ class SyncResult:
 
 
 def combine(provider: Instance, orchestrator: Instance | None) -> Instance:
-    """Combine both descriptions of one instance; the provider's failure domains override the orchestrator's."""
+    """Combine the descriptions of one instance by the provider and by the orchestrator.
+
+    The provider's failure domains override the orchestrator's.
+    """
     if orchestrator is None:
         return provider
     return replace(

@@ -20,7 +20,7 @@ ROSTER = "NODE#"
 
 
 def new_row(state: NodeState, config: ClusterConfig, now: datetime, *, described: bool) -> Put:
-    """Return the write of a new node's row; `described`: the metadata of its instance is complete."""
+    """Return the write of a new node's row; `described` is True if the metadata of its instance is complete."""
     instance = state.incarnation.instance_id if state.incarnation else None
     row: Item = {
         "node": state.key.node,
@@ -40,7 +40,7 @@ def new_row(state: NodeState, config: ClusterConfig, now: datetime, *, described
 
 
 def row_update(state: NodeState, config: ClusterConfig, instance: Instance) -> Update:
-    """Return the write that brings a node's row up to date with its state and its described instance."""
+    """Return the write that updates a node's row from its state and the metadata of its instance."""
     written: dict[tuple[str, ...], Value] = {
         ("generation",): state.incarnation.instance if state.incarnation else 0,
         ("instance",): instance.instance_id,
@@ -57,7 +57,10 @@ def row_update(state: NodeState, config: ClusterConfig, instance: Instance) -> U
 
 
 def new_metadata(row: Item, orchestrator: Instance | None) -> Instance | None:
-    """Add the orchestrator's names to the stored ones; None when the row already contains all of them."""
+    """Return the instance with the names that the orchestrator adds to the names in a row.
+
+    None if the row already contains them and the same opt-out.
+    """
     stored = row.get("names")
     names = tuple(str(name) for name in stored) if isinstance(stored, list) else ()
     found = orchestrator or Instance(str(row["instance"]))

@@ -44,7 +44,7 @@ class ReadyCase:
 
 @dataclass(frozen=True, slots=True)
 class AdmittedBatch:
-    """The nodes that were admitted from one batch; `full` if no slot is left for the others."""
+    """The nodes that were admitted from one batch; `full` is True if no slot is left for the others."""
 
     admitted: Sequence[NodeState] = ()
     full: bool = False
@@ -86,7 +86,11 @@ def take_slots(control: Control, ready: Sequence[ReadyCase], now: datetime) -> U
 
 
 def _updated_dry_groups(control: Control, holding: Sequence[ReadyCase], now: datetime) -> dict[str, datetime]:
-    """Extend the wait of groups that an admitted repair checks now; drop those not checked recently."""
+    """Return the groups without capacity, each with the time of its next try.
+
+    A group of an admitted replacement is postponed, because that repair checks its capacity now. Groups that were not
+    checked recently are dropped.
+    """
     kept = {group: until for group, until in control.no_capacity_until.items() if until > now - FORGET_DRY_AFTER}
     checked = {one.state.placement.group for one in holding if one.repair_action is RepairAction.REPLACE_NODE}
     return {group: now + CAPACITY_CHECK_TIME if group in checked else until for group, until in kept.items()}
@@ -172,10 +176,10 @@ def resolve_dry_run(
 
 
 def apply_dry_run(state: NodeState, case_id: str, rules: Rules, now: datetime) -> Transition:
-    """Resolve a case that a dry run keeps from its repair.
+    """Resolve a case whose repair a dry run suppresses.
 
-    A dry run never leaves a node out of service without a case. In dry-run mode the case of such a node waits until
-    the cluster acts. If only its rule is a dry run, the node may be verified, and any other repair is escalated.
+    A dry run never leaves a node out of service without a case. In dry-run mode the case of such a node waits until the
+    cluster acts. If only its rule is a dry run, the node may be verified, and any other repair is escalated.
     """
     case = state.live_case
     if case is None or not _is_queued(case, case_id):

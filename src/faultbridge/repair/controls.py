@@ -32,8 +32,8 @@ _TRIPPED = frozenset({BreakerState.OPEN.value, "used_up", "held"})
 class ControlChange:
     """The next control state of a cluster and the entries that record it; without entries nothing changes.
 
-    `cause` is the event that made a breaker open or used up the budget, or opened an incident. All other changes of a
-    control are caused by the entry of its change before. `writes` commit in the same transaction.
+    `cause` is the event that made a breaker open, used up the budget or opened an incident. Every other change is
+    caused by the previous entry about the same control. `writes` commit in the same transaction.
     """
 
     control: Control
@@ -168,7 +168,7 @@ def control_draft(
 
 
 def _with_cause(draft: Draft, before: Control, cause: str | None) -> Draft:
-    """Name the cause of a control's entry: what tripped it, or else its last entry."""
+    """Name the cause of an entry about a control: the event that triggered it, or else its previous entry."""
     last = before.events.get(str(draft.subject))
     tripped = draft.data["to"] in _TRIPPED and not draft.data["operator"]
     return replace(draft, causation_id=(cause or last) if tripped else (last or cause))

@@ -98,7 +98,7 @@ class Dispatch:
         return self._start(admitted)
 
     def _queued(self, rules: Rules, excluded: Collection[str] = ()) -> list[QueuedCase]:
-        """Read the whole queue, so that cases that may not start never hide the ones behind them."""
+        """Read the whole queue, because a case that must wait can precede cases that may start."""
         rows = (read_queued(rules.config, row) for row in shard_rows(self.table, rules.config, QUEUE))
         return [queued for queued in rows if queued.case not in excluded]
 

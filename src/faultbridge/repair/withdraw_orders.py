@@ -12,7 +12,10 @@ from faultbridge.pipeline.fold.expire import end_orders
 
 
 def withdraw_orders(transition: Transition, rules: Rules, now: datetime) -> Transition:
-    """Return the transition with those conditions ended; the next tick updates the status of the node."""
+    """Add to a transition that the conditions of operator orders end, with the entries that record it.
+
+    The next tick updates the status of the node.
+    """
     ended = end_orders(transition.state, at=now)
     faults = (entry_builder.fault_change(one, ended.state, rules.catalog, rules.policy) for one in ended.changes)
     return replace(transition, state=ended.state, drafts=(*transition.drafts, *faults))

@@ -111,8 +111,8 @@ class PendingRecord:
 class StreamMapping:
     """Delivers new entries of the table stream to one function.
 
-    Records of one transaction are delivered apart. A failed batch is split, retried, and dropped after some retries.
-    `types` is the filter of entry types; None lets all types pass.
+    Records of one transaction may be delivered at different times. A failed batch is split, retried, and dropped after
+    some retries. `types` is the filter of entry types; None lets all types pass.
     """
 
     context: DeliveryContext

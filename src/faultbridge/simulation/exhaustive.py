@@ -151,7 +151,7 @@ SCENARIOS = {
 
 @dataclass(slots=True)
 class Exploration:
-    """The result of an exploration: runs by number of faults, most side effects of a run, violations."""
+    """The result of an exploration: runs by number of faults, the most side effects of one run, and violations."""
 
     runs: Counter[int] = field(default_factory=Counter)
     points: int = 0

@@ -125,7 +125,7 @@ class FaultInjector:
     _thresholds: list[tuple[float, FaultKind]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        """Add the fault rates up to thresholds, so that one random number selects the kind."""
+        """Convert the fault rates to cumulative thresholds, so that one random number selects the kind."""
         total = 0.0
         for kind, probability in self.profile.fault_rates.items():
             total += probability

@@ -61,7 +61,7 @@ class InstanceHealth:
         self._arrivals_seen = len(instances)
 
     def _restarted(self, repair_action: RepairAction, instance: str) -> None:
-        """Give a rebooted instance its new boot id, and fix a bad instance if this repair action is its cure."""
+        """Give a rebooted instance its new boot id, and fix a bad instance if this repair action fixes it."""
         if repair_action is RepairAction.REBOOT_NODE:
             self.boots[instance] = f"boot-{self._ports.restarter.restarted[-1][2]}"
         number = list(self._ports.fleet.instances).index(instance)

@@ -192,7 +192,7 @@ class SimulatedSystem:
         self._schedule_sweep(pause if self.idle_sweeps else MINUTE)
 
     def _until_next_timer(self) -> float:
-        """Return the seconds until the first timer of a node in the future, at least a minute."""
+        """Return the seconds until the earliest future timer of a node, but at least a minute."""
         now = self.clock.now()
         due = (state.due_at for state in SystemView(self).nodes if state.due_at is not None and state.due_at > now)
         return max(min(((at - now).total_seconds() for at in due), default=self.max_sweep_pause), MINUTE)
@@ -204,7 +204,10 @@ class SimulatedSystem:
         self.max_sweep_pause = MAX_SWEEP_PAUSE
 
     def deliver_changes(self) -> None:
-        """Deliver new table changes to the stream functions and new events to the pager; break instances when due."""
+        """Deliver new table changes to the stream functions, and new events of the bus to the pager.
+
+        New instances become bad if the plan of the run requires it.
+        """
         stream = self.ports.table.stream
         before = self.checks.activity
         while self._streamed < len(stream):

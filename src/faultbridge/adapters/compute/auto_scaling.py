@@ -52,10 +52,11 @@ class AutoScalingProvider:
         return presence_of(self._clients, instance_id)
 
     def candidates(self, group: str, launched_after: datetime) -> tuple[LaunchedInstance, ...]:
-        """Return the running instances that the group launched in or after that second, oldest first.
+        """Return the running instances that the group launched at or after a time, oldest first.
 
-        EC2 rounds launch times to seconds. An instance from a warm pool started before it joined the group, so its
-        launch activity counts instead. Raises Misconfigured when the group does not exist.
+        The time is compared to the second, because EC2 rounds launch times to seconds. An instance from a warm pool
+        started before it joined the group, so its launch activity counts instead. Raises Misconfigured when the group
+        does not exist.
         """
         earliest = launched_after.replace(microsecond=0)
         with translated(f"listing the instances of {group}"):

@@ -27,7 +27,7 @@ _GROUP = re.compile(r"[A-Za-z0-9!\"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~]{1,128}")
 
 
 class SqsQueue:
-    """A RecordQueue on a standard SQS queue; message groups only share the queue fairly between nodes."""
+    """A RecordQueue on a standard SQS queue; its message groups only prevent one node from delaying others."""
 
     def __init__(self, clients: Clients, url: str, dead_letter_url: str | None = None) -> None:
         self._clients = clients

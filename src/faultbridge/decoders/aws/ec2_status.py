@@ -39,7 +39,7 @@ _DONE = ("[Completed]", "[Canceled]")
 
 
 def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
-    """Return a health snapshot of each instance; a check without a result covers nothing."""
+    """Return a health snapshot of each instance; a check without a result neither finds nor clears a fault."""
     statuses = tuple(_statuses(text_of(body)))
     if not statuses:
         raise Rejected("no_framing", "no instance status")

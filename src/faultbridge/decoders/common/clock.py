@@ -35,12 +35,12 @@ def month_name(text: str) -> str | None:
 
 
 def iso_time(text: str) -> datetime | None:
-    """Return an ISO 8601 time as UTC; None for other text. Accepts a comma and 1 to 9 fraction digits."""
+    """Return the UTC time of an ISO 8601 text; None for other text. Accepts a comma and 1 to 9 fraction digits."""
     return iso_instant(text) if _ISO.fullmatch(text) is not None else None
 
 
 def iso_instant(text: str) -> datetime | None:
-    """Return a text that already matches the ISO 8601 form as UTC; None if no such date exists."""
+    """Return the UTC time of a text that has the ISO 8601 form already; None if no such date exists."""
     try:
         instant = datetime.fromisoformat(text)
         return instant.replace(tzinfo=UTC) if instant.tzinfo is None else instant.astimezone(UTC)
@@ -49,12 +49,15 @@ def iso_instant(text: str) -> datetime | None:
 
 
 def calendar_time(month: str, day: str, clock: str, year: str) -> datetime | None:
-    """Return the parts of `Oct 10 03:06:53 2024` as UTC, because they name no time zone."""
+    """Return the time in parts such as `Oct 10 03:06:53 2024`; it is taken as UTC, because no zone is given."""
     return _utc_time(int(year), month, day, clock)
 
 
 def yearless_time(month: str, day: str, clock: str, received_at: datetime | None) -> datetime | None:
-    """Return the parts of `Oct 16 20:47:19` as UTC, in the latest year that is not a day after receipt."""
+    """Return the time in parts such as `Oct 16 20:47:19`, taken as UTC because no zone is given.
+
+    The year is that of the receipt, or the year before if the time would be more than a day after the receipt.
+    """
     if received_at is None:
         return None
     this_year = _utc_time(received_at.year, month, day, clock)
@@ -78,7 +81,7 @@ _FIRST_YEAR = 1970
 
 
 def instant(value: object) -> datetime | None:
-    """Return a JSON value as UTC time; None if it is not a time or means that no time is set."""
+    """Return the UTC time of a JSON value; None if it is not a time, or stands for a time that is not set."""
     if isinstance(value, str):
         return _from_text(value.strip())
     if isinstance(value, Mapping):

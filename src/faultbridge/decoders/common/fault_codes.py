@@ -53,7 +53,7 @@ _FAMILIES = {"xid.*": XIDS, "dcgm.*": CODES}
 
 
 def code_in_family(family: str, number: int) -> str:
-    """Return the code of a number in a family: 79 of `xid` is `xid.79`."""
+    """Return the fault code of a number in a family of codes: number 79 of family `xid` is `xid.79`."""
     return code_of_number(number) if family == "dcgm" else f"{family}.{number}"
 
 

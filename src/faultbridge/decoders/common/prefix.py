@@ -147,7 +147,7 @@ def _facility(priority: int) -> str:
 
 
 def _from_json(message: KernelMessage) -> bool:
-    """Replace a message by the log line in a collector's JSON object; return False for other JSON."""
+    """Fill a message from the log line in a collector's JSON object; return False for other JSON."""
     wrapped = unwrap(message.text)
     if wrapped is None:
         return False

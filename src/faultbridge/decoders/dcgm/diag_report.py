@@ -81,7 +81,7 @@ class TestResult:
 
 @dataclass(frozen=True, slots=True)
 class DiagReport:
-    """All results of one run, in the order of the report."""
+    """The report of one diagnostics run: the results of all tests, in the order of the report."""
 
     results: tuple[TestResult, ...]
     version: str | None = None
@@ -89,7 +89,10 @@ class DiagReport:
 
 
 def read_diag_report(body: bytes) -> DiagReport:
-    """Return the report in `dcgmi diag -j` (versions 1, 3 and 4), also behind other text; else `Rejected`."""
+    """Return the report in the output of `dcgmi diag -j` of DCGM 1, 3 and 4, even if other text precedes it.
+
+    Raises `Rejected` for any other text.
+    """
     document = embedded(text_of(body))
     if document is None:
         raise Rejected("malformed_json", "no complete JSON object")

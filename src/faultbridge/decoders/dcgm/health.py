@@ -57,7 +57,7 @@ def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
 
 
 def recognize(body: bytes) -> bool:
-    """Return whether a body has the report's own words."""
+    """Return whether a body contains words that only this report contains."""
     is_json = b'"Overall Health"' in body
     return is_json or b"Health watches not enabled" in body or is_health_table(text_of(body))
 

@@ -1,11 +1,12 @@
 """Decodes `dcgm-metrics`: the states and counters in a scrape of dcgm-exporter.
 
-The Xid gauge keeps the last Xid until the exporter restarts and has no time. As a fault, each scrape would reopen a
-repaired node. So it is a counter sample and only its change is a fault, like the exporter's count in a time window.
+The Xid gauge keeps the last Xid until the exporter restarts, and has no time. If it were a fault, each scrape would
+report the fault again after a repair. It is therefore a counter sample, and only its change is a fault, like the
+exporter's count in a time window.
 
 Grammar: Prometheus text, one sample a line; labels differ by exporter (`UUID`, `uuid` or `gpu_uuid`, `hostname` or
 `Hostname`). A GPU in MIG mode is listed once for each instance and counts as one GPU. DCGM's blanks (2^63 - 16 and up)
-are no values. An absent GPU is covered by nothing. Times: a sample's milliseconds, if any.
+are no values. A GPU that is not listed is neither healthy nor faulty. Times: a sample's milliseconds, if any.
 Units: those of DCGM's fields (counts, MiB, watts, degrees Celsius).
 Errors: `Rejected(no_framing)` without a DCGM field. Source: dcgm-exporter 3.1 to 4.5.
 """
@@ -112,7 +113,7 @@ class _Scrape:
         self._gpus: set[Component] = set()
 
     def take(self, sample: Sample) -> None:
-        """Add one sample."""
+        """Add one Prometheus sample to the scrape."""
         gpu = _gpu(sample)
         if gpu is None or sample.value is None:
             return

@@ -66,7 +66,7 @@ class HostReader:
         return last is not None and abs(at - last) <= _SAME_CRASH_SECONDS
 
     def _flap(self, fault: Fault, name: str, *, is_up: bool) -> None:
-        """Append a loss of carrier and its end; a loss that the kernel and networkd both report is one."""
+        """Append a loss of carrier and its end; a loss that both the kernel and networkd report counts once."""
         if is_up and name in self._without_carrier:
             # A gained carrier without a loss before is an interface that starts up.
             self._without_carrier.discard(name)
@@ -84,7 +84,7 @@ def _details(rule: Rule, text: str) -> dict[str, str] | None:
 
 
 def _component(rule: Rule, details: dict[str, str]) -> Component:
-    """Return the component and remove its names from the details."""
+    """Return the component that a rule's match names, and remove its identifiers from the details."""
     pci, name = details.pop("pci", None), details.pop("name", None)
     if rule.type is ComponentType.CPU:
         return Component(ComponentType.CPU, name=name)

@@ -184,7 +184,7 @@ class BenignLineFilter:
         self._patterns: dict[int, re.Pattern[bytes]] = {}
 
     def remaining(self, text: bytes) -> str:
-        """Return the lines of a piece that may report a fault; a piece with an unknown prefix unchanged."""
+        """Return the lines of a piece that may report a fault, or the whole piece if its line prefix is unknown."""
         # A small piece is not worth learning from.
         anchor = _ANCHOR.match(text) if len(text) > _MIN_BYTES else None
         if anchor is None:

@@ -41,7 +41,7 @@ SIGNATURE = re.compile(r"S?Xid[ \t]{0,64}\((?:PCI|invalid|[0-9a-fA-F]{4,8}:)|fal
 
 
 def parts_of(message: KernelMessage, received_at: datetime | None) -> Iterator[KernelMessage]:
-    """Yield the messages in what followed the first prefixes of a line."""
+    """Yield the messages in the rest of a line, after the prefixes at its start were removed."""
     text = ANSI.sub("", message.text) if "\x1b" in message.text else message.text
     text = (_SPACES.sub(" ", text) if "  " in text or "\t" in text else text).strip()
     if not any(mark in text for mark in _JOINTS) and text.find("NVRM:", 1) < 0:

@@ -102,7 +102,7 @@ def gpu_at(address: str) -> Component:
 def device_fault(
     message: KernelMessage, code: str, component: Component, text: str, details: Mapping[str, str] = EMPTY
 ) -> Fault:
-    """Return the fault of a message without an Xid; a message written by a user only informs."""
+    """Return the fault of a driver message without an Xid; if a user wrote it, its severity is only `info`."""
     attributes = {**origin(message), **details}
     by_user = message.facility == USER
     return Fault(

@@ -172,7 +172,7 @@ _FABRIC_GOOD = frozenset({None, "", "N/A", "Full", "False", "None"})
 
 
 def _fabric_state(gpu: Fields) -> Finding | None:
-    """Check a completed registration only: for minutes after boot it is normally in progress."""
+    """Check the registration with the NVLink fabric once it is completed; it takes minutes after a boot."""
     state, status = gpu.get("fabric/state"), gpu.get("fabric/status")
     if state != "Completed" or status is None or _UNREADABLE.fullmatch(status):
         return None
@@ -201,7 +201,7 @@ _BRAKE = _clocks("smi.hw_power_brake", "An external power brake reduced the cloc
 
 
 def _slowdown(gpu: Fields) -> Finding | None:
-    """Report the general reason only if neither of its specific causes is active."""
+    """Check the general reason for a slowdown, only if neither of its two specific reasons is active."""
     found = _SLOWDOWN(gpu)
     causes = (_THERMAL(gpu), _BRAKE(gpu))
     return Finding("smi.hw_slowdown") if any(cause and cause.message for cause in causes) else found

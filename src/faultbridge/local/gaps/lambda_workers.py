@@ -47,7 +47,7 @@ Detect = Callable[[str], tuple[str, str]]
 
 
 def _waits_for_lines() -> bool:
-    """Return whether the emulator still waits for lines and its script still ends as expected."""
+    """Return whether the emulator still waits for log lines, and its worker script ends as the patch expects."""
     timeout = inspect.signature(patching.resolve(DRAIN)).parameters["first_line_wait"].default
     return bool(timeout == _EMULATOR_TIMEOUT_SECONDS) and patching.resolve(DETECT)("python3.11")[1].endswith(_TAIL)
 

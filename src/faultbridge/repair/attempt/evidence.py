@@ -31,7 +31,10 @@ def store_report(objects: ObjectStore, key: NodeKey, report: bytes, now: datetim
 
 
 def collect_logs(context: StepContext) -> StepResult | None:
-    """Collect the logs of the instance, for at most five minutes. Return None if the attempt may continue."""
+    """Collect the logs of the instance, for at most five minutes.
+
+    Returns `waiting` while they are being collected, and None when the attempt may continue.
+    """
     instance_id = context.instance_id
     if NAME in context.attempt.steps or instance_id is None:
         return None

@@ -1,4 +1,4 @@
-"""Leaked repair slots: release slots whose case is not in repair. None should ever be found."""
+"""Leaked repair slots: release slots whose case is not in repair. Normally there are none."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from faultbridge.repair.attempt.step_contract import StepResult
 
 
 def fail_step(context: StepContext, step: str, outcome: str, reason: str, failure: str) -> StepResult:
-    """Record a step that had no effect, end the attempt, and continue with the next repair action."""
+    """Record that a step failed, end the attempt, and continue with the next repair action."""
     attempt = context.attempt
     draft = entry_builder.step(
         context.case,

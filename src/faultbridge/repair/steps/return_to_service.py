@@ -37,7 +37,7 @@ def return_to_service(context: StepContext) -> StepResult:
 
 
 def on_timeout(context: StepContext, reason: str) -> StepResult:
-    """After the deadline: escalate a verified node that the orchestrator did not confirm to uncordon."""
+    """After the deadline: escalate a verified node if the orchestrator did not confirm that it is uncordoned."""
     text = f"TIMEOUT: verified, but the orchestrator does not uncordon the node: {reason}"
 
     def revise(state: NodeState, now: datetime) -> Transition:

@@ -86,7 +86,10 @@ def _missing_gpus(context: StepContext, found: Verification) -> tuple[str, ...]:
 
 
 def _end_verified(context: StepContext, found: Verification, state: NodeState, now: datetime) -> Folded:
-    """End the conditions that the repair and its verification fixed; an operator's order ends the others too."""
+    """End the conditions that the repair and its verification fixed.
+
+    In a canceled case the verification ends all conditions, because an operator ordered the node's return.
+    """
     case, _ = live_attempt(state)
     if case.cancelled:
         reason = "verification passed after the order of an operator"
@@ -98,7 +101,7 @@ def _end_verified(context: StepContext, found: Verification, state: NodeState, n
 def _wait_for_evidence(context: StepContext, found: Verification, remaining: NodeState) -> StepResult | None:
     """Wait while a fault is active that the verification does not cover: only its own reporters can end it.
 
-    A canceled case waits for nothing: it closes, and the fault stays active.
+    A canceled case does not wait: it closes, and the fault stays active.
     """
     if context.case.cancelled:
         return None

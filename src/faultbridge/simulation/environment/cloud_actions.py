@@ -33,7 +33,7 @@ def pick(items: Any, number: int) -> Any:
 
 
 class Actions:
-    """Actions on a simulated system."""
+    """Base class for the groups of external actions that are carried out on a simulated system."""
 
     def __init__(self, system: SimulatedSystem) -> None:
         self.system = system
@@ -126,7 +126,7 @@ class CloudActions(Actions):
         self.system.injector.outages.append(Outage(action.subject, start, end))
 
     def _days_pass(self, action: ExternalAction) -> None:
-        """Let 1 to 18 days pass without any other action."""
+        """Advance the clock by 1 to 18 days without any other action."""
         days = 1 + action.selector % 18
         self._log(f"{days} days pass")
         self.system.pass_time(timedelta(days=days))

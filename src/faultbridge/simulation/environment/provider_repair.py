@@ -42,7 +42,10 @@ class ProviderRepair:
             self.schedule.after(seconds, "provider", lambda: self._replace(instance))
 
     def sync_if_changed(self) -> None:
-        """Run the inventory if the group's instances have changed since its last run without news."""
+        """Run the inventory if the group's instances have changed.
+
+        The comparison is with the last run that found nothing new.
+        """
         now = tuple(one.instance_id for one in self.fleet.running(self.group))
         if now == self._synced_instances:
             return

@@ -110,9 +110,10 @@ def _missing_cases(view: SystemView) -> Iterator[str]:
 
 
 def _actionable_faults(bodies: Iterable[Mapping[str, Any]]) -> dict[FaultKey, str]:
-    """Return since when each fault lasts that was reported in time to act; a cleared fault starts anew.
+    """Return the faults that require a case, each with the time since which it lasts.
 
-    An operator who cancels a case or returns a node decided about the faults reported before.
+    A fault that was reported too late to act on is left out, and so are faults that were reported before an operator
+    canceled the case or returned the node. A fault that was cleared lasts from its next report.
     """
     lasting: dict[FaultKey, str] = {}
     for body in bodies:

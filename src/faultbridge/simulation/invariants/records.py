@@ -152,7 +152,7 @@ def _has_ties(parts: list[RecordPart]) -> bool:
 
 
 def _is_forgotten(part: RecordPart) -> bool:
-    """Return whether a record was too old to have an effect when it arrived, as one of a clock years behind is."""
+    """Return whether a record was too old to take effect when it arrived, as with a sender's clock years behind."""
     oldest = part.record.received_at - default_policy().limits.remember_for
     return any(_time_of(part, one) < oldest for one in part.observations)
 

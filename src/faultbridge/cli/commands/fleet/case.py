@@ -57,7 +57,7 @@ def show_case(session: Session, case: CaseArgument) -> None:
 @app.command("approve", epilog=examples(f"faultbridge case approve {_EXAMPLE_ID} --reason 'checked'"))
 @stack_command
 def approve(session: Session, case: CaseArgument, reason: ReasonOption = "", attempt: AttemptOption = None) -> None:
-    """Approve the repair that a case asks for."""
+    """Approve the repair for which a case requires approval."""
     session.application.repair.case_orders.approve(case, OperatorOrder(session.operator, reason), attempt)
     _show(session, case)
 
@@ -65,7 +65,7 @@ def approve(session: Session, case: CaseArgument, reason: ReasonOption = "", att
 @app.command("deny", epilog=examples(f"faultbridge case deny {_EXAMPLE_ID} --reason 'job runs'"))
 @stack_command
 def deny(session: Session, case: CaseArgument, reason: ReasonOption = "", attempt: AttemptOption = None) -> None:
-    """Deny the repair that a case asks for. The case is then escalated to an operator."""
+    """Deny the repair for which a case requires approval. The case is then escalated to an operator."""
     session.application.repair.case_orders.deny(case, OperatorOrder(session.operator, reason), attempt)
     _show(session, case)
 

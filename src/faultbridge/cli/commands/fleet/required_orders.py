@@ -1,4 +1,4 @@
-"""`faultbridge stuck`: lists the nodes and cases that only a command moves on."""
+"""`faultbridge stuck`: lists the nodes and cases that wait for an operator's command."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def list_stuck(
     session: Session,
     cluster: Annotated[str | None, typer.Option(metavar="CLUSTER", help="Only this cluster. Default: all.")] = None,
 ) -> None:
-    """List the nodes and cases that only a command moves on, with the command.
+    """List the nodes and cases that wait for an operator's command, with the command.
 
-    Everything that is not listed is final or moves on by itself.
+    Everything that is not listed is final or continues by itself.
     """
     stuck_nodes = StuckNodes(session.directory, session.ports.clock)
     clusters = [cluster] if cluster else [view.config.cluster for view in session.directory.clusters()]

@@ -182,7 +182,7 @@ class _Inputs:
         return chain(decoded, [summary_document(source, found)]) if is_partial else decoded
 
     def _compared(self, observations: Sequence[Observation]) -> tuple[Observation, ...]:
-        """Add the differences from earlier samples of the same device, also from those of the files before."""
+        """Add the faults found by comparison with earlier samples of the same device, also those of earlier files."""
         nodes = {one.node for one in observations}
         earlier = [one for one in self.samples.values() if one.node in nodes]
         compared = differences([*earlier, *observations])[len(earlier) :]

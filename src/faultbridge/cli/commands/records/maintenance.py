@@ -53,7 +53,7 @@ def recover(
 ) -> None:
     """Start a new epoch in every stream after the table was restored from a backup.
 
-    Run it once, before any function writes to the table. It prevents that an event id is used twice.
+    Run it once, before any function writes to the table. The new epoch keeps event ids from being used twice.
     """
     from faultbridge.ledger.recover import RecoverTable
 
