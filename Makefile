@@ -67,6 +67,21 @@ types: setup ## check the types with mypy (strict)
 template-lint: setup machines ## check the SAM template (sam validate --lint)
 	@$(BIN)/sam validate --lint --region us-east-1
 
+# The scanner has a virtual environment of its own; the stamp's name holds a checksum of its lock.
+SCAN := $(VENV)/scan
+SCAN_STAMP = $(SCAN)/.setup-$(shell cksum < requirements/scan.txt | tr ' ' -)
+
+$(SCAN_STAMP): $(STAMP)
+	@test -x $(SCAN)/bin/python || $(PYTHON) -m venv $(SCAN)
+	@$(BIN)/uv pip install --quiet --python $(SCAN)/bin/python --require-hashes -r requirements/scan.txt \
+	  || $(SCAN)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/scan.txt
+	@rm -f $(SCAN)/.setup-*
+	@touch $@
+
+.PHONY: scan
+scan: setup $(SCAN_STAMP) ## scan the template with checkov; infra/waivers.yaml lists the accepted findings
+	@$(BIN)/python -m infra.scan $(SCAN)/bin/checkov
+
 .PHONY: architecture
 architecture: setup ## run the architecture tests: layers, sizes, permissions, documents
 	@$(BIN)/pytest -q tests/architecture
@@ -76,7 +91,7 @@ test: setup machines ## run all tests except the nightly ones, in three processe
 	@$(BIN)/pytest -n 3 --no-loadscope-reorder
 
 .PHONY: check
-check: format-check lint types template-lint test ## run every check that a merge requires; the tests run last
+check: format-check lint types template-lint scan test ## run every check that a merge requires; the tests run last
 
 .PHONY: build
 build: setup machines ## build the functions and their layer into .aws-sam/build
@@ -157,6 +172,7 @@ lock: setup ## update the lock files (LOCKFLAGS=--upgrade for newer versions)
 	@$(LOCK) --group lambda --constraint requirements/dev.txt -o requirements/lambda.txt
 	@$(LOCK) --group kubernetes --constraint requirements/dev.txt -o requirements/kubernetes.txt
 	@$(LOCK) --group docs -o requirements/docs.txt
+	@$(LOCK) --group scan -o requirements/scan.txt
 
 .PHONY: clean
 clean: ## remove build outputs and caches, but not .venv
