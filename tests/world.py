@@ -46,7 +46,7 @@ XID_31 = "NVRM: Xid (PCI:0000:c1:00): 31, pid=1234, name=python, Ch 00000008, MM
 
 @dataclass
 class FakePorts:
-    """Every port as a fake; one seam sees and breaks them all."""
+    """Every port as a fake; one seam observes all calls and injects faults into them."""
 
     clock: ManualClock = field(default_factory=lambda: ManualClock(NOON))
     seam: Seam = field(default_factory=Seam)
@@ -116,7 +116,7 @@ class World:
         return self.ports.clock.now()
 
     def message(self, text: str | bytes = XID_79, *, source: str = "kernel-log", **others: Any) -> Delivery:
-        """A delivery of one raw record, sent and received now by default."""
+        """Return a delivery of one raw record, sent and received now by default."""
         body = text.encode() if isinstance(text, str) else text
         given: dict[str, Any] = {"cluster": KEY.cluster, "node": KEY.node, "sent_at": self.now} | others
         given.setdefault("record_id", f"record-{next(self._numbers)}")
@@ -124,14 +124,14 @@ class World:
         return Delivery(id=f"message-{next(self._numbers)}", text=encode_message(message), received_at=self.now)
 
     def pointing(self, pointer: str) -> Delivery:
-        """A delivery whose body lies in the object store."""
+        """Return a delivery whose body is stored in the object store."""
         record = Message(
             f"record-{next(self._numbers)}", "kernel-log", KEY.cluster, self.now, node=KEY.node, pointer=pointer
         )
         return Delivery(f"message-{next(self._numbers)}", encode_message(record), self.now)
 
     def outcomes(self, *deliveries: Delivery) -> list[Outcome]:
-        """What ingest makes of deliveries, in the order of their records."""
+        """Return the outcomes that ingest gives to deliveries, in the order of their records."""
         return list(self.app.ingestion.ingest(deliveries).outcomes.values())
 
     def node(self, key: NodeKey = KEY) -> NodeState:

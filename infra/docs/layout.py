@@ -37,7 +37,7 @@ def arrange(arrows: Iterable[Arrow], widths: Mapping[str, float]) -> Layout:
 
 
 def _acyclic(arrows: list[Arrow]) -> tuple[list[Arrow], set[Arrow]]:
-    """Return the arrows with those that close a cycle turned around, and the original form of these."""
+    """Return the arrows, with those that close a cycle reversed, and the original of each reversed arrow."""
     targets: dict[str, list[str]] = defaultdict(list)
     for source, target in arrows:
         targets[source].append(target)

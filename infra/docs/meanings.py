@@ -1,4 +1,4 @@
-"""Reads the sentences that generated pages need and the code does not hold: meanings of statuses and metrics."""
+"""Reads the meanings of statuses and metrics: sentences that generated pages need and the code does not contain."""
 
 from __future__ import annotations
 

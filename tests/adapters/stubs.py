@@ -1,4 +1,4 @@
-"""Real AWS clients with stubbed responses and errors, for those that no emulator gives."""
+"""Real AWS clients with stubbed responses and errors, for responses that no emulator gives."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ENVIRONMENT = {
 
 
 def client_error(code: str, message: str = "words", status: int = 400, operation: str = "Operation") -> ClientError:
-    """An error as botocore raises it."""
+    """Return an error as botocore raises it."""
     return ClientError(
         {"Error": {"Code": code, "Message": message}, "ResponseMetadata": {"HTTPStatusCode": status}},  # type: ignore[typeddict-item] # the other fields are optional
         operation,
@@ -53,7 +53,7 @@ NAMES = (
 
 @contextmanager
 def stubbed(name: str) -> Iterator[tuple[Clients, Stubber]]:
-    """Clients of which one (`sqs`, `autoscaling_no_retry`, ...) returns the responses in the stub."""
+    """Return clients, one of which (`sqs`, `autoscaling_no_retry`, ...) returns the responses in the stub."""
     clients = _clients()
     with Stubber(getattr(clients, name)) as stub:
         yield clients, stub
@@ -62,7 +62,7 @@ def stubbed(name: str) -> Iterator[tuple[Clients, Stubber]]:
 
 @contextmanager
 def failing(name: str, error: Exception, requests: list[Any] | None = None) -> Iterator[Clients]:
-    """Clients of which one raises this error instead of sending a request."""
+    """Return clients, one of which raises this error instead of sending a request."""
     seen = [] if requests is None else requests
 
     def fail(request: Any, **_: Any) -> AWSResponse:
@@ -75,7 +75,7 @@ def failing(name: str, error: Exception, requests: list[Any] | None = None) -> I
 
 @contextmanager
 def answering(name: str, status: int, body: bytes, requests: list[Any] | None = None) -> Iterator[Clients]:
-    """Clients of which one always gets this HTTP response."""
+    """Return clients, one of which always gets this HTTP response."""
     seen = [] if requests is None else requests
 
     def respond(request: Any, **_: Any) -> AWSResponse:

@@ -24,7 +24,7 @@ TYPED = [{"pk": {"S": "P"}, "sk": {"S": "1"}}, {"pk": {"S": "P"}, "sk": {"S": "2
 
 
 class TestConsistentReads:
-    """A stale read decides on an old state: a second case, a repeated page, a claim that is already taken."""
+    """Decisions need consistent reads: a stale one causes a second case, a repeated page or a second claim."""
 
     def test_get_is_consistent(self) -> None:
         with stubbed("dynamodb") as (clients, stub):

@@ -19,24 +19,24 @@ STATE_MACHINES = ROOT / "infra" / "statemachines"
 
 
 def modules(*folders: Path) -> list[Path]:
-    """Every Python file under the folders, caches left out."""
+    """Return every Python file under the folders, except caches."""
     found = [path for folder in folders for path in folder.rglob("*.py") if "__pycache__" not in path.parts]
     return sorted(found)
 
 
 def production() -> list[Path]:
-    """Every Python file that is delivered or that builds what is delivered."""
+    """Return every Python file that is delivered or that builds what is delivered."""
     return modules(PACKAGE, FUNCTIONS, ROOT / "infra")
 
 
 def relative(path: Path) -> str:
-    """The path as a reader of a failure wants it."""
+    """Return the path relative to the repository, as failures show it."""
     return path.relative_to(ROOT).as_posix()
 
 
 @cache
 def parse(path: Path) -> ast.Module:
-    """The file's syntax tree."""
+    """Return the syntax tree of a file."""
     return ast.parse(path.read_text(encoding="utf-8"), str(path))
 
 
@@ -45,9 +45,9 @@ def _is_type_checking(node: ast.stmt) -> bool:
 
 
 def _statements(body: list[ast.stmt], *, at_once: bool = False) -> Iterator[ast.stmt]:
-    """Every statement at any depth that may run, so without what only a type checker reads.
+    """Yield every statement at any depth that may run; blocks for type checkers are left out.
 
-    `at_once` leaves functions out: what is left runs as soon as the file is imported.
+    With `at_once`, functions are left out too: the rest runs as soon as the file is imported.
     """
     for node in body:
         if _is_type_checking(node):
@@ -64,7 +64,7 @@ def _statements(body: list[ast.stmt], *, at_once: bool = False) -> Iterator[ast.
 
 @cache
 def imports(path: Path, *, at_once: bool = False) -> frozenset[str]:
-    """Dotted names that the file imports when it runs, at the top or within functions (not these with `at_once`).
+    """Return the dotted names that a file imports at the top or within functions; with `at_once` only those at the top.
 
     `from a.b import c` gives `a.b` and `a.b.c`: either may be the module.
     """
@@ -82,14 +82,14 @@ def imports(path: Path, *, at_once: bool = False) -> frozenset[str]:
 
 
 def module_file(name: str) -> Path | None:
-    """The file of one of our modules, or None when the name is no module of ours."""
+    """Return the file of one of our modules, or None for any other name."""
     stem = PACKAGE.parent.joinpath(*name.split("."))
     candidates = (stem.with_suffix(".py"), stem / "__init__.py")
     return next((path for path in candidates if path.is_file()), None)
 
 
 def reachable(starts: list[Path], *, at_once: bool = False) -> dict[Path, Path | None]:
-    """Our files that importing the starts may load, each with the file that asks for it."""
+    """Return our files that importing the given files may load, each with a file that imports it."""
     asked_by: dict[Path, Path | None] = dict.fromkeys(starts)
     todo = list(starts)
     while todo:
@@ -105,12 +105,12 @@ def reachable(starts: list[Path], *, at_once: bool = False) -> dict[Path, Path |
 
 
 def lambda_files() -> dict[Path, Path | None]:
-    """What the handlers may load; decoders are found by name, so all of them count."""
+    """Return the files that handlers may load; decoders are imported by name, so all of them are included."""
     return reachable([*FUNCTIONS.glob("*/handler.py"), *modules(PACKAGE / "decoders")])
 
 
 def not_in_lambda() -> list[str]:
-    """Parts of the package that the build leaves out of the functions."""
+    """Return the parts of the package that the build leaves out of the functions."""
     rules = (ROOT / "infra" / "build.mk").read_text(encoding="utf-8")
     line = re.search(r"^NOT_IN_LAMBDA := (.+)$", rules, re.MULTILINE)
     assert line is not None
@@ -136,12 +136,12 @@ _Loader.add_multi_constructor("!", _intrinsic)
 
 @cache
 def template() -> dict[str, Any]:
-    """The SAM template, intrinsic functions in their long form."""
+    """Return the SAM template, with intrinsic functions in their long form."""
     loaded = yaml.load(TEMPLATE.read_text(encoding="utf-8"), Loader=_Loader)  # noqa: S506  # a SafeLoader underneath
     assert isinstance(loaded, dict)
     return loaded
 
 
 def resources(kind: str) -> dict[str, dict[str, Any]]:
-    """The template's resources of one type by logical id."""
+    """Return the template's resources of one type by logical id."""
     return {name: item for name, item in template()["Resources"].items() if item["Type"] == kind}

@@ -36,7 +36,7 @@ OURS = re.compile(r"SEARCH\('\{Faultbridge,([a-z,]+)\} MetricName=\"(\w+)\" serv
 
 
 def measured_events() -> Iterator[dict[str, Any]]:
-    """One event of each kind that is measured, with every word that the domain has for its parts."""
+    """Yield one event of each kind that is measured, and one for each reason to wait."""
     yield from (event(kind, code="xid.79") for kind in (EntryType.FAULT_DETECTED, EntryType.FAULT_CLEARED))
     yield from (OPENED, ESCALATED, case_event("in_progress", 8, **{"from": "queued"}))
     yield {**CLOSED, "data": {**CLOSED["data"], "phases": PHASES, "gpu_time_lost": 3_600_000}}
@@ -45,7 +45,7 @@ def measured_events() -> Iterator[dict[str, Any]]:
 
 
 def entry(body: dict[str, Any]) -> Item:
-    """The item of an event, as the table's stream brings it."""
+    """Return the item of an event, as the table's stream delivers it."""
     metadata = body["metadata"]
     return {
         **{name: metadata[name] for name in ("event_id", "cluster", "recorded_at")},
@@ -60,7 +60,7 @@ def entry(body: dict[str, Any]) -> Item:
 
 
 def happen(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let every function that the dashboards show run on something."""
+    """Run every function that the dashboards show on sample input."""
     world = World()
     record = world.message()
     sent = {"SentTimestamp": str(int(world.now.timestamp() * 1000))}
@@ -82,7 +82,7 @@ def happen(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def emitted(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> dict[tuple[str, str], set[Where]]:
-    """The dimensions of every metric by its service and name, as the functions print them."""
+    """Return the dimensions of every metric by service and name, as the functions print them."""
     happen(monkeypatch)
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines() if '"_aws"' in line]
     found: dict[tuple[str, str], set[Where]] = defaultdict(set)
@@ -97,7 +97,7 @@ def emitted(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
 
 @cache
 def built() -> ModuleType:
-    """The script that writes the dashboards."""
+    """Return the script that writes the dashboards."""
     spec = importlib.util.spec_from_file_location("build_dashboards", ROOT / "infra" / "build_dashboards.py")
     assert spec
     assert spec.loader
@@ -108,7 +108,7 @@ def built() -> ModuleType:
 
 
 def in_cloudwatch() -> set[tuple[str, str, Where]]:
-    """Service, name and dimensions of every metric of ours in CloudWatch's dashboard."""
+    """Return service, name and dimensions of every metric of ours in the CloudWatch dashboard."""
     body = resources("AWS::CloudWatch::Dashboard")["Dashboard"]["Properties"]["DashboardBody"]["Fn::Sub"]
     expressions = [
         metric[0]["expression"]
@@ -122,7 +122,7 @@ def in_cloudwatch() -> set[tuple[str, str, Where]]:
 
 
 def in_grafana() -> set[tuple[str, str, Where]]:
-    """The same of Grafana's."""
+    """Return service, name and dimensions of every metric of ours in the Grafana dashboard."""
     board = json.loads((ROOT / "infra" / "dashboards" / "grafana.json").read_text(encoding="utf-8"))
     targets = [target for panel in board["panels"] for target in panel["targets"]]
     ours = [target for target in targets if target.get("namespace") == NAMESPACE]

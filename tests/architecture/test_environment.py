@@ -1,4 +1,4 @@
-"""Each function is given the variables that putting it together reads, and no others."""
+"""Each function is given the environment variables that building its services reads, and no others."""
 
 from __future__ import annotations
 
@@ -44,20 +44,20 @@ FUNCTIONS = sorted(resources("AWS::Serverless::Function"))
 
 
 class Remembering(dict[str, str]):
-    """Variables that remember which of them were asked for."""
+    """Variables that record which of them were read."""
 
     def __init__(self, values: dict[str, str]) -> None:
         super().__init__(values)
         self.asked: set[str] = set()
 
     def get(self, key: str, default: Any = None) -> Any:
-        """Note the name and answer."""
+        """Record the name and return the value."""
         self.asked.add(key)
         return super().get(key, default)
 
 
 def given(function: str) -> set[str]:
-    """Names of the variables that the template gives a function, without other libraries'."""
+    """Return the names of the variables that the template gives a function, without those of other libraries."""
     everyone = template()["Globals"]["Function"]["Environment"]["Variables"]
     own = resources("AWS::Serverless::Function")[function]["Properties"]["Environment"]["Variables"]
     return {name for name in everyone | own if name.startswith(PREFIX)}

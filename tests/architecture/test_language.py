@@ -9,7 +9,7 @@ from tests.architecture.language import Hit, hits, in_name, in_prose, in_python,
 
 
 def words(found: object) -> list[str]:
-    """The words of hits, in order."""
+    """Return the words of hits, in order."""
     assert not isinstance(found, Hit)
     return [hit.word for hit in found]  # type: ignore[attr-defined]
 

@@ -1,4 +1,4 @@
-"""Who may import whom."""
+"""Each module imports only rooms and packages that the table of layers permits."""
 
 from __future__ import annotations
 
@@ -50,18 +50,18 @@ LAYERS = {row["room"]: Layer.of(row) for row in ROWS}
 
 
 def part(path: Path) -> str:
-    """The top-level part of the package that a file belongs to."""
+    """Return the top-level part of the package that a file belongs to."""
     return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
 
 
 def ours(path: Path) -> set[str]:
-    """Parts of the package that a file imports."""
+    """Return the parts of the package that a file imports."""
     names = {name for name in imports(path) if module_file(name) and name != "faultbridge"}
     return {name.split(".")[1] for name in names}
 
 
 def theirs(path: Path) -> set[str]:
-    """Distributions from outside that a file imports, by their top-level name."""
+    """Return the distributions from outside that a file imports, by their top-level name."""
     tops = {name.split(".")[0] for name in imports(path)}
     return tops - sys.stdlib_module_names - {"faultbridge", "__future__", ""}
 
@@ -118,7 +118,7 @@ def test_only_the_kubernetes_adapter_imports_its_client() -> None:
 
 
 def test_no_handler_loads_the_kubernetes_client_before_a_cluster_needs_it() -> None:
-    """Its layer is there for some functions only, and costs a quarter of a second."""
+    """Only some functions have the layer, and its import takes a quarter of a second."""
     starts = [
         *FUNCTIONS.glob("*/handler.py"),
         *modules(PACKAGE / "entrypoints"),

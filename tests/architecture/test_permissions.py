@@ -1,4 +1,4 @@
-"""The reviewed table of permissions says what the template grants, and the code makes the calls that it names."""
+"""The reviewed table of permissions equals the grants of the template, and the code makes the calls that it names."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ class Grant(NamedTuple):
 
 
 def documented() -> dict[Grant, str]:
-    """The grants of the table, each with what needs it."""
+    """Return the grants in the table, each with the reason for it."""
     rows = ROW.finditer((ROOT / "docs" / "permissions.md").read_text(encoding="utf-8"))
     return {Grant(r["role"], r["sid"], frozenset(re.findall(r"`([^`]+)`", r["may"]))): r["by"].strip("`") for r in rows}
 
 
 def granted() -> set[Grant]:
-    """The grants of the template; the customer's key is one rule for all and stands in the text."""
+    """Return the grants of the template, without the customer's key, which one rule in the text covers."""
     return {
         Grant(role.removesuffix("Role"), statement["Sid"], frozenset(actions(statement)))
         for role in resources("AWS::IAM::Role")
@@ -54,7 +54,7 @@ def test_the_table_says_what_the_template_grants() -> None:
 
 
 def named(part: Grant | str) -> str:
-    """Name a case the same in every process: a set's own text depends on the hash seed."""
+    """Return a test id that is the same in every process; the text of a set depends on the hash seed."""
     return part if isinstance(part, str) else f"{part.role}/{part.sid}"
 
 

@@ -1,7 +1,7 @@
 """Who may send raw records: the queue policy of the template, evaluated for each kind of sender.
 
-The evaluator knows the condition operators of this policy only. Keys and operators follow the IAM user guide: a negated
-operator matches when its key is absent, and `Null` tests for the absence of a key.
+The evaluator supports only the condition operators of this policy. Keys and operators follow the IAM user guide: a
+negated operator matches when its key is absent, and `Null` tests for the absence of a key.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ ARNS = {
 
 
 def denies(context: dict[str, str], *, listed: str | None = LISTED) -> bool:
-    """Whether a statement of the policy denies `sqs:SendMessage` to a request with these condition keys."""
+    """Return whether a statement of the policy denies `sqs:SendMessage` to a request with these condition keys."""
     statements = template()["Resources"]["QueuePolicy"]["Properties"]["PolicyDocument"]["Statement"]
     proof = [one["Fn::If"][1] for one in statements if one.get("Fn::If", [""])[0] == "ProvesSenders"]
     (statement,) = proof
@@ -36,7 +36,7 @@ def denies(context: dict[str, str], *, listed: str | None = LISTED) -> bool:
 
 
 def roles(split: dict[str, Any], listed: str | None) -> list[str]:
-    """The ARNs that the functions of the template give: `listed` is the parameter SenderRoles."""
+    """Return the ARNs that the functions of the template give; `listed` is the parameter SenderRoles."""
     _, parts = split["Fn::Split"][1]["Fn::Join"]
     *fixed, condition = parts
     last = listed if listed is not None else ARNS[condition["Fn::If"][2]["Fn::GetAtt"]]

@@ -1,4 +1,4 @@
-"""What must never be in a tracked file."""
+"""What no tracked file may contain."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BINARY = {".gz", ".png", ".zip", ".bin"}
 
 
 def tracked() -> list[Path]:
-    """Every tracked text file that is there; none outside a git checkout."""
+    """Return every tracked text file that exists; none outside a git checkout."""
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=False)
     if listed.returncode:
         pytest.skip("not a git checkout")
@@ -26,7 +26,7 @@ def tracked() -> list[Path]:
 
 
 def hits(pattern: re.Pattern[str]) -> list[str]:
-    """Where the pattern stands, as file:line."""
+    """Return the places of a pattern, as file:line."""
     return [
         f"{path.relative_to(ROOT)}:{number}"
         for path in tracked()

@@ -59,7 +59,7 @@ MARK = re.compile(r"# (?:noqa|type: ignore)(?::? ?[A-Z]+[0-9]+(?:, ?[A-Z]+[0-9]+
 
 
 def unexplained(line: str) -> bool:
-    """Whether a line disables a check without a reason."""
+    """Return whether a line disables a check without a reason."""
     mark = MARK.search(line)
     return mark is not None and not re.search(r"[A-Za-z]{2}", MARK.sub("", line[mark.start() :]))
 

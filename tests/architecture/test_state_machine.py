@@ -1,4 +1,4 @@
-"""What must hold in every state machine; neither SAM nor the emulator looks into a definition."""
+"""Rules that every state machine must satisfy; neither SAM nor the emulator checks a definition."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ def definition(source: Path) -> dict[str, Any]:
 
 
 def next_of(state: dict[str, Any]) -> Iterator[str]:
-    """Every state that a state may lead to."""
+    """Return every state that a state may lead to."""
     for part in (state, *state.get("Choices", []), *state.get("Catch", [])):
         yield from (part[key] for key in ("Next", "Default") if key in part)
 
 
 def tasks(source: Path) -> dict[str, dict[str, Any]]:
-    """The states that call something."""
+    """Return the states that call something."""
     return {name: state for name, state in definition(source)["States"].items() if state["Type"] == "Task"}
 
 
@@ -92,7 +92,7 @@ def test_a_throttled_or_unavailable_lambda_is_retried_for_longer_than_a_failing_
 
 
 def seconds_of(rule: dict[str, Any]) -> float:
-    """The seconds that a retry rule waits in all, without jitter."""
+    """Return the total seconds that a retry rule waits, without jitter."""
     pauses = (rule["IntervalSeconds"] * rule["BackoffRate"] ** each for each in range(rule["MaxAttempts"]))
     return sum(min(pause, rule.get("MaxDelaySeconds", pause)) for pause in pauses)
 
@@ -108,7 +108,7 @@ MAX_TRANSITIONS = 30
 
 
 def longest(state_machine: dict[str, Any], name: str) -> int:
-    """The transitions of the longest way from a state to an end, every task tried as often as its own errors allow."""
+    """Return the transitions of the longest path to an end, with every retry that a task allows for its own errors."""
     state = state_machine["States"][name]
     tries = sum(retry["MaxAttempts"] for retry in state.get("Retry", []) if retry["ErrorEquals"] == ["States.ALL"])
     return 1 + tries + max((longest(state_machine, each) for each in set(next_of(state))), default=0)

@@ -1,4 +1,4 @@
-"""What must hold in the template for every function, queue, mapping and rule."""
+"""Rules that every function, queue, event source mapping and rule of the template must satisfy."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ NAMES = sorted(resources(FUNCTION))
 
 
 def properties(name: str) -> dict[str, Any]:
-    """The properties of one resource."""
+    """Return the properties of one resource."""
     found = template()["Resources"][name]["Properties"]
     assert isinstance(found, dict)
     return found
 
 
 def verb(name: str) -> str:
-    """The folder of a function."""
+    """Return the folder of a function."""
     return name.removesuffix("Function").lower()
 
 
@@ -205,7 +205,7 @@ def test_what_changes_an_instance_or_a_group_is_bound_to_the_repair_tag(role: st
 
 
 def concerns_only_launch_resources(statement: dict[str, Any]) -> bool:
-    """Whether it concerns only resources that a launch uses, and no instance, group or launch template."""
+    """Return whether a statement names only resources that a launch uses, and no instance or launch template."""
     kinds = {str(one).rsplit(":", 1)[1].split("/")[0].strip("'}") for one in statement["Resource"]}
     return kinds <= {
         "image", "snapshot", "capacity-reservation", "key-pair", "network-interface", "placement-group",
@@ -217,7 +217,7 @@ EVENTS = [(name, event, body) for name in NAMES for event, body in properties(na
 
 
 def dead_letters(body: dict[str, Any]) -> object:
-    """Where an event source puts what its function did not take, or None."""
+    """Return where the messages go that the function of an event source did not process, or None."""
     inner = body["Properties"]
     match body["Type"]:
         case "SQS":

@@ -1,4 +1,4 @@
-"""`recover` after a restore from backup, and `erase` for the items of a cluster."""
+"""`recover` after a restore from backup, and `erase`, which deletes the items of a cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Windows: when repairs may begin, in the time zone that people mean."""
+"""Maintenance windows: when repairs may start, in the window's time zone."""
 
 from __future__ import annotations
 

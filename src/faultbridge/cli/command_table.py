@@ -33,7 +33,7 @@ COMMANDS: Mapping[str, Row] = {
     "cluster": Row("fleet.cluster", "Register, show and change clusters."),
     "node": Row("fleet.node", "Register, show, repair and retire nodes."),
     "case": Row("fleet.case", "Show cases; approve, deny or cancel repairs."),
-    "stuck": Row("fleet.required_orders", "List what only a command moves on, with the command."),
+    "stuck": Row("fleet.required_orders", "List nodes and cases that wait for an operator's command."),
     "incident": Row("fleet.incident", "Show or close incidents of many nodes."),
     "breaker": Row("fleet.repair_controls", "Show or close the repair breakers of a cluster."),
     "pause": Row("fleet.repair_controls", "Pause new repairs in a cluster."),

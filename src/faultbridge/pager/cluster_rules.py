@@ -3,81 +3,50 @@
 from __future__ import annotations
 
 from faultbridge.domain.entries import EntryType
-from faultbridge.pager.page import PageState
-from faultbridge.pager.page_rule import CLUSTER_SHOW, CLUSTER_TIMELINE, INCIDENT_SHOW, PageRule
+from faultbridge.pager.page_rule import CLUSTER_SHOW, CLUSTER_TIMELINE, INCIDENT_SHOW, PageKind, PageRule
 
-_SAFETY, _INCIDENT = EntryType.CLUSTER_SAFETY.value, EntryType.CLUSTER_INCIDENT.value
-_TRIGGERED, _RESOLVED = PageState.TRIGGERED, PageState.RESOLVED
-_CLUSTER_COMMANDS = (CLUSTER_TIMELINE, CLUSTER_SHOW)
 _INCIDENT_COMMANDS = (CLUSTER_TIMELINE, INCIDENT_SHOW)
+_INCIDENT = PageKind("incident", EntryType.CLUSTER_INCIDENT.value, _INCIDENT_COMMANDS, "incident")
+_EXPIRED = PageKind("incident-expired", EntryType.CLUSTER_INCIDENT.value, _INCIDENT_COMMANDS, "incident")
+_SAFETY = PageKind("safety", EntryType.CLUSTER_SAFETY.value, (CLUSTER_TIMELINE, CLUSTER_SHOW), "stuck-case")
 
 CLUSTER_RULES: tuple[PageRule, ...] = (
-    PageRule(
-        kind="incident",
-        event_type=_INCIDENT,
-        when={"change": frozenset({"opened"})},
-        state=_TRIGGERED,
-        headline="cluster incident: {reason}",
-        system_action="Holds the repairs of its nodes ({nodes}); each case continues when the incident closes.",
-        action_required="Fix the common cause. Do not replace the nodes one by one.",
-        commands=_INCIDENT_COMMANDS,
-        runbook="incident",
+    _INCIDENT.triggered(
+        {"change": frozenset({"opened"})},
+        "cluster incident: {reason}",
+        "Holds the repairs of its nodes ({nodes}); each case continues when the incident closes.",
+        "Fix the common cause. Do not replace the nodes one by one.",
     ),
-    PageRule(
-        kind="incident",
-        event_type=_INCIDENT,
-        when={"change": frozenset({"expired"})},
-        state=_RESOLVED,
-        headline="cluster incident reached its maximum age, another page follows",
-        system_action="Continues the cases that it held, the oldest first.",
-        commands=_INCIDENT_COMMANDS,
-        runbook="incident",
+    _INCIDENT.resolved(
+        {"change": frozenset({"expired"})},
+        "cluster incident reached its maximum age, another page follows",
+        "Continues the cases that it held, the oldest first.",
     ),
-    PageRule(
-        kind="incident-expired",
-        event_type=_INCIDENT,
-        when={"change": frozenset({"expired"})},
-        state=_TRIGGERED,
-        headline="cluster incident not over: {reason}",
-        system_action="Repairs the nodes that are still faulty ({nodes}) within the repair limits, oldest case first.",
-        action_required="If they share one cause, pause repairs (faultbridge pause --cluster {cluster}) and fix it.",
-        commands=_INCIDENT_COMMANDS,
-        runbook="incident",
+    _EXPIRED.triggered(
+        {"change": frozenset({"expired"})},
+        "cluster incident not over: {reason}",
+        "Repairs the nodes that are still faulty ({nodes}) within the repair limits, oldest case first.",
+        "If they share one cause, pause repairs (faultbridge pause --cluster {cluster}) and fix it.",
     ),
     *(
-        PageRule(
-            kind=kind,
-            event_type=_INCIDENT,
-            when={"change": frozenset({"closed"})},
-            state=_RESOLVED,
-            headline="cluster incident closed: {reason}",
-            system_action="Repairs the nodes that are still faulty, one by one.",
-            commands=_INCIDENT_COMMANDS,
-            runbook="incident",
+        kind.resolved(
+            {"change": frozenset({"closed"})},
+            "cluster incident closed: {reason}",
+            "Repairs the nodes that are still faulty, one by one.",
         )
-        for kind in ("incident", "incident-expired")
+        for kind in (_INCIDENT, _EXPIRED)
     ),
-    PageRule(
-        kind="safety",
-        event_type=_SAFETY,
+    _SAFETY.triggered(
         # Not `held`: the incident behind a hold has a page of its own.
-        when={"to": frozenset({"open", "half_open", "used_up", "paused"})},
-        state=_TRIGGERED,
-        headline="repairs on hold: {kind} is {to}",
-        system_action="Holds repairs ({reason}).",
-        action_required="Check for one cause behind many faults before you allow repairs again.",
-        commands=_CLUSTER_COMMANDS,
-        runbook="stuck-case",
+        {"to": frozenset({"open", "half_open", "used_up", "paused"})},
+        "repairs on hold: {kind} is {to}",
+        "Holds repairs ({reason}).",
+        "Check for one cause behind many faults before you allow repairs again.",
     ),
-    PageRule(
-        kind="safety",
-        event_type=_SAFETY,
-        when={"to": frozenset({"closed", "available", "running"})},
-        state=_RESOLVED,
-        headline="repairs continue: {kind} is {to}",
-        system_action="Continues repairs ({reason}).",
-        commands=_CLUSTER_COMMANDS,
-        runbook="stuck-case",
+    _SAFETY.resolved(
+        {"to": frozenset({"closed", "available", "running"})},
+        "repairs continue: {kind} is {to}",
+        "Continues repairs ({reason}).",
     ),
 )
 """Pages about a whole cluster. The hourly limit does not apply to them."""

@@ -1,4 +1,4 @@
-"""One kind of page as data: the events that trigger or resolve it, its key and its texts."""
+"""Kinds of pages as data: the events that trigger or resolve a page, its key and its texts."""
 
 from __future__ import annotations
 
@@ -19,19 +19,22 @@ CLUSTER_SHOW = "faultbridge cluster show {cluster}"
 CLUSTER_TIMELINE = "faultbridge timeline --cluster {cluster} --since 1h"
 NO_ACTION = "None."
 
+Condition = Mapping[str, frozenset[str | None]]
+"""Fields of `data` and their allowed values; None is the JSON null."""
+
 
 @dataclass(frozen=True, slots=True)
 class PageRule:
     """One kind of page in one state.
 
-    `kind` is the last part of the page key. `when` maps fields of `data` to the allowed values; None is the JSON null.
+    `kind` is the last part of the page key. `when` maps fields of `data` to the allowed values.
     `by_operator` limits the rule to events that an operator's order caused, or to all others.
     Texts may contain `{case}`, `{cluster}`, `{node}`, `{status}` (of the node) and every scalar field of `data`.
     """
 
     kind: str
     event_type: str
-    when: Mapping[str, frozenset[str | None]]
+    when: Condition
     state: PageState
     headline: str
     system_action: str
@@ -60,3 +63,40 @@ class PageRule:
             case _:
                 parts = (metadata.get("case_id") or metadata["stream"], self.kind, None)
         return ":".join(part for part in parts if part)
+
+
+@dataclass(frozen=True, slots=True)
+class PageKind:
+    """What the rules of one kind of page share, triggers and resolves alike."""
+
+    name: str
+    event_type: str
+    commands: tuple[str, ...]
+    runbook: str
+    urgency: PageUrgency = PageUrgency.URGENT
+
+    def triggered(self, when: Condition, headline: str, system_action: str, action_required: str) -> PageRule:
+        """Return the rule of the events that trigger this kind of page."""
+        return self._rule(PageState.TRIGGERED, when, headline, system_action, action_required)
+
+    def resolved(
+        self, when: Condition, headline: str, system_action: str, action_required: str = NO_ACTION
+    ) -> PageRule:
+        """Return the rule of the events that resolve this kind of page."""
+        return self._rule(PageState.RESOLVED, when, headline, system_action, action_required)
+
+    def _rule(
+        self, state: PageState, when: Condition, headline: str, system_action: str, action_required: str
+    ) -> PageRule:
+        return PageRule(
+            kind=self.name,
+            event_type=self.event_type,
+            when=when,
+            state=state,
+            headline=headline,
+            system_action=system_action,
+            commands=self.commands,
+            runbook=self.runbook,
+            action_required=action_required,
+            urgency=self.urgency,
+        )

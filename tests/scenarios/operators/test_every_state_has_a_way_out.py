@@ -1,4 +1,4 @@
-"""The law: from every reachable state of node, case and isolation, time or a listed command leads to a final one.
+"""From every reachable state of node, case and isolation, time or a listed command leads to a final state.
 
 `tests.scenarios.exploration` explores further: `python -m tests.scenarios.exploration 600`.
 """

@@ -1,4 +1,4 @@
-"""A page says what happens about isolation: where nothing can cordon the node, the reader must act."""
+"""Pages state what happens about isolation: where nothing can cordon the node, the reader must act."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ def repair_calls(world: World) -> list[str]:
 
 
 def run_inventory_until(world: World, external: ExternalReplacement, condition: Callable[[], bool]) -> None:
-    """Run the inventory every minute until a condition condition."""
+    """Run the inventory every minute until a condition holds."""
     for _ in range(120):
         if condition():
             return

@@ -1,4 +1,4 @@
-"""Bugs that once lived through all seeds and tests, planted by hand: each is a replaced piece of source."""
+"""Bugs planted by hand, each of which all seeds and tests once missed: each is a replaced piece of source."""
 
 from __future__ import annotations
 
