@@ -44,7 +44,7 @@ class Installation:
 
     @cached_property
     def trust(self) -> Trust:
-        """Return which senders are accepted for which nodes."""
+        """Return the checks of which sender may report about which node."""
         from faultbridge.pipeline.normalize.trust import Trust
 
         settings = self.settings
@@ -52,21 +52,21 @@ class Installation:
 
     @cached_property
     def ledger(self) -> Ledger:
-        """Return the factory of the ledger."""
+        """Return the factory of the services that write and publish entries."""
         from faultbridge.composition.recording import Ledger
 
         return Ledger(self)
 
     @cached_property
     def rules(self) -> PolicyRules:
-        """Return the factory of policies and registrations that decisions depend on."""
+        """Return the factory of the reader of policies and registrations."""
         from faultbridge.composition.recording import PolicyRules
 
         return PolicyRules(self)
 
     @cached_property
     def registry(self) -> Registry:
-        """Return the factory of clusters, nodes and inventory."""
+        """Return the factory of registration and inventory."""
         from faultbridge.composition.recording import Registry
 
         return Registry(self)
@@ -80,7 +80,7 @@ class Installation:
 
     @cached_property
     def ingestion(self) -> Ingestion:
-        """Return the factory of ingest and its helpers."""
+        """Return the factory of ingest, heartbeats, rejects and canaries."""
         from faultbridge.composition.recording import Ingestion
 
         return Ingestion(self)

@@ -17,7 +17,7 @@ class AllPorts(Ports, Protocol):
 
     @property
     def archive(self) -> Archive:
-        """Return the archive of entries."""
+        """Return the bucket of archived entries."""
 
     @property
     def vault(self) -> Vault:
@@ -25,23 +25,23 @@ class AllPorts(Ports, Protocol):
 
     @property
     def sink(self) -> ArchiveSink:
-        """Return the delivery of entries to the archive."""
+        """Return the port that delivers entries to the archive."""
 
     @property
     def token_secret(self) -> Callable[[], bytes]:
-        """Return the reader of the secret that signs page tokens."""
+        """Return the function that reads the secret that signs page tokens."""
 
     @property
     def webhook_senders(self) -> Callable[[], bytes]:
-        """Return the reader of the JSON document that lists who may post webhooks."""
+        """Return the function that reads the JSON document of the allowed webhook senders."""
 
     @property
     def inventories(self) -> Mapping[str, Inventory]:
-        """Return the listings of instances by provider name."""
+        """Return the inventories, which list instances, by provider name."""
 
     @property
     def node_listing(self) -> NodeListing | None:
-        """Return the listing of nodes of an orchestrator, if there is one."""
+        """Return the port that lists the nodes of an orchestrator, or None without one."""
 
     def for_role(self, role: ProviderRole) -> ComputeAccess:
-        """Return the access to instances in another account."""
+        """Return the ports for instances in another account, which use this role."""

@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Ledger:
-    """Builds the only writer of nodes, and publication."""
+    """Builds the writer of nodes and the publisher of entries."""
 
     installation: Installation
 
     @cached_property
     def append(self) -> Append:
-        """Return the only writer of nodes."""
+        """Return the service that writes nodes; no other service does."""
         from faultbridge.ledger.append import Append
 
         of = self.installation
@@ -41,7 +41,7 @@ class Ledger:
 
     @cached_property
     def publish(self) -> Publish:
-        """Return the publisher of entries on the event bus."""
+        """Return the service that publishes entries on the event bus."""
         from faultbridge.ledger.publish import Publish
 
         of = self.installation
@@ -56,7 +56,7 @@ class PolicyRules:
 
     @cached_property
     def rulebook(self) -> Rulebook:
-        """Return the reader of registrations and policies."""
+        """Return the service that reads registrations and policies."""
         from faultbridge import data
         from faultbridge.data.policies import default_policy
         from faultbridge.rules.rulebook import Rulebook
@@ -73,7 +73,7 @@ class Registry:
 
     @cached_property
     def registration(self) -> Registration:
-        """Return the registration of clusters and nodes."""
+        """Return the service that registers clusters and nodes."""
         from faultbridge.registry.registration import Registration
 
         of = self.installation
@@ -81,7 +81,7 @@ class Registry:
 
     @cached_property
     def retirement(self) -> Retirement:
-        """Return the removal of nodes from their cluster."""
+        """Return the service that removes nodes from their cluster."""
         from faultbridge.registry.retirement import Retirement
 
         of = self.installation
@@ -100,7 +100,7 @@ class Registry:
 
     @cached_property
     def inventory_events(self) -> InventoryEventHandler:
-        """Return the handler of cloud events about instances of a group."""
+        """Return the service that starts an inventory sync after provider events."""
         from faultbridge.registry.inventory_events import InventoryEventHandler
 
         return InventoryEventHandler(self.installation.ports.table, self.inventory)
@@ -108,13 +108,13 @@ class Registry:
 
 @dataclass(frozen=True)
 class JobTracking:
-    """Builds the record of jobs and the service that finds the jobs that a fault hits."""
+    """Builds the services that record jobs and the faults that affect them."""
 
     installation: Installation
 
     @cached_property
     def jobs(self) -> Jobs:
-        """Return the record of jobs."""
+        """Return the service that records the starts and ends of jobs."""
         from faultbridge.jobs.jobs import Jobs
 
         of = self.installation
@@ -122,7 +122,7 @@ class JobTracking:
 
     @cached_property
     def impact(self) -> JobImpact:
-        """Return the recorder of faults on the jobs of a node."""
+        """Return the service that records the faults of a node on its jobs."""
         from faultbridge.jobs.job_impact import JobImpact
 
         return JobImpact(self.installation.ledger.append, self.jobs)
@@ -136,7 +136,7 @@ class Ingestion:
 
     @cached_property
     def ingest(self) -> Ingest:
-        """Return the processing of raw records."""
+        """Return the service that processes raw records."""
         from faultbridge.decoders import registry
         from faultbridge.ingest.caches import ItemCache, NodeCache
         from faultbridge.ingest.canary import RecordCanary
@@ -166,7 +166,7 @@ class Ingestion:
 
     @cached_property
     def heartbeats(self) -> HeartbeatMonitor:
-        """Return the monitor of missing heartbeats."""
+        """Return the service that stores heartbeats and reports missing ones."""
         from faultbridge.ingest.heartbeat_monitor import HeartbeatMonitor
 
         of = self.installation
@@ -174,7 +174,7 @@ class Ingestion:
 
     @cached_property
     def rejects(self) -> Rejects:
-        """Return the store of rejected records."""
+        """Return the service that stores and retries rejected records."""
         from faultbridge.ingest.rejects import Rejects
 
         of = self.installation
@@ -182,7 +182,7 @@ class Ingestion:
 
     @cached_property
     def send_canary(self) -> SendCanary:
-        """Return the sender of canary records."""
+        """Return the service that sends canary records."""
         from faultbridge.ingest.canary import SendCanary
 
         of = self.installation
@@ -190,7 +190,7 @@ class Ingestion:
 
     @cached_property
     def receive_canary(self) -> ReceiveCanary:
-        """Return the recorder of canaries that arrived over the bus."""
+        """Return the service that records the canaries that arrived from the bus."""
         from faultbridge.ingest.canary import ReceiveCanary
 
         return ReceiveCanary(self.installation.ports.table, self.installation.ports.clock)
@@ -204,7 +204,7 @@ class Gateway:
 
     @cached_property
     def webhooks(self) -> Webhooks:
-        """Return the receiver of signed webhooks."""
+        """Return the service that accepts signed webhooks."""
         from faultbridge.gateway.forward import Forward
         from faultbridge.gateway.webhooks import Webhooks
 
@@ -213,7 +213,7 @@ class Gateway:
 
     @cached_property
     def log_subscription(self) -> LogSubscription:
-        """Return the receiver of CloudWatch Logs subscriptions."""
+        """Return the service that accepts batches of CloudWatch Logs."""
         from faultbridge.gateway.forward import Forward
         from faultbridge.gateway.log_subscription import LogSubscription
 

@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Repair:
-    """Builds isolation, admission, orders and the steps of repairs."""
+    """Builds the services that limit, order and perform repairs."""
 
     installation: Installation
 
     @cached_property
     def controls(self) -> Controls:
-        """Return the limits on repairs: budget, breakers and pauses."""
+        """Return the service that changes the limits on repairs: budget, breakers and pauses."""
         from faultbridge.repair.controls import Controls
 
         of = self.installation
@@ -42,7 +42,7 @@ class Repair:
 
     @cached_property
     def breakers(self) -> Breakers:
-        """Return the evaluation of breakers."""
+        """Return the service that opens and closes breakers."""
         from faultbridge.repair.breakers import Breakers
 
         of = self.installation
@@ -50,7 +50,7 @@ class Repair:
 
     @cached_property
     def isolate(self) -> Isolate:
-        """Return the isolation of nodes from new work."""
+        """Return the service that isolates nodes from new work."""
         from faultbridge.repair.isolate import Isolate
 
         of = self.installation
@@ -58,7 +58,7 @@ class Repair:
 
     @cached_property
     def cluster_status(self) -> ClusterRollup:
-        """Return the computation of cluster status."""
+        """Return the service that computes the status of clusters."""
         from faultbridge.repair.cluster_status import ClusterRollup
 
         of = self.installation
@@ -66,7 +66,7 @@ class Repair:
 
     @cached_property
     def dispatch(self) -> Dispatch:
-        """Return the admission of cases to repair."""
+        """Return the service that admits cases to repair."""
         from faultbridge.repair.dispatch import Dispatch
 
         of = self.installation
@@ -75,7 +75,7 @@ class Repair:
 
     @cached_property
     def case_orders(self) -> CaseOrders:
-        """Return the executor of operators' orders about cases: approve, deny, cancel."""
+        """Return the service that carries out operators' orders about cases: approve, deny, cancel."""
         from faultbridge.repair.case_orders import CaseOrders
 
         of = self.installation
@@ -83,21 +83,21 @@ class Repair:
 
     @cached_property
     def node_orders(self) -> NodeOrders:
-        """Return the executor of operators' orders about nodes: replace, quarantine, return to service."""
+        """Return the service that carries out operators' orders about nodes: replace, quarantine, return."""
         from faultbridge.repair.node_orders import NodeOrders
 
         return NodeOrders(self.installation.ledger.append, self.installation.rules.rulebook)
 
     @cached_property
     def opt_out(self) -> OptOut:
-        """Return the service that excludes nodes from automation and includes them again."""
+        """Return the service that excludes nodes from repairs and ends the exclusion."""
         from faultbridge.repair.opt_out import OptOut
 
         return OptOut(self.installation.ledger.append, self.installation.rules.rulebook)
 
     @cached_property
     def step_runner(self) -> StepRunner:
-        """Return the runner of repair steps."""
+        """Return the service that runs the steps of a repair attempt."""
         from faultbridge.repair.attempt.step_runner import StepRunner
         from faultbridge.repair.attempt.step_tools import StepTools
 
@@ -123,20 +123,20 @@ class Repair:
 
 @dataclass(frozen=True)
 class Incidents:
-    """Builds the correlation of faults to incidents, and the orders about incidents."""
+    """Builds the services that open and close incidents."""
 
     installation: Installation
 
     @cached_property
     def changes(self) -> IncidentChanges:
-        """Return the writer of incidents."""
+        """Return the service that writes incidents."""
         from faultbridge.incidents.changes import IncidentChanges
 
         return IncidentChanges(self.installation.ports.table, self.installation.repair.controls)
 
     @cached_property
     def correlate(self) -> Correlate:
-        """Return the correlation of faults."""
+        """Return the service that finds the shared causes of faults."""
         from faultbridge.incidents.correlate import Correlate
         from faultbridge.incidents.held import HeldCases
         from faultbridge.incidents.onsets import Onsets
@@ -148,7 +148,7 @@ class Incidents:
 
     @cached_property
     def orders(self) -> IncidentOrders:
-        """Return the executor of operators' orders about incidents."""
+        """Return the service that carries out operators' orders about incidents."""
         from faultbridge.incidents.orders import IncidentOrders
 
         return IncidentOrders(self.changes, self.installation.rules.rulebook)
@@ -162,7 +162,7 @@ class Operations:
 
     @cached_property
     def react(self) -> React:
-        """Return the processing of new entries."""
+        """Return the service that processes new entries."""
         from faultbridge.ops.react import React
 
         of = self.installation
@@ -178,7 +178,7 @@ class Operations:
 
     @cached_property
     def sweep(self) -> Sweep:
-        """Return the work of each minute: due timers and unfinished work."""
+        """Return the service that performs due and unfinished work each minute."""
         from faultbridge.ops.sweep import Sweep
         from faultbridge.repair.attempt.leaked_slots import ReleaseLeakedSlots
         from faultbridge.repair.attempt.recovery import RecoverAttempts
@@ -207,7 +207,7 @@ class Operations:
 
     @cached_property
     def backlog(self) -> Backlog:
-        """Return the reader of the work that waits, and since when."""
+        """Return the service that lists the work that waits, and since when."""
         from faultbridge.ops.backlog import Backlog
 
         return Backlog(self.installation.ports.table, self.installation.ports.clock)

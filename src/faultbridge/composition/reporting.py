@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Pages:
-    """Builds pages, summaries and reminders."""
+    """Builds the services that send pages, summaries and reminders."""
 
     installation: Installation
 
     @cached_property
     def settings(self) -> PagerSettings:
-        """Return the links and limits of pages."""
+        """Return the settings of the pager: its links and its limits."""
         from faultbridge.pager.page import Links, PagerSettings
 
         settings = self.installation.settings
@@ -37,7 +37,7 @@ class Pages:
 
     @cached_property
     def page(self) -> Paging:
-        """Return the conversion of events to pages."""
+        """Return the service that sends the pages of an event."""
         from faultbridge.pager.deliver import Paging
 
         ports = self.installation.ports
@@ -45,7 +45,7 @@ class Pages:
 
     @cached_property
     def remind(self) -> Remind:
-        """Return the sender of summaries and reminders."""
+        """Return the service that sends summaries and reminders."""
         from faultbridge.pager.remind import Remind
 
         ports = self.installation.ports
@@ -54,20 +54,20 @@ class Pages:
 
 @dataclass(frozen=True)
 class ArchiveKeeping:
-    """Builds the writing, sealing and anchoring of the record."""
+    """Builds the services that write, seal and anchor the archive."""
 
     installation: Installation
 
     @cached_property
     def write(self) -> WriteArchive:
-        """Return the writer of entries to the archive."""
+        """Return the service that writes entries to the archive."""
         from faultbridge.archive.write import WriteArchive
 
         return WriteArchive(self.installation.ports.sink)
 
     @cached_property
     def schedule(self) -> ArchiveSchedule:
-        """Return the hourly anchors and daily seals."""
+        """Return the service that anchors every cluster each hour and seals each day."""
         from faultbridge.archive.anchor import Anchor, RecordAnchor
         from faultbridge.archive.schedule import ArchiveSchedule
         from faultbridge.archive.seal import Seal

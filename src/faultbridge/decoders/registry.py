@@ -152,7 +152,7 @@ def _recognizing(head: bytes) -> list[str]:
 
 
 def needs_whole(head: bytes) -> bool:
-    """Return whether a body can be recognized only as a whole: its first bytes start an envelope."""
+    """Return whether a body must be read as a whole to be recognized, because it starts with an envelope."""
     return _JSON.match(head) is not None and (b'"awslogs"' in head[:_START] or b'"logEvents"' in head)
 
 

@@ -63,7 +63,7 @@ class Condition:
 
     @property
     def as_reported(self) -> Condition:
-        """Return the condition with its severity and action before the policy."""
+        """Return the condition with its severity and action as they were before the policy applied."""
         severity, action = self.reported_severity or self.severity, self.reported_action or self.action
         if (severity, action) == (self.severity, self.action):
             return self

@@ -130,7 +130,7 @@ def _refuse(value: object) -> str:
 
 
 def chain(previous: str, body: str) -> str:
-    """Return the hash of a body and the hash of the previous entry."""
+    """Return the hash over a body and the hash of the previous entry."""
     return hashlib.sha256((previous + body).encode()).hexdigest()
 
 

@@ -56,7 +56,7 @@ class Incarnation:
 class Head:
     """The end of an entry stream: the last sequence, hash and event id of the current epoch.
 
-    `version` is that of the item of the node or cluster that owns the stream.
+    `version` is the version of the item of the node or cluster that owns the stream.
     """
 
     version: int = 0
@@ -167,7 +167,7 @@ class NodeState:
 
 
 class Alias(NamedTuple):
-    """One name of a node: of kind `instance` unique everywhere, of kind `name` unique within a cluster."""
+    """One name of a node: unique everywhere if its kind is `instance`, within a cluster if its kind is `name`."""
 
     kind: str
     value: str

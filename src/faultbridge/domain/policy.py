@@ -106,7 +106,7 @@ class Rule:
     dry_run: bool = False
 
     def repair_action(self, action: Action) -> RepairAction | None:
-        """Return the mildest permitted repair action that is sufficient, or None: an operator must act."""
+        """Return the mildest permitted repair action that is sufficient, or None if an operator must act."""
         required = REPAIR_ACTION_OF.get(action)
         if required is None:
             return None

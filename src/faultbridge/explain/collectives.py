@@ -42,9 +42,10 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Explained:
-    """What the dumps show. `joined` are operations that all members started and none completed: they blame no rank.
+    """What the dumps show.
 
-    `missing` are the members of groups without a dump. If they are more than half of the members, they are not blamed.
+    `joined` are operations that all members started and none completed: no rank is named for them. `missing` are the
+    members of groups without a dump. If they are more than half of the members, they are not named as the cause.
     """
 
     findings: tuple[Finding, ...]

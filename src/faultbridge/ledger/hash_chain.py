@@ -53,12 +53,13 @@ KnownHashes = Mapping[Position, KnownHash]
 
 
 class ChainScan:
-    """Checks the entries of one stream in their order; `form` says which attributes an entry has where it is stored.
+    """Checks the entries of one stream in their order.
 
-    `start` is a trusted head: the scan begins after it. `known` holds hashes from anchors and sealed manifests.
-    `recovered` holds the epochs that `faultbridge recover` began. Entries may be missing at the end of the epoch
-    before such an epoch, because the backup did not contain them. Entries that `seal` allows to expire may be missing.
-    `observe` receives every entry whose body is an event.
+    `form` computes the attributes of an entry as the table or the archive stores it. `start` is a trusted head: the
+    scan begins after it. `known` holds hashes from anchors and sealed manifests. `recovered` holds the epochs that
+    `faultbridge recover` began. Entries may be missing at the end of the epoch before such an epoch, because the backup
+    did not contain them. Entries that `seal` allows to expire may be missing. `observe` receives every entry whose body
+    is an event.
     """
 
     def __init__(
@@ -171,7 +172,7 @@ class ChainScan:
         return [self._break(epoch, min(self._sequence + 1, first[1]), BreakKind.ANCHOR, detail)]
 
     def _skip_expired(self) -> None:
-        """Continue after the seal when every entry that is left in the table may have expired."""
+        """Continue the scan after the last sealed entry, if all entries up to it may have expired."""
         if self.position < self._seal.position <= self._seal.missing_to:
             (self._epoch, self._sequence), self._hash = self._seal.position, self._seal.head.hash
 

@@ -23,7 +23,7 @@ _UNSEALED = Head(epoch=0)
 
 @dataclass(frozen=True, slots=True)
 class StreamSeal:
-    """`head` is the last sealed entry. Entries up to `expires_to` may have an expiry time.
+    """The last sealed entry of a stream (`head`), and the position up to which entries may expire (`expires_to`).
 
     `expires_to` is ahead of `head` while the expiry times of a day are being set.
     """

@@ -14,7 +14,7 @@ from faultbridge.ops.failures import Failures
 def report_missing_heartbeats(
     monitor: HeartbeatMonitor, overdue: Sequence[NodeKey], failures: Failures
 ) -> Intake | None:
-    """Record a fault of each overdue node, unless no records arrive; those of many nodes become an incident.
+    """Record a fault of each overdue node, unless no records arrive; the faults of many nodes become one incident.
 
     Returns None, and records nothing, if it could not be determined whether records arrive.
     """

@@ -28,8 +28,8 @@ MAX_TRIES = 5
 class OpenPage:
     """A triggered page. `individual` is False if only summaries list it.
 
-    `possibly_sent` means that a send was interrupted before the page was withheld: its resolve is sent. `last_sent_at`
-    and `sent_count` include summaries that list the page.
+    `possibly_sent` means that a send was interrupted before the page was withheld; a resolve is then sent for it.
+    `last_sent_at` and `sent_count` include summaries that list the page.
     """
 
     page: Page

@@ -132,7 +132,7 @@ def _is_new(record: Item | None, state: PageState) -> bool:
 
 
 def _possibly_sent(record: Item | None, state: PageState) -> bool:
-    """Return whether an earlier send was interrupted: of this page, or of the trigger of this resolve."""
+    """Return whether an earlier send of this page, or of the trigger that it resolves, was interrupted."""
     if record is None:
         return False
     return record["state"] == SENDING or (state is PageState.RESOLVED and bool(record.get("possibly_sent")))

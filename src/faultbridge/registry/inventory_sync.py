@@ -164,7 +164,7 @@ class SyncInventory:
                 result.added.append(new.name)
 
     def _vacancies(self, config: ClusterConfig, missing: Sequence[Item]) -> list[VacantNode]:
-        """Describe the nodes without a serving instance for the pairing; retired nodes are left out."""
+        """Return the input of the pairing for each node without a serving instance, except retired nodes."""
         if not missing:
             return []
         state_keys = {str(row["node"]): keys.node_state(NodeKey(config.cluster, str(row["node"]))) for row in missing}
@@ -219,7 +219,7 @@ def _refuse(config: ClusterConfig, instance_id: str, error: Rejected, result: Sy
 
 
 def _vacancy(row: Item, state: NodeState, gone: Collection[str]) -> VacantNode:
-    """Describe a node without a serving instance; it can be filled when the instance is gone and no repair runs."""
+    """Return the input of the pairing for a node without a serving instance."""
     instance = row.get("instance")
     return VacantNode(
         node=str(row["node"]),

@@ -25,7 +25,7 @@ def index_rows(drafts: tuple[Draft, ...], entries: tuple[Entry, ...], partition:
 
 
 def is_of_device(data: Mapping[str, Any], device: str) -> bool:
-    """Return whether an entry is about this device: GPUs of one board share a serial number."""
+    """Return whether an entry is about this device, and not about another GPU with the same serial number."""
     component = data.get("component") or {}
     uuid = component.get("uuid")
     return uuid is None or device in {uuid, component.get("serial")}

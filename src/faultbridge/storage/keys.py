@@ -186,12 +186,12 @@ CURRENT_MAPPING = Key("MAPPING", "CURRENT")
 
 
 def outbox(name: str) -> str:
-    """Return the outbox shard of a stream: its entries stay there until they are published."""
+    """Return the shard of the outbox index for a stream: its entries stay there until they are published."""
     return f"OUT#{shard_of(name, WORK_SHARDS)}"
 
 
 def due(name: str) -> str:
-    """Return the timer shard of a node, cluster or reject."""
+    """Return the shard of the timer index for a node, a cluster or a reject."""
     return f"DUE#{shard_of(name, WORK_SHARDS)}"
 
 
@@ -230,15 +230,15 @@ def device_link(uuid: str) -> Key:
 
 
 def stream_anchor(partition: str) -> Key:
-    """Return the key of the last entry of a stream that is sealed in the archive."""
+    """Return the key of the record that names the last entry of a stream that is sealed in the archive."""
     return Key(partition, "ANCHOR")
 
 
 def cluster_anchored(cluster: str) -> Key:
-    """Return the key of the last archive anchor recorded on a cluster's stream."""
+    """Return the key of the record that names the last archive anchor on a cluster's stream."""
     return Key(cluster_partition(cluster), "ANCHORED")
 
 
 def cluster_sealed(cluster: str) -> Key:
-    """Return the key of the last day of a cluster that is sealed in the archive."""
+    """Return the key of the record that names the last day of a cluster that is sealed in the archive."""
     return Key(cluster_partition(cluster), "SEALED")

@@ -188,7 +188,7 @@ def read_queued(config: ClusterConfig, row: Mapping[str, Any]) -> QueuedCase:
 
 
 def domains_of(config: ClusterConfig, row: Mapping[str, Any]) -> tuple[FailureDomain, ...]:
-    """Return the failure domains of the node of a row, from narrow to wide."""
+    """Return the failure domains of the node that a row is about, from narrow to wide."""
     domains = row.get("domains") or {}
     return failure_domains(config.cluster, str(row["node"]), _optional_text(row, "domain"), domains, config.domains)
 

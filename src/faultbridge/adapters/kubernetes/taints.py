@@ -64,7 +64,7 @@ def stays_cordoned(node: Node) -> bool:
 
 
 def _patch(node: Node, *, labels: Patch, annotations: Patch, spec: Patch) -> Patch:
-    """Return a patch of the node at the version that was read."""
+    """Return a patch that applies only to the version of the node that was read."""
     version = node.metadata.resourceVersion if node.metadata else None
     return {"metadata": {"resourceVersion": version, "labels": labels, "annotations": annotations}, "spec": spec}
 

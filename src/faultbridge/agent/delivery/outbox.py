@@ -85,7 +85,7 @@ class Outbox:
     def next_batch(
         self, max_records: int, max_bytes: int, skip: Container[str] = ()
     ) -> list[tuple[str, OutgoingRecord]]:
-        """Return the records to send next, each with the name that `remove` takes, without those named in `skip`."""
+        """Return the records to send next, without those in `skip`, each with the name by which it is removed."""
         with self._lock:
             held = [(name, record) for name, (record, _) in self._in_memory.items() if name not in skip][:1]
             self._in_flight = {name for name, _ in held}

@@ -138,7 +138,10 @@ class Sender:
                 self._postpone(name, "the queue did not accept it", refused=False)
 
     def _postpone(self, name: str, reason: str, *, refused: bool) -> None:
-        """Send a record again later, or never when the service refuses it while it accepts others."""
+        """Send a record again later.
+
+        After several refusals while the service accepts other records, put it into quarantine instead.
+        """
         self.last_error = reason
         if not name:
             return  # a heartbeat: the next one replaces it

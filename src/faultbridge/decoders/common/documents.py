@@ -69,7 +69,10 @@ def embedded(text: str) -> dict[str, Any] | None:
 
 
 def objects(text: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield each JSON object with the text before it on its line: from one document, or one object a line."""
+    """Yield each JSON object, and the text before it on its line.
+
+    The text is either one JSON document, or has at most one object a line.
+    """
     whole = _single_document(text)
     if whole is not None:
         yield from (("", item) for item in whole if isinstance(item, dict))

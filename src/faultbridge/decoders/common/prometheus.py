@@ -30,7 +30,7 @@ class Sample:
     at: datetime | None = None
 
     def label(self, *names: str) -> str | None:
-        """Return the first label present among several spellings of its name."""
+        """Return the value of a label whose name differs by exporter: that of the first name that is present."""
         return next((self.labels[name] for name in names if self.labels.get(name)), None)
 
 

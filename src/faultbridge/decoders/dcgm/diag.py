@@ -32,7 +32,7 @@ def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
 
 
 def recognize(body: bytes) -> bool:
-    """Return whether a body has a root of the report and its test categories."""
+    """Return whether a body contains the root member of a diagnostics report and its test categories."""
     return (b'"DCGM Diagnostic"' in body or b'"DCGM GPU Diagnostic"' in body) and b'"test_categories"' in body
 
 

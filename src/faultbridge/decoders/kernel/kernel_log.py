@@ -165,7 +165,7 @@ class _LogReader:
 
 
 def _of_previous_boot(observation: Fault | Clear) -> Fault | Clear:
-    """Return a fault of an earlier boot: it happened before the restart, so only one with a time causes an action."""
+    """Mark a fault as one of an earlier boot; without a time, it is only recorded and causes no action."""
     if not isinstance(observation, Fault):
         return observation
     earlier = replace(observation, attributes={**observation.attributes, "boot": "previous"})

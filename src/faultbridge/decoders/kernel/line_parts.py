@@ -76,7 +76,7 @@ def _part(message: KernelMessage, text: str, received_at: datetime | None, *, is
 
 
 def candidates(message: KernelMessage) -> Iterator[KernelMessage]:
-    """Yield the places of a message at which a known message may start behind an unknown prefix."""
+    """Yield the positions in a message at which a known message may start after an unknown prefix."""
     if message.facility == USER or _is_of_program(message):
         return
     by_kernel = message.uptime is not None or message.facility == "kern"

@@ -76,7 +76,7 @@ def index_of(text: str) -> int | None:
 
 
 def local_time(text: str) -> datetime | None:
-    """Return the node's local time, `Tue Feb  3 04:05:06 2026`, as UTC, because it names no time zone."""
+    """Parse a local time such as `Tue Feb 3 04:05:06 2026`; it is taken as UTC, because no zone is given."""
     finding = _TIMESTAMP.fullmatch(text)
     if finding is None or finding[1] not in _MONTHS:
         return None

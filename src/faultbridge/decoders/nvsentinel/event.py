@@ -102,7 +102,7 @@ _CONDITION = re.compile(r"^(\w{1,64}) = (True|False) +reason=(\w{1,64})", re.MUL
 
 
 def code_of(error: str, event: HealthEvent, mapped: Mapping[str, Any]) -> tuple[str, str | None]:
-    """Return the fault code of an error and the unit after its dot (`149.NETIR_LINK_EVT`)."""
+    """Return the fault code of an error such as `149.NETIR_LINK_EVT`, and the unit after its dot, if any."""
     number = _NUMBER.fullmatch(error)
     if number:
         switch = event.check.upper().startswith("SYSLOGSSXID")

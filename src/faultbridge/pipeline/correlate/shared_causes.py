@@ -78,7 +78,7 @@ def _largest_burst(members: Iterable[AffectedNode], limits: CorrelationLimits) -
 
 
 def _exceeds_limits(cause: SharedCause, snapshot: ClusterSnapshot, limits: CorrelationLimits, now: datetime) -> bool:
-    """Apply the count rule and the rate rule."""
+    """Return whether the affected nodes exceed both the minimum number and the expected rate of the domain."""
     number = len(cause.affected)
     if cause.domain.kind is DomainKind.INTAKE:
         return True  # the sweep decided that no records arrive
@@ -94,5 +94,5 @@ def _explains(names: frozenset[str], cause: SharedCause, limits: CorrelationLimi
 
 
 def _width(cause: SharedCause) -> tuple[int, int, str]:
-    """Sort by the number of nodes in the domain; among equals by kind, so that the order is always the same."""
+    """Return a sort key: by the number of nodes in the domain, then by kind and name."""
     return cause.of, _KINDS.index(cause.domain.kind), cause.domain.name

@@ -48,7 +48,7 @@ class ClusterSnapshot:
 def without_records(
     affected: Iterable[AffectedNode], cluster: str, overdue: Iterable[str], now: datetime
 ) -> tuple[AffectedNode, ...]:
-    """Return the affected nodes while no records arrive: all missing heartbeats have one cause, the intake."""
+    """Add the intake as failure domain of all missing heartbeats, because no records arrive at all."""
     intake = FailureDomain(DomainKind.INTAKE, cluster)
     nodes = tuple(
         replace(one, domains=(*one.domains, intake)) if one.family is Family.HEARTBEAT else one for one in affected

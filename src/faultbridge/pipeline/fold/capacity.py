@@ -88,7 +88,7 @@ def tombstone_bytes(key: str, tombstone: Tombstone) -> int:
 
 
 def evict_tombstones(tombstones: dict[str, Tombstone], floor: datetime | None) -> datetime | None:
-    """Remove the oldest tombstones beyond the limits, and return the floor that stands for them."""
+    """Remove the oldest tombstones beyond the limits; return the floor, the latest end of a removed one."""
     stored = sum(tombstone_bytes(*ended) for ended in tombstones.items())
     while len(tombstones) > MAX_TOMBSTONES or stored > MAX_TOMBSTONE_BYTES:
         oldest = min(tombstones, key=lambda ended: tombstones[ended].ended_at)
@@ -99,7 +99,7 @@ def evict_tombstones(tombstones: dict[str, Tombstone], floor: datetime | None) -
 
 
 def limit_attributes(attributes: Mapping[str, str], limit: int) -> dict[str, str]:
-    """Return the attributes that fit into a number of bytes, the short ones first, in their order."""
+    """Return the attributes that fit into a number of bytes: the shortest are kept, in their order."""
     sizes = {name: _bytes(name, value) + _FIELD for name, value in attributes.items()}
     if sum(sizes.values()) <= limit:
         return dict(attributes)

@@ -109,7 +109,7 @@ def is_counted(reporter: Reporter, fault: Fault, at: datetime) -> bool:
 
 
 def changed_parts(before: Condition, after: Condition) -> tuple[str, ...]:
-    """Return the parts that changed enough for an entry; the count does at each power of ten."""
+    """Return the parts that changed enough for an entry; a count does when it reaches a power of ten."""
     old, new = before.as_reported, after.as_reported
     parts = (
         ("count", len(str(after.count)) > len(str(before.count))),

@@ -50,7 +50,7 @@ def _candidates(context: StepContext, group: str) -> tuple[LaunchedInstance, ...
 
 
 def _launched_after(context: StepContext) -> datetime:
-    """Return the earliest launch time of a successor: the intent, or the start of the current instance."""
+    """Return the time from which launched instances count as successors: the intent, or the instance's start."""
     intent, incarnation = context.attempt.intent, context.state.incarnation
     if intent is not None and intent.repair_action is RepairAction.REPLACE_NODE:
         return intent.at.replace(microsecond=0)

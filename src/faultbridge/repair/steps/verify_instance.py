@@ -80,7 +80,7 @@ def _watched_since(case: Case, attempt: Attempt) -> datetime | None:
 
 
 def _missing_gpus(context: StepContext, found: Verification) -> tuple[str, ...]:
-    """Compare the number of GPUs with the instance type: diagnostics pass if only some GPUs are present."""
+    """Compare the number of GPUs with the instance type, because diagnostics pass although GPUs are missing."""
     finding = missing_gpus(found.gpus, context.state.placement.instance_type)
     return (finding,) if finding else ()
 
@@ -193,7 +193,7 @@ def _finish_passed(context: StepContext, found: Verification) -> StepResult:
 
 
 def _is_successor(state: NodeState, case: Case) -> bool:
-    """Return whether the node got another instance after its case was opened, from any controller."""
+    """Return whether any controller gave the node another instance after its case was opened."""
     incarnation = state.incarnation
     attached = incarnation is not None and (
         incarnation.since >= case.opened_at or (state.unverified and incarnation.instance > 1)

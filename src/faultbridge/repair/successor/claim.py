@@ -32,7 +32,10 @@ class InstanceTaken(Exception):  # noqa: N818 - an expected situation, not an er
 
 
 def claim(context: StepContext, candidate: LaunchedInstance) -> Change:
-    """Return the change that attaches a candidate to the node. It raises InstanceTaken if it is not free."""
+    """Return the change that attaches an instance to the node as its successor.
+
+    The change raises InstanceTaken if the instance already backs another node.
+    """
 
     def revise(state: NodeState, now: datetime) -> Transition:
         aliases = {keys.alias(*alias): alias for alias in _aliases_of(state, candidate)}

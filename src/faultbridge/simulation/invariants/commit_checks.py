@@ -48,7 +48,7 @@ class CommitChecks:
         self.followed: frozenset[str] = frozenset()
 
     def item_changed(self, record: StreamRecord) -> None:
-        """Check one change of one item."""
+        """Check that a change of an item is allowed, and record violations in the journal."""
         sk = record.key.sk
         self.activity += not record.key.pk.startswith("CLUSTER#") or sk == "CONTROL" or sk.startswith(keys.SPARE)
         if sk.startswith(keys.ENTRY):

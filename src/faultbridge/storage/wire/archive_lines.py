@@ -75,7 +75,7 @@ def render(line: ArchiveLine) -> bytes:
 
 
 def pack(lines: Iterable[ArchiveLine]) -> bytes:
-    """Return the object of these lines; the same lines always give the same bytes."""
+    """Return the content of an object with these lines; the same lines always give the same bytes."""
     return gzip.compress(b"".join(map(render, lines)), mtime=0)
 
 
@@ -102,7 +102,7 @@ def _line(entry: Mapping[str, Any]) -> ArchiveLine:
 
 
 def object_key(cluster: str, day: str, body: bytes, label: str = "part") -> str:
-    """Return the key of an object of lines; it contains a content hash, so a repeated write is harmless."""
+    """Return the key of an object with these lines; it contains a hash, so a repeated write is harmless."""
     return f"{day_prefix(cluster, day)}{label}-{digest(body)[:32]}.jsonl.gz"
 
 

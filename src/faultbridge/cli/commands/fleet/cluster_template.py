@@ -71,7 +71,7 @@ def set_template(
 
 
 def _types(given: list[str] | None) -> tuple[str, ...] | None:
-    """Check that the instance types have GPUs, all the same number."""
+    """Check that all instance types have the same number of GPUs, and at least one."""
     if given is None:
         return None
     counts, types = gpus_by_instance_type(), tuple(dict.fromkeys(filter(None, given)))
