@@ -189,3 +189,14 @@ def test_the_rbac_manifest_grants_exactly_the_permissions_in_use(eks: OnEks) -> 
     eks.orchestrator.drain(eks.member, DEADLINE)
     eks.orchestrator.cordon(unknown)
     assert eks.cluster.permissions_used == granted
+
+
+def test_an_overloaded_api_is_not_a_disruption_budget(eks: OnEks, monkeypatch: pytest.MonkeyPatch) -> None:
+    def overloaded(*_: object) -> None:
+        raise ApiStatusError(429, "TooManyRequests", "too many requests, please try again later")
+
+    eks.cluster.start(Pod("ml", "job", OnEks.NODE))
+    monkeypatch.setattr(Cluster, "evict", overloaded)
+    answer = eks.orchestrator.drain(eks.member, DEADLINE)
+    assert answer.failure is ProviderFailure.THROTTLED
+    assert answer.inconclusive

@@ -40,6 +40,8 @@ _RETRIABLE = frozenset(
     }
 )
 
+_INCONCLUSIVE = frozenset({ProviderFailure.THROTTLED, ProviderFailure.CONFLICT})
+
 
 @dataclass(frozen=True, slots=True)
 class CallResult:
@@ -58,6 +60,11 @@ class CallResult:
     def ok(self) -> bool:
         """Return whether the call succeeded."""
         return self.failure is None
+
+    @property
+    def inconclusive(self) -> bool:
+        """Return whether nothing was learned: no response, or a call refused for load or a concurrent change."""
+        return self.no_response or self.failure in _INCONCLUSIVE
 
 
 class Presence(StrEnum):

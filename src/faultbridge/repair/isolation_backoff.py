@@ -29,7 +29,7 @@ def record_failed_call(state: NodeState, at: datetime, answer: CallResult, limit
     """Record a failed orchestrator call and schedule the next one; page an operator when it is overdue."""
     failure = answer.failure.value if answer.failure else ""
     reason = answer.reason or failure
-    lost_at = (state.orchestrator_lost_at or at) if answer.no_response else None
+    lost_at = (state.orchestrator_lost_at or at) if answer.inconclusive else None
     scheduled = schedule_call(replace(state, orchestrator_lost_at=lost_at), at, limits)
     if is_overdue(scheduled, at):
         text = f"the orchestrator has failed for {OVERDUE_AFTER // MINUTE} minutes: {reason}"

@@ -11,6 +11,8 @@ from faultbridge.domain.cluster.config import Mode
 from faultbridge.domain.edges import CaseStatus, NodeStatus
 from faultbridge.domain.nodes import Isolation
 from faultbridge.domain.policy import OrchestratorUnreachable, Rule
+from faultbridge.errors import Transient
+from faultbridge.ports import ProviderFailure
 from faultbridge.simulation.fakes import Call
 from tests.builders import NOON
 from tests.scenarios.world import World, limits
@@ -184,6 +186,45 @@ def test_a_waiting_period_longer_than_the_drain_does_not_force_the_drain() -> No
     world = unreachable_before_drain(limits=limits(orchestrator_timeout=timedelta(hours=3)))
     world.advance_minutes(120)
     assert world.released_instances() == []
+
+
+@pytest.mark.parametrize("refusal", [ProviderFailure.THROTTLED, ProviderFailure.CONFLICT])
+def test_a_fatal_node_is_not_released_while_every_drain_call_is_throttled_or_conflicts(
+    refusal: ProviderFailure,
+) -> None:
+    world = World(orchestrated=True)
+    world.orchestrator.busy_until["node-1"] = NOON + LONG
+    world.orchestrator.refuse_drains(refusal)
+    world.fault_and_react()
+    world.advance_minutes(300)
+    assert (world.status(), world.case().status) == (NodeStatus.QUARANTINED, QUEUED)
+    assert (world.released_instances(), world.control().holders) == ([], {})
+    assert pages(world) == ["note isolation overdue"]
+    assert "drain forced" not in world.record_history()
+
+
+def test_work_gets_its_whole_time_to_leave_once_the_api_answers_again() -> None:
+    world = World(orchestrated=True, limits=limits(orchestrator_timeout=timedelta(hours=3)))
+    world.orchestrator.refuse_drains(ProviderFailure.THROTTLED, until=NOON + timedelta(minutes=25))
+    world.orchestrator.busy_until["node-1"] = NOON + timedelta(minutes=50)
+    world.fault_and_react()
+    world.until(lambda: len(world.released_instances()) == 1, 120)
+    assert "drain drained" in world.record_history()
+    assert "drain forced" not in world.record_history()
+
+
+def test_a_drain_call_without_any_answer_does_not_force_the_drain() -> None:
+    world = World(orchestrated=True)
+
+    def lose_the_answer(call: Call) -> None:
+        if call.name == "orchestrator.drain":
+            raise Transient("the connection was closed")
+
+    world.seam.before = lose_the_answer
+    world.fault_and_react()
+    world.advance_minutes(120)
+    assert (world.released_instances(), world.control().holders) == ([], {})
+    assert pages(world) == ["note isolation overdue"]
 
 
 def test_a_slow_drain_is_not_an_unreachable_orchestrator() -> None:

@@ -49,11 +49,12 @@ class Access:
 
 
 class ApiRejection(FaultbridgeError):  # noqa: N818 - named like the other errors of this package
-    """The API rejected the request (404, 409, 422, 429); the caller decides on the meaning."""
+    """The API rejected the request (404, 409, 422, 429) for these reasons; the caller decides on the meaning."""
 
-    def __init__(self, status: int, text: str) -> None:
+    def __init__(self, status: int, text: str, reasons: frozenset[str] = frozenset()) -> None:
         super().__init__(text)
         self.status = status
+        self.reasons = reasons
 
 
 class Unauthorized(Misconfigured):
@@ -156,7 +157,8 @@ def _converted(action: str, error: ApiError) -> FaultbridgeError:
     # Status 410 (Gone): the list changed too much while its pages were read.
     if status == HTTPStatus.GONE or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         return Transient(text)
-    return ApiRejection(status, text)
+    causes = (error.status.details.causes if error.status.details else None) or ()
+    return ApiRejection(status, text, frozenset(cause.reason for cause in causes if cause.reason))
 
 
 def _domain(region: str | None) -> str:

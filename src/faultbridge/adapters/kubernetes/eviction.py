@@ -16,6 +16,9 @@ DAEMON_SET = "DaemonSet"
 MIRROR = "kubernetes.io/config.mirror"
 """Annotation of a static pod, which the kubelet runs from a local file; the API cannot evict it."""
 
+BUDGET = "DisruptionBudget"
+"""The reason of a 429 that a disruption budget causes. Any other 429 says that the API is overloaded."""
+
 FINISHED = frozenset({"Succeeded", "Failed"})
 MAX_LISTED = 5
 
@@ -87,7 +90,7 @@ def _evict(kubernetes: Kubernetes, metadata: ObjectMeta) -> str:
     except ApiRejection as rejection:
         if rejection.status == HTTPStatus.NOT_FOUND:
             return ""
-        if rejection.status == HTTPStatus.TOO_MANY_REQUESTS:
+        if BUDGET in rejection.reasons:
             return "its disruption budget allows no eviction now"
         raise
     return "eviction started"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
 
@@ -10,11 +11,12 @@ from faultbridge.domain.cases import Phase, RepairAction, WaitingFor
 from faultbridge.domain.edges import NodeStatus
 from faultbridge.domain.faults import Severity
 from faultbridge.domain.nodes import Isolation, NodeState
+from faultbridge.errors import Transient
 from faultbridge.pipeline import entry_builder
 from faultbridge.pipeline.decide.orchestrator_unreachable import orchestrator_timed_out, reason_to_proceed
 from faultbridge.ports import CallResult, Orchestrator, ProviderFailure
 from faultbridge.repair.attempt.intent import stop_for_incident
-from faultbridge.repair.attempt.progress import enter_phase, move_node
+from faultbridge.repair.attempt.progress import enter_phase, live_attempt, move_node, update_attempt
 from faultbridge.repair.attempt.step_context import StepContext
 from faultbridge.repair.attempt.step_contract import StepOutcome, StepResult, waiting
 from faultbridge.repair.isolation_backoff import end_backoff, page_overdue
@@ -40,7 +42,10 @@ def drain_node(context: StepContext) -> StepResult:
 
 
 def on_timeout(context: StepContext, reason: str) -> StepResult:
-    """After the deadline: continue if the fault is fatal, because no work can run; else queue the case."""
+    """After the deadline: continue if the fault is fatal, because no work can run; else queue the case.
+
+    A drain about which the orchestrator said nothing is never forced: its work was not asked to leave.
+    """
     if context.state.orchestrator_lost_at is not None:
         return _hold(context, reason)
     if context.case.severity is Severity.FATAL:
@@ -50,7 +55,7 @@ def on_timeout(context: StepContext, reason: str) -> StepResult:
 
 
 def _result_of(context: StepContext, answer: CallResult) -> StepResult:
-    if answer.no_response:
+    if answer.inconclusive:
         return _without_orchestrator(context, answer.reason)
     if answer.failure is None:
         return _finish_drained(context, "drained", answer.reason)
@@ -85,15 +90,31 @@ def _cordon_and_drain(context: StepContext, orchestrator: Orchestrator) -> tuple
     """Drain the node; cordon it first if an earlier attempt may have uncordoned it."""
     recheck = context.state.isolation is Isolation.CONFIRMED and context.case.attempts > 1
     if recheck or context.state.isolation is Isolation.REQUESTED:
-        answer = orchestrator.cordon(context.member)
+        answer = _answer(lambda: orchestrator.cordon(context.member))
         if not answer.ok and answer.failure is not ProviderFailure.NOT_FOUND:
             return context, answer
         if answer.ok and context.state.isolation is Isolation.REQUESTED:
             context = context.commit(lambda state, _: Transition(replace(state, isolation=Isolation.CONFIRMED)))
-    answer = orchestrator.drain(context.member, context.attempt.deadline or context.now)
-    if not answer.no_response and context.state.orchestrator_lost_at is not None:
-        context = context.commit(lambda state, now: Transition(*end_backoff(state, now)))
+    answer = _answer(lambda: orchestrator.drain(context.member, context.attempt.deadline or context.now))
+    if not answer.inconclusive and context.state.orchestrator_lost_at is not None:
+        context = context.commit(_orchestrator_answers)
     return context, answer
+
+
+def _answer(call: Callable[[], CallResult]) -> CallResult:
+    """Return the result of a call; a lost answer is a result without a response."""
+    try:
+        return call()
+    except Transient as error:
+        return CallResult(ProviderFailure.TIMEOUT, str(error), no_response=True)
+
+
+def _orchestrator_answers(state: NodeState, now: datetime) -> Transition:
+    """End the backoff. The time without an answer is added to the deadline: no work was asked to leave in it."""
+    _, attempt = live_attempt(state)
+    lost_at = max(state.orchestrator_lost_at or now, attempt.since or now)
+    later = update_attempt(state, deadline=(attempt.deadline or now) + (now - lost_at))
+    return Transition(*end_backoff(later, now))
 
 
 def _without_orchestrator(context: StepContext, reason: str) -> StepResult:
@@ -111,7 +132,7 @@ def _without_orchestrator(context: StepContext, reason: str) -> StepResult:
 
 def _hold(context: StepContext, reason: str) -> StepResult:
     """Release the slot until the orchestrator answers, and page an operator; the attempt does not count."""
-    text = f"the orchestrator does not answer: {reason}"
+    text = f"the orchestrator did not answer whether work still runs: {reason}"
     if not context.state.isolation_overdue:
         context = context.commit(lambda state, now: page_overdue(state, now, text))
     draft = entry_builder.step(context.case, NAME, "held", context.now, reason=text, failure="TIMEOUT")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from datetime import datetime
+from datetime import UTC, datetime
 
 from faultbridge.ports import CallResult, Clock, ClusterNode, ProviderFailure
 from faultbridge.simulation.fakes.clock import ManualClock
@@ -14,8 +14,8 @@ class FakeOrchestrator:
     """Implements `Orchestrator` (fake) by node name.
 
     `cordoned` holds node names, `cordoned_instances` the instances behind them. A node in `busy_until` runs jobs until
-    that time. Scripted failures are returned first. Every call times out before `unreachable_until`. Nodes in
-    `unknown_nodes` get `NOT_FOUND`.
+    that time. Scripted failures are returned first. Every call times out before `unreachable_until`, and the API
+    refuses every drain before the time in `drains_refused`. Nodes in `unknown_nodes` get `NOT_FOUND`.
     """
 
     def __init__(self, clock: Clock | None = None, *, applicable: bool = True, seam: Seam | None = None) -> None:
@@ -26,6 +26,7 @@ class FakeOrchestrator:
         self.unknown_nodes: set[str] = set()
         self.busy_until: dict[str, datetime] = {}
         self.unreachable_until: datetime | None = None
+        self.drains_refused: tuple[ProviderFailure, datetime] | None = None
         self.failures: deque[ProviderFailure] = deque()
         self._applicable = applicable
 
@@ -37,6 +38,10 @@ class FakeOrchestrator:
     def fail_next(self, *failures: ProviderFailure) -> None:
         """Make the next calls fail, one failure per call, without effect."""
         self.failures.extend(failures)
+
+    def refuse_drains(self, failure: ProviderFailure, until: datetime = datetime.max.replace(tzinfo=UTC)) -> None:
+        """Make every drain before this time fail, without effect."""
+        self.drains_refused = failure, until
 
     def cordon(self, node: ClusterNode) -> CallResult:
         """Cordon a node."""
@@ -62,6 +67,8 @@ class FakeOrchestrator:
             answer = self._answer(node)
             if answer.failure is ProviderFailure.NOT_FOUND and node.node in self.unknown_nodes:
                 return CallResult(reason="not a node of the cluster: nothing runs there")
+            if self.drains_refused is not None and self.clock.now() < self.drains_refused[1]:
+                return CallResult(self.drains_refused[0], "refused by the API")
             if answer.ok and self._applicable and self._busy(node.node):
                 return CallResult(ProviderFailure.TIMEOUT, "work is still running")
             return answer
