@@ -77,8 +77,9 @@ def incident(change: str, sequence: int = 3, **data: Any) -> dict[str, Any]:
 
 
 def note(kind: str, stage: str, sequence: int, text: str) -> dict[str, Any]:
-    """Build a note entry with its kind and stage."""
-    return event(EntryType.NOTE, sequence, kind=kind, stage=stage, text=text, facts={})
+    """Build a note entry with its kind and stage; an approval request is about a replacement."""
+    facts = {"repair_action": "replace_node"} if kind == "approval" else {}
+    return event(EntryType.NOTE, sequence, kind=kind, stage=stage, text=text, facts=facts)
 
 
 OPENED = case_event("open", 6)
@@ -114,7 +115,7 @@ PAGES: dict[str, tuple[dict[str, Any], ...]] = {
     "breaker-open": (BREAKER,),
     "breaker-closed": (BREAKER, BREAKER_CLOSED),
     "budget-used-up": (BUDGET,),
-    "approval-needed": (note("approval", "begun", 9, "replace begins by approval"),),
+    "approval-needed": (note("approval", "begun", 9, "replace_node requires approval"),),
     "isolation-overdue": (note("isolation", "overdue", 10, "slurm did not answer for 5 minutes"),),
     "incident-opened": (incident("opened"),),
     "incident-closed": (incident("opened"), incident("closed", 8, reason="leaf-7 forwards again")),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import logging
 from datetime import timedelta
 from typing import Any
@@ -281,6 +282,7 @@ def test_internal_errors_are_not_revealed(gateway: Gateway, error: Exception, st
     assert "Table-1" not in answer.text
 
 
+ANSWER = {"attempt": 1, "repair_action": "replace_node"}
 BY_APPROVAL = Policy("by-approval", (Rule("careful", approval=tuple(RepairAction)),))
 
 
@@ -299,9 +301,9 @@ def waiting(gateway: Gateway) -> str:
 def test_an_approval_answer_is_recorded_with_its_operator(gateway: Gateway, verb: str, answer: str) -> None:
     case = waiting(gateway)
     question = gateway.get(f"{C}/cases/{case}").json["approval"]
-    assert (question["attempt"], question["answer"]) == (1, None)
-    answered = gateway.post(f"{C}/cases/{case}/{verb}", {"attempt": question["attempt"], "reason": "known bad batch"})
-    assert answered.json == {"case_id": case, "attempt": 1, "answer": answer}
+    assert {name: question[name] for name in (*ANSWER, "answer")} == {**ANSWER, "answer": None}
+    answered = gateway.post(f"{C}/cases/{case}/{verb}", {**ANSWER, "reason": "known bad batch"})
+    assert answered.json == {"case_id": case, **ANSWER, "answer": answer}
     MODELS["ApprovalResult"].model_validate_json(answered.text)
     entries = gateway.get(f"{C}/entries", case=case).json["items"]
     (note,) = [entry["data"] for entry in entries if entry["data"].get("operator")]
@@ -312,46 +314,49 @@ def test_an_approval_answer_is_recorded_with_its_operator(gateway: Gateway, verb
 
 def test_an_approved_attempt_starts(gateway: Gateway) -> None:
     case = waiting(gateway)
-    gateway.post(f"{C}/cases/{case}/approve", {"attempt": 1})
+    gateway.post(f"{C}/cases/{case}/approve", ANSWER)
     gateway.world.app.ops.sweep()
     assert gateway.get(f"{C}/cases/{case}").json["status"] == "in_progress"
 
 
 def test_a_denied_attempt_escalates_the_case(gateway: Gateway) -> None:
     case = waiting(gateway)
-    gateway.post(f"{C}/cases/{case}/deny", {"attempt": 1})
+    gateway.post(f"{C}/cases/{case}/deny", ANSWER)
     gateway.world.app.ops.sweep()
     assert gateway.get(f"{C}/cases/{case}").json["status"] == "escalated"
 
 
 def test_a_repeated_answer_is_accepted_and_another_one_is_refused(gateway: Gateway) -> None:
     case = waiting(gateway)
-    before = gateway.post(f"{C}/cases/{case}/approve", {"attempt": 1})
+    before = gateway.post(f"{C}/cases/{case}/approve", ANSWER)
     count = len(gateway.get(f"{C}/entries", case=case).json["items"])
-    assert gateway.post(f"{C}/cases/{case}/approve", {"attempt": 1}).text == before.text
-    refused(gateway.post(f"{C}/cases/{case}/deny", {"attempt": 1}), 409, "answered")
+    assert gateway.post(f"{C}/cases/{case}/approve", ANSWER).text == before.text
+    refused(gateway.post(f"{C}/cases/{case}/deny", ANSWER), 409, "answered")
     assert len(gateway.get(f"{C}/entries", case=case).json["items"]) == count
 
 
 def test_an_answer_without_a_matching_approval_request_is_refused(gateway: Gateway) -> None:
-    refused(gateway.post(f"{C}/cases/{case_of(gateway)}/approve", {"attempt": 1}), 409, "not_asked")
+    refused(gateway.post(f"{C}/cases/{case_of(gateway)}/approve", ANSWER), 409, "not_asked")
     case = waiting(gateway)
-    refused(gateway.post(f"{C}/cases/{case}/approve", {"attempt": 2}), 409, "not_asked")
-    refused(gateway.post(f"/clusters/secret-b/cases/{case}/approve", {"attempt": 1}), 404, "unknown_case")
+    for other in ({"attempt": 2}, {"repair_action": "reboot_node"}):
+        refused(gateway.post(f"{C}/cases/{case}/approve", ANSWER | other), 409, "not_asked")
+    refused(gateway.post(f"/clusters/secret-b/cases/{case}/approve", ANSWER), 404, "unknown_case")
 
 
 def test_a_late_answer_is_refused(gateway: Gateway) -> None:
     case = waiting(gateway)
     gateway.world.ports.clock.advance(timedelta(days=8))
-    refused(gateway.post(f"{C}/cases/{case}/approve", {"attempt": 1}), 409, "too_late")
+    refused(gateway.post(f"{C}/cases/{case}/approve", ANSWER), 409, "too_late")
 
 
 @pytest.mark.parametrize(
     "body",
-    ["", "[]", "{", "null", '{"attempt": "1"}', '{"attempt": true}', '{"attempt": -1}', '{"attempt": 0}',
-     '{"attempt": 1, "x": 1}',
-     '{"attempt": 1, "reason": 1}', '{"attempt": 1, "reason": "' + "x" * 257 + '"}', "[" * 5000,
-     r'{"attempt": 1, "reason": "\ud800"}', r'{"attempt": 1, "reason": "\u001b[2J"}'],
+    ["", "[]", "{", "null", '{"attempt": 1}', '{"repair_action": "replace_node"}', "[" * 5000,
+     *(json.dumps({**ANSWER, name: value}) for name, value in [
+         ("attempt", "1"), ("attempt", True), ("attempt", -1), ("attempt", 0), ("x", 1), ("repair_action", "reset"),
+         ("repair_action", ["replace_node"]), ("reason", 1), ("reason", "x" * 257), ("reason", "\ud800"),
+         ("reason", "\x1b[2J"),
+     ])],
 )  # fmt: skip
 def test_an_invalid_answer_is_refused(gateway: Gateway, body: str) -> None:
     refused(gateway.post(f"{C}/cases/{waiting(gateway)}/approve", body), 400, "bad_body")

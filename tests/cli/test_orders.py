@@ -40,6 +40,15 @@ def test_an_approved_repair_starts(desk: Desk) -> None:
     assert operators(desk, "--case", case) == [OPERATOR]
 
 
+def test_an_answer_for_another_repair_action_is_rejected(desk: Desk) -> None:
+    case = case_for_approval(desk)
+    for verb in ("approve", "deny"):
+        ran = desk("case", verb, case, "--repair-action", "reboot_node")
+        assert (ran.code, ran.out) == (2, "")
+        assert "no approval is requested: reboot_node" in ran.err
+    assert desk.json("case", "approve", case, "--repair-action", "replace_node")["approval"]["answer"] == "approved"
+
+
 def test_a_denied_repair_is_escalated(desk: Desk) -> None:
     case = case_for_approval(desk)
     assert desk.json("case", "deny", case, "--reason", "needed")["status"] == "escalated"
@@ -50,7 +59,7 @@ def test_stuck_lists_what_only_a_command_moves_on_and_the_command_moves_it(desk:
     case = case_for_approval(desk)
     (waiting,) = desk.json("stuck", "--cluster", KEY.cluster)
     assert (waiting["node"], waiting["case"], waiting["status"]) == (KEY.node, case, "quarantined")
-    assert waiting["command"] == f"faultbridge case approve {case}"
+    assert waiting["command"] == f"faultbridge case approve {case} --repair-action replace_node"
     desk.json("case", "deny", case, "--reason", "needed")
     (escalated,) = desk.json("stuck")
     assert escalated["reason"] == "the case is escalated: denied: needed"

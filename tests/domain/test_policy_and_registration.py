@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from faultbridge.domain.cases import Approval
+from faultbridge.domain.cases import Approval, RepairAction
 from faultbridge.domain.cluster.config import ClusterConfig
 from faultbridge.domain.conditions import Condition
 from faultbridge.domain.instances import Instance
@@ -24,7 +24,7 @@ def condition() -> Condition:
 
 @pytest.mark.parametrize(("granted", "answer"), [(None, None), (True, "approved"), (False, "denied")])
 def test_an_approval_names_its_answer(granted: bool | None, answer: str | None) -> None:
-    assert Approval(1, NOON, after(hours=1), granted).answer == answer
+    assert Approval(1, RepairAction.REPLACE_NODE, NOON, after(hours=1), granted).answer == answer
 
 
 @pytest.mark.parametrize(("sources", "covered"), [((), True), (("kernel-log",), True), (("dcgm-health",), False)])

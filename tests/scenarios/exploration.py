@@ -259,8 +259,8 @@ def _run(world: World, command: str) -> None:
             Retirement(world.table, world.append, world.rulebook)(world.key(), ADA)
         case ["node", "ignore", _, "--cluster", _, "--end"]:
             OptOut(world.append, world.rulebook).end(world.key(), ADA)
-        case ["case", "approve", case]:
-            world.orders.approve(case, ADA)
+        case ["case", "approve", case, "--repair-action", action]:
+            world.orders.approve(case, ADA, action=RepairAction(action))
         case ["resume", *_]:
             world.pause_repairs(paused=False)
         case ["cluster", "set", _, "--mode", "act"]:

@@ -4,9 +4,10 @@ Read in this order:
 
 - `routes`: every route as data, with its parameters and handler
 - `requests`: a request and its caller; reads and limits parameters before any lookup
+- `bodies`: reads the bodies of requests that give an order
 - `handlers`: one method per route, from a request to a JSON document
 - `problems`: errors as problem documents (RFC 9457)
-- `node_models`, `response_models`: the models of responses and request bodies, for the OpenAPI document only
+- `node_models`, `order_models`, `response_models`: the models of responses and bodies, for the OpenAPI document only
 - `openapi`: the OpenAPI document, docs/reference/openapi.json
 
 `faultbridge.entrypoints.timeline` serves these routes. Tests: tests/api.

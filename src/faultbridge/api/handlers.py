@@ -7,7 +7,8 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from datetime import datetime
 
-from faultbridge.api.requests import MAX_LENGTH, Request
+from faultbridge.api.bodies import read_answer, read_reason
+from faultbridge.api.requests import Request
 from faultbridge.domain import names
 from faultbridge.domain.cases import APPROVED, DENIED
 from faultbridge.domain.edges import CaseStatus
@@ -15,6 +16,7 @@ from faultbridge.domain.entries import EntryType
 from faultbridge.domain.faults import Severity
 from faultbridge.domain.nodes import NodeKey
 from faultbridge.errors import Rejected
+from faultbridge.incidents.orders import IncidentOrders
 from faultbridge.ledger.page_tokens import Tokens
 from faultbridge.ledger.timeline import Timeline, TimelineQuery
 from faultbridge.ledger.verify import Verified, Verify
@@ -33,7 +35,7 @@ from faultbridge.repair.case_orders import CaseOrders, OperatorOrder
 from faultbridge.storage import keys, rejects
 
 DEFAULT_LIMIT, MAX_LIMIT = 100, 500
-MAX_SEQUENCE, MAX_EPOCH, MAX_ATTEMPT = 10**11, 9999, 9999
+MAX_SEQUENCE, MAX_EPOCH = 10**11, 9999
 MAX_VERIFIED_ENTRIES = 20_000
 CLUSTER_STREAM = "-"
 CASE_ID = re.compile(r"c-[a-z2-7]{26}")
@@ -52,6 +54,7 @@ class Handlers:
     timeline: Timeline
     verify: Verify
     orders: CaseOrders
+    incident_orders: IncidentOrders
     clock: Clock
     tokens: Tokens
 
@@ -103,6 +106,13 @@ class Handlers:
         """Show an incident of the cluster."""
         request.check_parameters()
         return incident_document(self.directory.incident(_incident_id(request), request.cluster))
+
+    def close_incident(self, request: Request) -> Document:
+        """Close an incident. The cases that it holds continue within the repair limits, oldest first."""
+        request.check_parameters()
+        found, reason = self.directory.incident(_incident_id(request), request.cluster), read_reason(request)
+        self.incident_orders.close(request.cluster, found.incident.id, request.caller.name, reason)
+        return self.incident(request)
 
     def entries(self, request: Request) -> Document:
         """List timeline entries in the order of recording, page by page."""
@@ -168,17 +178,11 @@ class Handlers:
 
     def _answer(self, request: Request, *, approved: bool) -> Document:
         request.check_parameters()
-        view, body = self._case(request), request.json_body()
-        attempt, reason = body.get("attempt"), body.get("reason", "")
-        if type(attempt) is not int or not 1 <= attempt <= MAX_ATTEMPT:
-            raise Rejected("bad_body", f"invalid `attempt`; allowed: 1 to {MAX_ATTEMPT}")
-        is_text = isinstance(reason, str) and len(reason) <= MAX_LENGTH and reason.isprintable()
-        if not is_text or set(body) - {"attempt", "reason"}:
-            allowed = f"`attempt` and an optional `reason` of {MAX_LENGTH} printable characters"
-            raise Rejected("bad_body", f"invalid body; allowed: {allowed}")
+        case_id, given = self._case(request).case.id, read_answer(request)
         answer = self.orders.approve if approved else self.orders.deny
-        answer(view.case.id, OperatorOrder(request.caller.name, reason), attempt)
-        return {"case_id": view.case.id, "attempt": attempt, "answer": APPROVED if approved else DENIED}
+        answer(case_id, OperatorOrder(request.caller.name, given.reason), given.attempt, given.repair_action)
+        named = {"case_id": case_id, "attempt": given.attempt, "repair_action": given.repair_action.value}
+        return {**named, "answer": APPROVED if approved else DENIED}
 
     def _page(self, request: Request, scope: str) -> tuple[int, str | None]:
         """Return the page size, and the position in the page token if there is one."""

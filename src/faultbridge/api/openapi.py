@@ -31,7 +31,7 @@ _PROBLEM_DESCRIPTIONS = {
     "401": "The request has no valid credentials.",
     "403": "The caller may not see this cluster.",
     "404": "Not found.",
-    "409": "The approval request was already answered, has expired, or does not exist.",
+    "409": "The approval request was already answered, has expired, or does not exist; or the incident is closed.",
     "422": "The stream is too long for one request.",
     "503": "Try again later.",
 }
@@ -81,7 +81,8 @@ def _operation(route: Route) -> dict[str, Any]:
     }
     if route.body is not None:
         content = {"application/json": {"schema": _model(route.body)}}
-        operation["requestBody"] = {"required": True, "content": content}
+        required = any(field.is_required() for field in MODELS[route.body].model_fields.values())
+        operation["requestBody"] = {"required": required, "content": content}
     return operation
 
 

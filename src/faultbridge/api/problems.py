@@ -19,10 +19,12 @@ _STATUS: Mapping[str, HTTPStatus] = {
     "unknown_cluster": HTTPStatus.NOT_FOUND,
     "unknown_node": HTTPStatus.NOT_FOUND,
     "unknown_case": HTTPStatus.NOT_FOUND,
+    "unknown_incident": HTTPStatus.NOT_FOUND,
     "not_asked": HTTPStatus.CONFLICT,
     "too_late": HTTPStatus.CONFLICT,
     "case_over": HTTPStatus.CONFLICT,
     "answered": HTTPStatus.CONFLICT,
+    "incident_over": HTTPStatus.CONFLICT,
     "too_long": HTTPStatus.UNPROCESSABLE_ENTITY,
 }
 

@@ -7,6 +7,8 @@ from typing import Any, Literal
 from pydantic import Field
 
 from faultbridge.api.node_models import Component, Count, DeclaredDomain, Instant, Node, ResponseModel
+from faultbridge.api.order_models import ApprovalAnswer, ApprovalResult, OrderReason
+from faultbridge.domain.cases import RepairAction
 
 
 class Problem(ResponseModel):
@@ -51,9 +53,10 @@ class Cluster(ResponseModel):
 
 
 class Approval(ResponseModel):
-    """An approval request for an attempt. `answer` is null until it is answered."""
+    """An approval request for a repair action of an attempt. `answer` is null until it is answered."""
 
     attempt: Count
+    repair_action: RepairAction
     asked_at: Instant
     answer_by: Instant
     answer: Literal["approved", "denied"] | None
@@ -209,21 +212,6 @@ class Rejects(ResponseModel):
     items: list[Reject]
 
 
-class ApprovalAnswer(ResponseModel):
-    """The answer to an approval request."""
-
-    attempt: int = Field(ge=1, le=9999, description="The attempt of the approval request.")
-    reason: str = Field(default="", max_length=256)
-
-
-class ApprovalResult(ResponseModel):
-    """The recorded answer to an approval request."""
-
-    case_id: str
-    attempt: int
-    answer: Literal["approved", "denied"]
-
-
 MODELS = {
     model.__name__: model
     for model in (
@@ -241,5 +229,6 @@ MODELS = {
         Rejects,
         ApprovalAnswer,
         ApprovalResult,
+        OrderReason,
     )
 }

@@ -75,6 +75,14 @@ ROUTES: tuple[Route, ...] = (
     ),
     Route("GET", f"{_C}/incidents/{{incident}}", "showIncident", "Incident", Handlers.incident),
     Route(
+        "POST",
+        f"{_C}/incidents/{{incident}}/close",
+        "closeIncident",
+        "Incident",
+        Handlers.close_incident,
+        body="OrderReason",
+    ),
+    Route(
         "GET",
         f"{_C}/entries",
         "listEntries",

@@ -101,6 +101,7 @@ class ApiAnswers:
             timeline=Timeline(table),
             verify=Verify(table, of.stack),
             orders=of.repair.case_orders,
+            incident_orders=of.incidents.orders,
             clock=of.ports.clock,
             tokens=Tokens(of.ports.token_secret),
         )

@@ -125,9 +125,13 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class Approval:
-    """An approval request for one attempt, and the answer; `granted` is None until it is answered."""
+    """An approval request for one repair action of one attempt, and the answer.
+
+    `granted` is None until it is answered. The answer counts for no other repair action and no other attempt.
+    """
 
     attempt: int
+    repair_action: RepairAction
     asked_at: datetime
     answer_by: datetime
     granted: bool | None = None
@@ -193,15 +197,17 @@ class Case:
         unanswered = self.approval is not None and self.approval.granted is None
         return self.approval if unanswered and self.status is CaseStatus.QUEUED else None
 
-    @property
-    def approved_attempt(self) -> int | None:
-        """Return the number of the attempt that an operator approved last, or None."""
-        return self.approval.attempt if self.approval is not None and self.approval.granted else None
+    def approves(self, repair_action: RepairAction, attempt: int) -> bool:
+        """Return whether an operator approved this repair action for this attempt."""
+        given = self.approval
+        if given is None or not given.granted:
+            return False
+        return (given.repair_action, given.attempt) == (repair_action, attempt)
 
     @property
     def approved(self) -> bool:
-        """Return whether an operator approved the next attempt."""
-        return self.approved_attempt == self.attempts + 1
+        """Return whether an operator approved the repair action of the case for the next attempt."""
+        return self.approves(self.repair_action, self.attempts + 1)
 
 
 def case_id(stack_id: str, cluster: str, node: str, epoch: int, sequence: int) -> str:

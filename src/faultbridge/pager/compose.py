@@ -39,7 +39,8 @@ def write_page(event: Mapping[str, Any], rule: PageRule, stored: StoredDetails, 
     """
     metadata, data = event["metadata"], event["data"]
     values = _TextValues(
-        {name: str(value) for name, value in data.items() if value is not None and not isinstance(value, dict)}
+        _scalars(data.get("facts") or {})
+        | _scalars(data)
         | {"case": metadata.get("case_id"), "cluster": metadata["cluster"], "node": metadata.get("node")}
         | {"status": stored.node.status.value if stored.node and stored.node.status else UNKNOWN_STATUS}
         | _isolation_texts(stored.config)
@@ -71,6 +72,11 @@ def write_page(event: Mapping[str, Any], rule: PageRule, stored: StoredDetails, 
         since=_since(data, stored.case),
         phases=data.get("phases") or {},
     )
+
+
+def _scalars(data: Mapping[str, Any]) -> dict[str, str | None]:
+    """Return the fields of a document that have a scalar value, as text."""
+    return {name: str(value) for name, value in data.items() if value is not None and not isinstance(value, dict)}
 
 
 def runbook_of(rule: PageRule, data: Mapping[str, Any]) -> str:

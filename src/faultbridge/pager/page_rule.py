@@ -29,7 +29,7 @@ class PageRule:
 
     `kind` is the last part of the page key. `when` maps fields of `data` to the allowed values.
     `by_operator` limits the rule to events that an operator's order caused, or to all others.
-    Texts may contain `{case}`, `{cluster}`, `{node}`, `{status}` (of the node) and every scalar field of `data`.
+    Texts may contain `{case}`, `{cluster}`, `{node}`, `{status}` (of the node), and each scalar of `data` and `facts`.
     """
 
     kind: str

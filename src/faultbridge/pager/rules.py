@@ -101,7 +101,8 @@ CASE_RULES: tuple[PageRule, ...] = (
         _note("approval", "begun"),
         "approval required",
         "Keeps the node {isolated} and waits for an answer ({text}).",
-        "Approve (faultbridge case approve {case}) or deny (faultbridge case deny {case}) the repair.",
+        "Approve (faultbridge case approve {case} --repair-action {repair_action}) or deny "
+        "(faultbridge case deny {case} --repair-action {repair_action}) the repair.",
     ),
     _APPROVAL.resolved(
         _note("approval", "over"), "approval no longer required", "The approval request is closed ({text})."

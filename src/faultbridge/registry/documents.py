@@ -159,6 +159,7 @@ def _approval(approval: Approval | None) -> Document | None:
         return None
     return {
         "attempt": approval.attempt,
+        "repair_action": approval.repair_action.value,
         "asked_at": _text_of(approval.asked_at),
         "answer_by": _text_of(approval.answer_by),
         "answer": approval.answer,

@@ -102,9 +102,11 @@ def record_refusal(state: NodeState, refusal: Refused, rule: Rule, now: datetime
     if case is None or not _is_queued(case, refusal.queued.case):
         return Transition(state)
     must_ask = refusal.waiting_for is WaitingFor.APPROVAL and case.pending_approval is None
-    # An operator may have approved the attempt after it was refused.
+    # An operator may have approved the repair after it was refused.
+    action = refusal.queued.repair_action
+    answered = must_ask and case.approves(action, case.attempts + 1)
     other_limit = refusal.waiting_for is WaitingFor.BUDGET and case.reason != refusal.reason
-    if (case.waiting_for is refusal.waiting_for and not must_ask and not other_limit) or (must_ask and case.approved):
+    if (case.waiting_for is refusal.waiting_for and not must_ask and not other_limit) or answered:
         return Transition(state)
     draft = entry_builder.note(
         kind="refused",
@@ -115,20 +117,22 @@ def record_refusal(state: NodeState, refusal: Refused, rule: Rule, now: datetime
     )
     waiting = replace(case, waiting_for=refusal.waiting_for, reason=refusal.reason)
     if must_ask:
-        return ask_operator(replace(state, case=waiting), refusal.reason, now, now + rule.approval_deadline)
+        return ask_operator(replace(state, case=waiting), action, refusal.reason, now, now + rule.approval_deadline)
     return Transition(replace(state, case=waiting), (draft,))
 
 
-def ask_operator(state: NodeState, reason: str, now: datetime, answer_by: datetime) -> Transition:
-    """Ask an operator to approve the next attempt of a queued case."""
+def ask_operator(
+    state: NodeState, repair_action: RepairAction, reason: str, now: datetime, answer_by: datetime
+) -> Transition:
+    """Ask an operator to approve this repair action for the next attempt of a queued case."""
     case = state.live_case
     if case is None:
         return Transition(state)
-    approval = Approval(case.attempts + 1, now, answer_by)
+    approval = Approval(case.attempts + 1, repair_action, now, answer_by)
     incarnation = state.incarnation
     facts = {
         "attempt": approval.attempt,
-        "repair_action": case.repair_action.value,
+        "repair_action": repair_action.value,
         "answer_by": to_text(answer_by),
         "instance_id": incarnation.instance_id if incarnation else None,
         "rule": case.rule,

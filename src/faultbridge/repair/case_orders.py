@@ -60,31 +60,38 @@ class CaseOrders:
     append: Append
     rulebook: Rulebook
 
-    def approve(self, case_id: str, order: OperatorOrder, attempt: int | None = None) -> NodeState:
-        """Approve the attempt that waits for approval. Raises `not_asked`, `too_late` or `answered` otherwise."""
+    def approve(
+        self, case_id: str, order: OperatorOrder, attempt: int | None = None, action: RepairAction | None = None
+    ) -> NodeState:
+        """Approve the repair that waits for approval. Raises `not_asked`, `too_late` or `answered` otherwise.
+
+        With `attempt` or `action`, only a request for this attempt or this repair action is answered.
+        """
 
         def revise(state: NodeState, case: Case, now: datetime) -> Transition:
-            if _already_answered(case, attempt, granted=True):
+            if _already_answered(case, attempt, action, granted=True):
                 return Transition(state)
-            approval = _open_approval(case, attempt, now)
+            approval = _open_approval(case, attempt, action, now)
             granted = replace(approval, granted=True, operator=order.operator)
             waiting = replace(case, approval=granted, waiting_for=WaitingFor.BUDGET)
             state = replace(state, case=waiting)
-            draft = _note(case, APPROVED, order, now, stage="over", attempt=approval.attempt)
+            draft = _note(case, APPROVED, order, now, answered=approval)
             return Transition(replace(state, due_at=due_at(state, now)), (draft,))
 
         return self._order(case_id, revise)
 
-    def deny(self, case_id: str, order: OperatorOrder, attempt: int | None = None) -> NodeState:
-        """Deny the attempt that waits for approval, which escalates its case. Errors are those of `approve`."""
+    def deny(
+        self, case_id: str, order: OperatorOrder, attempt: int | None = None, action: RepairAction | None = None
+    ) -> NodeState:
+        """Deny the repair that waits for approval, which escalates its case. Errors are those of `approve`."""
 
         def revise(state: NodeState, case: Case, now: datetime) -> Transition:
-            if _already_answered(case, attempt, granted=False):
+            if _already_answered(case, attempt, action, granted=False):
                 return Transition(state)
-            approval = _open_approval(case, attempt, now)
+            approval = _open_approval(case, attempt, action, now)
             reason = f"denied{': ' if order.reason else ''}{order.reason}"
             answered = replace(approval, granted=False, operator=order.operator)
-            draft = _note(case, DENIED, order, now, stage="over", attempt=approval.attempt)
+            draft = _note(case, DENIED, order, now, answered=approval)
             state = replace(state, case=replace(case, approval=answered))
             denied = replace(case, status=CaseStatus.ESCALATED, approval=answered, waiting_for=None, reason=reason)
             return move_case(Transition(state, (draft,)), denied, now, reason)
@@ -154,28 +161,34 @@ def _queue_verification(transition: Transition, case: Case, now: datetime) -> Tr
     return Transition(replace(state, due_at=due_at(state, now)), drafts)
 
 
-def _already_answered(case: Case, attempt: int | None, *, granted: bool) -> bool:
-    """Return whether the attempt already has this answer. A different second answer is rejected."""
+def _already_answered(case: Case, attempt: int | None, action: RepairAction | None, *, granted: bool) -> bool:
+    """Return whether the request already has this answer. A different second answer is rejected."""
     given = case.approval
-    if given is None or given.granted is None or given.attempt != attempt:
+    if given is None or given.granted is None or given.attempt != attempt or not _is_about(given, attempt, action):
         return False
     if given.granted is not granted:
         raise Rejected("answered", f"attempt is already {given.answer}: {attempt}")
     return True
 
 
-def _open_approval(case: Case, attempt: int | None, now: datetime) -> Approval:
+def _is_about(approval: Approval, attempt: int | None, action: RepairAction | None) -> bool:
+    """Return whether an order that names an attempt or a repair action is about this request."""
+    return attempt in {None, approval.attempt} and action in {None, approval.repair_action}
+
+
+def _open_approval(case: Case, attempt: int | None, action: RepairAction | None, now: datetime) -> Approval:
     approval = case.pending_approval
-    if approval is None or attempt not in {None, approval.attempt}:
-        which = f"attempt {attempt} of {case.id}" if attempt else case.id
+    if approval is None or not _is_about(approval, attempt, action):
+        named = f"attempt {attempt} of {case.id}" if attempt else case.id
+        which = f"{action.value}, {named}" if action else named
         raise Rejected("not_asked", f"no approval is requested: {which}; run 'faultbridge case show {case.id}'")
     if approval.answer_by <= now:
         raise Rejected("too_late", f"the approval was due by {approval.answer_by:%Y-%m-%dT%H:%MZ}: {case.id}")
     return approval
 
 
-def _note(
-    case: Case, verb: str, order: OperatorOrder, now: datetime, *, stage: str | None = None, attempt: int | None = None
-) -> Draft:
-    facts = {"rule": case.rule, "policy": case.policy} | ({"attempt": attempt} if attempt else {})
-    return order.note(verb, now, case_id=case.id, facts=facts, stage=stage)
+def _note(case: Case, verb: str, order: OperatorOrder, now: datetime, *, answered: Approval | None = None) -> Draft:
+    facts: dict[str, object] = {"rule": case.rule, "policy": case.policy}
+    if answered is not None:
+        facts |= {"attempt": answered.attempt, "repair_action": answered.repair_action.value}
+    return order.note(verb, now, case_id=case.id, facts=facts, stage="over" if answered else None)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import islice
 
@@ -162,9 +162,10 @@ class Dispatch:
             self._escalate(pick, choice.reason, rules)
             return None
         # The approval is checked for the repair action that the attempt really takes.
-        if choice.repair_action in rules.policy.rule_named(case.rule).approval and not case.approved:
-            reason = f"{choice.repair_action.value} requires approval"
-            self._record_refusals((Refused(pick, WaitingFor.APPROVAL, reason),), rules)
+        approved = case.approves(choice.repair_action, case.attempts + 1)
+        if choice.repair_action in rules.policy.rule_named(case.rule).approval and not approved:
+            reason, asked = f"{choice.repair_action.value} requires approval", choice.repair_action
+            self._record_refusals((Refused(replace(pick, repair_action=asked), WaitingFor.APPROVAL, reason),), rules)
             return None
         return ReadyCase(state, case, choice.repair_action, choice.reason)
 

@@ -59,17 +59,20 @@ class Needs:
         if call.operation == "TransactWriteItems":
             for part in arguments["TransactItems"]:
                 ((kind, write),) = part.items()
-                yield self._on_table(call, _TRANSACTED[kind], write["TableName"], _partitions(write))
+                yield self._on_table(call, _TRANSACTED[kind], write["TableName"], write)
         elif call.operation == "BatchGetItem":
             for table, request in arguments["RequestItems"].items():
-                yield self._on_table(call, call.operation, table, tuple(key["pk"]["S"] for key in request["Keys"]))
+                yield self._on_table(call, call.operation, table, *({"Key": key} for key in request["Keys"]))
         else:
             table = arguments["TableName"]
             index = f"/index/{arguments['IndexName']}" if "IndexName" in arguments else ""
-            yield self._on_table(call, call.operation, f"{table}{index}", _partitions(arguments))
+            yield self._on_table(call, call.operation, f"{table}{index}", arguments)
 
-    def _on_table(self, call: Call, operation: str, table: str, partitions: tuple[str, ...]) -> Need:
-        context = {"dynamodb:LeadingKeys": partitions}
+    def _on_table(self, call: Call, operation: str, table: str, *arguments: Mapping[str, Any]) -> Need:
+        context = {
+            "dynamodb:LeadingKeys": tuple(name for one in arguments for name in _partitions(one)),
+            "dynamodb:Attributes": tuple(name for one in arguments for name in _attributes(one)),
+        }
         return Need(call.function, f"dynamodb:{operation}", _arn("dynamodb", f"table/{table}"), context)
 
     def _events(self, call: Call, arguments: Mapping[str, Any]) -> Iterator[Need]:
@@ -178,6 +181,14 @@ def _partitions(arguments: Mapping[str, Any]) -> tuple[str, ...]:
         return (key["pk"]["S"],)
     values = arguments.get("ExpressionAttributeValues", {})
     return tuple(value["S"] for value in list(values.values())[:1] if "S" in value)
+
+
+def _attributes(arguments: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the top-level attributes that a call names, as IAM sees them."""
+    yield from arguments.get("Item") or arguments.get("Key") or ()
+    names = arguments.get("ExpressionAttributeNames", {})
+    for part in ("UpdateExpression", "ConditionExpression"):
+        yield from (names[short] for short in re.findall(r"(?<![.\w])#\w+", arguments.get(part, "")))
 
 
 def _arn(service: str, resource: str) -> str:

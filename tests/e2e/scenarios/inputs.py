@@ -89,16 +89,23 @@ def other_inputs(installation: Installation) -> OtherInputs:
     waiting = eventually(lambda: _case_awaiting_approval(installation, cluster), 60)
     codes = [condition.code for condition in installation.states(cluster)["node-000"].active()]
     answers = _query_api(installation, cluster, waiting)
-    answers["approve"] = installation.call_api(f"/clusters/{cluster}/cases/{waiting}/approve", {"attempt": 1})
+    answers["approve"] = _answer(installation, cluster, waiting, "approve")
     installation.wait_until_idle(cluster)
     send_fault(installation, cluster, "node-001")
     denied = eventually(lambda: _case_awaiting_approval(installation, cluster), 60)
-    answers["deny"] = installation.call_api(f"/clusters/{cluster}/cases/{denied}/deny", {"attempt": 1})
+    answers["deny"] = _answer(installation, cluster, denied, "deny")
     installation.wait_until_idle(cluster)
     archived = [installation.invoke("archive", {}), installation.invoke("archive", {})]
     with clock_ahead(installation, 2, "archive"):
         archived.append(installation.invoke("archive", {}))
     return OtherInputs(cluster, waiting, denied, codes, answers, archived)
+
+
+def _answer(installation: Installation, cluster: str, case: str, verb: str) -> Any:
+    """Answer the approval request of a case through the API."""
+    path = f"/clusters/{cluster}/cases/{case}"
+    request = installation.call_api(path)["approval"]
+    return installation.call_api(f"{path}/{verb}", {name: request[name] for name in ("attempt", "repair_action")})
 
 
 def _cluster_with_approvals(installation: Installation) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -71,6 +72,40 @@ def test_an_approval_is_valid_only_for_its_attempt():
     assert (world.case().waiting_for, len(world.released_instances())) == (WaitingFor.APPROVAL, 1)
     world.orders.approve(case, ADA, attempt=2)
     world.until(world.case_is(RESOLVED))
+
+
+def test_a_late_approval_of_a_reboot_does_not_approve_the_replacement_that_follows_it():
+    rule = Rule(
+        "careful", approval=(RepairAction.REBOOT_NODE, RepairAction.REPLACE_NODE), release_without_capacity=True
+    )
+    mild = Rule("mild", Match(codes=("xid.48",)), action=Action.REBOOT_NODE, approval=rule.approval)
+    world = World(rules=(mild, rule))
+    world.fault_and_react(code="xid.48")
+    case = world.case()
+    assert case.pending_approval.repair_action is RepairAction.REBOOT_NODE
+    world.fault_and_react(code="xid.79")
+    with pytest.raises(Rejected, match="no approval is requested: reboot_node"):
+        world.orders.approve(case.id, ADA, attempt=1, action=RepairAction.REBOOT_NODE)
+    world.advance_minutes(60)
+    assert (world.case().waiting_for, world.released_instances()) == (WaitingFor.APPROVAL, [])
+    world.orders.approve(case.id, ADA, attempt=1, action=RepairAction.REPLACE_NODE)
+    world.until(world.case_is(RESOLVED))
+
+
+def test_an_approval_counts_only_for_the_repair_action_that_the_attempt_takes():
+    careful = (RepairAction.REBOOT_NODE, RepairAction.REPLACE_NODE)
+    world = World(rules=(Rule("careful", action=Action.REBOOT_NODE, approval=careful, release_without_capacity=True),))
+    world.fault_and_react()
+    world.orders.approve(world.case().id, ADA)
+    only = (RepairAction.REPLACE_NODE,)
+    without_reboot = replace(world.policy.rules[0], repair_actions=only, approval=only)
+    world.policy = replace(world.policy, rules=(without_reboot, *world.policy.rules[1:]))
+    world.advance_minutes(60)
+    assert (world.case().waiting_for, world.released_instances()) == (WaitingFor.APPROVAL, [])
+    assert world.case().pending_approval.repair_action is RepairAction.REPLACE_NODE
+    world.orders.approve(world.case().id, ADA, action=RepairAction.REPLACE_NODE)
+    world.until(world.case_is(RESOLVED))
+    assert len(world.released_instances()) == 1
 
 
 def test_a_denied_repair_escalates_and_the_node_stays_out_of_service():

@@ -51,8 +51,9 @@ def _queued(
         return blocked
     request = case.pending_approval
     if request is not None:
-        reason = f"{case.repair_action.value} requires approval by {request.answer_by:%Y-%m-%dT%H:%MZ}"
-        return RequiredOrder(reason, f"faultbridge case approve {case.id}")
+        action = request.repair_action.value
+        reason = f"{action} requires approval by {request.answer_by:%Y-%m-%dT%H:%MZ}"
+        return RequiredOrder(reason, f"faultbridge case approve {case.id} --repair-action {action}")
     if paused:
         return RequiredOrder("repairs of the cluster are paused", f"faultbridge resume --cluster {config.cluster}")
     return None

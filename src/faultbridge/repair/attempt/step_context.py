@@ -184,7 +184,7 @@ class StepContext:
 
         def revise(state: NodeState, now: datetime) -> Transition:
             queued = exclude_attempt(requeue_case(state, now, WaitingFor.APPROVAL, reason, drafts=drafts))
-            question = ask_operator(queued.state, reason, now, now + deadline)
+            question = ask_operator(queued.state, self.case.repair_action, reason, now, now + deadline)
             return Transition(question.state, (*queued.drafts, *question.drafts))
 
         self.commit(revise)

@@ -50,7 +50,7 @@ def find_capacity(context: StepContext, instance_id: str, group: str) -> Capacit
         reason = found.reason or f"{found.evidence.value} has no free capacity"
         return CapacityCheck(found.evidence, requeue_without_capacity(context, reason))
     rule = context.rules.policy.rule_named(context.case.rule)
-    if context.case.approved_attempt == context.case.attempts:
+    if context.case.approves(context.case.repair_action, context.case.attempts):
         return CapacityCheck(found.evidence)
     if context.case.severity is Severity.FATAL and rule.release_without_capacity:
         context.log("released_without_capacity_evidence", f"rule {rule.name} permits it", instance_id=instance_id)

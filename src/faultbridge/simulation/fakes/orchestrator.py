@@ -39,9 +39,9 @@ class FakeOrchestrator:
         """Make the next calls fail, one failure per call, without effect."""
         self.failures.extend(failures)
 
-    def refuse_drains(self, failure: ProviderFailure, until: datetime = datetime.max.replace(tzinfo=UTC)) -> None:
-        """Make every drain before this time fail, without effect."""
-        self.drains_refused = failure, until
+    def refuse_drains(self, failure: ProviderFailure, until: datetime | None = None) -> None:
+        """Make every drain fail, or every drain before a time, without effect."""
+        self.drains_refused = failure, until or datetime.max.replace(tzinfo=UTC)
 
     def cordon(self, node: ClusterNode) -> CallResult:
         """Cordon a node."""

@@ -14,6 +14,7 @@ from faultbridge.cli.render.columns import CASE, CASES, case_document
 from faultbridge.cli.render.output import examples
 from faultbridge.cli.stack.command import stack_command
 from faultbridge.cli.stack.session import Session
+from faultbridge.domain.cases import RepairAction
 from faultbridge.domain.edges import CaseStatus
 from faultbridge.repair.case_orders import OperatorOrder
 
@@ -22,6 +23,14 @@ app = typer.Typer(rich_markup_mode=None)
 CaseArgument = Annotated[str, typer.Argument(metavar="ID", help="Id of the case.")]
 AttemptOption = Annotated[
     int | None, typer.Option("--attempt", min=1, metavar="N", help="Attempt to answer for. Default: the current one.")
+]
+ActionOption = Annotated[
+    RepairAction | None,
+    typer.Option(
+        "--repair-action",
+        metavar="ACTION",
+        help=f"Repair action to answer for: {', '.join(RepairAction)}. Default: the one that the case requires now.",
+    ),
 ]
 _EXAMPLE_ID = "c-abcdefghijklmnopqrstuvwxyz"
 
@@ -54,19 +63,39 @@ def show_case(session: Session, case: CaseArgument) -> None:
     _show(session, case)
 
 
-@app.command("approve", epilog=examples(f"faultbridge case approve {_EXAMPLE_ID} --reason 'checked'"))
+@app.command(
+    "approve",
+    epilog=examples(
+        f"faultbridge case approve {_EXAMPLE_ID} --reason 'checked'",
+        f"faultbridge case approve {_EXAMPLE_ID} --repair-action verify",
+    ),
+)
 @stack_command
-def approve(session: Session, case: CaseArgument, reason: ReasonOption = "", attempt: AttemptOption = None) -> None:
-    """Approve the repair for which a case requires approval."""
-    session.application.repair.case_orders.approve(case, OperatorOrder(session.operator, reason), attempt)
+def approve(
+    session: Session,
+    case: CaseArgument,
+    reason: ReasonOption = "",
+    attempt: AttemptOption = None,
+    repair_action: ActionOption = None,
+) -> None:
+    """Approve the repair for which a case requires approval. It counts for no other repair action."""
+    order = OperatorOrder(session.operator, reason)
+    session.application.repair.case_orders.approve(case, order, attempt, repair_action)
     _show(session, case)
 
 
 @app.command("deny", epilog=examples(f"faultbridge case deny {_EXAMPLE_ID} --reason 'job runs'"))
 @stack_command
-def deny(session: Session, case: CaseArgument, reason: ReasonOption = "", attempt: AttemptOption = None) -> None:
+def deny(
+    session: Session,
+    case: CaseArgument,
+    reason: ReasonOption = "",
+    attempt: AttemptOption = None,
+    repair_action: ActionOption = None,
+) -> None:
     """Deny the repair for which a case requires approval. The case is then escalated to an operator."""
-    session.application.repair.case_orders.deny(case, OperatorOrder(session.operator, reason), attempt)
+    order = OperatorOrder(session.operator, reason)
+    session.application.repair.case_orders.deny(case, order, attempt, repair_action)
     _show(session, case)
 
 

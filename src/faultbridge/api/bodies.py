@@ -1,0 +1,42 @@
+"""Bodies: reads the JSON bodies of requests that give an order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from faultbridge.api.requests import MAX_LENGTH, Request
+from faultbridge.domain.cases import RepairAction
+from faultbridge.errors import Rejected
+
+MAX_ATTEMPT = 9999
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The answer to an approval request; attempt and repair action identify the request."""
+
+    attempt: int
+    repair_action: RepairAction
+    reason: str
+
+
+def read_answer(request: Request) -> Answer:
+    """Read the answer to an approval request. Raises `bad_body` for an invalid body."""
+    reason, body = read_reason(request, "attempt", "repair_action"), request.json_body()
+    attempt, action = body.get("attempt"), body.get("repair_action")
+    if type(attempt) is not int or not 1 <= attempt <= MAX_ATTEMPT:
+        raise Rejected("bad_body", f"invalid `attempt`; allowed: 1 to {MAX_ATTEMPT}")
+    if action not in list(RepairAction):
+        raise Rejected("bad_body", f"invalid `repair_action`; allowed: {', '.join(RepairAction)}")
+    return Answer(attempt, RepairAction(action), reason)
+
+
+def read_reason(request: Request, *required: str) -> str:
+    """Return the optional `reason` of a body. Raises `bad_body` for any field but this and the required ones."""
+    body = request.json_body()
+    reason = body.get("reason", "")
+    is_text = isinstance(reason, str) and len(reason) <= MAX_LENGTH and reason.isprintable()
+    if not is_text or set(body) - {*required, "reason"}:
+        fields = "".join(f"`{name}` and " for name in required)
+        raise Rejected("bad_body", f"invalid body; allowed: {fields}an optional `reason` of {MAX_LENGTH} characters")
+    return str(reason)

@@ -1,0 +1,33 @@
+"""Models of orders that operators give through the API: request bodies, and the answers to approval requests."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from faultbridge.api.node_models import ResponseModel
+from faultbridge.domain.cases import RepairAction
+
+
+class ApprovalAnswer(ResponseModel):
+    """The answer to an approval request."""
+
+    attempt: int = Field(ge=1, le=9999, description="The attempt of the approval request.")
+    repair_action: RepairAction = Field(description="The repair action of the approval request.")
+    reason: str = Field(default="", max_length=256)
+
+
+class OrderReason(ResponseModel):
+    """Why an operator gives an order."""
+
+    reason: str = Field(default="", max_length=256)
+
+
+class ApprovalResult(ResponseModel):
+    """The recorded answer to an approval request."""
+
+    case_id: str
+    attempt: int
+    repair_action: RepairAction
+    answer: Literal["approved", "denied"]
