@@ -75,6 +75,23 @@ def test_only_the_given_restart_removes_a_fault(faults: ComputeFaults) -> None:
     assert faults.output_of("i-1", DIAGNOSE) == CommandOutput(0, healthy_diagnostics())
 
 
+def test_the_restart_that_removes_a_fault_also_applies_to_the_next_launch(faults: ComputeFaults) -> None:
+    faults.set_output("next", CommandOutput(226, "bad"), until="reboot")
+    faults.on_launch("i-1")
+    faults.output_of("i-1", RESET)
+    assert faults.output_of("i-1", DIAGNOSE) == CommandOutput(226, "bad")
+    faults.output_of("i-1", REBOOT)
+    assert faults.output_of("i-1", DIAGNOSE) == CommandOutput(0, healthy_diagnostics())
+
+
+def test_a_later_fault_is_not_removed_by_the_restart_of_an_earlier_one(faults: ComputeFaults) -> None:
+    faults.set_output("i-1", CommandOutput(226, "bad"), until="reboot")
+    faults.output_of("i-1", REBOOT)
+    faults.set_output("i-1", CommandOutput(226, "worse"))
+    faults.output_of("i-1", REBOOT)
+    assert faults.output_of("i-1", DIAGNOSE) == CommandOutput(226, "worse")
+
+
 class Bucket(BaseHTTPRequestHandler):
     """A fake bucket that stores uploads to signed URLs."""
 

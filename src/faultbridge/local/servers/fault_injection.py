@@ -27,6 +27,14 @@ class CommandOutput:
     stdout: str
 
 
+@dataclass(frozen=True, slots=True)
+class InjectedOutput:
+    """A fake output, and the restart (`reset` or `reboot`) that removes it; None if no restart does."""
+
+    output: CommandOutput
+    until: str | None = None
+
+
 @dataclass(slots=True)
 class ComputeFaults:
     """The injected faults of instances and capacity.
@@ -35,9 +43,8 @@ class ComputeFaults:
     completes. It removes a fault that was injected `until` this restart.
     """
 
-    outputs: dict[str, CommandOutput] = field(default_factory=dict)
-    removed_by: dict[str, str] = field(default_factory=dict)
-    for_next_launches: list[CommandOutput] = field(default_factory=list)
+    outputs: dict[str, InjectedOutput] = field(default_factory=dict)
+    for_next_launches: list[InjectedOutput] = field(default_factory=list)
     without_capacity: set[tuple[str, str]] = field(default_factory=set)
     lock: threading.RLock = field(default_factory=threading.RLock)
 
@@ -48,7 +55,7 @@ class ComputeFaults:
             return self._restart(instance_id, restart, commands)
         with self.lock:
             if injected := self.outputs.get(instance_id):
-                return injected
+                return injected.output
         if any("dcgmi diag" in command for command in commands):
             return CommandOutput(0, healthy_diagnostics())
         return None
@@ -56,8 +63,9 @@ class ComputeFaults:
     def _restart(self, instance_id: str, restart: str, commands: list[str]) -> CommandOutput:
         """Return the output of the restart script on the host: each token gets its own boot id."""
         with self.lock:
-            if self.removed_by.get(instance_id) == restart:
-                self.outputs.pop(instance_id, None)
+            injected = self.outputs.get(instance_id)
+            if injected is not None and injected.until == restart:
+                del self.outputs[instance_id]
         boot = uuid5(NAMESPACE_OID, "/".join((instance_id, *commands)))
         return CommandOutput(0, f"boot_id={boot}\n" if restart == "reboot" else "")
 
@@ -67,12 +75,10 @@ class ComputeFaults:
         `until` is the restart (`reset` or `reboot`) that removes the fault.
         """
         with self.lock:
-            if until is not None:
-                self.removed_by[instance_id] = until
             if instance_id == NEXT_LAUNCH:
-                self.for_next_launches.append(output)
+                self.for_next_launches.append(InjectedOutput(output, until))
             else:
-                self.outputs[instance_id] = output
+                self.outputs[instance_id] = InjectedOutput(output, until)
 
     def on_launch(self, instance_id: str) -> None:
         """Give a new instance the first output that was set for `next`, if there is one."""
@@ -97,7 +103,6 @@ class ComputeFaults:
         """Remove every injected fault."""
         with self.lock:
             self.outputs.clear()
-            self.removed_by.clear()
             self.for_next_launches.clear()
             self.without_capacity.clear()
 

@@ -19,6 +19,7 @@ from faultbridge.repair.attempt.progress import enter_phase, live_attempt, move_
 from faultbridge.repair.attempt.step_context import StepContext
 from faultbridge.repair.attempt.step_contract import StepResult
 from faultbridge.storage import items, keys
+from faultbridge.storage.writes import Equals, Update
 
 NAME = "intent"
 NODE_STATUS_OF = {
@@ -34,12 +35,19 @@ def stop_before_intent(context: StepContext) -> StepResult | None:
 
 
 def commit_intent(context: StepContext, facts: Mapping[str, Any], spare: str | None = None) -> StepContext:
-    """Record the intent, unless the case was canceled in the meantime."""
+    """Record the intent, unless the case was canceled, repairs were paused or an incident opened in the meantime.
+
+    The commit fails if the controls of the cluster changed after they were read, and they are then read again. So a
+    pause or an incident at the same time is not missed.
+    """
 
     def revise(state: NodeState, now: datetime) -> Transition:
         case, attempt = live_attempt(state)
         incarnation = state.incarnation
         if case.cancelled or attempt.intent is not None or incarnation is None or incarnation.instance_id is None:
+            return Transition(state)
+        control = _read_control(context)
+        if control.paused or _incident_of(context, state, control) is not None:
             return Transition(state)
         intent = Intent(case.repair_action, incarnation.instance_id, incarnation.instance, case.execution, now)
         named = {"generation": intent.generation, "token": intent.token, "rule": case.rule, "policy": case.policy}
@@ -48,17 +56,17 @@ def commit_intent(context: StepContext, facts: Mapping[str, Any], spare: str | N
         )
         state = enter_phase(update_attempt(state, intent=intent, spare=spare), Phase.INTENT, now)
         state, draft = move_node(state, NODE_STATUS_OF[case.repair_action], now, "drained; intent committed")
-        return Transition(state, (step, draft))
+        unchanged = Update(
+            keys.cluster_control(control.cluster), add={"version": 1}, when=Equals("version", control.version)
+        )
+        return Transition(state, (step, draft), (unchanged,))
 
     return context.commit(revise)
 
 
 def stop_for_incident(context: StepContext, control: Control | None = None) -> StepResult | None:
     """End the attempt if an incident holds the node; `control` is the cluster's control state if just read."""
-    key, placement, config = context.state.key, context.state.placement, context.rules.config
-    control = control or _read_control(context)
-    domains = failure_domains(key.cluster, key.node, placement.domain, placement.domains, config.domains)
-    incident = control.incident_of(domains, families_of(context.state))
+    incident = _incident_of(context, context.state, control or _read_control(context))
     if incident is None:
         return None
     reason = f"incident {incident} opened before the intent"
@@ -70,6 +78,13 @@ def _stop_if_paused(context: StepContext) -> StepResult | None:
     if control.paused:
         return context.requeue(WaitingFor.PAUSE, "repairs were paused before the intent", delay=False, counts=False)
     return stop_for_incident(context, control)
+
+
+def _incident_of(context: StepContext, state: NodeState, control: Control) -> str | None:
+    """Return the id of the incident that holds the repair of a node, or None."""
+    key, placement, declared = state.key, state.placement, context.rules.config.domains
+    domains = failure_domains(key.cluster, key.node, placement.domain, placement.domains, declared)
+    return control.incident_of(domains, families_of(state))
 
 
 def _read_control(context: StepContext) -> Control:

@@ -1,0 +1,78 @@
+"""An incident or a pause that begins between the last check of a repair and its intent still holds the repair."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from faultbridge.domain.cases import WaitingFor
+from faultbridge.domain.edges import CaseStatus
+from faultbridge.simulation.fakes import Call
+from faultbridge.storage.writes import Put
+from tests.scenarios.incidents.test_incidents import RACK, restore_links, world_of
+from tests.scenarios.world import CLUSTER, World
+
+
+def is_intent(call: Call) -> bool:
+    """Return whether a call commits an intent."""
+    writes = call.argument if call.name == "table.transact" else ()
+    return any(isinstance(one, Put) and '"step":"intent"' in str(one.item.get("body")) for one in writes)
+
+
+def before_the_intent_of(world: World, act: Callable[[], object]) -> None:
+    """Act once, at the moment when the next intent is about to be committed."""
+
+    def hook(call: Call) -> None:
+        if is_intent(call):
+            world.seam.before = lambda _: None
+            act()
+
+    world.seam.before = hook
+
+
+def begin_incident(world: World) -> None:
+    for node in RACK:
+        world.fault(node, "net.link_down", source="link-state")
+    world.correlate(CLUSTER)
+    assert world.control().holds
+
+
+def test_an_incident_that_opens_after_the_last_check_stops_the_intent() -> None:
+    world = world_of()
+    before_the_intent_of(world, lambda: begin_incident(world))
+    world.fault_and_react(3)
+    world.advance_minutes(30)
+    assert world.released_instances() == []
+    assert world.case(3).waiting_for is WaitingFor.INCIDENT
+    assert "intent committed" not in world.record_history(3)
+    restore_links(world)
+    world.until(world.case_is(CaseStatus.RESOLVED, 3))
+    assert world.released_instances() == ["i-00000000000000003"]
+
+
+def test_a_pause_after_the_last_check_stops_the_intent() -> None:
+    world = World()
+    before_the_intent_of(world, lambda: world.pause_repairs(paused=True))
+    world.fault_and_react()
+    world.advance_minutes(30)
+    assert (world.released_instances(), world.case().waiting_for) == ([], WaitingFor.PAUSE)
+    world.pause_repairs(paused=False)
+    world.until(world.case_is(CaseStatus.RESOLVED))
+    assert len(world.released_instances()) == 1
+
+
+@pytest.mark.parametrize("others", [0, 3])
+def test_an_intent_survives_changes_of_the_controls_that_hold_nothing(others: int) -> None:
+    world = World()
+    left = [others]
+
+    def change(call: Call) -> None:
+        if is_intent(call) and left[0]:
+            left[0] -= 1
+            world.controls.pause(CLUSTER, paused=True)
+            world.controls.pause(CLUSTER, paused=False)
+
+    world.seam.before = change
+    world.fault_and_react()
+    assert (left, len(world.released_instances())) == ([0], 1)
