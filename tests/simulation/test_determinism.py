@@ -11,12 +11,17 @@ import pytest
 from faultbridge.simulation.history import run
 
 PROGRAM = "from faultbridge.simulation.history import run; print(run({seed}, 25).digest)"
+WITHOUT_REMEMBERED_VALUES = f"""
+from faultbridge.simulation import simulated_system
+simulated_system.remember_values = lambda: None
+{PROGRAM}
+"""
 
 
-def digest_in_another_process(seed: int, hash_seed: str) -> str:
+def digest_in_another_process(seed: int, hash_seed: str, program: str = PROGRAM) -> str:
     """Return the digest of a run in another process."""
     environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
-    command = [sys.executable, "-c", PROGRAM.format(seed=seed)]
+    command = [sys.executable, "-c", program.format(seed=seed)]
     return subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout.strip()
 
 
@@ -29,6 +34,10 @@ def test_a_seed_gives_the_same_run_twice(seed: int) -> None:
 
 def test_a_seed_gives_the_same_run_in_another_process() -> None:
     assert {digest_in_another_process(7, "1"), digest_in_another_process(7, "2")} == {run(7, 25).digest}
+
+
+def test_a_run_is_the_same_without_remembered_values() -> None:
+    assert digest_in_another_process(8, "1", WITHOUT_REMEMBERED_VALUES) == run(8, 25).digest
 
 
 def test_another_seed_gives_another_run() -> None:

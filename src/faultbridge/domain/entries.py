@@ -110,7 +110,7 @@ def canonical_json(value: object) -> str:
     Raises TypeError for values outside JSON and for floats, because DynamoDB does not return floats unchanged.
     """
     _refuse_floats(value)
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=_refuse)
+    return _ENCODER.encode(value)
 
 
 def _refuse_floats(value: object) -> None:
@@ -127,6 +127,9 @@ def _refuse_floats(value: object) -> None:
 def _refuse(value: object) -> str:
     message = f"unsupported type in an entry: {type(value).__name__}; allowed: JSON without floats"
     raise TypeError(message)
+
+
+_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=_refuse)
 
 
 def chain(previous: str, body: str) -> str:

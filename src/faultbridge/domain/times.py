@@ -9,7 +9,9 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 def to_text(instant: datetime) -> str:
     """Return a time with a zone as `2026-02-03T04:05:06.000Z`; smaller fractions are cut off, not rounded."""
-    return instant.astimezone(UTC).isoformat(timespec="milliseconds")[:-6] + "Z"
+    if instant.tzinfo is not UTC:
+        instant = instant.astimezone(UTC)
+    return instant.isoformat(timespec="milliseconds")[:-6] + "Z"
 
 
 def from_text(text: str) -> datetime:

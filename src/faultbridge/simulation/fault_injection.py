@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -135,8 +135,9 @@ class FaultInjector:
         """Raise a fault before a call, or return the kind to raise after it (None for no fault)."""
         if not self._workers or not self.enabled:
             return None
-        now = self.schedule.clock.now()
-        if self.outages and any(one.port == call.port and one.covers(now) for one in self.outages):
+        if self.outages and any(
+            one.port == call.port and one.covers(self.schedule.clock.now()) for one in self.outages
+        ):
             raise Transient(f"{call.name}: outage")
         if self.random.random() < self.profile.race_rate:
             workers, self._workers = self._workers, []
@@ -186,6 +187,7 @@ def fault_error(kind: FaultKind, call: Call) -> BaseException:
     return Transient(f"{call.name}: {kind.value}")
 
 
+_UNDISTURBED = nullcontext()
 CallObserver = Callable[[Call], None]
 
 
@@ -210,15 +212,15 @@ class FaultInjectingSeam(Seam):
         kind = self._injector.before(call)
         for observe in self.observers:
             observe(call)
-        return _CallContext(self._injector, kind, call)
+        return _UNDISTURBED if kind is None else _CallContext(self._injector, kind, call)
 
 
 @dataclass(frozen=True, slots=True)
 class _CallContext:
-    """Raises the drawn fault after a call; a class, because a generator is too slow for so many calls."""
+    """Raises the drawn fault after a call."""
 
     injector: FaultInjector
-    kind: FaultKind | None
+    kind: FaultKind
     call: Call
 
     def __enter__(self) -> None:
@@ -226,5 +228,5 @@ class _CallContext:
 
     def __exit__(self, kind: type[BaseException] | None, error: object, trace: object) -> None:
         """Raise the fault unless the call raised an error itself."""
-        if self.kind is not None and kind is None:
+        if kind is None:
             self.injector.after(self.kind, self.call)

@@ -27,6 +27,7 @@ from faultbridge.simulation.instance_health import InstanceHealth
 from faultbridge.simulation.invariants.commit_checks import CommitChecks
 from faultbridge.simulation.invariants.view import SystemView
 from faultbridge.simulation.journal import Journal, Kind
+from faultbridge.simulation.remembered_values import remember_values
 from faultbridge.simulation.schedule import Schedule
 from faultbridge.simulation.simulated_ports import (
     LAUNCH_TEMPLATE,
@@ -59,6 +60,7 @@ class SimulatedSystem:
     """
 
     def __init__(self, seed: int, profile: FaultProfile, *, make_injector: MakeInjector = FaultInjector) -> None:
+        remember_values()
         self.clock = ManualClock(START)
         self.journal = Journal(self.clock, START)
         self.schedule = Schedule(

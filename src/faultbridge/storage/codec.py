@@ -8,7 +8,7 @@ so that items of older and newer releases stay readable.
 from __future__ import annotations
 
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from datetime import datetime, timedelta
 from enum import Enum
@@ -76,6 +76,14 @@ def load(kind: type[T], value: Mapping[str, Any]) -> T:
     """Return the value of this type in an item attribute; raises KeyError or ValueError if invalid."""
     loaded: T = _loader(kind)(value)
     return loaded
+
+
+def wrap_codec(kinds: Iterable[type], wrap_load: Callable[[_Load], _Load], wrap_dump: Callable[[_Dump], _Dump]) -> None:
+    """Wrap how these types are loaded and dumped from now on; a type stands after the types of its fields."""
+    _LOADERS.clear()
+    _DUMPERS.clear()
+    for kind in kinds:
+        _LOADERS[kind], _DUMPERS[kind] = wrap_load(_make_loader(kind)), wrap_dump(_make_dumper(kind))
 
 
 def _loader(kind: Any) -> _Load:

@@ -40,13 +40,16 @@ class ItemKind:
     may_lack: str = ""
     limit: str = ""
     proofs: Mapping[str, Proof] = field(init=False, hash=False, compare=False)
+    listed: frozenset[str] = field(init=False, hash=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Build the mapping from attribute to proof."""
+        """Build the mapping from attribute to proof, and the set of listed attributes."""
         proofs = dict.fromkeys(("schema", "updated_at", *self.unproven.split()), Proof.UNPROVEN)
         proofs |= dict.fromkeys(self.derived.split(), Proof.DERIVED)
         proofs |= dict.fromkeys(self.hashed.split(), Proof.HASHED)
         object.__setattr__(self, "proofs", proofs)
+        parts = (name.partition(".")[0] for name in proofs)
+        object.__setattr__(self, "listed", frozenset({"pk", "sk", *proofs, *parts}))
 
     def matches(self, key: Key) -> bool:
         """Return whether an item with this key is of this kind."""
@@ -54,8 +57,7 @@ class ItemKind:
 
     def lists(self, attribute: str) -> bool:
         """Return whether this kind of item lists an attribute, or a key of it."""
-        nested = any(name.startswith(f"{attribute}.") for name in self.proofs)
-        return attribute in {"pk", "sk"} or nested or attribute in self.proofs
+        return attribute in self.listed
 
     def proof(self, attribute: str) -> Proof | None:
         """Return the proof of an attribute, or of `mapping.key`; None when it is not listed."""

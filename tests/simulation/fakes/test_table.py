@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import operator
 from datetime import timedelta
+from typing import Any
 
 import pytest
 import yaml
@@ -60,6 +62,39 @@ def test_a_page_size_limits_every_query() -> None:
     page = table.query("P", limit=10)
     assert [item["sk"] for item in page.items] == ["a"]
     assert [item["sk"] for item in table.query("P", start=page.next).items] == ["b"]
+
+
+class TestSharedValues:
+    """With `shared`, readers get the stored values themselves."""
+
+    @pytest.fixture
+    def table(self) -> FakeTable:
+        table = FakeTable(shared=True)
+        table.write(Put({"pk": "P", "sk": "S", "mapping": {"a": {"b": 1}}, "list": [1]}))
+        return table
+
+    def test_a_value_within_a_read_item_cannot_be_changed(self, table: FakeTable) -> None:
+        read: Any = table.get(KEY)
+        for change in (
+            lambda: read["mapping"].update(a=2),
+            lambda: read["mapping"]["a"].pop("b"),
+            lambda: read["list"].append(2),
+            lambda: operator.setitem(read["mapping"], "a", 2),
+        ):
+            with pytest.raises(TypeError):
+                change()
+        assert table.get(KEY) == {"pk": "P", "sk": "S", "mapping": {"a": {"b": 1}}, "list": [1]}
+
+    def test_a_read_item_itself_can_be_changed(self, table: FakeTable) -> None:
+        read: Any = table.get(KEY)
+        read["mapping"] = 2
+        assert table.get(KEY) != read
+
+    def test_an_update_within_a_mapping_leaves_earlier_readers_alone(self, table: FakeTable) -> None:
+        read: Any = table.get(KEY)
+        table.write(Update(KEY, set={("mapping", "a", "b"): 2, ("mapping", "c"): [3]}, remove=(("mapping", "d"),)))
+        assert read["mapping"] == {"a": {"b": 1}}
+        assert (table.get(KEY) or {})["mapping"] == {"a": {"b": 2}, "c": [3]}
 
 
 class TestStream:

@@ -20,17 +20,19 @@ def apply_policy(state: NodeState, changes: Iterable[Change], policy: Policy) ->
     commit, the worst first; the others change with the next observation of the node.
     """
     changed = {(change.condition.code, change.condition.component) for change in changes if change.condition}
-    conditions: dict[str, Condition] = {}
+    conditions: dict[str, Condition] = dict(state.conditions)
     overridden: list[Change] = []
     for key, condition in sorted(state.conditions.items(), key=lambda item: -item[1].severity.rank):
         rule = policy.rule_for(condition, state.key.cluster, state.placement.instance_type)
-        reported = condition.as_reported
-        effective = replace(
-            condition, severity=rule.severity or reported.severity, action=rule.action or reported.action
-        )
-        is_changed = (condition.code, condition.component) in changed
-        conditions[key] = effective if is_changed or len(overridden) < MAX_OVERRIDES else condition
-        if conditions[key] != condition and not is_changed:
+        severity = rule.severity or condition.reported_severity or condition.severity
+        action = rule.action or condition.reported_action or condition.action
+        if (severity, action) == (condition.severity, condition.action):
+            continue
+        effective = replace(condition, severity=severity, action=action)
+        if (condition.code, condition.component) in changed:
+            conditions[key] = effective
+        elif len(overridden) < MAX_OVERRIDES:
+            conditions[key] = effective
             overridden.append(
                 Change(
                     ChangeKind.UPDATED,
@@ -40,5 +42,4 @@ def apply_policy(state: NodeState, changes: Iterable[Change], policy: Policy) ->
                     changed_parts=("severity",),
                 )
             )
-    in_order = {key: conditions[key] for key in state.conditions}
-    return replace(state, conditions=in_order), tuple(overridden)
+    return replace(state, conditions=conditions), tuple(overridden)

@@ -2,9 +2,10 @@
 
 The tests in `tests/contracts` run the same cases against each fake and its adapter, so both behave alike.
 
-Reading order: `clock`, `seam` (the hook around every call), `table` with `table_rules` and `item_size`, `messaging`
-(bus, queue, pager, receipts), `objects` (object store and archive), `fleet` (instances and provider), `launcher`,
-`inventory`, `instance_commands` (restarts, verifications, log bundles), `orchestrator`, `workflow`, `state_machine`.
+Reading order: `clock`, `seam` (the hook around every call), `table` with `table_rules`, `stored_values` and
+`item_size`, `messaging` (bus, queue, pager, receipts), `objects` (object store and archive), `fleet` (instances and
+provider), `launcher`, `inventory`, `instance_commands` (restarts, verifications, log bundles), `orchestrator`,
+`workflow`, `state_machine`.
 """
 
 from faultbridge.simulation.fakes.clock import START, ManualClock

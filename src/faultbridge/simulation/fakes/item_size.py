@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from faultbridge.errors import Misconfigured
+from faultbridge.simulation.fakes.stored_values import StoredMapping
 from faultbridge.storage.writes import Item, Key, Value
 
 MAX_ITEM_BYTES = 400 * 1024
@@ -19,13 +20,30 @@ BYTES_PER_CHARACTER = 4
 def check_sizes(items: Iterable[tuple[Key, Item | None, Item | None]]) -> None:
     """Refuse writes that DynamoDB refuses, given as (key, new item, old item). An unchanged item is not checked."""
     written = [(key, new) for key, new, old in items if new is not None and new != old]
-    # The text of an item is longer than DynamoDB's format, so most writes need no exact measurement.
-    bounds = [len(repr(new)) * BYTES_PER_CHARACTER for _, new in written]
+    bounds = [max_bytes(new) for _, new in written]
     for (key, new), bound in zip(written, bounds, strict=True):
         if bound > MAX_ITEM_BYTES and (size := item_bytes(new)) > MAX_ITEM_BYTES:
             raise Misconfigured(f"the item exceeds 400 KB: {key.pk} {key.sk} has {size} bytes")
     if sum(bounds) > MAX_TRANSACTION_BYTES and sum(item_bytes(new) for _, new in written) > MAX_TRANSACTION_BYTES:
         raise Misconfigured("the transaction exceeds 4 MB")
+
+
+def max_bytes(item: Item) -> int:
+    """Return an upper bound of an item's size, so that most items need no exact measurement.
+
+    The text of a value is longer than DynamoDB's format. The length of a stored mapping is measured once.
+    """
+    return BYTES_PER_CHARACTER * (sum(map(len, item)) + sum(map(_text_length, item.values())))
+
+
+def _text_length(value: Value) -> int:
+    if isinstance(value, str):
+        return len(value)
+    if not isinstance(value, StoredMapping):
+        return len(repr(value))
+    if value.length is None:
+        value.length = len(repr(value))
+    return value.length
 
 
 def item_bytes(item: Item) -> int:

@@ -15,11 +15,11 @@ class Call:
     port: str
     operation: str
     argument: Any = None
-    name: str = field(init=False)
 
-    def __post_init__(self) -> None:
-        """Build the name once, because one simulated run reads the names of tens of thousands of calls."""
-        self.name = f"{self.port}.{self.operation}"
+    @property
+    def name(self) -> str:
+        """The name `port.operation`."""
+        return f"{self.port}.{self.operation}"
 
 
 Hook = Callable[[Call], None]

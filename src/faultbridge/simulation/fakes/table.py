@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -13,7 +13,8 @@ from faultbridge.ports import Clock
 from faultbridge.simulation.fakes.clock import ManualClock
 from faultbridge.simulation.fakes.item_size import check_sizes
 from faultbridge.simulation.fakes.seam import Seam
-from faultbridge.simulation.fakes.table_rules import applied, holds, read_item
+from faultbridge.simulation.fakes.stored_values import copied_item
+from faultbridge.simulation.fakes.table_rules import applied, holds
 from faultbridge.storage.writes import INDEXES, Index, Item, Key, Page, Write
 
 TOKEN_LIFETIME = timedelta(minutes=10)
@@ -55,7 +56,8 @@ class FakeTable:
     """Implements `Table` (fake): `index_lag` delays the indexes, `page_size` limits every page of a query.
 
     Reads by key and queries of the base table are consistent. Items and transactions that are too large for DynamoDB
-    are refused as it refuses them. `stream` holds every change in the order of the writes.
+    are refused as it refuses them. `stream` holds every change in the order of the writes. With `shared`, the values
+    of a read item are not copies and refuse changes, which saves time.
     """
 
     def __init__(
@@ -65,11 +67,13 @@ class FakeTable:
         seam: Seam | None = None,
         index_lag: timedelta = timedelta(0),
         page_size: int | None = None,
+        shared: bool = False,
     ) -> None:
         self.clock = clock or ManualClock()
         self.seam = seam or Seam()
         self.index_lag = index_lag
         self.page_size = page_size
+        self._read: Callable[[Item], Item] = dict if shared else copied_item
         self.stream: list[StreamRecord] = []
         self._partitions: dict[str, dict[str, Item]] = {}
         self._versions: dict[Key, list[tuple[datetime, Item | None]]] = {}
@@ -81,13 +85,13 @@ class FakeTable:
         """Return an item; None if it does not exist."""
         with self.seam.around("table", "get", key):
             item = self._at(key)
-            return None if item is None else read_item(item)
+            return None if item is None else self._read(item)
 
     def get_many(self, keys: Iterable[Key]) -> dict[Key, Item]:
         """Return the existing items among the given keys."""
         wanted = list(dict.fromkeys(keys))
         with self.seam.around("table", "get_many", wanted):
-            return {key: read_item(item) for key in wanted if (item := self._at(key)) is not None}
+            return {key: self._read(item) for key in wanted if (item := self._at(key)) is not None}
 
     def query(
         self,
@@ -144,6 +148,12 @@ class FakeTable:
         for pk in sorted(self._partitions):
             for sk in sorted(self._partitions[pk]):
                 yield self._partitions[pk][sk]
+
+    def items_at(self, prefix: str, sk: str) -> Iterator[Item]:
+        """Yield the items at a sort key of the partitions with a prefix, in key order, without copying."""
+        for pk in sorted(self._partitions):
+            if pk.startswith(prefix) and (item := self._partitions[pk].get(sk)) is not None:
+                yield item
 
     def _at(self, key: Key) -> Item | None:
         return self._partitions.get(key.pk, {}).get(key.sk)
@@ -213,7 +223,7 @@ class FakeTable:
         size = min(sizes, default=len(rows))
         returned = rows[:size]
         more = "\x1f".join(returned[-1][0]) if len(rows) > size and returned else None
-        return Page(tuple(read_item(item) for _, item in returned), more)
+        return Page(tuple(self._read(item) for _, item in returned), more)
 
 
 _EMPTY_PAGE = Page((), None)

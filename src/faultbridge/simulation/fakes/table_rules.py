@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any
 
 from faultbridge.errors import Misconfigured
+from faultbridge.simulation.fakes.stored_values import stored_item
 from faultbridge.storage.writes import (
     Absent,
     AnyOf,
@@ -59,67 +59,13 @@ def applied(write: Write, item: Item | None) -> Item | None:
     """Return the item at the key after the write; None if there is none."""
     match write:
         case Put(new):
-            return clone_item(new)
+            return stored_item(new)
         case Delete():
             return None
         case Check():
             return item
         case Update():
             return _updated(write, item)
-
-
-def clone(value: Any) -> Value:
-    """Copy a value for storage; TypeError if DynamoDB would not return it unchanged."""
-    kind = type(value)
-    if kind in _PLAIN:
-        return value  # type: ignore[no-any-return]  # one of the plain kinds
-    if kind is dict:
-        return {_name(name): one if type(one) in _PLAIN else clone(one) for name, one in value.items()}
-    if kind is list:
-        return [one if type(one) in _PLAIN else clone(one) for one in value]
-    return _plain(value)
-
-
-def _name(name: object) -> str:
-    """Return an attribute name; TypeError if it is not a string."""
-    if isinstance(name, str):
-        return name
-    raise TypeError(f"invalid attribute name: {name!r}; it must be a string")
-
-
-def clone_stored(value: Value) -> Value:
-    """Copy a stored value, so that the caller can modify the copy."""
-    if type(value) is dict:
-        return {name: one if type(one) in _PLAIN else clone_stored(one) for name, one in value.items()}
-    if type(value) is list:
-        return [one if type(one) in _PLAIN else clone_stored(one) for one in value]
-    return value
-
-
-_PLAIN = frozenset({str, int, bool, type(None)})
-
-
-def _plain(value: Any) -> Value:
-    """Convert a value of a subclass (an enum, say) to the plain type that DynamoDB stores."""
-    if isinstance(value, str):
-        return str(value)
-    if isinstance(value, int):
-        return int(value)
-    if isinstance(value, list | dict):
-        return clone(list(value) if isinstance(value, list) else dict(value))
-    raise TypeError(
-        f"invalid attribute value: {value!r}; allowed are text, integers, booleans, None, lists and mappings"
-    )
-
-
-def clone_item(item: Item) -> Item:
-    """Copy an item before it is stored."""
-    return {name: one if type(one) in _PLAIN else clone(one) for name, one in item.items()}
-
-
-def read_item(item: Item) -> Item:
-    """Copy a stored item before it is returned."""
-    return {name: one if type(one) in _PLAIN else clone_stored(one) for name, one in item.items()}
 
 
 def _kind(value: Value) -> str:
@@ -133,9 +79,9 @@ def _updated(update: Update, item: Item | None) -> Item:
     paths = sorted([*update.set, *update.remove, *((name,) for name in update.add)])
     if not paths or any(later[: len(earlier)] == earlier for earlier, later in pairwise(paths)):
         raise ValueError(f"invalid update: {paths}; it needs at least one path, and no path within another")
-    new: Item = clone_item(item) if item is not None else {"pk": update.key.pk, "sk": update.key.sk}
+    new: Item = dict(item) if item is not None else {"pk": update.key.pk, "sk": update.key.sk}
     for path, value in update.set.items():
-        _parent(new, path)[path[-1]] = clone(value)
+        _parent(new, path)[path[-1]] = value
     for path in update.remove:
         _parent(new, path).pop(path[-1], None)
     for name, number in update.add.items():
@@ -143,14 +89,15 @@ def _updated(update: Update, item: Item | None) -> Item:
         if type(old) is not int:
             raise Misconfigured(f"the attribute is not a number: {name}")
         new[name] = old + number
-    return new
+    return stored_item(new)
 
 
 def _parent(item: Item, path: Path) -> Item:
-    """Return the mapping that contains the last part of a path."""
-    parent: Value = item
+    """Return the mapping that contains the last part of a path; the mappings on the way are copied into the item."""
+    parent = item
     for name in path[:-1]:
-        parent = parent.get(name) if isinstance(parent, dict) else None
-    if not isinstance(parent, dict):
-        raise Misconfigured(f"the path has no parent mapping: {'.'.join(path)}")
+        child = parent.get(name)
+        if not isinstance(child, dict):
+            raise Misconfigured(f"the path has no parent mapping: {'.'.join(path)}")
+        parent[name] = parent = dict(child)
     return parent

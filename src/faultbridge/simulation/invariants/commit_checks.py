@@ -15,7 +15,7 @@ from faultbridge.domain.times import from_text
 from faultbridge.ports import LaunchRequest
 from faultbridge.repair.attempt.step_contract import StepOutcome
 from faultbridge.repair.spares.pool import SparePool
-from faultbridge.simulation.fakes.item_size import item_bytes
+from faultbridge.simulation.fakes.item_size import item_bytes, max_bytes
 from faultbridge.simulation.fakes.seam import Call
 from faultbridge.simulation.fakes.table import StreamRecord
 from faultbridge.simulation.journal import Journal, Kind
@@ -60,8 +60,9 @@ class CommitChecks:
 
     def before_call(self, call: Call) -> None:
         """Check one call to a port before it takes effect, and add the important ones to the journal."""
-        if call.name == "table.transact":
-            self._check_writes(len(call.argument))
+        if call.port == "table":
+            if call.operation == "transact":
+                self._check_writes(len(call.argument))
         elif call.name == "provider.replace":
             instance, token = call.argument
             self._journal.add(Kind.CALL, f"replace {instance} ({token[-8:]})")
@@ -97,7 +98,7 @@ class CommitChecks:
         """Check that a state is never deleted and that its version increases by one."""
         if record.new is None:
             self._journal.add_violation("a state is never deleted", record.key.pk)
-        elif len(repr(record.new)) > MAX_STATE_BYTES and item_bytes(record.new) > MAX_STATE_BYTES:
+        elif max_bytes(record.new) > MAX_STATE_BYTES and item_bytes(record.new) > MAX_STATE_BYTES:
             self._journal.add_violation("a state has at most 200 KB", f"{record.key.pk}: {item_bytes(record.new)}")
         elif record.old is not None and _version(record.new) != _version(record.old) + 1:
             versions = f"{record.key.pk}: {_version(record.old)} -> {_version(record.new)}"
@@ -183,9 +184,8 @@ class CommitChecks:
 
     def _states(self) -> Iterator[NodeState]:
         """Yield the state of every node."""
-        for item in self._ports.table.items():
-            if item["sk"] == "STATE" and "NODE#" in str(item["pk"]):
-                yield load(NodeState, item["state"])  # type: ignore[arg-type]  # a state is a mapping
+        for item in self._ports.table.items_at("NODE#", "STATE"):
+            yield load(NodeState, item["state"])  # type: ignore[arg-type]  # a state is a mapping
 
 
 def entry_text(item: Item) -> str:

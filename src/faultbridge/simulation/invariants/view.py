@@ -31,8 +31,7 @@ class SystemView:
     @cached_property
     def nodes(self) -> list[NodeState]:
         """The state of every node."""
-        states = [item for item in self.items if item["sk"] == "STATE" and str(item["pk"]).startswith("NODE#")]
-        return [self._read(str(item["pk"]), item) for item in states]
+        return [self._read(str(item["pk"]), item) for item in self.ports.table.items_at("NODE#", "STATE")]
 
     def _read(self, pk: str, item: Item) -> NodeState:
         """Decode a node's state; the result is cached until the item changes."""

@@ -1,0 +1,87 @@
+"""Stored values of the fake table: mappings and lists that never change, so that readers can share them."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+from faultbridge.storage.writes import Item, Value
+
+_PLAIN = frozenset({str, int, bool, type(None)})
+"""The types of values without parts."""
+
+
+def _refuse(*_: object, **__: object) -> NoReturn:
+    raise TypeError("a stored value cannot be changed; copy it first")
+
+
+class StoredMapping(dict[str, Value]):
+    """A mapping in the table.
+
+    Once they were needed, `length` is that of its text, and `decoded` holds a decoder with the value it returned.
+    """
+
+    length: int | None = None
+    decoded: tuple[object, Any] | None = None
+
+    __setitem__ = __delitem__ = __ior__ = clear = pop = popitem = setdefault = update = _refuse
+
+
+class StoredList(list[Value]):
+    """A list in the table."""
+
+    __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse
+    append = clear = extend = insert = pop = remove = reverse = sort = _refuse
+
+
+_STORED = _PLAIN | {StoredMapping, StoredList}
+
+
+def stored_item(item: Item) -> Item:
+    """Return a copy of an item for storage."""
+    return {name: one if type(one) in _PLAIN else stored(one) for name, one in item.items()}
+
+
+def stored(value: Any) -> Value:
+    """Return a value for storage; raises TypeError if DynamoDB would not return it unchanged."""
+    kind = type(value)
+    if kind in _STORED:
+        return value  # type: ignore[no-any-return]  # one of the stored kinds
+    if kind is dict:
+        return StoredMapping({_name(name): one if type(one) in _STORED else stored(one) for name, one in value.items()})
+    if kind is list:
+        return StoredList([one if type(one) in _STORED else stored(one) for one in value])
+    return _plain(value)
+
+
+def _name(name: object) -> str:
+    """Return an attribute name; TypeError if it is not a string."""
+    if isinstance(name, str):
+        return name
+    raise TypeError(f"invalid attribute name: {name!r}; it must be a string")
+
+
+def _plain(value: Any) -> Value:
+    """Convert a value of a subclass (an enum, say) to the plain type that DynamoDB stores."""
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, list | dict):
+        return stored(list(value) if isinstance(value, list) else dict(value))
+    raise TypeError(
+        f"invalid attribute value: {value!r}; allowed are text, integers, booleans, None, lists and mappings"
+    )
+
+
+def copied_item(item: Item) -> Item:
+    """Copy a stored item, so that the caller can change every part of the copy."""
+    return {name: one if type(one) in _PLAIN else copied(one) for name, one in item.items()}
+
+
+def copied(value: Value) -> Value:
+    """Copy a stored value, so that the caller can change every part of the copy."""
+    if isinstance(value, dict):
+        return {name: one if type(one) in _PLAIN else copied(one) for name, one in value.items()}
+    if isinstance(value, list):
+        return [one if type(one) in _PLAIN else copied(one) for one in value]
+    return value

@@ -1,0 +1,54 @@
+"""Remembered values: each stored value of the large types is decoded once and each domain value encoded once.
+
+Both kinds of values never change, so that a run is the same with and without this, but shorter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+from faultbridge.domain.cases import Case
+from faultbridge.domain.conditions import Condition, Tombstone
+from faultbridge.domain.faults import Component
+from faultbridge.domain.nodes import NodeState, Placement
+from faultbridge.simulation.fakes.stored_values import StoredMapping, stored
+from faultbridge.storage.codec import wrap_codec
+from faultbridge.storage.writes import Value
+
+MAX_REMEMBERED = 50_000
+"""How many encoded values are remembered; after that all are forgotten."""
+
+
+@cache
+def remember_values() -> None:
+    """Remember decoded and encoded values in this process."""
+    wrap_codec((Component, Condition, Tombstone, Placement, Case, NodeState), _decode_once, _encode_once)
+
+
+def _decode_once(decode: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def load(value: Any) -> Any:
+        if type(value) is not StoredMapping:
+            return decode(value)
+        if value.decoded is None or value.decoded[0] is not decode:
+            value.decoded = decode, decode(value)
+        return value.decoded[1]
+
+    return load
+
+
+def _encode_once(encode: Callable[[Any], Value]) -> Callable[[Any], Value]:
+    remembered: dict[int, tuple[Any, Value]] = {}
+
+    def dump(value: Any) -> Value:
+        known = remembered.get(id(value))
+        if known is not None:
+            return known[1]
+        if len(remembered) >= MAX_REMEMBERED:
+            remembered.clear()
+        encoded = stored(encode(value))
+        remembered[id(value)] = value, encoded  # the reference to the value keeps its id unique
+        return encoded
+
+    return dump
