@@ -96,7 +96,7 @@ def _start_scrape(url: str) -> RunningProbe:
 
 
 def scrape(url: str) -> bytes:
-    """Read the metrics page of an exporter on this host, up to 5 s and 2 MiB.
+    """Read the metrics page of an exporter on this host, within 5 s and at most 2 MiB.
 
     Raises FileNotFoundError when no exporter listens, and ValueError for a URL of another host.
     """

@@ -67,7 +67,7 @@ class ExpireEntries:
         return sealed.last - sealed.first + 1
 
     def _store(self, sealed: SealedRange, seal: StreamSeal, manifest: Manifest) -> bool:
-        """Store the seal of a stream; return False when a stored one has reached the end of the range."""
+        """Store the seal of a stream; return False if the stored seal already covers the range."""
         item = seal_item(_partition(manifest.cluster, sealed.node), seal, manifest.day, self.clock.now())
         end = place_text((sealed.epoch, sealed.last))
         try:

@@ -30,7 +30,7 @@ def mapping(name: str, extensions: Mapping[str, Mapping[str, Any]]) -> Mapping[s
 
 
 def merged(base: Mapping[str, Any], extension: Mapping[str, Any]) -> dict[str, Any]:
-    """Merge an extension into a mapping: its list items come first, its members replace the packaged."""
+    """Merge an extension into a mapping: its list items come first, and its members replace those of the same name."""
     result = dict(base)
     for name, value in extension.items():
         base_value = base.get(name)

@@ -47,7 +47,7 @@ def secret_hints() -> frozenset[bytes]:
 
 
 def _tokens(data: Mapping[str, Any]) -> SecretPattern:
-    """Return one pattern for all prefixes of tokens. It starts at the separator that ends each prefix."""
+    """Return one pattern for the tokens of all prefixes; a match starts at the separator that ends the prefix."""
     token = rf"(?:{_after(data['token_prefixes'])}){_TOKEN}"
     plain = rf"(?:{_after(data['plain_token_prefixes'])}){_PLAIN_TOKEN}"
     return SecretPattern("token", rf"[_.-](?<=[A-Za-z0-9].)(?=[\w.+/=-]{{16}})(?P<secret>{token}|{plain})")

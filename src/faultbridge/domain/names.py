@@ -84,7 +84,7 @@ def _host_names(text: str) -> Iterator[str]:
 
 
 def _choices(part: str) -> list[str]:
-    """Return the choices of one part: the character itself, or the numbers of a bracket."""
+    """Return the texts that one part of a host list stands for: a character itself, or the numbers in brackets."""
     if not part.startswith("["):
         return [part]
     choices: list[str] = []

@@ -52,7 +52,10 @@ def job_of(dumps: Iterable[Dump]) -> Job:
 
 
 def _progress(dumps: Mapping[int, Dump]) -> dict[tuple[int, str], Progress]:
-    """Return the progress in collectives. PyTorch's own figures of a group with sends are left out: they mix both."""
+    """Return the progress of each rank and group, counted in collectives.
+
+    PyTorch's own figures are not used for a group with sends, because they count sends too.
+    """
     with_sends = {each.group for one in dumps.values() for each in one.operations if each.is_p2p}
     found: dict[tuple[int, str], Progress] = {}
     for rank, one in dumps.items():

@@ -57,7 +57,7 @@ def _node_list(names: Sequence[str], count: int | None = None) -> dict[str, Any]
 
 
 def _phases(incident: Incident, closed_at: datetime) -> dict[str, int]:
-    """Return the milliseconds that the incident held repairs, and that it was open afterwards."""
+    """Return how many milliseconds the incident held repairs, and how many it stayed open afterwards."""
     held_until = incident.expired_at or closed_at
     phases = {"open": held_until - incident.opened_at}
     if incident.expired_at is not None:

@@ -82,7 +82,10 @@ class Ingest:
         return result
 
     def _reject_failed(self, delivery: Delivery, result: IngestResult) -> None:
-        """Reject a message whose processing alone failed unexpectedly; `reject retry` sends it again after a fix."""
+        """Reject a message that failed unexpectedly even when it was processed alone.
+
+        After a fix, `faultbridge reject retry` sends it again.
+        """
         detail = f"an unexpected error in {delivery.receives} deliveries; the log line record_given_back names it"
         _log(delivery, "failing_message_rejected", detail, level=logging.WARNING)
         del result.failed[delivery.id]

@@ -40,7 +40,7 @@ def process_isolated(
 
 
 def describe(error: Exception) -> str:
-    """Return the text of an error that is raised on purpose; of any other error also its type and place."""
+    """Return the text of an error; for an error that is not raised on purpose, also its type and place."""
     if isinstance(error, FaultbridgeError):
         return str(error)
     trace = error.__traceback__

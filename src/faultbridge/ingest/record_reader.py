@@ -110,7 +110,7 @@ class RecordReader:
         return (replace(parts[0], unparsed=found.unparsed), *parts[1:])
 
     def _check_sender(self, delivery: Delivery, message: Message) -> None:
-        """Raise Rejected if the sender may report about no node of the cluster, whatever the record contains."""
+        """Raise Rejected if the sender may not report about any node of the cluster."""
         sender = self.trust.sender(delivery.sender, message.sender)
         instance = instance_of(sender)
         if not self.trust.required or (instance is not None and message.instance_id in {None, instance}):

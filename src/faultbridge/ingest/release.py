@@ -33,5 +33,5 @@ def release(queue: RecordQueue, records: Collection[Mapping[str, Any]], failed: 
 
 
 def pause_after(receives: int) -> int:
-    """Return the seconds until the next delivery of a message that was received this often."""
+    """Return the seconds until a message is delivered again, by the number of its earlier deliveries."""
     return int(min(FIRST_SECONDS * 2 ** min(receives - 1, 10), MAX_SECONDS))

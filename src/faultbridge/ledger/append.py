@@ -159,7 +159,7 @@ def transaction_token(writes: Sequence[Write]) -> str:
 
 
 def _log_conflict(conflict: Conflict, key: NodeKey, actor: Actor, attempt: int) -> None:
-    """Log why a commit is retried; a node that is written often shows here."""
+    """Log why a commit is retried, so that a node that is written often can be found."""
     log_cause(
         "commit_conflict",
         reason=str(conflict),

@@ -43,7 +43,7 @@ def archive_form(entry: Entry, _stored: Mapping[str, Any]) -> Mapping[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class ParsedEntry:
-    """A stored entry as its body describes it, with the two parts of the body."""
+    """A stored entry as its body describes it, with the metadata and the data of the body."""
 
     entry: Entry
     metadata: Mapping[str, Any]

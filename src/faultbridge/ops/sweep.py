@@ -201,7 +201,10 @@ class Sweep:
     def _isolate(
         self, cluster: str, control: Control | None, result: SweepResult, failures: Failures, until: datetime
     ) -> None:
-        """Isolate nodes that still serve although their case requires isolation, and withdraw requests without need."""
+        """Isolate nodes that still serve although their case requires isolation.
+
+        Isolation requests that are no longer needed are withdrawn.
+        """
         config = rules_of(self.rulebook, cluster).config
         rows = shard_rows(self.table, config, UNHEALTHY_ROWS)
         serving = [row for row in rows if row["status"] == NodeStatus.DEGRADED and row.get("case")]

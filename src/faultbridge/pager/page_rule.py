@@ -67,7 +67,7 @@ class PageRule:
 
 @dataclass(frozen=True, slots=True)
 class PageKind:
-    """What the rules of one kind of page share, triggers and resolves alike."""
+    """What all rules of one kind of page share: name, event type, commands, runbook and urgency."""
 
     name: str
     event_type: str

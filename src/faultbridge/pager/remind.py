@@ -107,7 +107,7 @@ class Remind:
 def summary_page(
     cluster: str, urgency: PageUrgency, members: Sequence[OpenPage], open_count: int, now: datetime, links: Links
 ) -> Page:
-    """Return the summary that lists `members`, of `open_count` withheld pages that are open."""
+    """Return the summary that lists `members`; `open_count` is the number of withheld pages that are open."""
     nodes = [one.page.location.node or one.page.key for one in members]
     more = len(nodes) - MAX_NODES_IN_TEXT
     return Page(

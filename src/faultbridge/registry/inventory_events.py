@@ -58,7 +58,7 @@ class InventoryEventHandler:
 
 
 def aliases_in(event: Mapping[str, Any]) -> Iterator[Alias]:
-    """Yield the instances and groups that an event names; a new instance of a group has no node yet."""
+    """Yield the aliases of the instances and groups that an event names; a new instance has only its group's."""
     detail = event.get("detail")
     if not isinstance(detail, Mapping):
         return

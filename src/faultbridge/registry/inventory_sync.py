@@ -77,7 +77,7 @@ class SyncInventory:
         return tuple(self.sync(config) for config in configs if config.provider in self.inventories)
 
     def sync(self, config: ClusterConfig, only: Collection[str] | None = None) -> SyncResult:
-        """Synchronize all groups of a cluster, or `only` some; stops at a source that cannot be read."""
+        """Synchronize all groups of a cluster, or those in `only`; stops at a source that cannot be read."""
         result = SyncResult(config.cluster)
         try:
             listed = self._orchestrator_instances(config)

@@ -208,7 +208,7 @@ class AwsPorts:
 
     @cached_property
     def sink(self) -> ArchiveSink:
-        """Return the delivery to the archive: Firehose, or direct writes when no stream is configured."""
+        """Return the port that delivers entries to the archive: Firehose, or direct writes without a stream."""
         stream = self.settings.archive_stream
         if not stream:
             from faultbridge.archive.write import ObjectSink

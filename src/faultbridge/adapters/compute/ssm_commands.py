@@ -1,4 +1,4 @@
-"""Shell commands on instances through SSM Run Command; a token finds a command again."""
+"""Shell commands on instances through SSM Run Command; each has a token, by which it is found again."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NO_INVOCATION = frozenset({"InvalidCommandId", "InvalidInstanceId", "InvocationD
 
 
 def comment_of(token: str) -> str:
-    """Return the comment of a command, which is unique to its token; a token above SSM's limit is hashed at its end."""
+    """Return the comment that identifies a command by its token; a token too long for SSM ends with a hash."""
     if len(token) <= COMMENT_CHARACTERS:
         return token
     digest = hashlib.sha256(token.encode()).hexdigest()

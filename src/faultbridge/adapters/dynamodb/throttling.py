@@ -1,4 +1,4 @@
-"""Throttled reads and writes of the table: what DynamoDB answers, and how often such a call is repeated."""
+"""Throttled reads and writes of the table: how DynamoDB reports them, and how often they are repeated."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ class EksOrchestrator:
         )
 
     def _drain(self, node: ClusterNode, deadline: datetime) -> CallResult:
-        """Evict the pods of the node; a node that the cluster does not have is drained."""
+        """Evict the pods of the node; a node that the cluster does not have counts as drained."""
         from faultbridge.adapters.kubernetes.eviction import describe, evict_all
         from faultbridge.adapters.kubernetes.node_client import name_of
 

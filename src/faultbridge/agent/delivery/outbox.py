@@ -66,7 +66,7 @@ class Outbox:
         return True
 
     def is_safe(self, record: OutgoingRecord) -> bool:
-        """Return whether a record held in memory was sent; otherwise try again to store it on disk."""
+        """Return whether a record held in memory was sent, or can be stored on disk now."""
         with self._lock:
             if record.record_id in self._sent_from_memory:
                 self._sent_from_memory.discard(record.record_id)

@@ -17,7 +17,10 @@ MAX_TEXT = 500
 
 @dataclass(slots=True)
 class QuarantineNotice:
-    """Stores at most one notice per hour, so that a refused notice causes no others; heartbeats have the count."""
+    """Stores at most one notice per hour, so that a refused notice causes no others.
+
+    Heartbeats contain the number of refused records.
+    """
 
     packer: RecordPacker
     outbox: Outbox

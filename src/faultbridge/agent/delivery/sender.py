@@ -111,7 +111,7 @@ class Sender:
                 yield name, record
 
     def _send(self, batch: Sequence[NamedRecord]) -> None:
-        """Send messages in one call, or in one call each when the queue refuses the batch for its content."""
+        """Send messages in one call; if the queue refuses their content, send each in a call of its own."""
         if not batch:
             return
         try:

@@ -26,7 +26,10 @@ class ServiceClock:
         return self.clock.now() + self.offset
 
     def correct(self, date: str | None) -> bool:
-        """Take over the time of a `Date` header; False without a valid one, or when it differs by at most 60 s."""
+        """Correct the clock by a `Date` header.
+
+        Returns False without a valid header, or when the clock differs from it by at most 60 s.
+        """
         try:
             served = parsedate_to_datetime(date or "")
         except ValueError:

@@ -111,7 +111,7 @@ class AwsTransport:
 
 
 def _refuses_content(response: HttpResponse, service: str) -> bool:
-    """Return whether a service refused a call because of what the call contains, and not every call.
+    """Return whether a service refused a call because of its content, so that other calls may succeed.
 
     A refused object concerns only the record that needs it, whatever the reason.
     """

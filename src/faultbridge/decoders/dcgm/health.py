@@ -43,7 +43,7 @@ def health_code(system: str) -> str:
 
 
 def decode(body: bytes, _hints: Hints) -> tuple[Observation, ...]:
-    """Return a health snapshot of all watched systems; systems with `Internal error` are not covered."""
+    """Return a health snapshot of all watched systems; systems with `Internal error` count as not checked."""
     report = _report(body)
     present: list[Fault] = []
     unknown: set[tuple[str, Component]] = set()

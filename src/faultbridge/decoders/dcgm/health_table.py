@@ -25,7 +25,7 @@ def is_health_table(text: str) -> bool:
 
 
 def report_of_table(text: str) -> Mapping[str, Any] | None:
-    """Return the report in a table in the form of its JSON; None for other text."""
+    """Convert the table of a report to the form of its JSON output; None for other text."""
     overall = _OVERALL.search(text)
     if overall is None or not is_health_table(text):
         return None

@@ -92,7 +92,7 @@ def _component(rule: Rule, details: dict[str, str]) -> Component:
 
 
 def _code(rule: Rule, details: dict[str, str]) -> str:
-    """Return the rule's code for corrected errors if the status or severity says so, else its code."""
+    """Return the rule's code for corrected errors if the message reports a corrected one, else its usual code."""
     if rule.corrected is None:
         return rule.code
     status = details.get("status")

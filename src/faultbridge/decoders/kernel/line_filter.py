@@ -175,7 +175,7 @@ _GUARD = rb"(?![LN])"
 
 
 class BenignLineFilter:
-    """Skips harmless lines by starts learned from the same log; keeps every line that may be a fault."""
+    """Skips lines that start like harmless lines of the same log; keeps every line that may be a fault."""
 
     def __init__(self) -> None:
         """Start without any learned words."""

@@ -44,7 +44,7 @@ def has_failure(text: str) -> bool:
 
 
 def failures(source: str, text: str) -> tuple[Snapshot, ...]:
-    """Return the health snapshot of a run that printed only error messages; it covers nothing else.
+    """Return the health snapshot of a run that printed only error messages; nothing else counts as checked.
 
     A run without permission read nothing and is `Rejected`.
     """

@@ -110,6 +110,6 @@ def deploy(folder: StackFolder, state: StackState, wanted: Deployment, progress:
 
 
 def _config(wanted: Deployment) -> list[str]:
-    """Return the option for the project's SAM settings; SAM's default is the folder of the template."""
+    """Return the `sam` option for the project's settings file; by default SAM looks beside the template."""
     settings = wanted.project / "samconfig.toml"
     return ["--config-file", str(settings)] if settings.exists() else []

@@ -32,7 +32,7 @@ class OnsetCount:
 
 @dataclass(frozen=True, slots=True)
 class OnsetHistory:
-    """The onsets of a cluster since `since`, counted up to `until`, by `family/kind/name`."""
+    """The onsets (starts of faults) in a cluster since `since`, counted up to `until`, by `family/kind/name`."""
 
     since: datetime | None = None
     until: datetime | None = None

@@ -18,7 +18,7 @@ _KINDS = list(DomainKind)
 
 @dataclass(frozen=True, slots=True)
 class SharedCause:
-    """A failure domain that may have a shared cause, the affected nodes in it, and the number of its nodes."""
+    """A failure domain that may have a shared cause, its affected nodes, and the number of all its nodes."""
 
     domain: FailureDomain
     affected: tuple[AffectedNode, ...]

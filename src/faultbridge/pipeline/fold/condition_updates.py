@@ -92,7 +92,7 @@ def absorb_unspecific(specific: Condition, unspecific: Condition, unspecific_key
 
 
 def absent_conditions(snapshot: Snapshot, catalog: Catalog, devices: Sequence[Component]) -> set[str]:
-    """Return the keys of the conditions that a health snapshot could read and does not contain."""
+    """Return the keys of the conditions that a health snapshot checked and did not find."""
 
     def key(code: str, component: Component) -> str:
         return condition_key(catalog.canonical(code), identity(component, devices))

@@ -30,7 +30,7 @@ BREAKERS: Columns = {
 @app.command("pause", epilog=examples("faultbridge pause --cluster train-a"))
 @stack_command
 def pause(session: Session, cluster: ClusterOption) -> None:
-    """Pause new repairs in a cluster. A running repair continues once it cannot be undone."""
+    """Pause new repairs in a cluster. A repair whose intent is recorded continues."""
     _set_paused(session, cluster, paused=True)
 
 
