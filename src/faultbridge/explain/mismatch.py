@@ -47,7 +47,7 @@ def _majority(votes: Counter[Signature]) -> Signature | None:
 
 
 def _usual(job: Job, group: Group, sequence: int, signatures: set[Signature]) -> Counter[Signature]:
-    """Count how often groups with the same description make each of these calls under other numbers."""
+    """Count how often each of these calls occurs elsewhere in groups with the same description."""
     alike = {name for name, one in job.groups.items() if one.description == group.description}
     others = (
         one

@@ -110,7 +110,10 @@ class NodeCommits:
         self._commit_in_order(self._single_records(batch, error), is_fresh=False)
 
     def _single_records(self, batch: NodeBatch, error: Exception) -> list[NodeBatch]:
-        """Return a batch for each record of a batch that failed unexpectedly; otherwise give its records back."""
+        """Return a batch for each record of a batch that failed unexpectedly.
+
+        If its records cannot be processed separately, they are given back to the queue, and nothing is returned.
+        """
         singles = [] if isinstance(error, Transient) else batch.single_records()
         if singles:
             log_cause(

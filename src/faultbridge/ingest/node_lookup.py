@@ -30,7 +30,7 @@ class NodeLookup:
     trust: Trust
 
     def __call__(self, parts: Sequence[RecordPart]) -> Iterator[tuple[RecordPart, FoundNode | Rejected | None]]:
-        """Yield each part with its node, with the reason of its rejection, or with None to ignore the part."""
+        """Yield each part with its node or the reason of its rejection; with None, the part is ignored."""
         aliases = {part: aliases_of(part.record, part.named) for part in parts}
         rows = self._read_aliases(
             (alias for found in aliases.values() for alias in found), {part.record.cluster for part in parts}

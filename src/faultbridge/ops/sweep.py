@@ -3,12 +3,12 @@
 One sweep runs these parts in order; a failed part does not stop the others:
 
 1. publish entries that the stream did not publish within two minutes,
-2. process due timers: retry rejected records, let time pass on nodes, recover attempts, report missing heartbeats,
+2. process due timers: retry rejected records, end waiting periods, recover attempts, report missing heartbeats,
 3. for each cluster: update incidents and breakers, release leaked slots, reconcile spares, open postponed cases,
    isolate nodes, record job impact, recompute the cluster status, start admitted repairs if incidents are up to date.
 
-Each part gets an equal share of the remaining time. Shards and clusters are taken in random order, a new one each
-minute: with a fixed order, the last ones would never be reached under overload.
+Each part gets an equal share of the remaining time. Shards and clusters are taken in a random order that changes each
+minute: in a fixed order, the last shards would never be reached under overload.
 """
 
 from __future__ import annotations

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Protocol
 
-from faultbridge.ports.table import Clock, Table
 from faultbridge.storage.wire.archive_lines import ArchiveLine
 
 
@@ -50,31 +49,3 @@ class ArchiveSink(Protocol):
 
     def put(self, lines: Sequence[ArchiveLine]) -> None:
         """Deliver the lines; raises Transient when some were not accepted."""
-
-
-class ArchivePorts(Protocol):
-    """The ports that write, seal and check the archive."""
-
-    @property
-    def clock(self) -> Clock:
-        """Return the clock."""
-
-    @property
-    def table(self) -> Table:
-        """Return the single table."""
-
-    @property
-    def archive(self) -> Archive:
-        """Return the archive."""
-
-    @property
-    def vault(self) -> Vault:
-        """Return the store of anchors."""
-
-    @property
-    def sink(self) -> ArchiveSink:
-        """Return the delivery to the archive."""
-
-    @property
-    def token_secret(self) -> Callable[[], bytes]:
-        """Return a function that reads the secret that signs page tokens."""

@@ -151,7 +151,7 @@ def control_draft(
     name: str | None = None,
     incident: str | None = None,
 ) -> Draft:
-    """Draft the entry of a control that changed: `breaker`, `budget`, `pause` or `hold`; `name` is the breaker's."""
+    """Draft the entry of a changed `breaker`, `budget`, `pause` or `hold`; `name` distinguishes several of a kind."""
     data = {
         "kind": kind,
         "from": before,

@@ -107,7 +107,7 @@ class Isolate:
         return IsolationResult.NOTHING
 
     def _confirm_for_provider(self, state: NodeState, config: ClusterConfig, *, ordered: bool) -> IsolationResult:
-        """Mark a node `quarantined` that the provider repairs: the provider keeps work off it."""
+        """Mark a node that the provider repairs as `quarantined`: the provider keeps work off it."""
         if not _needs_isolation(state, ordered=ordered):
             return IsolationResult.NOTHING
         return self._confirm(state, config, Isolation.NOT_APPLICABLE, PROVIDER_ISOLATES, ordered=ordered)

@@ -34,7 +34,7 @@ FIRST_RETRY_SECONDS, MAX_RETRY_SECONDS = 1.0, 600.0
 
 @dataclass(slots=True)
 class DeliveryContext:
-    """What every delivery uses: ports, schedule, random source, fault profile and journal."""
+    """The parts that every delivery uses: ports, schedule, random source, fault profile and journal."""
 
     ports: SimulatedPorts
     schedule: Schedule

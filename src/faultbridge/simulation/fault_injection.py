@@ -71,7 +71,7 @@ class Crash(BaseException):
 
 
 class CallLimitExceeded(BaseException):
-    """Raised when a run makes more calls than its limit, so that it would never end."""
+    """Raised when a run makes more calls than its limit, because such a run may never end."""
 
 
 MAX_CALLS, MAX_CALLS_PER_ACTION, MAX_CALLS_FOR_SPARES = 40_000, 500, 20_000

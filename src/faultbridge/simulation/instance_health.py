@@ -52,7 +52,7 @@ class InstanceHealth:
         self._ports.verifier.results = {one: FAILED for one in self._ports.verifier.results if one in self.bad}
 
     def mark_bad_arrivals(self, registered: Container[str]) -> None:
-        """Mark new instances as bad while `bad_arrivals` is positive; registered ones are not new."""
+        """Mark the next new instances as bad, as many as `bad_arrivals` says."""
         instances = list(self._ports.fleet.instances)
         for instance in instances[self._arrivals_seen :]:
             if self.bad_arrivals and instance not in registered:

@@ -59,5 +59,5 @@ class SimulatedPorts:
         return b"{}"
 
     def for_role(self, role: ProviderRole) -> ComputeAccess:
-        """Refuse: the simulation has one account."""
+        """Raise Misconfigured, because the simulation has only one account."""
         raise Misconfigured(f"no role can be assumed here: {role.arn}")

@@ -73,7 +73,7 @@ class LogReceipts:
             raise Misconfigured(f"{self._group} rejects a line with time {self._now()}; correct the system clock")
 
     def read(self, since: datetime) -> Iterator[Mapping[str, Any]]:
-        """Return every receipt written at or after a time, group by group; a missing group has none."""
+        """Return every receipt written at or after a time, group by group; a missing group contains no receipt."""
         for group in self._groups:
             for message in self._messages(group, max(to_milliseconds(since), 0)):
                 if (line := read_receipt(message)) is not None:

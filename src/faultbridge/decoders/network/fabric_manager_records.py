@@ -114,7 +114,7 @@ def _journal_record(line: str, received_at: datetime | None) -> LogRecord | None
 
 
 def _level(text: str) -> str:
-    """Return the level of a text that was logged without one."""
+    """Return `ERROR` for a message that was logged without a level and reports a failure, else no level."""
     return "ERROR" if _FAILURE.search(text) or text.startswith(_BARE) else ""
 
 

@@ -153,7 +153,7 @@ def _set_node_status(decided: Transition, target: NodeStatus, now: datetime, rea
 
 
 def _move_case(decided: Transition, now: datetime) -> Transition:
-    """Resolve a case that ended before isolation, or queue a case after its waiting period."""
+    """Resolve a case whose faults ended before isolation, or queue a case after its waiting period."""
     state = decided.state
     case = state.live_case
     if case is None or case.status not in {CaseStatus.OPEN, CaseStatus.QUEUED}:

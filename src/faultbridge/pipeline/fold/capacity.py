@@ -99,7 +99,7 @@ def evict_tombstones(tombstones: dict[str, Tombstone], floor: datetime | None) -
 
 
 def limit_attributes(attributes: Mapping[str, str], limit: int) -> dict[str, str]:
-    """Return the attributes that fit into a number of bytes: the shortest are kept, in their order."""
+    """Return the attributes that fit into a number of bytes: the longest are dropped, and the order stays."""
     sizes = {name: _bytes(name, value) + _FIELD for name, value in attributes.items()}
     if sum(sizes.values()) <= limit:
         return dict(attributes)

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from faultbridge.data.counters import Threshold, thresholds
 from faultbridge.domain.faults import Component, CounterSample, Fault, Observation, Snapshot
 
-_Value = int | str
 _Rule = Callable[[CounterSample, CounterSample, str], Fault | None]
 STALLED = "train.stalled"
 # A training step counts as stalled after five times its usual duration, and at least the time of a checkpoint.

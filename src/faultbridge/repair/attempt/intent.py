@@ -65,7 +65,10 @@ def commit_intent(context: StepContext, facts: Mapping[str, Any], spare: str | N
 
 
 def stop_for_incident(context: StepContext, control: Control | None = None) -> StepResult | None:
-    """End the attempt if an incident holds the node; `control` is the cluster's control state if just read."""
+    """End the attempt if an incident holds the node.
+
+    `control` is the cluster's control state, if the caller has just read it.
+    """
     incident = _incident_of(context, context.state, control or _read_control(context))
     if incident is None:
         return None

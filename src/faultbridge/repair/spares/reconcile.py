@@ -131,7 +131,7 @@ class _SpareReconciler:
             self._discard(candidate.instance_id, "the instance does not run, or cannot be cordoned")
 
     def _cordon(self, instance: str) -> bool:
-        """Cordon an instance, which joins its cluster like any other. Returns whether it is cordoned."""
+        """Cordon a spare's instance, which joins the cluster like any other; return whether it is cordoned."""
         orchestrator = self.tools.orchestrators[self.config.orchestrator]
         return not orchestrator.applicable or orchestrator.cordon(ClusterNode(self.config, instance, instance)).ok
 

@@ -82,7 +82,7 @@ def mark_available(context: StepContext) -> None:
 
 
 def _mark_group(context: StepContext, *, dry: bool) -> None:
-    """Mark whether the group lacks capacity. After a lost race, the next repair marks it again."""
+    """Record whether the group lacks capacity. After a lost race, the next repair records it."""
     cluster, group = context.state.key.cluster, context.state.placement.group
     key = keys.cluster_control(cluster)
     control = items.read_control(cluster, context.tools.table.get(key))

@@ -83,7 +83,7 @@ def draw_plan(seed: int, steps: int, mean_gap: float) -> tuple[ExternalAction, .
 
 
 def _draw_action(random: Random, kinds: list[str], samples: list[str], mean_gap: float) -> ExternalAction:
-    """Draw one action; one in five follows the action before it at once."""
+    """Draw one action; one in five starts at the same time as the action before it."""
     kind = random.choice(kinds)
     gap = random.expovariate(1 / mean_gap) if random.random() < 0.8 else 0.0  # noqa: PLR2004 - share of single actions
     subject = random.choice(_PORTS) if kind == "port_outage" else random.choice(samples)

@@ -57,7 +57,7 @@ class AgentActions(SourceActions):
             self._send(instance, action)
 
     def _alert_group(self, action: ExternalAction) -> None:
-        """Send one alert notification about all nodes, and sometimes about one that does not exist."""
+        """Send one alert notification about all nodes, and sometimes about a node that does not exist."""
         names = [self._node_name(instance) for instance in self._running()]
         names += ["unknown-1"] if action.selector % 3 == 0 else []
         at = self.system.clock.now() + timedelta(seconds=clock_skew(action))

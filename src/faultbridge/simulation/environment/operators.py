@@ -27,7 +27,7 @@ Command = Callable[[Installation], object]
 
 
 class OperatorActions(Actions):
-    """Carries out the actions of operators; an operator without an answer repeats the command."""
+    """Carries out the actions of operators. An operator who gets no answer repeats the command."""
 
     def _approve(self, action: ExternalAction) -> None:
         """Approve the case that an operator picks, usually one that waits for approval."""

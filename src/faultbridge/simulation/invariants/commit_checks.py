@@ -59,7 +59,7 @@ class CommitChecks:
             self._check_slots(record)
 
     def before_call(self, call: Call) -> None:
-        """Check one call to a port before it takes effect, and add the important ones to the journal."""
+        """Check a call to a port before it takes effect, and add important calls to the journal."""
         if call.port == "table":
             if call.operation == "transact":
                 self._check_writes(len(call.argument))

@@ -96,9 +96,10 @@ def _effective(view: SystemView) -> set[str]:
 
 
 def _overtaken_faults(view: SystemView, parts: list[RecordPart]) -> set[str]:
-    """Return the stale faults that are older than a health snapshot of another source which covers them.
+    """Return the stale faults that are older than a health snapshot of another source that covers them.
 
-    Such a fault opens no condition. In order it would open one, and the snapshot, of another source, would not end it.
+    Such a fault opens no condition. Applied in order it would open one, and the snapshot of the other source would not
+    end it.
     """
     canonical = data.load_catalog().canonical
     snapshots = [
@@ -119,10 +120,10 @@ def _overtaken_faults(view: SystemView, parts: list[RecordPart]) -> set[str]:
 
 
 def _unstored_snapshots(view: SystemView, parts: list[RecordPart]) -> set[str]:
-    """Return the healthy snapshots that were not stored and shortly follow an older one with faults.
+    """Return the healthy snapshots that were not stored and shortly follow an older snapshot with faults.
 
-    In order they would end the conditions of the older snapshot, which arrived later. The write filter does not store
-    them, so it is chance whether a worker has them cached; the next snapshot ends the conditions.
+    Applied in order, they would end the conditions of the older snapshot, which arrived later. The write filter does
+    not store them, so only a worker that has them in its cache ignores the older snapshot.
     """
     snapshots = [
         (part.record.record_id, one.reporter_key, _time_of(part, one), bool(one.present))
