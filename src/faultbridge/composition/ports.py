@@ -6,10 +6,9 @@ from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from faultbridge.domain.cluster.config import ProviderRole
-from faultbridge.ports import Ports
+from faultbridge.ports import ComputeAccess, Ports
 from faultbridge.ports.objects import Archive, ArchiveSink, Vault
 from faultbridge.registry.instances import Inventory, NodeListing
-from faultbridge.repair.attempt.step_tools import ComputeAccess
 
 
 class AllPorts(Ports, Protocol):

@@ -1,4 +1,4 @@
-"""Derived rows: computes the items that follow from a stream and its state again, and names those that differ.
+"""Derived rows: recomputes the items that follow from a stream and its state, and names those that differ.
 
 `StreamFacts` collects what the entries of one stream determine. `differences` compares one item.
 """

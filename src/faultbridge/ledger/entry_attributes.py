@@ -1,4 +1,4 @@
-"""Entry attributes: computes the attributes of a stored entry again from its hashed body, and names those that differ.
+"""Entry attributes: recomputes the attributes of a stored entry from its hashed body, and names those that differ.
 
 An attribute that the body does not determine is listed in `faultbridge.storage.item_kinds`.
 """

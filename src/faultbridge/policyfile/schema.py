@@ -21,7 +21,7 @@ _DURATION = re.compile(r"(?:(\d{1,6})d)?(?:(\d{1,6})h)?(?:(\d{1,6})m)?(?:(\d{1,9
 
 
 def parse_duration(value: object) -> int:
-    """Convert a duration such as `90s` or `1h30m`, or a number, to seconds; raises ValueError."""
+    """Convert a duration such as `90s` or `1h30m`, or a number, to seconds; raises ValueError for other text."""
     if isinstance(value, int) and not isinstance(value, bool):
         return value
     found = _DURATION.fullmatch(value.strip()) if isinstance(value, str) and value.strip() else None

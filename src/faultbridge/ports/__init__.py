@@ -34,7 +34,7 @@ from faultbridge.ports.compute import (
     RestartState,
 )
 from faultbridge.ports.diagnostics import Bundle, BundleState, Collector, Verdict, Verification, Verifier
-from faultbridge.ports.installation import Ports
+from faultbridge.ports.installation import ComputeAccess, Ports
 from faultbridge.ports.messaging import (
     BusEvent,
     EventBus,
@@ -60,6 +60,7 @@ __all__ = [
     "Clock",
     "ClusterNode",
     "Collector",
+    "ComputeAccess",
     "EventBus",
     "ExecutionStatus",
     "FailedEvent",

@@ -15,7 +15,36 @@ from faultbridge.ports.table import Clock, Table
 from faultbridge.ports.workflow import Workflow
 
 
-class Ports(Protocol):
+class ComputeAccess(Protocol):
+    """The ports that change or verify the instances of one AWS account, each by its configured name."""
+
+    @property
+    def providers(self) -> Mapping[str, Provider]:
+        """Return the providers, which replace instances, by the name that a cluster's registration uses."""
+        ...
+
+    @property
+    def launchers(self) -> Mapping[str, Launcher]:
+        """Return the launchers by provider name, for providers whose groups launch no successor."""
+        ...
+
+    @property
+    def restarters(self) -> Mapping[str, Restarter]:
+        """Return the restarters, which reset GPUs and reboot instances, by name."""
+        ...
+
+    @property
+    def verifiers(self) -> Mapping[str, Verifier]:
+        """Return the verifiers, which run diagnostics on instances, by name."""
+        ...
+
+    @property
+    def collector(self) -> Collector:
+        """Return the collector of log bundles."""
+        ...
+
+
+class Ports(ComputeAccess, Protocol):
     """All ports of one installation, from which the services are built."""
 
     @property
@@ -47,25 +76,5 @@ class Ports(Protocol):
         """Return the pager."""
 
     @property
-    def providers(self) -> Mapping[str, Provider]:
-        """Return the providers by the name that a cluster's registration uses."""
-
-    @property
-    def launchers(self) -> Mapping[str, Launcher]:
-        """Return the launchers by provider name, for providers whose groups launch no successor."""
-
-    @property
-    def restarters(self) -> Mapping[str, Restarter]:
-        """Return the restarters by name."""
-
-    @property
-    def collector(self) -> Collector:
-        """Return the collector of log bundles."""
-
-    @property
     def orchestrators(self) -> Mapping[str, Orchestrator]:
         """Return the orchestrators by name."""
-
-    @property
-    def verifiers(self) -> Mapping[str, Verifier]:
-        """Return the verifiers by name."""

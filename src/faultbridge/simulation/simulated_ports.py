@@ -9,7 +9,7 @@ from datetime import timedelta
 
 from faultbridge.domain.cluster.config import ProviderRole
 from faultbridge.errors import Misconfigured
-from faultbridge.repair.attempt.step_tools import ComputeAccess
+from faultbridge.ports import ComputeAccess
 from faultbridge.simulation import fakes
 from faultbridge.simulation.fakes.objects import FakeArchivePorts
 from faultbridge.simulation.fault_injection import FaultProfile

@@ -16,7 +16,7 @@ from faultbridge.domain.nodes import NodeState
 from faultbridge.errors import Misconfigured
 from faultbridge.log import log_cause
 from faultbridge.pipeline.decide.open_case import Rules
-from faultbridge.ports import ClusterNode, Launcher, Orchestrator, Provider, Restarter, Verifier
+from faultbridge.ports import ClusterNode, ComputeAccess, Launcher, Orchestrator, Provider, Restarter, Verifier
 from faultbridge.repair.admission import ask_operator
 from faultbridge.repair.attempt.failed_attempts import escalate_case, exclude_attempt, requeue_case, retry_time
 from faultbridge.repair.attempt.progress import enter_phase, live_attempt, record_outcome
@@ -27,7 +27,7 @@ from faultbridge.repair.attempt.step_contract import (
     StepRequest,
     StepResult,
 )
-from faultbridge.repair.attempt.step_tools import ComputeAccess, StepTools
+from faultbridge.repair.attempt.step_tools import StepTools
 
 P = TypeVar("P")
 Change = Callable[[NodeState, datetime], Transition]

@@ -1,11 +1,10 @@
-"""Ports that repair steps use, and the compute access for clusters in another AWS account."""
+"""The ports that repair steps use."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Protocol
 
 from faultbridge.domain.cluster.config import ProviderRole
 from faultbridge.errors import Misconfigured
@@ -13,6 +12,7 @@ from faultbridge.ledger.append import Append
 from faultbridge.ports import (
     Clock,
     Collector,
+    ComputeAccess,
     Launcher,
     ObjectStore,
     Orchestrator,
@@ -23,35 +23,6 @@ from faultbridge.ports import (
     Workflow,
 )
 from faultbridge.rules.rulebook import Rulebook
-
-
-class ComputeAccess(Protocol):
-    """The ports that change or verify instances of one AWS account, each by its configured name."""
-
-    @property
-    def providers(self) -> Mapping[str, Provider]:
-        """Return the providers, which replace instances."""
-        ...
-
-    @property
-    def launchers(self) -> Mapping[str, Launcher]:
-        """Return the launchers, which launch successors for groups that do not launch them."""
-        ...
-
-    @property
-    def restarters(self) -> Mapping[str, Restarter]:
-        """Return the restarters, which reset GPUs and reboot instances."""
-        ...
-
-    @property
-    def verifiers(self) -> Mapping[str, Verifier]:
-        """Return the verifiers, which run diagnostics on instances."""
-        ...
-
-    @property
-    def collector(self) -> Collector:
-        """Return the collector of log bundles."""
-        ...
 
 
 def no_other_accounts(role: ProviderRole) -> ComputeAccess:

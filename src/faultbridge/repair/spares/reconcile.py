@@ -18,6 +18,7 @@ from faultbridge.domain.edges import CaseStatus
 from faultbridge.log import log_cause
 from faultbridge.ports import (
     ClusterNode,
+    ComputeAccess,
     LaunchedInstance,
     Launcher,
     LaunchRequest,
@@ -26,7 +27,7 @@ from faultbridge.ports import (
     Verification,
     Verifier,
 )
-from faultbridge.repair.attempt.step_tools import ComputeAccess, StepTools
+from faultbridge.repair.attempt.step_tools import StepTools
 from faultbridge.repair.spares.pool import SparePool
 from faultbridge.repair.successor.launch import SAME_TOKEN
 from faultbridge.rules.rulebook import rules_of
