@@ -109,6 +109,11 @@ down: setup ## stop the embedded stack
 demo: setup ## show a fault, its repair, its page and its timeline on this machine
 	@$(BIN)/faultbridge demo
 
+.PHONY: aws-smoke
+aws-smoke: setup ## print the plan of the smoke test on AWS; FAULTBRIDGE_SMOKE=run runs it (CLEANUP=NAME removes a broken run)
+	@$(if $(CLEANUP),:,[ "$$FAULTBRIDGE_SMOKE" != run ] || $(MAKE) --no-print-directory build)
+	@$(BIN)/python -m infra.smoke $(if $(CLEANUP),--cleanup $(CLEANUP))
+
 BENCHES = core calls case cold_start handlers events_import decoders counter_samples
 
 .PHONY: bench
