@@ -14,7 +14,7 @@ from faultbridge.domain.policy import Limits
 from faultbridge.domain.times import to_text
 from faultbridge.ingest import heartbeat_monitor
 from faultbridge.ingest.canary import LAST_RECORDED
-from faultbridge.ingest.heartbeat_monitor import HeartbeatMonitor
+from faultbridge.ingest.heartbeat_monitor import HEARTBEAT_GRACE, HeartbeatMonitor
 from faultbridge.rules.policies import PolicyStore
 from faultbridge.storage import items, keys
 from faultbridge.storage.writes import Put
@@ -102,7 +102,9 @@ def test_no_node_is_silent_while_no_records_arrive(caplog: pytest.LogCaptureFixt
     assert (line["overdue"], line["on_time"]) == (3, 0)
     record_canary(world)
     beat(world, *nodes)
-    pass_time(world, 10, "a", "b")
+    pass_time(world, 5, "a", "b")
+    record_canary(world)
+    pass_time(world, 5, "a", "b")
     assert silent(world, *nodes) == [False, False, True]
 
 
@@ -126,6 +128,32 @@ def test_many_silent_nodes_are_reported_while_canaries_arrive() -> None:
     record_canary(world)
     assert not world.app.ops.sweep().intake.failed
     assert silent(world, *nodes) == [True] * 4
+
+
+@pytest.mark.parametrize("number", [1, 2, 3, 10])
+def test_no_node_is_silent_if_the_intake_fails_just_after_a_canary(number: int) -> None:
+    nodes = tuple(f"n-{one}" for one in range(number))
+    world = World(nodes=nodes)
+    beat(world, *nodes)
+    pass_time(world, 5, *nodes)
+    record_canary(world)
+    pass_time(world, 90)
+    assert silent(world, *nodes) == [False] * number
+    assert world.app.ops.sweep().intake.failed
+
+
+@pytest.mark.parametrize(("later", "expected"), [(timedelta(0), False), (timedelta(milliseconds=1), True)])
+def test_a_node_is_silent_only_if_a_canary_was_sent_when_its_next_heartbeat_was_overdue(
+    later: timedelta, expected: bool
+) -> None:
+    world = World()
+    beat(world)
+    timeout = Limits().heartbeat_timeout
+    world.ports.clock.advance(timeout / 4 + HEARTBEAT_GRACE + later)
+    record_canary(world)
+    world.ports.clock.advance(timeout)
+    HeartbeatMonitor(world.ports.table, world.app.ledger.append, world.app.rules.rulebook).check(KEY)
+    assert silent(world) == [expected]
 
 
 def test_a_node_out_of_service_is_not_silent() -> None:

@@ -38,6 +38,9 @@ ALWAYS_PLAUSIBLE = 2
 CANARY_OVERDUE, CANARY_MISSING = timedelta(minutes=7), timedelta(minutes=11)
 """A canary is recorded every five minutes: after these times, one or two of them are missing."""
 
+HEARTBEAT_GRACE = timedelta(minutes=2)
+"""A node that still runs has sent a heartbeat within this time, and it has reached the queue."""
+
 MAX_TIMERS_READ = 100
 MAX_REMEMBERED = 50_000
 
@@ -85,13 +88,16 @@ class HeartbeatMonitor:
         return True
 
     def check(self, node: NodeKey) -> None:
-        """Record `host.silent` for a node in service whose timer is due and whose heartbeat is missing."""
-        rules = rules_of(self.rulebook, node.cluster)
+        """Record `host.silent` for a node in service whose timer is due and whose heartbeat is missing.
+
+        Until a canary shows that a heartbeat would have arrived, nothing is recorded, and the next sweep checks again.
+        """
+        rules, canary = rules_of(self.rulebook, node.cluster), last_sent_at(self.table, LAST_RECORDED)
         timeout = rules.policy.limits.heartbeat_timeout
 
         def revise(state: NodeState, now: datetime) -> Transition:
             last = _last(self.table.get(keys.heartbeat(node)))
-            if last is None or last + timeout > now:
+            if last is None or last + timeout > now or not _is_conclusive(canary, last, timeout):
                 return Transition(state)
             without_timer = Put(_item(node, last), when=Equals("last_at", to_text(last)))
             if state.status is None or not state.status.in_service:
@@ -160,6 +166,14 @@ def _item(node: NodeKey, at: datetime) -> Item:
 
 def _last(found: Mapping[str, object] | None) -> datetime | None:
     return from_text(str(found["last_at"])) if found else None
+
+
+def _is_conclusive(canary: datetime | None, last: datetime, timeout: timedelta) -> bool:
+    """Return whether a canary arrived that was sent after the node's next stored heartbeat was due.
+
+    Without any canary so far, nothing shows that the intake ever worked, so missing heartbeats are reported.
+    """
+    return canary is None or canary > last + timeout / 4 + HEARTBEAT_GRACE
 
 
 def _fault(last: datetime, timeout: timedelta) -> Fault:
