@@ -77,6 +77,24 @@ def test_a_half_open_breaker_opens_again_only_by_another_node() -> None:
     assert next_state(breaker(HALF_OPEN), failing(-1, 1), after(minutes=5)) is CLOSED
 
 
+@pytest.mark.parametrize(("first", "stays_open"), [(-24 * 60 + 2, True), (-24 * 60 + 1, False)])
+def test_a_breaker_that_opens_for_the_third_time_within_a_day_stays_open(first: float, stays_open: bool) -> None:
+    before = replace(breaker(HALF_OPEN), opened=(after(minutes=first), after(minutes=-60)))
+    change = change_of(before, failing(-1, -1, 1), after(minutes=1))
+    assert change is not None
+    assert (change.breaker.state, change.breaker.stays_open) == (OPEN, stays_open)
+    assert change.reason.endswith("it stays open until an operator closes it") is stays_open
+
+
+def test_a_breaker_that_stays_open_closes_by_an_operator_or_when_no_node_fails() -> None:
+    held = replace(breaker(OPEN), opened=(NOON,) * 3, stays_open=True)
+    assert next_state(held, failing(-1, -1, 1), after(days=9)) is None
+    assert next_state(held, failing(0), after(days=9)) is None
+    assert next_state(held, [], after(minutes=10)) is CLOSED
+    closed = close_manually(held, NOON)
+    assert (closed.opened, closed.stays_open) == ((), False)
+
+
 def test_each_failure_domain_is_counted_separately_against_its_own_nodes() -> None:
     limit = replace(LIMIT, scope=BreakerScope.DOMAIN)
     nodes = failing(0, 0, 0, domain="rack-1") + failing(0, 0, domain="rack-2") + failing(0)

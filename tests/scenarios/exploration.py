@@ -246,8 +246,7 @@ def _is_final(world: World) -> bool:
 
 
 def _required(world: World) -> RequiredOrder | None:
-    paused = world.control().paused
-    return required_order(world.node(), _config(world), world.clock.now(), paused=paused)
+    return required_order(world.node(), _config(world), world.clock.now(), world.control())
 
 
 def _run(world: World, command: str) -> None:

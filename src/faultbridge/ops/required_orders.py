@@ -30,6 +30,6 @@ class StuckNodes:
         """Yield the stuck nodes of a cluster, by name. Raises `unknown_cluster` if it is not registered."""
         view, now = self.views.cluster(cluster), self.clock.now()
         for state in self.views.nodes(cluster):
-            order = required_order(state, view.config, now, paused=view.control.paused)
+            order = required_order(state, view.config, now, view.control)
             if order is not None:
                 yield StuckNode(state, order)

@@ -114,6 +114,7 @@ class BreakerPart(_Part):
     percent: Annotated[int, Field(ge=0, le=100)] = 20
     quiet: Duration = 600
     trial: Annotated[int, Field(ge=1, le=100)] = 1
+    openings: Annotated[int, Field(ge=1, le=1000)] = 3
 
 
 class RulePart(_Part):

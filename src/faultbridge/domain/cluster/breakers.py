@@ -30,7 +30,8 @@ class BreakerLimit:
     """Settings of a breaker.
 
     It opens when at least `nodes` nodes fail and these are at least `percent` percent of the nodes that it counts.
-    It becomes half open when no further node has failed for `quiet`; then it permits `trial` repairs at a time.
+    It becomes half open when no further node has failed for `quiet`; then it permits `trial` repairs at a time. When it
+    opens for the `openings`th time within a day, it stays open while any node fails, until an operator closes it.
     """
 
     scope: BreakerScope = BreakerScope.CLUSTER
@@ -38,6 +39,7 @@ class BreakerLimit:
     percent: int = 20
     quiet: timedelta = timedelta(minutes=10)
     trial: int = 1
+    openings: int = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +47,8 @@ class Breaker:
     """The state of one breaker, when it was entered, and the node counts at that time.
 
     `failing` is the number of failing nodes and `of` the number of all nodes that the breaker counts. Cases opened up
-    to `ignored_before` do not count: an operator closed the breaker although they were open.
+    to `ignored_before` do not count: an operator closed the breaker although they were open. `opened` lists when it
+    opened within a day. With `stays_open` it opened too often: only an operator closes it while nodes fail.
     """
 
     state: BreakerState
@@ -54,6 +57,8 @@ class Breaker:
     failing: int = 0
     of: int = 0
     ignored_before: datetime | None = None
+    opened: tuple[datetime, ...] = ()
+    stays_open: bool = False
 
 
 def breaker_name(scope: BreakerScope, domain: str | None = None) -> str:

@@ -64,7 +64,8 @@ class Control:
         names += [breaker_name(BreakerScope.DOMAIN, domain)] if domain else []
         tripped = [self.breakers[name] for name in names if name in self.breakers]
         order = list(BreakerState)
-        strictest = max(tripped, key=lambda breaker: order.index(breaker.state), default=None)
+        # A breaker that stays open is stricter than one that becomes half open by itself.
+        strictest = max(tripped, key=lambda breaker: (order.index(breaker.state), breaker.stays_open), default=None)
         return None if strictest is None or strictest.state is BreakerState.CLOSED else strictest
 
     def incident_of(self, domains: Collection[FailureDomain], families: Collection[Family]) -> str | None:

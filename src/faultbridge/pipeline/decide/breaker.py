@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from faultbridge.domain.cluster.breakers import Breaker, BreakerLimit, BreakerScope, BreakerState, breaker_name
 from faultbridge.domain.edges import NodeStatus
 from faultbridge.pipeline.decide.cluster_status import GROWING
+
+_DAY = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +67,7 @@ def evaluate_breakers(
 
 def close_manually(breaker: Breaker, now: datetime) -> Breaker:
     """Return a breaker closed by an operator: only cases opened later count for it."""
-    return replace(breaker, state=BreakerState.CLOSED, since=now, ignored_before=now)
+    return replace(breaker, state=BreakerState.CLOSED, since=now, ignored_before=now, opened=(), stays_open=False)
 
 
 def _tallies(
@@ -95,8 +97,20 @@ def _change(
     target, reason = _next_state(before, limit, opened, exceeded=exceeded, now=now)
     if target is state:
         return None
-    breaker = Breaker(target, now, limit.trial, len(opened), tally.of, ignored_before)
+    openings = before.opened if before else ()
+    breaker = Breaker(target, now, limit.trial, len(opened), tally.of, ignored_before, openings)
+    if target is BreakerState.OPEN:
+        breaker, reason = _count_opening(breaker, limit, reason)
     return BreakerChange(name, limit, before.state if before else None, breaker, reason)
+
+
+def _count_opening(breaker: Breaker, limit: BreakerLimit, reason: str) -> tuple[Breaker, str]:
+    """Record one opening. After too many within a day, each further trial would only lose another node."""
+    openings = (*(at for at in breaker.opened if at > breaker.since - _DAY), breaker.since)
+    stays_open = len(openings) >= limit.openings
+    if stays_open:
+        reason = f"{reason}; opened {len(openings)} times within a day: it stays open until an operator closes it"
+    return replace(breaker, opened=openings, stays_open=stays_open), reason
 
 
 def _next_state(
@@ -109,7 +123,8 @@ def _next_state(
     newest = max(opened, default=before.since)
     if before.state is BreakerState.HALF_OPEN and exceeded and newest > before.since:
         return BreakerState.OPEN, "another node failed"
-    if before.state is BreakerState.OPEN and now - max(newest, before.since) < limit.quiet:
+    held = before.stays_open and bool(opened)
+    if before.state is BreakerState.OPEN and (held or now - max(newest, before.since) < limit.quiet):
         return before.state, ""
     if not exceeded:
         return BreakerState.CLOSED, f"{len(opened)} nodes still fail, fewer than the limit"

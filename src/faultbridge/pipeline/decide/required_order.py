@@ -11,6 +11,7 @@ from datetime import datetime
 
 from faultbridge.domain.cases import Case
 from faultbridge.domain.cluster.config import ClusterConfig, Mode
+from faultbridge.domain.cluster.state import Control
 from faultbridge.domain.edges import CaseStatus, NodeStatus
 from faultbridge.domain.nodes import Isolation, NodeState
 from faultbridge.pipeline.decide.opt_out import FOREVER, LABEL, opted_out_until
@@ -24,10 +25,10 @@ class RequiredOrder:
     command: str
 
 
-def required_order(state: NodeState, config: ClusterConfig, now: datetime, *, paused: bool) -> RequiredOrder | None:
+def required_order(state: NodeState, config: ClusterConfig, now: datetime, control: Control) -> RequiredOrder | None:
     """Return the command that a node waits for; None if it can continue without an operator.
 
-    `paused` is true while repairs of the cluster are paused.
+    `control` holds the pause and the breakers of the cluster.
     """
     case = state.live_case
     if state.status in {None, NodeStatus.RETIRED}:
@@ -37,12 +38,12 @@ def required_order(state: NodeState, config: ClusterConfig, now: datetime, *, pa
     if case.status is CaseStatus.ESCALATED:
         return _acting(config) or _on_node("return", state, f"the case is escalated: {case.reason}")
     if case.status is CaseStatus.QUEUED:
-        return _queued(state, case, config, now, paused=paused)
+        return _queued(state, case, config, now, control)
     return None
 
 
 def _queued(
-    state: NodeState, case: Case, config: ClusterConfig, now: datetime, *, paused: bool
+    state: NodeState, case: Case, config: ClusterConfig, now: datetime, control: Control
 ) -> RequiredOrder | None:
     if config.mode is Mode.DRY_RUN and config.opens_cases and state.status is not None and state.status.in_service:
         return None  # the next dispatch ends the case
@@ -54,8 +55,12 @@ def _queued(
         action = request.repair_action.value
         reason = f"{action} requires approval by {request.answer_by:%Y-%m-%dT%H:%MZ}"
         return RequiredOrder(reason, f"faultbridge case approve {case.id} --repair-action {action}")
-    if paused:
+    if control.paused:
         return RequiredOrder("repairs of the cluster are paused", f"faultbridge resume --cluster {config.cluster}")
+    breaker = control.breaker(state.placement.domain)
+    if breaker is not None and breaker.stays_open and case.repair_action.needs_slot:
+        reason = f"the breaker opened {len(breaker.opened)} times within a day and stays open"
+        return RequiredOrder(reason, f"faultbridge breaker --cluster {config.cluster} --close")
     return None
 
 

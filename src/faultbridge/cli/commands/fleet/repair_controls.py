@@ -75,6 +75,7 @@ def _breaker_documents(control: Control) -> list[Document]:
             "since": json_time(breaker.since),
             "failing": breaker.failing,
             "of": breaker.of,
+            "stays_open": breaker.stays_open,
         }
         for name, breaker in sorted(control.breakers.items())
     ]
