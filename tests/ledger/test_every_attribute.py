@@ -18,7 +18,7 @@ from faultbridge.storage.writes import Item, Key, Put
 from tests.archive.world import N1, ArchiveWorld
 from tests.builders import fault
 
-STEPS = ("note", "fault", "worse fault", "job", "rollup", "anchor", "seal")
+STEPS = ("note", "fault", "worse fault", "job", "devices", "rollup", "anchor", "seal")
 GPU = Component(ComponentType.GPU, pci="0000:c1:00", uuid="GPU-1", serial="1653")
 Path = tuple[str, ...]
 
@@ -38,6 +38,10 @@ def play(steps: list[str]) -> ArchiveWorld:
                 world.observe_faults(N1, fault("xid.79", GPU, evidence=f"raw {number}"))
             case "job":
                 world.note(N1, "job", data={"kind": "operator", "text": "job", "job_id": f"j-{number}"})
+            case "devices":
+                seen = {"uuid": f"GPU-{number}", "serial": "1653", "pci": "0000:c1:00", "index": 0, "type": "gpu"}
+                facts = {"instance_id": "i-0aaaaaaaaaaaaaaa1", "devices": [seen]}
+                world.note(N1, "devices", data={"kind": "devices", "text": "seen", "facts": facts})
             case "rollup":
                 world.rollup("train-a")
             case "anchor":
@@ -125,10 +129,11 @@ def test_a_change_of_any_proven_attribute_of_any_item_is_named(steps: list[str],
 
 
 def test_every_kind_of_item_with_a_proven_attribute_occurs_in_these_histories() -> None:
-    world = play(["fault", "worse fault", "job", "rollup", "anchor", "seal", "note"])
+    world = play(["fault", "worse fault", "job", "devices", "rollup", "anchor", "seal", "note"])
     kinds = [kind_of(Key(str(item["pk"]), str(item["sk"]))) for item in world.table.items()]
     occurring = {kind.name for kind in kinds if kind is not None and set(kind.proofs.values()) - {Proof.UNPROVEN}}
     assert occurring == {
         "entry", "node state", "cluster state", "case", "unhealthy node", "queued case", "node in the node list",
-        "seal of a stream", "job link", "device link", "cluster registration",
+        "seal of a stream", "job link", "device link", "cluster registration", "sighting of a device",
+        "device with a fault",
     }  # fmt: skip

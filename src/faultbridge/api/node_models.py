@@ -50,6 +50,16 @@ class NodeCase(ResponseModel):
     status: str
 
 
+class Probation(ResponseModel):
+    """A repaired fault: until `until`, a relapse is repaired with the next stronger action."""
+
+    case_id: str
+    code: str
+    component: Component
+    repair_action: str
+    until: Instant
+
+
 class Ignored(ResponseModel):
     """An opt-out from repair. `by` is the ARN of an operator, or `label`."""
 
@@ -82,6 +92,7 @@ class Node(ResponseModel):
     aliases: list[str]
     conditions: list[Condition]
     devices: list[Component]
+    probations: list[Probation]
     case: NodeCase | None
     last_case: str | None
     due_at: Instant | None

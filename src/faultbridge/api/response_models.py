@@ -89,6 +89,7 @@ class Case(ResponseModel):
     rule: str
     policy: str
     previous_case: str | None
+    relapse_of: str | None
 
 
 class Domain(ResponseModel):

@@ -15,6 +15,7 @@ from typing import Any
 
 from faultbridge.domain.catalog import Catalog, Kind, Recommendation, Row, Scope
 from faultbridge.domain.faults import Action, Family, Severity
+from faultbridge.domain.offenders import Odds
 
 FOLDER = Path(__file__).parent
 _ENDS_ON = ("reboot_node", "replace_node", "verified")
@@ -54,6 +55,13 @@ def nvlink5_units() -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
     """
     units: dict[str, dict[str, dict[str, Any]]] = _read_beside("nvlink5_units.json")["units"]
     return units
+
+
+@cache
+def offender_odds() -> Odds:
+    """Return the probabilities by which a card and its slot are compared."""
+    raw = _read_beside("offenders.json")
+    return Odds(float(raw["repeat"]), float(raw["background"]))
 
 
 @cache

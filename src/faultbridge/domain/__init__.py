@@ -7,11 +7,13 @@ Reading order:
 - `conditions`: faults that are active on a node, and the sources that report them.
 - `edges`: node and case statuses, and the table of legal transitions between them.
 - `cases`: one fault of one node from detection to closure, with its repair attempts.
+- `probation`: repaired faults whose relapse needs a stronger repair.
 - `nodes`: a node's complete state, its names, placement and current instance.
 - `cluster`: everything that concerns many nodes: registration, status, slots, breakers, incidents, jobs, spares.
 - `policy`: customer rules for conditions, limits and maintenance windows.
 - `entries`, `case_transitions`: timeline entries, and what one decision changes.
 - `causation`: which entry or record caused each entry.
+- `custody`, `offenders`: which devices were seen in which instance, and whether card or slot is to blame.
 - `records`, `instances`: raw records with their outcomes, and the instances that back nodes.
 - `names`, `times`, `safe_text`: validation of names, timestamps as text, and text from records for people.
 

@@ -151,7 +151,8 @@ class Case:
     is the number of attempts that do not count against the policy's limit, for example because the provider had no
     capacity or an operator paused the cluster. A `cancelled` case releases no instance: its attempt only returns the
     node to service. `incident` is the incident that an absorbed case waits for; `held_from` is the status of the case
-    before. A case keeps `incident` if its node is only verified after the incident.
+    before. A case keeps `incident` if its node is only verified after the incident. `relapse_of` is the case after
+    whose repair the fault came back while the node was on probation.
     """
 
     id: str
@@ -180,6 +181,7 @@ class Case:
     gpus: int | None = None
     incident: str | None = None
     held_from: CaseStatus | None = None
+    relapse_of: str | None = None
 
     @property
     def execution(self) -> str:
@@ -190,6 +192,11 @@ class Case:
     def counted_attempts(self) -> int:
         """Return the number of attempts that count against the policy's limit."""
         return self.attempts - self.uncounted
+
+    @property
+    def keeps_out(self) -> bool:
+        """Return whether the node stays out of service until it is verified, even if the fault ends."""
+        return self.isolate and self.relapse_of is not None
 
     @property
     def pending_approval(self) -> Approval | None:

@@ -208,8 +208,9 @@ def evidence_digest(evidence: str) -> str:
 
 
 def device_of(kind: EntryType, data: Mapping[str, Any]) -> str | None:
-    """Return the serial number or UUID of a fault entry's device, by which the entries of a device are found."""
-    if kind not in FAULT_TYPES:
+    """Return the serial number or UUID of the device of a fault or a case, by which its entries are found."""
+    if kind not in FAULT_TYPES and kind is not EntryType.CASE_STATUS:
         return None
-    component: Mapping[str, str | None] = data.get("component") or {}
+    about = data if kind in FAULT_TYPES else data.get("cause") or {}
+    component: Mapping[str, str | None] = about.get("component") or {}
     return component.get("serial") or component.get("uuid")

@@ -12,6 +12,7 @@ from faultbridge.domain.cases import Case
 from faultbridge.domain.conditions import Condition, Tombstone, worst_severity
 from faultbridge.domain.edges import NodeStatus
 from faultbridge.domain.faults import Component, Severity
+from faultbridge.domain.probation import Probation
 
 
 class NodeKey(NamedTuple):
@@ -118,6 +119,9 @@ class NodeState:
 
     Causation: `case_event` is the last entry of the latest case, and `status_event` the id of the entry of the last
     status change. The next entries name them as their cause.
+
+    `probations` are the faults whose relapse is repaired with the next stronger action.
+    `custody` lists the devices that were recorded for the current instance.
     """
 
     key: NodeKey
@@ -145,6 +149,8 @@ class NodeState:
     due_at: datetime | None = None
     case_event: CaseEvent | None = None
     status_event: str | None = None
+    probations: tuple[Probation, ...] = ()
+    custody: tuple[str, ...] = ()
 
     @property
     def registered(self) -> bool:

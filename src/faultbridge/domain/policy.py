@@ -117,7 +117,10 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The limits of a policy: concurrent repairs, attempts, ages of faults, and deadlines of each step."""
+    """The limits of a policy: concurrent repairs, attempts, ages of faults, and deadlines of each step.
+
+    A repaired node is on probation for `probation`. A relapse is verified at least at `relapse_verify_level`.
+    """
 
     concurrent: int = 2
     per_hour: int = 20
@@ -132,6 +135,8 @@ class Limits:
     launch_deadline: timedelta = timedelta(hours=8)
     verify_deadline: timedelta = timedelta(hours=2)
     verify_level: int = 3
+    probation: timedelta = timedelta(hours=24)
+    relapse_verify_level: int = 4
 
 
 _DEFAULT_RULE = Rule("default")

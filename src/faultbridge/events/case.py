@@ -54,6 +54,9 @@ class CaseStatusData(Model):
     incarnation: Incarnation | None = Field(default=None, description="Current instance and boot of the node.")
     placement: Placement | None = Field(default=None, description="Place of the node in its cluster.")
     incident_id: Text | None = Field(default=None, description="Cluster incident that absorbed the case.")
+    relapse_of: CaseId | None = Field(
+        default=None, description="Case after whose repair the fault came back while the node was on probation."
+    )
     jobs: tuple[Text, ...] = Field(default=(), description="Registered jobs that the fault affected.")
     gpus: Count | None = Field(default=None, description="Number of GPUs of the node, if known.")
     gpu_time_lost: Milliseconds | None = Field(

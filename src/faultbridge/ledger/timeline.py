@@ -21,7 +21,7 @@ from faultbridge.ledger.page_tokens import make_token, read_token
 from faultbridge.ledger.queries import node_head, query_all
 from faultbridge.ports import Clock, Table
 from faultbridge.storage import items, jobs, keys
-from faultbridge.storage.index_rows import is_of_device
+from faultbridge.storage.devices import is_of_device
 from faultbridge.storage.writes import CASES, DEVICES, TIMELINE, Index, Item, Key
 
 LATE = timedelta(minutes=2)

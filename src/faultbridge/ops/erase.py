@@ -16,7 +16,7 @@ from faultbridge.ledger.timeline import entry_data
 from faultbridge.ports import Table
 from faultbridge.registry.aliases import aliases_of
 from faultbridge.registry.roster import ROSTER
-from faultbridge.storage import items, jobs, keys
+from faultbridge.storage import devices, items, jobs, keys
 from faultbridge.storage.writes import CASES, Delete, Key
 
 
@@ -56,6 +56,8 @@ class Erase:
             for row in list(query_all(self.table, keys.cases_of(cluster, shard), index=CASES)):
                 yield from self._partition(f"CASE#{row['case_id']}")
             yield from self._partition(keys.shard_partition(cluster, shard))
+        for shard in range(devices.FAULTY_SHARDS):
+            yield from self._partition(devices.faulty_partition(cluster, shard))
         yield from self._partition(keys.reject_partition(cluster))
         registration = keys.cluster_config(cluster)
         yield from (key for key in self._partition(keys.cluster_partition(cluster)) if key != registration)
@@ -72,8 +74,10 @@ class Erase:
                 if found is not None and items.read_alias(found).key == key:
                     yield keys.alias(*alias)
         for item in list(query_all(self.table, keys.node_partition(key))):
-            if "body" in item and entry_data(item).get("job_id"):
-                yield from self._partition(jobs.job_partition(key.cluster, str(entry_data(item)["job_id"])))
+            if "body" in item:
+                if entry_data(item).get("job_id"):
+                    yield from self._partition(jobs.job_partition(key.cluster, str(entry_data(item)["job_id"])))
+                yield from devices.sighting_keys(key.stream, item, entry_data(item))
             yield Key(str(item["pk"]), str(item["sk"]))
 
     def _partition(self, pk: str) -> list[Key]:

@@ -27,6 +27,7 @@ _FAULT_TYPES = {
     ChangeKind.UPDATED: EntryType.FAULT_UPDATED,
     ChangeKind.ENDED: EntryType.FAULT_CLEARED,
 }
+_NOTE_KINDS = {ChangeKind.NOTED: "information", ChangeKind.LATE: "late_fault", ChangeKind.DEVICES: "devices"}
 
 
 def component_data(component: Component) -> dict[str, Any]:
@@ -62,7 +63,7 @@ def fault_change(change: Change, state: NodeState, catalog: str, policy: Policy)
     """Draft the entry of a changed condition; a change without a condition becomes a note."""
     if change.condition is None:
         return note(
-            kind="information" if change.kind is ChangeKind.NOTED else "late_fault",
+            kind=_NOTE_KINDS[change.kind],
             text=change.reason or (change.fault.message if change.fault else ""),
             at=change.at,
             fault=change.fault,
@@ -161,6 +162,7 @@ def case_change(
             "incarnation": incarnation_data(state.incarnation) if state else None,
             "placement": placement_data(state.placement) if state else None,
             **({"incident_id": case.incident} if case.incident else {}),
+            **({"relapse_of": case.relapse_of} if case.relapse_of else {}),
         },
         case_id=case.id,
         subject=condition_key(case.code, case.component),

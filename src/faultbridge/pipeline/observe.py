@@ -1,7 +1,7 @@
 """The stages for one node, in order: `observe` applies observations, `tick` the passing of time.
 
-observe: end conditions of the previous boot -> fold (classifies each fault) -> decide
-tick:    end quiet conditions                                                -> decide -> expire approval
+observe: end conditions of the previous boot -> record new devices -> fold (classifies each fault) -> decide
+tick:    end quiet conditions -> decide -> expire approval
 """
 
 from __future__ import annotations
@@ -13,12 +13,14 @@ from datetime import datetime
 from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.catalog import Catalog, Scope
 from faultbridge.domain.nodes import NodeState
+from faultbridge.domain.records import Outcome
 from faultbridge.pipeline.decide.approval_timeout import expire_approval
 from faultbridge.pipeline.decide.decide import decide
 from faultbridge.pipeline.decide.open_case import Rules
 from faultbridge.pipeline.fold.changes import Arrival
 from faultbridge.pipeline.fold.expire import end_scopes, expire
 from faultbridge.pipeline.fold.fold import fold
+from faultbridge.pipeline.fold.sightings import record_sightings
 
 SCOPES_ENDED_BY_REBOOT = (Scope.PROCESS, Scope.BOOT)
 
@@ -34,11 +36,13 @@ def observe(
 ) -> Transition:
     """Apply new observations to a node; with `rebooted` the conditions of the previous boot end first."""
     ended = end_scopes(state, SCOPES_ENDED_BY_REBOOT if rebooted else (), at=now, reason="reboot")
-    folded = fold(
-        ended.state, arrivals, now=now, catalog=catalog, limits=rules.policy.limits, changed=len(ended.changes)
-    )
-    decided = decide(folded.state, ended.changes + folded.changes, rules, now)
-    return replace(decided, outcomes=folded.outcomes, remaining=folded.remaining)
+    arrivals = tuple(arrivals)
+    seen = record_sightings(ended.state, arrivals)
+    changed = len(ended.changes) + seen.weight
+    folded = fold(seen.state, arrivals, now=now, catalog=catalog, limits=rules.policy.limits, changed=changed)
+    decided = decide(folded.state, ended.changes + seen.changes + folded.changes, rules, now)
+    recorded = {change.record_id: Outcome.RECORDED for change in seen.changes if change.record_id}
+    return replace(decided, outcomes={**folded.outcomes, **recorded}, remaining=folded.remaining)
 
 
 def tick(state: NodeState, *, rules: Rules, now: datetime) -> Transition:

@@ -152,6 +152,8 @@ class LimitsPart(_Part):
     launch_deadline: Duration = 8 * 3_600
     verify_deadline: Duration = 2 * 3_600
     verify_level: Annotated[int, Field(ge=1, le=4)] = 3
+    probation: Annotated[int, BeforeValidator(parse_duration), Field(ge=0, le=90 * _DAY)] = _DAY
+    relapse_verify_level: Annotated[int, Field(ge=1, le=4)] = 4
 
 
 class IncidentsPart(_Part):
@@ -186,6 +188,7 @@ DURATION_FIELDS = frozenset(
         "follow_deadline",
         "launch_deadline",
         "verify_deadline",
+        "probation",
         "approval_deadline",
         "duration",
         "quiet",

@@ -9,6 +9,7 @@ from typing import Any
 from faultbridge.domain.cases import Approval
 from faultbridge.domain.conditions import Condition
 from faultbridge.domain.nodes import Ignored, NodeState
+from faultbridge.domain.probation import Probation
 from faultbridge.domain.times import to_text
 from faultbridge.ledger.timeline import Line, is_late
 from faultbridge.pipeline.entry_builder import component_data
@@ -63,6 +64,17 @@ def _ignored(ignored: Ignored | None) -> Document | None:
     }
 
 
+def _probation(probation: Probation) -> Document:
+    """Return a probation as a document; it is over after `until`."""
+    return {
+        "case_id": probation.case_id,
+        "code": probation.code,
+        "component": component_data(probation.component),
+        "repair_action": probation.repair_action,
+        "until": _text_of(probation.until),
+    }
+
+
 def node_document(state: NodeState) -> Document:
     """Return a node as a document: its instance, active conditions, devices and live case."""
     incarnation, case = state.incarnation, state.live_case
@@ -87,6 +99,7 @@ def node_document(state: NodeState) -> Document:
         "aliases": [*state.placement.aliases, *state.placement.host_names],
         "conditions": [_condition(condition) for condition in state.active()],
         "devices": [component_data(device) for device in state.devices],
+        "probations": [_probation(one) for one in state.probations],
         "case": {"case_id": case.id, "status": case.status} if case else None,
         "last_case": state.case.id if state.case else None,
         "due_at": _text_of(state.due_at),
@@ -122,6 +135,7 @@ def case_document(view: CaseView, now: datetime) -> Document:
         "rule": case.rule,
         "policy": case.policy,
         "previous_case": case.previous_case,
+        "relapse_of": case.relapse_of,
     }
 
 

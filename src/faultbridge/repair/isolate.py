@@ -230,7 +230,7 @@ def _in_service(state: NodeState) -> bool:
 def _needs_isolation(state: NodeState, *, ordered: bool) -> bool:
     case = state.live_case
     faulty = any(condition.action.opens_case for condition in state.active())
-    return case is not None and (case.isolate or ordered) and _in_service(state) and faulty
+    return case is not None and (case.isolate or ordered) and _in_service(state) and (faulty or case.keeps_out)
 
 
 def _log(state: NodeState, decision: str, reason: str, level: int = logging.INFO, **fields: object) -> None:

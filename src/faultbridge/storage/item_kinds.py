@@ -15,6 +15,7 @@ from faultbridge.storage.writes import Key
 _NODE, _CLUSTER, _SHARD = r"NODE#[^#]+#.+", r"CLUSTER#[^#]+", r"CLUSTER#[^#]+#\d+"
 _INDEX_KEYS = "gsi1pk gsi1sk gsi2pk gsi2sk gsi3pk gsi3sk gsi4pk gsi4sk gsi5pk gsi6pk"
 _WORK = "Directs current work. It does not describe the past."
+_BY_FAULTS = "Found by the entries of the device."
 _IS_ENTRY = " Its changes are entries of the cluster's stream."
 
 ITEM_KINDS = (
@@ -40,7 +41,8 @@ ITEM_KINDS = (
         unproven="state.placement state.incarnation state.former_instances state.conditions state.tombstones "
         "state.floor state.snapshots state.noted state.devices state.isolation state.isolation_since "
         "state.isolation_overdue state.isolation_tries state.isolation_again_at state.orchestrator_lost_at "
-        "state.unverified state.ignored state.case_deferred_until state.due_at state.case_event",
+        "state.unverified state.ignored state.case_deferred_until state.due_at state.case_event "
+        "state.probations state.custody",
         limit="`state.status` and the status of `state.case` are compared with the last entries that changed them, as "
         "long as these are in the table. The other keys decide what is done next; the entries show what was done.",
     ),
@@ -60,7 +62,7 @@ ITEM_KINDS = (
         "case.id case.status case.opened_at case.closed_at case.resolution case.waiting_for case.severity",
         unproven="case.code case.component case.action case.repair_action case.rule case.policy case.isolate "
         "case.not_before case.attempts case.uncounted case.attempt case.approval case.cancelled case.reason case.marks "
-        "case.previous_case case.gpus case.incident case.held_from",
+        "case.previous_case case.gpus case.incident case.held_from case.relapse_of",
         limit="The current case of a node is compared completely with the node's state; earlier cases are not. A "
         "case is found by the entries that name it, as long as these are in the table.",
     ),
@@ -105,7 +107,15 @@ ITEM_KINDS = (
         derived="schema updated_at entry_pk entry_sk",
         limit="A link is compared as long as its entry is in the table.",
     ),
-    ItemKind("device link", r"DEV#.+", "DEVICE", derived="serial", limit="Found by the fault entries of the device."),
+    ItemKind(
+        "sighting of a device",
+        r"DEV#.+",
+        r"\d{4}-.+",
+        derived="schema updated_at cluster node instance_id pci uuid seen_at entry_pk entry_sk",
+        limit="A sighting is compared as long as its entry is in the table.",
+    ),
+    ItemKind("device with a fault", r"DEVICES#.+", ".+", derived="device", limit=_BY_FAULTS),
+    ItemKind("device link", r"DEV#.+", "DEVICE", derived="serial", limit=_BY_FAULTS),
     ItemKind("cluster registration", _CLUSTER, "CONFIG", derived="version", unproven="config", limit=_WORK),
     ItemKind("cluster in the cluster list", "CLUSTERS", r".+", unproven="cluster", limit=_WORK),
     ItemKind(

@@ -104,6 +104,7 @@ CASE: Columns = {
     "Phases": lambda one: "\n".join(f"{name:<14}{duration_text(took)}" for name, took in one["phases"].items()),
     "Rule": lambda one: f"{one['rule']} of policy {one['policy']}",
     "Previous case": lambda one: one["previous_case"],
+    "Relapse of": lambda one: one["relapse_of"],
 }
 INCIDENTS: Columns = {
     "INCIDENT": lambda one: one["incident_id"],

@@ -8,6 +8,7 @@ Rules for one node, in reading order:
 - `open_case`: creates a case.
 - `escalation`: raises the repair action of a waiting case when a worse fault joins it.
 - `repair_actions`: chooses the repair action of the next attempt.
+- `relapse`: the repair action for a fault that comes back after its repair.
 - `case_moves`: changes the status of a case and computes the node's next timer.
 - `approval_timeout`: escalates a case whose approval request was not answered in time.
 - `required_order`: the command that a node or its case waits for.

@@ -42,7 +42,8 @@ def _recovered(state: NodeState) -> bool:
     if state.status is None or not state.status.in_service or state.isolation is not Isolation.NONE:
         return False
     impaired = state.severity is not None and state.severity.rank >= Severity.WARNING.rank
-    waiting = state.live_case is not None and state.live_case.status in {CaseStatus.OPEN, CaseStatus.QUEUED}
+    case = state.live_case
+    waiting = case is not None and case.status in {CaseStatus.OPEN, CaseStatus.QUEUED} and not case.keeps_out
     unjustified = waiting and not any(condition.action.opens_case for condition in state.active())
     return unjustified or (state.status is NodeStatus.DEGRADED and not impaired)
 

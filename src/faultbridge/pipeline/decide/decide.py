@@ -23,6 +23,7 @@ from faultbridge.pipeline.decide.escalation import raise_repair_action
 from faultbridge.pipeline.decide.open_case import Cause, Rules, open_case
 from faultbridge.pipeline.decide.opt_out import opted_out_until
 from faultbridge.pipeline.decide.policy_override import apply_policy
+from faultbridge.pipeline.decide.relapse import Response, respond
 from faultbridge.pipeline.fold.changes import Change, ChangeKind
 
 
@@ -52,7 +53,8 @@ def _open_case(decided: Transition, changes: tuple[Change, ...], rules: Rules, n
         return decided
     rule = rules.policy.rule_for(condition, state.key.cluster, state.placement.instance_type)
     # Where the provider repairs, Faultbridge only verifies the node.
-    repair_action = RepairAction.VERIFY if rules.config.follows_provider else rule.repair_action(condition.action)
+    response = respond(state, condition, rule, now)
+    repair_action = RepairAction.VERIFY if rules.config.follows_provider else response.repair_action
     decided = open_case(
         decided,
         Cause(condition.code, condition.component, condition.severity, condition.action, condition.since),
@@ -60,15 +62,16 @@ def _open_case(decided: Transition, changes: tuple[Change, ...], rules: Rules, n
         now,
         rule=rule.name,
         repair_action=repair_action or next(reversed(rule.repair_actions), RepairAction.VERIFY),
-        reason=condition.code,
+        reason=f"{condition.code}: {response.text}" if response.probation else condition.code,
         isolate=rule.isolate and condition.severity.rank >= Severity.ERROR.rank,
         wait_seconds=rule.wait_seconds,
         gpus=_gpu_count(state, rules),
+        relapse_of=response.probation.case_id if response.probation else None,
     )
     case = decided.state.live_case
     if repair_action is not None or case is None:
         return decided
-    return escalate_case(decided, case, now, _escalation_reason(condition, rule))
+    return escalate_case(decided, case, now, _escalation_reason(condition, rule, response))
 
 
 def _gpu_count(state: NodeState, rules: Rules) -> int | None:
@@ -102,9 +105,11 @@ def _actionable(state: NodeState, changes: tuple[Change, ...], rules: Rules, now
     ]
 
 
-def _escalation_reason(condition: Condition, rule: Rule) -> str:
+def _escalation_reason(condition: Condition, rule: Rule, response: Response) -> str:
     if condition.action is Action.CONTACT_SUPPORT:
         return f"{condition.code} needs support: no automatic repair is known"
+    if response.probation is not None:
+        return f"{condition.code}: {response.text}; rule {rule.name} permits no stronger repair action"
     return f"rule {rule.name} permits no repair action for {condition.action.value}"
 
 
@@ -159,7 +164,8 @@ def _move_case(decided: Transition, now: datetime) -> Transition:
     if case is None or case.status not in {CaseStatus.OPEN, CaseStatus.QUEUED}:
         return decided
     in_service = state.status is not None and state.status.in_service
-    if in_service and state.isolation is Isolation.NONE and not any(one.action.opens_case for one in state.active()):
+    recovered = in_service and state.isolation is Isolation.NONE and not case.keeps_out
+    if recovered and not any(one.action.opens_case for one in state.active()):
         return resolve_case(decided, case, now)
     if case.status is CaseStatus.OPEN and case.not_before is not None and case.not_before <= now:
         queued = replace(case, status=CaseStatus.QUEUED, waiting_for=WaitingFor.BUDGET)

@@ -14,6 +14,7 @@ from faultbridge.domain.nodes import NodeState
 from faultbridge.domain.policy import Policy, Rule
 from faultbridge.pipeline import entry_builder
 from faultbridge.pipeline.decide.case_moves import drop_approval
+from faultbridge.pipeline.decide.relapse import Response, respond
 
 WAITING = frozenset({CaseStatus.OPEN, CaseStatus.QUEUED, CaseStatus.ABSORBED})
 
@@ -29,15 +30,15 @@ def raise_repair_action(
     if case is None or case.status not in WAITING or case.cancelled:
         return state, ()
     required = [
-        (repair_action, rule, condition)
+        (response.repair_action, response, rule, condition)
         for condition in joined
         for rule in [policy.rule_for(condition, state.key.cluster, state.placement.instance_type)]
-        if (repair_action := _required_repair_action(condition, rule))
+        if (response := _response(state, condition, rule, now)).repair_action
     ]
     if not required:
         return state, ()
     order = list(RepairAction)
-    repair_action, rule, condition = max(required, key=lambda requirement: order.index(requirement[0]))
+    repair_action, response, rule, condition = max(required, key=lambda requirement: order.index(requirement[0]))
     if order.index(repair_action) <= order.index(case.repair_action):
         return state, ()
     # An approval covers only the repair action that it was requested for.
@@ -49,12 +50,14 @@ def raise_repair_action(
         rule=rule.name,
         severity=max(case.severity, condition.severity, key=lambda severity: severity.rank),
         action=condition.action,
+        relapse_of=response.probation.case_id if response.probation else case.relapse_of,
     )
     return replace(state, case=raised), (_note(case, raised, condition, policy, now), *approval_over)
 
 
-def _required_repair_action(condition: Condition, rule: Rule) -> RepairAction | None:
-    return rule.repair_action(condition.action) if condition.action.opens_case and condition.known_incarnation else None
+def _response(state: NodeState, condition: Condition, rule: Rule, now: datetime) -> Response:
+    needs_case = condition.action.opens_case and condition.known_incarnation
+    return respond(state, condition, rule, now) if needs_case else Response(None)
 
 
 def _note(before: Case, raised: Case, condition: Condition, policy: Policy, now: datetime) -> Draft:

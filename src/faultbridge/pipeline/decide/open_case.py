@@ -52,6 +52,7 @@ def open_case(
     isolate: bool = False,
     wait_seconds: int | None = None,
     gpus: int | None = None,
+    relapse_of: str | None = None,
 ) -> Transition:
     """Open a case on the node of a transition; its id is derived from the entry that opens it.
 
@@ -76,6 +77,7 @@ def open_case(
         marks=marks if cause.since is None else {DETECTED: cause.since, **marks},
         previous_case=state.case.id if state.case else None,
         gpus=gpus,
+        relapse_of=relapse_of,
     )
     draft = entry_builder.case_change(None, case, now, reason, state)
     return replace(transition, state=replace(state, case=case), drafts=(*transition.drafts, draft))

@@ -43,8 +43,8 @@ _CONDITION, _REPORTER, _DIGEST, _HOUR, _TIME, _FIELD = 700, 130, 20, 26, 40, 8
 
 
 def weight(changes: Iterable[Change]) -> int:
-    """Return the number of writes for these changes: one entry each, and one index row for a device with two names."""
-    return sum(2 if change.kind is ChangeKind.BEGAN and _has_two_names(change) else 1 for change in changes)
+    """Return the number of writes for these changes: one entry each, and the rows of a device with a new fault."""
+    return sum(1 + (_names_of_device(change) if change.kind is ChangeKind.BEGAN else 0) for change in changes)
 
 
 def condition_bytes(key: str, condition: Condition) -> int:
@@ -122,9 +122,9 @@ def limit_reporters(reporters: Mapping[str, Reporter], newest: str | None = None
     return kept
 
 
-def _has_two_names(change: Change) -> bool:
+def _names_of_device(change: Change) -> int:
     component = change.condition.component if change.condition else None
-    return component is not None and bool(component.uuid and component.serial)
+    return 0 if component is None else (component.uuid is not None) + (component.serial is not None)
 
 
 def _reporter_bytes(source: str, reporter: Reporter) -> int:

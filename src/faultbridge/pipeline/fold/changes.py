@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+from typing import Any
 
 from faultbridge.domain.conditions import Condition
 from faultbridge.domain.faults import Fault, Observation
@@ -18,6 +19,7 @@ class ChangeKind(StrEnum):
     """The effect of an observation on a node.
 
     `noted`: informational, recorded at most once a day. `late`: about an earlier instance or boot.
+    `devices`: devices seen for the first time in this instance.
     """
 
     BEGAN = "began"
@@ -25,6 +27,7 @@ class ChangeKind(StrEnum):
     ENDED = "ended"
     NOTED = "noted"
     LATE = "late"
+    DEVICES = "devices"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +60,7 @@ class Change:
     record_id: str | None = None
     reason: str = ""
     changed_parts: tuple[str, ...] = ()
-    facts: Mapping[str, str] = field(default_factory=dict)
+    facts: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,7 +61,7 @@ class NodeConditions:
     @property
     def is_full(self) -> bool:
         """Return whether the commit takes no further observation."""
-        most = self._changed + 2 * len(self.changes)
+        most = self._changed + 3 * len(self.changes)
         return most >= capacity.MAX_CHANGES and self._changed + capacity.weight(self.changes) >= capacity.MAX_CHANGES
 
     def apply_fault(self, fault: Fault, arrival: Arrival) -> Outcome:

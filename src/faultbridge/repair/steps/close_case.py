@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 
 from faultbridge.domain.case_transitions import Transition
 from faultbridge.domain.cases import EXTERNAL, Attempt, Case, RepairAction, Resolution
@@ -12,6 +13,7 @@ from faultbridge.domain.faults import Severity
 from faultbridge.domain.nodes import Isolation, NodeState
 from faultbridge.errors import Transient
 from faultbridge.pipeline.decide.case_moves import move_case
+from faultbridge.pipeline.decide.relapse import start_probation
 from faultbridge.repair.attempt.progress import live_attempt, move_node, stop_timers
 from faultbridge.repair.attempt.step_context import StepContext
 from faultbridge.repair.attempt.step_contract import StepOutcome, StepResult
@@ -25,6 +27,7 @@ RESOLUTIONS = {
     RepairAction.REBOOT_NODE: Resolution.REPAIRED,
     RepairAction.REPLACE_NODE: Resolution.REPLACED,
 }
+ON_PROBATION = frozenset(RESOLUTIONS.values())
 
 
 class _FaultAfterVerification(Exception):  # noqa: N818 - an expected situation, not an error
@@ -37,7 +40,7 @@ def close_case(context: StepContext) -> StepResult:
         return context.escalate_to_operator("close was requested before the node returned to service")
     launch.terminate_unclaimed(context)
     try:
-        context.commit(_close, Actor.CLOSE)
+        context.commit(partial(_close, context), Actor.CLOSE)
     except _FaultAfterVerification:
         return _cordon_again(context)
     return StepResult(StepOutcome.DONE)
@@ -56,7 +59,7 @@ def _cordon_again(context: StepContext) -> StepResult:
     return verify_instance.revoke(context, verify_instance.faults_since_start(context.state))
 
 
-def _close(state: NodeState, now: datetime) -> Transition:
+def _close(context: StepContext, state: NodeState, now: datetime) -> Transition:
     case, attempt = live_attempt(state)
     if verify_instance.faults_since_start(state):
         raise _FaultAfterVerification
@@ -74,6 +77,9 @@ def _close(state: NodeState, now: datetime) -> Transition:
         reason="",
         closed_at=now,
     )
+    if resolution in ON_PROBATION:
+        family = context.tools.rulebook.catalog().row(case.code).family
+        state = start_probation(state, resolved, family, context.rules.policy.limits, now)
     return move_case(Transition(state, (draft,)), resolved, now, resolution.value)
 
 

@@ -158,7 +158,10 @@ def _confirm_isolation(state: NodeState, now: datetime) -> Transition:
 
 
 def _level(context: StepContext) -> int | None:
-    return context.rules.policy.rule_named(context.case.rule).verify_level
+    """Return the level of the verification, None for the verifier's own; a relapse needs a deeper one."""
+    policy = context.rules.policy
+    level = policy.rule_named(context.case.rule).verify_level
+    return level if context.case.relapse_of is None else max(level or 0, policy.limits.relapse_verify_level)
 
 
 def _start_again(context: StepContext, found: Verification) -> StepResult:

@@ -1,0 +1,90 @@
+"""`faultbridge device`: shows the history of a GPU across nodes, and repeat offenders."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from faultbridge.cli.commands.options import ClusterOption
+from faultbridge.cli.render.output import Columns, Document, examples
+from faultbridge.cli.render.times import PAST_HELP, parse_time, short_time
+from faultbridge.cli.stack.command import stack_command
+from faultbridge.cli.stack.session import Session
+from faultbridge.errors import Rejected
+
+if TYPE_CHECKING:
+    from faultbridge.domain.offenders import Offender
+
+app = typer.Typer(rich_markup_mode=None)
+
+HISTORY: Columns = {
+    "TIME (UTC)": lambda one: short_time(one["at"]),
+    "NODE": lambda one: f"{one['cluster']}/{one['node']}",
+    "INSTANCE": lambda one: one["instance_id"],
+    "SLOT": lambda one: one["slot"],
+    "KIND": lambda one: one["kind"],
+    "WHAT": lambda one: one["text"],
+    "CASE": lambda one: one["case_id"],
+}
+OFFENDERS: Columns = {
+    "DEVICE": lambda one: one["device"],
+    "INSTANCE": lambda one: one["instance_id"],
+    "SLOT": lambda one: one["slot"],
+    "FAULTS": lambda one: one["faults"],
+    "OTHER SLOTS": lambda one: f"{one['card']['faulty']} of {one['card']['number']} faulty",
+    "OTHER CARDS": lambda one: f"{one['other_cards']['faulty']} of {one['other_cards']['number']} faulty",
+    "RATIO": lambda one: f"{one['likelihood_ratio']:g}",
+    "FAVORS": lambda one: one["favors"],
+}
+
+
+@app.command("history", epilog=examples("faultbridge device history 1653524071234"))
+@stack_command
+def show_history(
+    session: Session, device: Annotated[str, typer.Argument(metavar="DEVICE", help="Serial number or UUID.")]
+) -> None:
+    """Show where a device was, its faults, and their repairs and verdicts, oldest first."""
+    from faultbridge.ledger.device_history import DeviceHistory
+
+    events = DeviceHistory(session.ports.table)(device)
+    if not events:
+        raise Rejected("unknown_device", f"no source reported the device {device}; run faultbridge node show NODE")
+    session.show((asdict(event) for event in events), HISTORY)
+
+
+@app.command("offenders", epilog=examples("faultbridge device offenders --cluster train-a --since 90d"))
+@stack_command
+def list_offenders(
+    session: Session,
+    cluster: ClusterOption,
+    since: Annotated[
+        str | None, typer.Option(metavar="TIME", help=f"Only faults recorded since this time. {PAST_HELP}")
+    ] = None,
+) -> None:
+    """List cards and slots with repeated faults, and which of the two the evidence favors.
+
+    RATIO is the likelihood ratio of a faulty card to a faulty slot. EC2 and HyperPod hide the host of an instance, so
+    a slot is a PCI address in one instance.
+    """
+    from faultbridge.data import offender_odds
+    from faultbridge.ledger.device_history import DeviceHistory
+
+    session.directory.cluster(cluster)
+    history = DeviceHistory(session.ports.table)
+    found = history.offenders(cluster, offender_odds(), parse_time(since, session.now()))
+    session.show((_document(one) for one in found), OFFENDERS)
+
+
+def _document(one: Offender) -> Document:
+    return {
+        "device": one.name,
+        "instance_id": one.place.host,
+        "slot": one.place.pci,
+        "faults": one.faults,
+        "card": {"number": one.card.number, "faulty": one.card.faulty},
+        "other_cards": {"number": one.slot.number, "faulty": one.slot.faulty},
+        "likelihood_ratio": round(one.ratio, 3),
+        "favors": one.favors,
+    }

@@ -1,0 +1,88 @@
+"""Repeat offenders: whether a card or its slot is the cause of faults that come back.
+
+A card that fails in several slots is suspect, and so is a slot in which several cards fail. The likelihood ratio
+compares both explanations by the card's other slots and the slot's other cards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from math import prod
+from typing import NamedTuple
+
+DECISIVE = 3
+"""The likelihood ratio from which one explanation is favored."""
+
+
+class Place(NamedTuple):
+    """A slot: the host that holds it, and the PCI address in the host."""
+
+    host: str
+    pci: str
+
+
+class Stay(NamedTuple):
+    """A card that was in a slot, and how many faults it had there."""
+
+    card: str
+    place: Place
+    faults: int = 0
+
+
+class Trials(NamedTuple):
+    """How many other slots of a card, or other cards of a slot, there were, and how many of them had a fault."""
+
+    number: int
+    faulty: int
+
+
+class Odds(NamedTuple):
+    """The probability of a fault where the cause is present, and where it is not; both between 0 and 1."""
+
+    repeat: float
+    background: float
+
+    def weight(self, trials: Trials) -> float:
+        """Return how much more likely the trials are when the cause took part in each of them."""
+        fault, none = self.repeat / self.background, (1 - self.repeat) / (1 - self.background)
+        return prod((fault,) * trials.faulty) * prod((none,) * (trials.number - trials.faulty))
+
+
+@dataclass(frozen=True, slots=True)
+class Offender:
+    """A card with faults in a slot: `card` counts its other slots, and `slot` the slot's other cards."""
+
+    name: str
+    place: Place
+    faults: int
+    card: Trials
+    slot: Trials
+    ratio: float
+
+    @property
+    def favors(self) -> str:
+        """Return `card` or `slot` when that explanation is clearly more likely, else `undetermined`."""
+        return "card" if self.ratio >= DECISIVE else "slot" if self.ratio <= 1 / DECISIVE else "undetermined"
+
+
+def find_offenders(stays: Iterable[Stay], odds: Odds, min_faults: int = 2) -> tuple[Offender, ...]:
+    """Return the pairs of card and slot whose card or slot had several faults, most faults first."""
+    merged: dict[tuple[str, Place], int] = {}
+    for stay in stays:
+        merged[stay.card, stay.place] = merged.get((stay.card, stay.place), 0) + stay.faults
+    known = [Stay(card, place, faults) for (card, place), faults in merged.items()]
+    found = [_offender(stay, known, odds) for stay in known if stay.faults]
+    repeated = [one for one in found if one.faults >= min_faults or one.card.faulty or one.slot.faulty]
+    return tuple(sorted(repeated, key=lambda one: (-one.faults, one.name, one.place)))
+
+
+def _offender(stay: Stay, known: Collection[Stay], odds: Odds) -> Offender:
+    card = _trials(one for one in known if one.card == stay.card and one.place != stay.place)
+    slot = _trials(one for one in known if one.place == stay.place and one.card != stay.card)
+    return Offender(stay.card, stay.place, stay.faults, card, slot, odds.weight(card) / odds.weight(slot))
+
+
+def _trials(stays: Iterable[Stay]) -> Trials:
+    counted = [one.faults > 0 for one in stays]
+    return Trials(len(counted), sum(counted))

@@ -1,0 +1,148 @@
+"""Device history: where a card was, its faults, and the repairs and verdicts of their cases, across nodes.
+
+A card is followed by its serial number or UUID, wherever it reappears.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from faultbridge.domain.entries import EntryType
+from faultbridge.domain.offenders import Odds, Offender, Place, Stay, find_offenders
+from faultbridge.ledger.queries import query_all
+from faultbridge.ledger.timeline import Timeline, TimelineQuery
+from faultbridge.ports import Table
+from faultbridge.storage import devices, keys
+
+_KINDS = {EntryType.FAULT_DETECTED.value: "fault", EntryType.FAULT_CLEARED.value: "cleared"}
+_VERDICTS = frozenset({"passed", "failed", "inconclusive"})
+_CASE_ENDS = frozenset({"escalated", "resolved", "expired"})
+_REPAIRABLE = ("error", "fatal")
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceEvent:
+    """One line of a device's history; `kind` is `seen`, `fault`, `cleared`, `case`, `repair` or `verdict`."""
+
+    at: str
+    kind: str
+    cluster: str
+    node: str
+    instance_id: str | None
+    slot: str | None
+    text: str
+    case_id: str | None = None
+    event_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceHistory:
+    """Reads the history of devices from sightings and timeline entries; writes nothing."""
+
+    table: Table
+
+    def __call__(self, device: str) -> tuple[DeviceEvent, ...]:
+        """Return the history of a device, oldest first; empty for an unknown device."""
+        events = [_seen(row) for row in self._sightings(device)]
+        cases: dict[str, set[str]] = {}
+        for line in Timeline(self.table).entries(TimelineQuery(device=device)):
+            event = _of_entry(line.event)
+            if event is not None:
+                events.append(event)
+                cases.setdefault(event.case_id or "", set()).add(event.instance_id or "")
+        for case_id, instances in cases.items():
+            events += self._repairs(case_id, instances) if case_id else ()
+        return tuple(sorted(events, key=lambda one: one.at))
+
+    def offenders(self, cluster: str, odds: Odds, since: datetime | None = None) -> tuple[Offender, ...]:
+        """Return the cards and slots of a cluster with repeated faults of severity error or worse.
+
+        A slot is a PCI address in an instance: EC2 and HyperPod hide the host of an instance.
+        """
+        stays: list[Stay] = []
+        instances: dict[str, set[str]] = {}
+        for device in self._faulty(cluster):
+            rows = (row for row in self._sightings(device) if row["cluster"] == cluster)
+            stays += (Stay(device, _place(row["instance_id"], row["pci"], device)) for row in rows)
+            types, severe = (EntryType.FAULT_DETECTED.value,), _REPAIRABLE
+            query = TimelineQuery(cluster=cluster, device=device, types=types, since=since)
+            for event in (line.event for line in Timeline(self.table).entries(query)):
+                instance = str((event["data"].get("incarnation") or {}).get("instance_id"))
+                if event["data"]["severity"] in severe:
+                    stays.append(Stay(device, _place(instance, event["data"]["component"]["pci"], device), 1))
+                    instances.setdefault(event["metadata"]["node"], set()).add(instance)
+        for node, held in instances.items():
+            stays += self._cards_of(cluster, node, held)
+        return find_offenders(stays, odds)
+
+    def _cards_of(self, cluster: str, node: str, instances: set[str]) -> Iterator[Stay]:
+        """Yield the cards that were seen in these instances of a node."""
+        query = TimelineQuery(cluster=cluster, node=node, types=(EntryType.NOTE.value,))
+        for line in Timeline(self.table).entries(query):
+            data = line.event["data"]
+            if data["kind"] == devices.DEVICES_NOTE and data["facts"]["instance_id"] in instances:
+                for seen in data["facts"]["devices"]:
+                    card = self._name(seen["serial"] or seen["uuid"])
+                    yield Stay(card, _place(data["facts"]["instance_id"], seen["pci"], card))
+
+    def _faulty(self, cluster: str) -> list[str]:
+        """Return the devices that had a fault in a cluster, each by one name."""
+        partitions = (devices.faulty_partition(cluster, shard) for shard in range(devices.FAULTY_SHARDS))
+        rows = (row for partition in partitions for row in query_all(self.table, partition))
+        return sorted({self._name(str(row["device"])) for row in rows})
+
+    def _name(self, device: str) -> str:
+        link = self.table.get(keys.device_link(device))
+        return device if link is None else str(link["serial"])
+
+    def _sightings(self, device: str) -> Iterator[Mapping[str, Any]]:
+        """Yield the sightings of a device, also those that are stored under its serial number."""
+        for name in dict.fromkeys((device, self._name(device))):
+            for row in query_all(self.table, keys.device(name), up_to=devices.LAST_SIGHTING):
+                if device == name or row["uuid"] in {None, device}:
+                    yield row
+
+    def _repairs(self, case_id: str, instances: set[str]) -> Iterator[DeviceEvent]:
+        """Yield the repairs of a case, and the verdicts about the instances that contained the device."""
+        query = TimelineQuery(case=case_id, types=(EntryType.REPLACEMENT_STEP.value,))
+        for event in (line.event for line in Timeline(self.table).entries(query)):
+            data = event["data"]
+            if data["step"] == "intent":
+                yield _event(event, "repair", f"{data['repair_action']} {data['outcome']}", data["old_instance"])
+            elif data["step"] == "verify" and data["outcome"] in _VERDICTS and data["new_instance"] in instances:
+                yield _event(event, "verdict", f"diagnostics {data['outcome']}", data["new_instance"])
+
+
+def _place(instance_id: object, pci: object, card: str) -> Place:
+    """Return the slot of a card; a slot that no source names is shared with no other card."""
+    return Place(str(instance_id), str(pci or f"unknown slot of {card}"))
+
+
+def _seen(row: Mapping[str, Any]) -> DeviceEvent:
+    place = (str(row["cluster"]), str(row["node"]), row["instance_id"], row["pci"])
+    return DeviceEvent(str(row["seen_at"]), "seen", *place, "first seen in this instance")
+
+
+def _of_entry(event: Mapping[str, Any]) -> DeviceEvent | None:
+    """Return the line of a fault, or of a case that opened, was escalated or closed; None for any other entry."""
+    data, kind = event["data"], event["metadata"]["event_type"]
+    if kind in _KINDS:
+        instance = (data["incarnation"] or {}).get("instance_id") if _KINDS[kind] == "fault" else None
+        return _event(event, _KINDS[kind], f"{data['severity']} {data['code']}", instance)
+    if kind != EntryType.CASE_STATUS.value or not (data["from"] is None or data["to"] in _CASE_ENDS):
+        return None
+    result = f", {data['resolution']}" if data["resolution"] else ""
+    return _event(event, "case", f"{data['to']}: {data['cause']['code']}, {data['repair_action']}{result}")
+
+
+def _event(event: Mapping[str, Any], kind: str, text: str, instance_id: str | None = None) -> DeviceEvent:
+    """Return a line; without an instance where the entry may already be about the successor."""
+    metadata, data = event["metadata"], event["data"]
+    slot = devices.component_of(data).get("pci")
+    return DeviceEvent(
+        metadata["occurred_at"], kind, metadata["cluster"], metadata["node"], instance_id, slot, text,
+        metadata["case_id"], metadata["event_id"],
+    )  # fmt: skip

@@ -1,0 +1,57 @@
+"""Relapse: a fault that comes back during probation needs the next stronger repair action, then an operator."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+from typing import NamedTuple
+
+from faultbridge.domain.cases import Case, RepairAction
+from faultbridge.domain.conditions import Condition
+from faultbridge.domain.faults import Family
+from faultbridge.domain.nodes import NodeState
+from faultbridge.domain.policy import Limits, Rule
+from faultbridge.domain.probation import Probation, begin_probation, find_relapse
+from faultbridge.pipeline.decide.repair_actions import next_higher
+
+_ORDER = list(RepairAction)
+
+
+class Response(NamedTuple):
+    """The repair action for a condition, None when an operator must act, and the probation that it violates."""
+
+    repair_action: RepairAction | None
+    probation: Probation | None = None
+
+    @property
+    def text(self) -> str:
+        """Return in one phrase after which repair the fault came back; empty if it is no relapse."""
+        if self.probation is None:
+            return ""
+        return f"relapse after {self.probation.repair_action.value} of case {self.probation.case_id}"
+
+
+def respond(state: NodeState, condition: Condition, rule: Rule, now: datetime) -> Response:
+    """Return the repair action of a rule for a condition, raised above the one that did not last.
+
+    Diagnostics change nothing, so a fault that comes back after them keeps its own repair action. After a replacement
+    the cause is probably outside of the instance: another replacement requires an operator.
+    """
+    required = rule.repair_action(condition.action)
+    instance = state.incarnation.instance if state.incarnation else None
+    probation = find_relapse(state.probations, condition, instance, now)
+    if probation is None or required is None or not probation.repair_action.needs_slot:
+        return Response(required, probation)
+    stronger = next_higher(probation.repair_action)
+    if stronger is None:
+        return Response(None, probation)
+    sufficient = _ORDER[max(_ORDER.index(stronger), _ORDER.index(required)) :]
+    return Response(next((one for one in sufficient if one in rule.repair_actions), None), probation)
+
+
+def start_probation(state: NodeState, case: Case, family: Family | None, limits: Limits, now: datetime) -> NodeState:
+    """Put a node on probation for the fault of a case whose repair was verified."""
+    if state.incarnation is None or not limits.probation:
+        return state
+    until, instance = now + limits.probation, state.incarnation.instance
+    return replace(state, probations=begin_probation(state.probations, case, family, instance, until, now))

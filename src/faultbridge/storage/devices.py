@@ -1,0 +1,98 @@
+"""Devices in the table: where a device was seen, which devices had faults, and the serial number of each UUID."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Any
+
+from faultbridge.domain.clusters import shard_of
+from faultbridge.domain.custody import device_id
+from faultbridge.domain.entries import Draft, Entry, EntryType
+from faultbridge.domain.times import to_text
+from faultbridge.storage import items, keys
+from faultbridge.storage.writes import Key, Put
+
+DEVICES_NOTE = "devices"
+"""The kind of the note that records devices seen in an instance; the devices are in its facts."""
+
+LAST_SIGHTING = ":"
+"""A sort key after every sighting of a device (they start with a time) and before its link."""
+
+FAULTY_SHARDS = 16
+
+
+def sighting(device: str, position: str) -> Key:
+    """Return the key of one sighting of a device."""
+    return Key(keys.device(device), position)
+
+
+def faulty_partition(cluster: str, shard: int) -> str:
+    """Return the partition of one shard of the devices that had a fault in a cluster."""
+    return f"DEVICES#{cluster}#{shard}"
+
+
+def faulty_device(cluster: str, device: str) -> Key:
+    """Return the key of the row of a device that had a fault in a cluster."""
+    return Key(faulty_partition(cluster, shard_of(device, FAULTY_SHARDS)), device)
+
+
+def component_of(data: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the component that an entry is about: that of its fault, or of its case's fault."""
+    return data.get("component") or (data.get("cause") or {}).get("component") or {}
+
+
+def is_of_device(data: Mapping[str, Any], device: str) -> bool:
+    """Return whether an entry is about this device, and not about another GPU with the same serial number."""
+    component = component_of(data)
+    uuid = component.get("uuid")
+    return uuid is None or device in {uuid, component.get("serial")}
+
+
+def device_rows(draft: Draft, entry: Entry, partition: str, now: datetime) -> Iterator[Put]:
+    """Yield the rows that an entry causes about devices."""
+    component = draft.data.get("component") or {}
+    device = device_id(component.get("serial"), component.get("uuid"))
+    if draft.type is EntryType.FAULT_DETECTED and device:
+        yield from _link(component, now)
+        yield Put(items.item(faulty_device(entry.stream.cluster, device), now, {"device": device}))
+    if draft.type is EntryType.NOTE and draft.data.get("kind") == DEVICES_NOTE:
+        for seen in draft.data["facts"]["devices"]:
+            yield from _link(seen, now)
+            yield _sighting(draft.data["facts"], seen, entry, partition, now)
+
+
+def _link(component: Mapping[str, Any], now: datetime) -> Iterator[Put]:
+    uuid, serial = component.get("uuid"), component.get("serial")
+    if uuid and serial:
+        yield Put(items.item(keys.device_link(str(uuid)), now, {"serial": str(serial)}))
+
+
+def sighting_keys(stream: str, entry: Mapping[str, Any], data: Mapping[str, Any]) -> Iterator[Key]:
+    """Yield the keys of the sightings that a stored entry recorded, from its item and its data."""
+    if data.get("kind") == DEVICES_NOTE:
+        position = (str(entry["recorded_at"]), int(entry["epoch"]), int(entry["sequence"]))
+        yield from (_sighting_key(stream, position, seen) for seen in data["facts"]["devices"])
+
+
+def _sighting_key(stream: str, position: tuple[str, int, int], seen: Mapping[str, Any]) -> Key:
+    recorded_at, epoch, sequence = position
+    uuid, serial = seen.get("uuid"), seen.get("serial")
+    return sighting(device_id(serial, uuid) or "", f"{recorded_at}#{stream}#{epoch:04d}#{sequence:012d}#{uuid or ''}")
+
+
+def _sighting(facts: Mapping[str, Any], seen: Mapping[str, Any], entry: Entry, partition: str, now: datetime) -> Put:
+    """Return the row of a sighting. It names the place itself, so that it outlives its entry in the table."""
+    stream, key = entry.stream, keys.entry(partition, entry.epoch, entry.sequence)
+    row = {
+        "cluster": stream.cluster,
+        "node": stream.node,
+        "instance_id": facts.get("instance_id"),
+        "pci": seen.get("pci"),
+        "uuid": seen.get("uuid"),
+        "seen_at": to_text(entry.recorded_at),
+        "entry_pk": key.pk,
+        "entry_sk": key.sk,
+    }
+    position = (to_text(entry.recorded_at), entry.epoch, entry.sequence)
+    return Put(items.item(_sighting_key(stream.name, position, seen), now, row))

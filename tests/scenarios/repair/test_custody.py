@@ -1,0 +1,126 @@
+"""Custody: a card is followed by its serial number or UUID through nodes, instances, faults and repairs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from faultbridge.data import offender_odds
+from faultbridge.domain.edges import CaseStatus
+from faultbridge.domain.faults import Action, Component, ComponentType, Snapshot
+from faultbridge.domain.policy import Match, Rule
+from faultbridge.ledger.device_history import DeviceEvent, DeviceHistory
+from faultbridge.ledger.verify import Verify
+from faultbridge.ops.erase import Erase
+from faultbridge.storage.writes import Put
+from tests.scenarios.world import CLUSTER, World
+
+FIRST, SECOND = "i-00000000000000001", "i-00000000000000002"
+
+
+def card(serial: str, slot: str = "c1") -> Component:
+    """Return a GPU with its serial number and its UUID in a slot."""
+    return Component(ComponentType.GPU, pci=f"0000:{slot}:00", uuid=f"GPU-{serial}", serial=serial)
+
+
+class Fleet(World):
+    """A cluster whose nodes report their cards."""
+
+    def show(self, node: int, *cards: Component) -> None:
+        """Report a health snapshot of a node with these cards, a minute later."""
+        self.advance_minutes()
+        self._observe(node, Snapshot("nvidia-smi-xml", {}, devices=cards), f"r-{node}-{self.clock.now()}")
+
+    def lose(self, node: int, device: Component) -> None:
+        """Report that a card fell off the bus, and wait until the node is replaced."""
+        self.advance_minutes()
+        self.fault_and_react(node, component=Component(ComponentType.GPU, pci=device.pci))
+        self.until(self.case_is(CaseStatus.RESOLVED, node))
+
+    def history(self, device: str) -> list[DeviceEvent]:
+        return list(DeviceHistory(self.table)(device))
+
+    def instance(self, node: int) -> str | None:
+        found = self.node(node).incarnation
+        return found.instance_id if found else None
+
+    def offenders(self) -> list[tuple[Any, ...]]:
+        found = DeviceHistory(self.table).offenders(CLUSTER, offender_odds())
+        return [(one.name, one.card, one.slot, one.favors) for one in found]
+
+
+def test_a_card_is_recorded_once_per_instance_and_slot_whatever_further_sources_list() -> None:
+    fleet = Fleet()
+    fleet.show(1, card("1"), card("2", "53"))
+    fleet.show(1, card("1"), card("2", "53"))
+    fleet.show(1, Component(ComponentType.GPU, uuid="GPU-1"))
+    assert fleet.record_history().count("note devices") == 1
+    fleet.show(1, card("2"))
+    assert [one.slot for one in fleet.history("2")] == ["0000:53:00", "0000:c1:00"]
+
+
+def test_a_card_that_comes_back_in_another_node_brings_its_faults_repairs_and_verdicts() -> None:
+    fleet = Fleet(nodes=2)
+    fleet.show(1, card("1653"))
+    fleet.lose(1, card("1653"))
+    fleet.show(2, card("1653", "53"))
+    assert [(one.kind, one.node, one.instance_id, one.text.partition(":")[0]) for one in fleet.history("1653")] == [
+        ("seen", "node-1", FIRST, "first seen in this instance"),
+        ("fault", "node-1", FIRST, "fatal xid.79"),
+        ("case", "node-1", None, "open"),
+        ("repair", "node-1", FIRST, "replace_node committed"),
+        ("cleared", "node-1", None, "fatal xid.79"),
+        ("case", "node-1", None, "resolved"),
+        ("seen", "node-2", SECOND, "first seen in this instance"),
+    ]
+    assert fleet.history("GPU-1653") == fleet.history("1653")
+    assert fleet.history("unknown") == []
+
+
+def test_the_verdict_about_a_repaired_instance_belongs_to_the_history_of_its_card() -> None:
+    fleet = Fleet(rules=(Rule("reset", Match(codes=("xid.48",)), action=Action.RESET_GPU),))
+    fleet.show(1, card("1"))
+    fleet.advance_minutes()
+    fleet.fault_and_react(component=Component(ComponentType.GPU, pci=card("1").pci), code="xid.48")
+    fleet.until(fleet.case_is(CaseStatus.RESOLVED))
+    lines = [(one.kind, one.text) for one in fleet.history("1") if one.kind in {"repair", "verdict"}]
+    assert lines == [("repair", "reset_gpu committed"), ("verdict", "diagnostics passed")]
+
+
+def test_a_card_that_fails_in_two_instances_is_favored_as_the_cause() -> None:
+    fleet = Fleet(nodes=2)
+    for node in (1, 2):
+        fleet.show(node, card("bad"), card(f"good-{node}", "53"))
+        fleet.lose(node, card("bad"))
+    assert fleet.offenders() == [("bad", (1, 1), (0, 0), "card"), ("bad", (1, 1), (0, 0), "card")]
+
+
+def test_a_slot_in_which_two_cards_fail_is_favored_as_the_cause() -> None:
+    fleet = Fleet(nodes=2)
+    fleet.show(1, card("a"))
+    fleet.show(2, card("b"))
+    for serial in ("a", "b"):
+        fleet.show(1, card(serial))
+        fleet.advance_minutes()
+        fleet.fault(
+            1, component=Component(ComponentType.GPU, pci="0000:c1:00"), code=f"xid.{48 if serial == 'a' else 79}"
+        )
+    assert {(name, slot, favors) for name, _, slot, favors in fleet.offenders()} >= {("a", (1, 1), "slot")}
+
+
+def test_one_fault_of_one_card_is_no_offender() -> None:
+    fleet = Fleet()
+    fleet.show(1, card("1"))
+    fleet.lose(1, card("1"))
+    assert fleet.offenders() == []
+
+
+def test_a_changed_sighting_is_found_by_verification_and_erased_with_its_cluster() -> None:
+    fleet = Fleet()
+    fleet.show(1, card("1"))
+    verify = Verify(fleet.table, fleet.append.stack)
+    assert verify(CLUSTER).breaks == []
+    (row,) = (item for item in fleet.table.items() if item["pk"] == "DEV#1")
+    fleet.table.write(Put({**row, "instance_id": SECOND}))
+    assert [one.object for one in verify(CLUSTER).breaks] == [f"{row['pk']} {row['sk']}"]
+    Erase(fleet.table)(CLUSTER)
+    assert [item["pk"] for item in fleet.table.items() if CLUSTER in str(item)] == []
