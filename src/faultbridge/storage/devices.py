@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
-from faultbridge.domain.clusters import shard_of
+from faultbridge.domain.cluster.config import shard_of
 from faultbridge.domain.custody import device_id
 from faultbridge.domain.entries import Draft, Entry, EntryType
 from faultbridge.domain.times import to_text
