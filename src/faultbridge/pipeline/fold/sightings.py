@@ -31,11 +31,16 @@ def record_sightings(state: NodeState, arrivals: Iterable[Arrival]) -> Sightings
         certain = incarnation is not None and arrival.incarnation is IncarnationMatch.CURRENT
         if incarnation is None or not certain or not isinstance(snapshot, Snapshot):
             continue
-        custody, new = take_custody(state.custody, incarnation.instance, snapshot.devices)
+        custody, new = take_custody(state.custody, incarnation.instance, _devices(snapshot))
         if new:
             change = _change(new, incarnation.instance_id, arrival)
             return Sightings(replace(state, custody=custody), (change,), 1 + 2 * len(new))
     return Sightings(state)
+
+
+def _devices(snapshot: Snapshot) -> Iterable[Component]:
+    """Return the devices that a snapshot lists, or else those that it could check."""
+    return snapshot.devices or dict.fromkeys(one for covered in snapshot.covers.values() for one in covered)
 
 
 def _change(seen: tuple[Component, ...], instance_id: str | None, arrival: Arrival) -> Change:

@@ -1,0 +1,52 @@
+"""`faultbridge device`, from a source's text to the history of a card and the list of offenders."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from tests.builders import KEY
+from tests.cli.desk import Desk
+from tests.world import XID_79
+
+CARD = """<nvidia_smi_log><attached_gpus>1</attached_gpus><gpu id="00000000:C1:00.0"><serial>1653</serial>
+<uuid>GPU-5b1f2c3d-0000-0000-0000-000000001653</uuid><minor_number>0</minor_number></gpu></nvidia_smi_log>"""
+UUID = "GPU-5b1f2c3d-0000-0000-0000-000000001653"
+
+
+def report(desk: Desk, node: str = KEY.node) -> None:
+    """Let a node report its card, and a minute later that the card fell off the bus."""
+    desk.world.ports.clock.advance(timedelta(minutes=5))
+    for text, source in ((CARD, "nvidia-smi-xml"), (XID_79, "kernel-log")):
+        found = desk.world.app.ingestion.ingest([desk.world.message(text, source=source, node=node)])
+        assert not found.reasons
+        desk.world.ports.clock.advance(timedelta(minutes=1))
+
+
+def test_the_history_of_a_card_is_found_by_its_serial_number_and_by_its_uuid(desk: Desk) -> None:
+    report(desk)
+    lines = desk.json("device", "history", "1653")
+    assert [(one["kind"], one["node"], one["slot"]) for one in lines] == [
+        ("seen", KEY.node, "0000:c1:00"),
+        ("fault", KEY.node, "0000:c1:00"),
+        ("case", KEY.node, "0000:c1:00"),
+    ]
+    assert desk.json("device", "history", UUID) == lines
+    assert "fatal xid.79" in desk("device", "history", "1653").out
+
+
+def test_a_card_that_failed_in_two_nodes_is_listed_as_the_probable_cause(desk: Desk) -> None:
+    desk.world.register_node("other")
+    report(desk)
+    assert desk.json("device", "offenders", "--cluster", KEY.cluster) == []
+    report(desk, "other")
+    found = desk.json("device", "offenders", "--cluster", KEY.cluster)
+    assert {(one["device"], one["favors"], one["card"]["faulty"], one["likelihood_ratio"]) for one in found} == {
+        ("1653", "card", 1, 5.4)
+    }
+    assert "1 of 1 faulty" in desk("device", "offenders", "--cluster", KEY.cluster).out
+    assert desk.json("device", "offenders", "--cluster", KEY.cluster, "--since", "1s") == []
+
+
+def test_an_unknown_device_and_an_unknown_cluster_are_named(desk: Desk) -> None:
+    assert "no source reported the device 4711" in desk("device", "history", "4711").err
+    assert "nowhere is not registered" in desk("device", "offenders", "--cluster", "nowhere").err

@@ -1,0 +1,46 @@
+"""Whether a card or its slot explains repeated faults."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from faultbridge.data import offender_odds
+from faultbridge.domain.offenders import Place, Stay, Trials, find_offenders
+
+ODDS = offender_odds()
+TRIALS = st.builds(lambda faulty, none: Trials(faulty + none, faulty), st.integers(0, 20), st.integers(0, 20))
+
+
+def stays(card: Trials, slot: Trials) -> list[Stay]:
+    """Return one card with a fault in one slot, its other slots, and the slot's other cards."""
+    here = Place("host", "slot")
+    return [
+        Stay("card", here, 1),
+        *(Stay("card", Place(f"host-{number}", "slot"), int(number < card.faulty)) for number in range(card.number)),
+        *(Stay(f"card-{number}", here, int(number < slot.faulty)) for number in range(slot.number)),
+    ]
+
+
+@given(TRIALS, TRIALS)
+def test_exchanging_card_and_slot_inverts_the_ratio(card: Trials, slot: Trials) -> None:
+    product = (ODDS.weight(card) / ODDS.weight(slot)) * (ODDS.weight(slot) / ODDS.weight(card))
+    assert abs(product - 1) < 1e-9
+
+
+@given(TRIALS, TRIALS)
+def test_each_pair_is_counted_once_and_a_further_faulty_slot_speaks_against_the_card(
+    card: Trials, slot: Trials
+) -> None:
+    found = {(one.name, one.place): one for one in find_offenders(stays(card, slot), ODDS)}
+    one = found.get(("card", Place("host", "slot")))
+    assert (one is None) is (card.faulty + slot.faulty == 0)
+    if one is not None:
+        assert (one.card, one.slot) == (card, slot)
+        worse = Trials(card.number + 1, card.faulty + 1)
+        assert ODDS.weight(worse) / ODDS.weight(slot) > one.ratio
+
+
+def test_equal_evidence_favors_neither() -> None:
+    (first, *_) = find_offenders(stays(Trials(1, 1), Trials(1, 1)), ODDS)
+    assert (first.ratio, first.favors) == (1, "undetermined")

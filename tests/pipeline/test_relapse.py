@@ -1,0 +1,77 @@
+"""Which repair action a fault gets after a repair that did not last."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from faultbridge.domain.cases import REPAIR_ACTION_OF, RepairAction
+from faultbridge.domain.conditions import Condition
+from faultbridge.domain.faults import Action, Family
+from faultbridge.domain.policy import Rule
+from faultbridge.domain.probation import MAX_PROBATIONS, Probation
+from faultbridge.pipeline.decide.relapse import respond
+from faultbridge.pipeline.fold.condition_updates import new_condition
+from tests.builders import CATALOG, GPU, NOON, OTHER_GPU, after, arrival, fault, node
+
+ORDER = list(RepairAction)
+UNTIL = after(hours=24)
+
+
+def condition(code: str = "xid.79", **others: object) -> Condition:
+    seen = CATALOG.classify(fault(code))
+    return replace(new_condition(code, CATALOG.row(code), seen, arrival(seen), None), **others)  # type: ignore[arg-type]
+
+
+def probation(action: RepairAction, code: str = "xid.79", **others: object) -> Probation:
+    return replace(Probation("c-1", code, GPU, action, 1, UNTIL), **others)  # type: ignore[arg-type]
+
+
+@given(st.sampled_from(ORDER), st.sampled_from([*REPAIR_ACTION_OF]), st.sets(st.sampled_from(ORDER)))
+def test_a_relapse_never_repeats_a_disruptive_action_and_never_weakens_the_required_one(
+    before: RepairAction, action: Action, permitted: set[RepairAction]
+) -> None:
+    rule = Rule("r", repair_actions=tuple(sorted(permitted, key=ORDER.index)))
+    found = condition(action=action)
+    required = rule.repair_action(action)
+    response = respond(node(probations=(probation(before),)), found, rule, NOON)
+    assert response.probation is not None
+    if response.repair_action is None:
+        assert required is None or not any(ORDER.index(one) > ORDER.index(before) for one in permitted & {*ORDER})
+        return
+    assert required is not None
+    assert ORDER.index(response.repair_action) >= ORDER.index(required)
+    assert not before.needs_slot or ORDER.index(response.repair_action) > ORDER.index(before)
+
+
+@given(st.timedeltas(min_value=timedelta(0), max_value=timedelta(days=3)))
+def test_probation_ends_at_its_time(passed: timedelta) -> None:
+    state = node(probations=(probation(RepairAction.RESET_GPU),))
+    response = respond(state, condition(), Rule("r"), NOON + passed)
+    assert (response.probation is not None) is (NOON + passed < UNTIL)
+
+
+def test_a_relapse_has_the_code_the_family_or_the_device_of_the_repaired_fault() -> None:
+    reset, replaced = probation(RepairAction.RESET_GPU, "xid.48"), probation(RepairAction.REPLACE_NODE, "xid.48")
+    assert reset.is_relapse(condition("xid.48", component=OTHER_GPU))
+    assert reset.is_relapse(condition("xid.79"))
+    assert not reset.is_relapse(condition("xid.79", component=OTHER_GPU))
+    assert not replaced.is_relapse(condition("xid.79"))
+    family = replace(replaced, family=Family.NETWORK)
+    assert family.is_relapse(condition("xid.79", family=Family.NETWORK))
+
+
+def test_another_instance_of_the_node_is_not_on_probation() -> None:
+    state = node(probations=(probation(RepairAction.RESET_GPU, instance=7),))
+    assert respond(state, condition(), Rule("r"), NOON).probation is None
+
+
+def test_a_node_keeps_few_probations_and_the_strongest_action_of_them_counts() -> None:
+    state = node(probations=(probation(RepairAction.REBOOT_NODE), probation(RepairAction.RESET_GPU, "xid.48")))
+    response = respond(state, condition(action=Action.RESET_GPU), Rule("r"), NOON)
+    assert response.repair_action is RepairAction.REPLACE_NODE
+    assert "relapse after reboot_node" in response.text
+    assert MAX_PROBATIONS == 8
