@@ -29,7 +29,7 @@ def test_exchanging_card_and_slot_inverts_the_ratio(card: Trials, slot: Trials) 
 
 
 @given(TRIALS, TRIALS)
-def test_each_pair_is_counted_once_and_a_further_faulty_slot_speaks_against_the_card(
+def test_each_pair_is_counted_once_and_a_further_faulty_slot_raises_the_ratio_of_the_card(
     card: Trials, slot: Trials
 ) -> None:
     found = {(one.name, one.place): one for one in find_offenders(stays(card, slot), ODDS)}
