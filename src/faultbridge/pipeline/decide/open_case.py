@@ -59,7 +59,6 @@ def open_case(
     With `wait_seconds` the case is queued after that time. Without it the caller queues the case.
     """
     state = transition.state
-    marks = {CaseStatus.OPEN.value: now}
     case = Case(
         id=case_id(rules.stack_id, state.key.cluster, state.key.node, state.head.epoch, state.head.sequence + 1),
         status=CaseStatus.OPEN,
@@ -74,7 +73,7 @@ def open_case(
         isolate=isolate,
         waiting_for=WaitingFor.WAIT if wait_seconds else None,
         not_before=None if wait_seconds is None else now + timedelta(seconds=wait_seconds),
-        marks=marks if cause.since is None else {DETECTED: cause.since, **marks},
+        marks={**({DETECTED: cause.since} if cause.since else {}), CaseStatus.OPEN.value: now},
         previous_case=state.case.id if state.case else None,
         gpus=gpus,
         relapse_of=relapse_of,
