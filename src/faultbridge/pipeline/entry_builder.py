@@ -161,16 +161,11 @@ def case_change(
             "policy": case.policy,
             "incarnation": incarnation_data(state.incarnation) if state else None,
             "placement": placement_data(state.placement) if state else None,
-            **{name: value for name, value in _earlier(case) if value},
+            **{name: one for name, one in (("incident_id", case.incident), ("relapse_of", case.relapse_of)) if one},
         },
         case_id=case.id,
         subject=condition_key(case.code, case.component),
     )
-
-
-def _earlier(case: Case) -> tuple[tuple[str, str | None], ...]:
-    """Return the incident that a case waited for, and the case whose fault came back."""
-    return ("incident_id", case.incident), ("relapse_of", case.relapse_of)
 
 
 def _cause_data(case: Case, state: NodeState | None) -> dict[str, Any]:
