@@ -88,7 +88,7 @@ class LineBatch:
         return self.full or new_lines_due or repeats_due
 
     def take(self, now: float) -> bytes:
-        """Return all lines as text, repeated lines last, and empty the batch.
+        """Return all lines as one text, with the repeated lines at the end, and empty the batch.
 
         The text contains the log up to `position`.
         """

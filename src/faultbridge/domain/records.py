@@ -14,9 +14,9 @@ CANARY = "canary"
 class RawRecord:
     """One message of one source, not yet decoded.
 
-    `received_at` is when the queue first accepted the record, by the queue's clock. `sent_at` is the time of the
-    sender's clock as far as `received_at` makes it plausible (`pipeline.normalize.timestamp`). `node` is the
-    sender's name for the node: a host name, an instance id, a Slurm or Kubernetes name, or None.
+    `received_at` is when the queue first accepted the record, by the queue's clock. `sent_at` is when the sender sent
+    it, by its own clock; if that time is implausible, it is `received_at` (`pipeline.normalize.timestamp`). `node` is
+    the sender's name for the node: a host name, an instance id, a Slurm or Kubernetes name, or None.
     """
 
     record_id: str

@@ -131,7 +131,7 @@ def summary_page(
 
 
 def resolved_summary(summary: Page, now: datetime) -> Page:
-    """Return the resolve of a summary."""
+    """Return the page that resolves a summary of withheld pages."""
     return replace(
         summary,
         state=PageState.RESOLVED,

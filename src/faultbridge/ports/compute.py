@@ -63,7 +63,7 @@ class CallResult:
 
     @property
     def inconclusive(self) -> bool:
-        """Return whether nothing was learned: no response, or a call refused for load or a concurrent change."""
+        """Return whether the result is unknown: no response, or a refusal because of load or a concurrent change."""
         return self.no_response or self.failure in _INCONCLUSIVE
 
 

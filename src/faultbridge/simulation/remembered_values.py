@@ -1,6 +1,6 @@
-"""Remembered values: each stored value of the large types is decoded once and each domain value encoded once.
+"""Remembered values: decode and encode each large value of a simulation run only once.
 
-Both kinds of values never change, so that a run is the same with and without this, but shorter.
+Both the stored and the domain values never change, so the results of a run are the same, in less time.
 """
 
 from __future__ import annotations

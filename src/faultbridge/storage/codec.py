@@ -79,7 +79,7 @@ def load(kind: type[T], value: Mapping[str, Any]) -> T:
 
 
 def wrap_codec(kinds: Iterable[type], wrap_load: Callable[[_Load], _Load], wrap_dump: Callable[[_Dump], _Dump]) -> None:
-    """Wrap how these types are loaded and dumped from now on; a type stands after the types of its fields."""
+    """Wrap how these types are loaded and dumped from now on. `kinds` lists each type after the types of its fields."""
     _LOADERS.clear()
     _DUMPERS.clear()
     for kind in kinds:

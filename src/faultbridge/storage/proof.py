@@ -24,11 +24,12 @@ class Proof(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ItemKind:
-    """One kind of item: patterns of its keys, and the names of its attributes by their proof.
+    """One kind of item: patterns of its keys, and how each of its attributes is proven.
 
-    Every item has `pk`, `sk`, `schema` and `updated_at`; the last two are unproven unless listed. `state.head` names
-    one key of the mapping `state`. `may_lack` names derived attributes whose absence is not detected. `limit` explains
-    what the unproven attributes are used for, or when a derived attribute is not compared.
+    `hashed`, `derived` and `unproven` list the attributes with that proof; `state.head` is one key of the mapping
+    `state`. Every item has `pk`, `sk`, `schema` and `updated_at`; the last two are unproven unless listed. `may_lack`
+    names derived attributes whose absence is not detected. `limit` explains what the unproven attributes are used for,
+    or when a derived attribute is not compared.
     """
 
     name: str

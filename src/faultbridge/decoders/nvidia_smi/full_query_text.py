@@ -89,7 +89,10 @@ def read_full_query(text: str) -> FullQuery:
 
 
 def _is_cut_off(text: str, gpus: list[_Gpu]) -> bool:
-    """Return whether a whole output lacks the last section of a GPU; a part of an output has no such section."""
+    """Return whether the output ends before the last section (processes) of its last GPU.
+
+    The output of a single section has no such section: it is cut off only if its last line is incomplete.
+    """
     last = gpus[-1].fields
     if "product_name" not in last or any(path.partition("/")[0] == "processes" for path in last):
         return False

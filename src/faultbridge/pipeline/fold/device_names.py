@@ -1,4 +1,4 @@
-"""Device names: give stored keys the name under which the node's device list now identifies a device.
+"""Device names: rename stored keys when a device becomes known by another name.
 
 The same GPU is first known by its index and later by its PCI address. Its conditions, its tombstones and its notes are
 stored under the name; without a renaming, a repeated record of an ended fault would open a new condition.

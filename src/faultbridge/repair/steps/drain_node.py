@@ -44,7 +44,7 @@ def drain_node(context: StepContext) -> StepResult:
 def on_timeout(context: StepContext, reason: str) -> StepResult:
     """After the deadline: continue if the fault is fatal, because no work can run; else queue the case.
 
-    A drain about which the orchestrator said nothing is never forced: its work was not asked to leave.
+    If the orchestrator did not answer, the drain is not forced, because nothing asked the work to leave.
     """
     if context.state.orchestrator_lost_at is not None:
         return _hold(context, reason)
@@ -110,7 +110,7 @@ def _answer(call: Callable[[], CallResult]) -> CallResult:
 
 
 def _orchestrator_answers(state: NodeState, now: datetime) -> Transition:
-    """End the backoff. The time without an answer is added to the deadline: no work was asked to leave in it."""
+    """End the backoff and add its time to the deadline, because nothing asked the work to leave in that time."""
     _, attempt = live_attempt(state)
     lost_at = max(state.orchestrator_lost_at or now, attempt.since or now)
     later = update_attempt(state, deadline=(attempt.deadline or now) + (now - lost_at))

@@ -17,7 +17,8 @@ def _refuse(*_: object, **__: object) -> NoReturn:
 class StoredMapping(dict[str, Value]):
     """A mapping in the table.
 
-    Once they were needed, `length` is that of its text, and `decoded` holds a decoder with the value it returned.
+    `length` is the length of its text, and `decoded` a decoder with its result. Both are None until they are first
+    needed.
     """
 
     length: int | None = None

@@ -37,7 +37,7 @@ def _illegal_changes(view: SystemView) -> Iterator[str]:
 
 
 def _unverified(view: SystemView) -> Iterator[str]:
-    """Find changes into service that no passed verification of the same case precedes."""
+    """Find changes into service without an earlier passed verification of the same case."""
     for state in view.nodes:
         passed: set[tuple[str, int]] = set()
         for body in view.entries_of(state):
