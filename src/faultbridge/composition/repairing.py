@@ -179,6 +179,8 @@ class Operations:
     @cached_property
     def sweep(self) -> Sweep:
         """Return the service that performs due and unfinished work each minute."""
+        from faultbridge.data.detectors import detectors
+        from faultbridge.findings.compare_peers import ComparePeers
         from faultbridge.ops.sweep import Sweep
         from faultbridge.repair.attempt.leaked_slots import ReleaseLeakedSlots
         from faultbridge.repair.attempt.recovery import RecoverAttempts
@@ -203,6 +205,7 @@ class Operations:
             reconcile_spares=ReconcileSpares(SparePool(ports.table, ports.clock), repair.step_runner.tools),
             publish=of.ledger.publish.from_table,
             retry_reject=of.ingestion.rejects.retry_at,
+            compare_peers=ComparePeers(of.ledger.append, of.rules.rulebook, detectors()),
         )
 
     @cached_property

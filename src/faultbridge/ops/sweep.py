@@ -5,7 +5,8 @@ One sweep runs these parts in order; a failed part does not stop the others:
 1. publish entries that the stream did not publish within two minutes,
 2. process due timers: retry rejected records, end waiting periods, recover attempts, report missing heartbeats,
 3. for each cluster: update incidents and breakers, release leaked slots, reconcile spares, open postponed cases,
-   isolate nodes, record job impact, recompute the cluster status, start admitted repairs if incidents are up to date.
+   isolate nodes, record job impact, recompute the cluster status, start admitted repairs if incidents are up to date,
+   and compare nodes with their peers.
 
 Each part gets an equal share of the remaining time. Shards and clusters are taken in a random order that changes each
 minute: in a fixed order, the last shards would never be reached under overload.
@@ -81,7 +82,7 @@ class SweepResult:
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """Runs one sweep; `publish` and `retry_reject` receive the keys of waiting items."""
+    """Runs one sweep; `publish` and `retry_reject` receive the keys of waiting items, `compare_peers` a cluster."""
 
     table: Table
     clock: Clock
@@ -99,6 +100,7 @@ class Sweep:
     reconcile_spares: ReconcileSpares
     publish: Callable[[Sequence[Key]], object]
     retry_reject: Callable[[Key], object]
+    compare_peers: Callable[[str], object] = lambda _cluster: None
 
     def __call__(self, seconds: float = 40) -> SweepResult:
         """Sweep for at most this many seconds; failures are part of the result, and none is raised."""
@@ -189,6 +191,8 @@ class Sweep:
             if correlated:
                 with failures.collect(f"dispatching repairs of {cluster}"):
                     self.dispatch(cluster)
+            with failures.collect(f"comparing the nodes of {cluster}"):
+                self.compare_peers(cluster)
             result.clusters += 1
 
     def _open_postponed(self, cluster: str, result: SweepResult) -> None:

@@ -9,6 +9,7 @@ Nothing here calls AWS: `adapters/dynamodb` executes the writes, and a fake tabl
 - `projections`: rows derived from a node's state: unhealthy nodes, repair queue, case index.
 - `jobs`, `rejects`: the items of training jobs and of rejected records.
 - `index_rows`: rows that lead from a job or a device to its entries.
+- `findings`: findings of detectors, and the totals to compare with.
 - `devices`: where devices were seen, and which had faults.
 - `proof`, `item_kinds`: how `faultbridge verify` proves each attribute of each kind of item.
 - `upcasts`: reads items that earlier releases wrote.

@@ -15,6 +15,7 @@ from faultbridge.storage.writes import Key
 _NODE, _CLUSTER, _SHARD = r"NODE#[^#]+#.+", r"CLUSTER#[^#]+", r"CLUSTER#[^#]+#\d+"
 _INDEX_KEYS = "gsi1pk gsi1sk gsi2pk gsi2sk gsi3pk gsi3sk gsi4pk gsi4sk gsi5pk gsi6pk"
 _WORK = "Directs current work. It does not describe the past."
+_OPEN = "Its beginning, its end and its marks are entries of the node."
 _BY_FAULTS = "Found by the entries of the device."
 _IS_ENTRY = " Its changes are entries of the cluster's stream."
 
@@ -114,6 +115,8 @@ ITEM_KINDS = (
         derived="schema updated_at cluster node instance_id pci uuid seen_at entry_pk entry_sk",
         limit="A sighting is compared as long as its entry is in the table.",
     ),
+    ItemKind("finding", _CLUSTER, r"FINDING#.+", unproven="finding expires_at", limit=_OPEN),
+    ItemKind("totals of peers", _CLUSTER, r"PEERS#.+", unproven="at baselines", limit=_WORK),
     ItemKind("device with a fault", r"DEVICES#.+", ".+", derived="device", limit=_BY_FAULTS),
     ItemKind("device link", r"DEV#.+", "DEVICE", derived="serial", limit=_BY_FAULTS),
     ItemKind("cluster registration", _CLUSTER, "CONFIG", derived="version", unproven="config", limit=_WORK),

@@ -1,0 +1,129 @@
+"""`faultbridge finding`: shows signs of grey failures, and records whether they were right.
+
+Detectors run in shadow: a finding repairs, isolates and pages nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from faultbridge.cli.commands.options import ReasonOption
+from faultbridge.cli.render.output import Columns, Document, examples
+from faultbridge.cli.render.times import json_time, short_time
+from faultbridge.cli.stack.command import stack_command
+from faultbridge.cli.stack.session import Session
+from faultbridge.domain.findings import Mark
+
+if TYPE_CHECKING:
+    from faultbridge.domain.findings import Finding
+    from faultbridge.findings.marks import Marks
+
+app = typer.Typer(rich_markup_mode=None)
+
+_EXAMPLE_ID = "f-abcdefghijklmnop"
+ClusterFilter = Annotated[str | None, typer.Option("--cluster", metavar="CLUSTER", help="Only this cluster.")]
+FindingArgument = Annotated[str, typer.Argument(metavar="ID", help="Id of the finding.")]
+FINDINGS: Columns = {
+    "FINDING": lambda one: one["finding_id"],
+    "NODE": lambda one: f"{one['cluster']}/{one['node']}",
+    "DETECTOR": lambda one: one["detector"],
+    "PER HOUR": lambda one: one["value"],
+    "MEDIAN": lambda one: one["median"],
+    "PEERS": lambda one: one["peers"],
+    "OPENED": lambda one: short_time(one["opened_at"]),
+    "MARK": lambda one: one["mark"],
+}
+FINDING: Columns = {
+    "Finding": lambda one: one["finding_id"],
+    "Node": lambda one: f"{one['cluster']}/{one['node']}",
+    "Detector": lambda one: one["detector"],
+    "Rise": lambda one: f"{one['value']} an hour; the median of {one['peers']} peers is {one['median']}",
+    "Opened": lambda one: short_time(one["opened_at"]),
+    "Ended": lambda one: short_time(one["ended_at"]),
+    "Mark": lambda one: one["mark"],
+    "Marked by": lambda one: one["marked_by"],
+    "Reason": lambda one: one["reason"],
+}
+DETECTORS: Columns = {
+    "DETECTOR": lambda one: one["detector"],
+    "FINDINGS": lambda one: one["findings"],
+    "RIGHT": lambda one: one["right"],
+    "WRONG": lambda one: one["wrong"],
+    "PRECISION": lambda one: None if one["precision_percent"] is None else f"{one['precision_percent']} %",
+}
+
+
+@app.command("list", epilog=examples("faultbridge finding list", "faultbridge finding list --cluster train-a --all"))
+@stack_command
+def list_findings(
+    session: Session,
+    cluster: ClusterFilter = None,
+    ended: Annotated[bool, typer.Option("--all", help="Also the findings that ended in the last year.")] = False,
+) -> None:
+    """List the nodes that are far above their peers, oldest finding first."""
+    found = _marks(session).list(_clusters(session, cluster), ended=ended)
+    session.show((_document(one) for one in found), FINDINGS)
+
+
+@app.command("show", epilog=examples(f"faultbridge finding show {_EXAMPLE_ID}"))
+@stack_command
+def show_finding(session: Session, finding: FindingArgument) -> None:
+    """Show a finding and its mark."""
+    session.show_one(_document(_marks(session).show(finding)), FINDING)
+
+
+@app.command("mark", epilog=examples(f"faultbridge finding mark {_EXAMPLE_ID} right --reason 'bad cable replaced'"))
+@stack_command
+def mark_finding(
+    session: Session,
+    finding: FindingArgument,
+    mark: Annotated[Mark, typer.Argument(metavar="right|wrong", help="Whether the node had a defect.")],
+    reason: ReasonOption = "",
+) -> None:
+    """Record whether a finding was right. The marks are the recorded precision of its detector."""
+    session.show_one(_document(_marks(session).mark(finding, mark, session.operator, reason)), FINDING)
+
+
+@app.command("precision", epilog=examples("faultbridge finding precision", "faultbridge finding precision --json"))
+@stack_command
+def show_precision(session: Session, cluster: ClusterFilter = None) -> None:
+    """Show how many findings of each detector were right, of those that were marked."""
+    from faultbridge.data.detectors import detectors
+
+    marks = _marks(session)
+    found = marks.precision(detectors(), marks.list(_clusters(session, cluster), ended=True))
+    session.show(({**asdict(one), "precision_percent": one.percent} for one in found), DETECTORS)
+
+
+def _clusters(session: Session, cluster: str | None) -> list[str]:
+    if cluster is not None:
+        session.directory.cluster(cluster)
+        return [cluster]
+    return [view.config.cluster for view in session.directory.clusters()]
+
+
+def _marks(session: Session) -> Marks:
+    from faultbridge.findings.marks import Marks
+
+    return Marks(session.application.ledger.append, session.application.rules.rulebook)
+
+
+def _document(one: Finding) -> Document:
+    return {
+        "finding_id": one.id,
+        "cluster": one.cluster,
+        "node": one.node,
+        "detector": one.detector,
+        "value": one.value,
+        "median": one.median,
+        "score": one.score / 100,
+        "peers": one.peers,
+        "opened_at": json_time(one.opened_at),
+        "ended_at": json_time(one.ended_at),
+        "mark": one.mark,
+        "marked_by": one.marked_by,
+        "reason": one.reason,
+    }

@@ -1,0 +1,17 @@
+"""Packaged detectors of grey failures: what each adds up, and how far above its peers a node must be."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+
+from faultbridge.domain.findings import Detector
+
+_FILE = Path(__file__).parent / "detectors.json"
+
+
+@cache
+def detectors() -> tuple[Detector, ...]:
+    """Return every detector."""
+    return tuple(Detector(**{**row, "counters": tuple(row["counters"])}) for row in json.loads(_FILE.read_bytes()))

@@ -1,0 +1,159 @@
+"""Compare peers: once an hour, open a finding for each node far above its peers, and end those that no longer are.
+
+Nothing else follows from a finding: detectors run in shadow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from faultbridge.domain.case_transitions import Transition
+from faultbridge.domain.cases import Case
+from faultbridge.domain.cluster.config import ClusterConfig, shard_of
+from faultbridge.domain.edges import Actor
+from faultbridge.domain.faults import Severity
+from faultbridge.domain.findings import RIGHT_WITHIN, Baseline, Detector, Finding, Mark, finding_id
+from faultbridge.domain.nodes import NodeKey, NodeState
+from faultbridge.errors import Conflict
+from faultbridge.findings.peer_totals import STALE, Total, read_totals
+from faultbridge.ledger.append import Append
+from faultbridge.ledger.queries import node_names, query_all
+from faultbridge.log import log_cause
+from faultbridge.pipeline import entry_builder
+from faultbridge.pipeline.peers import Outlier, find_outliers, rise_per_hour
+from faultbridge.rules.rulebook import Rulebook, rules_of
+from faultbridge.storage import findings as stored
+from faultbridge.storage.writes import Absent, Equals, Put
+
+INTERVAL = timedelta(hours=1)
+Streaks = Mapping[tuple[str, str], tuple[Baseline, Outlier | None]]
+"""The new baseline of each node and detector, and the outlier that it is now."""
+
+
+@dataclass(frozen=True, slots=True)
+class ComparePeers:
+    """Compares the nodes of one cluster; a second call within the hour does nothing."""
+
+    append: Append
+    rulebook: Rulebook
+    detectors: Sequence[Detector]
+
+    def __call__(self, cluster: str) -> int:
+        """Compare the nodes of a cluster; returns the number of findings opened."""
+        table, now = self.append.table, self.append.clock.now()
+        first = table.get(stored.baselines_key(cluster, 0))
+        if first is not None and now - stored.read_baselines(first).at < INTERVAL:
+            return 0
+        parts = table.get_many(stored.baselines_key(cluster, part) for part in range(stored.PARTS)).values()
+        before = {node: known for row in parts for node, known in stored.read_baselines(row).nodes.items()}
+        config = rules_of(self.rulebook, cluster).config
+        states = self.append.read_many(NodeKey(cluster, node) for node in node_names(table, config))
+        totals = [one for one in read_totals(table, states, self.detectors) if now - one.now.at < STALE]
+        compared = _compare(self.detectors, totals, before)
+        if not self._store(cluster, compared, now):
+            return 0
+        return self._record(config, {state.key.node: state for state in states}, compared)
+
+    def _store(self, cluster: str, compared: Streaks, now: datetime) -> bool:
+        """Store the new baselines; returns False if another run has done so."""
+        nodes: dict[int, dict[str, dict[str, Baseline]]] = {part: {} for part in range(stored.PARTS)}
+        for (node, detector), (baseline, _) in compared.items():
+            nodes[shard_of(node, stored.PARTS)].setdefault(node, {})[detector] = baseline
+        for part, held in nodes.items():
+            try:
+                self.append.table.write(stored.baselines_put(cluster, part, stored.Baselines(now, held), now))
+            except Conflict as conflict:
+                log_cause("peers_not_compared", reason=f"another run compares them: {conflict}", cluster=cluster)
+                return False
+        return True
+
+    def _record(self, config: ClusterConfig, states: Mapping[str, NodeState], compared: Streaks) -> int:
+        """Open, end and judge the findings of a cluster; returns how many were opened."""
+        rows = query_all(self.append.table, stored.finding_key(config.cluster, "").pk, prefix=stored.FINDING)
+        known = [stored.read_finding(row) for row in rows]
+        live = {(one.node, one.detector): one for one in known if one.ended_at is None}
+        windows = {one.name: one.windows for one in self.detectors}
+        opened = 0
+        for (node, detector), (baseline, outlier) in compared.items():
+            finding = live.get((node, detector))
+            if finding is None and outlier is not None and baseline.streak >= windows[detector]:
+                self._open(config, node, detector, outlier)
+                opened += 1
+            elif finding is not None and outlier is None:
+                self._end(config, finding, "no longer above its peers")
+        for key in sorted(live.keys() - compared.keys()):
+            if key[0] in states:
+                self._end(config, live[key], "no longer compared: out of service, or without counters")
+        for finding in known:
+            case = states[finding.node].case if finding.node in states else None
+            if case is not None and _proves(case, finding):
+                self._judge(config, finding.id, case.id)
+        return opened
+
+    def _open(self, config: ClusterConfig, node: str, detector: str, outlier: Outlier) -> None:
+        def revise(state: NodeState, now: datetime) -> Transition:
+            own = (outlier.value, outlier.median, outlier.score, outlier.peers)
+            found = Finding(finding_id(config.cluster, node, detector, now), config.cluster, node, detector, now, *own)
+            text = f"{detector}: {own[0]} an hour, the median of {own[3]} peers is {own[1]}; nothing is done"
+            note = entry_builder.note(kind="shadow", text=text, at=now, facts=_facts(found), stage="begun")
+            return Transition(state, (note,), (Put(stored.finding_item(found, now), when=Absent()),))
+
+        self.append(NodeKey(config.cluster, node), revise, actor=Actor.SWEEP, config=config)
+
+    def _end(self, config: ClusterConfig, finding: Finding, reason: str) -> None:
+        def revise(state: NodeState, now: datetime) -> Transition:
+            row = self.append.table.get(stored.finding_key(finding.cluster, finding.id))
+            if row is None or stored.read_finding(row).ended_at is not None:
+                return Transition(state)
+            ended = replace(stored.read_finding(row), ended_at=now)
+            text = f"{finding.detector}: {reason}"
+            note = entry_builder.note(kind="shadow", text=text, at=now, facts=_facts(ended), stage="over")
+            unchanged = Equals("updated_at", str(row["updated_at"]))
+            return Transition(state, (note,), (Put(stored.finding_item(ended, now), when=unchanged),))
+
+        self.append(NodeKey(config.cluster, finding.node), revise, actor=Actor.SWEEP, config=config)
+
+    def _judge(self, config: ClusterConfig, finding: str, case_id: str) -> None:
+        """Mark a finding right, because a case of the node opened soon after it."""
+        row = self.append.table.get(stored.finding_key(config.cluster, finding))
+        found = stored.read_finding(row) if row is not None else None
+        if row is not None and found is not None and found.mark is None:
+            right = replace(found, mark=Mark.RIGHT, marked_by=case_id, reason="a case opened soon after")
+            when = Equals("updated_at", str(row["updated_at"]))
+            self.append.table.write(Put(stored.finding_item(right, self.append.clock.now()), when=when))
+
+
+def _compare(
+    detectors: Sequence[Detector], totals: Sequence[Total], before: Mapping[str, Mapping[str, Baseline]]
+) -> Streaks:
+    """Return the new baseline of each node and detector, with the number of comparisons in a row above its peers."""
+    compared: dict[tuple[str, str], tuple[Baseline, Outlier | None]] = {}
+    for detector in detectors:
+        own = [one for one in totals if one.detector == detector.name]
+        for group in sorted({one.group for one in own}):
+            members = [one for one in own if one.group == group]
+            rises = {one.node: rise_per_hour(before.get(one.node, {}).get(detector.name), one.now) for one in members}
+            outliers = find_outliers(detector, {node: rise for node, rise in rises.items() if rise is not None})
+            for one in members:
+                last, outlier = before.get(one.node, {}).get(detector.name), outliers.get(one.node)
+                streak = (last.streak if last else 0) + 1 if outlier else 0
+                compared[one.node, detector.name] = replace(one.now, streak=streak), outlier
+    return compared
+
+
+def _proves(case: Case, finding: Finding) -> bool:
+    """Return whether a case shows that an unmarked finding was right: it is severe, and opened soon after."""
+    in_time = finding.opened_at < case.opened_at <= finding.opened_at + RIGHT_WITHIN
+    return finding.mark is None and in_time and case.severity.rank >= Severity.ERROR.rank
+
+
+def _facts(finding: Finding) -> dict[str, object]:
+    return {
+        "finding_id": finding.id,
+        "detector": finding.detector,
+        "value": finding.value,
+        "median": finding.median,
+        "peers": finding.peers,
+    }

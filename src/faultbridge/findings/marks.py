@@ -1,0 +1,70 @@
+"""Marks: lists findings, records whether one was right, and computes the precision of each detector."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from faultbridge.domain.case_transitions import Transition
+from faultbridge.domain.edges import Actor
+from faultbridge.domain.findings import Detector, Finding, Mark, Precision, precision_of
+from faultbridge.domain.nodes import NodeKey, NodeState
+from faultbridge.errors import Rejected
+from faultbridge.ledger.append import Append
+from faultbridge.ledger.queries import query_all
+from faultbridge.pipeline import entry_builder
+from faultbridge.rules.rulebook import Rulebook, rules_of
+from faultbridge.storage import findings as stored
+from faultbridge.storage import keys
+from faultbridge.storage.writes import Equals, Item, Put
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """Reads findings and records the answers of operators."""
+
+    append: Append
+    rulebook: Rulebook
+
+    def list(self, clusters: Iterable[str], *, ended: bool = False) -> tuple[Finding, ...]:
+        """Return the findings of clusters, oldest first; ended ones only on request."""
+        found = (
+            stored.read_finding(row)
+            for cluster in clusters
+            for row in query_all(self.append.table, keys.cluster_partition(cluster), prefix=stored.FINDING)
+        )
+        return tuple(sorted((one for one in found if ended or one.ended_at is None), key=lambda one: one.opened_at))
+
+    def show(self, finding: str) -> Finding:
+        """Return a finding; rejects an unknown id as `unknown_finding`."""
+        return stored.read_finding(self._row(finding))
+
+    def mark(self, finding: str, mark: Mark, operator: str, reason: str = "") -> Finding:
+        """Record whether a finding was right; a later answer replaces an earlier one."""
+        row = self._row(finding)
+        known = stored.read_finding(row)
+        marked = replace(known, mark=mark, marked_by=operator, reason=reason)
+        config = rules_of(self.rulebook, known.cluster).config
+
+        def revise(state: NodeState, now: datetime) -> Transition:
+            text = f"finding {known.id} of {known.detector} marked {mark.value}" + (f": {reason}" if reason else "")
+            facts = {"finding_id": known.id, "detector": known.detector, "mark": mark.value}
+            note = entry_builder.note(kind="operator", text=text, at=now, facts=facts, operator=operator)
+            when = Equals("updated_at", str(row["updated_at"]))
+            return Transition(state, (note,), (Put(stored.finding_item(marked, now), when=when),))
+
+        self.append(NodeKey(known.cluster, known.node), revise, actor=Actor.CLI, config=config)
+        return marked
+
+    def precision(self, detectors: Sequence[Detector], findings: Sequence[Finding]) -> tuple[Precision, ...]:
+        """Return the precision of each detector over these findings."""
+        return tuple(precision_of(one.name, findings) for one in detectors)
+
+    def _row(self, finding: str) -> Item:
+        clusters = [str(row["cluster"]) for row in query_all(self.append.table, keys.CLUSTERS)]
+        found = self.append.table.get_many(stored.finding_key(cluster, finding) for cluster in clusters)
+        row = next(iter(found.values()), None)
+        if row is None:
+            raise Rejected("unknown_finding", f"there is no finding {finding}; run faultbridge finding list")
+        return row

@@ -1,0 +1,60 @@
+"""Peer totals: the counters of each serving node that a detector adds up, from the stored counter samples."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+
+from faultbridge.domain.findings import Baseline, Detector
+from faultbridge.domain.nodes import NodeState
+from faultbridge.domain.times import from_text
+from faultbridge.ports import Table
+from faultbridge.storage import keys
+from faultbridge.storage.writes import Item
+
+STALE = timedelta(minutes=30)
+"""Counters that no source reported for this time are not compared."""
+
+
+@dataclass(frozen=True, slots=True)
+class Total:
+    """The total of one detector on one node now, and the group of nodes that it is compared with."""
+
+    node: str
+    group: str
+    detector: str
+    now: Baseline
+
+
+def read_totals(table: Table, states: Iterable[NodeState], detectors: Iterable[Detector]) -> Iterator[Total]:
+    """Yield the totals of nodes in service whose source reported the counters of a detector."""
+    serving = [state for state in states if state.status is not None and state.status.in_service and state.incarnation]
+    by_source: dict[str, list[Detector]] = {}
+    for detector in detectors:
+        by_source.setdefault(detector.source, []).append(detector)
+    for source, own in by_source.items():
+        found = table.get_many(keys.counter_samples(state.key, source) for state in serving)
+        for state in serving:
+            row = found.get(keys.counter_samples(state.key, source))
+            if row is not None:
+                yield from _totals(state, row, own)
+
+
+def _totals(state: NodeState, row: Item, detectors: Iterable[Detector]) -> Iterator[Total]:
+    samples = row["samples"]
+    incarnation, placement = state.incarnation, state.placement
+    if not isinstance(samples, dict) or incarnation is None or samples.get("instance") != incarnation.instance:
+        return
+    group = f"{placement.group or ''}/{placement.instance_type or ''}"
+    ports = samples.get("ports", {})
+    values = [port.get("values", {}) for port in ports.values()] if isinstance(ports, dict) else []
+    for detector in detectors:
+        counted = [int(one[name]) for one in values for name in detector.counters if _is_number(one, name)]
+        if counted:
+            baseline = Baseline(from_text(str(row["at"])), f"{samples['instance']}/{samples['boot']}", sum(counted))
+            yield Total(state.key.node, group, detector.name, baseline)
+
+
+def _is_number(values: Mapping[str, object], name: str) -> bool:
+    return isinstance(values.get(name), int)

@@ -1,0 +1,56 @@
+"""Peers: compare the counters of a node with those of the other nodes of its group.
+
+The median and the median absolute deviation do not change when a few nodes are bad, so bad nodes do not hide
+themselves. The stage is pure; `faultbridge.findings` applies it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from statistics import median
+
+from faultbridge.domain.findings import Baseline, Detector
+
+HOUR = timedelta(hours=1)
+MIN_ELAPSED = timedelta(minutes=30)
+"""Two samples that are closer together are not compared."""
+
+NORMAL = 1.4826
+"""The factor by which the median absolute deviation estimates the standard deviation of normal values."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outlier:
+    """A node far above its peers: its rise per hour, their median, and hundredths of standard deviations."""
+
+    value: int
+    median: int
+    score: int
+    peers: int
+
+
+def rise_per_hour(before: Baseline | None, after: Baseline) -> int | None:
+    """Return the rise of a total per hour; None if the samples cannot be compared."""
+    if before is None or before.incarnation != after.incarnation or after.total < before.total:
+        return None
+    elapsed = after.at - before.at
+    return round((after.total - before.total) * (HOUR / elapsed)) if elapsed >= MIN_ELAPSED else None
+
+
+def find_outliers(detector: Detector, rises: Mapping[str, int]) -> dict[str, Outlier]:
+    """Return the nodes of one group that are far above their peers; none if the group is too small.
+
+    The deviation has a lower bound, so that the rise must exceed the median by at least the detector's floor.
+    """
+    if len(rises) <= detector.min_peers:
+        return {}
+    middle = median(rises.values())
+    spread = NORMAL * median(abs(rise - middle) for rise in rises.values())
+    deviation = max(spread, detector.floor / detector.score)
+    return {
+        node: Outlier(rise, round(middle), round(100 * (rise - middle) / deviation), len(rises) - 1)
+        for node, rise in rises.items()
+        if rise - middle >= detector.score * deviation
+    }

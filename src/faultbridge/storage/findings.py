@@ -1,0 +1,63 @@
+"""Findings in the table: their items, and the baselines with which counters are compared next time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from faultbridge.domain.findings import Baseline, Finding
+from faultbridge.domain.times import to_milliseconds, to_text
+from faultbridge.storage import items, keys
+from faultbridge.storage.codec import dump, load
+from faultbridge.storage.upcasts import upcast
+from faultbridge.storage.writes import Absent, AnyOf, Below, Item, Key, Put
+
+FINDING, BASELINES = "FINDING#", "PEERS#"
+PARTS = 16
+FINDING_TTL = timedelta(days=365)
+"""How long an ended finding counts for the precision of its detector. Its entries stay on the timeline."""
+
+
+@dataclass(frozen=True, slots=True)
+class Baselines:
+    """One part of a cluster's baselines, by node and detector."""
+
+    at: datetime
+    nodes: Mapping[str, Mapping[str, Baseline]] = field(default_factory=dict)
+
+
+def finding_key(cluster: str, finding: str) -> Key:
+    """Return the key of a finding."""
+    return Key(keys.cluster_partition(cluster), f"{FINDING}{finding}")
+
+
+def baselines_key(cluster: str, part: int) -> Key:
+    """Return the key of one part of a cluster's baselines."""
+    return Key(keys.cluster_partition(cluster), f"{BASELINES}{part:02d}")
+
+
+def finding_item(finding: Finding, now: datetime) -> Item:
+    """Return the item of a finding; an ended one expires."""
+    row = items.item(finding_key(finding.cluster, finding.id), now, {"finding": dump(finding)})
+    if finding.ended_at is not None:
+        row["expires_at"] = to_milliseconds(finding.ended_at + FINDING_TTL) // 1000
+    return row
+
+
+def read_finding(row: Mapping[str, Any]) -> Finding:
+    """Return the finding in an item."""
+    return load(Finding, upcast(row)["finding"])
+
+
+def baselines_put(cluster: str, part: int, baselines: Baselines, now: datetime) -> Put:
+    """Return the write of one part; it fails if a part that is as new is stored."""
+    at = to_text(baselines.at)
+    row = items.item(baselines_key(cluster, part), now, {"at": at, "baselines": dump(baselines)})
+    return Put(row, when=AnyOf((Absent(), Below("at", at))))
+
+
+def read_baselines(row: Mapping[str, Any]) -> Baselines:
+    """Return the baselines in an item."""
+    return load(Baselines, upcast(row)["baselines"])

@@ -1,0 +1,137 @@
+"""A grey node is found by comparison with its peers, in shadow, and its finding is marked right or wrong."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from faultbridge.data.detectors import detectors
+from faultbridge.domain.findings import Finding
+from faultbridge.domain.nodes import NodeKey
+from faultbridge.findings.compare_peers import ComparePeers
+from faultbridge.findings.marks import Marks
+from faultbridge.repair.case_orders import OperatorOrder
+from faultbridge.storage.item_kinds import unlisted_attributes
+from tests.builders import KEY
+from tests.cli.desk import OPERATOR, Desk
+from tests.world import World
+
+NODES = (KEY.node, *(f"n-{number}" for number in range(11)))
+BAD = "n-3"
+GREY, USUAL = 300, 2
+REPLAYS = 'DCGM_FI_DEV_PCIE_REPLAY_COUNTER{{gpu="0",UUID="GPU-{0}",pci_bus_id="00000000:C1:00.0",hostname="{0}"}} {1}\n'
+
+
+class Fleet:
+    """Twelve nodes that report their PCIe replays each hour; one of them reports more."""
+
+    def __init__(self, world: World) -> None:
+        self.world, self.totals = world, dict.fromkeys(NODES, 0)
+        for node in NODES[1:]:
+            world.register_node(node)
+        world.ports.clock.advance(timedelta(hours=1))
+
+    def pass_hours(self, hours: int, rise: int = GREY) -> None:
+        for _ in range(hours):
+            for node in NODES:
+                self.totals[node] += rise if node == BAD else USUAL
+                text = REPLAYS.format(node, self.totals[node])
+                found = self.world.app.ingestion.ingest([self.world.message(text, source="dcgm-metrics", node=node)])
+                assert not found.reasons
+            assert self.world.app.ops.sweep().failures == []
+            self.world.ports.clock.advance(timedelta(hours=1))
+
+    def findings(self, **others: Any) -> list[Finding]:
+        app = self.world.app
+        return list(Marks(app.ledger.append, app.rules.rulebook).list([KEY.cluster], **others))
+
+
+@pytest.fixture
+def fleet(desk: Desk) -> Fleet:
+    return Fleet(desk.world)
+
+
+def test_a_node_far_above_its_peers_for_hours_is_found_and_nothing_else_happens(fleet: Fleet, desk: Desk) -> None:
+    fleet.pass_hours(4)
+    assert fleet.findings() == []
+    fleet.pass_hours(1)
+    (found,) = fleet.findings()
+    assert (found.node, found.detector, found.value, found.median, found.peers) == (BAD, "pcie-replays", 300, 2, 11)
+    fleet.pass_hours(2)
+    assert fleet.findings() == [found]
+    state = fleet.world.node(NodeKey(KEY.cluster, BAD))
+    assert (state.case, state.isolation, fleet.world.ports.pager.sent) == (None, "none", [])
+    notes = [line["data"] for line in desk.json("timeline", "--cluster", KEY.cluster, "--node", BAD)]
+    (begun,) = (one for one in notes if one.get("kind") == "shadow")
+    assert (begun["stage"], begun["facts"]["finding_id"]) == ("begun", found.id)
+
+
+def test_a_finding_ends_with_its_cause_and_is_recorded(fleet: Fleet, desk: Desk) -> None:
+    fleet.pass_hours(5)
+    fleet.pass_hours(1, rise=USUAL)
+    assert fleet.findings() == []
+    (found,) = desk.json("finding", "list", "--all")
+    assert found["ended_at"] is not None
+    assert desk("verify", "--cluster", KEY.cluster).code == 0
+    written = [record for record in fleet.world.ports.table.stream if record.new]
+    assert {name for record in written for name in unlisted_attributes(record.key, record.new or {})} == set()
+
+
+def test_a_short_burst_is_no_finding(fleet: Fleet) -> None:
+    fleet.pass_hours(3)
+    fleet.pass_hours(1, rise=USUAL)
+    fleet.pass_hours(3)
+    assert fleet.findings(ended=True) == []
+
+
+def test_marks_are_the_recorded_precision_of_a_detector(fleet: Fleet, desk: Desk) -> None:
+    fleet.pass_hours(5)
+    (found,) = desk.json("finding", "list")
+    marked = desk.json("finding", "mark", found["finding_id"], "wrong", "--reason", "test load")
+    assert (marked["mark"], marked["marked_by"], marked["reason"]) == ("wrong", OPERATOR, "test load")
+    assert desk.json("finding", "mark", found["finding_id"], "right") == desk.json(
+        "finding", "show", found["finding_id"]
+    )
+    (precision,) = (one for one in desk.json("finding", "precision") if one["findings"])
+    assert precision == {
+        "detector": "pcie-replays", "findings": 1, "right": 1, "wrong": 0, "precision_percent": 100
+    }  # fmt: skip
+    notes = desk("timeline", "--cluster", KEY.cluster, "--node", BAD).out
+    assert "marked wrong" in notes
+
+
+def test_a_case_soon_after_a_finding_marks_it_right(fleet: Fleet) -> None:
+    fleet.pass_hours(5)
+    fleet.world.app.ingestion.ingest([fleet.world.message(node=BAD)])
+    (found,) = fleet.findings()
+    assert found.mark is None
+    fleet.pass_hours(1)
+    case = fleet.world.node(NodeKey(KEY.cluster, BAD)).case
+    assert case is not None
+    assert [(one.mark, one.marked_by) for one in fleet.findings(ended=True)] == [("right", case.id)]
+
+
+def test_a_second_comparison_within_the_hour_changes_nothing(fleet: Fleet) -> None:
+    fleet.pass_hours(5)
+    app = fleet.world.app
+    assert app.ops.sweep().failures == []
+    before = list(fleet.world.ports.table.items())
+    fleet.world.ports.clock.advance(timedelta(minutes=59))
+    assert ComparePeers(app.ledger.append, app.rules.rulebook, detectors())(KEY.cluster) == 0
+    assert list(fleet.world.ports.table.items()) == before
+
+
+def test_a_finding_of_a_node_that_left_service_ends(fleet: Fleet) -> None:
+    fleet.pass_hours(5)
+    app = fleet.world.app
+    order = OperatorOrder(OPERATOR, "look at it")
+    app.repair.node_orders.quarantine(NodeKey(KEY.cluster, BAD), order)
+    app.ops.sweep()
+    fleet.pass_hours(1)
+    assert [one.ended_at is None for one in fleet.findings(ended=True)] == [False]
+
+
+def test_an_unknown_finding_is_named(desk: Desk) -> None:
+    assert "there is no finding f-aaaaaaaaaaaaaaaa" in desk("finding", "mark", "f-aaaaaaaaaaaaaaaa", "right").err

@@ -1,0 +1,57 @@
+"""Comparing a node with its peers: laws of the pure stage, and a replay of a fleet with grey nodes."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from faultbridge.data.detectors import detectors
+from faultbridge.domain.findings import Baseline, Detector
+from faultbridge.pipeline.peers import find_outliers, rise_per_hour
+from tests.bench.grey_fleet import replay
+from tests.builders import NOON
+
+DETECTOR = Detector("d", "dcgm-metrics", ("c",), "errors", floor=20)
+RISES = st.lists(st.integers(0, 10_000), max_size=40).map(lambda rises: {f"n-{n}": one for n, one in enumerate(rises)})
+
+
+@given(RISES)
+def test_fewer_than_half_of_a_group_are_outliers_and_a_small_group_has_none(rises: dict[str, int]) -> None:
+    found = find_outliers(DETECTOR, rises)
+    assert 2 * len(found) < max(len(rises), 1)
+    assert found == {} or len(rises) > DETECTOR.min_peers
+
+
+@given(RISES, st.integers(0, 10_000))
+def test_what_all_nodes_share_makes_none_an_outlier(rises: dict[str, int], load: int) -> None:
+    shifted = find_outliers(DETECTOR, {node: rise + load for node, rise in rises.items()})
+    assert shifted.keys() == find_outliers(DETECTOR, rises).keys()
+
+
+@given(RISES)
+def test_an_outlier_is_above_the_median_by_the_floor_and_a_higher_node_is_one_too(rises: dict[str, int]) -> None:
+    found = find_outliers(DETECTOR, rises)
+    for node, outlier in found.items():
+        assert outlier.value - outlier.median >= DETECTOR.floor - 1
+        assert {other for other in rises if rises[other] >= rises[node]} <= found.keys()
+
+
+@given(st.integers(0, 10**15), st.integers(0, 10**9), st.integers(0, 600))
+def test_a_rise_is_per_hour_and_counters_that_started_again_have_none(total: int, rise: int, minutes: int) -> None:
+    before = Baseline(NOON, "1/1", total)
+    after = Baseline(NOON + timedelta(minutes=minutes), "1/1", total + rise)
+    found = rise_per_hour(before, after)
+    assert (found is None) is (minutes < 30)
+    assert found is None or abs(found * minutes / 60 - rise) <= max(1, minutes / 60)
+    assert rise_per_hour(None, after) is None
+    assert rise_per_hour(before, Baseline(after.at, "1/2", total + rise)) is None
+    assert rise == 0 or rise_per_hour(after, Baseline(after.at + timedelta(hours=1), "1/1", total)) is None
+
+
+def test_a_fleet_replay_with_five_percent_grey_nodes_finds_them_with_few_false_findings() -> None:
+    scores = replay(seed=3, nodes=120, hours=48)
+    assert {score.detector for score in scores} == {one.name for one in detectors()}
+    assert sum(score.right for score in scores) >= 0.8 * sum(score.grey for score in scores)
+    assert sum(score.right for score in scores) >= 0.7 * sum(score.found for score in scores)
