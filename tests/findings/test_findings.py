@@ -1,4 +1,4 @@
-"""A grey node is found by comparison with its peers, in shadow, and its finding is marked right or wrong."""
+"""A gray node is found by comparison with its peers, in shadow, and its finding is marked right or wrong."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from faultbridge.data.detectors import detectors
 from faultbridge.domain.findings import Finding
 from faultbridge.domain.nodes import NodeKey
 from faultbridge.findings.compare_peers import ComparePeers
-from faultbridge.findings.marks import Marks
+from faultbridge.findings.judgments import Judgments
 from faultbridge.repair.case_orders import OperatorOrder
 from faultbridge.storage.item_kinds import unlisted_attributes
 from tests.builders import KEY
@@ -20,7 +20,7 @@ from tests.world import World
 
 NODES = (KEY.node, *(f"n-{number}" for number in range(11)))
 BAD = "n-3"
-GREY, USUAL = 300, 2
+GRAY, USUAL = 300, 2
 REPLAYS = 'DCGM_FI_DEV_PCIE_REPLAY_COUNTER{{gpu="0",UUID="GPU-{0}",pci_bus_id="00000000:C1:00.0",hostname="{0}"}} {1}\n'
 
 
@@ -33,7 +33,7 @@ class Fleet:
             world.register_node(node)
         world.ports.clock.advance(timedelta(hours=1))
 
-    def pass_hours(self, hours: int, rise: int = GREY) -> None:
+    def pass_hours(self, hours: int, rise: int = GRAY) -> None:
         for _ in range(hours):
             for node in NODES:
                 self.totals[node] += rise if node == BAD else USUAL
@@ -45,7 +45,7 @@ class Fleet:
 
     def findings(self, **others: Any) -> list[Finding]:
         app = self.world.app
-        return list(Marks(app.ledger.append, app.rules.rulebook).list([KEY.cluster], **others))
+        return list(Judgments(app.ledger.append, app.rules.rulebook).list([KEY.cluster], **others))
 
 
 @pytest.fixture
@@ -86,7 +86,7 @@ def test_a_short_burst_is_no_finding(fleet: Fleet) -> None:
     assert fleet.findings(ended=True) == []
 
 
-def test_marks_are_the_recorded_precision_of_a_detector(fleet: Fleet, desk: Desk) -> None:
+def test_answers_of_operators_are_the_recorded_precision_of_a_detector(fleet: Fleet, desk: Desk) -> None:
     fleet.pass_hours(5)
     (found,) = desk.json("finding", "list")
     marked = desk.json("finding", "mark", found["finding_id"], "wrong", "--reason", "test load")
@@ -102,7 +102,7 @@ def test_marks_are_the_recorded_precision_of_a_detector(fleet: Fleet, desk: Desk
     assert "marked wrong" in notes
 
 
-def test_a_case_soon_after_a_finding_marks_it_right(fleet: Fleet) -> None:
+def test_a_case_soon_after_a_finding_proves_it_right(fleet: Fleet) -> None:
     fleet.pass_hours(5)
     fleet.world.app.ingestion.ingest([fleet.world.message(node=BAD)])
     (found,) = fleet.findings()

@@ -1,4 +1,4 @@
-"""Comparing a node with its peers: laws of the pure stage, and a replay of a fleet with grey nodes."""
+"""Comparing a node with its peers: laws of the pure stage, and a replay of a fleet with gray nodes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from faultbridge.data.detectors import detectors
 from faultbridge.domain.findings import Baseline, Detector
 from faultbridge.pipeline.peers import find_outliers, rise_per_hour
-from tests.bench.grey_fleet import replay
+from tests.bench.gray_fleet import replay
 from tests.builders import NOON
 
 DETECTOR = Detector("d", "dcgm-metrics", ("c",), "errors", floor=20)
@@ -50,8 +50,8 @@ def test_a_rise_is_per_hour_and_counters_that_started_again_have_none(total: int
     assert rise == 0 or rise_per_hour(after, Baseline(after.at + timedelta(hours=1), "1/1", total)) is None
 
 
-def test_a_fleet_replay_with_five_percent_grey_nodes_finds_them_with_few_false_findings() -> None:
+def test_a_fleet_replay_with_five_percent_gray_nodes_finds_them_with_few_false_findings() -> None:
     scores = replay(seed=3, nodes=120, hours=48)
     assert {score.detector for score in scores} == {one.name for one in detectors()}
-    assert sum(score.right for score in scores) >= 0.8 * sum(score.grey for score in scores)
+    assert sum(score.right for score in scores) >= 0.8 * sum(score.gray for score in scores)
     assert sum(score.right for score in scores) >= 0.7 * sum(score.found for score in scores)

@@ -15,7 +15,7 @@ Reading order:
 - `causation`: which entry or record caused each entry.
 - `custody`, `offenders`: which devices were seen in which instance, and whether card or slot is to blame.
 - `records`, `instances`: raw records with their outcomes, and the instances that back nodes.
-- `findings`: signs of grey failures, and the precision of their detectors.
+- `findings`: signs of gray failures, and the precision of their detectors.
 - `names`, `times`, `safe_text`: validation of names, timestamps as text, and text from records for people.
 
 Nothing here reads a clock, a file or a network. Tests: tests/domain.

@@ -1,4 +1,4 @@
-"""Findings: signs of a grey failure, found by comparing a node with its peers; a finding never starts a repair."""
+"""Findings: signs of a gray failure, found by comparing a node with its peers; a finding never starts a repair."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ RIGHT_WITHIN = timedelta(days=7)
 
 @dataclass(frozen=True, slots=True)
 class Detector:
-    """How one grey failure is recognized: the counters of a source, summed over a node, as a rise per hour.
+    """How one gray failure is recognized: the counters of a source, summed over a node, as a rise per hour.
 
     A node is an outlier when its rise exceeds the median of at least `min_peers` nodes by `score` robust standard
     deviations and by `floor` per hour. A finding opens after `windows` comparisons in a row.

@@ -1,10 +1,10 @@
-"""Findings: signs of grey failures, found by comparing nodes with their peers, in shadow.
+"""Findings: signs of gray failures, found by comparing nodes with their peers, in shadow.
 
 A finding is recorded and marked right or wrong. It opens no case, isolates no node and sends no page.
 
 - `peer_totals`: the counter totals of the nodes of a cluster, by group and detector.
 - `compare_peers`: compares the nodes of a cluster once an hour, opens and ends findings.
-- `marks`: lists findings, records whether one was right, and computes the precision of detectors.
+- `judgments`: lists findings, records whether one was right, and computes the precision of detectors.
 
 Tests: tests/findings.
 """

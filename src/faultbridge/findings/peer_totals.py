@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
 
 from faultbridge.domain.findings import Baseline, Detector
 from faultbridge.domain.nodes import NodeState
@@ -42,19 +43,14 @@ def read_totals(table: Table, states: Iterable[NodeState], detectors: Iterable[D
 
 
 def _totals(state: NodeState, row: Item, detectors: Iterable[Detector]) -> Iterator[Total]:
-    samples = row["samples"]
+    samples: Any = row["samples"]
     incarnation, placement = state.incarnation, state.placement
-    if not isinstance(samples, dict) or incarnation is None or samples.get("instance") != incarnation.instance:
+    if incarnation is None or samples["instance"] != incarnation.instance:
         return
     group = f"{placement.group or ''}/{placement.instance_type or ''}"
-    ports = samples.get("ports", {})
-    values = [port.get("values", {}) for port in ports.values()] if isinstance(ports, dict) else []
+    values = [port.get("values", {}) for port in samples.get("ports", {}).values()]
     for detector in detectors:
-        counted = [int(one[name]) for one in values for name in detector.counters if _is_number(one, name)]
+        counted = [one[name] for one in values for name in detector.counters if isinstance(one.get(name), int)]
         if counted:
             baseline = Baseline(from_text(str(row["at"])), f"{samples['instance']}/{samples['boot']}", sum(counted))
             yield Total(state.key.node, group, detector.name, baseline)
-
-
-def _is_number(values: Mapping[str, object], name: str) -> bool:
-    return isinstance(values.get(name), int)

@@ -1,4 +1,4 @@
-"""`faultbridge finding`: shows signs of grey failures, and records whether they were right.
+"""`faultbridge finding`: shows signs of gray failures, and records whether they were right.
 
 Detectors run in shadow: a finding repairs, isolates and pages nothing.
 """
@@ -19,7 +19,7 @@ from faultbridge.domain.findings import Mark
 
 if TYPE_CHECKING:
     from faultbridge.domain.findings import Finding
-    from faultbridge.findings.marks import Marks
+    from faultbridge.findings.judgments import Judgments
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -64,7 +64,7 @@ def list_findings(
     ended: Annotated[bool, typer.Option("--all", help="Also the findings that ended in the last year.")] = False,
 ) -> None:
     """List the nodes that are far above their peers, oldest finding first."""
-    found = _marks(session).list(_clusters(session, cluster), ended=ended)
+    found = _judgments(session).list(_clusters(session, cluster), ended=ended)
     session.show((_document(one) for one in found), FINDINGS)
 
 
@@ -72,7 +72,7 @@ def list_findings(
 @stack_command
 def show_finding(session: Session, finding: FindingArgument) -> None:
     """Show a finding and its mark."""
-    session.show_one(_document(_marks(session).show(finding)), FINDING)
+    session.show_one(_document(_judgments(session).show(finding)), FINDING)
 
 
 @app.command("mark", epilog=examples(f"faultbridge finding mark {_EXAMPLE_ID} right --reason 'bad cable replaced'"))
@@ -83,8 +83,8 @@ def mark_finding(
     mark: Annotated[Mark, typer.Argument(metavar="right|wrong", help="Whether the node had a defect.")],
     reason: ReasonOption = "",
 ) -> None:
-    """Record whether a finding was right. The marks are the recorded precision of its detector."""
-    session.show_one(_document(_marks(session).mark(finding, mark, session.operator, reason)), FINDING)
+    """Record whether a finding was right. The answers are the recorded precision of its detector."""
+    session.show_one(_document(_judgments(session).mark(finding, mark, session.operator, reason)), FINDING)
 
 
 @app.command("precision", epilog=examples("faultbridge finding precision", "faultbridge finding precision --json"))
@@ -93,8 +93,8 @@ def show_precision(session: Session, cluster: ClusterFilter = None) -> None:
     """Show how many findings of each detector were right, of those that were marked."""
     from faultbridge.data.detectors import detectors
 
-    marks = _marks(session)
-    found = marks.precision(detectors(), marks.list(_clusters(session, cluster), ended=True))
+    judgments = _judgments(session)
+    found = judgments.precision(detectors(), judgments.list(_clusters(session, cluster), ended=True))
     session.show(({**asdict(one), "precision_percent": one.percent} for one in found), DETECTORS)
 
 
@@ -105,10 +105,10 @@ def _clusters(session: Session, cluster: str | None) -> list[str]:
     return [view.config.cluster for view in session.directory.clusters()]
 
 
-def _marks(session: Session) -> Marks:
-    from faultbridge.findings.marks import Marks
+def _judgments(session: Session) -> Judgments:
+    from faultbridge.findings.judgments import Judgments
 
-    return Marks(session.application.ledger.append, session.application.rules.rulebook)
+    return Judgments(session.application.ledger.append, session.application.rules.rulebook)
 
 
 def _document(one: Finding) -> Document:

@@ -1,4 +1,4 @@
-"""Marks: lists findings, records whether one was right, and computes the precision of each detector."""
+"""Judgments: lists findings, records whether one was right, and computes the precision of each detector."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from faultbridge.storage.writes import Equals, Item, Put
 
 
 @dataclass(frozen=True, slots=True)
-class Marks:
+class Judgments:
     """Reads findings and records the answers of operators."""
 
     append: Append

@@ -1,8 +1,8 @@
-"""Replays a fleet in which 5 % of the nodes are grey, and prints precision and recall of each detector in shadow.
+"""Replays a fleet in which 5 % of the nodes are gray, and prints precision and recall of each detector in shadow.
 
-Run `python -m tests.bench.grey_fleet`. Each detector has its own grey nodes. The replay contains what misleads a
+Run `python -m tests.bench.gray_fleet`. Each detector has its own gray nodes. The replay contains what misleads a
 detector: load that changes for all nodes, a job of an eighth of the nodes that is hotter, nodes that always report more
-than others, and short bursts on healthy nodes. A grey node rises by 1 to 30 floors of the detector per hour.
+than others, and short bursts on healthy nodes. A gray node rises by 1 to 30 floors of the detector per hour.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from faultbridge.domain.findings import Baseline, Detector
 from faultbridge.pipeline.peers import find_outliers, rise_per_hour
 from tests.builders import NOON
 
-GREY_SHARE, BURST_SHARE = 0.05, 0.002
+GRAY_SHARE, BURST_SHARE = 0.05, 0.002
 
 
 @dataclass(frozen=True)
 class Score:
-    """The nodes of one detector that had a finding, and how many of them, and of the grey ones, it names."""
+    """The nodes of one detector that had a finding, and how many of them, and of the gray ones, it names."""
 
     detector: str
-    grey: int
+    gray: int
     found: int
     right: int
 
@@ -36,8 +36,8 @@ class Score:
 
     @property
     def recall(self) -> float:
-        """Return the share of grey nodes that were found."""
-        return self.right / self.grey
+        """Return the share of gray nodes that were found."""
+        return self.right / self.gray
 
 
 def replay(seed: int, nodes: int, hours: int) -> list[Score]:
@@ -47,8 +47,8 @@ def replay(seed: int, nodes: int, hours: int) -> list[Score]:
 
 def _replay(random: Random, detector: Detector, nodes: int, hours: int) -> Score:
     names = [f"n-{number}" for number in range(nodes)]
-    grey = {name: random.randrange(hours // 2) for name in random.sample(names, round(nodes * GREY_SHARE))}
-    extra = {name: detector.floor * random.choice((1, 2, 3, 5, 10, 30)) for name in grey}
+    gray = {name: random.randrange(hours // 2) for name in random.sample(names, round(nodes * GRAY_SHARE))}
+    extra = {name: detector.floor * random.choice((1, 2, 3, 5, 10, 30)) for name in gray}
     usual = {name: detector.floor * random.lognormvariate(-3.5, 0.8) for name in names}
     totals, streaks, found = dict.fromkeys(names, 0.0), dict.fromkeys(names, 0), set[str]()
     before: dict[str, Baseline] = {}
@@ -58,7 +58,7 @@ def _replay(random: Random, detector: Detector, nodes: int, hours: int) -> Score
         rises: dict[str, int] = {}
         for name in names:
             totals[name] += usual[name] * load * random.lognormvariate(0, 0.5) * (2.5 if name in job else 1.0)
-            totals[name] += extra[name] * random.uniform(0.3, 1.7) if hour >= grey.get(name, hours) else 0.0
+            totals[name] += extra[name] * random.uniform(0.3, 1.7) if hour >= gray.get(name, hours) else 0.0
             totals[name] += detector.floor * random.uniform(2, 50) if random.random() < BURST_SHARE else 0.0
             after = Baseline(NOON + timedelta(hours=hour), "1/1", int(totals[name]))
             rise = rise_per_hour(before.get(name), after)
@@ -69,14 +69,14 @@ def _replay(random: Random, detector: Detector, nodes: int, hours: int) -> Score
         for name in names:
             streaks[name] = streaks[name] + 1 if name in outliers else 0
             found |= {name} if streaks[name] >= detector.windows else set()
-    return Score(detector.name, len(grey), len(found), len(found & grey.keys()))
+    return Score(detector.name, len(gray), len(found), len(found & gray.keys()))
 
 
 def main() -> None:
     """Print the table of a fleet of 1,000 nodes over a week."""
-    sys.stdout.write("| detector | grey nodes | found | right | precision | recall |\n|---|---|---|---|---|---|\n")
+    sys.stdout.write("| detector | gray nodes | found | right | precision | recall |\n|---|---|---|---|---|---|\n")
     for one in replay(seed=2, nodes=1_000, hours=168):
-        figures = f"{one.grey} | {one.found} | {one.right} | {one.precision:.3f} | {one.recall:.2f}"
+        figures = f"{one.gray} | {one.found} | {one.right} | {one.precision:.3f} | {one.recall:.2f}"
         sys.stdout.write(f"| {one.detector} | {figures} |\n")
 
 
