@@ -12,7 +12,7 @@ import pytest
 from faultbridge.agent.cursors import HALF_BYTES, Cursor, CursorFile
 from faultbridge.agent.delivery.outbox import MAX_IN_MEMORY, Outbox
 from faultbridge.agent.delivery.records import OutgoingRecord, RecordPacker
-from faultbridge.agent.delivery.sender import MAX_BACKOFF_SECONDS, Sender
+from faultbridge.agent.delivery.sender import MAX_BACKOFF_SECONDS, SHARE_SECONDS, Sender
 from faultbridge.agent.delivery.spool import BLOCK_BYTES, Spool, SpoolFull
 from faultbridge.agent.log_follower import Follower, Log, LogLine
 from faultbridge.storage.wire.message import decode_message
@@ -282,3 +282,55 @@ def test_a_clock_set_back_does_not_stop_the_heartbeat(tmp_path):
     setup.clock.wall -= timedelta(days=3650)
     setup.minute()
     assert setup.heartbeats == 2
+
+
+def sharing(folder: Path) -> tuple[Outbox, Sender, FakeTransport, ManualClock]:
+    """A sender without heartbeats, after it sent what an earlier run left."""
+    outbox, transport, clock = Outbox(Spool(folder, 1_000_000)), FakeTransport(), ManualClock()
+    sender = Sender(outbox, transport, clock, lambda: record(0), heartbeat_seconds=10**9)
+    sender.send_due()
+    transport.calls = 0
+    return outbox, sender, transport, clock
+
+
+def test_probe_output_waits_for_others_that_share_its_call(tmp_path):
+    outbox, sender, transport, clock = sharing(tmp_path)
+    for number in range(1, 8):
+        outbox.store_repeatable(record(number))
+        assert not sender.send_due()
+        clock.advance(2)
+    assert transport.calls == 0
+    clock.advance(SHARE_SECONDS)
+    while sender.send_due():
+        pass
+    assert (transport.calls, outbox.waiting) == (1, 0)
+
+
+def test_a_full_batch_of_probe_output_is_sent_at_once(tmp_path):
+    outbox, sender, transport, _ = sharing(tmp_path)
+    for number in range(1, 12):
+        outbox.store_repeatable(record(number))
+    while sender.send_due():
+        pass
+    assert (transport.calls, outbox.waiting) == (1, 1)
+
+
+def test_a_log_line_is_sent_at_once_and_takes_the_waiting_probe_output_along(tmp_path):
+    outbox, sender, transport, _ = sharing(tmp_path)
+    outbox.store_repeatable(record(1))
+    assert not sender.send_due()
+    outbox.store(record(2))
+    while sender.send_due():
+        pass
+    assert (transport.calls, outbox.waiting) == (1, 0)
+    outbox.store_repeatable(record(3))
+    assert not sender.send_due(), "the next probe output waits again"
+
+
+def test_everything_is_sent_when_the_agent_ends(tmp_path):
+    outbox, sender, _, _ = sharing(tmp_path)
+    outbox.store_repeatable(record(1))
+    assert not sender.send_due()
+    sender.flush()
+    assert sender.send_due()
+    assert outbox.waiting == 0

@@ -107,6 +107,7 @@ class Agent:
             self.poll()
             self.clock.sleep(POLL_SECONDS)
         self.close()
+        self.sender.flush()
         while self.clock.monotonic() < deadline and self.sender.send_due():
             pass
         return self.sender.last_error or None
@@ -127,6 +128,7 @@ class Agent:
             self.outbox.new_records.clear()
             # Records of the next moment share the call.
             self.stopping.wait(POLL_SECONDS)
+        self.sender.flush()
         self.sender.send_due()
 
 

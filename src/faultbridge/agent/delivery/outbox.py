@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Container, Iterable
+from contextlib import suppress
 
 from faultbridge.agent.delivery.records import OutgoingRecord
 from faultbridge.agent.delivery.spool import Spool, SpoolFull
@@ -21,7 +22,7 @@ class Outbox:
     """Passes records from the main loop to the sender thread: on disk, or in memory when it is full.
 
     `dropped` counts records and lines that were not stored. `quarantined` counts records that the service refused;
-    `refusal` is the reason of the last one.
+    `refusal` is the reason of the last one. `urgent` is set when a record waits that must be sent at once.
     """
 
     def __init__(self, spool: Spool) -> None:
@@ -30,6 +31,8 @@ class Outbox:
         self.quarantined = 0
         self.refusal = ""
         self.new_records = threading.Event()
+        self.urgent = threading.Event()
+        self.urgent.set()
         self._lock = threading.Lock()
         self._in_memory: dict[str, tuple[OutgoingRecord, Callable[[], object]]] = {}
         self._in_flight: set[str] = set()
@@ -49,6 +52,7 @@ class Outbox:
             self.spool.store(record, on_safe)
         except SpoolFull:
             return False
+        self.urgent.set()
         self.new_records.set()
         return True
 
@@ -62,6 +66,7 @@ class Outbox:
             if len(self._in_memory) >= MAX_IN_MEMORY:
                 return False
             self._in_memory[record.record_id] = (record, on_safe)
+        self.urgent.set()
         self.new_records.set()
         return True
 
@@ -78,9 +83,12 @@ class Outbox:
             return True
 
     def store_repeatable(self, record: OutgoingRecord) -> None:
-        """Store probe output, or drop and count it when half of the disk limit is used."""
-        if not (self.spool.has_room(REPEATABLE_SHARE) and self.store(record)):
-            self.dropped += 1
+        """Store probe output, which is not urgent, or drop and count it when half of the disk limit is used."""
+        if self.spool.has_room(REPEATABLE_SHARE):
+            with suppress(SpoolFull):
+                self.spool.store(record)
+                return
+        self.dropped += 1
 
     def next_batch(
         self, max_records: int, max_bytes: int, skip: Container[str] = ()

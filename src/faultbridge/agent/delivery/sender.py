@@ -17,6 +17,9 @@ from faultbridge.agent.host import AgentClock
 
 BATCH_RECORDS = 10
 BATCH_BYTES = 250 * 1024
+SHARE_SECONDS = 15.0
+"""Longest wait of a record that is not urgent for others that share its call; AWS charges for calls."""
+
 MIN_BACKOFF_SECONDS, MAX_BACKOFF_SECONDS = 1.0, 60.0
 MAX_REFUSALS = 3
 
@@ -74,6 +77,7 @@ class Sender:
     last_error: str = ""
     _heartbeat_at: float = float("-inf")
     _backoff_until: float = float("-inf")
+    _waiting_since: float | None = None
     _postponed: dict[str, _Postponed] = field(default_factory=dict)
 
     def send_due(self) -> bool:
@@ -85,19 +89,39 @@ class Sender:
         if now - self._heartbeat_at >= self.heartbeat_seconds:
             self._heartbeat_at = now
             self._send([("", self.new_heartbeat())])
-        if now < self._backoff_until:
+        if now < self._backoff_until or not self._is_due(now):
             return False
         skip = {name for name, one in self._postponed.items() if now < one.retry_at}
+        urgent = self.outbox.urgent.is_set()
+        self.outbox.urgent.clear()  # before the records are read: one that is stored from now on sets it again
         batch = self.outbox.next_batch(BATCH_RECORDS, BATCH_BYTES, skip)
         if not batch:
             return False
+        if urgent:
+            self.outbox.urgent.set()
         finished = self.sent + self.outbox.quarantined
         self._send(list(self._with_objects(batch)))
         self.outbox.end_batch()
         if self.sent + self.outbox.quarantined > finished:
+            if len(batch) == BATCH_RECORDS:
+                self._waiting_since = None  # the others are newer
             return True
         self._backoff_until = now + self._pause(self.failures)
         return False
+
+    def flush(self) -> None:
+        """Make all stored records urgent, because the agent is about to end."""
+        self.outbox.urgent.set()
+
+    def _is_due(self, now: float) -> bool:
+        """Return whether waiting records may be sent: an urgent one, a full batch, or after SHARE_SECONDS."""
+        if not self.outbox.waiting:
+            self._waiting_since = None
+        elif self._waiting_since is None:
+            self._waiting_since = now
+        if self.outbox.urgent.is_set() or self._postponed or self.outbox.waiting >= BATCH_RECORDS:
+            return True
+        return self._waiting_since is not None and now - self._waiting_since >= SHARE_SECONDS
 
     def _with_objects(self, batch: Sequence[NamedRecord]) -> Iterator[NamedRecord]:
         """Write the objects of a batch; a record whose object cannot be written is postponed."""

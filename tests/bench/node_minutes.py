@@ -1,0 +1,140 @@
+"""What the agent of a healthy node sends, recorded from the agent itself: records, calls, and bytes in each call.
+
+The probes return bodies with the sizes of real captures, because no GPU is needed to send them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from faultbridge.agent.agent import build_agent
+from faultbridge.agent.child_processes import Outcome, ProbeResult
+from faultbridge.agent.delivery.records import OutgoingRecord
+from faultbridge.agent.settings import AgentSettings
+from tests.agent.fakes import ManualClock
+
+GPUS = 8
+XML_FIELDS_PER_GPU = 700
+"""With so many fields the report of eight GPUs has the size of a real one: 212 KB, 6 KB compressed."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call of the queue: the records that were sent together, after so many seconds."""
+
+    at: float
+    records: tuple[OutgoingRecord, ...]
+
+    @property
+    def size(self) -> int:
+        """The bytes that SQS bills."""
+        return sum(record.size for record in self.records)
+
+
+class RecordingTransport:
+    """A transport that accepts and records every call."""
+
+    def __init__(self, clock: ManualClock) -> None:
+        self._clock, self._start = clock, clock.uptime
+        self.calls: list[Call] = []
+
+    def send_batch(self, records: Sequence[OutgoingRecord]) -> tuple[set[str], set[str]]:
+        """Accept all records."""
+        self.calls.append(Call(self._clock.uptime - self._start, tuple(records)))
+        return {record.record_id for record in records}, set()
+
+    def put_object(self, key: str, body: bytes) -> None:
+        """Accept the object."""
+        raise AssertionError(f"a probe's output does not fit into a message: {key}, {len(body)} bytes")
+
+
+def nvidia_smi(minute: int) -> bytes:
+    """Return a report of eight healthy GPUs."""
+    fields = "".join(
+        f"\t\t<field_{n}_{n * 7919 % 997}>{n % 5} N/A</field_{n}_{n * 7919 % 997}>\n" for n in range(XML_FIELDS_PER_GPU)
+    )
+    gpus = "".join(
+        f'\t<gpu id="00000000:{gpu:02X}:00.0">\n\t\t<uuid>GPU-{gpu}</uuid>\n\t\t<temperature>{40 + minute % 7} C'
+        f"</temperature>\n{fields}\t</gpu>\n"
+        for gpu in range(GPUS)
+    )
+    head = f'<?xml version="1.0" ?>\n<nvidia_smi_log>\n\t<attached_gpus>{GPUS}</attached_gpus>\n'
+    return f"{head}{gpus}</nvidia_smi_log>\n".encode()
+
+
+def exporter(minute: int) -> bytes:
+    """Return a page of dcgm-exporter: 18 KB, as that of a real node."""
+    names = ("XID_ERRORS", "ECC_DBE_VOL_TOTAL", "UNCORRECTABLE_REMAPPED_ROWS", "GPU_TEMP", "POWER_USAGE", "GPU_UTIL")
+    fields = (*names, *(f"FIELD_{n}" for n in range(12)))
+    return "".join(
+        f'DCGM_FI_DEV_{name}{{gpu="{gpu}",UUID="GPU-{gpu}",pci_bus_id="00000000:{gpu:02x}:00.0",device="nvidia{gpu}",'
+        f'modelName="NVIDIA H100 80GB HBM3",Hostname="node"}} {minute % 7 if "GPU_" in name else 0}\n'
+        for gpu in range(GPUS)
+        for name in fields
+    ).encode()
+
+
+def ports(minute: int, devices: int) -> bytes:
+    """Return the states and counters of RDMA ports, twenty each."""
+    path = "/sys/class/infiniband/rdmap{}/ports/1/{}: {}\n"
+    states = [("state", "4: ACTIVE"), ("phys_state", "5: LinkUp"), ("rate", "100 Gb/sec"), ("link_layer", "Ethernet")]
+    return "".join(
+        [
+            *(path.format(device, name, value) for device in range(devices) for name, value in states),
+            *(path.format(device, "counters/port_rcv_data", 10**9 * minute + device) for device in range(devices)),
+            *(path.format(device, f"hw_counters/c_{n}", n) for device in range(devices) for n in range(19)),
+        ]
+    ).encode()
+
+
+def ethtool(minute: int) -> bytes:
+    """Return the statistics of one interface: 3.6 KB, as that of an ENA device."""
+    moving = "".join(f"     queue_{n}_rx_bytes: {10**9 * minute + n}\n" for n in range(16))
+    return (
+        "NIC statistics:\n" + moving + "".join(f"     queue_{n}_tx_dma_mapping_err: 0\n" for n in range(88))
+    ).encode()
+
+
+def links(devices: int) -> bytes:
+    """Return the state of the interfaces, as `ip -j link` prints it."""
+    flags = ["BROADCAST", "MULTICAST", "UP", "LOWER_UP"]
+    one = {"flags": flags, "mtu": 9001, "qdisc": "mq", "operstate": "UP", "link_type": "ether"}
+    return json.dumps([{"ifindex": n, "ifname": f"eth{n}", **one} for n in range(devices)]).encode()
+
+
+def record(folder: Path, *, devices: int, minutes: int) -> list[Call]:
+    """Run an agent on a node with so many network devices; return its calls."""
+    for number in range(devices):
+        (folder / "sys" / "class" / "net" / f"eth{number}" / "device").mkdir(parents=True)
+    settings = AgentSettings(
+        "train-a", "https://queue", bucket="bucket", node="n0", instance_id="i-0123456789abcdef0", spool=folder,
+        kmsg=folder / "none", boot_id=folder / "none", sysfs=folder / "sys", journal_units={},
+    )  # fmt: skip
+    clock = ManualClock()
+    transport = RecordingTransport(clock)
+    agent = build_agent(settings, transport, clock)
+    agent.cpu_seconds = agent.probes.cpu_seconds = lambda: 0.0
+    minute = lambda: int(clock.uptime) // 60  # noqa: E731 - read at each start of a probe
+    bodies = {
+        "nvidia-smi-xml": lambda: nvidia_smi(minute()),
+        "dcgm-health": lambda: b'{"body":{"Overall Health":{"value":"Healthy"}},"header":["Health Monitor Report"]}',
+        "dcgm-metrics": lambda: exporter(minute()),
+        "link-state": lambda: links(devices),
+        "rdma-counters": lambda: ports(minute(), devices),
+        "ethtool-stats": lambda: ethtool(minute()),
+    }
+    agent.probes.probes = tuple(
+        replace(probe, start=lambda make=bodies[probe.source]: ProbeResult(Outcome.DONE, make()))
+        for probe in agent.probes.probes
+    )
+    until = clock.uptime + 60 * minutes
+    while clock.uptime < until:
+        agent.poll()
+        while agent.sender.send_due():
+            pass
+        clock.advance(0.5)  # the pauses of the sender between two batches
+    agent.close()
+    return transport.calls
