@@ -103,7 +103,7 @@ up: setup ## start the embedded stack
 
 .PHONY: down
 down: setup ## stop the embedded stack
-	@$(BIN)/faultbridge down
+	@$(BIN)/faultbridge down --yes
 
 .PHONY: demo
 demo: setup ## show a fault, its repair, its page and its timeline on this machine

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from typing import Any
 
 import pytest
@@ -147,4 +148,7 @@ def test_the_status_of_a_stack_on_aws_has_its_queues(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(Session, "settings", property(lambda _session: Settings(variables)))
     monkeypatch.setattr(SqsQueue, "depth", lambda _queue: RecordQueueDepth(7, 1, 4))
     document = desk.json("status", "--region", "eu-west-1")
+    monkeypatch.setattr(local, "status", lambda **_named: UP)
+    assert document.keys() == desk.json("status").keys()
+    assert document["queues"][0].keys() == asdict(UP)["queues"][0].keys()
     assert [one["waiting"] for one in document["queues"]] == [7, 4]

@@ -231,6 +231,9 @@ def test_catalog_shows_public_recommendations_and_our_reason(call: Call) -> None
         (("dcgm", "persistence_mode"), "dcgm.persistence_mode"),
         (("smi.gpu_lost",), "smi.gpu_lost"),
         (("xid", "0079"), "xid.79"),
+        (("XID.79",), "xid.79"),
+        (("SXid", "20034"), "sxid.20034"),
+        (("xid.145:rlw_remap:0X00000040",), "xid.145:RLW_REMAP:0x00000040"),
     ],
 )
 def test_catalog_finds_a_code_by_number_or_name(call: Call, arguments: tuple[str, ...], code: str) -> None:
@@ -239,7 +242,10 @@ def test_catalog_finds_a_code_by_number_or_name(call: Call, arguments: tuple[str
 
 
 def test_catalog_shows_the_default_decision_for_an_unknown_code(call: Call) -> None:
-    row = json.loads(call("catalog", "xid", "4242", "--json").out)
+    ran = call("catalog", "xid", "4242", "--json")
+    row = json.loads(ran.out)
+    assert ran.code == 1
+    assert "code not in the catalog: xid.4242" in ran.err
     assert (row["known"], row["severity"], row["action"]) == (False, "error", "contact_support")
 
 

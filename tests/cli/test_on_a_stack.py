@@ -116,18 +116,39 @@ def test_an_invalid_provider_role_is_wrong_usage(desk: Desk, options: list[str],
     ("text", "message"),
     [
         ("", "no nodes in the file: -"),
-        ("node,color\nn-1,red\n", "unknown field: color; allowed: node"),
-        ("node\nn-1,n-2\n", "more fields than the heading"),
-        ("{nonsense\n", "line 1: not a JSON object"),
-        ('{"instance_id": "i-1"}\n', "line 1: no node name"),
-        ('{"node": 7}\n', "value is not text"),
+        ("node,color\nn-1,red\n", "unknown column: color; allowed: node"),
     ],
 )
-def test_an_invalid_import_file_names_the_line(desk: Desk, text: str, message: str) -> None:
+def test_an_import_file_of_another_format_is_wrong_usage(desk: Desk, text: str, message: str) -> None:
     ran = desk("node", "import", "--cluster", CLUSTER, "-", given=text)
     assert ran.code == 2
     assert message in ran.err
     assert len(ran.err.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("node,group\nn-1,gpu\nn-2,gpu,more\nn-3,gpu\n", "line 3: more fields than the heading line"),
+        ('{"node": "n-1"}\n{nonsense\n{"node": "n-3"}\n', "line 2: not a JSON object"),
+        ('{"node": "n-1"}\n{"instance_id": "i-1"}\n{"node": "n-3"}\n', "line 2: no node name; fill the field `node`"),
+        ('{"node": "n-1"}\n{"node": 7}\n{"node": "n-3"}\n', "line 2: value is not text; aliases are a list"),
+        ('{"node": "n-1"}\n{"node": "n-2", "color": "red"}\n{"node": "n-3"}\n', "line 2: unknown field: color"),
+        ("\ufeffnode,group\nn-1,gpu\n,gpu\nn-3,gpu\n", "line 3: no node name; fill the field `node`"),
+    ],
+)
+def test_an_invalid_line_does_not_stop_an_import(desk: Desk, text: str, reason: str) -> None:
+    ran = desk("node", "import", "--cluster", CLUSTER, "-", "--json", given=text)
+    assert ran.code == 1
+    assert [one["outcome"] for one in ran.document] == ["registered", "refused", "registered"]
+    assert ran.document[1]["reason"].startswith(reason)
+    assert {"n-1", "n-3"} < {one["node"] for one in desk.json("node", "list", "--cluster", CLUSTER)}
+
+
+def test_a_binary_import_file_is_refused_in_one_line(desk: Desk) -> None:
+    ran = desk("node", "import", "--cluster", CLUSTER, "-", given=b"\x7fELF\xff\xfe\x00")
+    assert (ran.code, len(ran.err.splitlines())) == (65, 1)
+    assert "not a text file" in ran.err
 
 
 def test_a_fatal_record_opens_a_case_that_every_view_shows(desk: Desk) -> None:
@@ -171,12 +192,18 @@ def test_the_timeline_of_a_cause_shows_causes_and_effects(desk: Desk) -> None:
     assert f"the chain starts with the raw record {links[0]['metadata']['causation_id']}" in ran.err
 
 
-def test_a_truncated_timeline_prints_a_notice(desk: Desk) -> None:
+@pytest.mark.parametrize("selection", [("--cluster", CLUSTER), ("--cluster", CLUSTER, "--node", NODE)])
+def test_a_limited_timeline_shows_the_newest_entries_with_the_oldest_of_them_first(
+    desk: Desk, selection: tuple[str, ...]
+) -> None:
     send(desk)
     desk.run_ingest()
-    ran = desk("timeline", "--cluster", CLUSTER, "--limit", "1")
-    assert len(ran.out.splitlines()) == 2
-    assert "more than 1 entries" in ran.err
+    everything = desk("timeline", *selection, "--json").document
+    ran = desk("timeline", *selection, "--limit", "2", "--json")
+    assert len(everything) > 2
+    assert ran.document == everything[-2:]
+    assert "the newest 2 entries are shown" in ran.err
+    assert desk("timeline", *selection, "--limit", str(len(everything))).err == ""
 
 
 def test_following_prints_each_entry_when_it_arrives(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:

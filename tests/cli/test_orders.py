@@ -68,6 +68,13 @@ def test_stuck_lists_what_only_a_command_moves_on_and_the_command_moves_it(desk:
     assert desk.json("case", "show", case)["repair_action"] == "verify"
 
 
+def test_closed_cases_are_listed_with_all(desk: Desk) -> None:
+    case = case_for_approval(desk)
+    desk.json("node", "retire", KEY.node, "--cluster", KEY.cluster)
+    assert desk.json("case", "list") == []
+    assert [one["case_id"] for one in desk.json("case", "list", "--all")] == [case]
+
+
 def test_an_answer_without_a_pending_approval_is_rejected(desk: Desk) -> None:
     case = case_for_approval(desk)
     desk.json("case", "deny", case)

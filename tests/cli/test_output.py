@@ -14,6 +14,7 @@ from faultbridge.cli import app
 from faultbridge.cli.render.columns import ENTRIES, NODE
 from faultbridge.cli.render.live_output import LiveTable
 from faultbridge.cli.render.output import Columns, OutputFormat, notice, show, show_one
+from faultbridge.cli.render.tables import fitting_columns
 from faultbridge.ledger.timeline import Timeline, TimelineQuery
 from faultbridge.registry.documents import entry_document, node_document
 from tests.builders import KEY
@@ -28,16 +29,53 @@ COLUMNS: Columns = {
 ROW = {"case": "c-abcdefghijklmnopqrstuvwxyz", "node": "ip-10-0-0-7", "why": "GPU has fallen off the bus. " * 4}
 
 
-@pytest.mark.parametrize("terminal", [40, 80, 120])
+@pytest.mark.parametrize("terminal", [20, 40, 80, 120])
 def test_an_id_is_complete_on_any_terminal_width(
     terminal: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", str(terminal))
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     show([ROW], COLUMNS, OutputFormat.TABLE)
-    out = capsys.readouterr().out
-    assert ROW["case"] in out
+    assert ROW["case"] in capsys.readouterr().out
+
+
+def test_a_column_that_does_not_fit_is_left_out_and_named(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "44")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    show([ROW], COLUMNS, OutputFormat.TABLE)
+    out, err = capsys.readouterr()
     assert ROW["node"] in out
+    assert "GPU has" not in out
+    assert err == "faultbridge: columns that do not fit this terminal: WHY; --wide prints them\n"
+    show([ROW], COLUMNS, OutputFormat.WIDE_TABLE)
+    out, err = capsys.readouterr()
+    assert "GPU has" in out
+    assert err == ""
+
+
+def test_a_column_without_values_is_left_out_before_one_with_values() -> None:
+    titles = ("CASE", "WAITING FOR", "RESOLUTION", "AGE")
+    assert fitting_columns(titles, [("c-1", "-", "replaced", "9.0s")], 40) == [0, 1, 2, 3]
+    assert fitting_columns(titles, [("c-1", "-", "replaced", "9.0s")], 24) == [0, 2, 3]
+    assert fitting_columns(titles, [("c-1", "-", "replaced", "9.0s")], 20) == [0, 2]
+    assert fitting_columns(titles, [("c-1", "-", "replaced", "9.0s")], 1) == [0]
+
+
+@pytest.mark.parametrize("status", ["quarantined", "failed", "degraded"])
+def test_a_status_has_a_color_and_no_color_removes_every_style(
+    status: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    columns: Columns = {"STATUS": lambda one: one["status"]}
+    show([{"status": status}], columns, OutputFormat.TABLE)
+    assert re.search(rf"\x1b\[(1;)?3[13]m{status}", capsys.readouterr().out)
+    monkeypatch.setenv("NO_COLOR", "1")
+    show([{"status": status}], columns, OutputFormat.TABLE)
+    assert "\x1b" not in capsys.readouterr().out
 
 
 def test_the_last_column_folds_where_the_others_fit(

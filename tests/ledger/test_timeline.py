@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from faultbridge.errors import Rejected
-from faultbridge.ledger.timeline import Line, Timeline, TimelineQuery, follow, is_late, sort_by_occurrence
+from faultbridge.ledger.follow import follow
+from faultbridge.ledger.timeline import Line, Timeline, TimelineQuery, is_late, sort_by_occurrence
 from tests.ingest.world import LedgerFixture
 
 

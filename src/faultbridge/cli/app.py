@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-import traceback
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 
 import typer
@@ -15,6 +14,9 @@ from faultbridge.cli.errors.failures import EXIT_INTERRUPTED, EXIT_USAGE, failur
 from faultbridge.cli.render.output import print_line
 
 DEBUG = "FAULTBRIDGE_DEBUG"
+COMPLETION = "_FAULTBRIDGE_COMPLETE"
+"""The environment variable with which a shell asks for the completions of a command line."""
+
 # Typer keeps this class private. Its message is the help text of the noun that was called without a verb.
 _NO_ARGUMENTS_ERROR = "NoArgsIsHelpError"
 
@@ -24,23 +26,32 @@ def run(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     try:
         # Outside standalone mode Typer returns the exit code of `typer.Exit`.
-        returned = application(given)(args=given, prog_name="faultbridge", standalone_mode=False)
+        returned = application([*given, *_words_to_complete(os.environ)])(
+            args=given, prog_name="faultbridge", standalone_mode=False
+        )
         sys.stdout.flush()
-    except (BrokenPipeError, SystemExit):
+    except (BrokenPipeError, SystemExit) as ended:
+        if isinstance(ended, SystemExit) and COMPLETION in os.environ:
+            sys.stdout.flush()  # the completions
+            return 0
         # The reader closed the pipe, for example `| head`. This is no error, and Python must not report one at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except (KeyboardInterrupt, typer.Abort):
-        return EXIT_INTERRUPTED
+        returned = EXIT_INTERRUPTED
     except Exception as error:  # noqa: BLE001 - any error becomes one line and an exit code
         if os.environ.get(DEBUG):
+            import traceback
+
             traceback.print_exc()
         if type(error).__name__ == _NO_ARGUMENTS_ERROR:
             print_line(str(getattr(error, "message", error)), to_stderr=True)
             return EXIT_USAGE
-        failure = failure_of(error, _called(given))
+        failure = failure_of(error, _command_path(given))
         print_line(f"faultbridge: {failure.message} ({failure.hint})", to_stderr=True)
         return failure.exit_code
+    if returned == EXIT_INTERRUPTED:  # Typer also returns it for Ctrl-C within a command
+        print_line("faultbridge: interrupted (what was already done stays done)", to_stderr=True)
     return returned if isinstance(returned, int) else 0
 
 
@@ -50,9 +61,9 @@ def application(arguments: Sequence[str]) -> typer.Typer:
         help="Turn GPU-node faults into versioned events and verified repairs.",
         epilog="Run `faultbridge COMMAND --help` for options and examples.",
         no_args_is_help=True,
-        add_completion=False,
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
     )
     root.callback()(_root_options)
     called = _called(arguments)
@@ -69,6 +80,25 @@ def application(arguments: Sequence[str]) -> typer.Typer:
 def _called(arguments: Sequence[str]) -> str | None:
     """Return the first argument that names a command."""
     return next((argument for argument in arguments if argument in COMMANDS or argument in RENAMED), None)
+
+
+def _command_path(arguments: Sequence[str]) -> str | None:
+    """Return the command that the arguments call, with its verb where it is a noun: `case list`."""
+    name = _called(arguments)
+    if name is None:
+        return None
+    module = sys.modules.get(f"faultbridge.cli.commands.{COMMANDS[RENAMED.get(name, name)].module}")
+    verbs = {one.name for one in module.app.registered_commands} if module else set()
+    following = arguments[arguments.index(name) + 1 :]
+    verb = next((one for one in following if one in verbs and name not in verbs), None)
+    return f"{name} {verb}" if verb else name
+
+
+def _words_to_complete(environment: Mapping[str, str]) -> list[str]:
+    """Return the words of the command line that a shell completes, so that its command is imported."""
+    if COMPLETION not in environment:
+        return []
+    return (environment.get("COMP_WORDS") or environment.get("_TYPER_COMPLETE_ARGS") or "").split()[1:]
 
 
 def _add(root: typer.Typer, name: str, *, hidden: bool = False) -> None:

@@ -29,6 +29,8 @@ COMMANDS: Mapping[str, Row] = {
     "up": Row("embedded.up_down", "Start the embedded stack on this machine."),
     "demo": Row("embedded.demo", "Break a GPU in the embedded stack and watch the repair."),
     "down": Row("embedded.up_down", "Stop the embedded stack and delete its data."),
+    "fleet": Row("embedded.fleet", "Create, break and heal fake nodes of an embedded stack."),
+    "env": Row("embedded.env", "Print variables that point programs to an embedded stack."),
     "status": Row("embedded.status", "Show what runs, queue depths and overdue work."),
     "cluster": Row("fleet.cluster", "Register, show and change clusters."),
     "node": Row("fleet.node", "Register, show, repair and retire nodes."),

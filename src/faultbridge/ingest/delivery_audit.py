@@ -7,9 +7,10 @@ however often it was delivered.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any
 
 from faultbridge.domain.records import Outcome
 from faultbridge.ingest.outcomes import OUTCOME, SENT
@@ -20,7 +21,8 @@ from faultbridge.ports import Receipts
 class DeliveryAudit:
     """Result of an audit: records sent since a time, their outcomes, and the records without an outcome.
 
-    `others` counts records with an outcome whose sender wrote no receipt.
+    `others` counts records with an outcome whose sender wrote no receipt. `stale` lists the records that were older
+    than what is known of the node and changed nothing.
     """
 
     since: datetime
@@ -28,6 +30,7 @@ class DeliveryAudit:
     outcomes: Mapping[Outcome, int] = field(default_factory=dict)
     missing: Sequence[str] = ()
     others: int = 0
+    stale: Sequence[str] = ()
 
     @property
     def complete(self) -> bool:
@@ -37,14 +40,9 @@ class DeliveryAudit:
 
 def audit_deliveries(receipts: Receipts, since: datetime) -> DeliveryAudit:
     """Compare the records sent since a time with the outcomes that ingest wrote."""
-    sent: dict[str, None] = {}
-    outcomes: dict[str, Outcome] = {}
-    for line in receipts.read(since):
-        if line.get("kind") == SENT:
-            sent |= dict.fromkeys(map(str, line["records"]))
-        elif line.get("kind") == OUTCOME:
-            for record, outcome in line["records"].items():
-                outcomes[record] = merge_outcomes(outcomes.get(record), Outcome(outcome))
+    lines = list(receipts.read(since))
+    sent = dict.fromkeys(str(record) for line in lines if line.get("kind") == SENT for record in line["records"])
+    outcomes = read_outcomes(lines)
     counts = Counter(outcomes[record] for record in sent if record in outcomes)
     return DeliveryAudit(
         since=since,
@@ -52,7 +50,18 @@ def audit_deliveries(receipts: Receipts, since: datetime) -> DeliveryAudit:
         outcomes={outcome: counts[outcome] for outcome in Outcome},
         missing=tuple(record for record in sent if record not in outcomes),
         others=sum(record not in sent for record in outcomes),
+        stale=tuple(record for record in sent if outcomes.get(record) is Outcome.STALE),
     )
+
+
+def read_outcomes(lines: Iterable[Mapping[str, Any]]) -> dict[str, Outcome]:
+    """Return the final outcome of each record in receipt lines, by record id."""
+    outcomes: dict[str, Outcome] = {}
+    for line in lines:
+        if line.get("kind") == OUTCOME:
+            for record, outcome in line["records"].items():
+                outcomes[record] = merge_outcomes(outcomes.get(record), Outcome(outcome))
+    return outcomes
 
 
 def merge_outcomes(known: Outcome | None, added: Outcome) -> Outcome:

@@ -8,7 +8,8 @@ An entry is one immutable line of a stream. Every node and every cluster has one
 - `publish`: sends entries to the event bus, at least once each.
 - `queries`: reads a query to its end, and the rows that a cluster keeps in every shard.
 - `streams`: lists the streams of a cluster, their last entries, and the entries of one stream.
-- `timeline`: the entries of a node, cluster, case, device or job, in pages or as they are recorded.
+- `timeline`: the entries of a node, cluster, case, device or job, in pages.
+- `follow`: the entries of a timeline, and each new one after it was recorded.
 - `device_history`: where a device was, its faults and repairs, and repeat offenders.
 - `causes`: the chain of one entry: what caused it, and what it caused.
 - `page_tokens`: the opaque text that holds the position at which the next page begins.

@@ -79,9 +79,11 @@ def _fault(verb: str) -> Callable[[Data], EntryText]:
     def build(data: Data) -> EntryText:
         component = component_text(data.get("component"))
         fault = " ".join(part for part in (str(data.get("code")), component) if part)
+        reported = data.get("reported_code")
+        verb_text = f"{verb}, reported as {reported}" if reported else verb
         why = data.get("reason") or data.get("message") or ""
         count = f" (seen {data['count']} times)" if verb == "changed" and data.get("count") else ""
-        return EntryText(f"{data.get('severity')} {fault} {verb}{count}", str(why))
+        return EntryText(f"{data.get('severity')} {fault} {verb_text}{count}", str(why))
 
     return build
 

@@ -44,11 +44,24 @@ def query_all(
     up_to: str | None = None,
     index: Index | None = None,
     page_size: int | None = None,
+    newest_first: bool = False,
 ) -> Iterator[Item]:
-    """Read a query to its end, at most `page_size` items a request, each page only when needed."""
+    """Read a query to its end, at most `page_size` items a request, each page only when needed.
+
+    `newest_first` reads it in descending order of the sort key.
+    """
     start = None
     while True:
-        page = table.query(pk, prefix=prefix, after=after, up_to=up_to, index=index, start=start, limit=page_size)
+        page = table.query(
+            pk,
+            prefix=prefix,
+            after=after,
+            up_to=up_to,
+            index=index,
+            start=start,
+            limit=page_size,
+            newest_first=newest_first,
+        )
         yield from page.items
         start = page.next
         if start is None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import islice
@@ -19,7 +19,7 @@ from faultbridge.domain.times import from_text, to_text
 from faultbridge.errors import Rejected
 from faultbridge.ledger.page_tokens import make_token, read_token
 from faultbridge.ledger.queries import node_head, query_all
-from faultbridge.ports import Clock, Table
+from faultbridge.ports import Table
 from faultbridge.storage import items, jobs, keys
 from faultbridge.storage.devices import is_of_device
 from faultbridge.storage.writes import CASES, DEVICES, TIMELINE, Index, Item, Key
@@ -38,6 +38,15 @@ LINKS_PER_BATCH = 100
 
 Found = Iterator[tuple[Item, str]]
 """Entry items in the order of a timeline, each with its position."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOrder:
+    """How entries are read: after a position, in requests of a size, the oldest or the newest first."""
+
+    after: str | None = None
+    page_size: int | None = None
+    newest_first: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +79,13 @@ class TimelineQuery:
             and (self.node is None or item.get("node") == self.node)
             and (self.cluster is None or item.get("cluster") == self.cluster)
             and (self.case is None or item.get("case_id") == self.case)
-            and (not self.codes or entry_data(item).get("code") in self.codes)
+            and (not self.codes or self._names_code(entry_data(item)))
             and (self.device is None or is_of_device(entry_data(item), self.device))
         )
+
+    def _names_code(self, data: Mapping[str, Any]) -> bool:
+        """Return whether the code of an entry, or the code that its source reported, is one of `codes`."""
+        return data.get("code") in self.codes or data.get("reported_code") in self.codes
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +111,7 @@ class Timeline:
 
     def entries(self, query: TimelineQuery, after: str | None = None) -> Iterator[Line]:
         """Read all matching entries after a position, the oldest first."""
-        for item, position in self._find(query, after, None):
+        for item, position in self._find(query, ReadOrder(after)):
             if query.covers(item):
                 yield Line(str(item["body"]), str(item["hash"]), position)
 
@@ -111,7 +124,7 @@ class Timeline:
         lines: list[Line] = []
         read = size = 0
         last = read_token(token) if token else None
-        for item, position in self._find(query, last, limit + 1):
+        for item, position in self._find(query, ReadOrder(last, limit + 1)):
             if len(lines) == limit or read == MAX_READ or size >= MAX_BYTES:
                 return tuple(lines), make_token(str(last))
             read, last = read + 1, position
@@ -120,44 +133,54 @@ class Timeline:
                 size += len(lines[-1].body)
         return tuple(lines), None
 
+    def newest(self, query: TimelineQuery, limit: int) -> tuple[tuple[Line, ...], bool]:
+        """Read the newest matching entries, the oldest of them first, and whether older ones match too."""
+        found = self._find(query, ReadOrder(page_size=limit + 1, newest_first=True))
+        matching = (
+            Line(str(item["body"]), str(item["hash"]), position) for item, position in found if query.covers(item)
+        )
+        lines = tuple(islice(matching, limit + 1))
+        return lines[:limit][::-1], len(lines) > limit
+
     def stream(self, cluster: str, node: str | None, after: tuple[int, int], limit: int) -> tuple[Line, ...]:
         """Read one stream after an epoch and sequence; without a node, the cluster's own stream."""
         pk = keys.node_partition(NodeKey(cluster, node)) if node else keys.cluster_partition(cluster)
         found = query_all(self.table, pk, prefix=keys.ENTRY, after=keys.entry(pk, *after).sk, page_size=limit)
         return tuple(Line(str(item["body"]), str(item["hash"]), str(item["sk"])) for item in islice(found, limit))
 
-    def _find(self, query: TimelineQuery, after: str | None, page_size: int | None) -> Found:
+    def _find(self, query: TimelineQuery, order: ReadOrder) -> Found:
         if query.case is not None:
-            return self._by_index(CASES, keys.case(query.case).pk, query, after, page_size)
+            return self._by_index(CASES, keys.case(query.case).pk, query, order)
         if query.device is not None:
-            return self._by_device(query.device, query, after, page_size)
+            return self._by_device(query.device, query, order)
         if query.cluster is None:
             raise Rejected("nothing_asked", "the query selects no timeline; give a cluster, a case or a device")
         if query.job is not None:
-            return self._by_job(query.cluster, query.job, after, page_size)
+            return self._by_job(query.cluster, query.job, order)
         if query.node is not None:
-            return self._by_node(NodeKey(query.cluster, query.node), query, after, page_size)
-        return self._by_cluster(query.cluster, query, after, page_size)
+            return self._by_node(NodeKey(query.cluster, query.node), query, order)
+        return self._by_cluster(query.cluster, query, order)
 
-    def _by_cluster(self, cluster: str, query: TimelineQuery, after: str | None, page_size: int | None) -> Found:
+    def _by_cluster(self, cluster: str, query: TimelineQuery, order: ReadOrder) -> Found:
         shards = self._shards(cluster)
         # Nodes are spread evenly over the shards, so each shard is read in parts of the page.
-        part = max(MIN_PAGE_SIZE, -(-page_size // shards)) if page_size else None
-        found = [self._by_index(TIMELINE, keys.timeline(cluster, shard), query, after, part) for shard in range(shards)]
-        return heapq.merge(*found, key=lambda one: one[1])
+        part = max(MIN_PAGE_SIZE, -(-order.page_size // shards)) if order.page_size else None
+        each = replace(order, page_size=part)
+        found = [self._by_index(TIMELINE, keys.timeline(cluster, shard), query, each) for shard in range(shards)]
+        return heapq.merge(*found, key=lambda one: one[1], reverse=order.newest_first)
 
-    def _by_device(self, device: str, query: TimelineQuery, after: str | None, page_size: int | None) -> Found:
+    def _by_device(self, device: str, query: TimelineQuery, order: ReadOrder) -> Found:
         names = [device]
         link = self.table.get(keys.device_link(device))
         if link is not None:
             names.append(str(link["serial"]))
-        found = [self._by_index(DEVICES, keys.device(name), query, after, page_size) for name in names]
-        return heapq.merge(*found, key=lambda one: one[1])
+        found = [self._by_index(DEVICES, keys.device(name), query, order) for name in names]
+        return heapq.merge(*found, key=lambda one: one[1], reverse=order.newest_first)
 
-    def _by_job(self, cluster: str, job: str, after: str | None, page_size: int | None) -> Found:
+    def _by_job(self, cluster: str, job: str, order: ReadOrder) -> Found:
         partition = jobs.job_partition(cluster, job)
-        links = query_all(self.table, partition, after=after, up_to=jobs.LAST_LINK, page_size=page_size)
-        while batch := list(islice(links, page_size or LINKS_PER_BATCH)):
+        links = self._rows(partition, order, after=order.after, up_to=jobs.LAST_LINK)
+        while batch := list(islice(links, order.page_size or LINKS_PER_BATCH)):
             positions = {Key(str(row["entry_pk"]), str(row["entry_sk"])): str(row["sk"]) for row in batch}
             entries = self.table.get_many(positions)
             yield from ((entries[key], position) for key, position in positions.items() if key in entries)
@@ -170,22 +193,27 @@ class Timeline:
             )
         return items.read_config(found).shards
 
-    def _by_index(self, index: Index, pk: str, query: TimelineQuery, after: str | None, page_size: int | None) -> Found:
+    def _by_index(self, index: Index, pk: str, query: TimelineQuery, order: ReadOrder) -> Found:
         since = to_text(query.since) if query.since else ""
-        bound = max(after or "", since) or None
+        bound = max(order.after or "", since) or None
         up_to = to_text(query.until) + AFTER_ALL if query.until else None
-        for item in query_all(self.table, pk, after=bound, up_to=up_to, index=index, page_size=page_size):
+        for item in self._rows(pk, order, after=bound, up_to=up_to, index=index):
             if "body" in item:
                 yield item, str(item[index.sk])
 
-    def _by_node(self, key: NodeKey, query: TimelineQuery, after: str | None, page_size: int | None) -> Found:
+    def _by_node(self, key: NodeKey, query: TimelineQuery, order: ReadOrder) -> Found:
         pk, head = keys.node_partition(key), node_head(self.table, key)
-        bound = after or (self._last_before(pk, head, query.since - SKEW) if query.since else None)
+        bound = order.after or (self._last_before(pk, head, query.since - SKEW) if query.since else None)
         until = to_text(query.until + SKEW) if query.until else None
-        for item in query_all(self.table, pk, prefix=keys.ENTRY, after=bound, page_size=page_size):
-            if until is not None and str(item["recorded_at"]) >= until:
+        for item in self._rows(pk, order, after=bound, prefix=keys.ENTRY):
+            if until is None or str(item["recorded_at"]) < until:
+                yield item, str(item["sk"])
+            elif not order.newest_first:
                 return
-            yield item, str(item["sk"])
+
+    def _rows(self, pk: str, order: ReadOrder, **bounds: Any) -> Iterator[Item]:  # noqa: ANN401 - those of query_all
+        """Read the rows of a partition within bounds, in the order of the order."""
+        return query_all(self.table, pk, page_size=order.page_size, newest_first=order.newest_first, **bounds)
 
     def _last_before(self, pk: str, head: Head, since: datetime) -> str | None:
         """Return the sort key of the last entry before an instant, by binary search over the sequence numbers."""
@@ -215,29 +243,3 @@ def is_late(event: Mapping[str, Any]) -> bool:
 def sort_by_occurrence(lines: Sequence[Line]) -> list[Line]:
     """Sort entries by the time at which they happened; equal times keep the order of recording."""
     return sorted(lines, key=lambda line: str(line.event["metadata"]["occurred_at"]))
-
-
-OVERLAP = timedelta(seconds=30)
-"""Length of the window that `follow` reads again, because an index shows an entry later than the table."""
-
-
-def follow(timeline: Timeline, query: TimelineQuery, clock: Clock, wait: Callable[[], bool]) -> Iterator[Line]:
-    """Yield the entries that exist, then each new entry.
-
-    `wait` pauses between two reads. When it returns False, `follow` reads once more and ends.
-    """
-    yielded: set[str] = set()
-    more = True
-    while True:
-        read_at = clock.now()
-        window: set[str] = set()
-        for line in timeline.entries(query):
-            window.add(line.hash)
-            if line.hash not in yielded:
-                yield line
-        yielded = window
-        start = read_at - OVERLAP
-        query = replace(query, since=max(start, query.since) if query.since else start)
-        if not more:
-            return
-        more = wait()

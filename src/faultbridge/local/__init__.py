@@ -7,8 +7,10 @@ events and pages.
 """
 
 from faultbridge.local.compute_control import (
+    break_diagnostics,
     configure_kubernetes,
     create_fleet,
+    heal_instance,
     make_next_instance_bad,
     reset_faults,
     set_capacity,
@@ -16,23 +18,26 @@ from faultbridge.local.compute_control import (
     set_launch_faults,
 )
 from faultbridge.local.servers.fault_injection import LaunchFaultRates
-from faultbridge.local.stack.lifecycle import StackInfo, down, endpoint_environment, stack_info, up
+from faultbridge.local.stack.lifecycle import StackInfo, down, endpoint_environment, stack_info, stack_names, up
 from faultbridge.local.stack.status import StackStatus, status
 
 __all__ = [
     "LaunchFaultRates",
     "StackInfo",
     "StackStatus",
+    "break_diagnostics",
     "configure_kubernetes",
     "create_fleet",
     "down",
     "endpoint_environment",
+    "heal_instance",
     "make_next_instance_bad",
     "reset_faults",
     "set_capacity",
     "set_command_output",
     "set_launch_faults",
     "stack_info",
+    "stack_names",
     "status",
     "up",
 ]

@@ -89,9 +89,19 @@ def set_command_output(
     http_call(f"{endpoint}/faultbridge/command-output", body)
 
 
+def break_diagnostics(endpoint: str, instance_id: str, *, until: str | None = None) -> None:
+    """Make all later diagnostics of an instance fail, until a restart (`reset` or `reboot`) or `heal_instance`."""
+    set_command_output(endpoint, instance_id, exit_code=DIAGNOSTICS_FAILED, stdout=failed_diagnostics(), until=until)
+
+
+def heal_instance(endpoint: str, instance_id: str) -> None:
+    """Remove the injected fault of one instance: its diagnostics pass again."""
+    http_call(f"{endpoint}/faultbridge/heal", {"instance_id": instance_id})
+
+
 def make_next_instance_bad(endpoint: str) -> None:
     """Make the next launched instance fail its diagnostics: the memory of one of its eight GPUs fails."""
-    set_command_output(endpoint, NEXT_LAUNCH, exit_code=DIAGNOSTICS_FAILED, stdout=failed_diagnostics())
+    break_diagnostics(endpoint, NEXT_LAUNCH)
 
 
 def set_capacity(endpoint: str, instance_type: str, *, available: bool, zone: str = ANY_ZONE) -> None:

@@ -55,10 +55,13 @@ class Rulebook:
         return Rules(self.policy(config), config, self.catalog().version, self.stack_id, self.gpus())
 
     def policy(self, config: ClusterConfig) -> Policy:
-        """Return the policy that a cluster names, else the current one, else the default one."""
-        version = config.policy or self._current()
-        if version is None:
-            return self.default_policy()
+        """Return the policy that a cluster names, else the current one, else the default one.
+
+        The default policy is part of the software and needs not be stored, also where a cluster names its version.
+        """
+        version, default = config.policy or self._current(), self.default_policy()
+        if version in {None, default.version}:
+            return default
         if version not in self._policies:
             self._policies[version] = self._read(version)
         return self._policies[version]

@@ -2,21 +2,37 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, BinaryIO
 
 import typer
 
+from faultbridge.cli.render.output import notice, print_line
 from faultbridge.errors import Rejected
 
 STDIN = "-"
+CLUSTER_VARIABLE = "FAULTBRIDGE_CLUSTER"
+"""The environment variable with the default of `--cluster`."""
 
 ClusterArgument = Annotated[str, typer.Argument(metavar="CLUSTER", help="Name of the cluster.")]
-ClusterOption = Annotated[str, typer.Option("--cluster", metavar="CLUSTER", help="Name of the cluster.")]
+ClusterOption = Annotated[
+    str, typer.Option("--cluster", metavar="CLUSTER", envvar=CLUSTER_VARIABLE, help="Name of the cluster.")
+]
+AnyClusterOption = Annotated[
+    str | None,
+    typer.Option("--cluster", metavar="CLUSTER", envvar=CLUSTER_VARIABLE, help="Only this cluster. Default: all."),
+]
 NodeArgument = Annotated[str, typer.Argument(metavar="NODE", help="Name of the node.")]
 ReasonOption = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Reason for the timeline, a few words.")]
+YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 StackName = Annotated[str, typer.Option("--stack", metavar="NAME", help="Name of the stack.")]
+
+
+def default_cluster() -> str | None:
+    """Return the cluster that the environment names, for commands that take a default only in some of their forms."""
+    return os.environ.get(CLUSTER_VARIABLE) or None
 
 
 def known_source(source: str) -> str:
@@ -28,10 +44,33 @@ def known_source(source: str) -> str:
     return source
 
 
+def read_bytes(file: str) -> bytes:
+    """Read a file, or standard input for `-`."""
+    return standard_input().read() if file == STDIN else Path(file).read_bytes()
+
+
+def standard_input() -> BinaryIO:
+    """Return standard input. If that is a terminal, print that the command waits for it."""
+    if sys.stdin.isatty():
+        notice("reading standard input; end it with Ctrl-D")
+    return sys.stdin.buffer
+
+
+def confirm(effect: str, *, yes: bool) -> None:
+    """Ask on a terminal before an effect that cannot be undone. Any answer but yes is `Rejected`.
+
+    Without a terminal it does not ask, so that scripts work without `--yes`.
+    """
+    if yes or not sys.stdin.isatty():
+        return
+    print_line(f"faultbridge: {effect}. Continue? [y/N] ", to_stderr=True, end="", flush=True)
+    if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
+        raise Rejected("not_confirmed", "not confirmed; nothing was changed")
+
+
 def read_text(file: str) -> str:
     """Read a text file, or standard input for `-`. Raises `Rejected` for bytes that are not UTF-8."""
-    raw = sys.stdin.buffer.read() if file == STDIN else Path(file).read_bytes()
     try:
-        return raw.decode()
+        return read_bytes(file).decode()
     except UnicodeDecodeError:
         raise Rejected("binary", f"not a text file: {file}") from None

@@ -50,6 +50,7 @@ def _failure(error: Exception, command: str | None) -> Failure:
         return _stack_failure(error)
     if isinstance(error, typer.TyperException):
         text = getattr(error, "format_message", error.__str__)().removeprefix("Invalid value: ")
+        text = text.replace("Value error, ", "")  # the prefix of pydantic, which checks values for Typer
         return Failure(EXIT_USAGE, text, f"see `{' '.join(filter(None, ('faultbridge', command, '--help')))}`")
     if isinstance(error, OSError):
         return Failure(EXIT_USAGE, f"{error.strerror or error}: {error.filename or 'a file'}", "check the path")

@@ -56,11 +56,11 @@ NODES: Columns = {
     "NODE": lambda one: one["node"],
     "STATUS": lambda one: one["status"],
     "SEVERITY": lambda one: one["severity"],
+    "FAULTS": lambda one: ", ".join(condition["code"] for condition in one["conditions"]),
+    "CASE": lambda one: one["case"]["case_id"] if one["case"] else None,
     "INSTANCE": lambda one: one["instance_id"],
     "TYPE": lambda one: one["instance_type"],
     "GROUP": lambda one: one["group"],
-    "CASE": lambda one: one["case"]["case_id"] if one["case"] else None,
-    "FAULTS": lambda one: ", ".join(condition["code"] for condition in one["conditions"]),
 }
 NODE: Columns = {
     "Node": lambda one: f"{one['cluster']}/{one['node']}",
@@ -82,11 +82,12 @@ CASES: Columns = {
     "CASE": lambda one: one["case_id"],
     "NODE": lambda one: one["node"],
     "STATUS": lambda one: one["status"],
+    "CODE": lambda one: one["code"],
     "WAITING FOR": lambda one: one["waiting_for"],
-    "CAUSE": lambda one: f"{one['code']} {component_text(one['component'])}",
-    "REPAIR": lambda one: one["repair_action"],
-    "AGE": lambda one: duration_text(one["age_ms"]),
     "RESOLUTION": lambda one: one["resolution"],
+    "AGE": lambda one: duration_text(one["age_ms"]),
+    "REPAIR": lambda one: one["repair_action"],
+    "COMPONENT": lambda one: component_text(one["component"]),
 }
 CASE: Columns = {
     "Case": lambda one: one["case_id"],
@@ -98,6 +99,7 @@ CASE: Columns = {
     "Cause": lambda one: f"{one['severity']}: {one['code']} {component_text(one['component'])}",
     "Action": lambda one: f"{one['action']}, now {one['repair_action']}, attempt {one['attempt']}",
     "Opened": lambda one: short_time(one["opened_at"]),
+    "Approval": lambda one: _approval_text(one["approval"]),
     "Continues at": lambda one: short_time(one["not_before"]),
     "Closed": lambda one: short_time(one["closed_at"]),
     "Age": lambda one: duration_text(one["age_ms"]),
@@ -139,6 +141,14 @@ CHAIN: Columns = {
     "LINK": lambda one: one["relation"] + (f" {one['distance']}" if one["distance"] else ""),
     **ENTRIES,
 }
+
+
+def _approval_text(approval: Document | None) -> str | None:
+    """Describe an approval: the deadline of its answer, or the answer and its operator."""
+    if approval is None:
+        return None
+    answer = f"{approval['answer']} by {approval['operator']}" if approval["answer"] else None
+    return f"{answer or 'answer by ' + short_time(approval['answer_by'])} (attempt {approval['attempt']})"
 
 
 def _ignored_text(ignored: Document | None) -> str | None:

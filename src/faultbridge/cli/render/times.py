@@ -20,13 +20,7 @@ def parse_time(text: str | None, now: datetime) -> datetime | None:
     if text is None:
         return None
     past = parse_age(text, now)
-    if past is not None:
-        return past
-    try:
-        at = datetime.fromisoformat(text)
-        return from_text(text) if at.tzinfo else at.replace(tzinfo=UTC)
-    except ValueError:
-        raise typer.BadParameter(f"not a time: {text!r}; {PAST_HELP}") from None
+    return past if past is not None else _absolute_time(text, PAST_HELP)
 
 
 def parse_future_time(text: str | None, now: datetime) -> datetime | None:
@@ -34,10 +28,19 @@ def parse_future_time(text: str | None, now: datetime) -> datetime | None:
     if text is None:
         return None
     past = parse_age(text, now)
-    at = now + (now - past) if past is not None else parse_time(text, now)
-    if at is None or at <= now:
+    at = now + (now - past) if past is not None else _absolute_time(text, FUTURE_HELP)
+    if at <= now:
         raise typer.BadParameter(f"not a future time: {text!r}; {FUTURE_HELP}")
     return at
+
+
+def _absolute_time(text: str, allowed: str) -> datetime:
+    """Parse a time; without a zone it is UTC. `allowed` describes the option's other times."""
+    try:
+        at = datetime.fromisoformat(text)
+        return from_text(text) if at.tzinfo else at.replace(tzinfo=UTC)
+    except ValueError:
+        raise typer.BadParameter(f"not a time: {text!r}; {allowed}") from None
 
 
 def parse_age(text: str, now: datetime) -> datetime | None:

@@ -49,8 +49,12 @@ class Target:
     @property
     def selects_aws(self) -> bool:
         """Return whether options or environment select AWS, so that the embedded stack is not used."""
-        given = (self.endpoint_url, self.region, self.profile)
-        return any(given) or any(os.environ.get(name) for name in _AWS_VARIABLES)
+        return self.has_options or any(os.environ.get(name) for name in _AWS_VARIABLES)
+
+    @property
+    def has_options(self) -> bool:
+        """Return whether an option names an endpoint, a region or a profile."""
+        return any((self.endpoint_url, self.region, self.profile))
 
 
 def find_settings(
@@ -60,10 +64,11 @@ def find_settings(
 
     For the embedded stack, the function also sets the AWS environment variables of this process.
     """
+    chosen = chosen_embedded_stack(target, embedded_only=embedded_only)
+    if chosen is not None:
+        use_environment(chosen.environment)
+        return settings_from(target.stack, chosen.outputs)
     embedded = embedded_stack(target.stack)
-    if embedded is not None and (embedded_only or not target.selects_aws):
-        use_environment(embedded.environment)
-        return settings_from(target.stack, embedded.outputs)
     if embedded is not None and target.endpoint_url != embedded.endpoint:
         notify(f"embedded stack not used: {target.stack}; options or environment select another endpoint")
     from faultbridge.adapters.aws.stack import stack_outputs
@@ -73,7 +78,37 @@ def find_settings(
     except Misconfigured as error:
         if target.selects_aws:
             raise
-        raise Misconfigured(f"no embedded stack is up; `faultbridge up` starts one. On AWS, {error}") from error
+        raise Misconfigured(f"{_no_embedded_stack(target.stack)}. On AWS, {error}") from error
+
+
+def chosen_embedded_stack(target: Target, *, embedded_only: bool = False) -> StackInfo | None:
+    """Return the embedded stack where the command uses it, or None where it uses a stack on AWS.
+
+    The variables of `faultbridge env` select the embedded stack.
+    """
+    embedded = embedded_stack(target.stack)
+    if embedded is None or embedded_only or not target.selects_aws:
+        return embedded
+    in_environment = all(os.environ.get(name) == embedded.environment.get(name) for name in _AWS_VARIABLES)
+    return embedded if in_environment and not target.has_options else None
+
+
+def require_embedded_stack(stack: str) -> StackInfo:
+    """Return the embedded stack of this name. Raises `Misconfigured` where it is not up."""
+    embedded = embedded_stack(stack)
+    if embedded is None:
+        raise Misconfigured(f"{_no_embedded_stack(stack)}; this command needs an embedded stack")
+    return embedded
+
+
+def _no_embedded_stack(stack: str) -> str:
+    """Describe that a stack is not up on this machine, and name those that are."""
+    from faultbridge.local import stack_names
+
+    running = stack_names()
+    if not running:
+        return "no embedded stack is up; `faultbridge up` starts one"
+    return f"embedded stack not up: {stack}; up: {', '.join(running)}"
 
 
 def embedded_stack(stack: str) -> StackInfo | None:

@@ -36,7 +36,7 @@ class Session:
     @property
     def prints_table(self) -> bool:
         """Return whether the output is for people."""
-        return self.output is OutputFormat.TABLE
+        return self.output.for_people
 
     def show(self, documents: Iterable[Document], columns: Columns) -> None:
         """Print a list."""

@@ -1,7 +1,7 @@
 """The compute plane: a moto server with patches, on loopback.
 
 Start it with `python -m faultbridge.local.servers.compute_plane`. It emulates EC2, Auto Scaling, Systems Manager, EKS
-and SageMaker. Its own routes start with `/faultbridge/`: `GET identity`; `POST command-output`, `capacity`,
+and SageMaker. Its own routes start with `/faultbridge/`: `GET identity`; `POST command-output`, `heal`, `capacity`,
 `launch-faults`, `kubernetes-cluster` and `reset`. `/faultbridge/kubernetes/<name>/...` is the Kubernetes API of an EKS
 cluster.
 """
@@ -97,6 +97,11 @@ def _set_command_output(body: dict[str, Any]) -> object:
     return {}
 
 
+def _heal(body: dict[str, Any]) -> object:
+    FAULTS.heal(str(body["instance_id"]))
+    return {}
+
+
 def _set_capacity(body: dict[str, Any]) -> object:
     available = bool(body["available"])
     FAULTS.set_capacity(str(body["instance_type"]), str(body.get("zone", ANY_ZONE)), available=available)
@@ -133,6 +138,7 @@ def _reset(_body: dict[str, Any]) -> object:
 _ROUTES: dict[tuple[str, str], Callable[[dict[str, Any]], object]] = {
     ("GET", "identity"): _identity,
     ("POST", "command-output"): _set_command_output,
+    ("POST", "heal"): _heal,
     ("POST", "capacity"): _set_capacity,
     ("POST", "launch-faults"): _set_launch_faults,
     ("POST", "kubernetes-cluster"): _configure_kubernetes,

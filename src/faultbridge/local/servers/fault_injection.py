@@ -80,6 +80,11 @@ class ComputeFaults:
             else:
                 self.outputs[instance_id] = InjectedOutput(output, until)
 
+    def heal(self, instance_id: str) -> None:
+        """Remove the injected output of one instance."""
+        with self.lock:
+            self.outputs.pop(instance_id, None)
+
     def on_launch(self, instance_id: str) -> None:
         """Give a new instance the first output that was set for `next`, if there is one."""
         with self.lock:

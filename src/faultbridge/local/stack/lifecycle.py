@@ -85,6 +85,16 @@ def stack_info(*, stack: str = DEFAULT_STACK) -> StackInfo | None:
     return _info(state) if state else None
 
 
+def stack_names() -> list[str]:
+    """Return the names of the embedded stacks that are up."""
+    try:
+        home = files.state_home()
+    except Misconfigured:
+        return []
+    folders = sorted(home.iterdir()) if home.is_dir() else []
+    return [one.name for one in folders if one.name.replace("-", "").isalnum() and _deployed_state(one.name)]
+
+
 def endpoint_environment(*, stack: str = DEFAULT_STACK) -> dict[str, str]:
     """Return the variables that point any AWS client to the stack; empty when it is not running."""
     state = _deployed_state(stack)

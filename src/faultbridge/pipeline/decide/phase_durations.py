@@ -7,12 +7,16 @@ from datetime import datetime, timedelta
 from faultbridge.domain.cases import Case, Phase
 from faultbridge.domain.edges import CaseStatus
 
+_CLOSED = frozenset(status.value for status in CaseStatus if not status.live)
 _PHASE_ORDER = ("detected", CaseStatus.OPEN, CaseStatus.QUEUED, CaseStatus.IN_PROGRESS, *Phase)
 
 
 def durations(case: Case, end: datetime) -> dict[str, int]:
-    """Return the milliseconds that a case spent in each phase, in the order of the phases."""
-    reached = (mark for mark in case.marks.items() if mark[0] != case.status.value)
+    """Return the milliseconds that a case spent in each phase until `end`, in the order of the phases.
+
+    The current phase of a live case is included. The status that closes a case is no phase.
+    """
+    reached = (mark for mark in case.marks.items() if mark[0] not in _CLOSED)
     marks = sorted(reached, key=lambda mark: (mark[1], _order(mark[0])))
     ends = [at for _, at in marks[1:]] + [end]
     millisecond = timedelta(milliseconds=1)

@@ -9,32 +9,33 @@ import typer
 
 from faultbridge.cli.commands.options import StackName
 from faultbridge.cli.errors.failures import EXIT_NOT_WELL
-from faultbridge.cli.render.output import JsonFlag, JsonlFlag, OutputFormat, examples, format_of, notice, print_line
+from faultbridge.cli.render.format_options import formatted_command
+from faultbridge.cli.render.output import OutputFormat, examples, notice, print_line
 from faultbridge.cli.stack.locate import DEFAULT_STACK
 
 app = typer.Typer(rich_markup_mode=None)
 
 
 @app.command("demo", epilog=examples("faultbridge demo", "faultbridge demo --fresh --json"))
+@formatted_command
 def run_demo(
     fresh: Annotated[bool, typer.Option("--fresh", help="Delete all data of the stack first.")] = False,
     stack: StackName = DEFAULT_STACK,
     timeout: Annotated[
         int, typer.Option("--patience", min=1, metavar="SECONDS", help="Maximum wait for the repair.")
     ] = 120,
-    as_json: JsonFlag = False,
-    as_jsonl: JsonlFlag = False,
+    *,
+    output: OutputFormat,
 ) -> None:
     """Start the embedded stack, send bundled faults, and follow the repair until a verified node serves.
 
     The instances are fakes; all other parts are the product as it runs on AWS. Exit code 1: a check failed.
     """
-    output = format_of(as_json=as_json, as_jsonl=as_jsonl)
     from faultbridge.cli.commands.embedded.demo_result import print_result
     from faultbridge.cli.commands.embedded.demo_scenario import DemoScenario
 
     result = DemoScenario.start(stack=stack, fresh=fresh, timeout=timeout, output=output).run()
-    if output is OutputFormat.TABLE:
+    if output.for_people:
         print_result(result)
     else:
         print_line(json.dumps(result.document(), indent=2 if output is OutputFormat.JSON else None))

@@ -31,7 +31,9 @@ TABLE: Columns = {
         f"{name:<14}{duration_text(took)}" for case in one["cases"] for name, took in case["phases"].items()
     ),
     "Record verified": lambda one: f"{'yes' if one['whole'] else 'no'} ({one['streams']} streams)",
-    "Repaired in": lambda one: f"{one['repaired_in_s']:.1f} s after the records were sent",
+    "Repaired in": lambda one: (
+        "not repaired" if one["repaired_in_s"] is None else f"{one['repaired_in_s']:.1f} s after the records were sent"
+    ),
     "Total time": lambda one: f"{one['ran_for_s']:.1f} s",
 }
 
@@ -51,6 +53,11 @@ class DemoResult:
     nodes: Sequence[NodeState]
     repaired_in: float
     ran_for: float
+
+    @property
+    def repaired(self) -> bool:
+        """Return whether a node was replaced."""
+        return any(view.case.resolution is Resolution.REPLACED for view in self.cases)
 
     @property
     def problems(self) -> list[str]:
@@ -76,14 +83,14 @@ class DemoResult:
             "new_instance": incarnation.instance_id if incarnation else None,
             "whole": self.verified.whole,
             "streams": self.verified.streams,
-            "repaired_in_s": round(self.repaired_in, 3),
+            "repaired_in_s": round(self.repaired_in, 3) if self.repaired else None,
             "ran_for_s": round(self.ran_for, 3),
             "wrong": self.problems,
         }
 
     def _problems(self) -> Iterator[str]:
         """Yield one line for each check that failed."""
-        if not any(view.case.resolution is Resolution.REPLACED for view in self.cases):
+        if not self.repaired:
             states = ", ".join(f"{view.case.id} is {view.case.status}" for view in self.cases) or "no case was opened"
             yield f"node not replaced in time: {states}"
         if not self.audit.complete:

@@ -19,7 +19,8 @@ from faultbridge.cli.stack.session import Session
 from faultbridge.domain.cluster.config import ClusterConfig, Mode, RepairOwner
 from faultbridge.domain.edges import CaseStatus
 from faultbridge.ingest.delivery_audit import audit_deliveries
-from faultbridge.ledger.timeline import Line, TimelineQuery, follow
+from faultbridge.ledger.follow import follow
+from faultbridge.ledger.timeline import Line, TimelineQuery
 from faultbridge.local.subscriptions import QueueSubscription, subscribe_to_events, subscribe_to_pages
 from faultbridge.registry.registration import NewNode
 

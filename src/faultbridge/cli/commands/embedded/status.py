@@ -11,6 +11,7 @@ from faultbridge.cli.errors.failures import EXIT_UNREACHABLE
 from faultbridge.cli.render.output import Columns, Document, examples, notice
 from faultbridge.cli.render.times import json_time
 from faultbridge.cli.stack.command import stack_command
+from faultbridge.cli.stack.locate import chosen_embedded_stack
 from faultbridge.cli.stack.session import Session
 
 if TYPE_CHECKING:
@@ -64,11 +65,13 @@ def show_status(session: Session) -> None:
     """
     from faultbridge.local import status
 
-    if session.target.selects_aws:
+    if session.target.selects_aws and chosen_embedded_stack(session.target) is None:
         session.show_one(_deployed_status(session), DEPLOYED)
         return
     found = status(stack=session.target.stack, count_overdue=lambda: overdue(session))
-    session.show_one(found.as_json() | {"waiting": backlog(session) if found.up else []}, EMBEDDED)
+    outputs = found.outputs or {}
+    aws = {"table": outputs.get("TableName"), "bus": outputs.get("EventBusName")}
+    session.show_one(found.as_json() | aws | {"waiting": backlog(session) if found.up else []}, EMBEDDED)
     if not found.up:
         notice("the embedded stack is not up; `faultbridge up` starts it")
         raise typer.Exit(EXIT_UNREACHABLE)
@@ -111,33 +114,40 @@ def _queued_records(session: Session, now: datetime) -> BacklogItem:
 
 
 def _deployed_status(session: Session) -> dict[str, Any]:
-    """Describe a stack on AWS."""
+    """Describe a stack on AWS, with the fields of an embedded stack."""
     from faultbridge.adapters.messaging.sqs import SqsQueue
+    from faultbridge.local import StackStatus
 
     settings = session.settings
     queue = SqsQueue(session.clients, settings.queue_url, settings.dead_letter_queue_url)
     depth = queue.depth()
     name = settings.queue_url.rsplit("/", 1)[-1]
-    return {
-        "stack": settings.stack,
-        "table": settings.table,
-        "bus": settings.bus,
-        "queues": [
-            {"name": name, "waiting": depth.waiting, "in_flight": depth.in_flight, "dead_letters": False},
-            {"name": "dead letters", "waiting": depth.dead, "in_flight": 0, "dead_letters": True},
-            *_cloud_event_queues(session),
-        ],
-        "stuck": overdue(session),
-        "waiting": backlog(session),
-    }
+    queues = [
+        _queue(name, depth.waiting, depth.in_flight, dead_letters=False),
+        _queue("dead letters", depth.dead, 0, dead_letters=True),
+        *_cloud_event_queues(session),
+    ]
+    found = StackStatus(settings.stack, up=True, stuck=overdue(session)).as_json()
+    aws = {"table": settings.table, "bus": settings.bus, "queues": queues, "executions_running": None}
+    return found | aws | {"waiting": backlog(session)}
 
 
 def _cloud_event_queues(session: Session) -> Iterator[dict[str, Any]]:
     if session.cloud_events is None:
         return
     for queue, name in zip(session.cloud_events, ("cloud events' dead letters", "cloud events"), strict=True):
-        depth, dead = queue.depth(), "dead" in name
-        yield {"name": name, "waiting": depth.waiting, "in_flight": depth.in_flight, "dead_letters": dead}
+        depth = queue.depth()
+        yield _queue(name, depth.waiting, depth.in_flight, dead_letters="dead" in name)
+
+
+def _queue(name: str, waiting: int, in_flight: int, *, dead_letters: bool) -> dict[str, Any]:
+    return {
+        "name": name,
+        "logical_id": None,
+        "waiting": waiting,
+        "in_flight": in_flight,
+        "dead_letters": dead_letters,
+    }
 
 
 def _queue_text(one: Document) -> str:

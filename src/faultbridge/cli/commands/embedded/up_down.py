@@ -6,8 +6,9 @@ from typing import Annotated
 
 import typer
 
-from faultbridge.cli.commands.options import StackName
-from faultbridge.cli.render.output import Columns, JsonFlag, JsonlFlag, examples, format_of, notice, show_one
+from faultbridge.cli.commands.options import StackName, YesOption, confirm
+from faultbridge.cli.render.format_options import formatted_command
+from faultbridge.cli.render.output import Columns, OutputFormat, examples, notice, show_one
 from faultbridge.cli.stack.locate import DEFAULT_STACK
 
 app = typer.Typer(rich_markup_mode=None)
@@ -24,28 +25,33 @@ STOPPED: Columns = {"Stopped": lambda one: one["stack"] if one["stopped"] else "
 
 
 @app.command("up", epilog=examples("faultbridge up", "faultbridge up --fresh"))
+@formatted_command
 def start(
     fresh: Annotated[bool, typer.Option("--fresh", help="Delete all data and start an empty stack.")] = False,
     stack: StackName = DEFAULT_STACK,
-    as_json: JsonFlag = False,
-    as_jsonl: JsonlFlag = False,
+    yes: YesOption = False,
+    *,
+    output: OutputFormat,
 ) -> None:
     """Start the embedded stack: two AWS emulators on 127.0.0.1 with the same template deployed.
 
     The command changes nothing when the stack is up already.
     """
-    output = format_of(as_json=as_json, as_jsonl=as_jsonl)
     from faultbridge.local import up
 
+    if fresh:
+        confirm(f"--fresh deletes all data of the stack {stack}", yes=yes)
     info = up(fresh, notice, stack=stack)
     show_one(info.as_json(), STARTED, output)
 
 
 @app.command("down", epilog=examples("faultbridge down"))
-def stop(stack: StackName = DEFAULT_STACK, as_json: JsonFlag = False, as_jsonl: JsonlFlag = False) -> None:
+@formatted_command
+def stop(stack: StackName = DEFAULT_STACK, yes: YesOption = False, *, output: OutputFormat) -> None:
     """Stop the embedded stack and delete its data."""
-    output = format_of(as_json=as_json, as_jsonl=as_jsonl)
-    from faultbridge.local import down
+    from faultbridge.local import down, stack_info
 
+    if stack_info(stack=stack) is not None:
+        confirm(f"this deletes all data of the stack {stack}", yes=yes)
     stopped = down(stack=stack, progress=notice)
     show_one({"stack": stack, "stopped": stopped}, STOPPED, output)

@@ -5,20 +5,27 @@ A case tracks one fault of one node, from detection until it is resolved.
 
 from __future__ import annotations
 
+import time
 from typing import Annotated
 
 import typer
 
-from faultbridge.cli.commands.options import ReasonOption
+from faultbridge.cli.commands.options import AnyClusterOption, ReasonOption
+from faultbridge.cli.errors.failures import EXIT_NOT_WELL
 from faultbridge.cli.render.columns import CASE, CASES, case_document
-from faultbridge.cli.render.output import examples
+from faultbridge.cli.render.entries import print_as_recorded
+from faultbridge.cli.render.output import examples, notice
 from faultbridge.cli.stack.command import stack_command
 from faultbridge.cli.stack.session import Session
-from faultbridge.domain.cases import RepairAction
+from faultbridge.domain.cases import Case, RepairAction
 from faultbridge.domain.edges import CaseStatus
+from faultbridge.ledger.follow import follow
+from faultbridge.ledger.timeline import TimelineQuery
 from faultbridge.repair.case_orders import OperatorOrder
 
 app = typer.Typer(rich_markup_mode=None)
+
+POLL_SECONDS = 1.0
 
 CaseArgument = Annotated[str, typer.Argument(metavar="ID", help="Id of the case.")]
 AttemptOption = Annotated[
@@ -41,18 +48,20 @@ _EXAMPLE_ID = "c-abcdefghijklmnopqrstuvwxyz"
 @stack_command
 def list_cases(
     session: Session,
-    cluster: Annotated[str | None, typer.Option(metavar="CLUSTER", help="Only this cluster. Default: all.")] = None,
+    cluster: AnyClusterOption = None,
     status: Annotated[
         list[CaseStatus] | None,
         typer.Option(
             metavar="STATUS", help=f"Only this status: {', '.join(CaseStatus)}. Repeatable. Default: live cases."
         ),
     ] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Also closed cases.")] = False,
 ) -> None:
     """List cases, oldest first."""
+    wanted = tuple(CaseStatus) if everything else status or ()
     clusters = [cluster] if cluster else [view.config.cluster for view in session.directory.clusters()]
     now = session.now()
-    views = (view for name in clusters for view in session.directory.cases(name, status or ()))
+    views = (view for name in clusters for view in session.directory.cases(name, wanted))
     session.show((case_document(view, now) for view in views), CASES)
 
 
@@ -61,6 +70,34 @@ def list_cases(
 def show_case(session: Session, case: CaseArgument) -> None:
     """Show a case and the time it spent in each phase."""
     _show(session, case)
+
+
+@app.command("watch", epilog=examples(f"faultbridge case watch {_EXAMPLE_ID}"))
+@stack_command
+def watch_case(session: Session, case: CaseArgument) -> None:
+    """Print the entries of a case as they are recorded, until it is closed or an operator must act.
+
+    Exit code 1: the case was not resolved.
+    """
+    directory = session.directory
+    directory.case(case)
+
+    def wait() -> bool:
+        time.sleep(POLL_SECONDS)
+        return _continues(directory.case(case).case)
+
+    lines = follow(session.timeline, TimelineQuery(case=case), session.ports.clock, wait)
+    print_as_recorded(lines, session.output)
+    status = directory.case(case).case.status
+    if session.prints_table:
+        notice(f"case {status}; `faultbridge case show {case}` shows it")
+    if status is not CaseStatus.RESOLVED:
+        raise typer.Exit(EXIT_NOT_WELL)
+
+
+def _continues(case: Case) -> bool:
+    """Return whether a case changes without an operator."""
+    return case.status.live and case.status is not CaseStatus.ESCALATED
 
 
 @app.command(

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from faultbridge.cli.commands.options import ReasonOption
+from faultbridge.cli.commands.options import AnyClusterOption, ReasonOption
 from faultbridge.cli.render.columns import INCIDENT, INCIDENTS, incident_document
 from faultbridge.cli.render.output import examples
 from faultbridge.cli.stack.command import stack_command
@@ -25,7 +25,7 @@ _EXAMPLE_ID = "inc-abcdefghijklmnop"
 @stack_command
 def list_incidents(
     session: Session,
-    cluster: Annotated[str | None, typer.Option(metavar="CLUSTER", help="Only this cluster. Default: all.")] = None,
+    cluster: AnyClusterOption = None,
     closed: Annotated[bool, typer.Option("--all", help="Also the incidents closed in the last 90 days.")] = False,
 ) -> None:
     """List the open incidents, oldest first."""

@@ -13,7 +13,8 @@ import typer
 
 from faultbridge.cli.commands.options import read_text
 from faultbridge.cli.errors.failures import EXIT_NOT_WELL
-from faultbridge.cli.render.output import JsonFlag, JsonlFlag, examples, format_of, notice, print_line, show_one
+from faultbridge.cli.render.format_options import formatted_command
+from faultbridge.cli.render.output import OutputFormat, examples, notice, print_line, show_one
 from faultbridge.cli.stack.command import stack_command
 from faultbridge.cli.stack.session import Session
 from faultbridge.data import load_catalog
@@ -27,9 +28,9 @@ FileArgument = Annotated[str, typer.Argument(metavar="FILE", help="Mapping file,
 
 
 @app.command("check", epilog=examples("faultbridge mapping check own.json"))
-def check_mappings(file: FileArgument, as_json: JsonFlag = False, as_jsonl: JsonlFlag = False) -> None:
+@formatted_command
+def check_mappings(file: FileArgument, *, output: OutputFormat) -> None:
     """Validate mappings offline. Exit code 1: they are invalid."""
-    output = format_of(as_json=as_json, as_jsonl=as_jsonl)
     mappings = _read_mappings(file)
     show_one({"mappings": sorted(mappings)}, {"Valid": lambda one: ", ".join(one["mappings"]) or "no mappings"}, output)
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from faultbridge.cli.commands.fleet.node_import import IMPORT_EXAMPLES, import_nodes
-from faultbridge.cli.commands.options import ClusterOption, NodeArgument, ReasonOption
+from faultbridge.cli.commands.options import ClusterOption, NodeArgument, ReasonOption, YesOption, confirm
 from faultbridge.cli.render.columns import NODE, NODES, node_document
 from faultbridge.cli.render.output import examples
 from faultbridge.cli.render.times import FUTURE_HELP, parse_future_time
@@ -83,14 +83,25 @@ def add_node(
 app.command("import", epilog=IMPORT_EXAMPLES)(import_nodes)
 
 
-def _add_order(verb: str, summary: str, reason: str) -> None:
-    """Add a command with which an operator orders an action on a node. `reason` is for the example."""
+def _add_order(verb: str, summary: str, reason: str, effect: str = "") -> None:
+    """Add a command with which an operator orders an action on a node. `reason` is for the example.
+
+    The command asks for confirmation where the order has an `effect` that cannot be undone.
+    """
 
     @app.command(
         verb, epilog=examples(f"faultbridge node {verb} n-7 --cluster train-a --reason '{reason}'"), help=summary
     )
     @stack_command
-    def give_order(session: Session, node: NodeArgument, cluster: ClusterOption, reason: ReasonOption = "") -> None:
+    def give_order(
+        session: Session,
+        node: NodeArgument,
+        cluster: ClusterOption,
+        reason: ReasonOption = "",
+        yes: YesOption = False,
+    ) -> None:
+        if effect:
+            confirm(f"{effect}: {cluster}/{node}", yes=yes)
         node_orders = session.application.repair.node_orders
         orders: dict[str, Callable[[NodeKey, OperatorOrder], NodeState]] = {
             "replace": node_orders.replace,
@@ -103,10 +114,12 @@ def _add_order(verb: str, summary: str, reason: str) -> None:
         )
 
 
-_add_order("replace", "Replace the instance of a node within all repair limits.", "burnt smell")
+_add_order(
+    "replace", "Replace the instance of a node within all repair limits.", "burnt smell", "this releases the instance"
+)
 _add_order("quarantine", "Take a node out of service until it is returned or replaced.", "bad cable")
 _add_order("return", "Return a fixed node. It is verified before it serves again.", "cable changed")
-_add_order("retire", "Remove a node from its cluster. Its timeline stays.", "rack removed")
+_add_order("retire", "Remove a node from its cluster. Its timeline stays.", "rack removed", "this removes the node")
 
 
 @app.command(

@@ -7,15 +7,14 @@ from __future__ import annotations
 
 import csv
 import json
-import sys
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from io import StringIO
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from faultbridge.cli.commands.options import STDIN, ClusterOption
+from faultbridge.cli.commands.options import ClusterOption, read_text
 from faultbridge.cli.errors.failures import EXIT_NOT_WELL
 from faultbridge.cli.render.live_output import progress
 from faultbridge.cli.render.output import Columns, examples, notice
@@ -31,6 +30,17 @@ IMPORT_EXAMPLES = examples(
 )
 FIELDS = ("node", "instance_id", "group", "instance_type", "domain", "aliases")
 ALIAS_SEPARATOR = ";"
+
+
+@dataclass(frozen=True, slots=True)
+class InvalidRow:
+    """One line of a file that describes no node: its number, the node name if it has one, and the problem."""
+
+    number: int
+    node: str | None
+    problem: str
+
+
 IMPORTED: Columns = {
     "NODE": lambda one: one["node"],
     "OUTCOME": lambda one: one["outcome"],
@@ -54,12 +64,14 @@ def import_nodes(
     """Register many nodes. A rejected node does not stop the others. Exit code 1: a node was rejected."""
     if (file is None) == (group is None):
         raise typer.BadParameter("give one of FILE and --group")
-    nodes = read_nodes(file) if file is not None else _nodes_of_group(session, cluster, str(group))
-    results = session.application.registry.registration.add_nodes(cluster, nodes)
+    read = read_nodes(file) if file is not None else _nodes_of_group(session, cluster, str(group))
+    results = iter(
+        session.application.registry.registration.add_nodes(cluster, [one for one in read if isinstance(one, NewNode)])
+    )
     rows = []
-    with progress("registering nodes", len(nodes)) as advance:
-        for node, result in zip(nodes, results, strict=True):
-            rows.append(_row(node, result))
+    with progress("registering nodes", len(read)) as advance:
+        for one in read:
+            rows.append(_row(one, next(results)) if isinstance(one, NewNode) else _invalid(one))
             advance(1)
     session.show(rows, IMPORTED)
     rejected = sum(row["outcome"] == "refused" for row in rows)
@@ -69,17 +81,16 @@ def import_nodes(
         raise typer.Exit(EXIT_NOT_WELL)
 
 
-def read_nodes(file: str) -> list[NewNode]:
-    """Read the nodes of a file, or of standard input for `-`. An invalid line is wrong usage."""
-    text = sys.stdin.read() if file == STDIN else Path(file).read_text(encoding="utf-8")
-    rows = _json_rows(text) if text.lstrip().startswith("{") else _csv_rows(text)
-    nodes = [_node(row, number) for number, row in rows]
-    if not nodes:
+def read_nodes(file: str) -> list[NewNode | InvalidRow]:
+    """Read the nodes of a file, or of standard input for `-`. A file without nodes is wrong usage."""
+    text = read_text(file).removeprefix("\ufeff")
+    rows = list(_json_rows(text) if text.lstrip().startswith("{") else _csv_rows(text))
+    if not rows:
         raise typer.BadParameter(f"no nodes in the file: {file}; give one node per line")
-    return nodes
+    return [row if isinstance(row, InvalidRow) else _node(row, number) for number, row in rows]
 
 
-def _json_rows(text: str) -> Iterator[tuple[int, Mapping[str, Any]]]:
+def _json_rows(text: str) -> Iterator[tuple[int, Mapping[str, Any] | InvalidRow]]:
     """Yield the objects of JSON lines, each with its line number."""
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip():
@@ -88,38 +99,46 @@ def _json_rows(text: str) -> Iterator[tuple[int, Mapping[str, Any]]]:
             row = json.loads(line)
         except ValueError:
             row = None
-        if not isinstance(row, dict):
-            raise typer.BadParameter(f"line {number}: not a JSON object")
-        yield number, row
+        yield number, row if isinstance(row, dict) else InvalidRow(number, None, "not a JSON object")
 
 
-def _csv_rows(text: str) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    """Yield the rows of CSV, each with its line number."""
+def _csv_rows(text: str) -> Iterator[tuple[int, Mapping[str, Any] | InvalidRow]]:
+    """Yield the rows of CSV, each with its line number. An unknown column is wrong usage."""
     reader = csv.DictReader(StringIO(text))
-    for row in reader:
-        if None in row:
-            raise typer.BadParameter(f"line {reader.line_num}: more fields than the heading line")
-        yield reader.line_num, row
+    try:
+        unknown = sorted(set(reader.fieldnames or ()) - set(FIELDS))
+        if unknown:
+            raise typer.BadParameter(f"unknown column: {', '.join(unknown)}; allowed: {', '.join(FIELDS)}")
+        for row in reader:
+            number, extra = reader.line_num, None in row
+            yield number, InvalidRow(number, row.get("node"), "more fields than the heading line") if extra else row
+    except csv.Error as error:
+        raise Rejected("not_csv", f"the file is not CSV: {error}") from error
 
 
-def _node(row: Mapping[str, Any], number: int) -> NewNode:
+def _node(row: Mapping[str, Any], number: int) -> NewNode | InvalidRow:
     """Convert one line of the file to a node. `number` is its line number."""
+    name, aliases = row.get("node"), row.get("aliases") or ()
+    listed = aliases.split(ALIAS_SEPARATOR) if isinstance(aliases, str) else aliases
+    texts = {field: row.get(field) or None for field in FIELDS[:-1]}
     unknown = sorted(set(row) - set(FIELDS))
     if unknown:
-        raise typer.BadParameter(f"line {number}: unknown field: {', '.join(unknown)}; allowed: {', '.join(FIELDS)}")
-    aliases = row.get("aliases") or ()
-    listed = aliases.split(ALIAS_SEPARATOR) if isinstance(aliases, str) else aliases
-    texts = {name: row.get(name) or None for name in FIELDS[:-1]}
-    if not texts["node"]:
-        raise typer.BadParameter(f"line {number}: no node name; fill the field `node`")
-    if any(not isinstance(one, str) for one in (*(value for value in texts.values() if value), *listed)):
-        raise typer.BadParameter(f"line {number}: value is not text; aliases are a list of texts, or joined by `;`")
-    name = str(texts.pop("node"))
-    aliases = tuple(one.strip() for one in listed if one.strip())
-    return NewNode(name, texts["instance_id"], texts["group"], texts["instance_type"], texts["domain"], aliases=aliases)
+        problem = f"unknown field: {', '.join(unknown)}; allowed: {', '.join(FIELDS)}"
+    elif not name:
+        problem = "no node name; fill the field `node`"
+    elif not isinstance(listed, list | tuple) or not all(
+        isinstance(one, str) for one in (*filter(None, texts.values()), *listed)
+    ):
+        problem = "value is not text; aliases are a list of texts, or joined by `;`"
+    else:
+        named = tuple(one.strip() for one in listed if one.strip())
+        return NewNode(
+            str(name), texts["instance_id"], texts["group"], texts["instance_type"], texts["domain"], aliases=named
+        )
+    return InvalidRow(number, name if isinstance(name, str) else None, problem)
 
 
-def _nodes_of_group(session: Session, cluster: str, group: str) -> list[NewNode]:
+def _nodes_of_group(session: Session, cluster: str, group: str) -> list[NewNode | InvalidRow]:
     """List the instances of a group at the provider of the cluster."""
     config = session.application.registry.registration.cluster(cluster)
     inventory = session.application.ports.inventories.get(config.provider)
@@ -135,4 +154,13 @@ def _row(node: NewNode, result: NodeState | Rejected) -> dict[str, str | None]:
         "instance_id": node.instance_id,
         "outcome": "refused" if rejected else "registered",
         "reason": (rejected.detail or rejected.reason) if rejected else None,
+    }
+
+
+def _invalid(row: InvalidRow) -> dict[str, str | None]:
+    return {
+        "node": row.node,
+        "instance_id": None,
+        "outcome": "refused",
+        "reason": f"line {row.number}: {row.problem}",
     }

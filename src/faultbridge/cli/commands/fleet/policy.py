@@ -10,17 +10,8 @@ import typer
 
 from faultbridge.cli.commands.options import read_text
 from faultbridge.cli.errors.failures import EXIT_NOT_WELL
-from faultbridge.cli.render.output import (
-    Columns,
-    JsonFlag,
-    JsonlFlag,
-    OutputFormat,
-    examples,
-    format_of,
-    notice,
-    print_line,
-    show,
-)
+from faultbridge.cli.render.format_options import formatted_command
+from faultbridge.cli.render.output import Columns, OutputFormat, examples, notice, print_line, show
 from faultbridge.cli.stack.command import stack_command
 from faultbridge.cli.stack.session import Session
 
@@ -36,11 +27,11 @@ PROBLEMS: Columns = {
 
 
 @app.command("check", epilog=examples("faultbridge policy check policy.yaml"))
-def check_policy(file: FileArgument, as_json: JsonFlag = False, as_jsonl: JsonlFlag = False) -> None:
+@formatted_command
+def check_policy(file: FileArgument, *, output: OutputFormat) -> None:
     """Validate a policy offline. Exit code 1: each invalid rule and field is listed."""
-    output = format_of(as_json=as_json, as_jsonl=as_jsonl)
     document = _read_policy(file, output)
-    if output is OutputFormat.TABLE:
+    if output.for_people:
         notice(f"policy {document['version']} is valid: {len(document.get('rules', []))} rules")
     else:
         show([], PROBLEMS, output)
@@ -66,14 +57,17 @@ def show_policy(
     """Show a policy in the format of `policy put`."""
     from faultbridge.data.policies import default_document
 
-    policies = _policies(session)
-    document = policies.document(version) if version else policies.current() or dict(default_document())
+    policies, packaged = _policies(session), dict(default_document())
+    stored = policies.current() if version is None else None
+    document = (
+        packaged if version == packaged["version"] else policies.document(version) if version else stored or packaged
+    )
     if not session.prints_table:
         session.show_one(document, {})
         return
     from faultbridge.policyfile.parser import write_policy
 
-    print_line(f"# policy {document['version']}")
+    print_line(f"# policy {document['version']}" + (", part of Faultbridge" if document == packaged else ""))
     print_line(write_policy(document), end="")
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from faultbridge.cli.commands.options import ClusterOption
+from faultbridge.cli.commands.options import ClusterOption, YesOption, confirm
 from faultbridge.cli.render.columns import CLUSTER, cluster_document
 from faultbridge.cli.render.output import Columns, Document, examples
 from faultbridge.cli.render.times import json_time, short_time
@@ -24,6 +24,13 @@ BREAKERS: Columns = {
     "STATE": lambda one: one["state"],
     "SINCE": lambda one: short_time(one["since"]),
     "FAILING": lambda one: f"{one['failing']} of {one['of']}",
+}
+
+
+CONTROL: Columns = {
+    "Cluster": lambda one: one["cluster"],
+    "Paused": CLUSTER["Paused"],
+    "Repairs running": CLUSTER["Repairs running"],
 }
 
 
@@ -51,11 +58,14 @@ def show_breakers(
     close: Annotated[
         bool, typer.Option("--close", help="Close the breakers although nodes are still failing.")
     ] = False,
+    yes: YesOption = False,
 ) -> None:
     """Show or close the repair breakers of a cluster.
 
     A breaker opens when too many nodes fail at once. While it is open, no node is taken out of service.
     """
+    if close:
+        confirm(f"repairs of {cluster} start again although nodes are still failing", yes=yes)
     controls = session.application.repair.controls
     control = controls.close_breakers(cluster, session.operator) if close else controls.read(cluster)
     session.show(_breaker_documents(control), BREAKERS)
@@ -63,7 +73,7 @@ def show_breakers(
 
 def _set_paused(session: Session, cluster: str, *, paused: bool) -> None:
     session.application.repair.controls.pause(cluster, paused=paused, operator=session.operator)
-    session.show_one(cluster_document(session.directory.cluster(cluster)), CLUSTER)
+    session.show_one(cluster_document(session.directory.cluster(cluster)), CONTROL)
 
 
 def _breaker_documents(control: Control) -> list[Document]:

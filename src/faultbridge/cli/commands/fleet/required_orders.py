@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import typer
 
+from faultbridge.cli.commands.options import AnyClusterOption
 from faultbridge.cli.render.output import Columns, Document, examples
 from faultbridge.cli.stack.command import stack_command
 from faultbridge.cli.stack.session import Session
@@ -25,7 +24,7 @@ STUCK: Columns = {
 @stack_command
 def list_stuck(
     session: Session,
-    cluster: Annotated[str | None, typer.Option(metavar="CLUSTER", help="Only this cluster. Default: all.")] = None,
+    cluster: AnyClusterOption = None,
 ) -> None:
     """List the nodes and cases that wait for an operator's command, with the command.
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from typing import Annotated, Any
 
 import typer
 
-from faultbridge.cli.render.output import Columns, JsonFlag, JsonlFlag, examples, format_of, show, show_one
+from faultbridge.cli.errors.failures import EXIT_NOT_WELL
+from faultbridge.cli.render.format_options import formatted_command
+from faultbridge.cli.render.output import Columns, OutputFormat, examples, notice, show, show_one
 from faultbridge.data import load_catalog
 from faultbridge.decoders.common.fault_codes import code_of_number
 from faultbridge.domain.catalog import Catalog, Row
@@ -47,6 +50,7 @@ ONE_COLUMNS: Columns = {
         "faultbridge catalog sxid --json",
     ),
 )
+@formatted_command
 def explain_code(
     family: Annotated[
         str | None,
@@ -55,21 +59,29 @@ def explain_code(
     value: Annotated[
         str | None, typer.Argument(metavar="VALUE", help="A number or name in the family: 79, 20034, 45, gpu_lost.")
     ] = None,
-    as_json: JsonFlag = False,
-    as_jsonl: JsonlFlag = False,
+    *,
+    output: OutputFormat,
 ) -> None:
     """Explain a fault code: public recommendations, severity, action and reason.
 
-    Without a code, list all codes, or all codes of a family.
+    Without a code, list all codes, or all codes of a family. Exit code 1: the catalog does not have the code.
     """
-    output, known = format_of(as_json=as_json, as_jsonl=as_jsonl), load_catalog()
+    known = load_catalog()
+    family, value = (text.lower() if text else None for text in (family, value))
     if family is None or (value is None and family in FAMILIES):
         rows = (row for row in known.rows.values() if _listed(row, family))
         show((_document(row, known) for row in rows), LIST_COLUMNS, output)
         return
-    row = known.row(_code(family, value))
+    by_lower_case = {code.lower(): code for code in known.rows}
+    code = _code(family, value)
+    row = known.row(by_lower_case.get(code, code))
     details = [_document(one, known) for one in known.rows.values() if one.code.startswith(f"{row.code}:")]
     show_one(_document(row, known) | {"details": details}, ONE_COLUMNS, output)
+    if row.code not in known.rows:
+        similar = get_close_matches(row.code, known.rows, 3)
+        hint = f"; similar: {', '.join(similar)}" if similar else ""
+        notice(f"code not in the catalog: {row.code}; such a fault gets this default{hint}")
+        raise typer.Exit(EXIT_NOT_WELL)
 
 
 def _code(family: str, value: str | None) -> str:
@@ -87,7 +99,7 @@ def _code(family: str, value: str | None) -> str:
     number = family in {"xid", "sxid"}
     if number and not (value.isascii() and value.isdigit()):
         raise typer.BadParameter(f"not an {family} number: {value!r}; give a decimal number such as 79")
-    return f"{family}.{int(value)}" if number else f"{family}.{value.lower()}"
+    return f"{family}.{int(value)}" if number else f"{family}.{value}"
 
 
 def _listed(row: Row, family: str | None) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
@@ -13,20 +12,11 @@ from typing import Annotated, Any, BinaryIO
 
 import typer
 
-from faultbridge.cli.commands.options import STDIN, known_source
+from faultbridge.cli.commands.options import CLUSTER_VARIABLE, STDIN, known_source, standard_input
 from faultbridge.cli.errors.failures import failure_of
+from faultbridge.cli.render.format_options import format_of, formatted_command, with_options
 from faultbridge.cli.render.observations import Caller, component_name, documents, summary_document
-from faultbridge.cli.render.output import (
-    Columns,
-    Document,
-    JsonFlag,
-    JsonlFlag,
-    OutputFormat,
-    examples,
-    format_of,
-    notice,
-    show,
-)
+from faultbridge.cli.render.output import Columns, Document, OutputFormat, examples, notice, show
 from faultbridge.cli.render.times import PAST_HELP, parse_age
 from faultbridge.data import load_catalog
 from faultbridge.data.mapping import parse_extensions
@@ -63,11 +53,39 @@ SOURCES: Columns = {
 
 
 @app.command("sources", epilog=examples("faultbridge sources", "faultbridge sources --jsonl"))
-def list_sources(as_json: JsonFlag = False, as_jsonl: JsonlFlag = False) -> None:
+@formatted_command
+def list_sources(*, output: OutputFormat) -> None:
     """List the source names for `decode --source` and `send --source`, with an example of each format."""
     decoders = (registry.get(name) for name in registry.names())
     listed = ({"source": one.name, "format": one.summary, "example": one.example} for one in decoders)
-    show(listed, SOURCES, format_of(as_json=as_json, as_jsonl=as_jsonl))
+    show(listed, SOURCES, output)
+
+
+def _hints(
+    cluster: Annotated[
+        str | None, typer.Option(metavar="CLUSTER", envvar=CLUSTER_VARIABLE, help="Cluster of the input.")
+    ] = None,
+    node: Annotated[str | None, typer.Option(metavar="NODE", help="Node, where the input names none.")] = None,
+    received_at: Annotated[
+        str | None, typer.Option(metavar="TIME", help=f"Time for input without times; default: now. {PAST_HELP}")
+    ] = None,
+    mappings: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Your own fault mappings (JSON), used before the packaged ones."),
+    ] = None,
+    instance_type: Annotated[
+        str | None,
+        typer.Option(metavar="TYPE", help="EC2 instance type of the node, to check its GPU count (p5.48xlarge)."),
+    ] = None,
+) -> Hints:
+    """Return what the options say about the input."""
+    return Hints(
+        _received_time(received_at, datetime.now(UTC)),
+        _checked_name(node_name, node, "--node"),
+        _checked_name(cluster_name, cluster, "--cluster"),
+        instance_type=instance_type,
+        mappings=_own_mappings(mappings),
+    )
 
 
 @app.command(
@@ -78,6 +96,7 @@ def list_sources(as_json: JsonFlag = False, as_jsonl: JsonlFlag = False) -> None
         "faultbridge decode --source kernel-log --node n-7 dmesg.txt",
     ),
 )
+@with_options(hints=_hints, output=format_of)
 def decode(
     files: Annotated[
         list[str] | None, typer.Argument(metavar="FILE", help="Files to decode. Default: standard input.")
@@ -85,50 +104,27 @@ def decode(
     source: Annotated[
         str, typer.Option(metavar="NAME", help="Source name from `faultbridge sources`; auto recognizes it.")
     ] = AUTO,
-    cluster: Annotated[str | None, typer.Option(metavar="CLUSTER", help="Cluster of the input.")] = None,
-    node: Annotated[str | None, typer.Option(metavar="NODE", help="Node, where the input names none.")] = None,
-    received_at: Annotated[
-        str | None, typer.Option(metavar="TIME", help=f"Time for input without times; default: now. {PAST_HELP}")
-    ] = None,
-    mappings: Annotated[
-        Path | None,
-        typer.Option(
-            "--mappings", metavar="FILE", help="Your own fault mappings (JSON), used before the packaged ones."
-        ),
-    ] = None,
-    instance_type: Annotated[
-        str | None,
-        typer.Option(metavar="TYPE", help="EC2 instance type of the node, to check its GPU count (p5.48xlarge)."),
-    ] = None,
     everything: Annotated[
         bool,
         typer.Option(
             "--all", help="Also print health snapshots, counter samples, and a summary of what was not understood."
         ),
     ] = False,
-    as_json: JsonFlag = False,
-    as_jsonl: JsonlFlag = False,
+    *,
+    hints: Hints,
+    output: OutputFormat,
 ) -> None:
     """Decode raw text to faults and clears. A clear reports the end of a fault.
 
     Exit code 65: the input is not in the format of the source.
     """
-    output = format_of(as_json=as_json, as_jsonl=as_jsonl)
     if source != AUTO:
         known_source(source)
-    now = datetime.now(UTC)
-    hints = Hints(
-        _received_time(received_at, now),
-        _checked_name(node_name, node, "--node"),
-        _checked_name(cluster_name, cluster, "--cluster"),
-        instance_type=instance_type,
-        mappings=_own_mappings(mappings),
-    )
     inputs = _Inputs(source, hints, everything=everything)
     show(inputs.decode(files or [STDIN]), DECODED, output, empty="")
     if inputs.rejected is not None:
         raise inputs.rejected
-    if inputs.count == 0 and inputs.unparsed == 0 and output is OutputFormat.TABLE:
+    if inputs.count == 0 and inputs.unparsed == 0 and output.for_people:
         notice("no faults found")
 
 
@@ -197,7 +193,7 @@ def _unparsed_note(found: Decoded) -> Iterator[str]:
 
 
 def _open(file: str) -> AbstractContextManager[BinaryIO]:
-    return nullcontext(sys.stdin.buffer) if file == STDIN else Path(file).open("rb")
+    return nullcontext(standard_input()) if file == STDIN else Path(file).open("rb")
 
 
 def _own_mappings(file: Path | None) -> dict[str, Mapping[str, Any]]:

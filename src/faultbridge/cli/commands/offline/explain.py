@@ -10,18 +10,8 @@ from typing import Annotated
 
 import typer
 
-from faultbridge.cli.render.output import (
-    Columns,
-    Document,
-    JsonFlag,
-    JsonlFlag,
-    OutputFormat,
-    examples,
-    format_of,
-    notice,
-    show,
-    show_one,
-)
+from faultbridge.cli.render.format_options import formatted_command
+from faultbridge.cli.render.output import Columns, Document, OutputFormat, examples, notice, show, show_one
 from faultbridge.errors import Rejected
 from faultbridge.explain.collectives import Explained, State, explain
 from faultbridge.explain.dump import MAX_BYTES, Dump, read_dump
@@ -51,6 +41,7 @@ COLUMNS: Columns = {
 @app.command(
     "explain", epilog=examples("faultbridge explain dumps/*", "faultbridge explain --nodes nodes.json --json dumps/*")
 )
+@formatted_command
 def explain_files(
     files: Annotated[
         list[Path], typer.Argument(metavar="FILE...", help="Dumps of one job, one a rank. The name ends in the rank.")
@@ -58,18 +49,17 @@ def explain_files(
     nodes: Annotated[
         Path | None, typer.Option(metavar="MAP", help='JSON file with the ranks of each node: {"n-7": [0, 1]}.')
     ] = None,
-    as_json: JsonFlag = False,
-    as_jsonl: JsonlFlag = False,
+    *,
+    output: OutputFormat,
 ) -> None:
     """Name the ranks that the others wait for, from PyTorch Flight Recorder dumps (pickle or JSON).
 
     It explains collectives only: it names ranks, not the cause, and gives no verdict on hardware or on a restart.
     Exit code 65: a file is not a dump.
     """
-    output = format_of(as_json=as_json, as_jsonl=as_jsonl)
     explained = explain(_read(file) for file in files)
     document = _document(explained, len(files), _nodes(nodes) if nodes else {})
-    if output is not OutputFormat.TABLE:
+    if not output.for_people:
         show_one(document, {}, output)
         return
     show(document["findings"], COLUMNS, output, empty="")

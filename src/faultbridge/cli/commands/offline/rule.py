@@ -8,7 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from faultbridge.cli.errors.failures import EXIT_NOT_WELL
-from faultbridge.cli.render.output import Columns, JsonFlag, JsonlFlag, examples, format_of, notice, print_line, show
+from faultbridge.cli.render.format_options import formatted_command
+from faultbridge.cli.render.output import Columns, OutputFormat, examples, notice, print_line, show
 from faultbridge.cli.rules.cloudformation import template_text
 from faultbridge.cli.rules.rule_file import failures, read_rule
 
@@ -18,17 +19,21 @@ COLUMNS: Columns = {
     "RESULT": lambda one: "; ".join(one["problems"]) or "ok",
 }
 
+RulesArgument = Annotated[
+    Path, typer.Argument(metavar="DIR|FILE", help="Folder of rule files (*.yaml), or one rule file.")
+]
+
 app = typer.Typer(rich_markup_mode=None)
 
 
 @app.command("test", epilog=examples("faultbridge rule test", "faultbridge rule test my-rules --json"))
+@formatted_command
 def run_golden_cases(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of rule files (*.yaml).")] = Path("rules"),
-    as_json: JsonFlag = False,
-    as_jsonl: JsonlFlag = False,
+    folder: RulesArgument = Path("rules"),
+    *,
+    output: OutputFormat,
 ) -> None:
     """Run the golden cases of each rule. Exit code 1: a rule fails."""
-    output = format_of(as_json=as_json, as_jsonl=as_jsonl)
     results = [_result(path) for path in _paths(folder)]
     show(results, COLUMNS, output)
     wrong = [one for one in results if one["problems"]]
@@ -43,7 +48,7 @@ def run_golden_cases(
     epilog=examples("faultbridge rule template", "faultbridge rule template my-rules --output my-rules.template.yaml"),
 )
 def write_template(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of rule files (*.yaml).")] = Path("rules"),
+    folder: RulesArgument = Path("rules"),
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="File to write. Default: standard output.")
     ] = None,
@@ -61,9 +66,9 @@ def write_template(
 
 
 def _paths(folder: Path) -> list[Path]:
-    paths = sorted((*folder.glob("*.yaml"), *folder.glob("*.yml")))
+    paths = [folder] if folder.is_file() else sorted((*folder.glob("*.yaml"), *folder.glob("*.yml")))
     if not paths:
-        raise typer.BadParameter(f"no rule files: {folder}; give a folder with *.yaml files")
+        raise typer.BadParameter(f"no rule files: {folder}; give a rule file, or a folder with *.yaml files")
     return paths
 
 

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from faultbridge.cli.commands.options import STDIN
+from faultbridge.cli.commands.options import read_bytes
 from faultbridge.cli.errors.failures import EXIT_NOT_WELL
-from faultbridge.cli.render.output import Columns, JsonFlag, JsonlFlag, examples, format_of, notice, print_line, show
+from faultbridge.cli.render.format_options import formatted_command
+from faultbridge.cli.render.output import Columns, OutputFormat, examples, notice, print_line, show
 from faultbridge.errors import Rejected
 from faultbridge.events.json_schema.build import EVENT_MODELS, closed_form, open_schema
 from faultbridge.events.json_schema.validation import problems
@@ -36,15 +35,17 @@ app = typer.Typer(rich_markup_mode=None)
 
 
 @app.command("list", epilog=examples("faultbridge schema list", "faultbridge schema list --json"))
-def list_schemas(as_json: JsonFlag = False, as_jsonl: JsonlFlag = False) -> None:
+@formatted_command
+def list_schemas(*, output: OutputFormat) -> None:
     """List the events with schema version and description."""
-    show((_row(name) for name in EVENT_MODELS), LIST_COLUMNS, format_of(as_json=as_json, as_jsonl=as_jsonl))
+    show((_row(name) for name in EVENT_MODELS), LIST_COLUMNS, output)
 
 
 @app.command(
     "show",
     epilog=examples("faultbridge schema show node-fault-detected@1", "faultbridge schema show job-change --closed"),
 )
+@formatted_command
 def show_schema(
     event: Annotated[
         str,
@@ -53,10 +54,11 @@ def show_schema(
         ),
     ],
     closed: ClosedFlag = False,
-    as_json: JsonFlag = False,
+    *,
+    output: OutputFormat,
 ) -> None:
     """Print the JSON Schema of an event. The output is JSON with or without --json."""
-    del as_json
+    del output
     schema = open_schema(_event_name(event))
     print_line(json.dumps(closed_form(schema) if closed else schema, indent=2))
 
@@ -65,21 +67,21 @@ def show_schema(
     "validate",
     epilog=examples("faultbridge schema validate event.json", "faultbridge schema validate --closed - < event.json"),
 )
+@formatted_command
 def validate(
     file: Annotated[
         str,
         typer.Argument(metavar="FILE", help="JSON file with one event or a list of events; - reads standard input."),
     ],
     closed: ClosedFlag = False,
-    as_json: JsonFlag = False,
-    as_jsonl: JsonlFlag = False,
+    *,
+    output: OutputFormat,
 ) -> None:
     """Validate events: complete EventBridge events, or only their details.
 
     Unknown fields, values and event types are valid, as for a consumer, unless --closed is given. Exit code 1: an event
     is not valid. Exit code 65: the input is not JSON.
     """
-    output = format_of(as_json=as_json, as_jsonl=as_jsonl)
     verdicts = [_verdict(event, closed=closed) for event in _events(file)]
     show(verdicts, VERDICT_COLUMNS, output)
     wrong = [verdict for verdict in verdicts if not verdict["valid"]]
@@ -112,7 +114,7 @@ def _event_name(event: str) -> str:
 
 
 def _events(file: str) -> Iterator[object]:
-    raw = sys.stdin.buffer.read() if file == STDIN else Path(file).read_bytes()
+    raw = read_bytes(file)
     if not raw.strip():
         raise Rejected("empty", "the input is empty; give an event as JSON")
     try:

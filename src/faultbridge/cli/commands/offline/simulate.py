@@ -7,16 +7,8 @@ from typing import Annotated
 import typer
 
 from faultbridge.cli.errors.failures import EXIT_NOT_WELL
-from faultbridge.cli.render.output import (
-    Columns,
-    JsonFlag,
-    JsonlFlag,
-    examples,
-    format_of,
-    notice,
-    print_line,
-    show_one,
-)
+from faultbridge.cli.render.format_options import formatted_command
+from faultbridge.cli.render.output import Columns, OutputFormat, examples, notice, print_line, show_one
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -32,12 +24,13 @@ COLUMNS: Columns = {
 @app.command(
     "simulate", epilog=examples("faultbridge simulate --seed 7", "faultbridge simulate --seed 7 --steps 200 --story")
 )
+@formatted_command
 def simulate(
     seed: Annotated[int, typer.Option(metavar="N", help="Random seed. The same seed gives the same history.")],
     steps: Annotated[int, typer.Option(metavar="N", help="Number of external actions in the history.", min=0)] = 40,
     story: Annotated[bool, typer.Option("--story", help="Print each step of the history.")] = False,
-    as_json: JsonFlag = False,
-    as_jsonl: JsonlFlag = False,
+    *,
+    output: OutputFormat,
 ) -> None:
     """Simulate one history of the product with injected faults.
 
@@ -46,11 +39,10 @@ def simulate(
     from faultbridge.simulation.history import run
     from faultbridge.simulation.shrink import shrink
 
-    output = format_of(as_json=as_json, as_jsonl=as_jsonl)
     found = run(seed, steps)
     if story:
         for line in found.journal.story():
-            notice(line) if as_json or as_jsonl else print_line(line)
+            notice(line) if not output.for_people else print_line(line)
     document = {
         "seed": seed,
         "steps": steps,

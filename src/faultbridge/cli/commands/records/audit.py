@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
@@ -22,6 +23,7 @@ AUDIT: Columns = {
     "Since": lambda one: one["since"],
     "Sent": lambda one: one["sent"],
     "Outcomes": lambda one: "\n".join(f"{number} {outcome}" for outcome, number in one["outcomes"].items() if number),
+    "Stale records": lambda one: _listed_ids(one["stale_ids"]),
     "Missing": lambda one: one["missing"],
     "Unknown sender": lambda one: one["others"],
 }
@@ -36,7 +38,10 @@ def audit_records(
         int, typer.Option(min=0, metavar="SECONDS", help="Maximum wait until every record has an outcome.")
     ] = 0,
 ) -> None:
-    """Check that every record that was sent has an outcome. Exit code 1: a record has none."""
+    """Check that every record that was sent has an outcome. Exit code 1: a record has none.
+
+    A stale record was older than what is known of its node, and changed nothing.
+    """
     at = parse_time(since, session.now()) or session.now()
     found = audit_deliveries(session.receipts, at)
     for _ in range(wait):
@@ -46,7 +51,7 @@ def audit_records(
         found = audit_deliveries(session.receipts, at)
     session.show_one(_document(found), AUDIT)
     if not found.complete:
-        notice(f"{len(found.missing)} of {found.sent} records have no outcome: {_missing_ids(found)}")
+        notice(f"{len(found.missing)} of {found.sent} records have no outcome: {_listed_ids(found.missing)}")
         raise typer.Exit(EXIT_NOT_WELL)
 
 
@@ -57,12 +62,13 @@ def _document(found: DeliveryAudit) -> dict[str, object]:
         "outcomes": {outcome.value: number for outcome, number in found.outcomes.items()},
         "missing": len(found.missing),
         "missing_ids": list(found.missing),
+        "stale_ids": list(found.stale),
         "others": found.others,
         "complete": found.complete,
     }
 
 
-def _missing_ids(found: DeliveryAudit) -> str:
-    """List the first 20 records without an outcome, and count the others."""
-    more = len(found.missing) - MAX_LISTED_IDS
-    return ", ".join(found.missing[:MAX_LISTED_IDS]) + (f" and {more} more" if more > 0 else "")
+def _listed_ids(ids: Sequence[str]) -> str:
+    """List the first 20 records, and count the others."""
+    more = len(ids) - MAX_LISTED_IDS
+    return ", ".join(ids[:MAX_LISTED_IDS]) + (f" and {more} more" if more > 0 else "")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated
 
 import typer
 
-from faultbridge.cli.commands.options import ClusterArgument
+from faultbridge.cli.commands.options import ClusterArgument, YesOption, confirm
 from faultbridge.cli.render.live_output import progress
 from faultbridge.cli.render.output import Columns, examples
 from faultbridge.cli.stack.command import stack_command
@@ -50,6 +51,7 @@ def recover(
         int | None, typer.Option(metavar="N", help="Continue the recovery that started this epoch. Default: a new one.")
     ] = None,
     by: Annotated[str | None, typer.Option(metavar="ARN", help="Operator, recorded in every stream.")] = None,
+    yes: YesOption = False,
 ) -> None:
     """Start a new epoch in every stream after the table was restored from a backup.
 
@@ -57,6 +59,8 @@ def recover(
     """
     from faultbridge.ledger.recover import RecoverTable
 
+    if epoch is None:
+        confirm("this starts a new epoch in every stream of the table", yes=yes)
     application, kept = session.application, session.application.ports
     restore = RecoverTable(kept.table, kept.vault, kept.clock, application.ledger.append, application.stack)
     done = restore(epoch, by=by)
@@ -76,7 +80,9 @@ def erase_cluster(
     """
     from faultbridge.ops.erase import Erase
 
-    if not yes:
+    if not yes and sys.stdin.isatty():
+        confirm(f"this deletes the record of {cluster} for good", yes=False)
+    elif not yes:
         raise typer.BadParameter(f"deletion not confirmed: {cluster}; add --yes to delete its record for good")
     erased = Erase(session.ports.table)(cluster)
     session.show_one({"cluster": cluster, "erased": erased}, ERASED)

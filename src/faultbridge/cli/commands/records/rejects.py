@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from faultbridge.cli.commands.options import CLUSTER_VARIABLE
 from faultbridge.cli.errors.failures import EXIT_TRY_AGAIN
 from faultbridge.cli.render.output import Columns, examples, notice
 from faultbridge.cli.render.times import json_time, short_time
@@ -21,7 +22,12 @@ app = typer.Typer(rich_markup_mode=None)
 
 ClusterFilter = Annotated[
     str | None,
-    typer.Option("--cluster", metavar="CLUSTER", help="Only this cluster; - for unregistered clusters. Default: all."),
+    typer.Option(
+        "--cluster",
+        metavar="CLUSTER",
+        envvar=CLUSTER_VARIABLE,
+        help="Only records sent for this cluster; - for all unregistered clusters. Default: all.",
+    ),
 ]
 ReasonFilter = Annotated[
     str | None, typer.Option("--reason", metavar="REASON", help="Only this reason, such as unknown_node.")
@@ -64,7 +70,10 @@ REJECT: Columns = {
 def list_rejects(session: Session, cluster: ClusterFilter = None, reason: ReasonFilter = None) -> None:
     """List rejected records, also of unregistered clusters."""
     session.show(map(_document, _matching(session, cluster, reason)), REJECTS)
-    dropped = sum(session.application.ingestion.rejects.dropped(name) for name in _partitions(session, cluster))
+    dropped = sum(
+        session.application.ingestion.rejects.dropped(name)
+        for name in ([cluster] if cluster else _partitions(session, None))
+    )
     if dropped:
         notice(f"{dropped} more records were counted but not kept: 100 an hour are kept per node, source and reason")
 
@@ -128,9 +137,9 @@ def _retry(session: Session, reject: Reject) -> dict[str, str]:
 
 
 def _partitions(session: Session, cluster: str | None) -> list[str]:
-    """Return the partitions to read: one cluster, or every cluster and the unregistered ones."""
+    """Return the partitions to read. The last one holds the records of unregistered clusters."""
     if cluster is not None:
-        return [cluster]
+        return list(dict.fromkeys((cluster, NO_CLUSTER)))
     return [*(view.config.cluster for view in session.directory.clusters()), NO_CLUSTER]
 
 
@@ -138,7 +147,12 @@ def _matching(session: Session, cluster: str | None, reason: str | None) -> Iter
     """Yield the rejected records of a cluster with a reason; None matches all."""
     for name in _partitions(session, cluster):
         rejects = session.application.ingestion.rejects.list(name)
-        yield from (reject for reject in rejects if reason in {None, reject.reason})
+        chosen = cluster in {None, name}
+        yield from (
+            reject
+            for reject in rejects
+            if reason in {None, reject.reason} and (chosen or reject.message.cluster == cluster)
+        )
 
 
 def _find(session: Session, record: str, cluster: str | None) -> Reject:

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import getpass
 import socket
-import sys
+import time
 import uuid
-from pathlib import Path
-from typing import Annotated
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Annotated, Any
 
 import typer
 
-from faultbridge.cli.commands.options import STDIN, ClusterOption, known_source
-from faultbridge.cli.errors.failures import EXIT_TRY_AGAIN
+from faultbridge.cli.commands.options import STDIN, ClusterOption, known_source, read_bytes
+from faultbridge.cli.errors.failures import EXIT_NOT_WELL, EXIT_TRY_AGAIN
 from faultbridge.cli.render.live_output import progress
 from faultbridge.cli.render.output import Columns, examples, notice
 from faultbridge.cli.stack.command import stack_command
 from faultbridge.cli.stack.session import Session
+from faultbridge.domain.records import Outcome
 from faultbridge.errors import Rejected
-from faultbridge.ingest.send import RawInput, Send
+from faultbridge.ingest.delivery_audit import read_outcomes
+from faultbridge.ingest.send import RawInput, Send, SendResult
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -26,6 +29,21 @@ SENT: Columns = {
     "Accepted": lambda one: one["accepted"],
     "Refused": lambda one: one["refused"],
 }
+OUTCOMES: Columns = {
+    "RECORD": lambda one: one["record_id"],
+    "OUTCOME": lambda one: one["outcome"],
+    "MEANING": lambda one: MEANINGS[one["outcome"]],
+}
+MEANINGS: Mapping[str | None, str] = {
+    Outcome.CLEAN: "nothing to report",
+    Outcome.DUPLICATE: "sent before; it changed nothing",
+    Outcome.STALE: "older than what is known of the node; it changed nothing",
+    Outcome.FOLDED: "a fault that is already active was counted again",
+    Outcome.RECORDED: "the timeline shows it",
+    Outcome.REJECTED: "`faultbridge reject show ID` shows the reason",
+    None: "not processed yet; `faultbridge audit` checks it later",
+}
+POLL_SECONDS = 1.0
 
 
 @app.command(
@@ -34,6 +52,8 @@ SENT: Columns = {
         "nvidia-smi -q -x | faultbridge send --source nvidia-smi-xml \\",
         "    --cluster train-a --node ip-10-0-0-7",
         "faultbridge send --source kernel-log --cluster train-a --node n-7 kern.log",
+        "faultbridge send --source kernel-log --cluster train-a --node n-7 \\",
+        "    --wait 30 kern.log",
     ),
 )
 @stack_command
@@ -50,30 +70,63 @@ def send_records(
     boot_id: Annotated[
         str | None, typer.Option(metavar="ID", help="/proc/sys/kernel/random/boot_id of the node.")
     ] = None,
+    wait: Annotated[
+        int, typer.Option(min=0, metavar="SECONDS", help="Wait for the outcome of each record, and print it.")
+    ] = 0,
 ) -> None:
     """Send raw records to the queue and print how many it accepted.
 
     A long log is split at line ends. A large document is stored in the bucket, and its location is sent. Exit code 75:
-    the queue refused a record.
+    the queue refused a record, or --wait ended before its outcome. Exit code 1: a record was rejected.
     """
     known_source(source)
+    since = session.now()
     raw_inputs = [
         RawInput(source, cluster, _read(file), node=node, instance_id=instance_id, boot_id=boot_id)
         for file in files or [STDIN]
     ]
     with progress("sending", None) as advance:
         sent = sender(session)(raw_inputs, advance)
-    document = {
+    outcomes = _wait_for_outcomes(session, sent.accepted, since, wait) if wait else {}
+    _show(session, sent, outcomes if wait else None)
+    if not sent.receipts_written:
+        notice("records sent, but receipts not written; `faultbridge audit` will not count these records")
+    if sent.refused or (wait and len(outcomes) < len(sent.accepted)):
+        raise typer.Exit(EXIT_TRY_AGAIN)
+    if Outcome.REJECTED in outcomes.values():
+        raise typer.Exit(EXIT_NOT_WELL)
+
+
+def _show(session: Session, sent: SendResult, outcomes: Mapping[str, Outcome] | None) -> None:
+    """Print the number of records that the queue accepted, or the outcome of each record."""
+    document: dict[str, Any] = {
         "accepted": len(sent.accepted),
         "refused": len(sent.refused),
         "records": list(sent.accepted),
         "receipted": sent.receipts_written,
     }
-    session.show_one(document, SENT)
-    if not sent.receipts_written:
-        notice("records sent, but receipts not written; `faultbridge audit` will not count these records")
-    if sent.refused:
-        raise typer.Exit(EXIT_TRY_AGAIN)
+    if outcomes is None:
+        session.show_one(document, SENT)
+        return
+    rows = [{"record_id": one, "outcome": outcomes.get(one)} for one in sent.accepted]
+    if session.prints_table:
+        session.show(rows, OUTCOMES)
+    else:
+        session.show_one(document | {"outcomes": rows}, SENT)
+
+
+def _wait_for_outcomes(
+    session: Session, records: Sequence[str], since: datetime, seconds: int
+) -> Mapping[str, Outcome]:
+    """Wait until each record has an outcome, at most a number of seconds, and return the outcomes."""
+    left = seconds
+    while True:
+        found = read_outcomes(session.receipts.read(since))
+        outcomes = {record: found[record] for record in records if record in found}
+        if len(outcomes) == len(records) or left == 0:
+            return outcomes
+        time.sleep(POLL_SECONDS)
+        left -= 1
 
 
 def sender(session: Session) -> Send:
@@ -97,7 +150,7 @@ def _user() -> str:
 
 
 def _read(file: str) -> bytes:
-    body = sys.stdin.buffer.read() if file == STDIN else Path(file).read_bytes()
+    body = read_bytes(file)
     if not body.strip():
         raise Rejected("empty", f"empty input: {'standard input' if file == STDIN else file}")
     return body

@@ -2,34 +2,40 @@
 
 from __future__ import annotations
 
-import json
-import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from faultbridge.cli.commands.options import default_cluster
 from faultbridge.cli.commands.records.causes import show_chain
 from faultbridge.cli.render.columns import ENTRIES, entry_document
-from faultbridge.cli.render.live_output import LiveTable
-from faultbridge.cli.render.output import examples, notice, print_line
+from faultbridge.cli.render.entries import print_as_recorded
+from faultbridge.cli.render.format_options import with_options
+from faultbridge.cli.render.output import examples, notice
 from faultbridge.cli.render.times import PAST_HELP, parse_time
 from faultbridge.cli.stack.archive_copy import ArchiveOption, archived_entries
 from faultbridge.cli.stack.command import stack_command
 from faultbridge.cli.stack.session import Session
 from faultbridge.domain.entries import EntryType
 from faultbridge.domain.faults import Severity
-from faultbridge.ledger.timeline import Line, TimelineQuery, follow, sort_by_occurrence
+from faultbridge.ledger.follow import follow
+from faultbridge.ledger.timeline import Line, TimelineQuery, sort_by_occurrence
 
 app = typer.Typer(rich_markup_mode=None)
+
+Filters = dict[str, Any]
 
 POLL_SECONDS = 1.0
 MAX_ENTRIES = 10_000
 _TYPES = {entry_type.value.lower(): entry_type.value for entry_type in EntryType}
 
-ClusterFilter = Annotated[str | None, typer.Option("--cluster", metavar="CLUSTER", help="Cluster to show.")]
+ClusterFilter = Annotated[
+    str | None,
+    typer.Option("--cluster", metavar="CLUSTER", help="Cluster to show. Default, without --case: FAULTBRIDGE_CLUSTER."),
+]
 NodeFilter = Annotated[str | None, typer.Option("--node", metavar="NODE", help="Only this node of the cluster.")]
 CaseFilter = Annotated[str | None, typer.Option("--case", metavar="ID", help="Only this case.")]
 DeviceFilter = Annotated[
@@ -61,7 +67,34 @@ CauseFilter = Annotated[
     str | None,
     typer.Option("--cause", metavar="EVENT", help="Only what caused this event, and what it caused: an event id."),
 ]
-LimitOption = Annotated[int, typer.Option("--limit", min=1, metavar="N", help="Maximum number of entries.")]
+LimitOption = Annotated[int, typer.Option("--limit", min=1, metavar="N", help="Show the newest N entries.")]
+
+
+def _filters(
+    cluster: ClusterFilter = None,
+    node: NodeFilter = None,
+    case: CaseFilter = None,
+    device: DeviceFilter = None,
+    job: JobFilter = None,
+    codes: CodeFilter = None,
+    since: SinceFilter = None,
+    until: UntilFilter = None,
+    kinds: TypeFilter = None,
+    severities: SeverityFilter = None,
+) -> Filters:
+    """Return the options that filter entries, by name; options that are not given are empty."""
+    return {
+        "cluster": cluster,
+        "node": node,
+        "case": case,
+        "device": device,
+        "job": job,
+        "codes": tuple(codes or ()),
+        "since": since,
+        "until": until,
+        "types": tuple(_type(kind) for kind in kinds or ()),
+        "severities": tuple(severity.value for severity in severities or ()),
+    }
 
 
 @app.command(
@@ -74,82 +107,52 @@ LimitOption = Annotated[int, typer.Option("--limit", min=1, metavar="N", help="M
     ),
 )
 @stack_command
+@with_options(filters=_filters)
 def show_timeline(
     session: Session,
-    cluster: ClusterFilter = None,
-    node: NodeFilter = None,
-    case: CaseFilter = None,
-    device: DeviceFilter = None,
-    job: JobFilter = None,
-    codes: CodeFilter = None,
-    since: SinceFilter = None,
-    until: UntilFilter = None,
-    kinds: TypeFilter = None,
-    severities: SeverityFilter = None,
+    filters: Filters,
     cause: CauseFilter = None,
     following: Annotated[bool, typer.Option("--follow", "-f", help="Keep printing new entries.")] = False,
     limit: LimitOption = MAX_ENTRIES,
     archive: ArchiveOption = None,
 ) -> None:
-    """Show timeline entries, oldest first. An entry that was recorded late is marked as late."""
+    """Show timeline entries, oldest first. An entry that was recorded late is marked as late.
+
+    --code finds a fault by its code and by the code that its source reported.
+    """
     if cause is not None:
-        show_chain(session, cause, node, case, device, job, codes, since, until, kinds, severities, following, archive)
+        show_chain(session, cause, *(value for name, value in filters.items() if name != "cluster"), following, archive)
         return
-    now = session.now() if archive is None else datetime.now(UTC)
-    wanted = TimelineQuery(
-        cluster=cluster,
-        node=node,
-        case=case,
-        device=device,
-        job=job,
-        codes=tuple(codes or ()),
-        since=parse_time(since, now),
-        until=parse_time(until, now),
-        types=tuple(_type(kind) for kind in kinds or ()),
-        severities=tuple(severity.value for severity in severities or ()),
-    )
+    wanted = _query(filters, session.now() if archive is None else datetime.now(UTC), default=archive is None)
     if archive is not None:
-        _show(session, archived_entries(archive, wanted), limit, more=None)
+        archived = archived_entries(archive, wanted)
+        _show(session, archived[-limit:], older=len(archived) > limit)
     elif following:
-        _follow(session, follow(session.timeline, wanted, session.ports.clock, _wait))
+        print_as_recorded(follow(session.timeline, wanted, session.ports.clock, _wait), session.output)
     else:
-        _show(session, *_pages(session, wanted, limit))
+        lines, older = session.timeline.newest(wanted, limit)
+        _show(session, lines, older=older)
 
 
-def _pages(session: Session, wanted: TimelineQuery, limit: int) -> tuple[Sequence[Line], int, str | None]:
-    """Read entries up to the limit. Returns them, the limit, and a token when there are more."""
-    lines: list[Line] = []
-    token = None
-    while len(lines) < limit:
-        page, token = session.timeline.page(wanted, limit - len(lines), token)
-        lines += page
-        if token is None:
-            break
-    return lines, limit, token
+def _query(filters: Filters, now: datetime, *, default: bool) -> TimelineQuery:
+    """Return the query of the filters. `default` allows the default cluster where they select no timeline."""
+    times = {name: parse_time(filters[name], now) for name in ("since", "until")}
+    if default and not any(filters[name] for name in ("cluster", "case", "device")):
+        filters = {**filters, "cluster": default_cluster()}
+    return TimelineQuery(**{**filters, **times})
 
 
-def _show(session: Session, lines: Sequence[Line], limit: int, more: str | None) -> None:
-    session.show((entry_document(line) for line in sort_by_occurrence(lines[:limit])), ENTRIES)
-    if more is not None or len(lines) > limit:
-        notice(f"output truncated: more than {limit} entries; narrow with --since and --until, or raise --limit")
+def _show(session: Session, lines: Sequence[Line], *, older: bool) -> None:
+    """Print entries, and whether older ones match too."""
+    session.show((entry_document(line) for line in sort_by_occurrence(lines)), ENTRIES)
+    if older:
+        notice(f"the newest {len(lines)} entries are shown; --limit and --until show older ones")
 
 
 def _wait() -> bool:
     """Wait until the next poll. Returns True, so that following never ends."""
     time.sleep(POLL_SECONDS)
     return True
-
-
-def _follow(session: Session, lines: Iterator[Line]) -> None:
-    """Print each entry when it arrives."""
-    table = LiveTable(ENTRIES, widths=(19, 16, 46))
-    for line in lines:
-        document = entry_document(line)
-        if session.prints_table:
-            table.add(document)
-        else:
-            print_line(json.dumps(document))
-        sys.stdout.flush()
 
 
 def _type(text: str) -> str:

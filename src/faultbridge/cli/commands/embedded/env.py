@@ -1,0 +1,26 @@
+"""`faultbridge env`: prints the variables that point other programs to the embedded stack."""
+
+from __future__ import annotations
+
+import shlex
+
+import typer
+
+from faultbridge.cli.commands.options import StackName
+from faultbridge.cli.render.format_options import formatted_command
+from faultbridge.cli.render.output import OutputFormat, examples, print_line, show_one
+from faultbridge.cli.stack.locate import DEFAULT_STACK, require_embedded_stack
+
+app = typer.Typer(rich_markup_mode=None)
+
+
+@app.command("env", epilog=examples('eval "$(faultbridge env)"', "faultbridge env --json"))
+@formatted_command
+def print_environment(stack: StackName = DEFAULT_STACK, *, output: OutputFormat) -> None:
+    """Print the variables that point boto3, the AWS CLI or Terraform to the embedded stack."""
+    found = require_embedded_stack(stack).environment
+    if not output.for_people:
+        show_one(found, {}, output)
+        return
+    for name, value in found.items():
+        print_line(f"export {name}={shlex.quote(value)}")

@@ -1,0 +1,145 @@
+"""`faultbridge fleet`: creates a fleet of fake GPU nodes on the embedded stack, and breaks and heals its nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from faultbridge.cli.commands.embedded.fleet_faults import INJECTIONS, LINK_UP, FleetFault
+from faultbridge.cli.commands.options import ClusterArgument, ClusterOption, StackName
+from faultbridge.cli.commands.records.send import sender
+from faultbridge.cli.render.columns import NODES, node_document
+from faultbridge.cli.render.format_options import format_of, with_options
+from faultbridge.cli.render.output import Columns, OutputFormat, examples, notice
+from faultbridge.cli.stack.locate import DEFAULT_STACK, Target, require_embedded_stack
+from faultbridge.cli.stack.session import Session
+from faultbridge.domain.cluster.config import ClusterConfig, Mode, RepairOwner
+from faultbridge.domain.names import expand_host_list
+from faultbridge.domain.nodes import NodeKey
+from faultbridge.errors import Rejected
+from faultbridge.ingest.send import RawInput
+from faultbridge.registry.registration import NewNode
+
+if TYPE_CHECKING:
+    from faultbridge.domain.nodes import NodeState
+
+app = typer.Typer(rich_markup_mode=None)
+
+NODE_NAME = "gpu-{}"
+CHANGED: Columns = {
+    "NODE": lambda one: one["node"],
+    "INSTANCE": lambda one: one["instance_id"],
+    "CHANGE": lambda one: one["change"],
+}
+NodesArgument = Annotated[list[str], typer.Argument(metavar="NODE...", help="Nodes, or host lists such as gpu-[1-4].")]
+
+
+@with_options(output=format_of)
+def _embedded_session(stack: StackName = DEFAULT_STACK, *, output: OutputFormat) -> Session:
+    """Return a session on the embedded stack. Raises `Misconfigured` where it is not up."""
+    require_embedded_stack(stack)
+    return Session(Target(stack), output, embedded=True)
+
+
+_embedded_command = with_options(session=_embedded_session)
+
+
+@app.command("create", epilog=examples("faultbridge fleet create lab", "faultbridge fleet create lab --nodes 16"))
+@_embedded_command
+def create(
+    session: Session,
+    cluster: ClusterArgument,
+    nodes: Annotated[int, typer.Option(min=1, max=64, metavar="N", help="Number of nodes: gpu-1 to gpu-N.")] = 8,
+    mode: Annotated[Mode, typer.Option(help="Mode of the cluster.")] = Mode.ACT,
+) -> None:
+    """Create a cluster of fake GPU nodes on the embedded stack and register it. Faultbridge repairs it."""
+    from faultbridge.adapters.compute.ec2_inventory import Ec2Inventory
+    from faultbridge.local import create_fleet
+
+    registration = session.application.registry.registration
+    config = ClusterConfig(cluster, mode=mode, repair_owner=RepairOwner.FAULTBRIDGE)
+    registration.add_cluster(config)
+    create_fleet(cluster, nodes, stack=session.target.stack)
+    for number, instance in enumerate(Ec2Inventory(session.clients).serving_instances(config, cluster), 1):
+        registration.add_node(cluster, replace(NewNode.of_instance(instance), name=NODE_NAME.format(number)))
+    session.show(map(node_document, session.directory.nodes(cluster)), NODES)
+
+
+@app.command(
+    "break",
+    epilog=examples(
+        "faultbridge fleet break gpu-1 --cluster lab",
+        "faultbridge fleet break 'gpu-[1-4]' --cluster lab --fault link-down",
+    ),
+)
+@_embedded_command
+def break_nodes(
+    session: Session,
+    nodes: NodesArgument,
+    cluster: ClusterOption,
+    fault: Annotated[FleetFault, typer.Option(help="Fault to inject.")] = FleetFault.GPU_LOST,
+) -> None:
+    """Break nodes of the embedded stack: each reports the fault as a real node does.
+
+    gpu-lost and gpu-memory also make the diagnostics of the instance fail: until it is replaced or healed, and for
+    gpu-memory until its GPUs are reset. link-down takes down a network link.
+    """
+    from faultbridge.local import break_diagnostics
+
+    chosen = INJECTIONS[fault]
+    states = list(_states(session, cluster, nodes))
+    for state in states:
+        if chosen.fails_diagnostics:
+            break_diagnostics(_compute_endpoint(session), _instance(state), until=chosen.until)
+    _send(session, states, chosen.source, chosen.record)
+    _show(session, states, f"{fault} injected and reported")
+
+
+@app.command("heal", epilog=examples("faultbridge fleet heal gpu-1 --cluster lab"))
+@_embedded_command
+def heal_nodes(session: Session, nodes: NodesArgument, cluster: ClusterOption) -> None:
+    """Heal the hardware of nodes: diagnostics pass again, and links are reported as up.
+
+    Faultbridge still verifies the nodes: return a node that is out of service with `faultbridge node return`.
+    """
+    from faultbridge.local import heal_instance
+
+    states = list(_states(session, cluster, nodes))
+    for state in states:
+        heal_instance(_compute_endpoint(session), _instance(state))
+    _send(session, states, "link-state", LINK_UP)
+    _show(session, states, "healed")
+
+
+def _states(session: Session, cluster: str, nodes: Iterable[str]) -> Iterator[NodeState]:
+    for node in dict.fromkeys(one for given in nodes for one in expand_host_list(given)):
+        yield session.directory.node(NodeKey(cluster, node))
+
+
+def _instance(state: NodeState) -> str:
+    instance = state.incarnation.instance_id if state.incarnation else None
+    if instance is None:
+        raise Rejected("no_instance", f"node has no instance: {state.key.node}")
+    return instance
+
+
+def _compute_endpoint(session: Session) -> str:
+    return require_embedded_stack(session.target.stack).compute_endpoint
+
+
+def _send(session: Session, states: Iterable[NodeState], source: str, record: str) -> None:
+    body = record.encode()
+    sender(session)(RawInput(source, state.key.cluster, body, node=state.key.node) for state in states)
+
+
+def _show(session: Session, states: Iterable[NodeState], change: str) -> None:
+    rows = [
+        {"cluster": state.key.cluster, "node": state.key.node, "instance_id": _instance(state), "change": change}
+        for state in states
+    ]
+    session.show(rows, CHANGED)
+    if session.prints_table:
+        notice(f"`faultbridge timeline --cluster {rows[0]['cluster']} --follow` shows what happens next")

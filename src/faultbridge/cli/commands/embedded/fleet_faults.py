@@ -1,0 +1,46 @@
+"""The faults that `faultbridge fleet break` injects: what the node reports, and whether its diagnostics fail."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+_LINK = '[{"ifname": "ib0", "flags": ["BROADCAST", "UP"%s], "operstate": "%s", "link_type": "infiniband"}]'
+LINK_UP = _LINK % (', "LOWER_UP"', "UP")
+"""A health snapshot of the links of a node in which no link is down."""
+
+
+class FleetFault(StrEnum):
+    """The names of the faults."""
+
+    GPU_LOST = "gpu-lost"
+    GPU_MEMORY = "gpu-memory"
+    LINK_DOWN = "link-down"
+
+
+@dataclass(frozen=True, slots=True)
+class Injection:
+    """One fault: the record that reports it, and the diagnostics of the instance.
+
+    `until` is the restart (`reset`) after which the diagnostics pass again.
+    """
+
+    source: str
+    record: str
+    fails_diagnostics: bool = True
+    until: str | None = None
+
+
+INJECTIONS: Mapping[FleetFault, Injection] = {
+    FleetFault.GPU_LOST: Injection(
+        "kernel-log", "NVRM: Xid (PCI:0000:c1:00): 79, pid=1234, name=python, GPU has fallen off the bus.\n"
+    ),
+    FleetFault.GPU_MEMORY: Injection(
+        "kernel-log",
+        "NVRM: Xid (PCI:0000:c1:00): 48, pid=1234, name=python, An uncorrectable double bit error (DBE) has been"
+        " detected on GPU.\n",
+        until="reset",
+    ),
+    FleetFault.LINK_DOWN: Injection("link-state", _LINK % ("", "DOWN"), fails_diagnostics=False),
+}

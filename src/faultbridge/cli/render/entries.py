@@ -1,0 +1,26 @@
+"""Prints the entries of a timeline while they are recorded."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable
+
+from faultbridge.cli.render.columns import ENTRIES, entry_document
+from faultbridge.cli.render.live_output import LiveTable
+from faultbridge.cli.render.output import OutputFormat, print_line
+from faultbridge.ledger.timeline import Line
+
+WIDTHS = (19, 16, 46)
+
+
+def print_as_recorded(lines: Iterable[Line], output: OutputFormat) -> None:
+    """Print each entry when it arrives: a row of a table, or one JSON object per line."""
+    table = LiveTable(ENTRIES, widths=WIDTHS)
+    for line in lines:
+        document = entry_document(line)
+        if output.for_people:
+            table.add(document)
+        else:
+            print_line(json.dumps(document))
+        sys.stdout.flush()

@@ -1,0 +1,82 @@
+"""Prints tables: complete in pipes and files, fitted to the width of a terminal."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+
+from faultbridge.cli.render.output import print_line
+
+GAP = 2
+MIN_LAST_WIDTH = 20
+EMPTY = "-"
+STYLES: Mapping[str, str] = {
+    "healthy": "green",
+    "resolved": "green",
+    "warning": "yellow",
+    "degraded": "yellow",
+    "error": "red",
+    "quarantined": "red",
+    "escalated": "red",
+    "critical": "bold red",
+    "fatal": "bold red",
+    "failed": "bold red",
+}
+"""The style of a cell by its text. The environment variable NO_COLOR removes every style."""
+
+
+def print_table(titles: Sequence[str], rows: Sequence[Sequence[str]], *, fit: bool) -> list[str]:
+    """Print a table. With `fit`, leave out the columns that do not fit the terminal, and return their titles."""
+    shown = fitting_columns(titles, rows, shutil.get_terminal_size().columns) if fit else list(range(len(titles)))
+    kept = [[row[number] for number in shown] for row in (titles, *rows)]
+    if sys.stdout.isatty():
+        _print_on_terminal(kept[0], kept[1:])
+    else:
+        lines = [[" ".join(cell.split()) for cell in row] for row in kept]
+        widths = _widths(lines)
+        for line in lines:
+            print_line((" " * GAP).join(f"{cell:<{width}}" for cell, width in zip(line, widths, strict=True)).rstrip())
+    return [title for number, title in enumerate(titles) if number not in shown]
+
+
+def fitting_columns(titles: Sequence[str], rows: Sequence[Sequence[str]], terminal: int) -> list[int]:
+    """Return the numbers of the columns that fit: empty ones are left out first, then the last ones.
+
+    The first column always stays. A last column of several words may fold; every other column is complete.
+    """
+    shown = list(range(len(titles)))
+    empty = [number for number in shown[1:] if all(row[number] in {"", EMPTY} for row in rows)]
+    leave_out = [*reversed(empty), *(number for number in reversed(shown[1:]) if number not in empty)]
+    while leave_out and _min_width([[row[number] for number in shown] for row in (titles, *rows)]) > terminal:
+        shown.remove(leave_out.pop(0))
+    return shown
+
+
+def _min_width(lines: Sequence[Sequence[str]]) -> int:
+    *widths, last = _widths(lines)
+    if any(" " in line[-1] for line in lines[1:]):
+        last = min(last, max(MIN_LAST_WIDTH, len(lines[0][-1])))
+    return sum(widths) + last + GAP * len(widths)
+
+
+def _widths(lines: Sequence[Sequence[str]]) -> list[int]:
+    return [max(max(map(len, cell.split("\n"))) for cell in column) for column in zip(*lines, strict=True)]
+
+
+def _print_on_terminal(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print a table with styles. Only its last column folds, so that ids stay complete."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    styles = {} if os.environ.get("NO_COLOR") else STYLES
+    table = Table(box=None, pad_edge=False, header_style="bold" if styles else "")
+    for title in titles:
+        table.add_column(title, overflow="fold", no_wrap=title != titles[-1])
+    for row in rows:
+        table.add_row(*(Text(cell, style=styles.get(cell, "")) for cell in row))
+    console = Console()
+    console.width = max(console.width, _min_width([titles, *rows]))
+    console.print(table)
