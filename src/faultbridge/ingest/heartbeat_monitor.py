@@ -8,7 +8,7 @@ heartbeat clears it.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -27,7 +27,7 @@ from faultbridge.log import log_cause
 from faultbridge.pipeline.fold.changes import Arrival
 from faultbridge.pipeline.normalize.resolve import IncarnationMatch, match_incarnation
 from faultbridge.pipeline.observe import observe
-from faultbridge.ports import Table
+from faultbridge.ports import Presence, Table
 from faultbridge.rules.rulebook import Rulebook, rules_of
 from faultbridge.storage import items, keys
 from faultbridge.storage.writes import WORK, Absent, AnyOf, Below, Equals, Item, Put
@@ -43,6 +43,21 @@ HEARTBEAT_GRACE = timedelta(minutes=2)
 
 MAX_TIMERS_READ = 100
 MAX_REMEMBERED = 50_000
+
+
+_ABOUT_INSTANCE = {
+    Presence.ALIVE: " The provider still has its instance: the agent, the operating system or the network path failed.",
+    Presence.GONE: " The provider has no such instance any more.",
+    Presence.UNKNOWN: "",
+}
+
+Probe = Callable[[NodeState], Presence]
+"""Returns whether the instance of a node exists, by its provider."""
+
+
+def unprobed(_: NodeState) -> Presence:
+    """Return that the presence is unknown, without a probe."""
+    return Presence.UNKNOWN
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +102,7 @@ class HeartbeatMonitor:
         )
         return True
 
-    def check(self, node: NodeKey) -> None:
+    def check(self, node: NodeKey, probe: Probe = unprobed) -> None:
         """Record `host.silent` for a node in service whose timer is due and whose heartbeat is missing.
 
         Until a canary shows that a heartbeat would have arrived, nothing is recorded, and the next sweep checks again.
@@ -102,7 +117,7 @@ class HeartbeatMonitor:
             without_timer = Put(_item(node, last), when=Equals("last_at", to_text(last)))
             if state.status is None or not state.status.in_service:
                 return Transition(state, writes=(without_timer,))
-            arrival = Arrival(_fault(last, timeout), last + timeout, f"silence-{to_text(last)}")
+            arrival = Arrival(_fault(last, timeout, probe(state)), last + timeout, f"silence-{to_text(last)}")
             observed = observe(state, [arrival], rebooted=False, rules=rules, catalog=self.rulebook.catalog(), now=now)
             return Transition(observed.state, observed.drafts, (without_timer,))
 
@@ -176,8 +191,8 @@ def _is_conclusive(canary: datetime | None, last: datetime, timeout: timedelta) 
     return canary is None or canary > last + timeout / 4 + HEARTBEAT_GRACE
 
 
-def _fault(last: datetime, timeout: timedelta) -> Fault:
-    message = f"No heartbeat for {int(timeout.total_seconds())} s."
+def _fault(last: datetime, timeout: timedelta, presence: Presence) -> Fault:
+    message = f"No heartbeat for {int(timeout.total_seconds())} s.{_ABOUT_INSTANCE[presence]}"
     return Fault(
         HEARTBEAT,
         SILENT,
@@ -185,5 +200,5 @@ def _fault(last: datetime, timeout: timedelta) -> Fault:
         message,
         observed_at=last + timeout,
         evidence=f"last heartbeat at {to_text(last)}",
-        attributes={"last_heartbeat": to_text(last)},
+        attributes={"last_heartbeat": to_text(last), "instance": presence.value},
     )

@@ -34,6 +34,7 @@ from faultbridge.ledger.queries import query_all, shard_rows
 from faultbridge.ops.failures import Failures
 from faultbridge.ops.missing_heartbeats import report_missing_heartbeats
 from faultbridge.ops.postponed_cases import postponed_too_long
+from faultbridge.ops.silent_instances import ProbeInstance
 from faultbridge.pipeline.observe import tick
 from faultbridge.ports import Clock, Table
 from faultbridge.repair.attempt.leaked_slots import ReleaseLeakedSlots
@@ -143,7 +144,8 @@ class Sweep:
                 node = _node_of(key)
                 with failures.collect(f"updating {node.stream}"):
                     self._tick(node, result)
-        result.intake = report_missing_heartbeats(self.heartbeat_monitor, overdue, failures)
+        probe = ProbeInstance(self.recover_attempts.runner.tools)
+        result.intake = report_missing_heartbeats(self.heartbeat_monitor, overdue, failures, probe)
 
     def _timers(self) -> Iterator[Key]:
         now = to_text(self.clock.now())

@@ -192,20 +192,26 @@ class Installation:
         return [function["FunctionName"].removeprefix(prefix) for function in listed]
 
     def set_variables(self, variables: Mapping[str, Mapping[str, str]]) -> None:
-        """Add environment variables to functions, by function, and restart their workers."""
+        """Add environment variables to functions, by function, and restart their workers.
+
+        All functions get their variables before the first worker starts, so a failed start leaves none without them.
+        """
         client = self.stack.client("lambda")
 
-        def restart(function: str) -> object:
+        def update(function: str) -> None:
             name = f"{self.stack.info.stack}-{function}"
             current = client.get_function_configuration(FunctionName=name)["Environment"]["Variables"]
             merged = {**current, **variables[function]}
             client.update_function_configuration(FunctionName=name, Environment={"Variables": merged})
+
+        def start(function: str) -> object:
             # Start the worker now, so that no test waits for the start of Python.
             url = f"{self.stack.info.endpoint}/_faultbridge/warm"
-            return clients.http_call(url, {"function": name}, timeout=60.0)
+            return clients.http_call(url, {"function": f"{self.stack.info.stack}-{function}"}, timeout=60.0)
 
         with ThreadPoolExecutor(PARALLEL_STARTS) as pool:
-            assert all(started == {"error": ""} for started in pool.map(restart, variables))
+            list(pool.map(update, variables))
+            assert all(started == {"error": ""} for started in pool.map(start, variables))
 
     def kill(self, function: str) -> int:
         """Kill a function's worker and wait until it is gone; return its process id."""

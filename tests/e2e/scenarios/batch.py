@@ -88,8 +88,8 @@ def replayed_batch(installation: Installation, processed_batch: ProcessedBatch) 
 def clock_ahead(installation: Installation, days: float, *functions: str) -> Iterator[None]:
     """Set the clock of these functions, by default all functions, ahead by some days within the block."""
     wanted = functions or installation.functions()
-    installation.set_variables({function: _clock_offset(days) for function in wanted})
     try:
+        installation.set_variables({function: _clock_offset(days) for function in wanted})
         yield
     finally:
         installation.set_variables({function: _clock_offset(0) for function in wanted})

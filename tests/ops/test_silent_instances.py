@@ -1,0 +1,80 @@
+"""One silent node, many silent nodes, and an intake that failed are three different answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from faultbridge.domain.nodes import NodeKey
+from faultbridge.errors import Misconfigured, Transient
+from faultbridge.ops.silent_instances import MAX_PROBED
+from faultbridge.simulation.fakes import Call
+from tests.builders import KEY
+from tests.ingest.test_heartbeat_monitor import beat, pass_time, record_canary
+from tests.world import World
+
+
+def condition(world: World, node: str) -> tuple[str, str]:
+    """Return the presence and the message of the missing heartbeat of a node."""
+    found = world.node(NodeKey(KEY.cluster, node)).conditions["host.silent@node"]
+    return found.attributes["instance"], found.message
+
+
+def go_silent(world: World, *nodes: str) -> None:
+    beat(world, *nodes)
+    pass_time(world, 8)
+
+
+def probes(world: World) -> int:
+    return len(world.ports.seam.named("provider.probe"))
+
+
+def terminate(world: World) -> None:
+    for instance in list(world.ports.fleet.instances):
+        world.ports.fleet.terminate(instance)
+
+
+def fail_probes(error: Exception) -> Callable[[World], None]:
+    def fail(call: Call) -> None:
+        if call.name == "provider.probe":
+            raise error
+
+    return lambda world: setattr(world.ports.seam, "before", fail)
+
+
+@pytest.mark.parametrize(
+    ("prepare", "presence", "text"),
+    [
+        (lambda _: None, "alive", "the agent, the operating system or the network path failed"),
+        (terminate, "gone", "The provider has no such instance any more"),
+        (fail_probes(Transient("EC2 does not answer")), "unknown", "No heartbeat for 300 s."),
+        (fail_probes(Misconfigured("no permission")), "unknown", "No heartbeat for 300 s."),
+    ],
+    ids=["exists", "gone", "no answer", "no permission"],
+)
+def test_the_fault_of_one_silent_node_says_whether_its_instance_exists(
+    prepare: Callable[[World], None], presence: str, text: str
+) -> None:
+    world = World(nodes=("a",), mode="observe", repair_owner="observe")
+    prepare(world)
+    go_silent(world, "a")
+    found, message = condition(world, "a")
+    assert found == presence
+    assert text in message
+
+
+def test_many_silent_nodes_are_not_probed() -> None:
+    nodes = tuple(f"n-{number}" for number in range(MAX_PROBED + 1))
+    world = World(nodes=nodes, mode="observe", repair_owner="observe")
+    go_silent(world, *nodes)
+    assert ({condition(world, node)[0] for node in nodes}, probes(world)) == ({"unknown"}, 0)
+
+
+def test_no_node_is_probed_while_no_records_arrive() -> None:
+    world = World(nodes=("a",))
+    record_canary(world)
+    beat(world, "a")
+    pass_time(world, 30)
+    assert probes(world) == 0
+    assert "host.silent@node" not in world.node(NodeKey(KEY.cluster, "a")).conditions
