@@ -11,6 +11,7 @@ from faultbridge.domain.cases import Phase, RepairAction, Resolution, WaitingFor
 from faultbridge.domain.cluster.breakers import BreakerLimit, BreakerScope
 from faultbridge.domain.cluster.incidents import Incident, IncidentStatus
 from faultbridge.domain.edges import CaseStatus, NodeStatus
+from faultbridge.domain.faults import Action
 from faultbridge.domain.policy import Match, Rule
 from faultbridge.storage import incidents as stored_incidents
 from faultbridge.storage import keys
@@ -160,6 +161,18 @@ def test_a_repair_that_is_past_its_intent_finishes():
     world.advance_minutes(60)
     assert world.case(1).status is CaseStatus.RESOLVED
     assert world.released_instances() == ["i-00000000000000001"]
+    assert cases(world, range(2, 9)) == {CaseStatus.ABSORBED}
+
+
+def test_a_reboot_that_is_past_its_intent_keeps_its_case_when_an_incident_opens():
+    reboot = Rule("reboot", Match(codes=("xid.79",)), action=Action.REBOOT_NODE)
+    world = world_of(16, rules=(reboot, NETWORK_WAITS))
+    world.fault(1, "xid.79")
+    world.process_entries()
+    world.until(lambda: Phase.INTENT in world.case(1).marks)
+    lose_links(world)
+    world.advance_minutes()
+    assert world.case(1).status is CaseStatus.IN_PROGRESS
     assert cases(world, range(2, 9)) == {CaseStatus.ABSORBED}
 
 

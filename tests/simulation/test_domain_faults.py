@@ -1,0 +1,94 @@
+"""Faults of failure domains: the plan contains them, and the laws of incidents detect violations."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+
+import pytest
+
+from faultbridge.simulation.environment.action_plan import draw_plan
+from faultbridge.simulation.fakes import START, ManualClock
+from faultbridge.simulation.history import build_system, draw_nodes_in_rack, run
+from faultbridge.simulation.invariants.incidents import IncidentChecks
+from faultbridge.simulation.journal import Journal
+from faultbridge.storage.writes import Item
+
+SEEDS = range(300)
+LAW = "no intent is recorded for a node of an open incident"
+
+
+@pytest.fixture
+def journal() -> Journal:
+    return Journal(ManualClock(START), START)
+
+
+def entry(kind: str, node: str | None, **data: object) -> Item:
+    return {"type": kind, "cluster": "train-a", "node": node, "body": json.dumps({"data": data})}
+
+
+def incident(status: str, nodes: Iterable[str] = ("node-1", "node-2", "node-3")) -> Item:
+    return entry("Cluster Incident Change", None, incident_id="inc-1", to=status, nodes={"listed": [*nodes]})
+
+
+def intent(node: str) -> Item:
+    return entry("Node Replacement Step", node, step="intent", repair_action="replace_node", old_instance="i-1")
+
+
+@pytest.mark.parametrize("status", ["open", "recovering"])
+def test_an_intent_for_a_node_of_an_open_incident_is_a_violation(journal: Journal, status: str) -> None:
+    checks = IncidentChecks(journal)
+    for one in (incident(status), intent("node-9"), intent("node-1")):
+        checks.entry_added(one)
+    assert journal.violations == [f"{LAW}: train-a/node-1 replace_node of i-1 during inc-1"]
+
+
+@pytest.mark.parametrize(
+    "between",
+    [incident("expired"), incident("closed"), incident("open", ["node-2"]), entry("Node Fault Cleared", "node-1")],
+    ids=["expired", "closed", "shrunk", "cleared"],
+)
+def test_an_intent_after_the_incident_or_the_fault_ended_is_none(journal: Journal, between: Item) -> None:
+    checks = IncidentChecks(journal)
+    for one in (incident("open"), between, intent("node-1")):
+        checks.entry_added(one)
+    assert journal.violations == []
+
+
+@pytest.mark.parametrize(
+    ("last", "unfinished"),
+    [
+        (incident("open"), ["inc-1"]),
+        (incident("recovering", []), ["inc-1"]),
+        (incident("expired", []), ["inc-1"]),
+        (incident("expired"), []),
+        (incident("closed"), []),
+    ],
+    ids=["open", "recovering", "expired without nodes", "expired", "closed"],
+)
+def test_an_incident_that_will_change_is_unfinished(journal: Journal, last: Item, unfinished: list[str]) -> None:
+    checks = IncidentChecks(journal)
+    checks.entry_added(last)
+    assert checks.unfinished == unfinished
+
+
+def test_a_tenth_of_the_seeds_has_two_racks_of_four_or_five_nodes() -> None:
+    drawn = [draw_nodes_in_rack(seed) for seed in SEEDS]
+    assert {4, 5} < set(drawn)
+    assert 20 <= sum(one is not None for one in drawn) <= 40
+    racks = build_system(next(seed for seed in SEEDS if drawn[seed] == 4)).racks
+    assert [len(nodes) for nodes in racks.values()] == [4, 4]
+
+
+def test_the_plan_with_racks_contains_each_fault_of_a_domain_and_otherwise_the_same_actions() -> None:
+    without, with_racks = draw_plan(1, 400, 60.0), draw_plan(1, 400, 60.0, racks=True)
+    changed = {after.kind for before, after in zip(without, with_racks, strict=True) if before != after}
+    assert changed == {"links_lost", "links_lost_during_repair", "many_own_faults"}
+    assert 0.05 < sum(before != after for before, after in zip(without, with_racks, strict=True)) / 400 < 0.2
+
+
+def test_cases_wait_for_an_incident_and_are_released() -> None:
+    story = list(run(138).journal.story())
+    assert any("Cluster Incident Change" in line for line in story)
+    assert any("-> absorbed" in line for line in story)
+    assert any("absorbed -> " in line for line in story)
