@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from faultbridge.errors import Rejected
-from faultbridge.explain.collectives import Explained, State, explain
-from faultbridge.explain.dump import Dump, read_dump
+from faultbridge.explain.dumps.collectives import Explained, State, explain
+from faultbridge.explain.dumps.dump import Dump, read_dump
 from tests.explain.traces import KINDS, generate
 
 SEEDS = range(200)

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from faultbridge.errors import Rejected
 from faultbridge.explain import plain_pickle
-from faultbridge.explain.dump import MAX_BYTES, read_dump
-from faultbridge.explain.plain_pickle import MAX_DEPTH, load_plain
+from faultbridge.explain.dumps.dump import MAX_BYTES, read_dump
+from faultbridge.explain.dumps.plain_pickle import MAX_DEPTH, load_plain
 
 PLAIN = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),

@@ -13,8 +13,8 @@ import typer
 from faultbridge.cli.render.format_options import formatted_command
 from faultbridge.cli.render.output import Columns, Document, OutputFormat, examples, notice, show, show_one
 from faultbridge.errors import Rejected
-from faultbridge.explain.collectives import Explained, State, explain
-from faultbridge.explain.dump import MAX_BYTES, Dump, read_dump
+from faultbridge.explain.dumps.collectives import Explained, State, explain
+from faultbridge.explain.dumps.dump import MAX_BYTES, Dump, read_dump
 
 app = typer.Typer(rich_markup_mode=None)
 

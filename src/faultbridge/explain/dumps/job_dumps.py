@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from faultbridge.errors import Rejected
-from faultbridge.explain.dump import Dump, Group, Operation, Progress
+from faultbridge.explain.dumps.dump import Dump, Group, Operation, Progress
 
 _NOTHING = Progress(0, 0)
 

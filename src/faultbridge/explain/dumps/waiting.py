@@ -10,8 +10,8 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from faultbridge.explain.dump import Operation
-from faultbridge.explain.job_dumps import Job
+from faultbridge.explain.dumps.dump import Operation
+from faultbridge.explain.dumps.job_dumps import Job
 
 _FULL_SYNC = (
     "all_reduce",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 
-from faultbridge.explain.dump import Group, Operation
-from faultbridge.explain.job_dumps import Job
+from faultbridge.explain.dumps.dump import Group, Operation
+from faultbridge.explain.dumps.job_dumps import Job
 
 Signature = tuple[str, ...]
 _EQUAL_SHAPES = ("all_reduce", "allreduce", "_all_gather_base", "_reduce_scatter_base", "broadcast")

@@ -6,11 +6,11 @@ from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from faultbridge.explain.dump import Dump, Operation
-from faultbridge.explain.job_dumps import Job, job_of
-from faultbridge.explain.mismatch import mismatched
-from faultbridge.explain.terminal import terminal_components
-from faultbridge.explain.waiting import Call, Waiting, unfinished, waiting
+from faultbridge.explain.dumps.dump import Dump, Operation
+from faultbridge.explain.dumps.job_dumps import Job, job_of
+from faultbridge.explain.dumps.mismatch import mismatched
+from faultbridge.explain.dumps.terminal import terminal_components
+from faultbridge.explain.dumps.waiting import Call, Waiting, unfinished, waiting
 
 
 class State(StrEnum):

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from faultbridge.errors import Rejected
-from faultbridge.explain.plain_pickle import load_plain
+from faultbridge.explain.dumps.plain_pickle import load_plain
 
 MAX_BYTES = 64 * 1024 * 1024
 _RANK = re.compile(r"(\d{1,6})(?:\.(?:json|pickle|pkl))?\Z")
