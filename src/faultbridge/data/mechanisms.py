@@ -1,0 +1,36 @@
+"""Packaged log patterns, mechanisms and weights of `faultbridge explain`, and the schema of a customer's own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+_FOLDER = Path(__file__).parent / "explain"
+DOMAINS = ("hardware", "network", "storage", "platform", "software", "numerical")
+"""The domains with a file of mechanisms. A cause that is not known has the domain `unknown`."""
+
+
+@cache
+def packaged_mechanisms() -> tuple[Mapping[str, Any], ...]:
+    """Return the packaged documents, one for each domain: log patterns, roles of fault codes, mechanisms."""
+    return tuple(_read(f"{name}.json") for name in DOMAINS)
+
+
+@cache
+def mechanism_schema() -> Mapping[str, Any]:
+    """Return the JSON Schema of a document of log patterns and mechanisms, packaged or a customer's."""
+    return _read("schema.json")
+
+
+@cache
+def explain_weights() -> Mapping[str, Any]:
+    """Return the points of each kind of evidence (`weights`) and the limits, each with its meaning."""
+    return _read("weights.json")
+
+
+def _read(name: str) -> Mapping[str, Any]:
+    found: dict[str, Any] = json.loads((_FOLDER / name).read_bytes())
+    return found

@@ -1,0 +1,149 @@
+"""Reads the log of a job: finds the lines that a pattern knows, without running a pattern on every line."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict, deque
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from operator import itemgetter
+
+from faultbridge.decoders.kernel.line_filter import whole_lines
+from faultbridge.explain.signals.evidence_store import EvidenceStore
+from faultbridge.explain.signals.line_facts import host_of, rank_of, rank_of_file, time_of
+from faultbridge.explain.signals.patterns import FRAGMENTS, LogPattern, group_by_fragment
+from faultbridge.explain.signals.signal import LogSpan, Role, Signal, Trust
+
+MAX_LINE = 8192
+MAX_TEXT = 400
+END_PIECES = 2
+"""The last pieces of a log, of one mebibyte each, are searched for every text."""
+_BEFORE = 4096
+_TAIL = 64 * 1024
+_PROGRESS = re.compile(rb"(?:\b[Ii]ter(?:ation)?|\b[Ss]tep|\b[Ee]poch|'loss')\W{1,12}\d")
+
+
+@dataclass(frozen=True, slots=True)
+class JobContext:
+    """What the reader of a job's log is given: the patterns, the node of each rank, the time of receipt."""
+
+    patterns: tuple[LogPattern, ...]
+    nodes: Mapping[int, str]
+    received_at: datetime | None = None
+
+
+class JobLogReader:
+    """Reads one log of a job in pieces. Each line is read up to 8,192 characters on both sides of a known text."""
+
+    def __init__(self, file: str, context: JobContext, node: str | None = None) -> None:
+        """Take the name of the file, and its node where the caller knows it."""
+        self._file, self._context, self._node = file, context, node
+        groups = group_by_fragment(context.patterns)
+        self._common = {one: groups.pop(one) for one in FRAGMENTS if one in groups}
+        self._rare = groups
+        self._store = EvidenceStore()
+        self._lines = 0
+        self._first_at: datetime | None = None
+        self._last_at: datetime | None = None
+        self._progress: tuple[datetime | None, int | None] = (None, None)
+
+    def read(self, pieces: Iterable[bytes]) -> tuple[list[Signal], LogSpan]:
+        """Return the signals of the log and what it covers."""
+        waiting: deque[bytes] = deque()
+        for piece in whole_lines(pieces):
+            waiting.append(bytes(piece))
+            if len(waiting) > END_PIECES:
+                self._read_piece(waiting.popleft(), is_end=False)
+        for piece in waiting:
+            self._read_piece(piece, is_end=True)
+        at, line = self._progress
+        span = LogSpan(
+            self._file, Trust.JOB, "job-log", self._node, self._first_at, self._last_at, at, line, self._lines
+        )
+        return self._store.signals(), span
+
+    def _read_piece(self, piece: bytes, *, is_end: bool) -> None:
+        """Read a piece. The rare texts are searched only at the end, and in pieces with a common fragment."""
+        hits = _hits(piece, self._common)
+        if hits or is_end:
+            for start, patterns in _hits(piece, self._rare).items():
+                hits.setdefault(start, []).extend(patterns)
+        received_at = self._context.received_at
+        self._first_at = self._first_at or time_of(_text(piece[:_BEFORE]), received_at)
+        counted, line_number = 0, self._lines + 1
+        for start, patterns in sorted(hits.items(), key=itemgetter(0)):
+            line_number += piece.count(b"\n", counted, start)
+            counted = start
+            self._read_line(piece, start, line_number, patterns)
+        self._read_progress(piece)
+        self._last_at = time_of(_text(piece[-_BEFORE:]), received_at, last=True) or self._last_at
+        self._lines += piece.count(b"\n")
+
+    def _read_line(self, piece: bytes, start: int, number: int, patterns: Iterable[LogPattern]) -> None:
+        line = _text(_line_at(piece, start))
+        found = [(one, match) for one in patterns if (match := one.find(line))]
+        if not found:
+            return
+        at = self._time(piece, start, line)
+        rank = rank_of(line)
+        rank = rank if rank is not None else rank_of_file(self._file)
+        for pattern, match in found:
+            if self._store.is_new(pattern.name, at, rank=rank):
+                node = match.groupdict().get("node") or self._node or self._context.nodes.get(rank if rank is not None else -1)
+                text = line[max(0, match.start() - 120) :][:MAX_TEXT].strip()
+                self._store.add(
+                    Signal(
+                        pattern.name, pattern.role, Trust.JOB, self._file, number, text, at, node or self._host(line), rank
+                    )
+                )
+
+    def _host(self, line: str) -> str | None:
+        """Return the host that a line states, if it is a node of the job."""
+        host = host_of(line)
+        return host if host in set(self._context.nodes.values()) else None
+
+    def _time(self, piece: bytes, start: int, line: str) -> datetime | None:
+        """Return the time of a line, or that of the closest earlier line with one."""
+        received_at = self._context.received_at
+        return (
+            time_of(line, received_at)
+            or time_of(_text(piece[max(0, start - _BEFORE) : start]), received_at, last=True)
+            or self._last_at
+        )
+
+    def _read_progress(self, piece: bytes) -> None:
+        tail = piece[-_TAIL:]
+        found = None
+        for found in _PROGRESS.finditer(tail):
+            pass
+        if found is None:
+            return
+        offset = len(piece) - len(tail) + found.start()
+        start = piece.rfind(b"\n", max(0, offset - MAX_LINE), offset) + 1
+        at = self._time(piece, start, _text(_line_at(piece, start)))
+        self._progress = (at, self._lines + 1 + piece.count(b"\n", 0, start))
+
+
+def _hits(piece: bytes, groups: Mapping[bytes, tuple[LogPattern, ...]]) -> dict[int, list[LogPattern]]:
+    """Return the starts of the lines with a fragment, each with the patterns that have this fragment."""
+    found: dict[int, list[LogPattern]] = defaultdict(list)
+    for fragment, patterns in groups.items():
+        position = piece.find(fragment)
+        while position >= 0:
+            low = max(0, position - MAX_LINE)
+            start = max(piece.rfind(b"\n", low, position), piece.rfind(b"\r", low, position), low - 1) + 1
+            found[start].extend(patterns)
+            end = piece.find(b"\n", position)
+            position = piece.find(fragment, min(end, position + MAX_LINE)) if end >= 0 else -1
+    return found
+
+
+def _line_at(piece: bytes, start: int) -> bytes:
+    line = piece[start : start + 2 * MAX_LINE]
+    end = min((one for one in (line.find(b"\n"), line.find(b"\r")) if one >= 0), default=len(line))
+    return line[:end]
+
+
+def _text(body: bytes) -> str:
+    return body.decode("utf-8", "replace")

@@ -1,0 +1,57 @@
+"""Reads the time, the rank and the host that a line of a job's log states."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+
+from faultbridge.decoders.common.clock import iso_instant, yearless_time
+
+_HEAD = 120
+_TIME = re.compile(
+    r"(?P<iso>\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?)"
+    r"|\b[EWIF](?P<month>\d{1,2})(?P<day>\d\d) (?P<clock>\d\d:\d\d:\d\d)"
+    r"|(?P<name>Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) {1,2}(?P<date>\d{1,2}) (?P<hour>\d\d:\d\d:\d\d)"
+)
+_NAMES = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_RANK = re.compile(r"\[rank(\d{1,6})\]|\[(?:PG [^\[\]]{0,64} )?Rank (\d{1,6})\]|\b[Rr]ank (\d{1,6})\b|^(\d{1,6}): ")
+_HOST = re.compile(r"\bnode: (?P<node>[\w.-]{1,253})|(?:^|[\] ])(?P<host>[A-Za-z][\w.-]{0,252}):\d{1,8}:\d{1,8} \[\d")
+_NAMED_RANK = re.compile(r"rank[_-]?(\d{1,6})")
+
+
+def time_of(text: str, received_at: datetime | None, *, last: bool = False) -> datetime | None:
+    """Return the first (or last) time at the start of one of the lines of a text, taken as UTC without a zone."""
+    lines = text.splitlines()
+    for line in reversed(lines) if last else lines:
+        found = _TIME.search(line[:_HEAD])
+        instant = _instant(found, received_at) if found else None
+        if instant is not None:
+            return instant
+    return None
+
+
+def _instant(found: re.Match[str], received_at: datetime | None) -> datetime | None:
+    if found["iso"]:
+        return iso_instant(found["iso"].replace("/", "-").replace(" ", "T"))
+    if found["name"]:
+        return yearless_time(found["name"], found["date"], found["hour"], received_at)
+    month = int(found["month"])
+    return yearless_time(_NAMES[month - 1], found["day"], found["clock"], received_at) if 1 <= month <= 12 else None  # noqa: PLR2004 - months
+
+
+def rank_of(line: str) -> int | None:
+    """Return the global rank that wrote a line, None if the line does not state it."""
+    found = _RANK.search(line)
+    return int(next(one for one in found.groups() if one)) if found else None
+
+
+def rank_of_file(file: str) -> int | None:
+    """Return the rank in the name of a file, such as `rank_3.err`."""
+    found = _NAMED_RANK.search(file.rsplit("/", 1)[-1])
+    return int(found[1]) if found else None
+
+
+def host_of(line: str) -> str | None:
+    """Return the host that wrote a line, as NCCL prints it."""
+    found = _HOST.search(line[:512])
+    return (found["node"] or found["host"]) if found else None

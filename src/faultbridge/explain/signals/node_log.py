@@ -1,0 +1,122 @@
+"""Reads what a node reports of itself: kernel logs and every other format that a decoder reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from faultbridge.data import load_catalog
+from faultbridge.decoders import registry
+from faultbridge.decoders.common.decoder import Hints
+from faultbridge.decoders.common.prefix import unprefixed
+from faultbridge.decoders.kernel.line_filter import whole_lines
+from faultbridge.domain.catalog import Catalog
+from faultbridge.domain.faults import Action, Fault, Severity, faults_of
+from faultbridge.errors import Rejected
+from faultbridge.explain.signals.evidence_store import EvidenceStore
+from faultbridge.explain.signals.line_facts import time_of
+from faultbridge.explain.signals.signal import LogSpan, Role, Signal, Trust
+
+SLAB_BYTES = 4 * 1024 * 1024
+MAX_TEXT = 400
+_HEAD = 4096
+_KEY = 60
+
+
+@dataclass(frozen=True, slots=True)
+class NodeContext:
+    """What the reader of a node's file is given: the roles of fault codes, the hints for the decoders."""
+
+    roles: Mapping[str, Role]
+    hints: Hints
+
+
+class NodeLogReader:
+    """Reads one file of a node in one format."""
+
+    def __init__(self, file: str, source: str, context: NodeContext, node: str | None = None) -> None:
+        """Take the name of the file, the name of its decoder, and its node where the caller knows it."""
+        self._file, self._source, self._context, self._node = file, source, context, node
+        self._store = EvidenceStore()
+        self._catalog: Catalog = load_catalog()
+        self._span = LogSpan(file, Trust.NODE, source, node)
+
+    def read(self, pieces: Iterable[bytes]) -> tuple[list[Signal], LogSpan]:
+        """Return the signals of the file and what it covers. A file in another format is `Rejected`."""
+        is_log = registry.get(self._source).decode_pieces is not None
+        for slab in _slabs(whole_lines(pieces)) if is_log else [b"".join(pieces)]:
+            self._read_slab(slab, is_log=is_log)
+        found = self._store.signals()
+        if self._span.node is not None:
+            found = [one if one.node else replace(one, node=self._span.node) for one in found]
+        return found, self._span
+
+    def _read_slab(self, slab: bytes, *, is_log: bool) -> None:
+        span, hints = self._span, self._context.hints
+        head, tail = _text(slab[:_HEAD]), _text(slab[-_HEAD:])
+        node = span.node or (unprefixed(head.partition("\n")[0], hints.received_at).node if is_log else None)
+        try:
+            observations = registry.read(self._source, slab, replace(hints, node=node or hints.node)).observations
+        except Rejected:
+            if not is_log:
+                raise
+            observations = ()
+        self._add(slab, [fault for one in observations for fault in faults_of(one)])
+        self._span = replace(
+            span,
+            node=node,
+            first_at=span.first_at or (time_of(head, hints.received_at) if is_log else None),
+            last_at=(time_of(tail, hints.received_at, last=True) if is_log else None) or span.last_at,
+            lines=span.lines + slab.count(b"\n"),
+        )
+
+    def _add(self, slab: bytes, faults: Iterable[Fault]) -> None:
+        position, counted, line = 0, 0, self._span.lines + 1
+        for fault in faults:
+            part = fault.component.pci or fault.component.name or ""
+            if not self._store.is_new(fault.code, fault.observed_at, part=f"{fault.node}{part}"):
+                continue
+            key = fault.evidence[:_KEY].encode()
+            at = slab.find(key, position) if key else -1
+            at = at if at >= 0 else slab.find(key) if key else -1
+            if at >= counted:
+                line += slab.count(b"\n", counted, at)
+                position = counted = at
+            self._store.add(self._signal(fault, line if at >= 0 else None), part=f"{fault.node}{part}")
+
+    def _signal(self, fault: Fault, line: int | None) -> Signal:
+        row = self._catalog.rows.get(fault.code)
+        severity = fault.severity or (row.severity if row else Severity.ERROR)
+        action = fault.action or (row.action if row else Action.CONTACT_SUPPORT)
+        is_harmless = severity is Severity.INFO and not action.opens_case
+        return Signal(
+            fault.code,
+            self._context.roles.get(fault.code, Role.CONTEXT if is_harmless else Role.INITIATING),
+            Trust.NODE,
+            self._file,
+            line,
+            (fault.evidence or fault.message)[:MAX_TEXT],
+            fault.observed_at,
+            fault.node or self._node,
+            kind=f"fault.{fault.component.type}.{severity}",
+            count=fault.count,
+        )
+
+
+def _slabs(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """Join pieces of whole lines to larger ones."""
+    parts: list[bytes] = []
+    size = 0
+    for piece in pieces:
+        parts.append(bytes(piece))
+        size += len(piece)
+        if size >= SLAB_BYTES:
+            yield b"".join(parts)
+            parts, size = [], 0
+    if parts:
+        yield b"".join(parts)
+
+
+def _text(body: bytes) -> str:
+    return body.decode("utf-8", "replace")

@@ -1,0 +1,116 @@
+"""Reads the files of a job into signals: recognizes each file, and reads it piece by piece."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from faultbridge.decoders import registry
+from faultbridge.decoders.common.decoder import Hints
+from faultbridge.errors import Rejected
+from faultbridge.explain.dumps.collectives import Explained, explain
+from faultbridge.explain.dumps.dump import MAX_BYTES, Dump, read_dump
+from faultbridge.explain.signals.file_kind import HEAD_BYTES, FileKind, Kind, kind_of
+from faultbridge.explain.signals.job_log import JobContext, JobLogReader
+from faultbridge.explain.signals.node_log import NodeContext, NodeLogReader
+from faultbridge.explain.signals.patterns import LogPattern
+from faultbridge.explain.signals.signal import LogSpan, Role, Signal, Trust
+
+
+@dataclass(frozen=True, slots=True)
+class InputFile:
+    """One file: its name, a function that opens it again as pieces, and what the caller states about it."""
+
+    name: str
+    pieces: Callable[[], Iterable[bytes]]
+    node: str | None = None
+    is_job_log: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ReadContext:
+    """What the readers need: patterns, roles of fault codes, the node of each rank, hints for the decoders."""
+
+    patterns: tuple[LogPattern, ...]
+    roles: Mapping[str, Role]
+    nodes: Mapping[int, str] = field(default_factory=dict)
+    hints: Hints = field(default_factory=Hints)
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """Everything that the files of a job state."""
+
+    signals: tuple[Signal, ...]
+    spans: tuple[LogSpan, ...]
+    collectives: Explained | None = None
+    skipped: tuple[str, ...] = ()
+
+
+def read_files(files: Iterable[InputFile], context: ReadContext) -> Evidence:
+    """Return the signals of all files. A damaged dump is `Rejected`; a binary file that is none is skipped."""
+    signals: list[Signal] = []
+    spans: list[LogSpan] = []
+    dumps: list[Dump] = []
+    skipped: list[str] = []
+    for file in files:
+        kind = _kind(file)
+        if kind.kind is Kind.DUMP:
+            dumps.append(_dump(file))
+        elif kind.kind is Kind.BINARY:
+            skipped.append(f"{file.name}: not text")
+        else:
+            found, span = _read(file, kind, context)
+            signals.extend(found)
+            spans.append(span)
+    collectives = explain(dumps) if dumps else None
+    if collectives:
+        signals.extend(_of_dumps(collectives, dumps, context.nodes))
+        spans.append(LogSpan(f"{len(dumps)} dumps", Trust.DUMP, "flight-recorder"))
+    return Evidence(tuple(signals), tuple(spans), collectives, tuple(skipped))
+
+
+def _kind(file: InputFile) -> FileKind:
+    if file.is_job_log:
+        return FileKind(Kind.JOB)
+    head = b""
+    for piece in file.pieces():
+        head += piece
+        if len(head) >= HEAD_BYTES:
+            break
+    return kind_of(file.name, head[:HEAD_BYTES], is_of_node=file.node is not None)
+
+
+def _read(file: InputFile, kind: FileKind, context: ReadContext) -> tuple[list[Signal], LogSpan]:
+    if kind.kind is Kind.NODE:
+        reader = NodeLogReader(file.name, kind.source, NodeContext(context.roles, context.hints), file.node)
+        try:
+            return reader.read(file.pieces())
+        except Rejected:
+            # What only resembles a document of a node is a text of the job.
+            if registry.get(kind.source).decode_pieces is None and file.node is not None:
+                raise
+    job = JobContext(context.patterns, context.nodes, context.hints.received_at)
+    return JobLogReader(file.name, job, file.node).read(file.pieces())
+
+
+def _dump(file: InputFile) -> Dump:
+    body = b""
+    for piece in file.pieces():
+        body += piece
+        if len(body) > MAX_BYTES:
+            break
+    try:
+        return read_dump(file.name, body)
+    except Rejected as error:
+        raise Rejected(error.reason, f"{file.name}: {error.detail}") from error
+
+
+def _of_dumps(collectives: Explained, dumps: Iterable[Dump], nodes: Mapping[int, str]) -> Iterator[Signal]:
+    """Yield one signal for each named rank."""
+    for one in collectives.findings:
+        text = f"rank {one.rank} is {one.state} in {one.operation} number {one.sequence} of group {one.group}"
+        file = one.file or next(iter(dumps)).file
+        yield Signal(
+            f"collective.{one.state}", Role.INITIATING, Trust.DUMP, file, None, text, None, nodes.get(one.rank), one.rank
+        )

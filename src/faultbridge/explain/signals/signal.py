@@ -1,0 +1,64 @@
+"""Signals: what one line of a log, one decoded fault or one finding in the dumps states about a job."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from fnmatch import fnmatchcase
+
+
+class Role(StrEnum):
+    """The place of a signal in a failure: its first sign, its consequence, the end of the job, or none of these."""
+
+    INITIATING = "initiating"
+    CASCADE = "cascade"
+    TEARDOWN = "teardown"
+    CONTEXT = "context"
+
+
+class Trust(StrEnum):
+    """The source of a signal. Only the node's own sources are evidence of a fault of the node."""
+
+    NODE = "node"
+    DUMP = "dump"
+    JOB = "job"
+
+
+@dataclass(frozen=True, slots=True)
+class Signal:
+    """One signal with its file and line. `kind` generalizes a fault: `fault.gpu.fatal`.
+
+    `count` is the number of equal signals within some minutes, of which this is the first.
+    """
+
+    name: str
+    role: Role
+    trust: Trust
+    file: str
+    line: int | None
+    text: str
+    at: datetime | None = None
+    node: str | None = None
+    rank: int | None = None
+    kind: str = ""
+    count: int = 1
+
+    def matches(self, glob: str) -> bool:
+        """Return whether a name such as `xid.79` or `nccl.*` covers this signal."""
+        return fnmatchcase(self.name, glob) or (self.kind != "" and fnmatchcase(self.kind, glob))
+
+
+@dataclass(frozen=True, slots=True)
+class LogSpan:
+    """What one file covers: its trust, its node, its first and last time, its last sign of progress of the job."""
+
+    file: str
+    trust: Trust
+    source: str
+    node: str | None = None
+    first_at: datetime | None = None
+    last_at: datetime | None = None
+    progress_at: datetime | None = None
+    progress_line: int | None = None
+    lines: int = 0

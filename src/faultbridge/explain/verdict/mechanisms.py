@@ -1,0 +1,130 @@
+"""Mechanisms: how a job dies, as data. A customer's documents add to the packaged ones or replace them by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from fnmatch import fnmatchcase
+from functools import cache
+from typing import Any
+
+from jsonschema import Draft202012Validator
+
+from faultbridge.data.mechanisms import explain_weights, mechanism_schema, packaged_mechanisms
+from faultbridge.errors import Misconfigured
+from faultbridge.explain.signals.patterns import LogPattern, read_patterns
+from faultbridge.explain.signals.signal import Role, Signal
+
+
+class Outlook(StrEnum):
+    """What to do with the job."""
+
+    RESTART = "RESTART"
+    RESTART_WITHOUT = "RESTART_WITHOUT"
+    STOP = "STOP"
+
+
+@dataclass(frozen=True, slots=True)
+class Mechanism:
+    """One way in which a job dies.
+
+    `initiators` maps the names of the signals that can be its first sign to a strength; `causes` are the names of what
+    can follow. With `expects_node`, the node's own logs show it, and a claim of the job alone counts less.
+    """
+
+    name: str
+    domain: str
+    outlook: Outlook
+    summary: str
+    initiators: Mapping[str, str]
+    causes: tuple[str, ...]
+    settles: str
+    source: str
+    cases: tuple[Mapping[str, Any], ...]
+    after_progress: Outlook | None = None
+    expects_node: bool = False
+    trusts_job: bool = False
+
+    def strength(self, signal: Signal) -> str | None:
+        """Return the strength of a signal as the first sign of this mechanism; None if it is no such sign."""
+        return next((one for glob, one in self.initiators.items() if signal.matches(glob)), None)
+
+    def can_cause(self, signal: Signal) -> bool:
+        """Return whether a signal can follow from this mechanism."""
+        return self.strength(signal) is not None or any(fnmatchcase(signal.name, glob) for glob in self.causes)
+
+
+@dataclass(frozen=True, slots=True)
+class Book:
+    """All log patterns, roles of fault codes and mechanisms."""
+
+    patterns: tuple[LogPattern, ...]
+    roles: Mapping[str, Role]
+    mechanisms: tuple[Mechanism, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """The points of each kind of evidence, and the limits."""
+
+    points: Mapping[str, int]
+    limits: Mapping[str, int]
+
+
+@cache
+def packaged_book() -> Book:
+    """Return the packaged patterns and mechanisms."""
+    return read_book(packaged_mechanisms())
+
+
+@cache
+def packaged_weights() -> Weights:
+    """Return the packaged weights and limits."""
+    found = explain_weights()
+    return Weights(
+        {one["name"]: one["points"] for one in found["weights"]}, {one["name"]: one["value"] for one in found["limits"]}
+    )
+
+
+def extended_book(documents: Iterable[Mapping[str, Any]]) -> Book:
+    """Return the packaged book with a customer's documents, which come first; an invalid one is `Misconfigured`."""
+    own = read_book([_validated(one) for one in documents])
+    base, names = packaged_book(), {one.name for one in own.mechanisms}
+    kept = tuple(one for one in base.mechanisms if one.name not in names)
+    return Book((*own.patterns, *base.patterns), {**base.roles, **own.roles}, (*own.mechanisms, *kept))
+
+
+def read_book(documents: Iterable[Mapping[str, Any]]) -> Book:
+    """Return the patterns, roles and mechanisms of valid documents."""
+    documents = list(documents)
+    rows = [row for one in documents for row in one.get("signals", ())]
+    roles = {row["code"]: Role(row["role"]) for one in documents for row in one.get("faults", ())}
+    mechanisms = tuple(_mechanism(row) for one in documents for row in one.get("mechanisms", ()))
+    return Book(read_patterns(rows), roles, mechanisms)
+
+
+def _validated(document: Mapping[str, Any]) -> Mapping[str, Any]:
+    error = next(iter(Draft202012Validator(mechanism_schema()).iter_errors(document)), None)
+    if error is not None:
+        at = "/".join(map(str, error.absolute_path)) or "the document"
+        raise Misconfigured(f"invalid mechanisms: {at}: {error.message[:200]}")
+    return document
+
+
+def _mechanism(row: Mapping[str, Any]) -> Mechanism:
+    after = row.get("after_progress")
+    return Mechanism(
+        row["name"],
+        row["domain"],
+        Outlook(row["outlook"]),
+        row["summary"],
+        dict(row["initiators"]),
+        tuple(row["causes"]),
+        row["settles"],
+        row["source"],
+        tuple(row["cases"]),
+        Outlook(after) if after else None,
+        row.get("expects") == "node",
+        row.get("trusts") == "job",
+    )

@@ -1,0 +1,89 @@
+"""One time line of all signals: the first failure of the job, its end, and what it recovered from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from faultbridge.explain.signals.signal import LogSpan, Role, Signal, Trust
+
+_FAILURES = frozenset({Role.INITIATING, Role.CASCADE})
+_ROLE_ORDER = {role: number for number, role in enumerate(Role)}
+
+
+@dataclass(frozen=True, slots=True)
+class TimeLine:
+    """The signals of a job in order. `symptom` is the first failure that the job's logs or dumps show.
+
+    `recovered` are signals after which the job made progress, `claims` lines of the job's log that look like the
+    kernel's. `has_started_well` states that the job made progress for some time.
+    """
+
+    signals: tuple[Signal, ...]
+    recovered: tuple[Signal, ...]
+    claims: tuple[Signal, ...]
+    symptom: Signal | None
+    ended_at: datetime | None
+    has_started_well: bool
+
+    @property
+    def failed_at(self) -> datetime | None:
+        """Return the time of the first failure that the job's logs show."""
+        return self.symptom.at if self.symptom else self.ended_at
+
+    def is_before(self, one: Signal, other: Signal) -> bool:
+        """Return whether a signal is known to come before another, or stands in the same line."""
+        if one.at and other.at and one.at != other.at:
+            return one.at < other.at
+        if one.file == other.file and one.line is not None and other.line is not None:
+            return one.line <= other.line
+        return False
+
+
+def time_line(signals: Iterable[Signal], spans: Iterable[LogSpan], limits: Mapping[str, int]) -> TimeLine:
+    """Order the signals of a job, and separate what did not end it."""
+    spans = [one for one in spans if one.trust is Trust.JOB]
+    by_file = {one.file: one for one in spans}
+    progress_at = max((one.progress_at for one in spans if one.progress_at), default=None)
+    kept: list[Signal] = []
+    recovered: list[Signal] = []
+    claims: list[Signal] = []
+    for one in sorted(signals, key=_order):
+        if one.name.startswith("claim."):
+            claims.append(one)
+        elif one.trust is Trust.JOB and _is_recovered(one, by_file.get(one.file), progress_at, limits):
+            recovered.append(one)
+        else:
+            kept.append(one)
+    failures = [one for one in kept if one.trust is not Trust.NODE and one.role in _FAILURES]
+    # A dump has no time; a line of the job's log with one comes first.
+    symptom = next((one for one in failures if one.trust is Trust.JOB), next(iter(failures), None))
+    ended_at = max((one.last_at for one in spans if one.last_at), default=None)
+    return TimeLine(
+        tuple(kept), tuple(recovered), tuple(claims), symptom, ended_at, _has_started_well(spans, limits)
+    )
+
+
+def _order(one: Signal) -> tuple[float, int, str, int]:
+    at = one.at.timestamp() if one.at else float("inf")
+    return at, _ROLE_ORDER[one.role], one.file, one.line or 0
+
+
+def _is_recovered(
+    one: Signal, span: LogSpan | None, progress_at: datetime | None, limits: Mapping[str, int]
+) -> bool:
+    if one.at and progress_at:
+        return progress_at - one.at > timedelta(seconds=limits["recovered_seconds"])
+    if span is None or span.progress_line is None or one.line is None:
+        return False
+    return span.progress_line - one.line > limits["recovered_lines"]
+
+
+def _has_started_well(spans: Iterable[LogSpan], limits: Mapping[str, int]) -> bool:
+    return any(
+        one.progress_at - one.first_at > timedelta(seconds=limits["progress_seconds"])
+        if one.progress_at and one.first_at
+        else (one.progress_line or 0) > limits["recovered_lines"]
+        for one in spans
+    )

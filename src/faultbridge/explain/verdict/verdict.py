@@ -1,0 +1,123 @@
+"""The verdict: the likeliest mechanism, the nodes to leave out, and what is known about the hardware."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from faultbridge.explain.signals.read_files import Evidence
+from faultbridge.explain.signals.signal import Trust
+from faultbridge.explain.verdict.hypotheses import Hypothesis, Situation, covers, hypotheses, timing
+from faultbridge.explain.verdict.mechanisms import Mechanism, Outlook, Weights
+from faultbridge.explain.verdict.time_line import TimeLine, time_line
+
+UNKNOWN = "unknown"
+_NODE_DOMAINS = frozenset({"hardware", "network"})
+_MIN_SHARED = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Hardware:
+    """What is known about the hardware: `blamed`, `acquitted` or `not_shown`; nodes with and without a log of the time."""
+
+    state: str
+    checked: tuple[str, ...]
+    not_checked: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What ended a job and whether it may restart.
+
+    `cause` is None where no mechanism is likely enough. `nodes` are left out of the restart; `check` are nodes that only
+    the job names, to be tested. `is_shared` states that most nodes show the same fault, so that no node is blamed.
+    """
+
+    outlook: Outlook
+    cause: Hypothesis | None
+    ranked: tuple[Hypothesis, ...]
+    nodes: tuple[str, ...]
+    check: tuple[str, ...]
+    is_shared: bool
+    hardware: Hardware
+    line: TimeLine
+
+    @property
+    def domain(self) -> str:
+        """Return the domain of the cause, or `unknown`."""
+        return self.cause.mechanism.domain if self.cause else UNKNOWN
+
+
+def decide(
+    evidence: Evidence, mechanisms: Sequence[Mechanism], weights: Weights, nodes: Mapping[int, str]
+) -> Verdict:
+    """Return the verdict on the evidence of one job. Faults of nodes that are not the job's are left out."""
+    job_nodes = set(nodes.values())
+    signals = [one for one in evidence.signals if not job_nodes or one.node is None or one.node in job_nodes]
+    line = time_line(signals, evidence.spans, weights.limits)
+    situation = Situation(line, evidence.spans, mechanisms, weights)
+    ranked = hypotheses(situation)
+    cause = ranked[0] if ranked and ranked[0].score >= weights.limits["named"] else None
+    blamed, check = _nodes(situation, cause) if cause else ((), ())
+    fleet = job_nodes or {one.node for one in evidence.spans if one.node}
+    is_shared = len(blamed) >= _MIN_SHARED and 2 * len(blamed) > len(fleet)
+    outlook = _outlook(situation, cause, ranked, blamed=bool(blamed) and not is_shared)
+    excluded = blamed if outlook is Outlook.RESTART_WITHOUT else ()
+    check = () if excluded else tuple(sorted({*check, *(blamed if is_shared else ())}))
+    hardware = _hardware(situation, cause, ranked, fleet)
+    return Verdict(outlook, cause, tuple(ranked), excluded, check, is_shared, hardware, line)
+
+
+def _outlook(
+    situation: Situation, cause: Hypothesis | None, ranked: Sequence[Hypothesis], *, blamed: bool
+) -> Outlook:
+    """Return the outlook of the cause. STOP needs a distance from every likely cause that permits a restart."""
+    if cause is None:
+        return Outlook.RESTART
+    outlook = _own_outlook(situation, cause)
+    if outlook is Outlook.RESTART_WITHOUT:
+        return outlook if blamed else Outlook.RESTART
+    near = (one for one in ranked if cause.score - one.score < situation.weights.limits["stop_margin"])
+    if outlook is Outlook.STOP and any(_own_outlook(situation, one) is not Outlook.STOP for one in near):
+        return Outlook.RESTART
+    return outlook
+
+
+def _own_outlook(situation: Situation, one: Hypothesis) -> Outlook:
+    after = one.mechanism.after_progress
+    return after if after and situation.line.has_started_well else one.mechanism.outlook
+
+
+def _nodes(situation: Situation, cause: Hypothesis) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the nodes whose own sources show the mechanism in time, and the nodes that only the job names."""
+    mechanism = cause.mechanism
+    if mechanism.domain not in _NODE_DOMAINS and mechanism.outlook is not Outlook.RESTART_WITHOUT:
+        is_named = mechanism.domain == "numerical" or cause.lead.trust is Trust.DUMP
+        return (), ((cause.lead.node,) if is_named and cause.lead.node else ())
+    signs = [one for one in situation.line.signals if one.node and mechanism.strength(one) is not None]
+    shown = {
+        one.node
+        for one in signs
+        if one.node
+        and (one.trust is Trust.NODE or mechanism.trusts_job)
+        and timing(situation, one) in {None, "unknown_time"}
+    }
+    named = {one.node for one in signs if one.node} - shown
+    return tuple(sorted(shown)), tuple(sorted(named))
+
+
+def _hardware(
+    situation: Situation, cause: Hypothesis | None, ranked: Sequence[Hypothesis], fleet: set[str]
+) -> Hardware:
+    checked = {
+        one.node for one in situation.spans if one.trust is Trust.NODE and one.node and covers(one, situation.line)
+    }
+    missing = fleet - checked
+    named = situation.weights.limits["named"]
+    is_likely = any(one.mechanism.domain in _NODE_DOMAINS and one.score >= named for one in ranked)
+    if cause is not None and cause.mechanism.domain in _NODE_DOMAINS:
+        state = "blamed" if cause.lead.trust is Trust.NODE else "not_shown"
+    else:
+        is_acquitted = not is_likely and (cause is not None or (bool(checked) and not missing))
+        state = "acquitted" if is_acquitted else "not_shown"
+    return Hardware(state, tuple(sorted(checked)), tuple(sorted(missing)))

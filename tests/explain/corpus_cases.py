@@ -1,0 +1,98 @@
+"""The corpus of jobs that died, as data: expands its cases into files, and compares verdicts with labels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from faultbridge.decoders.common.decoder import Hints
+from faultbridge.explain.signals.read_files import InputFile, ReadContext, read_files
+from faultbridge.explain.verdict.mechanisms import packaged_book, packaged_weights
+from faultbridge.explain.verdict.verdict import Verdict, decide
+
+FOLDER = Path(__file__).parent / "corpus"
+START = datetime(2026, 2, 3, tzinfo=UTC)
+RECEIVED = datetime(2026, 2, 5, tzinfo=UTC)
+NODES = {rank: f"n-{1 + rank // 8}" for rank in range(32)}
+JOB = "job"
+
+
+@dataclass(frozen=True)
+class Case:
+    """One job: its label and its files."""
+
+    name: str
+    label: Mapping[str, Any]
+    files: Mapping[str, str]
+
+    @property
+    def nodes(self) -> list[str]:
+        return list(self.label.get("nodes", []))
+
+
+def cases(file: str) -> list[Case]:
+    """Return the cases of one file of the corpus."""
+    rows = yaml.safe_load((FOLDER / file).read_text(encoding="utf-8"))
+    return [Case(row["name"], row["label"], dict(_files(row))) for row in rows]
+
+
+def verdict_on(case: Case) -> Verdict:
+    """Return the verdict on a case, as the command reaches it."""
+    book = packaged_book()
+    files = [InputFile(name, _pieces(body)) for name, body in case.files.items()]
+    context = ReadContext(book.patterns, book.roles, NODES, Hints(received_at=RECEIVED))
+    return decide(read_files(files, context), book.mechanisms, packaged_weights(), NODES)
+
+
+def _pieces(body: str) -> Any:
+    return lambda: iter([body.encode()])
+
+
+def _files(row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    for name, text in row.items():
+        if name == JOB:
+            yield "job.err", "".join(_job_line(line) for line in _expanded(text))
+        elif name.startswith("n-"):
+            yield f"{name}/kern.log", _kernel_log(name, text)
+        elif name == "quiet":
+            for node in text:
+                yield f"{node}/kern.log", _kernel_log(node, "")
+
+
+def _expanded(text: str) -> Iterator[str]:
+    for line in text.splitlines():
+        words = line.split()
+        if words[:1] == ["progress"]:
+            for at in range(int(words[1]), int(words[2]) + 1, 20):
+                yield f"+{at} step {at // 20} loss=2.{at % 997:03d} grad_norm=0.{at % 89:02d} lr=3e-4"
+        elif line.strip():
+            yield line.strip()
+
+
+def _job_line(line: str) -> str:
+    at, text = _timed(line)
+    return f"[{at:%Y-%m-%d %H:%M:%S},000] {text}\n" if at else f"{text}\n"
+
+
+def _kernel_log(node: str, text: str) -> str:
+    """Return a kernel log with harmless lines each 100 seconds for 12 hours, and the lines of the case among them."""
+    lines = {float(at): "audit: type=1400 apparmor=ALLOWED operation=open" for at in range(0, 43_200, 100)}
+    for number, line in enumerate(text.splitlines()):
+        at, message = _timed(line)
+        assert at is not None, line
+        lines[(at - START).total_seconds() + 0.001 * (number + 1)] = message
+    return "".join(
+        f"{START + timedelta(seconds=at):%b %e %H:%M:%S} {node} kernel: {lines[at]}\n" for at in sorted(lines)
+    )
+
+
+def _timed(line: str) -> tuple[datetime | None, str]:
+    if not line.startswith("+"):
+        return None, line
+    at, _, text = line.partition(" ")
+    return START + timedelta(seconds=int(at[1:])), text
