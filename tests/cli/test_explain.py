@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from faultbridge.cli.app import run
+from tests.explain.corpus_cases import cases
+from tests.explain.test_mechanism_data import OWN
 from tests.explain.traces import generate
 
 
@@ -18,25 +20,43 @@ def files(tmp_path: Path) -> list[str]:
     return [str(one) for one in tmp_path.iterdir()]
 
 
-def test_the_table_names_the_rank_and_states_the_scope(files: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_text_names_the_rank_and_fits_80_columns(files: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["explain", *files]) == 0
-    out, err = capsys.readouterr()
+    out = capsys.readouterr().out
     (rank,) = generate(4).injected
-    assert out.splitlines()[1].split()[:3] == [str(rank), "-", "behind"]
-    assert "explains collectives only" in err
-    assert "no verdict" in err
+    assert out.startswith("VERDICT   RESTART\n")
+    assert f"\nrank {rank}: behind in " in out
+    assert max(map(len, out.splitlines())) <= 80
+
+
+def test_the_text_gives_the_file_and_line_of_the_evidence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (case,) = (one for one in cases("blind.yaml") if one.name == "a kernel panic of a node ends the job")
+    for name, body in case.files.items():
+        (tmp_path / name.replace("/", "-")).write_text(body, encoding="utf-8")
+    logs = [f"n-3={tmp_path}/n-3-kern.log", f"{tmp_path}/n-1-kern.log", f"{tmp_path}/job.err"]
+    assert run(["explain", "--received-at", "2026-02-05T00:00:00Z", *logs]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("VERDICT   RESTART_WITHOUT n-3\nCAUSE     host_fault (hardware): ")
+    assert "n-3-kern.log:22:" in "".join(out.split())
+    assert max(map(len, out.splitlines())) <= 80
 
 
 def test_the_json_document_has_the_documented_fields(files: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["explain", "--json", *files]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document.keys() == {
-        "scope", "dumps", "ranks", "nodes", "findings", "waiting", "joined", "missing", "missing_blamed"
+        "verdict", "nodes", "domain", "mechanism", "summary", "settles", "check", "shared", "hardware", "failed_at",
+        "causes", "claims", "recovered", "collectives", "files", "skipped",
     }  # fmt: skip
-    assert (document["scope"], document["dumps"]) == ("collectives", len(files))
-    assert document["ranks"] == sorted(generate(4).injected)
-    assert document["findings"][0].keys() == {
+    assert document["collectives"].keys() == {
+        "ranks", "nodes", "findings", "waiting", "joined", "missing", "missing_blamed"
+    }  # fmt: skip
+    assert document["collectives"]["ranks"] == sorted(generate(4).injected)
+    assert document["collectives"]["findings"][0].keys() == {
         "rank", "node", "state", "group", "description", "sequence", "operation", "waiting", "file"
+    }  # fmt: skip
+    assert document["causes"][0]["for"][0]["signal"].keys() == {
+        "name", "trust", "role", "at", "node", "rank", "file", "line", "text", "count"
     }  # fmt: skip
 
 
@@ -56,7 +76,9 @@ def test_a_node_map_adds_the_node_of_each_named_rank(
     (tmp_path / "nodes").write_text(json.dumps({"n-7": [rank], "n-8": [rank + 1]}), encoding="utf-8")
     assert run(["explain", "--json", "--nodes", str(tmp_path / "nodes"), *files]) == 0
     document = json.loads(capsys.readouterr().out)
-    assert (document["nodes"], document["findings"][0]["node"]) == (["n-7"], "n-7")
+    collectives = document["collectives"]
+    assert (collectives["nodes"], collectives["findings"][0]["node"]) == (["n-7"], "n-7")
+    assert document["check"] == ["n-7"]
 
 
 @pytest.mark.parametrize("body", ["[", "[]", '{"n-7": 3}', '{"n-7": ["x"]}', '{"n-7": [0], "n-8": [0]}'])
@@ -66,3 +88,16 @@ def test_a_node_map_of_another_shape_exits_65(
     (tmp_path / "nodes").write_text(body, encoding="utf-8")
     assert run(["explain", "--nodes", str(tmp_path / "nodes"), *files]) == 65
     assert "bad_node_map" in capsys.readouterr().err
+
+
+def test_a_customer_lists_shows_and_checks_mechanisms(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    own = tmp_path / "own.json"
+    own.write_text(json.dumps(OWN), encoding="utf-8")
+    assert run(["mechanism", "check", str(tmp_path)]) == 0
+    assert run(["mechanism", "list", "--json", "--mechanisms", str(tmp_path)]) == 0
+    assert [one["name"] for one in json.loads(capsys.readouterr().out)][:2] == ["license", "gpu_lost"]
+    assert run(["mechanism", "show", "gpu_lost"]) == 0
+    assert "xid.79  decisive" in capsys.readouterr().out
+    own.write_text(json.dumps({"signals": [{**OWN["signals"][0], "cases": ["another line"]}]}), encoding="utf-8")
+    assert run(["mechanism", "check", str(tmp_path)]) == 1
+    assert "own.license: no match" in capsys.readouterr().err

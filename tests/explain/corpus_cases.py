@@ -19,7 +19,7 @@ FOLDER = Path(__file__).parent / "corpus"
 START = datetime(2026, 2, 3, tzinfo=UTC)
 RECEIVED = datetime(2026, 2, 5, tzinfo=UTC)
 NODES = {rank: f"n-{1 + rank // 8}" for rank in range(32)}
-JOB = "job"
+JOB, JOB_FILE = "job", "job.err"
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ def _pieces(body: str) -> Any:
 def _files(row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for name, text in row.items():
         if name == JOB:
-            yield "job.err", "".join(_job_line(line) for line in _expanded(text))
+            yield JOB_FILE, "".join(_job_line(line) for line in _expanded(text))
         elif name.startswith("n-"):
             yield f"{name}/kern.log", _kernel_log(name, text)
         elif name == "quiet":

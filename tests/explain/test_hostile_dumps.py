@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from faultbridge.errors import Rejected
-from faultbridge.explain import plain_pickle
+from faultbridge.explain.dumps import plain_pickle
 from faultbridge.explain.dumps.dump import MAX_BYTES, read_dump
 from faultbridge.explain.dumps.plain_pickle import MAX_DEPTH, load_plain
 

@@ -1,6 +1,5 @@
-"""Names the ranks that a hanging job waits for, from PyTorch Flight Recorder dumps. No clock, network or files.
+"""Explains why a job died and decides whether it may restart. No clock, network or files.
 
-Reading order: `plain_pickle` reads pickled plain data without running any of it, `dump` turns the dump of one rank into
-its operations, `job_dumps` indexes the dumps of a job, `waiting` states what each rank waits for, `terminal` finds the
-ends of that graph, `mismatch` compares the calls of one operation, `collectives` names the ranks.
+`dumps` names the ranks that the others wait for, `signals` reads logs and dumps into signals, and `verdict` scores the
+mechanisms that the packaged data and a customer define.
 """

@@ -29,7 +29,7 @@ class EvidenceStore:
         return False
 
     def add(self, signal: Signal, part: str = "") -> None:
-        """Add a signal; beyond the limit, the oldest is dropped, because the end of a job is near the end of its log."""
+        """Add a signal. Beyond the limit the oldest is dropped: the end of a job is near the end of its log."""
         if len(self._found) >= MAX_SIGNALS:
             self._found.pop(next(iter(self._found)))
         self._found[_key(signal.name, signal.at, signal.rank, part)] = signal

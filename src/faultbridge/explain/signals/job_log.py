@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict, deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from operator import itemgetter
@@ -13,7 +13,7 @@ from faultbridge.decoders.kernel.line_filter import whole_lines
 from faultbridge.explain.signals.evidence_store import EvidenceStore
 from faultbridge.explain.signals.line_facts import host_of, rank_of, rank_of_file, time_of
 from faultbridge.explain.signals.patterns import FRAGMENTS, LogPattern, group_by_fragment
-from faultbridge.explain.signals.signal import LogSpan, Role, Signal, Trust
+from faultbridge.explain.signals.signal import LogSpan, Signal, Trust
 
 MAX_LINE = 8192
 MAX_TEXT = 400
@@ -90,11 +90,23 @@ class JobLogReader:
         rank = rank if rank is not None else rank_of_file(self._file)
         for pattern, match in found:
             if self._store.is_new(pattern.name, at, rank=rank):
-                node = match.groupdict().get("node") or self._node or self._context.nodes.get(rank if rank is not None else -1)
+                node = (
+                    match.groupdict().get("node")
+                    or self._node
+                    or self._context.nodes.get(rank if rank is not None else -1)
+                )
                 text = line[max(0, match.start() - 120) :][:MAX_TEXT].strip()
                 self._store.add(
                     Signal(
-                        pattern.name, pattern.role, Trust.JOB, self._file, number, text, at, node or self._host(line), rank
+                        pattern.name,
+                        pattern.role,
+                        Trust.JOB,
+                        self._file,
+                        number,
+                        text,
+                        at,
+                        node or self._host(line),
+                        rank,
                     )
                 )
 
@@ -114,12 +126,10 @@ class JobLogReader:
 
     def _read_progress(self, piece: bytes) -> None:
         tail = piece[-_TAIL:]
-        found = None
-        for found in _PROGRESS.finditer(tail):
-            pass
-        if found is None:
+        offsets = [one.start() for one in _PROGRESS.finditer(tail)]
+        if not offsets:
             return
-        offset = len(piece) - len(tail) + found.start()
+        offset = len(piece) - len(tail) + offsets[-1]
         start = piece.rfind(b"\n", max(0, offset - MAX_LINE), offset) + 1
         at = self._time(piece, start, _text(_line_at(piece, start)))
         self._progress = (at, self._lines + 1 + piece.count(b"\n", 0, start))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
 
 from faultbridge.data import load_catalog
 from faultbridge.decoders import registry
@@ -15,6 +14,7 @@ from faultbridge.domain.catalog import Catalog
 from faultbridge.domain.faults import Action, Fault, Severity, faults_of
 from faultbridge.errors import Rejected
 from faultbridge.explain.signals.evidence_store import EvidenceStore
+from faultbridge.explain.signals.file_kind import has_program_output
 from faultbridge.explain.signals.line_facts import time_of
 from faultbridge.explain.signals.signal import LogSpan, Role, Signal, Trust
 
@@ -53,6 +53,8 @@ class NodeLogReader:
         return found, self._span
 
     def _read_slab(self, slab: bytes, *, is_log: bool) -> None:
+        if is_log and self._node is None and has_program_output(slab):
+            raise Rejected("program_output", "lines of a program; give NODE=FILE if it is a log of a node")
         span, hints = self._span, self._context.hints
         head, tail = _text(slab[:_HEAD]), _text(slab[-_HEAD:])
         node = span.node or (unprefixed(head.partition("\n")[0], hints.received_at).node if is_log else None)

@@ -12,10 +12,10 @@ from faultbridge.decoders.training.training_log import Pattern, patterns_of
 from faultbridge.explain.signals.signal import Role
 
 FRAGMENTS = (
-    b"rror", b"NCCL WARN", b"imeout", b"imed out", b"xitcode: -", b"illed", b"xception", b"(SIG", b": nan", b"=nan", b"NaN",
-    b"Xid (", b"DUE TO",
+    b"rror", b"NCCL WARN", b"imeout", b"imed out", b"xitcode: -", b"illed", b"xception", b"(SIG", b": nan", b"=nan",
+    b"NaN", b"Xid (", b"DUE TO",
 )  # fmt: skip
-"""Parts of most fixed texts; a log is searched for these everywhere, and for the other texts near them and at its end."""
+"""Parts of most fixed texts, searched for in all of a log. The others are searched for near them and at the end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +40,10 @@ def read_patterns(rows: Iterable[Mapping[str, Any]]) -> tuple[LogPattern, ...]:
 
 def _read(row: Mapping[str, Any]) -> LogPattern:
     (pattern,) = patterns_of([{"pattern": re.escape(row["contains"]), **row}])
-    return LogPattern(
-        row["name"], Role(row["role"]), pattern, tuple(row["cases"]), tuple(row.get("not_cases", ()))
-    )
+    return LogPattern(row["name"], Role(row["role"]), pattern, tuple(row["cases"]), tuple(row.get("not_cases", ())))
 
 
-def group_by_fragment(patterns: Iterable[LogPattern]) -> Mapping[bytes, tuple[LogPattern, ...]]:
+def group_by_fragment(patterns: Iterable[LogPattern]) -> dict[bytes, tuple[LogPattern, ...]]:
     """Return the patterns by a fragment of their fixed text; a text without a common fragment is its own."""
     groups: dict[bytes, list[LogPattern]] = defaultdict(list)
     for one in patterns:

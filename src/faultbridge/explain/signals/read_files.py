@@ -112,5 +112,13 @@ def _of_dumps(collectives: Explained, dumps: Iterable[Dump], nodes: Mapping[int,
         text = f"rank {one.rank} is {one.state} in {one.operation} number {one.sequence} of group {one.group}"
         file = one.file or next(iter(dumps)).file
         yield Signal(
-            f"collective.{one.state}", Role.INITIATING, Trust.DUMP, file, None, text, None, nodes.get(one.rank), one.rank
+            f"collective.{one.state}",
+            Role.INITIATING,
+            Trust.DUMP,
+            file,
+            None,
+            text,
+            None,
+            nodes.get(one.rank),
+            one.rank,
         )

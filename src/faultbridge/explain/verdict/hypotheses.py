@@ -87,7 +87,9 @@ def _points(situation: Situation, mechanism: Mechanism, lead: Signal, strength: 
     if late is not None:
         yield Point(late, weights.points[late], line.symptom)
     earlier = _earlier_cause(situation, mechanism, lead)
-    yield Point(*(("first", weights.points["first"]) if earlier is None else ("caused", weights.points["caused"], earlier)))
+    yield Point(
+        *(("first", weights.points["first"]) if earlier is None else ("caused", weights.points["caused"], earlier))
+    )
     if line.symptom is not None:
         fit = "explains" if mechanism.can_cause(line.symptom) else "does_not_explain"
         yield Point(fit, weights.points[fit], line.symptom)

@@ -60,9 +60,7 @@ def time_line(signals: Iterable[Signal], spans: Iterable[LogSpan], limits: Mappi
     # A dump has no time; a line of the job's log with one comes first.
     symptom = next((one for one in failures if one.trust is Trust.JOB), next(iter(failures), None))
     ended_at = max((one.last_at for one in spans if one.last_at), default=None)
-    return TimeLine(
-        tuple(kept), tuple(recovered), tuple(claims), symptom, ended_at, _has_started_well(spans, limits)
-    )
+    return TimeLine(tuple(kept), tuple(recovered), tuple(claims), symptom, ended_at, _has_started_well(spans, limits))
 
 
 def _order(one: Signal) -> tuple[float, int, str, int]:
@@ -70,9 +68,7 @@ def _order(one: Signal) -> tuple[float, int, str, int]:
     return at, _ROLE_ORDER[one.role], one.file, one.line or 0
 
 
-def _is_recovered(
-    one: Signal, span: LogSpan | None, progress_at: datetime | None, limits: Mapping[str, int]
-) -> bool:
+def _is_recovered(one: Signal, span: LogSpan | None, progress_at: datetime | None, limits: Mapping[str, int]) -> bool:
     if one.at and progress_at:
         return progress_at - one.at > timedelta(seconds=limits["recovered_seconds"])
     if span is None or span.progress_line is None or one.line is None:

@@ -18,7 +18,7 @@ _MIN_SHARED = 3
 
 @dataclass(frozen=True, slots=True)
 class Hardware:
-    """What is known about the hardware: `blamed`, `acquitted` or `not_shown`; nodes with and without a log of the time."""
+    """What the files show of the hardware: `blamed`, `acquitted` or `not_shown`; the nodes with a log of the time."""
 
     state: str
     checked: tuple[str, ...]
@@ -29,8 +29,8 @@ class Hardware:
 class Verdict:
     """What ended a job and whether it may restart.
 
-    `cause` is None where no mechanism is likely enough. `nodes` are left out of the restart; `check` are nodes that only
-    the job names, to be tested. `is_shared` states that most nodes show the same fault, so that no node is blamed.
+    `cause` is None where no mechanism is likely enough. `nodes` are left out of the restart; `check` are nodes that
+    only the job names, to be tested. `is_shared` states that most nodes show the same fault, so that no node is blamed.
     """
 
     outlook: Outlook
@@ -48,9 +48,7 @@ class Verdict:
         return self.cause.mechanism.domain if self.cause else UNKNOWN
 
 
-def decide(
-    evidence: Evidence, mechanisms: Sequence[Mechanism], weights: Weights, nodes: Mapping[int, str]
-) -> Verdict:
+def decide(evidence: Evidence, mechanisms: Sequence[Mechanism], weights: Weights, nodes: Mapping[int, str]) -> Verdict:
     """Return the verdict on the evidence of one job. Faults of nodes that are not the job's are left out."""
     job_nodes = set(nodes.values())
     signals = [one for one in evidence.signals if not job_nodes or one.node is None or one.node in job_nodes]
@@ -64,13 +62,11 @@ def decide(
     outlook = _outlook(situation, cause, ranked, blamed=bool(blamed) and not is_shared)
     excluded = blamed if outlook is Outlook.RESTART_WITHOUT else ()
     check = () if excluded else tuple(sorted({*check, *(blamed if is_shared else ())}))
-    hardware = _hardware(situation, cause, ranked, fleet)
+    hardware = _hardware(situation, cause, ranked, fleet, blamed)
     return Verdict(outlook, cause, tuple(ranked), excluded, check, is_shared, hardware, line)
 
 
-def _outlook(
-    situation: Situation, cause: Hypothesis | None, ranked: Sequence[Hypothesis], *, blamed: bool
-) -> Outlook:
+def _outlook(situation: Situation, cause: Hypothesis | None, ranked: Sequence[Hypothesis], *, blamed: bool) -> Outlook:
     """Return the outlook of the cause. STOP needs a distance from every likely cause that permits a restart."""
     if cause is None:
         return Outlook.RESTART
@@ -91,10 +87,10 @@ def _own_outlook(situation: Situation, one: Hypothesis) -> Outlook:
 def _nodes(situation: Situation, cause: Hypothesis) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the nodes whose own sources show the mechanism in time, and the nodes that only the job names."""
     mechanism = cause.mechanism
-    if mechanism.domain not in _NODE_DOMAINS and mechanism.outlook is not Outlook.RESTART_WITHOUT:
-        is_named = mechanism.domain == "numerical" or cause.lead.trust is Trust.DUMP
-        return (), ((cause.lead.node,) if is_named and cause.lead.node else ())
     signs = [one for one in situation.line.signals if one.node and mechanism.strength(one) is not None]
+    if mechanism.domain not in _NODE_DOMAINS and mechanism.outlook is not Outlook.RESTART_WITHOUT:
+        is_named = mechanism.domain == "numerical"
+        return (), tuple(sorted({one.node for one in signs if one.node and (is_named or one.trust is Trust.DUMP)}))
     shown = {
         one.node
         for one in signs
@@ -107,17 +103,24 @@ def _nodes(situation: Situation, cause: Hypothesis) -> tuple[tuple[str, ...], tu
 
 
 def _hardware(
-    situation: Situation, cause: Hypothesis | None, ranked: Sequence[Hypothesis], fleet: set[str]
+    situation: Situation, cause: Hypothesis | None, ranked: Sequence[Hypothesis], fleet: set[str], blamed: Sequence[str]
 ) -> Hardware:
+    """Return what is known about the hardware. An acquittal needs a clear other cause, or a clean log of each node."""
     checked = {
         one.node for one in situation.spans if one.trust is Trust.NODE and one.node and covers(one, situation.line)
     }
     missing = fleet - checked
-    named = situation.weights.limits["named"]
-    is_likely = any(one.mechanism.domain in _NODE_DOMAINS and one.score >= named for one in ranked)
-    if cause is not None and cause.mechanism.domain in _NODE_DOMAINS:
-        state = "blamed" if cause.lead.trust is Trust.NODE else "not_shown"
-    else:
-        is_acquitted = not is_likely and (cause is not None or (bool(checked) and not missing))
-        state = "acquitted" if is_acquitted else "not_shown"
+    others = [one for one in ranked if one.mechanism.domain in _NODE_DOMAINS]
+    is_likely = any(one.score >= situation.weights.limits["named"] for one in others)
+    state = "not_shown"
+    if blamed or (cause is not None and cause in others and cause.lead.trust is Trust.NODE):
+        state = "blamed"
+    elif not is_likely and (_is_clear(cause) or (checked and not missing)):
+        state = "acquitted"
     return Hardware(state, tuple(sorted(checked)), tuple(sorted(missing)))
+
+
+def _is_clear(cause: Hypothesis | None) -> bool:
+    if cause is None:
+        return False
+    return cause.mechanism.strength(cause.lead) == "decisive" or cause.mechanism.outlook is Outlook.STOP

@@ -1,79 +1,118 @@
-"""`faultbridge explain`: names the ranks that the others wait for, from Flight Recorder dumps."""
+"""`faultbridge explain`: why a job died and whether it may restart, from its files."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import asdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from faultbridge.cli.commands.offline.explain_text import lines_of
+from faultbridge.cli.commands.offline.mechanism import MechanismsOption, book_with
 from faultbridge.cli.render.format_options import formatted_command
-from faultbridge.cli.render.output import Columns, Document, OutputFormat, examples, notice, show, show_one
+from faultbridge.cli.render.output import Document, OutputFormat, examples, print_line, show_one
+from faultbridge.cli.render.times import PAST_HELP, parse_age
+from faultbridge.data.mapping import parse_extensions
+from faultbridge.decoders.common.decoder import Hints
+from faultbridge.domain.times import from_text
 from faultbridge.errors import Rejected
-from faultbridge.explain.dumps.collectives import Explained, State, explain
-from faultbridge.explain.dumps.dump import MAX_BYTES, Dump, read_dump
+from faultbridge.explain.signals.read_files import InputFile, ReadContext, read_files
+from faultbridge.explain.verdict.document import verdict_document
+from faultbridge.explain.verdict.mechanisms import Book, packaged_weights
+from faultbridge.explain.verdict.verdict import decide
 
 app = typer.Typer(rich_markup_mode=None)
 
-SCOPE = "collectives only: this names ranks, not the cause; it gives no verdict on hardware and none on a restart"
-REASONS = {
-    State.NO_DUMP: "left no dump",
-    State.BEHIND: "has not started the operation",
-    State.UNFINISHED: "has not finished an operation that another member finished",
-    State.MISMATCHED: "made another call than the other members",
-    State.ORDER: "waits in a circle: calls in different order",
-}
-COLUMNS: Columns = {
-    "RANK": lambda one: one["rank"],
-    "NODE": lambda one: one["node"],
-    "STATE": lambda one: one["state"],
-    "GROUP": lambda one: f"{one['group']} {one['description']}",
-    "NUMBER": lambda one: one["sequence"],
-    "OPERATION": lambda one: one["operation"],
-    "WAITING": lambda one: ",".join(map(str, one["waiting"])),
-    "REASON": lambda one: REASONS[State(one["state"])],
-}
+PIECE_BYTES = 1024 * 1024
 
 
 @app.command(
-    "explain", epilog=examples("faultbridge explain dumps/*", "faultbridge explain --nodes nodes.json --json dumps/*")
+    "explain",
+    epilog=examples(
+        "faultbridge explain job.err dumps/*",
+        "faultbridge explain job.err n-7=kern.log n-8=kern8.log --nodes nodes.json",
+        "faultbridge explain --json --mechanisms own/ --job-log job.err n-7=kern.log",
+    ),
 )
 @formatted_command
 def explain_files(
     files: Annotated[
-        list[Path], typer.Argument(metavar="FILE...", help="Dumps of one job, one a rank. The name ends in the rank.")
-    ],
+        list[str] | None,
+        typer.Argument(metavar="FILE", help="Logs of the job, files of its nodes (NODE=FILE), dumps of its ranks."),
+    ] = None,
+    job_logs: Annotated[
+        list[Path] | None,
+        typer.Option("--job-log", metavar="FILE", help="Log of the job, whatever its lines look like. Repeatable."),
+    ] = None,
     nodes: Annotated[
         Path | None, typer.Option(metavar="MAP", help='JSON file with the ranks of each node: {"n-7": [0, 1]}.')
+    ] = None,
+    mechanisms: MechanismsOption = None,
+    mappings: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Your own fault mappings (JSON), for files of nodes.")
+    ] = None,
+    received_at: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help=f"When the files were taken, for times without a year. {PAST_HELP}"),
     ] = None,
     *,
     output: OutputFormat,
 ) -> None:
-    """Name the ranks that the others wait for, from PyTorch Flight Recorder dumps (pickle or JSON).
+    """Explain why a job died, and decide whether it may restart.
 
-    It explains collectives only: it names ranks, not the cause, and gives no verdict on hardware or on a restart.
-    Exit code 65: a file is not a dump.
+    Reads logs of the job, files of its nodes in every format of `faultbridge sources`, and PyTorch Flight Recorder
+    dumps. A line of the job's log is no evidence of a fault of a node. Exit code 65: a dump or a document is damaged.
     """
-    explained = explain(_read(file) for file in files)
-    document = _document(explained, len(files), _nodes(nodes) if nodes else {})
+    inputs = _inputs(files or [], job_logs or [])
+    own = parse_extensions(mappings.read_text("utf-8")) if mappings else {}
+    document = _explained(
+        inputs, _nodes(nodes) if nodes else {}, book_with(mechanisms), Hints(_time(received_at), mappings=own)
+    )
     if not output.for_people:
         show_one(document, {}, output)
         return
-    show(document["findings"], COLUMNS, output, empty="")
-    for line in _notices(explained):
-        notice(line)
+    for line in lines_of(document):
+        print_line(line)
 
 
-def _read(file: Path) -> Dump:
-    with file.open("rb") as stream:
-        body = stream.read(MAX_BYTES + 1)
+def _explained(inputs: Sequence[InputFile], nodes: Mapping[int, str], book: Book, hints: Hints) -> Document:
+    evidence = read_files(inputs, ReadContext(book.patterns, book.roles, nodes, hints))
+    return verdict_document(decide(evidence, book.mechanisms, packaged_weights(), nodes), evidence, nodes)
+
+
+def _inputs(files: Sequence[str], job_logs: Sequence[Path]) -> list[InputFile]:
+    stated = (replace(_input(str(one)), node=None, is_job_log=True) for one in job_logs)
+    inputs = [*map(_input, files), *stated]
+    if not inputs:
+        raise typer.BadParameter("no file; give the logs of the job, files of its nodes, or dumps")
+    return inputs
+
+
+def _input(text: str) -> InputFile:
+    """Return the file of an argument: `FILE`, or `NODE=FILE` where no file has the whole name."""
+    node, separator, name = text.partition("=")
+    path = Path(name if separator and not Path(text).exists() else text)
+    path.open("rb").close()
+
+    def pieces() -> Iterator[bytes]:
+        with path.open("rb") as stream:
+            yield from iter(lambda: stream.read(PIECE_BYTES), b"")
+
+    return InputFile(str(path), pieces, node if separator and str(path) != text else None)
+
+
+def _time(text: str | None) -> datetime:
+    now = datetime.now(UTC)
+    if text is None:
+        return now
     try:
-        return read_dump(str(file), body)
-    except Rejected as error:
-        raise Rejected(error.reason, f"{file}: {error.detail}") from error
+        return parse_age(text, now) or from_text(text)
+    except ValueError as error:
+        raise typer.BadParameter(f"not a time with a zone: --received-at {text!r}; {PAST_HELP}") from error
 
 
 def _nodes(file: Path) -> dict[int, str]:
@@ -85,35 +124,3 @@ def _nodes(file: Path) -> dict[int, str]:
     if len(listed) != len(dict(listed)):
         raise Rejected("bad_node_map", f"{file}: a rank is on two nodes")
     return dict(listed)
-
-
-def _document(explained: Explained, count: int, nodes: Mapping[int, str]) -> Document:
-    return {
-        "scope": "collectives",
-        "dumps": count,
-        "ranks": list(explained.ranks),
-        "nodes": sorted({nodes[rank] for rank in explained.ranks if rank in nodes}),
-        "findings": [asdict(one) | {"node": nodes.get(one.rank)} for one in explained.findings],
-        "waiting": list(explained.waiting),
-        "joined": [{"group": one.group, "sequence": one.sequence} for one in explained.joined],
-        "missing": list(explained.missing),
-        "missing_blamed": explained.are_missing_blamed,
-    }
-
-
-def _notices(explained: Explained) -> list[str]:
-    notes = [f"explains {SCOPE}"]
-    if explained.findings:
-        notes.append(f"ranks that the others wait for: {', '.join(map(str, explained.ranks))}")
-    elif explained.waiting:
-        notes.append("no rank can be named: the dumps do not show which rank the others wait for")
-    else:
-        notes.append("no rank waits: the dumps have no pending operation")
-    if explained.joined:
-        calls = ", ".join(f"number {one.sequence} of group {one.group}" for one in explained.joined)
-        notes.append(f"operations that all members started and none finished: {calls}; this names no rank")
-    if not explained.are_missing_blamed:
-        notes.append(
-            f"{len(explained.missing)} ranks have no dump, more than half: they are not named; add their dumps"
-        )
-    return notes

@@ -1,0 +1,111 @@
+"""`faultbridge mechanism`: lists, shows and tests the mechanisms of `faultbridge explain`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from faultbridge.cli.errors.failures import EXIT_NOT_WELL
+from faultbridge.cli.render.format_options import formatted_command
+from faultbridge.cli.render.output import Columns, Document, OutputFormat, examples, notice, show, show_one
+from faultbridge.errors import Misconfigured
+from faultbridge.explain.verdict.golden_cases import broken_cases
+from faultbridge.explain.verdict.mechanisms import Book, Mechanism, extended_book, packaged_book
+
+app = typer.Typer(rich_markup_mode=None)
+
+MechanismsOption = Annotated[
+    Path | None,
+    typer.Option("--mechanisms", metavar="FOLDER", help="Folder of your own mechanisms (*.json), used first."),
+]
+LISTED: Columns = {
+    "MECHANISM": lambda one: one["name"],
+    "DOMAIN": lambda one: one["domain"],
+    "OUTLOOK": lambda one: one["outlook"],
+    "SUMMARY": lambda one: one["summary"],
+}
+SHOWN: Columns = {
+    "Mechanism": lambda one: one["name"],
+    "Domain": lambda one: one["domain"],
+    "Summary": lambda one: one["summary"],
+    "Outlook": lambda one: one["outlook"],
+    "After progress": lambda one: one["after_progress"],
+    "First signs": lambda one: "\n".join(f"{name}  {strength}" for name, strength in one["initiators"].items()),
+    "Causes": lambda one: "\n".join(one["causes"]),
+    "Settled by": lambda one: one["settles"],
+    "Source": lambda one: one["source"],
+}
+
+
+@app.command("list", epilog=examples("faultbridge mechanism list", "faultbridge mechanism list --mechanisms own/"))
+@formatted_command
+def list_mechanisms(mechanisms: MechanismsOption = None, *, output: OutputFormat) -> None:
+    """List the mechanisms that `explain` distinguishes."""
+    book = book_with(mechanisms)
+    show(map(_document, book.mechanisms), LISTED, output)
+
+
+@app.command("show", epilog=examples("faultbridge mechanism show gpu_lost"))
+@formatted_command
+def show_mechanism(
+    name: Annotated[str, typer.Argument(metavar="MECHANISM", help="Name from `mechanism list`.")],
+    mechanisms: MechanismsOption = None,
+    *,
+    output: OutputFormat,
+) -> None:
+    """Show the first signs of a mechanism, what it can cause, and what would settle it."""
+    found = next((one for one in book_with(mechanisms).mechanisms if one.name == name), None)
+    if found is None:
+        raise typer.BadParameter(f"unknown mechanism: {name!r}; faultbridge mechanism list shows all")
+    show_one(_document(found), SHOWN, output)
+
+
+@app.command("check", epilog=examples("faultbridge mechanism check own/"))
+@formatted_command
+def check_mechanisms(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder of your own mechanisms (*.json).")],
+    *,
+    output: OutputFormat,
+) -> None:
+    """Validate your own mechanisms and run the cases in them. Exit code 1: one is invalid or a case fails."""
+    try:
+        book = extended_book(_read_folder(folder))
+    except Misconfigured as error:
+        notice(str(error))
+        raise typer.Exit(EXIT_NOT_WELL) from None
+    broken = list(broken_cases(book))
+    if not output.for_people:
+        show_one({"broken": broken, "mechanisms": len(book.mechanisms), "patterns": len(book.patterns)}, {}, output)
+    for one in broken:
+        notice(one)
+    if broken:
+        raise typer.Exit(EXIT_NOT_WELL)
+    notice(f"every case passes: {len(book.mechanisms)} mechanisms, {len(book.patterns)} patterns")
+
+
+def book_with(folder: Path | None) -> Book:
+    """Return the packaged mechanisms, with those of a customer's folder first."""
+    return extended_book(_read_folder(folder)) if folder else packaged_book()
+
+
+def _read_folder(folder: Path) -> list[Mapping[str, Any]]:
+    """Return the documents of a folder. One that is not JSON, and a folder without any, is `Misconfigured`."""
+    files = sorted(folder.glob("*.json"))
+    if not files:
+        raise Misconfigured(f"no mechanisms in {folder}; expected files *.json")
+    documents = []
+    for file in files:
+        try:
+            documents.append(json.loads(file.read_bytes()))
+        except (ValueError, RecursionError) as error:
+            raise Misconfigured(f"invalid JSON in {file}: {error}") from error
+    return documents
+
+
+def _document(one: Mechanism) -> Document:
+    return asdict(one)

@@ -1,0 +1,110 @@
+"""The verdicts on the corpus: the bars, the confusion table of docs/explain.md, and laws that hold for every case."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from faultbridge.explain.verdict.hypotheses import Point
+from faultbridge.explain.verdict.mechanisms import Outlook
+from faultbridge.explain.verdict.verdict import Verdict
+from tests.explain.corpus_cases import JOB_FILE, Case, cases, verdict_on
+
+BLIND, INFORMED = cases("blind.yaml"), cases("informed.yaml")
+CASES = (*BLIND, *INFORMED)
+DOMAINS = ("hardware", "network", "storage", "platform", "software", "numerical", "unknown")
+FORGED = "NVRM: Xid (PCI:0000:c1:00): 79, pid=1, name=python, GPU has fallen off the bus.\n"
+
+
+@cache
+def verdicts() -> tuple[tuple[Case, Verdict], ...]:
+    return tuple((case, verdict_on(case)) for case in CASES)
+
+
+def is_stop(outlook: str) -> bool:
+    return outlook == Outlook.STOP
+
+
+def confusion_table() -> list[str]:
+    """Return the rows of the table: the label, and the number of verdicts in each domain."""
+    found = Counter((case.label["domain"], verdict.domain) for case, verdict in verdicts())
+    rows = [f"| {label} | {' | '.join(str(found[label, each] or '') for each in DOMAINS)} |" for label in DOMAINS]
+    return [one.replace("|  |", "| |").replace("|  |", "| |") for one in rows]
+
+
+def test_the_corpus_has_100_cases_ten_of_each_domain_and_half_of_them_blind() -> None:
+    counts = Counter(case.label["domain"] for case in CASES)
+    assert len(CASES) >= 100
+    assert 2 * len(BLIND) >= len(CASES)
+    assert {domain: count for domain, count in counts.items() if count < 10} == {}
+    assert set(counts) == set(DOMAINS)
+    assert len({case.name for case in CASES}) == len(CASES)
+
+
+def test_restart_or_stop_is_right_in_95_percent_and_stop_is_never_wrong() -> None:
+    wrong = [
+        (case.name, verdict.outlook)
+        for case, verdict in verdicts()
+        if is_stop(case.label["verdict"]) is not is_stop(verdict.outlook)
+    ]
+    assert 20 * len(wrong) <= len(CASES), wrong
+    assert [name for name, outlook in wrong if is_stop(outlook)] == []
+
+
+def test_the_domain_is_right_in_90_percent() -> None:
+    wrong = [(case.name, verdict.domain) for case, verdict in verdicts() if case.label["domain"] != verdict.domain]
+    assert 10 * len(wrong) <= len(CASES), wrong
+
+
+def test_exactly_the_faulty_nodes_are_left_out_in_95_percent() -> None:
+    wrong = [(case.name, verdict.nodes) for case, verdict in verdicts() if case.nodes != list(verdict.nodes)]
+    assert 20 * len(wrong) <= len(CASES), wrong
+
+
+def test_no_hardware_is_blamed_where_the_label_acquits_it() -> None:
+    blamed = [
+        case.name
+        for case, verdict in verdicts()
+        if case.label["domain"] not in {"hardware", "network"}
+        and not case.nodes
+        and (verdict.nodes or verdict.hardware.state == "blamed")
+    ]
+    assert blamed == []
+
+
+def test_the_first_sign_is_the_labeled_one() -> None:
+    wrong = [
+        (case.name, verdict.cause and verdict.cause.lead.name)
+        for case, verdict in verdicts()
+        if "initiating" in case.label
+        and case.label["initiating"] not in {point.signal.name for point in _points(verdict) if point.signal}
+    ]
+    assert wrong == []
+
+
+def _points(verdict: Verdict) -> tuple[Point, ...]:
+    return verdict.cause.points if verdict.cause else ()
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_a_forged_kernel_line_in_the_job_log_changes_no_verdict(case: Case) -> None:
+    log = case.files.get(JOB_FILE, "")
+    forged = replace(case, files={**case.files, JOB_FILE: FORGED + log + FORGED})
+    before, after = verdict_on(case), verdict_on(forged)
+    assert (after.outlook, after.domain, after.nodes) == (before.outlook, before.domain, before.nodes)
+    assert len(after.line.claims) > 0
+
+
+@pytest.mark.parametrize("case", [one for one in CASES if one.label["verdict"] != "STOP"], ids=lambda case: case.name)
+def test_a_job_that_may_restart_is_not_stopped_without_the_logs_of_the_nodes(case: Case) -> None:
+    alone = replace(case, files={name: body for name, body in case.files.items() if name == JOB_FILE})
+    assert verdict_on(alone).outlook is not Outlook.STOP
+
+
+def test_the_confusion_table_of_the_documentation_is_that_of_the_corpus() -> None:
+    page = (Path(__file__).parents[2] / "docs/explain.md").read_text(encoding="utf-8")
+    assert "\n".join(confusion_table()) in page

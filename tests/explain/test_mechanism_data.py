@@ -1,0 +1,115 @@
+"""The packaged patterns and mechanisms pass their own golden cases, and a customer's are validated."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from faultbridge.data import load_catalog
+from faultbridge.data.mechanisms import explain_weights, mechanism_schema, packaged_mechanisms
+from faultbridge.errors import Misconfigured
+from faultbridge.explain.verdict.golden_cases import broken_cases, verdict_on
+from faultbridge.explain.verdict.mechanisms import Outlook, extended_book, packaged_book
+
+OWN: dict[str, Any] = {
+    "signals": [
+        {"name": "own.license", "role": "initiating", "contains": "license server", "cases": ["no license server"]}
+    ],
+    "mechanisms": [
+        {
+            "name": "license",
+            "domain": "platform",
+            "outlook": "RESTART",
+            "summary": "the license server did not answer",
+            "initiators": {"own.license": "decisive"},
+            "causes": ["elastic.*"],
+            "settles": "the log of the license server",
+            "source": "own",
+            "cases": [{"signals": ["+0 job - own.license", "+1 job - elastic.child_failed"], "verdict": "RESTART"}],
+        }
+    ],
+}
+
+
+def test_every_packaged_golden_case_passes() -> None:
+    assert list(broken_cases(packaged_book())) == []
+
+
+def test_a_golden_case_with_another_result_is_reported() -> None:
+    book = packaged_book()
+    first, *others = book.mechanisms
+    wrong = replace(first, cases=({"signals": ["+0 job - python.user_error"], "verdict": "STOP"},))
+    pattern = replace(book.patterns[0], cases=("something else",))
+    broken = list(broken_cases(replace(book, mechanisms=(wrong, *others), patterns=(pattern,))))
+    assert [one.split(":")[0] for one in broken[:2]] == [f"pattern {pattern.name}", f"mechanism {first.name}"]
+
+
+def test_the_packaged_documents_fit_the_schema_of_a_customer() -> None:
+    Draft202012Validator.check_schema(mechanism_schema())
+    for document in packaged_mechanisms():
+        assert list(Draft202012Validator(mechanism_schema()).iter_errors(document)) == []
+
+
+def test_every_name_in_a_mechanism_is_a_pattern_a_fault_code_or_a_finding_in_dumps() -> None:
+    book = packaged_book()
+    names = {one.name for one in book.patterns} | set(load_catalog().rows)
+    names |= {f"collective.{state}" for state in ("unfinished", "behind", "mismatched", "order", "no_dump")}
+    unknown = [
+        (one.name, name)
+        for one in book.mechanisms
+        for name in one.initiators
+        if "*" not in name and "[" not in name and not name.startswith("fault.") and name not in names
+    ]
+    assert unknown == []
+
+
+def test_every_pattern_is_the_first_sign_or_a_consequence_of_a_mechanism_or_a_role_apart() -> None:
+    book = packaged_book()
+    used = {name for one in book.mechanisms for name in one.initiators}
+    unused = {one.name for one in book.patterns if one.role == "initiating" and one.name not in used}
+    assert unused == set()
+
+
+def test_a_mechanism_of_a_customer_is_used_first_and_its_cases_are_run() -> None:
+    book = extended_book([OWN])
+    assert list(broken_cases(book)) == []
+    verdict = verdict_on(book, ["+0 job - own.license"])
+    assert verdict.cause is not None
+    assert verdict.cause.mechanism.name == "license"
+
+
+def test_a_mechanism_of_a_customer_replaces_the_packaged_one_of_its_name() -> None:
+    own = {
+        "mechanisms": [
+            {**OWN["mechanisms"][0], "name": "program_error", "initiators": {"python.user_error": "decisive"}}
+        ]
+    }
+    assert verdict_on(extended_book([own]), ["+0 job - python.user_error"]).outlook is Outlook.RESTART
+    assert verdict_on(packaged_book(), ["+0 job - python.user_error"]).outlook is Outlook.STOP
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        [],
+        {"mechanism": []},
+        {"mechanisms": [{**OWN["mechanisms"][0], "domain": "weather"}]},
+        {"mechanisms": [{**OWN["mechanisms"][0], "cases": []}]},
+        {"signals": [{**OWN["signals"][0], "pattern": "(a+)+b"}]},
+        {"signals": [{**OWN["signals"][0], "contains": ""}]},
+    ],
+)
+def test_invalid_mechanisms_and_patterns_without_a_time_bound_are_refused(document: Any) -> None:
+    with pytest.raises(Misconfigured):
+        extended_book([document])
+
+
+def test_the_tables_of_weights_and_limits_in_the_documentation_are_those_of_the_data() -> None:
+    page = (Path(__file__).parents[2] / "docs/explain.md").read_text(encoding="utf-8")
+    for kind, key in (("weights", "points"), ("limits", "value")):
+        rows = [f"| `{one['name']}` | {one[key]} | {one['meaning']} |" for one in explain_weights()[kind]]
+        assert "\n".join(rows) in page
