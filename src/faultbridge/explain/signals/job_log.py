@@ -46,6 +46,8 @@ class JobLogReader:
         self._lines = 0
         self._first_at: datetime | None = None
         self._last_at: datetime | None = None
+        self._near_at: datetime | None = None
+        self._searched_to = 0
         self._progress: tuple[datetime | None, int | None] = (None, None)
 
     def read(self, pieces: Iterable[bytes]) -> tuple[list[Signal], LogSpan]:
@@ -71,13 +73,14 @@ class JobLogReader:
                 hits.setdefault(start, []).extend(patterns)
         received_at = self._context.received_at
         self._first_at = self._first_at or time_of(_text(piece[:_BEFORE]), received_at)
+        self._searched_to = 0
         counted, line_number = 0, self._lines + 1
         for start, patterns in sorted(hits.items(), key=itemgetter(0)):
             line_number += piece.count(b"\n", counted, start)
             counted = start
             self._read_line(piece, start, line_number, patterns)
         self._read_progress(piece)
-        self._last_at = time_of(_text(piece[-_BEFORE:]), received_at, last=True) or self._last_at
+        self._near_at = self._last_at = time_of(_text(piece[-_BEFORE:]), received_at, last=True) or self._last_at
         self._lines += piece.count(b"\n")
 
     def _read_line(self, piece: bytes, start: int, number: int, patterns: Iterable[LogPattern]) -> None:
@@ -116,13 +119,12 @@ class JobLogReader:
         return host if host in set(self._context.nodes.values()) else None
 
     def _time(self, piece: bytes, start: int, line: str) -> datetime | None:
-        """Return the time of a line, or that of the closest earlier line with one."""
+        """Return the time of a line, or that of the closest earlier line with one. No text is searched twice."""
         received_at = self._context.received_at
-        return (
-            time_of(line, received_at)
-            or time_of(_text(piece[max(0, start - _BEFORE) : start]), received_at, last=True)
-            or self._last_at
-        )
+        before = piece[max(self._searched_to, start - _BEFORE) : start]
+        self._near_at = time_of(_text(before), received_at, last=True) or self._near_at
+        self._searched_to = max(start, self._searched_to)
+        return time_of(line, received_at) or self._near_at
 
     def _read_progress(self, piece: bytes) -> None:
         tail = piece[-_TAIL:]
