@@ -38,6 +38,7 @@ COMMANDS: Mapping[str, Row] = {
     "case": Row("fleet.case", "Show cases; approve, deny or cancel repairs."),
     "stuck": Row("fleet.required_orders", "List nodes and cases that wait for an operator's command."),
     "incident": Row("fleet.incident", "Show or close incidents of many nodes."),
+    "gpus": Row("fleet.gpus", "Show the share of GPUs in service and hours lost."),
     "finding": Row("fleet.finding", "Show and judge signs of gray failures."),
     "device": Row("fleet.device", "Show a GPU's history, and repeat offenders."),
     "breaker": Row("fleet.repair_controls", "Show or close the repair breakers of a cluster."),

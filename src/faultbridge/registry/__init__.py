@@ -10,6 +10,7 @@ Reading order:
 - `replacement_detection`: updates a node whose instance another controller changed or removed.
 - `inventory_events`: starts a sync when a provider event names an instance or a group.
 - `retirement`: removes a node from its cluster.
+- `gpu_figures`: the share of GPUs in service, and the GPU time lost.
 - `views`, `documents`: read the current state, and return it as JSON.
 
 The model of an instance is `faultbridge.domain.instances`. Tests: `tests/registry`.

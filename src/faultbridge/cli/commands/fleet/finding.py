@@ -75,7 +75,7 @@ def show_finding(session: Session, finding: FindingArgument) -> None:
     session.show_one(_document(_judgments(session).show(finding)), FINDING)
 
 
-@app.command("mark", epilog=examples(f"faultbridge finding mark {_EXAMPLE_ID} right --reason 'bad cable replaced'"))
+@app.command("mark", epilog=examples(f"faultbridge finding mark {_EXAMPLE_ID} right --reason 'bad cable'"))
 @stack_command
 def mark_finding(
     session: Session,

@@ -1,0 +1,57 @@
+"""`faultbridge gpus`: shows the share of GPUs in service and the GPU-hours lost, by cluster."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Annotated
+
+import typer
+
+from faultbridge.cli.render.output import Columns, Document, examples
+from faultbridge.cli.render.times import PAST_HELP, parse_time
+from faultbridge.cli.stack.command import stack_command
+from faultbridge.cli.stack.session import Session
+from faultbridge.domain.edges import CaseStatus
+
+app = typer.Typer(rich_markup_mode=None)
+
+_HOUR_MS = 3_600_000
+FIGURES: Columns = {
+    "CLUSTER": lambda one: one["cluster"],
+    "GPUS": lambda one: one["gpus"],
+    "IN SERVICE": lambda one: one["gpus_in_service"],
+    "SHARE": lambda one: None if one["percent_in_service"] is None else f"{one['percent_in_service']:g} %",
+    "GPU-HOURS LOST": lambda one: one["gpu_hours_lost"],
+    "NODES NOT COUNTED": lambda one: one["nodes_not_counted"],
+}
+
+
+@app.command("gpus", epilog=examples("faultbridge gpus", "faultbridge gpus --cluster train-a --since 7d"))
+@stack_command
+def show_gpus(
+    session: Session,
+    cluster: Annotated[str | None, typer.Option(metavar="CLUSTER", help="Only this cluster. Default: all.")] = None,
+    since: Annotated[str, typer.Option(metavar="TIME", help=f"Start of the GPU-hours. {PAST_HELP}")] = "30d",
+) -> None:
+    """Show the share of GPUs in service, and the GPU-hours that repairs cost, by cluster."""
+    names = [cluster] if cluster else [view.config.cluster for view in session.directory.clusters()]
+    session.show((_figure(session, name, since) for name in names), FIGURES)
+
+
+def _figure(session: Session, cluster: str, since: str) -> Document:
+    from faultbridge.data import gpus_by_instance_type
+    from faultbridge.registry.gpu_figures import gpu_figure
+
+    now = session.now()
+    nodes = session.directory.nodes(cluster)
+    cases = [view.case for view in session.directory.cases(cluster, tuple(CaseStatus))]
+    start = parse_time(since, now) or now - timedelta(days=30)
+    figure = gpu_figure(nodes, cases, gpus_by_instance_type(), start, now)
+    return {
+        "cluster": cluster,
+        "gpus": figure.gpus,
+        "gpus_in_service": figure.in_service,
+        "percent_in_service": figure.percent,
+        "gpu_hours_lost": round(figure.lost_ms / _HOUR_MS, 2),
+        "nodes_not_counted": figure.unknown_nodes,
+    }

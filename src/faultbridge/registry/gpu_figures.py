@@ -1,0 +1,54 @@
+"""GPU figures: one number for a cluster, the share of its GPUs in service, and the GPU time that repairs cost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from faultbridge.domain.cases import Case
+from faultbridge.domain.nodes import NodeState
+from faultbridge.pipeline.decide.phase_durations import gpu_time_lost
+
+
+@dataclass(frozen=True, slots=True)
+class GpuFigure:
+    """The GPUs of a cluster, those of nodes in service, and the GPU milliseconds that repairs took.
+
+    `unknown_nodes` counts the nodes whose number of GPUs is not known; they are in no other number.
+    """
+
+    gpus: int
+    in_service: int
+    unknown_nodes: int
+    lost_ms: int
+
+    @property
+    def percent(self) -> float | None:
+        """Return the share of GPUs in service in percent, or None without any GPU."""
+        return round(100 * self.in_service / self.gpus, 2) if self.gpus else None
+
+
+def gpu_figure(
+    nodes: Iterable[NodeState], cases: Iterable[Case], types: Mapping[str, int], since: datetime, now: datetime
+) -> GpuFigure:
+    """Return the figure of these nodes now, and the time that these cases cost since an instant.
+
+    `types` holds the number of GPUs of each instance type. The time of a case counts once an attempt started.
+    """
+    counted = [(state, _gpus(state, types)) for state in nodes]
+    lost = 0
+    for case in cases:
+        end, start = case.closed_at or now, max(case.opened_at, since)
+        lost += (gpu_time_lost(replace(case, opened_at=start), end) or 0) if end > start else 0
+    return GpuFigure(
+        gpus=sum(number for _, number in counted),
+        in_service=sum(number for state, number in counted if state.status is not None and state.status.in_service),
+        unknown_nodes=sum(number == 0 for _, number in counted),
+        lost_ms=lost,
+    )
+
+
+def _gpus(state: NodeState, types: Mapping[str, int]) -> int:
+    """Return the number of GPUs of a node by its instance type, else by its reported devices."""
+    return types.get((state.placement.instance_type or "").removeprefix("ml."), 0) or len(state.devices)

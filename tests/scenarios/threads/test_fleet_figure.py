@@ -1,0 +1,37 @@
+"""What peers' users asked about whole fleets: each scenario is named after what must happen."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+from faultbridge.data import gpus_by_instance_type
+from faultbridge.domain.edges import CaseStatus
+from faultbridge.registry.gpu_figures import GpuFigure, gpu_figure
+from faultbridge.registry.views import Views
+from tests.scenarios.world import CLUSTER, World
+
+
+def figure(world: World, **window: float) -> GpuFigure:
+    """Return the figure of the cluster, with the GPU time lost within a window."""
+    views, now = Views(world.table), world.clock.now()
+    cases = [replace(view.case, gpus=8) for view in views.cases(CLUSTER, tuple(CaseStatus))]
+    since = now - timedelta(**(window or {"days": 30}))
+    return gpu_figure(views.nodes(CLUSTER), cases, gpus_by_instance_type(), since, now)
+
+
+def test_one_figure_says_how_many_gpus_of_a_cluster_are_good_and_how_many_gpu_hours_were_lost() -> None:
+    """NVIDIA/NVSentinel#298."""
+    world = World(nodes=4)
+    assert figure(world) == GpuFigure(gpus=32, in_service=32, unknown_nodes=0, lost_ms=0)
+    world.fault_and_react()
+    world.advance_minutes()
+    during = figure(world)
+    assert (during.gpus, during.in_service, during.percent) == (32, 24, 75.0)
+    world.until(world.case_is(CaseStatus.RESOLVED))
+    case, after = world.case(), figure(world)
+    assert case.closed_at is not None
+    millisecond = timedelta(milliseconds=1)
+    assert (after.percent, after.lost_ms) == (100.0, 8 * ((case.closed_at - case.opened_at) // millisecond))
+    world.advance_minutes(60)
+    assert figure(world, minutes=30).lost_ms == 0
