@@ -1,4 +1,4 @@
-"""The commands of the README, the tutorial and the how-to guides work on the embedded stack, with the output that is shown."""
+"""The commands of the README, the tutorial and the how-to guides work on the embedded stack, with the output shown."""
 
 from __future__ import annotations
 
