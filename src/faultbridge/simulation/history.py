@@ -11,6 +11,7 @@ from faultbridge.domain.cases import RepairAction
 from faultbridge.simulation.environment.action_plan import ExternalAction, draw_plan
 from faultbridge.simulation.environment.environment import Environment
 from faultbridge.simulation.fault_injection import (
+    MAX_CALLS_FOR_RACKS,
     MAX_CALLS_FOR_SPARES,
     MAX_CALLS_PER_ACTION,
     CallLimitExceeded,
@@ -24,6 +25,7 @@ from faultbridge.simulation.rest import come_to_rest, end_cases
 from faultbridge.simulation.simulated_system import SimulatedSystem
 
 STEPS = 40
+RACKS = 2
 APPROVALS = tuple(tuple(RepairAction)[first:] for first in (1, 2, 3))
 """The repair actions that an asking policy lets start only after approval: from reset, from reboot, or replacement."""
 
@@ -51,13 +53,15 @@ class History:
 
 def run(seed: int, steps: int = STEPS, *, without: frozenset[int] = frozenset()) -> History:
     """Run a seed; `without` skips injected faults by number, which shrinking uses."""
-    return play(seed, draw_plan(seed, steps, draw_fault_profile(seed).mean_gap), without=without)
+    actions = draw_plan(seed, steps, draw_fault_profile(seed).mean_gap, racks=draw_nodes_in_rack(seed) is not None)
+    return play(seed, actions, without=without)
 
 
 def play(seed: int, actions: tuple[ExternalAction, ...], *, without: frozenset[int] = frozenset()) -> History:
     """Run the given actions with the fault profile of a seed."""
     system = build_system(seed, without=without)
     system.seam.calls_left += MAX_CALLS_PER_ACTION * len(actions) + (MAX_CALLS_FOR_SPARES if system.by_template else 0)
+    system.seam.calls_left += MAX_CALLS_FOR_RACKS if system.racks else 0
     found: tuple[str, ...] = ()
     try:
         _perform(system, actions)
@@ -81,6 +85,12 @@ def _perform(system: SimulatedSystem, actions: tuple[ExternalAction, ...]) -> No
     come_to_rest(system)
 
 
+def draw_nodes_in_rack(seed: int) -> int | None:
+    """Draw how many nodes each of two racks has; None in most seeds, whose small clusters have no racks."""
+    random = Random(f"racks {seed}")
+    return random.randint(4, 5) if random.random() < 0.15 else None  # noqa: PLR2004 - large clusters take longer
+
+
 def build_system(seed: int, *, without: frozenset[int] = frozenset()) -> SimulatedSystem:
     """Build the simulated system of a seed: fault profile, size and configuration of its clusters."""
     random = Random(f"scene {seed}")  # another text gives other histories for the same seeds
@@ -90,7 +100,14 @@ def build_system(seed: int, *, without: frozenset[int] = frozenset()) -> Simulat
     scheduler = random.random() < 0.7  # noqa: PLR2004 - the share of clusters with a scheduler
     followed = int(random.random() < 0.25)  # noqa: PLR2004 - few, because each cluster adds run time
     proceeds = random.random() < 0.3  # noqa: PLR2004 - the share of policies that proceed
-    system.build(nodes=nodes, watched=1 if followed else watched, scheduler=scheduler, followed=followed)
+    in_rack = draw_nodes_in_rack(seed)
+    system.build(
+        nodes=nodes if in_rack is None else RACKS * in_rack,
+        watched=1 if followed else watched,
+        scheduler=scheduler,
+        followed=followed,
+        nodes_in_rack=in_rack,
+    )
     provider = Random(f"provider {seed}")
     if provider.random() < 0.4:  # noqa: PLR2004 - the share of clusters with a launch template
         system.launch_from_templates(spares=provider.choice((0, 0, 1, 2)))

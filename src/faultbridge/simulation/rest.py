@@ -80,8 +80,10 @@ def _resume(system: SimulatedSystem) -> None:
 
 
 def _is_at_rest(system: SimulatedSystem) -> bool:
-    """Return whether nothing is queued, scheduled or due, and every live case is escalated."""
+    """Return whether nothing is queued, scheduled or due, no incident will end, and every live case is escalated."""
     if system.ports.queue.messages or set(system.schedule.pending_names()) - {SWEEP}:
+        return False
+    if system.checks.incidents.unfinished:
         return False
     view = SystemView(system)
     live = [state.live_case for state in view.nodes if state.live_case is not None]
@@ -112,6 +114,7 @@ def end_cases(system: SimulatedSystem) -> Iterator[str]:
             except Rejected as refusal:
                 system.journal.add(Kind.NOTE, f"{state.key.stream}: {refusal}")
         _run_to_rest(system)
+    yield from (f"incidents end: {name}" for name in system.checks.incidents.unfinished)
     yield from (
         f"an operator can end every case: {one.key.stream} is {one.status}, its case {one.live_case.status}"
         for one in SystemView(system).nodes

@@ -56,7 +56,7 @@ class SimulatedSystem:
 
     `node_names` maps an instance to the node name that it was registered with. `stopped_agents` holds the instances
     whose agent stopped, `externally_terminated` those that were terminated by others than Faultbridge. `idle_sweeps`
-    counts the sweeps in a row after which nothing had changed.
+    counts the sweeps in a row after which nothing had changed. `racks` holds the names of the nodes of each rack.
     """
 
     def __init__(self, seed: int, profile: FaultProfile, *, make_injector: MakeInjector = FaultInjector) -> None:
@@ -89,6 +89,7 @@ class SimulatedSystem:
         self.externally_terminated: set[str] = set()
         self.policy = default_policy()
         self.provider_repair: ProviderRepair | None = None
+        self.racks: dict[str, set[str]] = {}
         self.idle_sweeps = 0
         self.by_template, self.spares = False, 0
         self.max_sweep_pause = MAX_SWEEP_PAUSE
@@ -97,7 +98,9 @@ class SimulatedSystem:
         self._sweep_pause = MINUTE
         self._sweep_at: datetime | None = None
 
-    def build(self, *, nodes: int, watched: int, scheduler: bool, followed: int = 0) -> None:
+    def build(
+        self, *, nodes: int, watched: int, scheduler: bool, followed: int = 0, nodes_in_rack: int | None = None
+    ) -> None:
         """Register the clusters with their numbers of nodes, each node with an instance."""
         orchestrator = SCHEDULER if scheduler else NO_SCHEDULER
         repaired = ClusterConfig(
@@ -114,7 +117,9 @@ class SimulatedSystem:
             if number:
                 self.workers.application().registry.registration.add_cluster(config)
             for place in range(1, number + 1):
-                self._add_node(config.cluster, f"{NODE_PREFIXES[config.cluster]}-{place}")
+                in_rack = nodes_in_rack if config is repaired else None
+                rack = None if in_rack is None else f"rack-{(place - 1) // in_rack + 1}"
+                self._add_node(config.cluster, f"{NODE_PREFIXES[config.cluster]}-{place}", rack)
         if followed:
             group, sync = GROUPS[FOLLOWED], self.workers.sync_inventory
             names = (f"{NODE_PREFIXES[FOLLOWED]}-{one + 1}" for one in range(followed))
@@ -150,13 +155,16 @@ class SimulatedSystem:
         document: Any = dump(self.policy)
         self.workers.operate(lambda app: PolicyStore(app.ports.table, app.ports.clock).put(document))
 
-    def _add_node(self, cluster: str, name: str) -> None:
-        """Launch an instance, as of yesterday, and register it as a node."""
+    def _add_node(self, cluster: str, name: str, rack: str | None) -> None:
+        """Launch an instance, as of yesterday, and register it as a node; all racks are behind one switch."""
         yesterday = self.clock.now() - timedelta(days=1)
         instance = self.fleet.launch(GROUPS[cluster], at=yesterday)
         self.node_names[instance] = name
+        domains = {} if rack is None else {"rack": rack, "network_node_2": "switch-1"}
+        if rack is not None:
+            self.racks.setdefault(rack, set()).add(name)
         self.workers.application().registry.registration.add_node(
-            cluster, NewNode(name, instance, GROUPS[cluster], since=yesterday)
+            cluster, NewNode(name, instance, GROUPS[cluster], since=yesterday, domains=domains)
         )
 
     def sweep_within_a_minute(self) -> None:

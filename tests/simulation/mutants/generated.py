@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from tests.simulation.mutants.catalog import PACKAGE, Mutant, source
 
-ROOMS = ("domain/", "pipeline/", "repair/", "ledger/", "adapters/dynamodb/")
+ROOMS = ("domain/", "pipeline/", "repair/", "incidents/", "ledger/", "adapters/dynamodb/")
 SSM_FILES = tuple(f"{name}.py" for name in ("dcgm_verifier", "log_bundle", "ssm_commands", "ssm_restart"))
 LOGGING = ("log_cause", "_log", ".log", "_logger", "logging.")
 """Calls that only write logs; no mutant leaves them out."""

@@ -26,7 +26,84 @@ def _planted(file: str, function: str, text: str, old: str, new: str) -> Planted
 
 _TABLE = "adapters/dynamodb/table.py"
 _ISOLATE = "repair/isolate.py"
+_LIFE_CYCLE = "pipeline/correlate/life_cycle.py"
+_HELD_CASES = "pipeline/correlate/held_cases.py"
+INCIDENT_GUARDS: tuple[PlantedBug, ...] = (
+    _planted(
+        "repair/attempt/intent.py",
+        "stop_for_incident",
+        "a repair passes its intent although an incident holds the node",
+        "if incident is None:",
+        "if True:",
+    ),
+    _planted(
+        "pipeline/decide/admit.py",
+        "_check_incident",
+        "a case is admitted although an incident holds its node",
+        "if incident is None:",
+        "if True:",
+    ),
+    _planted(
+        _HELD_CASES,
+        "absorb",
+        "a case that is being repaired is absorbed",
+        "if not is_absorbable(case):",
+        "if case.cancelled:",
+    ),
+    _planted(
+        _HELD_CASES,
+        "release",
+        "a case is released while its incident holds it",
+        "if faulty and case.incident in holding:",
+        "if False:",
+    ),
+    _planted(
+        _LIFE_CYCLE,
+        "_advance",
+        "an incident holds repairs for ever",
+        "if limited and incident.status.holds and now >=",
+        "if False and now >=",
+    ),
+    _planted(
+        _LIFE_CYCLE,
+        "_advance",
+        "an incident closes without a quiet period",
+        "if incident.quiet_since is not None and now >= incident.quiet_since + limits.quiet:",
+        "if incident.quiet_since is not None:",
+    ),
+    _planted(
+        _LIFE_CYCLE,
+        "_ignored",
+        "faults of an incident that is over open the next one",
+        "family is node.family and domain in node.domains and at is not None and node.since <= at",
+        "False",
+    ),
+    _planted(
+        "incidents/changes.py",
+        "IncidentChanges.__call__",
+        "an incident opens without holding repairs",
+        "holds |= {change.after.id: change.after.hold for change in committed}",
+        "pass",
+    ),
+    _planted(
+        "incidents/held.py",
+        "HeldCases.release",
+        "the cases of an incident that is over are not released",
+        'row["incident"] not in holding or row["node"] not in affected',
+        'row["node"] not in affected and row["incident"] in holding',
+    ),
+    _planted(
+        "incidents/held.py",
+        "HeldCases.absorb",
+        "no case waits for an incident",
+        "if incident.status.holds\n",
+        "if False\n",
+    ),
+)
+"""The guards of incidents, each left out."""
+
 PLANTED: tuple[PlantedBug, ...] = (
+    *INCIDENT_GUARDS,
     _planted(
         "pipeline/decide/escalation.py",
         "raise_repair_action",

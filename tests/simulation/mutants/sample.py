@@ -27,6 +27,7 @@ ROOM_TESTS = {
     "domain/": ("tests/domain", "tests/decoders", "tests/pipeline", "tests/registry"),
     "pipeline/": ("tests/pipeline", "tests/ingest", "tests/scenarios"),
     "repair/": ("tests/repair", "tests/scenarios"),
+    "incidents/": ("tests/scenarios/incidents", "tests/pipeline/correlate"),
     "ledger/": ("tests/ledger",),
     "adapters/dynamodb/": (
         "tests/contracts/test_table.py",

@@ -7,7 +7,7 @@ same seed is the beginning of a longer one.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 
 from faultbridge.simulation.environment.samples import SAMPLES
@@ -69,17 +69,32 @@ _KIND_WEIGHTS: Mapping[str, int] = {
 }
 """The kinds of actions with their weights; the environment has a method for each kind."""
 
+_DOMAIN_KINDS = ("links_lost", "links_lost", "links_lost_during_repair", "many_own_faults")
+_DOMAIN_SHARE = 0.12
+"""The share of actions that are faults of a failure domain, in clusters with racks."""
+
 _PORTS = (
     "table", "bus", "queue", "objects", "workflow", "pager", "provider", "restarter", "collector", "orchestrator",
     "verifier", "receipts",
 )  # fmt: skip
 
 
-def draw_plan(seed: int, steps: int, mean_gap: float) -> tuple[ExternalAction, ...]:
-    """Draw a number of actions; `mean_gap` is the mean time between two of them, in seconds."""
+def draw_plan(seed: int, steps: int, mean_gap: float, *, racks: bool = False) -> tuple[ExternalAction, ...]:
+    """Draw a number of actions; `mean_gap` is the mean time between two of them, in seconds.
+
+    With `racks`, some of them are replaced by faults of failure domains.
+    """
     random = Random(f"plan {seed}")
     kinds, samples = _expand(_KIND_WEIGHTS), _expand({name: sample.weight for name, sample in SAMPLES.items()})
-    return tuple(_draw_action(random, kinds, samples, mean_gap) for _ in range(steps))
+    actions = tuple(_draw_action(random, kinds, samples, mean_gap) for _ in range(steps))
+    domains = Random(f"domain faults {seed}")
+    return tuple(_domain_fault(action, domains) for action in actions) if racks else actions
+
+
+def _domain_fault(action: ExternalAction, random: Random) -> ExternalAction:
+    """Return the action, or a fault of a failure domain in its place."""
+    drawn, kind = random.random(), random.choice(_DOMAIN_KINDS)
+    return replace(action, kind=kind) if drawn < _DOMAIN_SHARE else action
 
 
 def _draw_action(random: Random, kinds: list[str], samples: list[str], mean_gap: float) -> ExternalAction:

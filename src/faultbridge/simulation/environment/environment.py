@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from faultbridge.simulation.environment.action_plan import ExternalAction
-from faultbridge.simulation.environment.agents import AgentActions
+from faultbridge.simulation.environment.domain_faults import DomainFaultActions
 from faultbridge.simulation.environment.operators import OperatorActions
 
 
-class Environment(AgentActions, OperatorActions):
+class Environment(DomainFaultActions, OperatorActions):
     """Performs the actions of sources, operators and the cloud in a simulated system."""
 
     def perform(self, action: ExternalAction) -> None:

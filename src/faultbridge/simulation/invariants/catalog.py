@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from faultbridge.simulation.invariants import cases, causation, coverage, nodes, pages, records, repairs, streams
+from faultbridge.simulation.invariants import (
+    cases,
+    causation,
+    coverage,
+    incidents,
+    nodes,
+    pages,
+    records,
+    repairs,
+    streams,
+)
 from faultbridge.simulation.invariants.view import Invariant, SystemView
 
 INVARIANTS: tuple[Invariant, ...] = (
@@ -15,6 +25,7 @@ INVARIANTS: tuple[Invariant, ...] = (
     *causation.INVARIANTS,
     *coverage.INVARIANTS,
     *repairs.INVARIANTS,
+    *incidents.INVARIANTS,
     *nodes.CLUSTER_INVARIANTS,
     *pages.INVARIANTS,
     *records.REPLAY_INVARIANTS,

@@ -1,0 +1,99 @@
+"""Incidents: they hold the repairs of their nodes, send one page, and end; read from the entries of the clusters."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from faultbridge.simulation.invariants.view import Invariant, SystemView
+from faultbridge.simulation.journal import Journal
+from faultbridge.storage.writes import Item
+
+INCIDENT = "Cluster Incident Change"
+STEP = "Node Replacement Step"
+CLEARED = "Node Fault Cleared"
+HOLDING = frozenset({"open", "recovering"})
+
+
+@dataclass(frozen=True, slots=True)
+class SeenIncident:
+    """An incident after its last change: cluster, status, affected nodes, and those with a fault that ended since."""
+
+    cluster: str
+    status: str
+    nodes: frozenset[str]
+    cleared: frozenset[str] = frozenset()
+
+
+class IncidentChecks:
+    """Follows incidents by their entries, and checks that no repair of their nodes passes its intent meanwhile.
+
+    A node with a fault that ended may be repaired before the incident's next entry, which drops the node.
+    """
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        self.last: dict[str, SeenIncident] = {}
+
+    @property
+    def unfinished(self) -> list[str]:
+        """The incidents that hold repairs, or have no affected node and will close."""
+        return [name for name, one in self.last.items() if one.status in HOLDING or _is_ending(one)]
+
+    def entry_added(self, item: Item) -> None:
+        """Follow one entry, in the order of the commits."""
+        if item["type"] not in {INCIDENT, STEP, CLEARED}:
+            return
+        cluster, node = str(item["cluster"]), str(item["node"])
+        data = json.loads(str(item["body"]))["data"]
+        if item["type"] == INCIDENT:
+            self.last[data["incident_id"]] = SeenIncident(cluster, data["to"], frozenset(data["nodes"]["listed"]))
+        elif item["type"] == CLEARED:
+            for name, one in self.last.items():
+                if one.cluster == cluster:
+                    self.last[name] = replace(one, cleared=one.cleared | {node})
+        elif data["step"] == "intent":
+            self._check_intent(cluster, node, data)
+
+    def _check_intent(self, cluster: str, node: str, data: dict[str, Any]) -> None:
+        holding = [
+            name
+            for name, one in self.last.items()
+            if one.cluster == cluster and node in one.nodes - one.cleared and one.status in HOLDING
+        ]
+        if holding:
+            text = f"{cluster}/{node} {data['repair_action']} of {data['old_instance']} during {holding[0]}"
+            self._journal.add_violation("no intent is recorded for a node of an open incident", text)
+
+
+def _is_ending(incident: SeenIncident) -> bool:
+    return incident.status == "expired" and not incident.nodes
+
+
+def _unfinished(view: SystemView) -> Iterator[str]:
+    for name in view.system.checks.incidents.unfinished:
+        yield f"{name} is {view.system.checks.incidents.last[name].status}"
+
+
+def _held(view: SystemView) -> Iterator[str]:
+    yield from (f"{item['pk']} {item['sk']}" for item in view.items if str(item["sk"]).startswith("HELD#"))
+
+
+def _pages(view: SystemView) -> Iterator[str]:
+    """Find incidents without a page of their own, and those with more than one."""
+    sent = {page.key for page in view.ports.pager.sent if page.attributes["state"] == "triggered"}
+    counted = Counter(key.rpartition(":")[2] for key in sent if ":incident:" in key)
+    for name, one in view.system.checks.incidents.last.items():
+        summarized = any(":summary:" in key for key in sent)
+        if counted[name] > 1 or (counted[name] == 0 and not summarized):
+            yield f"{name} of {one.cluster} sent {counted[name]} pages"
+
+
+INVARIANTS = (
+    Invariant("an incident ends: it closes, or it expired and its nodes are still faulty", _unfinished),
+    Invariant("every case that waited for an incident was released", _held),
+    Invariant("an incident sends one page", _pages),
+)
