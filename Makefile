@@ -129,6 +129,14 @@ mutants: setup machines ## change the code in one place at a time and count the 
 mutants-generated: setup machines ## change any code of some rooms: a sample (SAMPLE=60 SEED=1 PART=file name; SAMPLE=0 runs all)
 	@$(BIN)/python -m tests.simulation.mutants.sample --sample $(or $(SAMPLE),60) --seed $(or $(SEED),1) --part "$(PART)"
 
+.PHONY: seeds
+seeds: setup machines ## run fresh seeds of the simulation, or continue (FIRST=30000 COUNT=1000 PROCESSES=2)
+	@$(BIN)/python -m tests.simulation.long_runs --processes $(or $(PROCESSES),2) seeds $(or $(FIRST),30000) $(or $(COUNT),1000)
+
+.PHONY: orders
+orders: setup machines ## run all orderings of two faults or operator orders, or continue (POINTS=12 PROCESSES=2)
+	@$(BIN)/python -m tests.simulation.long_runs --processes $(or $(PROCESSES),2) orders $(or $(POINTS),12)
+
 .PHONY: fuzz
 fuzz: setup ## decode 200,000 damaged inputs; each decoder must return observations or reject the input
 	@$(BIN)/python -m tests.decoders.fuzz --inputs 200000

@@ -11,7 +11,8 @@ from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parents[3] / "src" / "faultbridge"
 WRITING_ROOMS = (
-    "archive", "gateway", "incidents", "ingest", "jobs", "ledger", "ops", "pager", "registry", "repair", "rules", "storage",
+    "archive", "gateway", "incidents", "ingest", "jobs", "ledger", "ops", "pager", "registry", "repair", "rules",
+    "storage",
 )  # fmt: skip
 # Every room that writes, and the storage layouts. In the pager's rules, `when` is not a condition of a write.
 WRITERS = tuple(
