@@ -135,8 +135,10 @@ class Mutant:
         return mutated(self.file, self.number)
 
 
-class Changes(ast.NodeTransformer):
-    """Visits a module and lists all possible changes, or makes the change number `wanted`."""
+class NumberedChanges(ast.NodeTransformer):
+    """Lists all possible changes of a module as mutants of class `made`, or makes the change number `wanted`."""
+
+    made: type[Mutant] = Mutant
 
     def __init__(self, file: str, wanted: int | None = None) -> None:
         self.file = file
@@ -152,7 +154,7 @@ class Changes(ast.NodeTransformer):
         self._same[function, kind, text] += 1
         again = self._same[function, kind, text]
         unique = text if again == 1 else f"{text} ({again})"
-        self.found.append(Mutant(self.file, number, getattr(node, "lineno", 0), function, kind, unique))
+        self.found.append(self.made(self.file, number, getattr(node, "lineno", 0), function, kind, unique))
         return number == self.wanted
 
     def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
@@ -160,6 +162,10 @@ class Changes(ast.NodeTransformer):
         self.generic_visit(node)
         self._within.pop()
         return node
+
+
+class Changes(NumberedChanges, ast.NodeTransformer):
+    """The changes of conditions, writes, acknowledgements, comparisons and guards."""
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
         # A nested function counts as part of its outer function.
@@ -174,7 +180,7 @@ class Changes(ast.NodeTransformer):
 
     def visit_If(self, node: ast.If) -> ast.AST:
         self.generic_visit(node)
-        if self.file in GUARDED and self._is_wanted(node, "guard left out", f"if {_source_text(node.test)}"):
+        if self.file in GUARDED and self._is_wanted(node, "guard left out", f"if {source_text(node.test)}"):
             node.test = ast.Constant(value=False)
         return node
 
@@ -186,7 +192,7 @@ class Changes(ast.NodeTransformer):
                 if (
                     keyword.arg == "when"
                     and not empty
-                    and self._is_wanted(node, "condition dropped", _source_text(keyword))
+                    and self._is_wanted(node, "condition dropped", source_text(keyword))
                 ):
                     keyword.value = ast.Constant(None)
         return node
@@ -196,7 +202,7 @@ class Changes(ast.NodeTransformer):
         called = ast.unparse(node.value.func) if isinstance(node.value, ast.Call) else ""
         for kind, names in (("acknowledgement dropped", ACKNOWLEDGEMENTS), ("write left out", WRITES)):
             known = any(called == one or called.endswith(f".{one}") for one in names)
-            if self.file in WRITERS and known and self._is_wanted(node, kind, _source_text(node)):
+            if self.file in WRITERS and known and self._is_wanted(node, kind, source_text(node)):
                 return ast.copy_location(ast.Pass(), node)
         return node
 
@@ -207,7 +213,7 @@ class Changes(ast.NodeTransformer):
             if (
                 self.file in ENTRY_POINTS
                 and back
-                and self._is_wanted(node, "acknowledgement dropped", _source_text(node))
+                and self._is_wanted(node, "acknowledgement dropped", source_text(node))
             ):
                 node.values[place] = ast.List(elts=[], ctx=ast.Load())
         return node
@@ -229,12 +235,12 @@ class Changes(ast.NodeTransformer):
         for place, operator in enumerate(node.ops):
             for kind, table in (("comparison moved", _FLIPPED), ("comparison turned", _OPPOSITE)):
                 other = table.get(type(operator))
-                if other is not None and self._is_wanted(node, kind, _source_text(node)):
+                if other is not None and self._is_wanted(node, kind, source_text(node)):
                     node.ops[place] = other()
         return node
 
 
-def _source_text(node: ast.AST) -> str:
+def source_text(node: ast.AST) -> str:
     """Return the source of a node in one line, cut to 80 characters."""
     return " ".join(ast.unparse(node).split())[:80]
 

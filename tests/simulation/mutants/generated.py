@@ -7,11 +7,10 @@ left out, a number or a truth value changes, a call whose result is not used is 
 from __future__ import annotations
 
 import ast
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tests.simulation.mutants.catalog import PACKAGE, Mutant, source
+from tests.simulation.mutants.catalog import PACKAGE, Mutant, NumberedChanges, source, source_text
 
 ROOMS = ("domain/", "pipeline/", "repair/", "incidents/", "ledger/", "adapters/dynamodb/")
 SSM_FILES = tuple(f"{name}.py" for name in ("dcgm_verifier", "log_bundle", "ssm_commands", "ssm_restart"))
@@ -43,43 +42,22 @@ class GeneratedMutant(Mutant):
         return ast.fix_missing_locations(changed)
 
 
-class _Operators(ast.NodeTransformer):
-    """Lists all possible changes of a module, or makes the change number `wanted`."""
+class _Operators(NumberedChanges, ast.NodeTransformer):
+    """The changes that the operators make within functions."""
 
-    def __init__(self, file: str, wanted: int | None = None) -> None:
-        self.file = file
-        self.wanted = wanted
-        self.found: list[GeneratedMutant] = []
-        self._within: list[str] = []
-        self._in_function = 0
-        self._same: Counter[tuple[str, str, str]] = Counter()
+    made = GeneratedMutant
 
-    def _is_wanted(self, node: ast.AST, kind: str) -> bool:
-        """Add a possible change to the list; returns whether it is the wanted one."""
-        if not self._in_function:
-            return False
-        number, function = len(self.found), ".".join(self._within)
-        text = " ".join(ast.unparse(node).split())[:70]
-        self._same[function, kind, text] += 1
-        again = self._same[function, kind, text]
-        name = text if again == 1 else f"{text} ({again})"
-        self.found.append(GeneratedMutant(self.file, number, getattr(node, "lineno", 0), function, kind, name))
-        return number == self.wanted
-
-    def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
-        self._within.append(node.name)
-        self.generic_visit(node)
-        self._within.pop()
-        return node
+    def _is_wanted(self, node: ast.AST, kind: str, text: str = "") -> bool:
+        return bool(self._nested) and super()._is_wanted(node, kind, text or source_text(node)[:70])
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
         """Visit the body only: defaults and decorators run once, when the module is imported."""
-        outermost = not self._in_function
+        outermost = not self._nested
         if outermost:
             self._within.append(node.name)
-        self._in_function += 1
+        self._nested += 1
         node.body = [self.visit(statement) for statement in node.body]
-        self._in_function -= 1
+        self._nested -= 1
         if outermost:
             self._within.pop()
         return node
@@ -148,14 +126,14 @@ class _Operators(ast.NodeTransformer):
         return node
 
 
-def generated_of(file: str) -> list[GeneratedMutant]:
+def generated_of(file: str) -> list[Mutant]:
     """Return all generated mutants of one file."""
     operators = _Operators(file)
     operators.visit(ast.parse(source(file)))
     return operators.found
 
 
-def generated() -> Iterator[GeneratedMutant]:
+def generated() -> Iterator[Mutant]:
     """Yield all generated mutants of the rooms, file by file."""
     files = (path.relative_to(PACKAGE).as_posix() for path in sorted(PACKAGE.rglob("*.py")))
     for file in files:
