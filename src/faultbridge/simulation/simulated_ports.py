@@ -19,7 +19,7 @@ from faultbridge.simulation.scheduled_state_machine import ScheduledStateMachine
 PROVIDER, VERIFIER, RESTARTER = "ec2-auto-scaling", "ssm-dcgm", "ssm"
 LAUNCH_TEMPLATE = "ec2-launch-template"
 PROVIDER_REPAIR = "hyperpod"
-NO_SCHEDULER, SCHEDULER = "none", "slurm"
+NO_SCHEDULER, SCHEDULER, HEAD_NODE = "none", "slurm", "i-0ead0000000000000"
 
 
 class SimulatedPorts:

@@ -30,6 +30,7 @@ from faultbridge.simulation.journal import Journal, Kind
 from faultbridge.simulation.remembered_values import remember_values
 from faultbridge.simulation.schedule import Schedule
 from faultbridge.simulation.simulated_ports import (
+    HEAD_NODE,
     LAUNCH_TEMPLATE,
     NO_SCHEDULER,
     PROVIDER_REPAIR,
@@ -104,7 +105,11 @@ class SimulatedSystem:
         """Register the clusters with their numbers of nodes, each node with an instance."""
         orchestrator = SCHEDULER if scheduler else NO_SCHEDULER
         repaired = ClusterConfig(
-            REPAIRED, repair_owner=RepairOwner.FAULTBRIDGE, mode=Mode.ACT, orchestrator=orchestrator
+            REPAIRED,
+            repair_owner=RepairOwner.FAULTBRIDGE,
+            mode=Mode.ACT,
+            orchestrator=orchestrator,
+            slurm_head_node=HEAD_NODE,
         )
         follow = ClusterConfig(
             FOLLOWED,
@@ -112,6 +117,7 @@ class SimulatedSystem:
             mode=Mode.ACT,
             orchestrator=orchestrator,
             provider=PROVIDER_REPAIR,
+            slurm_head_node=HEAD_NODE,
         )
         for config, number in ((repaired, nodes), (ClusterConfig(WATCHED), watched), (follow, followed)):
             if number:
