@@ -56,12 +56,14 @@ def in_time(spent: float) -> bool:
 
 def cost(source: str, body: bytes) -> float:
     """Return the peak memory per byte of input; a try over the limit may have filled a cache and is repeated."""
-    tries = (traced(source, body) / len(body) for _ in range(TRIES))
-    return next((one for one in tries if one <= MAX_MEMORY), MAX_MEMORY + 1)
+    first = traced(source, body) / len(body)
+    if first <= MAX_MEMORY:
+        return first
+    gc.collect()
+    return min(traced(source, body) / len(body) for _ in range(TRIES))
 
 
 def traced(source: str, body: bytes) -> int:
-    gc.collect()
     tracemalloc.start()
     decoded(source, body)
     _, most = tracemalloc.get_traced_memory()
