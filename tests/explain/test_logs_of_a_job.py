@@ -67,6 +67,12 @@ def test_the_time_of_a_line_is_its_own_or_that_of_the_closest_earlier_line(line:
     assert found.at.replace(microsecond=0) == datetime(2026, 2, 3, 4, 5, 6, tzinfo=UTC)
 
 
+def test_progress_without_a_time_does_not_take_the_time_of_a_later_error() -> None:
+    later = "2026-02-03 04:05:06 KeyError: 'x'\n2026-02-03 04:15:06 CUDA out of memory\n"
+    (span,) = read(text_file("job.err", f"2026-02-03 04:05:00 start\nstep 7 of 9\n{later}")).spans
+    assert (span.progress_at, span.progress_line) == (datetime(2026, 2, 3, 4, 5, tzinfo=UTC), 2)
+
+
 def test_the_rank_is_that_of_the_file_where_the_line_has_none() -> None:
     found = only(read(text_file("logs/rank_17.err", "KeyError: 'x'\n")))
     assert (found.rank, found.node) == (17, "n-3")

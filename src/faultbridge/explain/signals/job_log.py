@@ -133,7 +133,8 @@ class JobLogReader:
             return
         offset = len(piece) - len(tail) + offsets[-1]
         start = piece.rfind(b"\n", max(0, offset - MAX_LINE), offset) + 1
-        at = self._time(piece, start, _text(_line_at(piece, start)))
+        received_at, before = self._context.received_at, piece[max(0, start - _BEFORE) : start]
+        at = time_of(_text(_line_at(piece, start)), received_at) or time_of(_text(before), received_at, last=True)
         self._progress = (at, self._lines + 1 + piece.count(b"\n", 0, start))
 
 
